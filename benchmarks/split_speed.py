@@ -1,0 +1,165 @@
+"""How fast is split training with real bytes? One command, one table: make bench.
+
+Every figure is a ratio to a named peer measured in the same process, one short piece of work at a
+time, in random order, so that a noisy machine disturbs all alike. CPU time, median and quartiles.
+"""
+
+import argparse
+import io
+import pickle
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from fltoolkit import SGD, Batches, Channel, Party, pack, splitnn_mlp, train_split, unpack
+
+LR = 0.03
+Work = Callable[[], object]
+
+
+def interleaved(works: dict[str, Work], repeats: int, seed: int = 0) -> dict[str, list[float]]:
+    """CPU seconds of each piece of work, in rounds of random order."""
+    rng, order = random.Random(seed), list(works)
+    seconds: dict[str, list[float]] = {name: [] for name in works}
+    for work in works.values():
+        work()
+    for _ in range(repeats):
+        rng.shuffle(order)
+        for name in order:
+            start = time.process_time()
+            works[name]()
+            seconds[name].append(time.process_time() - start)
+    return seconds
+
+
+def report(title: str, seconds: dict[str, list[float]], unit: str, per: float) -> None:
+    """Print a table; the first row is the peer that the ratios are taken against."""
+    peer = next(iter(seconds.values()))
+    print(f"\n{title}\n{'':34s}{unit:>14s}  ratio to the first [quartiles]")
+    for name, values in seconds.items():
+        ratios = sorted(a / b for a, b in zip(values, peer, strict=True))
+        low, mid, high = statistics.quantiles(ratios, n=4)
+        print(
+            f"{name:34s}{per / statistics.median(values):14,.0f}  {mid:.3f} [{low:.3f}, {high:.3f}]"
+        )
+
+
+def unsplit_steps(batches: list[tuple[Tensor, Tensor]]) -> Work:
+    model, loss_fn = splitnn_mlp(seed=0), nn.NLLLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+
+    def train():  # an iterator, as train_split is one
+        while True:
+            for x, y in batches:
+                optimizer.zero_grad()
+                loss = loss_fn(model(x), y)
+                loss.backward()
+                optimizer.step()
+                yield {"loss": loss.item()}
+
+    run = train()
+    return lambda: next(run)
+
+
+def split_steps(batches: list[tuple[Tensor, Tensor]], optimizer: type) -> Work:
+    model = splitnn_mlp(seed=0)
+    alice = Party("alice", model[:4], optimizer(model[:4].parameters(), lr=LR))
+    bob = Party("bob", model[4:], optimizer(model[4:].parameters(), lr=LR), nn.NLLLoss())
+    forever = (batch for _ in iter(int, 1) for batch in batches)
+    run = train_split([alice, bob], forever, Channel())
+    return lambda: next(run)
+
+
+def step_table(repeats: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(6400, 784, generator=generator)
+    y = torch.randint(10, (6400,), generator=generator)
+    batches = list(Batches(x, y, 64, seed=0).epoch(0))
+    works = {
+        "unsplit network, torch SGD": unsplit_steps(batches),
+        "split, real bytes, plain SGD": split_steps(batches, SGD),
+        "split, real bytes, torch SGD": split_steps(batches, torch.optim.SGD),
+    }
+    title = "One training step of the seed model, batch 64 (goal: at most 1.05)"
+    report(title, interleaved(works, repeats), "samples/s", 64)
+
+
+def message_table(repeats: int) -> None:
+    h = torch.randn(64, 640)
+    memory = memoryview(h.numpy()).cast("B")
+
+    def torch_file() -> Tensor:
+        buffer = io.BytesIO()
+        torch.save({"h": h}, buffer)
+        buffer.seek(0)
+        return torch.load(buffer, weights_only=True)
+
+    many = 50  # one alone is too short for the clock
+    works: dict[str, Work] = {
+        "copy the memory twice": lambda: [bytearray(bytes(memory)) for _ in range(many)],
+        "pack + unpack (with checksum)": lambda: [unpack(pack({"h": h})) for _ in range(many)],
+        "pickle": lambda: [pickle.loads(pickle.dumps({"h": h})) for _ in range(many)],
+        "torch.save + torch.load": lambda: [torch_file() for _ in range(many)],
+    }
+    title = "One 64 x 640 float32 message (163,840 bytes) to bytes and back"
+    report(title, interleaved(works, repeats // 10), "messages/s", many)
+
+
+def batch_table(repeats: int) -> None:
+    x, y = torch.randn(6400, 784), torch.randint(10, (6400,))
+
+    def slices() -> None:
+        for i in torch.randperm(len(y)).split(64):
+            x.index_select(0, i), y.index_select(0, i)
+
+    batches = Batches(x, y, 64, seed=0)
+    loader = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True)
+    works: dict[str, Work] = {
+        "randperm + index_select": slices,
+        "fltoolkit Batches": lambda: list(batches.epoch(0)),
+        "DataLoader(TensorDataset)": lambda: list(loader),
+    }
+    title = "Fetching 100 shuffled batches of 64 x 784 from memory"
+    report(title, interleaved(works, repeats // 40), "batches/s", 100)
+
+
+def thread_table() -> None:
+    """The same run in fresh processes with one and with two torch threads, taking turns."""
+    code = (
+        "import sys, time, torch; torch.set_num_threads(int(sys.argv[1])); "
+        "sys.path.insert(0, '.'); from benchmarks.split_speed import *; "
+        "x, y = torch.randn(6400, 784), torch.randint(10, (6400,)); "
+        "b = list(Batches(x, y, 64, seed=0).epoch(0)); "
+        "w = split_steps(b, SGD); [w() for _ in range(50)]; t = time.perf_counter(); "
+        "[w() for _ in range(300)]; print((time.perf_counter() - t) / 300)"
+    )
+    wall: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(5):
+        for threads, values in wall.items():
+            command = [sys.executable, "-c", code, str(threads)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            values.append(float(done.stdout) * 1e6)
+    print("\nWall time of a split step by torch threads, five fresh processes each, microseconds")
+    for threads, values in wall.items():
+        spread = f"min {min(values):.0f}, median {statistics.median(values):.0f}"
+        print(f"{threads} thread(s): {spread}, max {max(values):.0f}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=2000, help="training steps of each kind")
+    repeats = parser.parse_args().repeats
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    print(f"torch {torch.__version__}, one thread unless said otherwise")
+    step_table(repeats)
+    message_table(repeats)
+    batch_table(repeats)
+    thread_table()

@@ -1,0 +1,69 @@
+"""Split learning and communication-efficient federated learning, measured in bytes really sent.
+
+How much accuracy does a byte buy? Read the package in this order, about an afternoon:
+
+    trees       arithmetic on dict[str, Tensor]
+    wire        a tree becomes bytes and back: the documented frame
+    codecs      the interface of compression
+    channel     the one door between parties, and the ledger beside it
+    history     records of a run, and where they are kept
+    data        digits offline, MNIST and friends; who has what; batches
+    models      the networks of the course
+    party       one owner with a part of the network
+    split       SplitNN: vanilla, multi-hop, U-shaped, vertical, relay, SplitFed
+    cost        what a method will cost, before it runs
+    checkpoint  save a run and go on later
+    plots, live, course, widgets    for people: figures, progress, self-checks, sliders
+
+The last four import matplotlib or ipywidgets and are imported by their own names.
+"""
+
+from fltoolkit.channel import Channel, Transfer
+from fltoolkit.checkpoint import load_run, save_run
+from fltoolkit.codecs import Codec, Identity
+from fltoolkit.cost import advise
+from fltoolkit.data import Batches, load
+from fltoolkit.history import History, evaluated
+from fltoolkit.models import splitnn_mlp
+from fltoolkit.party import SGD, Party
+from fltoolkit.split import (
+    evaluate,
+    predict,
+    split_step,
+    train_relay,
+    train_split,
+    train_splitfed,
+    train_vertical,
+    vertical_step,
+)
+from fltoolkit.wire import WireError, pack, unpack
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "SGD",
+    "Batches",
+    "Channel",
+    "Codec",
+    "History",
+    "Identity",
+    "Party",
+    "Transfer",
+    "WireError",
+    "advise",
+    "evaluate",
+    "evaluated",
+    "load",
+    "load_run",
+    "pack",
+    "predict",
+    "save_run",
+    "split_step",
+    "splitnn_mlp",
+    "train_relay",
+    "train_split",
+    "train_splitfed",
+    "train_vertical",
+    "unpack",
+    "vertical_step",
+]

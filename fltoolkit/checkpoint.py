@@ -1,0 +1,76 @@
+"""Saving a run and going on with it later: each party's state in a file of its own.
+
+Not here: the records of the run, which a `History` with a path keeps by itself.
+"""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from fltoolkit.channel import Channel
+from fltoolkit.party import Party
+
+__all__ = ["load_run", "save_run"]
+
+
+def save_run(folder: str | os.PathLike[str], parties: Sequence[Party], channel: Channel) -> Path:
+    """Save all parties and the channel's ledger as they are after ``channel.step`` steps.
+
+    Writes ``folder/step-000938/`` with one ``.pt`` file a party, so that each owner can keep its
+    own, and ``channel.json``. The folder appears only once it is complete, and replaces older
+    ones: a crash while saving leaves the save before it. Returns the new folder's path.
+
+    Dropout masks come from torch's global generator, which belongs to the script and not to a
+    party: to resume such a run bit by bit, keep ``torch.get_rng_state()`` as well.
+    """
+    folder = Path(folder)
+    done = folder / f"step-{channel.step:06d}"
+    new = folder / f"{done.name}.tmp"
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(parents=True)
+    for file, party in zip(_files(parties), parties, strict=True):
+        torch.save(party.state_dict(), new / file)
+    (new / "channel.json").write_text(json.dumps(channel.state_dict()))
+    older = [path for path in _saved(folder) if path != done]
+    if done.exists():
+        shutil.rmtree(done)
+    new.rename(done)
+    for path in older:
+        shutil.rmtree(path)
+    return done
+
+
+def load_run(folder: str | os.PathLike[str], parties: Sequence[Party], channel: Channel) -> int:
+    """Bring parties and channel back to the newest save in ``folder``; returns its step.
+
+    ``parties`` are built as for a new run, in the same order. Go on with the batches after that
+    step: ``itertools.islice(batches.epochs(15), step, None)``. Files are read without pickle's
+    powers (``weights_only=True``). Raises FileNotFoundError if nothing was saved there.
+    """
+    saved = _saved(Path(folder))
+    if not saved:
+        raise FileNotFoundError(f"{folder} holds no saved run: save_run makes one")
+    files = _files(parties)
+    found = sorted(path.name for path in saved[-1].glob("*.pt"))
+    if found != sorted(files):
+        raise ValueError(f"{saved[-1]} holds the parties {found}, this run has {sorted(files)}")
+    for file, party in zip(files, parties, strict=True):
+        party.load_state_dict(torch.load(saved[-1] / file, weights_only=True))
+    channel.load_state_dict(json.loads((saved[-1] / "channel.json").read_text()))
+    return channel.step
+
+
+def _files(parties: Sequence[Party]) -> list[str]:
+    """File names that say who and where in the chain: a U-shape has two parts of one owner."""
+    return [f"{i}-{re.sub(r'[^A-Za-z0-9]', '_', party.name)}.pt" for i, party in enumerate(parties)]
+
+
+def _saved(folder: Path) -> list[Path]:
+    """Complete saves, oldest first."""
+    done = [path for path in folder.glob("step-*") if path.suffix != ".tmp"]
+    return sorted(done, key=lambda path: int(path.name.removeprefix("step-")))

@@ -1,0 +1,319 @@
+"""What a method will cost before it is run: client FLOPs and payload bytes, from formulas.
+
+What a run really sends is counted by channel.py; a test holds that it is this plus headers. The
+formulas are our derivation; compare Singh et al. 2019 (arXiv 1909.09145). Next: plots.py.
+"""
+
+import copy
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from fltoolkit.history import Record
+from fltoolkit.models import resnet50, vgg16
+
+__all__ = [
+    "Advice",
+    "MethodCost",
+    "ModelCost",
+    "advise",
+    "federated_nbytes",
+    "large_batch_nbytes",
+    "measure",
+    "published_tables",
+    "split_nbytes",
+]
+
+
+@dataclass(frozen=True)
+class ModelCost:
+    """A model and its cut in numbers. Made by `measure`, or by hand for a model not built."""
+
+    num_parameters: int  # N
+    num_parameters_client: int  # before the cut
+    nbytes_model: int  # its state_dict, with BatchNorm's buffers: what federated learning sends
+    nbytes_bottom: int  # the same before the cut: what a relay hands on
+    cut_width: int  # q: values that a sample sends up, and gets back as gradient
+    flops_forward: int  # per sample; 2 FLOPs per multiply-accumulate
+    flops_forward_client: int  # before the cut
+
+
+@dataclass(frozen=True)
+class MethodCost:
+    """One method's cost over a whole run. The server's compute is not in it."""
+
+    name: str
+    num_clients: int
+    flops_per_client: float
+    nbytes: int  # all clients, both directions
+
+    @property
+    def nbytes_per_client(self) -> float:
+        """The total shared evenly; a bottom handed from client to client counts once."""
+        return self.nbytes / self.num_clients
+
+
+@dataclass(frozen=True, repr=False)
+class Advice:
+    """Three methods side by side; a notebook shows it as its `table`."""
+
+    large_batch_sgd: MethodCost
+    federated: MethodCost
+    split: MethodCost
+    crossover_clients: int | None  # split sends fewer bytes than federated from here on
+
+    @property
+    def methods(self) -> tuple[MethodCost, MethodCost, MethodCost]:
+        """The three costs, in the order of the table."""
+        return self.large_batch_sgd, self.federated, self.split
+
+    @property
+    def fewest_bytes(self) -> MethodCost:
+        """The method that sends the fewest bytes; of equals, the first in the table."""
+        return min(self.methods, key=lambda method: method.nbytes)
+
+    def table(self) -> str:
+        """A text table: client compute, bytes per client, bytes in total, and the crossover."""
+        form = "{:<20}{:>16}{:>18}{:>14}  {}"
+        lines = [form.format("method", "client compute", "bytes per client", "bytes total", "")]
+        for method in self.methods:
+            flops = _si(method.flops_per_client, "FLOP")
+            nbytes = _si(method.nbytes_per_client, "B"), _si(method.nbytes, "B")
+            mark = "fewest" if method is self.fewest_bytes else ""
+            lines.append(form.format(method.name, flops, *nbytes, mark))
+        start = self.crossover_clients
+        when = "for no number of clients" if start is None else f"from {start:,} clients on"
+        lines.append(f"Split sends fewer bytes than federated {when}.")
+        return "\n".join(line.rstrip() for line in lines)
+
+    def __repr__(self) -> str:
+        return self.table()
+
+
+def measure(model: nn.Sequential, input_shape: tuple[int, ...], cut: int) -> ModelCost:
+    """Count parameters, bytes and FLOPs of ``model`` before and after ``cut``.
+
+    ``input_shape`` is that of one sample, without the batch. FLOPs are what torch's
+    ``FlopCounterMode`` counts: 2 per multiply-accumulate of linear layers (the bias is free),
+    convolutions (zero padding is charged) and attention; all else, also BatchNorm, is 0. They are
+    counted on a copy without memory, in eval mode: the model, on any device, is only read.
+
+    Raises TypeError for a model that is no ``nn.Sequential``, ValueError for a cut that leaves one
+    side empty or an input that does not fit.
+
+    >>> cost = measure(nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10)), (784,), 2)
+    >>> cost.num_parameters_client, cost.cut_width, cost.flops_forward_client
+    (100480, 128, 200704)
+    """
+    from torch.utils.flop_counter import FlopCounterMode
+
+    if not isinstance(model, nn.Sequential):
+        raise TypeError(
+            f"model is a {type(model).__name__}: only an nn.Sequential can be cut between two "
+            "items. Wrap its layers in nn.Sequential, as models.py does."
+        )
+    if not 0 < cut < len(model):
+        raise ValueError(
+            f"cut={cut}: this model has {len(model)} items, so a cut is 1 to {len(model) - 1}; "
+            "client and server need at least one each"
+        )
+    bottom, top = _without_memory(model[:cut]), _without_memory(model[cut:])
+    dtype = next((p.dtype for p in model.parameters()), torch.float32)
+    try:
+        with torch.no_grad(), FlopCounterMode(display=False) as below:
+            h = bottom(torch.empty(1, *input_shape, dtype=dtype, device="meta"))
+        with torch.no_grad(), FlopCounterMode(display=False) as above:
+            top(h)
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"input_shape={tuple(input_shape)} does not fit this model ({error}). "
+            "Give the shape of one sample without the batch, such as (784,) or (3, 32, 32)."
+        ) from error
+    return ModelCost(
+        num_parameters=sum(p.numel() for p in model.parameters()),
+        num_parameters_client=sum(p.numel() for p in model[:cut].parameters()),
+        nbytes_model=_state_nbytes(model),
+        nbytes_bottom=_state_nbytes(model[:cut]),
+        cut_width=h.numel(),
+        flops_forward=below.get_total_flops() + above.get_total_flops(),
+        flops_forward_client=below.get_total_flops(),
+    )
+
+
+def split_nbytes(
+    model: ModelCost,
+    *,
+    num_samples: int,
+    num_clients: int,
+    epochs: int,
+    label_nbytes: int = 0,
+    bytes_per_value: int = 4,
+    handover: bool = True,
+) -> int:
+    """Total payload of split learning as a relay, exactly: 2 p q b E + p l E + (K E - 1) B.
+
+    Each of p samples sends q activations of b bytes up and as many gradients down, plus l bytes of
+    label, in each of E epochs. K clients take turns; each turn but the very first begins with the
+    bottom's B bytes from the client before. Nothing is handed on by a client that is alone, or
+    with ``handover=False``.
+    """
+    _check(num_samples=num_samples, num_clients=num_clients, epochs=epochs)
+    _check(bytes_per_value=bytes_per_value)
+    if label_nbytes < 0:
+        raise ValueError(f"label_nbytes={label_nbytes}: 8 for an int64 label, 0 if none is sent")
+    per_sample = 2 * model.cut_width * bytes_per_value + label_nbytes
+    num_handovers = num_clients * epochs - 1 if handover and num_clients > 1 else 0
+    return num_samples * per_sample * epochs + num_handovers * model.nbytes_bottom
+
+
+def federated_nbytes(model: ModelCost, *, num_clients: int, rounds: int) -> int:
+    """Total payload of federated averaging: in every round each client gets and sends the model."""
+    _check(num_clients=num_clients, rounds=rounds)
+    return 2 * model.nbytes_model * num_clients * rounds
+
+
+def large_batch_nbytes(
+    model: ModelCost, *, num_samples: int, num_clients: int, epochs: int, batch_size: int
+) -> int:
+    """Total payload of synchronous SGD: at every step each client gets the model, sends gradients.
+
+    A step takes ``batch_size`` samples of each client: ceil(p / (K batch_size)) steps an epoch.
+    Gradients are charged like the model, BatchNorm's statistics included.
+    """
+    _check(num_samples=num_samples, num_clients=num_clients, epochs=epochs, batch_size=batch_size)
+    steps = epochs * math.ceil(num_samples / (num_clients * batch_size))
+    return federated_nbytes(model, num_clients=num_clients, rounds=steps)
+
+
+def advise(
+    model: ModelCost,
+    *,
+    num_samples: int,
+    num_clients: int,
+    epochs: int,
+    rounds: int,
+    batch_size: int = 64,
+    label_nbytes: int = 0,
+    bytes_per_value: int = 4,
+    handover: bool = True,
+) -> Advice:
+    """Compare large-batch SGD, federated averaging and split learning before running any.
+
+    A training step counts as three forward passes, the backward pass being about two. (For a lone
+    first layer it is one, as its input needs no gradient; the published tables ignore that too.)
+
+    The crossover is the fewest clients, at least 2, from which on split learning sends fewer bytes
+    than federated averaging; None if it does not even with one sample per client. Both totals are
+    straight lines in K: for one epoch against one round they meet near K = 2pq / (N (2 - eta)), eta
+    being the client's share of the N parameters.
+
+    Args:
+        model: what `measure` returned.
+        num_samples: p, of all clients together, shared evenly.
+        num_clients: K, at most ``num_samples``.
+        epochs: E, passes over the data in the whole run, by any method.
+        rounds: how often federated averaging communicates during these epochs.
+        batch_size: samples per client and step of large-batch SGD.
+        label_nbytes: per sample and epoch if clients send labels: 8 for int64.
+        bytes_per_value: of activations and gradients at the cut; models go as they are stored.
+        handover: whether the bottom goes on from client to client.
+
+    >>> mlp = ModelCost(189_450, 183_040, 757_800, 732_160, 640, 377_344, 364_544)
+    >>> advise(mlp, num_samples=60_000, num_clients=500, epochs=1, rounds=1)
+    method                client compute  bytes per client   bytes total
+    large-batch SGD            136 MFLOP           3.03 MB       1.52 GB
+    federated averaging        136 MFLOP           1.52 MB        758 MB
+    split learning             131 MFLOP           1.35 MB        673 MB  fewest
+    Split sends fewer bytes than federated from 392 clients on.
+    """
+    data = {"num_samples": num_samples, "epochs": epochs}
+    at_cut = {"label_nbytes": label_nbytes, "bytes_per_value": bytes_per_value}
+    split = partial(split_nbytes, model, **data, **at_cut, handover=handover)
+    federated = partial(federated_nbytes, model, rounds=rounds)
+    large_batch = partial(large_batch_nbytes, model, **data, batch_size=batch_size)
+    nbytes = [method(num_clients=num_clients) for method in (large_batch, federated, split)]
+    passes = 3 * epochs * num_samples / num_clients  # of one sample through the network, forward
+    whole, bottom = passes * model.flops_forward, passes * model.flops_forward_client
+    return Advice(
+        MethodCost("large-batch SGD", num_clients, whole, nbytes[0]),
+        MethodCost("federated averaging", num_clients, whole, nbytes[1]),
+        MethodCost("split learning", num_clients, bottom, nbytes[2]),
+        _crossover(lambda k: split(num_clients=k) - federated(num_clients=k), num_samples),
+    )
+
+
+def published_tables() -> list[Record]:
+    """Tables 1 and 2 of Vepakomma et al. 2018 (arXiv 1812.00564) beside our formulas, row by row.
+
+    A consistency check, not an independent reproduction: the paper prints neither epochs nor
+    rounds, batch size or cut. We solved back for them (``settings`` of each row), and read "VGG"
+    as VGG-16 with the 4096-wide head. Not fitted are the ratio of federated to split compute, which
+    is conv1's share of the network (189.9 in print, 187.7 here), and each method's law in the
+    number of clients. Large-batch SGD's 13 and 14 GB are left out: bytes per client that grow with
+    the number of clients contradict our formula. ``difference`` is ours / printed - 1.
+    """
+    with torch.device("meta"):
+        vgg = measure(vgg16(10, seed=0), (3, 32, 32), cut=2)
+        resnet = measure(resnet50(100, seed=0), (3, 32, 32), cut=1)
+    rows: list[Record] = []
+
+    def add(table: str, method: MethodCost, printed: float, ours: float, settings: str) -> None:
+        row: Record = {"table": table, "method": method.name, "num_clients": method.num_clients}
+        row |= {"printed": printed, "ours": ours, "difference": ours / printed - 1}
+        rows.append({**row, "settings": f"{settings}, cut after conv1"})
+
+    for clients, *printed in (100, 29.4, 29.4, 0.1548), (500, 5.89, 5.89, 0.03):
+        advice = advise(vgg, num_samples=50_000, num_clients=clients, epochs=29, rounds=29)
+        for method, value in zip(advice.methods, printed, strict=True):
+            tera = method.flops_per_client / 1e12
+            add("1: CIFAR-10, VGG, TFLOP per client", method, value, tera, "29 epochs")
+    for clients, rounds, *printed in (100, 16, 3.0, 6.0), (500, 13, 2.4, 1.2):
+        advice = advise(resnet, num_samples=50_000, num_clients=clients, epochs=23, rounds=rounds)
+        for method, value in zip((advice.federated, advice.split), printed, strict=True):
+            giga, settings = method.nbytes_per_client / 1e9, f"23 epochs, {rounds} rounds"
+            add("2: CIFAR-100, ResNet-50, GB per client", method, value, giga, settings)
+    return rows
+
+
+def _crossover(excess: Callable[[int], int], num_samples: int) -> int | None:
+    """The first k >= 2 from which on ``excess``, a straight line from 2 on, stays negative."""
+    if num_samples < 2 or excess(num_samples) >= 0:
+        return None
+    return 2 + bisect_left(range(2, num_samples + 1), True, key=lambda k: excess(k) < 0)
+
+
+def _without_memory(module: nn.Module) -> nn.Module:
+    """A copy in eval mode whose tensors have shapes only; the original is only read."""
+    tensors = [*module.parameters(), *module.buffers()]
+    # deepcopy takes what it finds in its memo, so no weight is copied on the way to "meta".
+    memo: dict[int, Any] = {id(tensor): tensor.detach().to("meta") for tensor in tensors}
+    return copy.deepcopy(module, memo).eval()
+
+
+def _state_nbytes(module: nn.Module) -> int:
+    return sum(t.numel() * t.element_size() for t in module.state_dict().values())
+
+
+def _check(**counts: int) -> None:
+    """Each count is an int, 1 or more, and every client has a sample."""
+    for name, value in counts.items():
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name}={value!r}: give a whole number (int), 1 or more")
+    clients, samples = counts.get("num_clients", 1), counts.get("num_samples", math.inf)
+    if clients > samples:
+        raise ValueError(
+            f"num_clients={clients} for num_samples={samples}: each client needs a sample of its "
+            f"own; lower num_clients to {samples} or fewer"
+        )
+
+
+def _si(value: float, unit: str) -> str:
+    """Three digits with a prefix: ``_si(1515600, "B") == "1.52 MB"``."""
+    power = min(max(int(f"{value:.2e}"[5:]), 0) // 3, 5)  # the exponent after rounding
+    return f"{value / 1000**power:.3g} {['', 'k', 'M', 'G', 'T', 'P'][power]}{unit}"

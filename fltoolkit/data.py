@@ -1,0 +1,370 @@
+"""Data sets as tensors, ways to deal them out to clients, and batches in a reproducible order.
+
+Not here: models, and the plot of who holds what (plots.py). Next: wire.py.
+"""
+
+import hashlib
+import math
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Int, Int64, Shaped
+from torch import Tensor
+
+from fltoolkit.datafiles import (
+    DataNotFoundError,
+    damage_reported,
+    fetch,
+    fetch_unpacked,
+    read_cifar,
+    read_idx,
+)
+
+__all__ = [
+    "Batches",
+    "DataNotFoundError",
+    "Dataset",
+    "load",
+    "load_emnist_federated",
+    "partition_dirichlet",
+    "partition_iid",
+    "partition_shards",
+    "split_features",
+]
+
+# ---- Data sets ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """Training and test samples in memory: x float32 in [-1, 1], y int64 class numbers.
+
+    Images are [samples, channels, height, width]; `flat` gives [samples, features]. For data of
+    your own, call ``Dataset(...)`` with your tensors: nothing else in the package looks at files.
+    """
+
+    x_train: Float32[Tensor, " train *shape"]
+    y_train: Int64[Tensor, " train"]
+    x_test: Float32[Tensor, " test *shape"]
+    y_test: Int64[Tensor, " test"]
+    num_classes: int
+    name: str
+
+    def flat(self) -> "Dataset":
+        """The same samples (the same memory) with x as [samples, features].
+
+        >>> load("digits").flat().x_train.shape
+        torch.Size([1437, 64])
+        """
+        return replace(self, x_train=self.x_train.flatten(1), x_test=self.x_test.flatten(1))
+
+    def __repr__(self) -> str:
+        shape = "×".join(map(str, self.x_train.shape[1:]))
+        return (
+            f"Dataset({self.name}: {len(self.y_train):,} train, {len(self.y_test):,} test, "
+            f"x {shape}, {self.num_classes} classes)"
+        )
+
+
+def load(name: str) -> Dataset:
+    """Load "digits", "mnist", "fashion_mnist" or "cifar10" with its published train/test split.
+
+    Pixels are scaled to [-1, 1] as (pixel/max - 0.5)/0.5, which is bit-equal to torchvision's
+    ToTensor and Normalize(0.5, 0.5). "digits" comes with scikit-learn (1,797 images of 8×8,
+    split here into 1,437 and 360 by class, always the same way); it needs no file and no network.
+
+    The other files are looked for in ``$FLTOOLKIT_DATA/<name>``, in ``$FLTOOLKIT_DATA``, in the
+    user cache, and then downloaded there (CIFAR-10 in its binary version). Downloads must match
+    the published checksum; files found locally are checked for structure (format, length,
+    counts, labels), and MNIST and Fashion-MNIST, which share their file names, are told apart
+    by the MD5 of the training labels.
+
+    Raises:
+        DataNotFoundError: no local copy and no mirror in reach; the text names the ways out.
+        ValueError: unknown name, or a damaged file.
+
+    >>> load("digits")
+    Dataset(digits: 1,437 train, 360 test, x 1×8×8, 10 classes)
+    """
+    if name == "digits":
+        return _load_digits()
+    if name in ("mnist", "fashion_mnist"):
+        train, test = _idx_split(name, "train"), _idx_split(name, "t10k")
+        return Dataset(*train, *test, num_classes=10, name=name)
+    if name == "cifar10":
+        return _load_cifar10()
+    raise ValueError(
+        f'unknown data set {name!r}: choose "digits", "mnist", "fashion_mnist" or "cifar10". '
+        "For the federated EMNIST call load_emnist_federated()."
+    )
+
+
+def load_emnist_federated(
+    split: Literal["train", "test"] = "train",
+    *,
+    only_digits: bool = True,
+    max_clients: int | None = None,
+) -> dict[str, tuple[Float32[Tensor, "_ 1 28 28"], Int64[Tensor, " _"]]]:
+    """Load EMNIST split by writer: client id -> (x, y), ids in sorted order.
+
+    The federated split of LEAF (Caldas et al. 2018, arXiv 1812.01097) in TensorFlow Federated's
+    HDF5 files: 3,383 writers with 341,873 training and 40,832 test digits or, with
+    ``only_digits=False``, 3,400 writers and 62 classes. x is scaled to [-1, 1]; as published, the
+    paper is bright (+1) and the ink is dark, the inverse of MNIST. All digits take 1.1 GB of
+    memory: pass ``max_clients``. ``fed_emnist_digitsonly_train.h5`` (and so on), or the archive
+    ``fed_emnist_digitsonly.tar.bz2``, is looked for as in `load`, under the name "emnist".
+    """
+    if split not in ("train", "test"):
+        raise ValueError(f'split={split!r}: choose "train" or "test"')
+    if max_clients is not None and max_clients < 1:
+        raise ValueError(f"max_clients={max_clients}: must be at least 1, or None for all")
+    try:
+        import h5py
+    except ImportError as error:
+        raise ImportError(
+            'federated EMNIST needs h5py. Install it with: pip install "fltoolkit[emnist]"'
+        ) from error
+    prefix, num_classes = ("fed_emnist_digitsonly", 10) if only_digits else ("fed_emnist", 62)
+    filename = f"{prefix}_{split}.h5"
+    path = fetch_unpacked("emnist", f"{prefix}.tar.bz2", [filename]) / filename
+    expected = "an HDF5 file with examples/<client>/pixels and examples/<client>/label"
+    clients = {}
+    with damage_reported(path, expected), h5py.File(path, "r") as file:
+        for client in sorted(file["examples"])[:max_clients]:
+            pixels, labels = (file["examples"][client][key][:] for key in ("pixels", "label"))
+            x = _rescale(torch.from_numpy(pixels).float().reshape(-1, 1, 28, 28), max_pixel=1)
+            clients[client] = x, _class_numbers(labels.reshape(-1), num_classes, path)
+    return clients
+
+
+def _load_digits() -> Dataset:
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    pixels, labels = load_digits(return_X_y=True)
+    parts = train_test_split(pixels, labels, test_size=360, stratify=labels, random_state=0)
+    x_train, x_test = (
+        _rescale(torch.from_numpy(x).float().reshape(-1, 1, 8, 8), max_pixel=16) for x in parts[:2]
+    )
+    y_train, y_test = (torch.from_numpy(y).long() for y in parts[2:])
+    return Dataset(x_train, y_train, x_test, y_test, num_classes=10, name="digits")
+
+
+_MNIST_LABELS = "a25bea736e30d166cdddb491f175f624"  # MD5 of the decompressed training labels
+
+
+def _idx_split(name: str, prefix: str) -> tuple[Tensor, Tensor]:
+    image_path, label_path = (
+        fetch(name, f"{prefix}-{kind}.gz", f"{prefix}-{kind}")
+        for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")
+    )
+    images, labels = read_idx(image_path, num_dims=3), read_idx(label_path, num_dims=1)
+    if len(images) != len(labels):
+        raise ValueError(
+            f"{image_path} holds {len(images)} images but {label_path} {len(labels)} labels: "
+            "they must be a pair. Replace the one that does not belong."
+        )
+    if prefix == "train" and len(labels) == 60_000:
+        header = struct.pack(">II", 0x801, len(labels))
+        md5 = hashlib.md5(header + labels.tobytes(), usedforsecurity=False)
+        is_mnist = md5.hexdigest() == _MNIST_LABELS
+        if is_mnist != (name == "mnist"):
+            raise ValueError(
+                f"{label_path} {'is' if is_mnist else 'is not'} MNIST's, but {name!r} was asked "
+                "for. Keep each data set in a folder of its own name under FLTOOLKIT_DATA; for "
+                "labels of your own, build a Dataset."
+            )
+    return _pixels(images[:, None]), _class_numbers(labels, 10, label_path)
+
+
+def _load_cifar10() -> Dataset:
+    """Only the binary version is read: the "python version" is a pickle, and pickles run code."""
+    names = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]
+    folder = fetch_unpacked("cifar10", "cifar-10-binary.tar.gz", names, "cifar-10-batches-bin")
+    batches = [read_cifar(folder / name) for name in names]
+    x = [_pixels(images) for images, _ in batches]
+    y = [_class_numbers(labels, 10, folder) for _, labels in batches]
+    return Dataset(torch.cat(x[:5]), torch.cat(y[:5]), x[5], y[5], num_classes=10, name="cifar10")
+
+
+def _pixels(images: np.ndarray) -> Float32[Tensor, "_ channels height width"]:
+    return _rescale(torch.from_numpy(images.astype(np.float32)), max_pixel=255)
+
+
+def _rescale(x: Tensor, *, max_pixel: int) -> Tensor:
+    """Map [0, max_pixel] to [-1, 1], in place."""
+    return x.div_(max_pixel).sub_(0.5).div_(0.5)
+
+
+def _class_numbers(labels: np.ndarray, num_classes: int, path: Path) -> Int64[Tensor, " _"]:
+    if labels.min() < 0 or labels.max() >= num_classes:
+        raise ValueError(
+            f"{path} holds labels {labels.min()} to {labels.max()}: expected 0 to "
+            f"{num_classes - 1}. Is it the file of another data set?"
+        )
+    return torch.from_numpy(labels.astype(np.int64))
+
+
+# ---- Partitions: which client holds which samples -----------------------------------------------
+# Each returns one int64 tensor of indices per client; together they hold each index exactly once.
+
+
+def partition_iid(
+    labels: Int[Tensor, " num_samples"], num_clients: int, *, seed: int
+) -> list[Int64[Tensor, " _"]]:
+    """Shuffle the samples and deal them out evenly; sizes differ by at most one.
+
+    >>> [len(rows) for rows in partition_iid(torch.arange(10), 3, seed=0)]
+    [4, 3, 3]
+    """
+    num_samples = len(_labels_to_divide(labels, num_clients))
+    return _tensors(np.array_split(_rng(seed).permutation(num_samples), num_clients))
+
+
+def partition_dirichlet(
+    labels: Int[Tensor, " num_samples"], num_clients: int, *, alpha: float, seed: int
+) -> list[Int64[Tensor, " _"]]:
+    """Give each client its own mix of classes, drawn from a Dirichlet distribution.
+
+    For each class, the proportions p ~ Dir(alpha, ..., alpha) over the *clients* are drawn and
+    the samples of that class are cut accordingly, so clients differ in size as well (Yurochkin et
+    al. 2019, arXiv 1905.12022). Hsu et al. 2019 (arXiv 1909.06335) draw the proportions over the
+    *classes* for each client instead and keep sizes equal. Small alpha (0.1): few classes per
+    client; large alpha (100): nearly iid. A client that drew nothing takes one sample from the
+    client that then has most, until no client is empty.
+    """
+    y = _labels_to_divide(labels, num_clients)
+    if not 0 < alpha < math.inf:
+        raise ValueError(f"alpha={alpha}: must be positive and finite; 0.1 is skewed, 100 even")
+    rng = _rng(seed)
+    clients: list[list[int]] = [[] for _ in range(num_clients)]
+    for label in np.unique(y):
+        rows = rng.permutation(np.flatnonzero(y == label))
+        proportions = rng.dirichlet([alpha] * num_clients)
+        cuts = np.rint(proportions.cumsum()[:-1] * len(rows)).astype(np.int64)
+        for client, part in zip(clients, np.split(rows, cuts), strict=True):
+            client.extend(part)
+    for client in clients:
+        if not client:
+            client.append(max(clients, key=len).pop())
+    return _tensors([rng.permutation(client) for client in clients])
+
+
+def partition_shards(
+    labels: Int[Tensor, " num_samples"], num_clients: int, *, shards_per_client: int = 2, seed: int
+) -> list[Int64[Tensor, " _"]]:
+    """Sort by label, cut into equal shards, deal each client ``shards_per_client`` at random.
+
+    The "pathological non-IID" split of McMahan et al. 2017 (arXiv 1602.05629, section 3): with 2
+    shards most clients see two classes. A shard that straddles a class border brings two.
+    """
+    y = _labels_to_divide(labels, num_clients)
+    num_shards = num_clients * shards_per_client
+    if not 0 < num_shards <= len(y):
+        raise ValueError(
+            f"shards_per_client={shards_per_client} for {num_clients} clients: must be at least 1 "
+            f"and make at most {len(y)} shards, one per sample"
+        )
+    rng = _rng(seed)
+    shuffled = rng.permutation(len(y))  # so that the samples of a class meet in random order
+    shards = np.array_split(shuffled[np.argsort(y[shuffled], kind="stable")], num_shards)
+    dealt = rng.permutation(num_shards).reshape(num_clients, shards_per_client)
+    return _tensors([np.concatenate([shards[shard] for shard in hand]) for hand in dealt])
+
+
+def split_features(
+    num_features_or_shape: int | tuple[int, ...], num_parties: int, *, seed: int | None = None
+) -> list[Int64[Tensor, " _"]]:
+    """Divide the columns of *flat* samples among parties that hold the same people (vertical data).
+
+    Without a seed each party gets a contiguous block (for images: a band of rows, top to
+    bottom); with one, columns at random. Sizes differ by at most one.
+
+    >>> split_features((1, 2, 3), 2)
+    [tensor([0, 1, 2]), tensor([3, 4, 5])]
+    """
+    shape = num_features_or_shape
+    num_features = shape if isinstance(shape, int) else math.prod(shape)
+    if not 1 <= num_parties <= num_features:
+        raise ValueError(f"num_parties={num_parties}: must be 1 to {num_features}, the features")
+    order = np.arange(num_features) if seed is None else _rng(seed).permutation(num_features)
+    return _tensors(np.array_split(order, num_parties))
+
+
+def _labels_to_divide(labels: Tensor, num_clients: int) -> np.ndarray:
+    if labels.ndim != 1:
+        raise ValueError(f"labels of shape {list(labels.shape)}: expected one class per sample")
+    if not 1 <= num_clients <= len(labels):
+        raise ValueError(f"num_clients={num_clients}: must be 1 to {len(labels)}, the samples")
+    return labels.numpy(force=True)
+
+
+def _rng(*seed: int) -> np.random.Generator:
+    if min(seed) < 0:
+        raise ValueError(f"seed and epoch number must be at least 0, not {min(seed)}")
+    return np.random.default_rng(seed if len(seed) > 1 else seed[0])
+
+
+def _tensors(parts: list[np.ndarray]) -> list[Tensor]:
+    return [torch.from_numpy(part.astype(np.int64)) for part in parts]
+
+
+# ---- Batches ------------------------------------------------------------------------------------
+
+Inputs = Tensor | tuple[Tensor, ...]
+"""What one batch feeds in: a tensor, or for vertical data one tensor per feature party."""
+
+
+class Batches:
+    """Batches of samples in memory; the order is a pure function of (seed, epoch number).
+
+    The last, smaller batch is included: 60,000 samples make 938 batches of 64, the last of 32.
+    ``x`` may be a tuple with one tensor per feature party, whose rows belong to the same samples.
+
+    >>> batches = Batches(torch.arange(10), torch.arange(10), 4, seed=0)
+    >>> [len(y) for x, y in batches.epoch(0)]
+    [4, 4, 2]
+    """
+
+    def __init__(
+        self, x: Inputs, y: Shaped[Tensor, " num_samples *label"], batch_size: int, *, seed: int
+    ):
+        for part in x if isinstance(x, tuple) else (x,):
+            if len(part) != len(y):
+                raise ValueError(f"x has {len(part)} samples but y {len(y)}: they must agree")
+        if batch_size < 1 or not len(y):
+            raise ValueError(f"batch_size={batch_size} of {len(y)} samples: both must be 1 or more")
+        _rng(seed)  # a bad seed fails here and not in the first epoch
+        self.x, self.y, self.batch_size, self.seed = x, y, batch_size, seed
+        self.num_samples = len(y)
+
+    def __len__(self) -> int:
+        return math.ceil(self.num_samples / self.batch_size)
+
+    def epoch(self, number: int) -> Iterator[tuple[Inputs, Tensor]]:
+        """The batches of one epoch: each sample once."""
+        order = torch.from_numpy(_rng(self.seed, number).permutation(self.num_samples))
+        for rows in order.split(self.batch_size):
+            x = self.x
+            picked = tuple(_pick(p, rows) for p in x) if isinstance(x, tuple) else _pick(x, rows)
+            yield picked, _pick(self.y, rows)
+
+    def epochs(self, num_epochs: int, start: int = 0) -> Iterator[tuple[Inputs, Tensor]]:
+        """The batches of epochs ``start`` to ``num_epochs - 1``, one after the other.
+
+        To resume a run of 15 epochs: ``epochs(15, start=4)`` after four whole epochs, or
+        ``itertools.islice(batches.epochs(15), step, None)`` after ``step`` batches.
+        """
+        if not 0 <= start <= num_epochs:
+            raise ValueError(f"start={start}: must be 0 to num_epochs={num_epochs}")
+        return chain.from_iterable(map(self.epoch, range(start, num_epochs)))
+
+
+def _pick(tensor: Tensor, rows: Tensor) -> Tensor:
+    return tensor.index_select(0, rows.to(tensor.device))

@@ -1,0 +1,160 @@
+"""Records of a training run: what a protocol yields and where it is kept.
+
+Not here: drawing them (plots.py) and producing them (split.py). Next: data.py.
+"""
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, overload
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["History", "Record", "evaluated"]
+
+Scalar = int | float | str | bool
+Record = dict[str, Scalar]
+"""One row of a run: a flat dict of plain numbers and strings, so that it is JSON as it stands."""
+
+
+class History:
+    """The records of a run, in order; optionally also in a file that only ever grows.
+
+    With a ``path``, records already in that file are read first and each `append` writes one
+    line and flushes it, so an interrupted run keeps everything up to its last record.
+
+    >>> history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.5, "accuracy": 0.8}])
+    >>> history.column("loss")
+    [2.0, 1.5]
+    >>> history.having("accuracy")[-1]["step"]
+    2
+    """
+
+    def __init__(self, records: Iterable[Record] = (), path: str | os.PathLike[str] | None = None):
+        self._records: list[Record] = []
+        self._path = path
+        if path is not None and os.path.exists(path):
+            self._records = _read_lines(path, mend=True)
+        for record in records:
+            self.append(record)
+
+    def append(self, record: Record) -> None:
+        """Add one record. Raises TypeError for a value that is not a plain number or string."""
+        for key, value in record.items():
+            if not isinstance(key, str) or not isinstance(value, Scalar):
+                raise TypeError(
+                    f"record entry {key!r} is a {type(value).__name__}: records hold int, float, "
+                    "bool and str only. For a one-element tensor or array call .item() first."
+                )
+        if self._path is not None:
+            with open(self._path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+        self._records.append(dict(record))
+
+    def follow(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Append each record and pass it on: ``for record in history.follow(train_split(...))``."""
+        for record in records:
+            self.append(record)
+            yield record
+
+    def column(self, key: str) -> list[Scalar]:
+        """All values of ``key``, in order. Raises KeyError when a record lacks it: see `having`."""
+        missing = sum(key not in record for record in self._records)
+        if missing:
+            known = sorted({key for record in self._records for key in record})
+            raise KeyError(
+                f"{missing} of {len(self)} records have no {key!r}; the keys are {known}. "
+                f"history.having({key!r}) keeps the records that have it."
+            )
+        return [record[key] for record in self._records]
+
+    def having(self, *keys: str) -> "History":
+        """The records that hold all of ``keys``."""
+        return History(record for record in self._records if all(key in record for key in keys))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all records as JSON lines; an existing file is replaced in one step."""
+        temporary = f"{os.fspath(path)}.tmp"
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(record) + "\n" for record in self._records)
+        os.replace(temporary, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "History":
+        """Read JSON lines. A half-written last line is left out with a warning."""
+        return cls(_read_lines(path))
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """The records as a pandas DataFrame, one row each; absent values are NaN."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: pip install pandas") from error
+        return pandas.DataFrame(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._records)
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> "History": ...
+    def __getitem__(self, index: int | slice) -> "Record | History":
+        if isinstance(index, slice):
+            return History(self._records[index])
+        return self._records[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, History) and self._records == other._records
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        last = f", last {self._records[-1]}" if self._records else ""
+        return f"<History of {len(self)} records{last}>"
+
+
+def evaluated(
+    records: Iterable[Record], evaluate: Callable[[], Record], *, every: int
+) -> Iterator[Record]:
+    """Add ``evaluate()`` to every ``every``-th record, e.g. once an epoch: ``every=len(batches)``.
+
+    Training stands still between two records, so the evaluation sees exactly the model that the
+    record describes. ``evaluate`` returns a record, e.g. ``{"accuracy": 0.97, "test_loss": 0.1}``.
+    """
+    if every < 1:
+        raise ValueError(f"every={every}: evaluate every 1 or more records")
+    for count, record in enumerate(records, 1):
+        yield {**record, **evaluate()} if count % every == 0 else record
+
+
+def _read_lines(path: str | os.PathLike[str], mend: bool = False) -> list[Record]:
+    """The records of a JSON-lines file; with ``mend`` the file is made fit to grow."""
+    with open(path, "rb") as file:
+        lines = file.read().split(b"\n")
+    records: list[Record] = []
+    for number, line in enumerate(lines, 1):
+        if not line:
+            continue
+        try:
+            records.append(json.loads(line))
+        except ValueError as error:
+            if number < len(lines):
+                raise ValueError(f"{path}, line {number} is not JSON: {line[:60]!r}") from error
+            warnings.warn(
+                f"{path}: the last line is incomplete (an interrupted write) and left out; "
+                f"{len(records)} records were read",
+                stacklevel=4,
+            )
+            if mend:
+                os.truncate(path, os.path.getsize(path) - len(line))
+            return records
+    if mend and lines[-1]:  # whole, but without its newline: the next record needs a new line
+        with open(path, "ab") as file:
+            file.write(b"\n")
+    return records

@@ -1,0 +1,60 @@
+"""Trees: flat dictionaries of tensors, as `state_dict` gives them, and their arithmetic.
+
+Not here: turning them into bytes (wire.py). Next: wire.py.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+__all__ = ["Tree", "dense_nbytes", "norm", "weighted_mean"]
+
+Tree = dict[str, Tensor]
+"""Names to tensors. Always flat: nesting is written into the name, as in ``"conv1.weight"``."""
+
+
+def dense_nbytes(tree: Tree) -> int:
+    """Bytes of the values alone, uncompressed and without any header.
+
+    >>> dense_nbytes({"w": torch.zeros(64, 640), "y": torch.zeros(64, dtype=torch.int64)})
+    164352
+    """
+    return sum([tensor.nbytes for tensor in tree.values()])
+
+
+def norm(tree: Tree) -> float:
+    """The Euclidean norm over all entries together."""
+    return math.sqrt(sum(float(tensor.double().square().sum()) for tensor in tree.values()))
+
+
+def weighted_mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:
+    """``sum_k w_k tree_k / sum_k w_k``, entry by entry: the average of FedAvg.
+
+    Source: McMahan et al. 2017, arXiv 1602.05629, algorithm 1, where w_k counts the samples of
+    client k. Sums run in float64 and in the order given. Integer entries, such as BatchNorm's
+    ``num_batches_tracked``, are averaged and rounded.
+
+    >>> weighted_mean([{"w": torch.tensor([0.0])}, {"w": torch.tensor([4.0])}], [3, 1])
+    {'w': tensor([1.])}
+    """
+    if not trees or len(trees) != len(weights):
+        raise ValueError(f"{len(trees)} trees and {len(weights)} weights: need one weight a tree")
+    total = math.fsum(weights)
+    if not total > 0 or min(weights) < 0 or not math.isfinite(total):
+        raise ValueError(f"weights {list(weights)}: need finite weights >= 0, not all zero")
+    for tree in trees[1:]:
+        if tree.keys() != trees[0].keys():
+            raise ValueError(f"the trees differ in names: {sorted(tree.keys() ^ trees[0].keys())}")
+    return {name: _mean([t[name] for t in trees], weights, total) for name in trees[0]}
+
+
+def _mean(tensors: Sequence[Tensor], weights: Sequence[float], total: float) -> Tensor:
+    mean = torch.zeros_like(tensors[0], dtype=torch.float64)
+    for tensor, weight in zip(tensors, weights, strict=True):
+        if tensor.shape != mean.shape:
+            raise ValueError(f"shapes {tuple(mean.shape)} and {tuple(tensor.shape)} do not average")
+        mean += tensor.double() * (weight / total)
+    dtype = tensors[0].dtype
+    return mean.to(dtype) if dtype.is_floating_point else mean.round().to(dtype)

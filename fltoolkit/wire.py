@@ -1,0 +1,252 @@
+"""The wire format: a tree becomes one frame of bytes and back.
+
+Not here: making a message smaller (codecs.py) and counting it (channel.py). Next: codecs.py.
+
+Frame, version 1. All numbers are little-endian; a varint is an unsigned LEB128 number.
+
+    1 byte    0xF1: a mark (F) and the version (1)
+    varint    length of the header in bytes
+    header    per entry:
+      varint  length of the name in bytes, then the name in UTF-8
+      1 byte  dtype code (see DTYPES), low 4 bits; number of dimensions, high 4 bits
+      varint  one per dimension: its length
+    payload   the values of each entry, in the same order, without gaps
+    4 bytes   checksum: low 32 bits of a chain of XXH3-64 digests, first of everything before the
+              payload (seed 0), then of each entry's values (seed: the digest before)
+
+A message with one tensor of up to four dimensions costs at most 16 bytes beyond its values and
+its name. Nothing is pickled, and decoding allocates no more than the frame's own length.
+"""
+
+import math
+import sys
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from xxhash import xxh3_64_intdigest
+
+from fltoolkit.trees import Tree
+
+__all__ = ["DTYPES", "WireError", "pack", "unpack"]
+
+if sys.byteorder != "little":  # pragma: no cover
+    raise ImportError("fltoolkit's wire format is written for little-endian machines only")
+
+MARK = 0xF1
+CHECKSUM_NBYTES = 4
+MAX_DIMENSIONS = 15
+DTYPES = (
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float64,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.bool,
+)
+_CODES = {dtype: code for code, dtype in enumerate(DTYPES)}
+
+
+class WireError(ValueError):
+    """A message is not a valid frame: it says at which byte, and what was expected there."""
+
+
+def pack(tree: Tree) -> bytes:
+    """Turn a tree into one frame. Lossless; copies each value once, into the message.
+
+    Raises TypeError for an entry that cannot be sent (a sparse tensor, a complex dtype).
+
+    >>> pack({"h": torch.tensor([[1.0, 2.0]])}).hex(" ")
+    'f1 05 01 68 20 01 02 00 00 80 3f 00 00 00 40 a0 e1 57 d8'
+    """
+    try:
+        header = _write_header(tuple([(name, t.dtype, t.shape) for name, t in tree.items()]))
+        parts = [header, *map(_memory, tree.values())]
+    except (AttributeError, KeyError, TypeError):
+        raise _complaint(tree) from None
+    digest = 0
+    for part in parts:
+        digest = xxh3_64_intdigest(part, digest)
+    parts.append(_checksum(digest))
+    return b"".join(parts)
+
+
+def unpack(message: bytes | bytearray | memoryview) -> Tree:
+    """Read a frame back into a tree: the same names, dtypes, shapes and values, in order.
+
+    Each payload is copied once, into memory of its own that torch aligns: the receiver may change
+    what it got without changing the message, and matrix kernels, whose rounding can depend on
+    alignment, compute what they would have computed on the sender's tensor.
+
+    Raises WireError for anything that is not exactly one undamaged frame.
+    """
+    view = memoryview(message).cast("B")
+    if len(view) > 1 and view[0] == MARK and view[1] < 0x80:
+        start, length = 2, view[1]  # a short header, nearly always
+    else:
+        start, length = _read_length(view)
+    offset = start + length
+    # a protocol sends the same shapes again and again: small headers are read once and remembered
+    read_header = _read_header if length <= 4096 else _read_header.__wrapped__
+    entries, payload_nbytes = read_header(bytes(view[start:offset]), start)
+    end = offset + payload_nbytes
+    if len(view) != end + CHECKSUM_NBYTES:
+        raise WireError(
+            f"offset {offset}: expected {payload_nbytes} payload bytes and a checksum of "
+            f"{CHECKSUM_NBYTES}, {end + CHECKSUM_NBYTES} bytes in all, but there are {len(view)}"
+        )
+    digest = xxh3_64_intdigest(view[:offset], 0)
+    tree: Tree = {}
+    for name, dtype, shape, nbytes in entries:
+        tree[name] = tensor = torch.empty(shape, dtype=dtype)
+        if nbytes:
+            memory = _memory(tensor)
+            memoryview(memory).cast("B")[:] = view[offset : offset + nbytes]
+            digest = xxh3_64_intdigest(memory, digest)
+            offset += nbytes
+            if dtype == torch.bool and int(tensor.view(torch.uint8).max()) > 1:
+                raise WireError(f"offset {offset}: entry {name!r} is bool, expected bytes 0 or 1")
+        else:
+            digest = xxh3_64_intdigest(b"", digest)
+    if (checksum := _checksum(digest)) != view[end:]:
+        raise WireError(
+            f"offset {end}: expected checksum {checksum.hex()}, found {view[end:].hex()}: "
+            "the message was damaged on its way"
+        )
+    return tree
+
+
+def _memory(tensor: Tensor) -> Any:
+    """The values as a C-contiguous buffer: the tensor's own memory wherever that is possible."""
+    if tensor.dtype == torch.bfloat16:  # numpy has none: its 16 bits travel as an integer's
+        tensor = tensor.detach().contiguous().view(torch.int16)
+    return np.ascontiguousarray(tensor.numpy(force=True))
+
+
+def _checksum(digest: int) -> bytes:
+    return (digest & 0xFFFFFFFF).to_bytes(CHECKSUM_NBYTES, "little")
+
+
+def _complaint(tree: Tree) -> TypeError:
+    """Why a tree cannot be packed: which entry, and what is allowed."""
+    for name, tensor in tree.items():
+        if not isinstance(tensor, Tensor) or tensor.is_sparse or tensor.dtype not in _CODES:
+            what = repr(tensor) if isinstance(tensor, Tensor) else type(tensor).__name__
+            allowed = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
+            return TypeError(f"entry {name!r} is {what[:80]}: a message holds dense {allowed}")
+        if tensor.dim() > MAX_DIMENSIONS:
+            return TypeError(
+                f"entry {name!r} has {tensor.dim()} dimensions, at most 15 can be sent"
+            )
+    return TypeError(f"a message is a dict of names to tensors, not {type(tree).__name__}")
+
+
+@lru_cache(maxsize=256)
+def _write_header(entries: tuple[tuple[str, torch.dtype, torch.Size], ...]) -> bytes:
+    """Everything before the payload. Remembered: most messages look like the one before."""
+    header = bytearray()
+    for name, dtype, shape in entries:
+        if len(shape) > MAX_DIMENSIONS:
+            raise TypeError(len(shape))
+        encoded = name.encode()
+        header += _varint(len(encoded)) + encoded
+        header.append(len(shape) << 4 | _CODES[dtype])
+        for length in shape:
+            header += _varint(length)
+    return bytes((MARK,)) + _varint(len(header)) + bytes(header)
+
+
+def _read_length(view: memoryview) -> tuple[int, int]:
+    """Where the header begins and how long it is."""
+    reader = _Reader(view)
+    if (mark := reader.byte("the frame's mark")) != MARK:
+        raise WireError(
+            f"offset 0: expected 0x{MARK:02x} (fltoolkit frame, version 1), found 0x{mark:02x}"
+        )
+    length = reader.count("the header's length")
+    return reader.offset, length
+
+
+@lru_cache(maxsize=256)
+def _read_header(
+    header: bytes, base: int
+) -> tuple[tuple[tuple[str, torch.dtype, tuple[int, ...], int], ...], int]:
+    """(name, dtype, shape, payload bytes) of each entry, and the payload bytes of all."""
+    reader = _Reader(memoryview(header), base)
+    entries = []
+    while reader.offset < len(header):
+        entries.append(reader.entry())
+    if len({name for name, *_ in entries}) != len(entries):
+        raise WireError(f"offset {base}: expected each name once, found one repeated")
+    return tuple(entries), sum(nbytes for *_, nbytes in entries)
+
+
+def _varint(number: int) -> bytes:
+    """Unsigned LEB128: 7 bits a byte, lowest first; the high bit says that more follow."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+class _Reader:
+    """Walks over bytes that may be damaged: never past their end, never believing a size."""
+
+    def __init__(self, view: memoryview, base: int = 0):
+        self.view = view
+        self.base = base  # where the view begins in the message
+        self.offset = 0
+
+    def entry(self) -> tuple[str, torch.dtype, tuple[int, ...], int]:
+        length = self.count("a name's length")
+        raw = bytes(self.view[self.offset : self.offset + length])
+        try:
+            name = raw.decode()
+        except UnicodeDecodeError:
+            raise self.error(f"expected a name in UTF-8, found {raw[:40]!r}") from None
+        self.offset += length
+        kind = self.byte(f"the dtype of {name!r}")
+        dims, code = kind >> 4, kind & 0x0F
+        if code >= len(DTYPES):
+            raise self.error(
+                f"expected a dtype code below {len(DTYPES)} for {name!r}, found {code}"
+            )
+        shape = tuple(self.number(f"a dimension of {name!r}") for _ in range(dims))
+        if math.prod(max(length, 1) for length in shape) >= 2**56:
+            raise self.error(f"expected a possible shape, found {shape} for {name!r}")
+        dtype = DTYPES[code]
+        return name, dtype, shape, math.prod(shape) * dtype.itemsize
+
+    def count(self, what: str) -> int:
+        """A number of bytes that must still be there."""
+        count = self.number(what)
+        if count > len(self.view) - self.offset:
+            left = len(self.view) - self.offset
+            raise self.error(f"expected {what} to be at most the {left} bytes left, found {count}")
+        return count
+
+    def number(self, what: str) -> int:
+        number = 0
+        for shift in range(0, 63, 7):
+            byte = self.byte(what)
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return number
+        raise self.error(f"expected {what} as a varint of at most 9 bytes")
+
+    def byte(self, what: str) -> int:
+        if self.offset >= len(self.view):
+            raise self.error(f"expected {what}, but the data end here")
+        self.offset += 1
+        return self.view[self.offset - 1]
+
+    def error(self, message: str) -> WireError:
+        return WireError(f"offset {self.base + self.offset}: {message}")

@@ -1,0 +1,27 @@
+"""Fixtures of the browser tests: a JupyterLab in a folder of its own, and a page."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import labserver
+import pytest
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that JupyterLab shows: copy the notebooks to open into it."""
+    return tmp_path_factory.mktemp("notebooks")
+
+
+@pytest.fixture(scope="session")
+def server(folder: Path) -> Iterator[labserver.Server]:
+    labserver.chromium()  # skip before starting anything
+    with labserver.lab(folder) as started:
+        yield started
+
+
+@pytest.fixture
+def page() -> Iterator[Any]:
+    with labserver.page() as tab:
+        yield tab

@@ -1,0 +1,227 @@
+"""JupyterLab on a loopback port with settings of its own, and a browser page to drive it.
+
+``with lab(folder) as server, page() as tab: notebook = open_notebook(tab, server, "a.ipynb")``,
+then ``notebook.run_all()``, ``notebook.wait_until_idle()`` and ``notebook.outputs(cell)``.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ARTIFACTS = Path(__file__).parents[2] / "test-artifacts"
+
+
+class Server(NamedTuple):
+    url: str
+    token: str
+
+
+def chromium() -> str:
+    """The path of Chromium; without one the test is skipped, or fails if it must not be."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = [os.environ.get("CHROMIUM"), "/usr/bin/chromium", *map(shutil.which, names)]
+    path = next((path for path in found if path and os.path.exists(path)), None)
+    return path or absent("no Chromium: install it, or put its path into CHROMIUM")
+
+
+def absent(reason: str) -> Any:
+    """Skip, or fail where FLTOOLKIT_REQUIRE_BROWSER says that these tests must run."""
+    (pytest.fail if os.environ.get("FLTOOLKIT_REQUIRE_BROWSER") else pytest.skip)(reason)
+
+
+@contextlib.contextmanager
+def lab(folder: Path, seconds: float = 90) -> Iterator[Server]:
+    """JupyterLab with its root in ``folder``; nothing of the user's own Jupyter is touched."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = Server(f"http://127.0.0.1:{port}", secrets.token_hex(16))
+    with tempfile.TemporaryDirectory(prefix="fltoolkit-lab-") as name:
+        home = Path(name)
+        own = {key: str(home / key.lower()) for key in _FOLDERS}
+        env = {**os.environ, **own, "JUPYTER_TOKEN": server.token, "OMP_NUM_THREADS": "1"}
+        settings = home / "jupyterlab_settings_dir" / "@jupyterlab" / "apputils-extension"
+        settings.mkdir(parents=True)
+        quiet = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
+        (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
+        command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", f"--port={port}"]
+        command += ["--ip=127.0.0.1", "--ServerApp.port_retries=0", "--LabApp.news_url=None"]
+        command += [f"--ServerApp.root_dir={folder}", "--LabApp.expose_app_in_browser=True"]
+        command += ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
+        with open(home / "log", "w+") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=folder)
+            try:
+                _wait_for(server, process, home / "log", seconds)
+                yield server
+            finally:
+                process.terminate()
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+
+_FOLDERS = (
+    "JUPYTER_CONFIG_DIR",
+    "JUPYTER_DATA_DIR",
+    "JUPYTER_RUNTIME_DIR",
+    "JUPYTERLAB_SETTINGS_DIR",
+    "JUPYTERLAB_WORKSPACES_DIR",
+    "IPYTHONDIR",
+    "MPLCONFIGDIR",
+)
+
+
+def _wait_for(server: Server, process: subprocess.Popen, log: Path, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            urllib.request.urlopen(f"{server.url}/api/status?token={server.token}", timeout=5)
+            return
+        except OSError as error:
+            if process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"no JupyterLab:\n{log.read_text()[-4000:]}") from error
+            time.sleep(0.2)
+
+
+@contextlib.contextmanager
+def page(width: int = 1280, height: int = 1000) -> Iterator[Any]:
+    """A fresh page in headless Chromium; errors of the page's own scripts fail the test."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        absent('no playwright: pip install "fltoolkit[dev]"')
+    # The sandbox needs rights that containers lack; only pages of this machine are opened.
+    options = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+    path = chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=options)
+        try:
+            tab = browser.new_page(viewport={"width": width, "height": height})
+            errors: list[str] = []
+            tab.on("pageerror", lambda error: errors.append(str(error)))
+            yield tab
+            assert not errors, errors
+        finally:
+            browser.close()
+
+
+class Notebook(NamedTuple):
+    """A notebook open in JupyterLab. Cells are numbered from 0, Markdown cells included."""
+
+    page: Any
+
+    def run_all(self) -> None:
+        """Start all cells; returns at once."""
+        self.page.evaluate("() => { jupyterapp.commands.execute('notebook:run-all-cells'); }")
+
+    def run_cell(self, cell: int) -> None:
+        """Run one cell and wait for its end."""
+        self.page.evaluate(
+            """async cell => { jupyterapp.shell.currentWidget.content.activeCellIndex = cell;
+                               await jupyterapp.commands.execute('notebook:run-cell'); }""",
+            cell,
+        )
+
+    def wait_until_idle(self, seconds: float = 120) -> None:
+        """Wait until every code cell has run; the first error fails the test with its text."""
+        end = time.monotonic() + seconds
+        while True:
+            cells = self.cells()
+            for number, cell in enumerate(cells):
+                for output in cell.get("outputs", []):
+                    if output["output_type"] == "error":
+                        pytest.fail(f"cell {number}: {output['ename']}: {output['evalue']}")
+            code = [cell for cell in cells if cell["cell_type"] == "code" and cell["source"]]
+            if all(cell["execution_count"] for cell in code) and self._idle():
+                return
+            if time.monotonic() > end:
+                done = sum(bool(cell["execution_count"]) for cell in code)
+                pytest.fail(f"{done} of {len(code)} code cells had run after {seconds} s")
+            self.page.wait_for_timeout(100)
+
+    def cells(self) -> list[dict[str, Any]]:
+        """All cells as the notebook file would hold them now, outputs included."""
+        return self.page.evaluate(
+            "() => jupyterapp.shell.currentWidget.context.model.toJSON().cells"
+        )
+
+    def outputs(self, cell: int) -> list[dict[str, Any]]:
+        return self.cells()[cell].get("outputs", [])
+
+    def show(self, cell: int) -> Any:
+        """Scroll to a cell; returns the locator of its output area."""
+        self.page.evaluate(
+            """async cell => { const list = jupyterapp.shell.currentWidget.content;
+                               list.activeCellIndex = cell;
+                               await list.scrollToItem(cell, 'start'); }""",
+            cell,
+        )
+        return self.page.locator(f".jp-Cell[data-windowed-list-index='{cell}'] .jp-OutputArea")
+
+    def ask(self, code: str) -> str:
+        """What ``code`` prints in the kernel."""
+        return self.page.evaluate(
+            """async code => {
+                 const kernel = jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+                 const future = kernel.requestExecute({code, store_history: false});
+                 let printed = '';
+                 future.onIOPub = message => {
+                   printed += message.content.text ?? message.content.evalue ?? ''; };
+                 await future.done;
+                 return printed.trim(); }""",
+            code,
+        )
+
+    def save(self) -> None:
+        self.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
+
+    def screenshot(self, name: str) -> None:
+        ARTIFACTS.mkdir(exist_ok=True)
+        self.page.screenshot(path=ARTIFACTS / f"{name}.png")
+
+    def _idle(self) -> bool:
+        return self.page.evaluate(
+            "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'"
+        )
+
+
+def open_notebook(page: Any, server: Server, path: str, seconds: float = 120) -> Notebook:
+    """Open ``path`` (relative to the server's folder) and wait until its kernel answers.
+
+    Whatever is run before that would silently do nothing.
+    """
+    page.goto(f"{server.url}/doc/tree/{path}?token={server.token}", timeout=1000 * seconds)
+    page.wait_for_function("() => !!window.jupyterapp", timeout=1000 * seconds)
+    page.evaluate(_READY)
+    return Notebook(page)
+
+
+_READY = """async () => {
+  await jupyterapp.restored;
+  for (let tries = 0; tries < 600; tries++) {
+    const panel = jupyterapp.shell.currentWidget;
+    const kernel = panel?.sessionContext?.session?.kernel;
+    if (kernel?.connectionStatus === 'connected' && panel.context.isReady) {
+      await panel.sessionContext.ready;
+      await kernel.info;
+      return;
+    }
+    await new Promise(resolve => setTimeout(resolve, 100));
+  }
+  throw new Error('no kernel after 60 s: does the notebook name one (metadata.kernelspec)?');
+}"""

@@ -1,0 +1,100 @@
+"""Real JupyterLab in a real browser: live curves move while a cell runs, and sliders act."""
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from labserver import Notebook, Server, open_notebook
+
+pytestmark = pytest.mark.browser
+
+WATCH = """
+import time
+from fltoolkit.live import watch
+
+def training(steps):
+    for step in range(1, steps + 1):
+        time.sleep(0.01)
+        record = {"step": step, "loss": 2.3 * 0.99**step, "nbytes": 327_708 * step}
+        record |= {"nbytes_up": 163_854 * step, "nbytes_down": 163_854 * step}
+        yield record | ({"accuracy": 1 - 0.9 * 0.98**step} if step % 40 == 0 else {})
+
+for record in watch(training(500), 500, y=("loss", "accuracy"), title="SplitNN on digits"):
+    pass
+"""
+STOPPED = """
+for record in watch(training(500), 500, title="Stopped early"):
+    if record["step"] == 60:
+        break
+"""
+PANEL = """
+from fltoolkit.widgets import advisor_panel
+panel = advisor_panel(num_clients=10)
+panel
+"""
+
+
+@pytest.fixture
+def notebook(folder: Path, server: Server, page: Any) -> Notebook:
+    cells = [nbformat.v4.new_code_cell(source.strip()) for source in (WATCH, STOPPED, PANEL)]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    probe = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+    nbformat.write(probe, folder / "probe.ipynb")
+    return open_notebook(page, server, "probe.ipynb")
+
+
+def test_curves_move_while_the_cell_runs_and_a_png_stays(
+    notebook: Notebook, page: Any, folder: Path
+) -> None:
+    notebook.run_all()
+    live = notebook.show(0).locator("svg, img[src^='data:image/svg']").first
+    live.wait_for(timeout=60_000)
+    seen = set()
+    for _ in range(400):
+        (output,) = notebook.outputs(0)
+        if "image/png" in output["data"]:
+            break
+        seen.add(output["data"]["text/plain"])
+        if len(seen) == 12:
+            notebook.screenshot("watch_running")
+        page.wait_for_timeout(20)
+    assert len(seen) >= 5, f"the display hardly moved: {seen}"
+    assert all(words.startswith("SplitNN on digits: running") for words in seen)
+
+    notebook.wait_until_idle()
+    (finished,), (stopped,), _ = (notebook.outputs(cell) for cell in range(3))
+    assert set(finished["data"]) == set(stopped["data"]) == {"image/png", "text/plain"}
+    assert "finished: 500 of 500" in finished["data"]["text/plain"]
+    assert "up 81.9 MB; down 81.9 MB" in finished["data"]["text/plain"]
+    assert "stopped: 60 of 500" in stopped["data"]["text/plain"]
+    notebook.show(0).locator("img").wait_for()
+    notebook.screenshot("watch_finished")
+
+    notebook.save()
+    page.wait_for_timeout(1000)
+    saved = nbformat.read(folder / "probe.ipynb", 4)
+    assert set(saved.cells[0].outputs[0].data) == {"image/png", "text/plain"}
+
+
+def test_sliders_change_the_answer(notebook: Notebook, page: Any) -> None:
+    notebook.run_cell(2)
+    area = notebook.show(2)
+    area.locator(".widget-html").get_by_text("Federated averaging sends 3.88 times").wait_for()
+    area.locator("img").wait_for()
+    notebook.screenshot("panel_before")
+
+    clients = page.get_by_role("slider").first
+    clients.focus()
+    for _ in range(5):  # 10, 20, 50, 100, 200, 500
+        page.keyboard.press("ArrowRight")
+    area.locator(".widget-html").get_by_text("with 500 clients").wait_for()
+    assert notebook.ask("print(panel.settings['num_clients'])") == "500"
+    sentence = notebook.ask("print(panel.comparison.sentence)")
+    assert sentence.startswith("Split learning sends")
+    area.locator("img[src^='data:image/png']").wait_for()  # the slider rests: PNG again
+    page.wait_for_timeout(1000)
+    notebook.screenshot("panel_after")
+    _controls, picture = notebook.outputs(2)
+    assert set(picture["data"]) == {"image/png", "text/plain"}
+    assert picture["data"]["text/plain"] == sentence

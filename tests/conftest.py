@@ -1,0 +1,11 @@
+"""Shared by all tests: one torch thread, and shapes that are checked."""
+
+import torch
+from jaxtyping import install_import_hook
+
+# the shapes in these modules' signatures are checked while tests run; users never pay for it
+install_import_hook(
+    ["fltoolkit.party", "fltoolkit.split", "fltoolkit.data"], "shape_checks.checker"
+)
+
+torch.set_num_threads(1)  # several times faster than two for these small networks: see benchmarks/

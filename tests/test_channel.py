@@ -1,0 +1,107 @@
+import pytest
+import torch
+
+from fltoolkit.channel import KINDS, Channel, Transfer
+from fltoolkit.codecs import Identity
+from fltoolkit.wire import WireError, pack, unpack
+
+H = {"h": torch.arange(6.0).reshape(2, 3)}
+
+
+class Counting:
+    """A codec with state: it says how many messages it has sent on its link."""
+
+    count = 0
+
+    def encode(self, tree):
+        self.count += 1
+        return pack({**tree, "count": torch.tensor(self.count)})
+
+    def decode(self, message):
+        return unpack(message)
+
+
+def test_ledger_is_the_length_of_the_messages():
+    channel = Channel()
+    channel.step = 7
+    received = channel.send("alice", "bob", "activations", H)
+    assert torch.equal(received["h"], H["h"])
+    assert channel.transfers == [
+        Transfer(7, "alice", "bob", "activations", len(pack(H)), nbytes_dense=24)
+    ]
+    channel.send("bob", "alice", "gradients", H)
+    channel.send("carol", "bob", "activations", H)
+    one = len(pack(H))
+    assert channel.nbytes() == 3 * one
+    assert channel.nbytes(sender="alice") == one
+    assert channel.nbytes(receiver="bob") == 2 * one
+    assert channel.nbytes(receiver="bob", kind="activations", sender="carol") == one
+    assert channel.nbytes(kind="update") == 0
+
+
+def test_receiver_shares_no_memory_with_the_sender():
+    tree = {"h": torch.ones(3)}
+    received = Channel().send("alice", "bob", "activations", tree)["h"]
+    received.zero_()
+    assert torch.equal(tree["h"], torch.ones(3))
+
+
+def test_each_directed_link_has_its_own_codec_state():
+    channel = Channel(codecs={"activations": Counting()})
+    counts = [
+        channel.send(a, b, "activations", H)["count"].item()
+        for a, b in [("alice", "bob"), ("alice", "bob"), ("carol", "bob"), ("bob", "alice")]
+    ]
+    assert counts == [1, 2, 1, 1]
+    assert "count" not in channel.send("alice", "bob", "gradients", H)
+    assert channel.codecs["activations"].count == 0
+
+
+def test_what_a_lossy_codec_loses_is_lost_and_what_it_costs_is_counted():
+    class Half(Identity):
+        def encode(self, tree):
+            return pack({name: t.half() for name, t in tree.items()})
+
+    channel = Channel(codecs={"activations": Half()})
+    received = channel.send("alice", "bob", "activations", {"h": torch.tensor([1 / 3])})
+    assert received["h"].item() == pytest.approx(1 / 3, abs=1e-3)
+    assert received["h"].item() != 1 / 3
+    assert channel.transfers[0].nbytes_dense == 4
+    assert channel.nbytes() == len(pack({"h": torch.zeros(1).half()}))
+
+
+def test_errors_say_who_sent_what_to_whom():
+    with pytest.raises(ValueError, match=r"'weights' is not one of activations, gradients"):
+        Channel().send("alice", "bob", "weights", H)
+    with pytest.raises(ValueError, match="alice"):
+        Channel().send("alice", "alice", "control", H)
+    with pytest.raises(TypeError, match=r"alice -> bob, labels: entry 'z'"):
+        Channel().send("alice", "bob", "labels", {"z": torch.zeros(1, dtype=torch.complex64)})
+    with pytest.raises(TypeError, match="no encode"):
+        Channel(codecs={"model": 8})
+    with pytest.raises(ValueError, match="'uplink' is not one of"):
+        Channel(codecs={"uplink": Identity()})
+    with pytest.raises(ValueError, match="kind"):
+        Channel().nbytes(kind="gradient")
+
+    class Damaging(Identity):
+        def decode(self, message):
+            return unpack(message[:-1])
+
+    channel = Channel(codecs={"model": Damaging()})
+    with pytest.raises(WireError, match="alice -> bob, model: offset"):
+        channel.send("alice", "bob", "model", H)
+    assert channel.nbytes() == 0  # a message that failed is not in the ledger
+
+
+def test_ledger_survives_a_restart():
+    channel = Channel()
+    for kind in KINDS:
+        channel.step += 1
+        channel.send("alice", "bob", kind, H)
+    again = Channel()
+    again.load_state_dict(channel.state_dict())
+    assert again.transfers == channel.transfers
+    assert (again.nbytes(), again.step) == (channel.nbytes(), 6)
+    again.send("alice", "bob", "model", H)
+    assert again.nbytes(kind="model") == 2 * len(pack(H))

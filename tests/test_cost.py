@@ -1,0 +1,303 @@
+import copy
+import time
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from fltoolkit.cost import (
+    ModelCost,
+    advise,
+    federated_nbytes,
+    large_batch_nbytes,
+    measure,
+    published_tables,
+    split_nbytes,
+)
+from fltoolkit.models import resnet50, splitnn_mlp, vgg16
+
+
+@pytest.fixture(scope="module")
+def mlp() -> ModelCost:
+    return measure(splitnn_mlp(seed=0), (784,), cut=4)
+
+
+@pytest.fixture(scope="module")
+def vgg() -> ModelCost:
+    with torch.device("meta"):
+        return measure(vgg16(10, seed=0), (3, 32, 32), cut=2)
+
+
+def mnist(model: ModelCost, num_clients: int = 100, **changed):
+    run = {"num_samples": 60_000, "num_clients": num_clients, "epochs": 1, "rounds": 1}
+    return advise(model, **{**run, **changed})
+
+
+# measure
+
+
+def test_the_seed_model_by_hand(mlp):
+    forward = 2 * (784 * 128 + 128 * 640)
+    assert mlp == ModelCost(
+        num_parameters=189_450,
+        num_parameters_client=183_040,
+        nbytes_model=4 * 189_450,
+        nbytes_bottom=4 * 183_040,
+        cut_width=640,
+        flops_forward=forward + 2 * 640 * 10,
+        flops_forward_client=forward,
+    )
+
+
+def test_what_counts_as_a_flop():
+    layers = [
+        nn.Conv2d(4, 8, 3, padding=1, groups=2),  # 64 pixels x 8 channels x 2 x 3 x 3
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(512, 3, bias=True),
+    ]
+    cost = measure(nn.Sequential(*layers), (4, 8, 8), cut=1)
+    assert cost.flops_forward_client == 2 * 64 * 8 * 2 * 9
+    assert cost.flops_forward == cost.flops_forward_client + 2 * 512 * 3
+    assert measure(nn.Sequential(*layers), (4, 8, 8), cut=4).cut_width == 512
+
+
+def test_vgg16_multiply_accumulates_and_the_share_of_its_first_layer(vgg):
+    assert vgg.flops_forward / 2 == pytest.approx(332.1e6, rel=1e-3)
+    assert vgg.flops_forward_client == 2 * 32 * 32 * 64 * 3 * 3 * 3
+    assert vgg.flops_forward / vgg.flops_forward_client == pytest.approx(187.7, abs=0.05)
+    assert vgg.cut_width == 65_536
+
+
+def test_the_bytes_of_a_bottom_include_its_buffers():
+    model = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Linear(5, 2))
+    cost = measure(model, (3,), cut=2)
+    assert cost.num_parameters_client == 3 * 5 + 5 + 2 * 5
+    assert cost.nbytes_bottom == 4 * cost.num_parameters_client + 4 * 2 * 5 + 8  # an int64 counter
+    assert cost.nbytes_model == cost.nbytes_bottom + 4 * (5 * 2 + 2)
+    assert measure(model.half(), (3,), cut=2).nbytes_bottom == 2 * (30 + 10) + 8
+
+
+def test_measuring_changes_nothing():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Dropout(), nn.Flatten()).train()
+    model(torch.zeros(2, 3, 8, 8)).sum().backward()
+    tensors = list(model.state_dict(keep_vars=True).values())
+    before, rng = copy.deepcopy(model.state_dict()), torch.get_rng_state()
+    measure(model, (3, 8, 8), cut=2)
+    now = model.state_dict(keep_vars=True)
+    assert all(a is b for a, b in zip(tensors, now.values(), strict=True))
+    assert all(torch.equal(before[name], now[name]) for name in before)
+    assert all(module.training for module in model.modules())
+    assert all(p.grad is not None for p in model.parameters())
+    assert torch.equal(torch.get_rng_state(), rng)
+
+
+def test_a_model_beyond_this_machines_memory():
+    with torch.device("meta"):
+        huge = nn.Sequential(*(nn.Linear(100_000, 100_000, bias=False) for _ in range(100)))
+    cost = measure(huge, (100_000,), cut=1)
+    assert cost.num_parameters == 10**12
+    assert cost.flops_forward == 2 * 10**12
+
+
+def test_resnet50_on_meta_is_quick():
+    start = time.perf_counter()
+    with torch.device("meta"):
+        cost = measure(resnet50(100, seed=0), (3, 32, 32), cut=1)
+    assert time.perf_counter() - start < 5
+    assert cost.num_parameters == 23_705_252
+    assert (cost.cut_width, cost.nbytes_bottom) == (65_536, 4 * 64 * 3 * 9)
+
+
+@pytest.mark.parametrize("cut", [0, 6, -1, 7])
+def test_a_cut_needs_layers_on_both_sides(cut):
+    with pytest.raises(ValueError, match=f"cut={cut}: .* 6 items, so a cut is 1 to 5"):
+        measure(splitnn_mlp(seed=0), (784,), cut)
+
+
+def test_measure_says_what_does_not_fit():
+    with pytest.raises(
+        ValueError, match=r"input_shape=\(28, 28\) does not fit .* such as \(784,\)"
+    ):
+        measure(splitnn_mlp(seed=0), (28, 28), 4)
+    with pytest.raises(TypeError, match=r"model is a Linear: .* Wrap its layers in nn\.Sequential"):
+        measure(nn.Linear(2, 2), (2,), 1)
+
+
+# bytes
+
+
+def relay_counted(cost, num_samples, num_clients, epochs, label_nbytes, bytes_per_value):
+    """The relay played message by message; clients hold uneven shares of the samples."""
+    nbytes, holder = 0, 0
+    for _ in range(epochs):
+        for client in range(num_clients):
+            if client != holder:
+                nbytes += cost.nbytes_bottom
+                holder = client
+            for _ in range(client, num_samples, num_clients):
+                nbytes += cost.cut_width * bytes_per_value + label_nbytes  # up
+                nbytes += cost.cut_width * bytes_per_value  # down
+    return nbytes
+
+
+@pytest.mark.parametrize("num_clients", [1, 2, 3, 7, 10])  # 3 and 7 do not divide 10
+@pytest.mark.parametrize("epochs", [1, 4])
+def test_split_bytes_are_those_of_the_relay_exactly(mlp, num_clients, epochs):
+    run = {"num_samples": 10, "num_clients": num_clients, "epochs": epochs}
+    how = {"label_nbytes": 8, "bytes_per_value": 2}
+    nbytes = split_nbytes(mlp, **run, **how)
+    assert type(nbytes) is int
+    assert nbytes == relay_counted(mlp, **run, **how)
+    without = split_nbytes(mlp, **run, **how, handover=False)
+    assert without == 10 * epochs * (2 * 640 * 2 + 8)
+
+
+def test_one_epoch_of_the_seed_model():
+    cost = measure(splitnn_mlp(seed=0), (784,), cut=4)
+    run = {"num_samples": 60_000, "num_clients": 1}
+    assert split_nbytes(cost, **run, epochs=1) == 307_200_000
+    assert split_nbytes(cost, **run, epochs=15, label_nbytes=8) == 15 * (307_200_000 + 480_000)
+    assert federated_nbytes(cost, num_clients=1, rounds=1) == 1_515_600
+
+
+def test_large_batch_bytes_count_the_last_partial_step(mlp):
+    run = {"num_clients": 10, "epochs": 2, "batch_size": 64}
+    assert large_batch_nbytes(mlp, num_samples=640, **run) == 2 * 757_800 * 10 * 2
+    assert large_batch_nbytes(mlp, num_samples=641, **run) == 2 * 757_800 * 10 * 4
+
+
+# advise
+
+
+def test_crossover_of_the_seed_model(mlp):
+    assert mnist(mlp).crossover_clients == 392
+    assert mnist(mlp, handover=False).crossover_clients == 203
+    assert mnist(mlp, 391).split.nbytes >= mnist(mlp, 391).federated.nbytes
+    assert mnist(mlp, 392).split.nbytes < mnist(mlp, 392).federated.nbytes
+    eta = mlp.num_parameters_client / mlp.num_parameters
+    about = 2 * 60_000 * 640 / (mlp.num_parameters * (2 - eta))
+    assert mnist(mlp).crossover_clients == pytest.approx(about, abs=1)
+
+
+def test_no_crossover(mlp):
+    never = mnist(mlp, 1, num_samples=391, epochs=1_000)
+    assert never.crossover_clients is None
+    assert "Split sends fewer bytes than federated for no number of clients." in never.table()
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    num_samples=st.integers(2, 60),
+    cut_width=st.integers(1, 50),
+    bottom=st.integers(0, 400),
+    top=st.integers(1, 400),
+    epochs=st.integers(1, 5),
+    rounds=st.integers(1, 5),
+    handover=st.booleans(),
+)
+def test_crossover_is_what_a_search_finds(
+    num_samples, cut_width, bottom, top, epochs, rounds, handover
+):
+    cost = ModelCost(bottom + top, bottom, 4 * (bottom + top), 4 * bottom, cut_width, 2, 1)
+    run = {"num_samples": num_samples, "epochs": epochs, "rounds": rounds, "handover": handover}
+    all_advice = [advise(cost, num_clients=k, **run) for k in range(2, num_samples + 1)]
+    wins = [advice.split.nbytes < advice.federated.nbytes for advice in all_advice]
+    expected = next((k for k in range(2, num_samples + 1) if all(wins[k - 2 :])), None)
+    assert {advice.crossover_clients for advice in all_advice} == {expected}
+
+
+def test_more_clients_make_split_cheaper_for_each_and_leave_federated_alone(mlp):
+    clients = (2, 10, 100, 500, 1_000)
+    advice = [mnist(mlp, k, handover=False) for k in clients]
+    split = [a.split.nbytes_per_client for a in advice]
+    assert split == [307_200_000 / k for k in clients]
+    assert {a.federated.nbytes_per_client for a in advice} == {1_515_600}
+    assert [a.fewest_bytes.name for a in advice][::4] == ["federated averaging", "split learning"]
+    relay = [mnist(mlp, k).split.nbytes_per_client for k in clients]
+    assert relay == sorted(relay, reverse=True)
+    assert all(a > b for a, b in zip(relay, split, strict=True))
+
+
+def test_totals_stay_exact_when_clients_do_not_divide_samples(mlp):
+    advice = mnist(mlp, 7, num_samples=100)
+    assert advice.split.nbytes == 100 * 5_120 + 6 * 732_160
+    assert advice.split.nbytes_per_client == pytest.approx(advice.split.nbytes / 7)
+    assert advice.split.flops_per_client * 7 == pytest.approx(3 * 100 * mlp.flops_forward_client)
+
+
+def test_training_is_three_forward_passes(mlp):
+    advice = mnist(mlp, 100, epochs=2)
+    assert advice.federated.flops_per_client == 3 * 2 * 600 * 2 * (784 * 128 + 128 * 640 + 6_400)
+    assert advice.large_batch_sgd.flops_per_client == advice.federated.flops_per_client
+    ratio = advice.federated.flops_per_client / advice.split.flops_per_client
+    assert ratio == pytest.approx(mlp.flops_forward / mlp.flops_forward_client)
+
+
+def test_the_table_marks_the_winner_and_is_what_a_notebook_shows(mlp):
+    advice = mnist(mlp, 100)
+    assert repr(advice) == advice.table()
+    marked = [line for line in advice.table().splitlines() if line.endswith("fewest")]
+    assert [line.split("  ")[0] for line in marked] == [advice.fewest_bytes.name]
+    assert "1.52 MB" in marked[0]
+    assert "from 392 clients on" in advice.table()
+
+
+def test_sizes_round_into_the_next_prefix(mlp):
+    almost = ModelCost(1, 1, 499_999_800, 4, 1, 1, 1)  # twice that is 999,999,600 B
+    assert " 1 GB" in mnist(almost, 1).table()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"num_clients": 60_001}, "num_clients=60001 for num_samples=60000: .* lower num_clients"),
+        ({"num_clients": 0}, "num_clients=0: give a whole number"),
+        ({"num_samples": -5}, "num_samples=-5: give"),
+        ({"epochs": 1.5}, "epochs=1.5: give a whole number"),
+        ({"rounds": 0}, "rounds=0: give"),
+        ({"batch_size": 0}, "batch_size=0: give"),
+        ({"bytes_per_value": 0}, "bytes_per_value=0: give"),
+        ({"label_nbytes": -1}, "label_nbytes=-1: 8 for an int64 label, 0 if none"),
+    ],
+)
+def test_bad_settings_are_named(mlp, changed, message):
+    with pytest.raises(ValueError, match=message):
+        mnist(mlp, **changed)
+
+
+# the published tables
+
+
+def test_the_published_tables_within_three_percent():
+    rows = published_tables()
+    assert len(rows) == 10
+    for row in rows:
+        assert abs(row["difference"]) < 0.03, row
+        assert row["difference"] == pytest.approx(row["ours"] / row["printed"] - 1)
+        assert "epochs" in row["settings"]
+    printed = {(row["table"][0], row["method"], row["num_clients"]): row["printed"] for row in rows}
+    assert printed == {
+        ("1", "large-batch SGD", 100): 29.4,
+        ("1", "federated averaging", 100): 29.4,
+        ("1", "split learning", 100): 0.1548,
+        ("1", "large-batch SGD", 500): 5.89,
+        ("1", "federated averaging", 500): 5.89,
+        ("1", "split learning", 500): 0.03,
+        ("2", "federated averaging", 100): 3.0,
+        ("2", "split learning", 100): 6.0,
+        ("2", "federated averaging", 500): 2.4,
+        ("2", "split learning", 500): 1.2,
+    }
+
+
+def test_the_published_ratio_which_no_setting_can_fit(vgg):
+    printed = 29.4 / 0.1548
+    assert printed == pytest.approx(189.9, abs=0.05)
+    assert vgg.flops_forward / vgg.flops_forward_client == pytest.approx(printed, rel=0.03)
+    with torch.device("meta"):  # cut one layer later, the famous factor is gone
+        later = measure(vgg16(10, seed=0), (3, 32, 32), cut=4)
+    assert later.flops_forward / later.flops_forward_client < 9

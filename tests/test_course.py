@@ -1,0 +1,128 @@
+"""predict and check: helpful words, never an exception, and NaN is never right."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fltoolkit.course import check, predict
+
+Printed = pytest.CaptureFixture[str]
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("guess", "measured", "words"),
+    [
+        (50_000, 163_854, "3.3 times too small"),
+        (400, 100.0, "4 times too large"),
+        (110, 100, "10 % too large"),
+        (100, 100.0, "exactly right"),
+        (0, 5, "5 too small"),
+        (-3, 5, "8 too small"),
+        (5, 0, "5 too large"),
+        (-2, -5, "3 too large"),
+        (torch.tensor(3.0), np.float32(6.0), "2 times too small"),
+        (math.inf, 3, "inf too large"),
+        (NAN, 3, "one of the two is NaN"),
+        ("alice", "alice", "Right."),
+        ("alice", "bob", "not what happened"),
+        ([1, 2], 3, "not what happened"),
+    ],
+)
+def test_predict_says_how_far_off(guess: Any, measured: Any, words: str, capsys: Printed) -> None:
+    predict("How much?", guess, measured, "B")
+    printed = capsys.readouterr().out
+    assert words in printed
+    assert "your guess: " in printed
+    assert "measured: " in printed
+
+
+@pytest.mark.parametrize("guess", [None, ...])
+def test_no_guess_is_a_reminder_and_does_not_tell(guess: Any, capsys: Printed) -> None:
+    predict("How many bytes?", guess, 163_854, "B")
+    printed = capsys.readouterr().out
+    assert "Replace None" in printed
+    assert "163" not in printed
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "tolerance", "right", "words"),
+    [
+        (3, 3, 0, True, "right, exactly"),
+        (3.0, 3, 0, True, "right, exactly"),
+        (3.001, 3, 0.01, True, "right within 0.01 (largest difference 0.001)"),
+        (3.1, 3, 0.01, False, "3.1 is 3.3 % too large"),
+        (3.015, 3, 0.01, False, "3.015 is 0.5 % too large"),
+        ([0, 3.015], [0, 3], 0.01, False, "1 of 2 values differ, by up to 0.015"),
+        (None, 3, 0, False, "not answered yet"),
+        (..., 3, 0, False, "not answered yet"),
+        (NAN, 3, 9, False, "NaN is never right"),
+        (NAN, NAN, 9, False, "NaN is never right"),
+        (3, NAN, 9, False, "NaN"),
+        (math.inf, math.inf, 0, True, "right, exactly"),
+        (math.inf, 3, 1, False, "inf too large"),
+        ([1, 2], [1, 2], 0, True, "right, exactly"),
+        ([1, 2], [1, 5], 0, False, "1 of 2 values differ, by up to 3"),
+        ([1, NAN], [1, 2], 9, False, "1 of 2 values are NaN"),
+        ([1, 2, 3], [1, 2], 0, False, "shape is (3,), it should be (2,)"),
+        (torch.ones(2, 3), torch.ones(3, 2), 0, False, "shape is (2, 3)"),
+        (torch.ones(2, dtype=torch.float64), torch.ones(2), 0, False, "dtype is torch.float64"),
+        (torch.ones(2).requires_grad_(), torch.ones(2), 0, True, "right, exactly"),
+        (torch.ones(0), torch.ones(0), 0, True, "right, exactly"),
+        (np.ones(2), torch.ones(2), 0, True, "right, exactly"),
+        ("bob", "bob", 0, True, "right."),
+        ("alice", "bob", 0, False, "alice is not it"),
+        ("three", 3, 0, False, "a str where a number should be"),
+        ([[1], [1, 2]], [1, 2], 0, False, "a list where numbers of shape (2,) should be"),
+        ({"a": torch.ones(2)}, {"a": torch.ones(2)}, 0, False, "is not it"),
+        (len, 3, 0, False, "call it"),
+        (3, "bob", 0, False, "3 is not it"),
+        (10**400, 3, 0, False, "not yet"),
+    ],
+)
+def test_check(
+    answer: Any, expected: Any, tolerance: float, right: bool, words: str, capsys: Printed
+) -> None:
+    assert check("bytes up", answer, expected, tolerance=tolerance) is right
+    printed = capsys.readouterr().out
+    assert printed.startswith("bytes up: ")
+    assert words in printed
+
+
+def test_hints_fit_wrong_answers_only(capsys: Printed) -> None:
+    hints = {40_960: "A float32 takes 4 bytes.", "bob": "A number, please."}
+    check("bytes", 40_960, 163_840, hints=hints)
+    check("bytes", "bob", 163_840, hints=hints)
+    check("bytes", 163_840, 163_840, hints={163_840: "never seen"})
+    check("bytes", 5, 163_840, hints=hints)
+    first, second, third, fourth = capsys.readouterr().out.splitlines()
+    assert first.endswith("A float32 takes 4 bytes.")
+    assert second.endswith("A number, please.")
+    assert third == "bytes: right, exactly."
+    assert fourth.endswith("too small.")
+
+
+def test_hints_by_predicate_survive_any_answer(capsys: Printed) -> None:
+    hints = [(lambda a: a < 0, "A size is positive."), (lambda a: True, "Look again.")]
+    check("size", -1, 3, hints=hints)
+    check("size", "text", 3, hints=hints)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith("A size is positive.")
+    assert second.endswith("Look again.")
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.complex_numbers(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(anything, anything, st.floats(0, 10))
+def test_neither_ever_raises(answer: Any, expected: Any, tolerance: float) -> None:
+    assert check("anything", answer, expected, tolerance=tolerance) in (True, False)
+    predict("anything", answer, expected)

@@ -1,0 +1,117 @@
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from fltoolkit.history import History, evaluated
+
+ROWS = [
+    {"step": 1, "loss": 2.0, "client": "alice"},
+    {"step": 2, "loss": 1.5, "client": "bob", "accuracy": 0.5},
+    {"step": 3, "loss": 1.0, "client": "bob", "accuracy": 0.75},
+]
+
+
+def test_columns_rows_and_slices():
+    history = History(ROWS)
+    assert len(history) == 3
+    assert list(history) == ROWS
+    assert history.column("loss") == [2.0, 1.5, 1.0]
+    assert history[-1]["step"] == 3
+    assert history[1:].column("accuracy") == [0.5, 0.75]
+    assert history.having("accuracy", "loss").column("step") == [2, 3]
+    with pytest.raises(KeyError, match=r"1 of 3 records have no 'accuracy'.*having"):
+        history.column("accuracy")
+
+
+@pytest.mark.parametrize("value", [torch.tensor(1.0), np.float32(1), [1], None, {"a": 1}])
+def test_only_plain_values(value):
+    with pytest.raises(TypeError, match=r"'loss'.*item\(\)"):
+        History([{"loss": value}])
+
+
+def test_records_are_copied():
+    row = {"step": 1}
+    history = History([row])
+    row["step"] = 2
+    assert history[0]["step"] == 1
+
+
+def test_save_and_load(tmp_path):
+    path = tmp_path / "run.jsonl"
+    History([*ROWS, {"loss": math.inf}]).save(path)
+    assert History.load(path) == History([*ROWS, {"loss": math.inf}])
+    assert json.loads(path.read_text().splitlines()[1]) == ROWS[1]
+
+
+def test_a_path_only_grows_and_resumes(tmp_path):
+    path = tmp_path / "run.jsonl"
+    history = History(path=path)
+    for row in ROWS[:2]:
+        history.append(row)
+    assert History.load(path) == History(ROWS[:2])  # on disk before the run ends
+    again = History(path=path)
+    assert list(again) == ROWS[:2]
+    again.append(ROWS[2])
+    assert History.load(path) == History(ROWS)
+
+
+def test_an_interrupted_write_loses_only_itself(tmp_path):
+    path = tmp_path / "run.jsonl"
+    History(ROWS).save(path)
+    path.write_bytes(path.read_bytes()[:-7])  # the machine died in the middle of record 3
+    with pytest.warns(UserWarning, match="2 records were read"):
+        assert History.load(path) == History(ROWS[:2])
+    with pytest.warns(UserWarning, match="incomplete"):
+        history = History(path=path)
+    history.append(ROWS[2])
+    assert History.load(path) == History(ROWS)
+
+
+def test_a_complete_last_line_without_newline_is_kept(tmp_path):
+    path = tmp_path / "run.jsonl"
+    History(ROWS).save(path)
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    history = History(path=path)
+    history.append({"step": 4})
+    assert History.load(path).column("step") == [1, 2, 3, 4]
+
+
+def test_damage_in_the_middle_is_an_error_that_names_the_line(tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"step": 1}\nnot json\n{"step": 3}\n')
+    with pytest.raises(ValueError, match="line 2"):
+        History.load(path)
+    with pytest.raises(ValueError, match="line 2"):
+        History(path=path)
+    assert path.read_text().count("\n") == 3  # and nothing was lost
+
+
+def test_frame():
+    frame = History(ROWS).to_frame()
+    assert list(frame.columns) == ["step", "loss", "client", "accuracy"]
+    assert frame["accuracy"].isna().sum() == 1
+
+
+def test_follow_stops_where_the_reader_stops():
+    history = History()
+    for record in history.follow(iter(ROWS)):
+        if record["step"] == 2:
+            break
+    assert len(history) == 2
+
+
+def test_evaluated_sees_the_model_of_its_record():
+    state = {"step": 0}
+
+    def training():
+        for step in range(1, 7):
+            state["step"] = step
+            yield {"step": step}
+
+    out = list(evaluated(training(), lambda: {"seen": state["step"]}, every=3))
+    assert [r.get("seen") for r in out] == [None, None, 3, None, None, 6]
+    with pytest.raises(ValueError, match="every=0"):
+        next(evaluated([{}], dict, every=0))

@@ -1,0 +1,79 @@
+"""Imports go one way, and `import fltoolkit` stays light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fltoolkit
+
+PACKAGE = Path(fltoolkit.__file__).parent
+LAYERS = [
+    {"trees", "history", "datafiles", "data", "models"},
+    {"wire", "codecs"},
+    {"channel"},
+    {"party", "cost"},
+    {"split", "checkpoint"},
+    {"svg", "plots", "live", "course", "widgets"},
+]
+MODULES = sorted(path.stem for path in PACKAGE.glob("*.py") if path.stem != "__init__")
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+
+def imports_of(source: str) -> set[str]:
+    """The fltoolkit modules a source imports, at any depth of the file."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fltoolkit."):
+            found.add((node.module or "").split(".")[1])
+        elif isinstance(node, ast.ImportFrom) and node.module == "fltoolkit":
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.Import):
+            found.update(
+                a.name.split(".")[1] for a in node.names if a.name.startswith("fltoolkit.")
+            )
+    return found
+
+
+def test_every_module_has_a_layer():
+    assert set(MODULES) == set(LEVEL)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_imports_go_down(name):
+    for imported in imports_of((PACKAGE / f"{name}.py").read_text()):
+        assert LEVEL[imported] <= LEVEL[name], f"{name} imports {imported}, which lies above it"
+
+
+@pytest.mark.parametrize("name", ["wire", "codecs", "channel", "party", "split", "checkpoint"])
+def test_algorithms_never_import_data_or_plots(name):
+    above = {"data", "models", "plots", "live", "course", "widgets"}
+    assert not imports_of((PACKAGE / f"{name}.py").read_text()) & above
+
+
+def test_the_import_finder_finds():
+    source = "import fltoolkit.data\nfrom fltoolkit import plots\n"
+    source += "def f():\n  from fltoolkit.wire import pack"
+    assert imports_of(source) == {"data", "plots", "wire"}
+
+
+def test_import_is_light():
+    heavy = ["matplotlib", "ipywidgets", "IPython", "pandas", "sklearn", "scipy", "pooch", "h5py"]
+    code = f"import fltoolkit, sys; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_table_of_contents_is_complete():
+    for name in fltoolkit.__all__:
+        assert getattr(fltoolkit, name).__doc__, f"{name} has no docstring"
+    for name in set(MODULES) - {"widgets"}:
+        module = __import__(f"fltoolkit.{name}", fromlist=["__all__"])
+        assert set(module.__all__) <= set(dir(module))
+
+
+def test_no_file_is_two():
+    sizes = {path.name: len(path.read_text().splitlines()) for path in PACKAGE.glob("*.py")}
+    assert {name: n for name, n in sizes.items() if n > 450} == {}

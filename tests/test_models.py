@@ -1,0 +1,98 @@
+import pytest
+import torch
+from torch import nn
+
+from fltoolkit.models import resnet50, seeded, splitnn_mlp, vgg16
+
+
+def num_parameters(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
+def on_meta(make, *args):
+    with torch.device("meta"):
+        return make(*args, seed=0)
+
+
+def test_the_seed_model_has_the_tutorials_size():
+    model = splitnn_mlp(seed=0)
+    assert num_parameters(model) == 189_450
+    assert num_parameters(model[:4]) == 183_040
+    assert num_parameters(model[4:]) == 6_410
+    assert model[:4](torch.zeros(2, 784)).shape == (2, 640)
+
+
+def test_vgg16_has_13_convolutions_and_the_wide_head():
+    model = on_meta(vgg16, 10)
+    convs = [m for m in model if isinstance(m, nn.Conv2d)]
+    linears = [(m.in_features, m.out_features) for m in model if isinstance(m, nn.Linear)]
+    assert len(convs) == 13
+    assert linears == [(512, 4096), (4096, 4096), (4096, 10)]
+    assert not any(isinstance(m, nn.BatchNorm2d | nn.Dropout) for m in model.modules())
+    assert num_parameters(model) == 33_638_218
+    assert model[:2](torch.empty(1, 3, 32, 32, device="meta")).shape == (1, 64, 32, 32)
+
+
+def test_resnet50_has_50_layers_and_the_small_stem():
+    model = on_meta(resnet50, 100)
+    weighted = [m for m in model.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+    projections = [m for m in model if getattr(m, "shortcut", None)]  # not counted in the "50"
+    assert len(weighted) - len(projections) == 50
+    # By hand: the ImageNet network has 25,557,032; its 7 x 7 stem and 1000 classes are exchanged.
+    expected = 25_557_032 - 3 * 64 * (7 * 7 - 3 * 3) - (2_048 + 1) * (1_000 - 100)
+    assert num_parameters(model) == expected == 23_705_252
+    assert model[:1](torch.empty(1, 3, 32, 32, device="meta")).shape == (1, 64, 32, 32)
+    assert model[:-4](torch.empty(1, 3, 32, 32, device="meta")).shape == (1, 2048, 4, 4)
+
+
+def test_same_seed_same_weights_and_no_trace_in_the_global_rng():
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    one, same, other = (splitnn_mlp(seed=s) for s in (1, 1, 2))
+    assert torch.equal(torch.get_rng_state(), before)
+    for a, b, c in zip(one.parameters(), same.parameters(), other.parameters(), strict=True):
+        assert torch.equal(a, b)
+        assert not torch.equal(a, c)
+
+
+@pytest.mark.parametrize("make", [vgg16, resnet50])
+def test_big_models_follow_their_seed_leave_no_trace_and_keep_the_signal(make):
+    before = torch.get_rng_state()
+    model = make(10, seed=1)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(99)
+    again = make(10, seed=1)
+    pairs = zip(model.parameters(), again.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+    x = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        h, log_probabilities = model[:-2](x), model(x)
+    assert log_probabilities.shape == (4, 10)
+    assert torch.allclose(log_probabilities.exp().sum(1), torch.ones(4), atol=1e-5)
+    # With torch's own initialization VGG's signal is about 0.01 here and the images look alike.
+    assert 0.1 < h.std() < 10
+    assert log_probabilities.std(dim=0).mean() > 0.05
+
+
+def test_seeded_gives_the_generator_back_after_an_error():
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    with pytest.raises(TypeError), seeded(0):
+        torch.rand(3, "no device")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_seeded_keeps_meta_and_draws_the_weights_a_plain_seed_would():
+    assert all(p.is_meta for p in on_meta(splitnn_mlp).parameters())
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        expected = nn.Linear(784, 128).weight
+    assert torch.equal(splitnn_mlp(seed=7)[0].weight, expected)
+
+
+def test_a_block_adds_its_shortcut():
+    block = resnet50(10, seed=0)[4]  # the second of its stage: the shortcut is the input itself
+    nn.init.zeros_(block.residual[-1].weight)  # BatchNorm's scale: nothing left to add
+    x = torch.rand(1, 256, 4, 4, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(block(x), x)

@@ -1,0 +1,185 @@
+"""Figures: they draw what the histories hold, labels do not overlap, errors say what to do."""
+
+from itertools import combinations, pairwise
+from types import SimpleNamespace
+
+import matplotlib as mpl
+import matplotlib.figure
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.text import Text
+
+from fltoolkit import plots
+from fltoolkit.channel import Channel
+from fltoolkit.history import History
+from fltoolkit.svg import amount, axis_of, byte_unit, chart, spread
+
+
+def run(*accuracies: float, nbytes: int = 2_000_000) -> History:
+    steps = enumerate(accuracies, 1)
+    return History(
+        {"step": i, "nbytes": nbytes * i, "accuracy": a, "loss": 1 - a} for i, a in steps
+    )
+
+
+def channel() -> Channel:
+    made = Channel()
+    for _ in range(3):
+        made.send("alice", "bob", "activations", {"h": torch.zeros(64, 640)})
+        made.send("bob", "alice", "gradients", {"h": torch.zeros(64, 640)})
+    return made
+
+
+def test_accuracy_over_bytes_has_units_and_values() -> None:
+    ax = plots.accuracy_over_bytes({"split": run(0.5, 0.9), "federated": run(0.3, 0.8)})
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("bytes sent [MB]", "accuracy [%]")
+    assert ax.lines[0].get_xydata().tolist() == [[2, 50], [4, 90]]
+    assert [text.get_text() for text in ax.texts] == ["split 90.0 %", "federated 80.0 %"]
+    assert ax.get_legend() is None
+    looks = [(line.get_color(), line.get_linestyle(), line.get_marker()) for line in ax.lines]
+    assert all(a != b for a, b in zip(*looks, strict=True)), "told apart by colour, dash and marker"
+
+
+def test_records_without_the_key_are_left_out() -> None:
+    history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0, "accuracy": 0.5}])
+    assert len(plots.metric_over_steps(history).lines[0].get_xdata()) == 2
+    assert len(plots.metric_over_steps(history, "accuracy").lines[0].get_xdata()) == 1
+
+
+def test_several_seeds_are_mean_and_band() -> None:
+    ax = plots.accuracy_over_bytes({"split": [run(0.4, 0.8), run(0.6, 0.9)]})
+    assert ax.lines[0].get_ydata() == pytest.approx([50, 85])
+    band = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == (40, 90)
+    assert "mean of 2 runs, band from minimum to maximum: 80.0 % to 90.0 %" in ax.get_label()
+
+
+def test_seeds_with_other_bytes_are_compared_where_all_have_values() -> None:
+    ax = plots.accuracy_over_bytes({"a": [run(0.0, 0.4), run(0.2, 0.2, nbytes=1_500_000)]})
+    assert ax.lines[0].get_xdata() == pytest.approx(
+        [2, 3]
+    )  # MB: from the later start to the first end
+    assert ax.lines[0].get_ydata() == pytest.approx([10, 20])
+
+
+def test_labels_at_the_ends_do_not_overlap() -> None:
+    ax = plots.accuracy_over_bytes({f"run {k}": run(0.2, 0.9 + k / 1000) for k in range(7)})
+    ax.figure.draw_without_rendering()
+    boxes = [Text.get_window_extent(text) for text in ax.texts]  # without the leader lines
+    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+
+
+def test_given_axes_are_used_and_no_global_style_changes() -> None:
+    figure = mpl.figure.Figure()
+    before, axes = dict(mpl.rcParams), figure.subplots(1, 2)
+    assert plots.metric_over_steps(run(0.5), "loss", axes[0]) is axes[0]
+    assert plots.ledger(channel(), axes[1]) is axes[1]
+    assert {**mpl.rcParams, "backend": None} == {**before, "backend": None}  # found when first read
+
+
+@pytest.mark.parametrize(
+    ("histories", "message"),
+    [
+        ({}, "no histories to plot"),
+        ({"split": History()}, "'split'.*it is empty"),
+        ({"split": History([{"step": 1, "loss": 1.0}])}, r"keys are \['loss', 'step'\].*evaluated"),
+        ({"split": []}, "at least one run"),
+    ],
+)
+def test_missing_data_is_explained(histories: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plots.accuracy_over_bytes(histories)
+
+
+def test_seeds_without_common_range_are_explained() -> None:
+    late = History([{"nbytes": 9_000_000, "accuracy": 0.1}])
+    with pytest.raises(ValueError, match="no common range"):
+        plots.accuracy_over_bytes({"a": [run(0.1, 0.2), late]})
+
+
+def test_ledger_shows_payload_headers_and_the_exact_total() -> None:
+    sent = channel()
+    ax = plots.ledger(sent)
+    payload = 3 * 64 * 640 * 4
+    headers = sent.nbytes(kind="gradients") - payload
+    widths = [bar.get_width() * 1000 for bar in ax.patches]
+    assert widths == pytest.approx([payload, headers] * 2)
+    assert [t.get_text() for t in ax.get_yticklabels()] == [
+        "alice → bob\nactivations",
+        "bob → alice\ngradients",
+    ]
+    assert f"{payload + headers:,} B in 3 messages" in ax.texts[0].get_text()
+    assert f"headers {headers} B" in ax.texts[0].get_text()
+
+
+def test_ledger_of_compressed_messages_and_of_several_channels() -> None:
+    transfer = SimpleNamespace(
+        sender="a", receiver="b", kind="update", nbytes=100, nbytes_dense=400
+    )
+    small = SimpleNamespace(transfers=[transfer])
+    ax = plots.ledger({"top-k": small, "plain": channel()})
+    assert ax.texts[0].get_text() == "100 B in 1 message\ncompressed from 400 B"
+    assert ax.get_yticklabels()[0].get_text() == "top-k: a → b\nupdate"
+    with pytest.raises(ValueError, match="train a step"):
+        plots.ledger(Channel())
+
+
+def test_partition_counts_every_sample_once() -> None:
+    labels = torch.tensor([0, 1, 2, 0, 1, 1])
+    ax = plots.partition(labels, [torch.tensor([0, 1]), torch.tensor([2, 3, 4, 5])])
+    assert ax.images[0].get_array().tolist() == [[1, 1], [1, 2], [0, 1]]
+    assert "client 1: 4 samples of 3 classes" in ax.get_label()
+    with pytest.raises(ValueError, match="0 parts"):
+        plots.partition(labels, [])
+
+
+def test_show_displays_a_png_and_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda data, **more: shown.append((data, more)))
+    plots.show(plots.accuracy_over_bytes({"split": run(0.5, 0.9712)}))
+    figure = mpl.figure.Figure()
+    figure.subplots().plot([1, 2], [3, 4], label="mine")
+    plots.show(figure.axes[0])
+    (ours, more), (theirs, _) = shown
+    assert set(ours) == {"image/png", "text/plain"}
+    assert more["raw"] is True
+    assert ours["text/plain"] == "split ends at accuracy 97.1 %, bytes sent 4.0 MB"
+    assert theirs["text/plain"] == "mine ends at (2, 4)"
+
+
+@given(st.lists(st.floats(-1e3, 1e3), max_size=8), st.floats(0.1, 50))
+def test_spread_keeps_order_and_distance(wanted: list[float], gap: float) -> None:
+    places = spread(wanted, gap)
+    order = sorted(range(len(wanted)), key=wanted.__getitem__)
+    steps = [places[b] - places[a] for a, b in pairwise(order)]
+    assert all(step >= gap - 1e-6 for step in steps)
+    if all(wanted[b] - wanted[a] >= gap for a, b in pairwise(order)):
+        assert places == pytest.approx(wanted, abs=1e-6)
+
+
+def test_units() -> None:
+    assert [byte_unit(n)[0] for n in (0, 999, 1000, 10**6, 10**9, 10**15)] == [
+        "B",
+        "B",
+        "kB",
+        "MB",
+        "GB",
+        "TB",
+    ]
+    assert axis_of("nbytes_up", 5e6) == ("bytes up [MB]", 1e-6)
+    assert axis_of("seconds", 5) == ("seconds [s]", 1.0)
+    assert amount("nbytes", 12) == "12 B"
+    assert amount("loss", 0.03123) == "0.0312"
+
+
+def test_chart_is_finite_for_any_points() -> None:
+    hostile = [(0.0, float("nan")), (1.0, float("inf")), (2.0, -3.0), (2.0, -3.0)]
+    for points in ([], hostile, [(0.0, 0.0)], [(5.0, 1e-300)]):
+        part = chart({"<a&b>": points}, "step", "loss")
+        assert "nan" not in part
+        assert "inf" not in part
+        assert "&lt;a&amp;b&gt;" in part
+    assert "no loss yet" in chart({"": []}, "step", "loss")
+    assert "nan" not in chart({"a": [(1.0, 7.0)]}, "num_clients", "nbytes", log=True)

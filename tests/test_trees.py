@@ -1,0 +1,47 @@
+import math
+
+import pytest
+import torch
+
+from fltoolkit.trees import dense_nbytes, norm, weighted_mean
+
+
+def test_weighted_mean_by_hand():
+    trees = [{"w": torch.tensor([1.0, 2.0])}, {"w": torch.tensor([5.0, -2.0])}]
+    assert torch.equal(weighted_mean(trees, [3, 1])["w"], torch.tensor([2.0, 1.0]))
+    assert torch.equal(weighted_mean(trees, [1, 0])["w"], trees[0]["w"])
+
+
+def test_mean_keeps_dtypes_and_inputs():
+    trees = [{"n": torch.tensor(3), "h": torch.ones(2, dtype=torch.bfloat16)} for _ in range(3)]
+    trees[2]["n"] = torch.tensor(5)
+    mean = weighted_mean(trees, [1, 1, 1])
+    assert mean["n"].dtype == torch.int64
+    assert mean["n"] == 4  # 11 / 3 rounded
+    assert mean["h"].dtype == torch.bfloat16
+    assert trees[2]["n"] == 5
+
+
+def test_mean_of_equal_trees_is_exact():
+    tree = {"w": torch.randn(1000)}
+    assert torch.equal(weighted_mean([tree] * 7, [1, 2, 3, 4, 5, 6, 7])["w"], tree["w"])
+
+
+@pytest.mark.parametrize("weights", [[], [1], [0, 0], [1, -1], [1, math.nan], [1, math.inf]])
+def test_bad_weights(weights):
+    with pytest.raises(ValueError, match="weight"):
+        weighted_mean([{"w": torch.ones(1)}] * 2, weights)
+
+
+def test_mismatches_are_named():
+    with pytest.raises(ValueError, match="'b'"):
+        weighted_mean([{"a": torch.ones(1)}, {"b": torch.ones(1)}], [1, 1])
+    with pytest.raises(ValueError, match=r"\(1,\) and \(2,\)"):
+        weighted_mean([{"a": torch.ones(1)}, {"a": torch.ones(2)}], [1, 1])
+
+
+def test_norm_and_size():
+    tree = {"a": torch.tensor([3.0]), "b": torch.tensor([[4]], dtype=torch.int64)}
+    assert norm(tree) == 5.0
+    assert dense_nbytes(tree) == 12
+    assert (norm({}), dense_nbytes({})) == (0.0, 0)

@@ -1,0 +1,207 @@
+import struct
+import tracemalloc
+
+import pytest
+import torch
+import xxhash
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fltoolkit.wire import DTYPES, WireError, pack, unpack
+
+
+def same(a, b):
+    assert list(a) == list(b)
+    for name in a:
+        assert a[name].dtype == b[name].dtype
+        assert a[name].shape == b[name].shape
+        # compare bits: NaN must survive too
+        raw = [t[name].contiguous().reshape(-1).view(torch.uint8) for t in (a, b)]
+        assert torch.equal(*raw)
+    return True
+
+
+def signed(header: bytes, *payloads: bytes) -> bytes:
+    """A frame with a correct checksum, whatever nonsense it holds: what a hostile sender makes."""
+    start = bytes([0xF1, len(header)]) + header
+    digest = xxhash.xxh3_64_intdigest(start)
+    for payload in payloads:
+        digest = xxhash.xxh3_64_intdigest(payload, seed=digest)
+    return start + b"".join(payloads) + digest.to_bytes(8, "little")[:4]
+
+
+# --------------------------------------------------------------------------- the format itself
+
+GOLDEN = [
+    ({}, "f1 00 11 5c cd 64"),
+    ({"h": torch.tensor([[1.0, 2.0]])}, "f1 05 01 68 20 01 02 0000803f 00000040 a0 e1 57 d8"),
+    ({"": torch.tensor(7, dtype=torch.uint8)}, "f1 02 00 04 07 65 7c e5 cd"),
+    (
+        {"a": torch.tensor([True, False]), "b": torch.tensor([-1.5], dtype=torch.bfloat16)},
+        "f1 08 01 61 19 02 01 62 12 01 01 00 c0bf 6b 77 90 42",
+    ),
+    (
+        {"y": torch.tensor([3, -1]), "z": torch.zeros(0, 300, dtype=torch.float16)},
+        "f1 0a 01 79 18 02 01 7a 21 00 ac02 0300000000000000 ffffffffffffffff 26 e0 b0 05",
+    ),
+]
+
+
+@pytest.mark.parametrize(("tree", "hexadecimal"), GOLDEN)
+def test_the_format_does_not_change(tree, hexadecimal):
+    message = bytes.fromhex(hexadecimal)
+    assert pack(tree).hex(" ") == message.hex(" ")
+    assert same(unpack(message), tree)
+
+
+def test_payload_is_little_endian_row_major():
+    message = pack({"w": torch.tensor([[1.0, 2.0], [3.0, 4.0]]).t()})
+    assert message[-20:-4] == struct.pack("<4f", 1, 3, 2, 4)
+
+
+@pytest.mark.parametrize(
+    "shape", [(), (5,), (64, 640), (16383, 16383, 0), (64, 512, 32, 32), (16383, 1, 1, 1)]
+)
+def test_at_most_16_bytes_beyond_values_and_name(shape):
+    tensor = torch.zeros(shape, dtype=torch.uint8)
+    for name in ("", "h"):
+        assert len(pack({name: tensor})) - tensor.numel() - len(name) <= 16
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_and_its_extremes(dtype):
+    if dtype.is_floating_point:
+        info = torch.finfo(dtype)
+        values = [0.0, -0.0, info.max, info.min, info.tiny, float("nan"), float("inf")]
+    elif dtype == torch.bool:
+        values = [True, False]
+    else:
+        values = [torch.iinfo(dtype).max, torch.iinfo(dtype).min, 0]
+    assert same(unpack(pack(tree := {"t": torch.tensor(values, dtype=dtype)})), tree)
+
+
+def test_strided_views_and_gradients():
+    base = torch.arange(24.0).reshape(4, 6)
+    tree = {"view": base[::2, 1::2], "t": base.t(), "g": base.clone().requires_grad_()}
+    out = unpack(pack(tree))
+    assert same(out, {name: t.detach() for name, t in tree.items()})
+    assert not out["g"].requires_grad
+
+
+def test_receiver_owns_what_it_got():
+    message = pack({"h": torch.ones(3)})
+    before = bytes(message)
+    unpack(message)["h"].zero_()
+    assert message == before
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_any_buffer_can_be_read(kind):
+    assert same(unpack(kind(pack({"h": torch.ones(3)}))), {"h": torch.ones(3)})
+
+
+def test_what_cannot_be_sent_is_named():
+    with pytest.raises(TypeError, match=r"'z' is tensor.*holds dense float32"):
+        pack({"z": torch.zeros(2, dtype=torch.complex64)})
+    with pytest.raises(TypeError, match="'s' is"):
+        pack({"s": torch.eye(3).to_sparse()})
+    with pytest.raises(TypeError, match="'n' is float"):
+        pack({"n": 1.0})
+    with pytest.raises(TypeError, match="16 dimensions"):
+        pack({"d": torch.zeros([1] * 16)})
+
+
+# ------------------------------------------------------------------------------------- damage
+
+GOOD = pack({"h": torch.arange(6.0).reshape(2, 3), "y": torch.tensor([1, 2])})
+
+
+def test_every_truncation_is_an_error():
+    for length in range(len(GOOD)):
+        with pytest.raises(WireError, match=r"offset \d+: "):
+            unpack(GOOD[:length])
+
+
+def test_every_flipped_bit_is_an_error():
+    for bit in range(8 * len(GOOD)):
+        bad = bytearray(GOOD)
+        bad[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(WireError, match=r"offset \d+: .*(expected|claims)"):
+            unpack(bad)
+
+
+@given(st.binary(min_size=1, max_size=20))
+def test_extended_is_an_error(more):
+    with pytest.raises(WireError, match=r"bytes in all, but there are"):
+        unpack(GOOD + more)
+
+
+@given(st.binary(max_size=200))
+def test_noise_is_an_error(noise):
+    with pytest.raises(WireError):
+        unpack(noise)
+
+
+@settings(max_examples=500)
+@given(st.binary(max_size=60), st.binary(max_size=40))
+def test_hostile_headers_end_in_an_error_or_a_tree(header, payload):
+    """Even with a right checksum: no crash, no other exception, no size beyond the message's."""
+    try:
+        tree = unpack(signed(header, payload) if payload else signed(header))
+    except WireError:
+        return
+    assert sum(t.numel() * t.element_size() for t in tree.values()) == len(payload)
+
+
+def test_hostile_sizes_allocate_nothing():
+    huge = b"\xff" * 7 + b"\x7f"  # 2**56 - 1
+    for header in (
+        b"\x01h\x10" + huge,  # one dimension of 2**56 - 1 values
+        b"\x01h\x20" + huge + huge,
+        b"\x01h\x30" + huge + huge + b"\x00",  # no bytes, but no possible shape either
+        huge + b"h",  # a name of 2**56 - 1 bytes
+    ):
+        tracemalloc.start()
+        with pytest.raises(WireError, match="expected"):
+            unpack(signed(header))
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+        tracemalloc.stop()
+    with pytest.raises(WireError, match="header's length to be at most"):
+        unpack(b"\xf1" + huge + b"1234")
+
+
+def test_repeated_names_and_false_bools_are_errors():
+    entry = b"\x01h\x14\x00"
+    with pytest.raises(WireError, match="each name once"):
+        unpack(signed(entry + entry))
+    with pytest.raises(WireError, match="expected bytes 0 or 1"):
+        unpack(signed(b"\x01b\x19\x01", b"\x02"))
+
+
+def test_other_versions_are_told_apart():
+    with pytest.raises(WireError, match=r"offset 0: expected 0xf1 .* found 0xf2"):
+        unpack(b"\xf2" + GOOD[1:])
+
+
+# --------------------------------------------------------------------------------- round trip
+
+shapes = st.lists(st.integers(0, 4), max_size=4)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.dictionaries(st.text(max_size=12), st.tuples(shapes, st.sampled_from(DTYPES)), max_size=5),
+    st.integers(0, 2**32),
+)
+def test_round_trip(spec, seed):
+    generator = torch.Generator().manual_seed(seed)
+    tree = {}
+    for name, (shape, dtype) in spec.items():
+        values = torch.randint(0, 2 if dtype == torch.bool else 100, shape, generator=generator)
+        tree[name] = values.to(dtype)
+    assert same(unpack(pack(tree)), tree)
+
+
+def test_big_headers_round_trip():
+    tree = {f"layer{i}.weight": torch.full((i % 3,), float(i)) for i in range(2000)}
+    assert same(unpack(pack(tree)), tree)
