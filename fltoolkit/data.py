@@ -40,10 +40,18 @@ __all__ = [
 
 # ---- Data sets ----------------------------------------------------------------------------------
 
+PIXEL_STATISTICS = {
+    "digits": ((0.3053,), (0.3761,)),
+    "mnist": ((0.1307,), (0.3081,)),
+    "fashion_mnist": ((0.2860,), (0.3530,)),
+    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+}
+"""Mean and standard deviation of the training pixels in [0, 1], one number a channel."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Training and test samples in memory: x float32 in [-1, 1], y int64 class numbers.
+    """Training and test samples in memory: x float32, y int64 class numbers.
 
     Images are [samples, channels, height, width]; `flat` gives [samples, features]. For data of
     your own, call ``Dataset(...)`` with your tensors: nothing else in the package looks at files.
@@ -75,9 +83,9 @@ class Dataset:
 def load(name: str) -> Dataset:
     """Load "digits", "mnist", "fashion_mnist" or "cifar10" with its published train/test split.
 
-    Pixels are scaled to [-1, 1] as (pixel/max - 0.5)/0.5, which is bit-equal to torchvision's
-    ToTensor and Normalize(0.5, 0.5). "digits" comes with scikit-learn (1,797 images of 8×8,
-    split here into 1,437 and 360 by class, always the same way); it needs no file and no network.
+    Pixels are standardized: about mean 0 and standard deviation 1 over the training set, by fixed
+    constants per channel (`PIXEL_STATISTICS`). "digits" comes with scikit-learn (1,797 images of
+    8×8, split here into 1,437 and 360 by class, always the same way): no file, no network.
 
     The other files are looked for in ``$FLTOOLKIT_DATA/<name>``, in ``$FLTOOLKIT_DATA``, in the
     user cache, and then downloaded there (CIFAR-10 in its binary version). Downloads must match
@@ -115,8 +123,8 @@ def load_emnist_federated(
 
     The federated split of LEAF (Caldas et al. 2018, arXiv 1812.01097) in TensorFlow Federated's
     HDF5 files: 3,383 writers with 341,873 training and 40,832 test digits or, with
-    ``only_digits=False``, 3,400 writers and 62 classes. x is scaled to [-1, 1]; as published, the
-    paper is bright (+1) and the ink is dark, the inverse of MNIST. All digits take 1.1 GB of
+    ``only_digits=False``, 3,400 writers and 62 classes. x is in [0, 1] as published: the
+    paper is bright (1) and the ink is dark, the inverse of MNIST. All digits take 1.1 GB of
     memory: pass ``max_clients``. ``fed_emnist_digitsonly_train.h5`` (and so on), or the archive
     ``fed_emnist_digitsonly.tar.bz2``, is looked for as in `load`, under the name "emnist".
     """
@@ -138,7 +146,7 @@ def load_emnist_federated(
     with damage_reported(path, expected), h5py.File(path, "r") as file:
         for client in sorted(file["examples"])[:max_clients]:
             pixels, labels = (file["examples"][client][key][:] for key in ("pixels", "label"))
-            x = _rescale(torch.from_numpy(pixels).float().reshape(-1, 1, 28, 28), max_pixel=1)
+            x = torch.from_numpy(pixels).float().reshape(-1, 1, 28, 28)
             clients[client] = x, _class_numbers(labels.reshape(-1), num_classes, path)
     return clients
 
@@ -149,9 +157,7 @@ def _load_digits() -> Dataset:
 
     pixels, labels = load_digits(return_X_y=True)
     parts = train_test_split(pixels, labels, test_size=360, stratify=labels, random_state=0)
-    x_train, x_test = (
-        _rescale(torch.from_numpy(x).float().reshape(-1, 1, 8, 8), max_pixel=16) for x in parts[:2]
-    )
+    x_train, x_test = (_standardize(x.reshape(-1, 1, 8, 8) / 16, "digits") for x in parts[:2])
     y_train, y_test = (torch.from_numpy(y).long() for y in parts[2:])
     return Dataset(x_train, y_train, x_test, y_test, num_classes=10, name="digits")
 
@@ -180,7 +186,8 @@ def _idx_split(name: str, prefix: str) -> tuple[Tensor, Tensor]:
                 "for. Keep each data set in a folder of its own name under FLTOOLKIT_DATA; for "
                 "labels of your own, build a Dataset."
             )
-    return _pixels(images[:, None]), _class_numbers(labels, 10, label_path)
+    x = _standardize(images[:, None] / np.float32(255), name)
+    return x, _class_numbers(labels, 10, label_path)
 
 
 def _load_cifar10() -> Dataset:
@@ -188,18 +195,15 @@ def _load_cifar10() -> Dataset:
     names = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]
     folder = fetch_unpacked("cifar10", "cifar-10-binary.tar.gz", names, "cifar-10-batches-bin")
     batches = [read_cifar(folder / name) for name in names]
-    x = [_pixels(images) for images, _ in batches]
+    x = [_standardize(images / np.float32(255), "cifar10") for images, _ in batches]
     y = [_class_numbers(labels, 10, folder) for _, labels in batches]
     return Dataset(torch.cat(x[:5]), torch.cat(y[:5]), x[5], y[5], num_classes=10, name="cifar10")
 
 
-def _pixels(images: np.ndarray) -> Float32[Tensor, "_ channels height width"]:
-    return _rescale(torch.from_numpy(images.astype(np.float32)), max_pixel=255)
-
-
-def _rescale(x: Tensor, *, max_pixel: int) -> Tensor:
-    """Map [0, max_pixel] to [-1, 1], in place."""
-    return x.div_(max_pixel).sub_(0.5).div_(0.5)
+def _standardize(images: np.ndarray, name: str) -> Float32[Tensor, "_ channels height width"]:
+    """Pixels in [0, 1], shape (samples, channels, height, width), to mean 0 and deviation 1."""
+    mean, deviation = torch.tensor(PIXEL_STATISTICS[name])[..., None, None]
+    return torch.from_numpy(images).float().sub_(mean).div_(deviation)
 
 
 def _class_numbers(labels: np.ndarray, num_classes: int, path: Path) -> Int64[Tensor, " _"]:

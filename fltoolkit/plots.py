@@ -199,7 +199,7 @@ def show(ax: Axes) -> None:
         message = "show is for notebooks (pip install ipython); in a script use ax.figure.savefig"
         raise ImportError(message) from error
     figure = ax.figure.canvas.figure  # of a subfigure's axes, the whole figure
-    data, metadata = picture(figure, "\n".join(map(_summary, figure.axes)).strip())
+    data, metadata = picture(figure, "\n".join(filter(None, map(_summary, figure.axes))))
     display(data, raw=True, metadata=metadata)
 
 

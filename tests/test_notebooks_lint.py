@@ -84,12 +84,8 @@ class Lint:
         """How often code cells call ``function`` by name or as an attribute."""
         count = 0
         for cell in self.code:
-            lines = [
-                line
-                for line in text(cell["source"]).splitlines()
-                if line.strip()[:1] not in ("%", "!")
-            ]
-            for node in ast.walk(ast.parse("\n".join(lines))):
+            source = re.sub(r"^(\s*)[%!].*", r"\1pass", text(cell["source"]), flags=re.MULTILINE)
+            for node in ast.walk(ast.parse(source)):
                 if isinstance(node, ast.Call):
                     name = getattr(node.func, "id", getattr(node.func, "attr", None))
                     count += name == function

@@ -1,5 +1,6 @@
 """Real JupyterLab in a real browser: live curves move while a cell runs, and sliders act."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from labserver import Notebook, Server, open_notebook
 
 pytestmark = pytest.mark.browser
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 WATCH = """
 import time
@@ -98,3 +100,35 @@ def test_sliders_change_the_answer(notebook: Notebook, page: Any) -> None:
     _controls, picture = notebook.outputs(2)
     assert set(picture["data"]) == {"image/png", "text/plain"}
     assert picture["data"]["text/plain"] == sentence
+
+
+def test_notebook_01_runs_live_and_leaves_its_pictures(
+    folder: Path, server: Server, page: Any
+) -> None:
+    shutil.copy(NOTEBOOKS / "01_vanilla_splitnn.ipynb", folder)
+    opened = open_notebook(page, server, "01_vanilla_splitnn.ipynb")
+    (live,) = [n for n, cell in enumerate(opened.cells()) if "in watch(" in cell["source"]]
+    opened.page.evaluate("() => jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+    opened.run_all()
+    seen = set()
+    for _ in range(1200):
+        output = (opened.outputs(live) or [{"data": {"text/plain": ""}}])[0]["data"]
+        if "image/png" in output:
+            break
+        if "image/svg+xml" in output:
+            if len(seen) == 3:
+                opened.show(live)
+                opened.screenshot("notebook_01_live")
+            seen.add(output["text/plain"])
+        page.wait_for_timeout(50)
+    assert len(seen) > 3, f"the live plot was not seen to move: {seen}"
+    opened.wait_until_idle(120)
+    opened.show(live).locator("img").first.wait_for()
+    opened.screenshot("notebook_01_done")
+    assert "finished: 2,300 of 2,300" in opened.outputs(live)[0]["data"]["text/plain"]
+    pictures = [o for c in opened.cells() for o in c.get("outputs", []) if "data" in o]
+    assert sum("image/png" in picture["data"] for picture in pictures) == 4
+    assert float(opened.ask("print(history[-1]['accuracy'])")) > 0.9
+    assert opened.ask("print(channel.nbytes(kind='activations'))") == str(
+        100 * (1437 * 640 * 4 + 23 * 12)
+    )

@@ -1,0 +1,54 @@
+# The two commands: `make lab` opens the course, `make test` passes the tests. Both set up first.
+PYTHON ?= python3
+BIN := .venv/bin
+SETUP := .venv/.ready
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help lab test check demo bench notebooks format clean setup unit nbval browser
+
+help:  ## what there is to type
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## */: /' | awk -F': ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+lab: $(SETUP)  ## open the course in JupyterLab
+	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb
+
+test: $(SETUP) check nbval browser  ## all tests: check, notebooks, browser
+
+check: $(SETUP)  ## quick: format, lint, types, unit tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q -m "not browser"
+
+nbval: $(SETUP)
+	$(BIN)/pytest -q --nbval-lax --nbval-cell-timeout=120 -p no:cacheprovider notebooks
+
+browser: $(SETUP)
+	$(BIN)/pytest -q -m browser tests/browser
+
+demo: $(SETUP)  ## no browser: train SplitNN, print the table, draw accuracy over bytes
+	$(BIN)/python examples/demo.py
+
+bench: $(SETUP)  ## how fast split training is, as ratios to named peers
+	$(BIN)/python -m benchmarks.split_speed
+
+notebooks: $(SETUP)  ## run all notebooks again and save their outputs
+	$(BIN)/python tools/run_notebooks.py
+
+format: $(SETUP)  ## put the code in order
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+setup: $(SETUP)  ## only create .venv and install
+
+clean:  ## remove .venv and caches
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis test-artifacts
+
+# torch first and alone, in the tested version: nothing later may then pull in another one
+$(SETUP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "fltoolkit needs Python 3.10 or newer; this is " + sys.version.split()[0] + ". Say: make PYTHON=python3.12 lab")'
+	test -d .venv || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[lab,dev]"
+	touch $(SETUP)

@@ -1,0 +1,134 @@
+"""Train SplitNN in three shapes, print what each point of accuracy cost, and draw it.
+
+    python examples/demo.py                             # digits, three seeds, under a minute
+    python examples/demo.py --data mnist --epochs 15 --seeds 1 --only vanilla   # the classic run
+
+Writes accuracy_over_bytes.png and one JSON-lines history a run into --out.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from fltoolkit import (
+    SGD,
+    Batches,
+    Channel,
+    History,
+    Party,
+    evaluate,
+    evaluated,
+    load,
+    plots,
+    splitnn_mlp,
+    train_split,
+    train_splitfed,
+)
+from fltoolkit.data import Dataset, partition_iid
+from fltoolkit.history import Record
+from fltoolkit.live import watch
+
+LR, BATCH_SIZE = 0.03, 64
+Run = tuple[Iterator[Record], Channel, int]  # the training, its ledger, its number of steps
+
+
+def cut_in_two(data: Dataset, seed: int, name: str = "alice") -> list[Party]:
+    model = splitnn_mlp(data.x_train.shape[1], data.num_classes, seed=seed)
+    bottom, top = model[:4], model[4:]
+    alice = Party(name, bottom, SGD(bottom.parameters(), lr=LR))
+    return [alice, Party("bob", top, SGD(top.parameters(), lr=LR), nn.NLLLoss())]
+
+
+def vanilla(data: Dataset, epochs: int, seed: int) -> Run:
+    parties, channel = cut_in_two(data, seed), Channel()
+    batches = Batches(data.x_train, data.y_train, BATCH_SIZE, seed=seed)
+    records = train_split(parties, batches.epochs(epochs), channel)
+    scores = evaluated(
+        records, lambda: evaluate(parties, data.x_test, data.y_test), every=len(batches)
+    )
+    return scores, channel, epochs * len(batches)
+
+
+def u_shaped(data: Dataset, epochs: int, seed: int) -> Run:
+    model = splitnn_mlp(data.x_train.shape[1], data.num_classes, seed=seed)
+    parts, channel = [model[:2], model[2:4], model[4:]], Channel()
+    parties = [
+        Party(name, part, SGD(part.parameters(), lr=LR), nn.NLLLoss() if part is parts[2] else None)
+        for name, part in zip(["alice", "bob", "alice"], parts, strict=True)
+    ]
+    batches = Batches(data.x_train, data.y_train, BATCH_SIZE, seed=seed)
+    records = train_split(parties, batches.epochs(epochs), channel)
+    scores = evaluated(
+        records, lambda: evaluate(parties, data.x_test, data.y_test), every=len(batches)
+    )
+    return scores, channel, epochs * len(batches)
+
+
+def splitfed(data: Dataset, epochs: int, seed: int, num_clients: int = 5) -> Run:
+    names = [f"alice_{k}" for k in range(num_clients)]
+    alices = [cut_in_two(data, seed, name)[0] for name in names]
+    bob, channel = cut_in_two(data, seed)[1], Channel()
+    parts = partition_iid(data.y_train, num_clients, seed=seed)
+    batches = [Batches(data.x_train[i], data.y_train[i], BATCH_SIZE, seed=seed) for i in parts]
+    records = train_splitfed(alices, bob, batches, channel, num_rounds=epochs, version=1)
+    steps = sum(map(len, batches))
+    scores = evaluated(
+        records, lambda: evaluate([alices[0], bob], data.x_test, data.y_test), every=steps
+    )
+    return scores, channel, epochs * steps
+
+
+METHODS = {"vanilla": vanilla, "u_shaped": u_shaped, "splitfed": splitfed}
+TITLES = {
+    "vanilla": "vanilla SplitNN",
+    "u_shaped": "U-shaped, labels stay",
+    "splitfed": "SplitFed v1, 5 Alices",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", default="digits", help="digits, mnist, fashion_mnist")
+    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", choices=METHODS, help="one method instead of all")
+    parser.add_argument("--out", type=Path, default=Path("runs/demo"))
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    data = load(args.data).flat()
+    args.out.mkdir(parents=True, exist_ok=True)
+    histories: dict[str, list[History]] = {}
+    print(data, f"\n{args.epochs} epochs, {args.seeds} seed(s), batch {BATCH_SIZE}, lr {LR}\n")
+    print(f"{'method':24s}{'accuracy':>20s}{'MB up':>10s}{'MB down':>10s}{'MB sent':>10s}{'s':>7s}")
+    for name in [args.only] if args.only else METHODS:
+        start, runs = time.perf_counter(), []
+        for seed in range(args.seeds):
+            records, channel, steps = METHODS[name](data, args.epochs, seed)
+            history = History()
+            for record in watch(records, steps, title=f"{name}, seed {seed}"):
+                history.append(record)
+            history.save(args.out / f"{name}-{seed}.jsonl")
+            runs.append(history.having("accuracy"))
+        histories[TITLES[name]] = runs
+        finals = [100 * run[-1]["accuracy"] for run in runs]
+        spread = f"{statistics.mean(finals):.2f} % [{min(finals):.2f}, {max(finals):.2f}]"
+        sizes = [runs[0][-1][key] / 1e6 for key in ("nbytes_up", "nbytes_down")]
+        seconds = (time.perf_counter() - start) / args.seeds
+        print(
+            f"{TITLES[name]:24s}{spread:>20s}{sizes[0]:10.2f}{sizes[1]:10.2f}"
+            f"{channel.nbytes() / 1e6:10.2f}{seconds:7.1f}"
+        )
+    ax = plots.accuracy_over_bytes(histories)
+    seeds = f", band: {args.seeds} seeds" if args.seeds > 1 else ""
+    ax.set_title(f"{data.name}: accuracy over bytes really sent{seeds}", fontsize=10)
+    ax.figure.savefig(args.out / "accuracy_over_bytes.png", dpi=144)
+    print(f"\nwrote {args.out}/accuracy_over_bytes.png and a history for each run")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""What a stranger's machine does with the repository: Binder's plan, Colab's cell, the set-up."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# like the package itself, wherever it is hosted
+HOME = re.search(r'Repository = "https://github.com/(\S+)"', (ROOT / "pyproject.toml").read_text())[
+    1
+]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+def test_binder_builds_what_we_mean():
+    """The Dockerfile that repo2docker would build from; building it needs Docker and a network."""
+    command = [sys.executable, "-m", "repo2docker", "--no-build", "--debug", str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    plan = done.stdout + done.stderr
+    assert done.returncode == 0, plan[-2000:]
+    assert 'pip install --no-cache-dir -r "binder/requirements.txt"' in plan
+    assert "RUN ./binder/postBuild" in plan
+    assert 'ENV R2D_ENTRYPOINT="${REPO_DIR}/binder/start"' in plan
+    assert "python=3.11" in plan
+
+
+def test_binder_and_make_install_one_torch():
+    pinned = re.search(r"^torch==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert f"torch=={pinned[1]}\n" in (ROOT / "binder" / "requirements.txt").read_text()
+
+
+@pytest.mark.parametrize("name", ["postBuild", "start"])
+def test_binder_scripts_run(name):
+    script = ROOT / "binder" / name
+    assert script.stat().st_mode & 0o111
+    done = subprocess.run(
+        [script, "true"], capture_output=True, text=True, timeout=120,
+        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": "/tmp"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_badges_and_install_cell_lead_to_this_repository(path):
+    cells = json.loads(path.read_text())["cells"]
+    text = "".join("".join(cell["source"]) for cell in cells)
+    assert f"colab.research.google.com/github/{HOME}/blob/main/notebooks/{path.name}" in text
+    assert f"mybinder.org/v2/gh/{HOME}/HEAD?urlpath=lab/tree/notebooks/{path.name}" in text
+    assert f"git+https://github.com/{HOME}" in text
+
+
+def test_install_cell_does_nothing_elsewhere():
+    """It is run as plain IPython: nothing is installed when google.colab is not loaded."""
+    for path in NOTEBOOKS:
+        code = [c for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
+        source = "".join(code[0]["source"]).replace("%pip", "raise SystemExit  # %pip")
+        exec(source, {})
+        with pytest.raises(SystemExit):
+            exec(source.replace('"google.colab" in sys.modules', "True"), {})
+
+
+def test_no_registry_is_named():
+    """Only Binder's CPU-only torch index may be: users have registries of their own."""
+    files = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    named = re.compile(r"pypi\.|/simple\b|--(extra-)?index-url|registry\.npmjs|deb\.debian")
+    for name in files.stdout.split():
+        if name not in ("binder/requirements.txt", "tests/test_launch.py"):
+            text = (ROOT / name).read_bytes().decode(errors="ignore")
+            assert not named.search(text), f"{name} names a registry: {named.search(text)[0]}"
+
+
+def test_the_example_in_the_readme_runs(capsys):
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    exec(example, {})
+    accuracy, sent = capsys.readouterr().out.splitlines()
+    assert float(accuracy) > 0.85
+    assert re.fullmatch(r"(\d+) bytes up, \1 bytes down", sent)

@@ -1,0 +1,48 @@
+"""The classic run, whole: MNIST, 15 epochs, every byte counted. About 15 seconds."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fltoolkit.history import History
+
+ROOT = Path(__file__).parents[1]
+MNIST = [Path(p) for p in (os.environ.get("FLTOOLKIT_DATA"), ROOT.parent / "shared/data") if p]
+FOLDER = next((p for p in MNIST if (p / "mnist/train-images-idx3-ubyte.gz").is_file()), None)
+
+
+def demo(out, *arguments):
+    command = [sys.executable, "examples/demo.py", "--out", str(out), *arguments]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=300,
+        env={**os.environ, "FLTOOLKIT_DATA": str(FOLDER or "")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.skipif(FOLDER is None, reason="no MNIST files: set FLTOOLKIT_DATA to their folder")
+def test_mnist_reaches_97_percent_with_its_bytes_printed(tmp_path):
+    printed = demo(tmp_path, "--data=mnist", "--epochs=15", "--seeds=1", "--only=vanilla")
+    history = History.load(tmp_path / "vanilla-0.jsonl")
+    assert history[-1]["accuracy"] >= 0.97
+    values = 15 * 60_000 * 640 * 4  # each way
+    assert history[-1]["nbytes_up"] == history[-1]["nbytes_down"] == values + 15 * 938 * 12
+    assert len(history) == 15 * 938
+    assert "2304.17" in printed
+
+
+def test_demo_on_digits(tmp_path):
+    printed = demo(tmp_path, "--epochs=2", "--seeds=2")
+    assert len(printed.splitlines()) == 9
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "accuracy_over_bytes.png",
+        *(
+            f"{name}-{seed}.jsonl"
+            for name in ("splitfed", "u_shaped", "vanilla")
+            for seed in (0, 1)
+        ),
+    ]
