@@ -48,7 +48,7 @@ def split_step(
 
     1. each party computes its part and sends the activations on
     2. the last party computes the loss and learns
-    3. the gradient of each cut travels back, and each party learns from it
+    3. the gradient of each cut travels back as far as somebody learns from it
 
     Two parties are vanilla SplitNN, more are a multi-hop chain. If the first and the last have
     the same name the chain is U-shaped: features and labels never leave that owner. With the
@@ -67,15 +67,16 @@ def split_step(
         raise ValueError(f"{len(parties)} parties: a split network needs at least two")
     channel.step += 1
     *senders, last = parties
-    h = x
+    h, learning = x, False
     for here, there in zip(senders, parties[1:], strict=True):
         h = channel.send(here.name, there.name, "activations", {"h": here.forward(h)})["h"]
-        h.requires_grad_()
+        learning = learning or here.optimizer is not None
+        h.requires_grad_(learning)
     if labels_from not in (None, last.name):
         y = channel.send(labels_from, last.name, "labels", {"y": y})["y"]
     loss, g = last.loss_and_grad(h, y)
     for here, there in zip(reversed(senders), reversed(parties), strict=False):
-        if g is None:  # nothing upstream asked to learn
+        if g is None:  # nobody further up learns: nothing needs to travel
             break
         g = channel.send(there.name, here.name, "gradients", {"g": g})["g"]
         g = here.backward(g)

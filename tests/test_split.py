@@ -454,6 +454,19 @@ def test_frozen_parts_stay_and_pass_gradients_on():
     assert changed | {"0.bias"} == {f"{i}.{p}" for i in (0, 1, 8) for p in ("weight", "bias")}
 
 
+def test_no_gradient_is_sent_to_those_who_do_not_learn():
+    model = small_net(dropout=False)
+    parts = [
+        Party("alice", model[:4]),
+        party("carol", model[4:8]),
+        party("bob", model[8:], nn.NLLLoss()),
+    ]
+    channel = Channel()
+    split_step(parts, *toy_data(), channel)
+    gradients = [(t.sender, t.receiver) for t in channel.transfers if t.kind == "gradients"]
+    assert gradients == [("bob", "carol")]
+
+
 def test_misuse_is_explained():
     alice, bob = seed_parties()
     x, y = torch.randn(8, 784), torch.randint(10, (8,))
