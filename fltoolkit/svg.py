@@ -33,6 +33,7 @@ _LABELS = {
     "nbytes_down": "bytes down",
     "nbytes_per_client": "bytes per client",
     "num_clients": "number of clients",
+    "num_parameters": "number of parameters",
 }
 
 

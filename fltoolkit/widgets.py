@@ -169,6 +169,7 @@ class AdvisorPanel:
                 (4, -12 - 14 * row),
                 xycoords=ax.get_xaxis_transform(),
                 textcoords="offset points",
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
             )
         return plots.picture(ax.figure.canvas.figure, self.comparison.sentence)
 
