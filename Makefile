@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 .PHONY: help lab test check demo bench notebooks format clean setup unit nbval browser
 
 help:  ## what there is to type
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## */: /' | awk -F': ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'
 
 lab: $(SETUP)  ## open the course in JupyterLab
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb
@@ -30,8 +30,9 @@ browser: $(SETUP)
 demo: $(SETUP)  ## no browser: train SplitNN, print the table, draw accuracy over bytes
 	$(BIN)/python examples/demo.py
 
-bench: $(SETUP)  ## how fast split training is, as ratios to named peers
+bench: $(SETUP)  ## how fast training and codecs are, as ratios to named peers
 	$(BIN)/python -m benchmarks.split_speed
+	$(BIN)/python -m benchmarks.codec_speed
 
 notebooks: $(SETUP)  ## run all notebooks again and save their outputs
 	$(BIN)/python tools/run_notebooks.py
@@ -47,7 +48,8 @@ clean:  ## remove .venv and caches
 
 # torch first and alone, in the tested version: nothing later may then pull in another one
 $(SETUP): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "fltoolkit needs Python 3.10 or newer; this is " + sys.version.split()[0] + ". Say: make PYTHON=python3.12 lab")'
+	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON) here: fltoolkit needs Python 3.10 or newer. Say: make PYTHON=python3.12 lab"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "fltoolkit needs Python 3.10 or newer; this is " + sys.version.split()[0] + ". Say: make PYTHON=python3.12 lab")'
 	test -d .venv || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[lab,dev]"

@@ -10,6 +10,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -44,29 +45,26 @@ def cut_in_two(data: Dataset, seed: int, name: str = "alice") -> list[Party]:
     return [alice, Party("bob", top, SGD(top.parameters(), lr=LR), nn.NLLLoss())]
 
 
-def vanilla(data: Dataset, epochs: int, seed: int) -> Run:
-    parties, channel = cut_in_two(data, seed), Channel()
-    batches = Batches(data.x_train, data.y_train, BATCH_SIZE, seed=seed)
+def along_chain(parties: list[Party], data: Dataset, epochs: int, seed: int) -> Run:
+    channel, batches = Channel(), Batches(data.x_train, data.y_train, BATCH_SIZE, seed=seed)
     records = train_split(parties, batches.epochs(epochs), channel)
-    scores = evaluated(
-        records, lambda: evaluate(parties, data.x_test, data.y_test), every=len(batches)
-    )
-    return scores, channel, epochs * len(batches)
+    score = partial(evaluate, parties, data.x_test, data.y_test)
+    return evaluated(records, score, every=len(batches)), channel, epochs * len(batches)
+
+
+def vanilla(data: Dataset, epochs: int, seed: int) -> Run:
+    return along_chain(cut_in_two(data, seed), data, epochs, seed)
 
 
 def u_shaped(data: Dataset, epochs: int, seed: int) -> Run:
     model = splitnn_mlp(data.x_train.shape[1], data.num_classes, seed=seed)
-    parts, channel = [model[:2], model[2:4], model[4:]], Channel()
+    head, middle, tail = model[:2], model[2:4], model[4:]
     parties = [
-        Party(name, part, SGD(part.parameters(), lr=LR), nn.NLLLoss() if part is parts[2] else None)
-        for name, part in zip(["alice", "bob", "alice"], parts, strict=True)
+        Party("alice", head, SGD(head.parameters(), lr=LR)),
+        Party("bob", middle, SGD(middle.parameters(), lr=LR)),
+        Party("alice", tail, SGD(tail.parameters(), lr=LR), nn.NLLLoss()),
     ]
-    batches = Batches(data.x_train, data.y_train, BATCH_SIZE, seed=seed)
-    records = train_split(parties, batches.epochs(epochs), channel)
-    scores = evaluated(
-        records, lambda: evaluate(parties, data.x_test, data.y_test), every=len(batches)
-    )
-    return scores, channel, epochs * len(batches)
+    return along_chain(parties, data, epochs, seed)
 
 
 def splitfed(data: Dataset, epochs: int, seed: int, num_clients: int = 5) -> Run:
@@ -77,10 +75,8 @@ def splitfed(data: Dataset, epochs: int, seed: int, num_clients: int = 5) -> Run
     batches = [Batches(data.x_train[i], data.y_train[i], BATCH_SIZE, seed=seed) for i in parts]
     records = train_splitfed(alices, bob, batches, channel, num_rounds=epochs, version=1)
     steps = sum(map(len, batches))
-    scores = evaluated(
-        records, lambda: evaluate([alices[0], bob], data.x_test, data.y_test), every=steps
-    )
-    return scores, channel, epochs * steps
+    score = partial(evaluate, [alices[0], bob], data.x_test, data.y_test)
+    return evaluated(records, score, every=steps), channel, epochs * steps
 
 
 METHODS = {"vanilla": vanilla, "u_shaped": u_shaped, "splitfed": splitfed}

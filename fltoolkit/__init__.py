@@ -4,7 +4,10 @@ How much accuracy does a byte buy? Read the package in this order, about an afte
 
     trees       arithmetic on dict[str, Tensor]
     wire        a tree becomes bytes and back: the documented frame
-    codecs      the interface of compression
+    parts       what travels between the stages of a codec
+    quantize, levels, sparse    the stages: fewer bits a value, fewer values
+    entropy     symbols become bytes (contexts and places are its and sparse's engine rooms)
+    codecs      stages in a row, error feedback, exceptions for small tensors
     channel     the one door between parties, and the ledger beside it
     history     records of a run, and where they are kept
     data        digits offline, MNIST and friends; who has what; batches
@@ -15,12 +18,12 @@ How much accuracy does a byte buy? Read the package in this order, about an afte
     checkpoint  save a run and go on later
     plots, live, course, widgets    for people: figures, progress, self-checks, sliders
 
-The last four import matplotlib or ipywidgets and are imported by their own names.
+Codec stages and the last line's modules are imported by their own names.
 """
 
 from fltoolkit.channel import Channel, Transfer
 from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.codecs import Codec, Identity
+from fltoolkit.codecs import Codec, ErrorFeedback, Identity, Only, Pipeline
 from fltoolkit.cost import advise
 from fltoolkit.data import Batches, load
 from fltoolkit.history import History, evaluated
@@ -45,9 +48,12 @@ __all__ = [
     "Batches",
     "Channel",
     "Codec",
+    "ErrorFeedback",
     "History",
     "Identity",
+    "Only",
     "Party",
+    "Pipeline",
     "Transfer",
     "WireError",
     "advise",

@@ -1,13 +1,15 @@
 """The channel: the one door through which data leaves a party, and the ledger beside it.
 
-Not here: the frame (wire.py), compression (codecs.py), who speaks when (split.py). Next: split.py.
+Not here: the frame (wire.py), compression (codecs.py), who speaks when (split.py).
+Next: history.py.
 """
 
 import copy
+import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fltoolkit.codecs import Codec, Identity
+from fltoolkit.codecs import Codec, Identity, LinkState
 from fltoolkit.trees import Tree, dense_nbytes
 from fltoolkit.wire import WireError
 
@@ -36,7 +38,7 @@ class Channel:
 
     Args:
         codecs: a codec for each kind that is to be compressed; other kinds travel as they are.
-            Each directed link (sender, receiver, kind) works on its own deep copy of the codec.
+            Each end of each directed link (sender, receiver, kind) has its own deep copy.
 
     >>> import torch
     >>> channel = Channel()
@@ -53,7 +55,7 @@ class Channel:
                 raise TypeError(f"codecs[{kind!r}] is {codec!r}: it has no encode and decode")
         self.step = 0  # protocols move it forward; it dates the transfers
         self.transfers: list[Transfer] = []
-        self._links: dict[tuple[str, str, str], Codec] = {}
+        self._links: dict[tuple[str, str, str], tuple[Codec, Codec]] = {}  # one at each end
 
     def send(self, sender: str, receiver: str, kind: str, tree: Tree) -> Tree:
         """Send a tree; returns what the receiver decodes: new CPU tensors, without gradients.
@@ -62,10 +64,10 @@ class Channel:
         and kind to whatever a codec has to complain about.
         """
         link = (sender, receiver, kind)
-        codec = self._links.get(link) or self._open(link)
+        sending, receiving = self._links.get(link) or self._open(link)
         try:
-            message = codec.encode(tree)
-            received = codec.decode(message)
+            message = sending.encode(tree)
+            received = receiving.decode(message)
         except (TypeError, ValueError) as error:
             complaint = type(error) if type(error) in (TypeError, WireError) else ValueError
             raise complaint(f"{sender} -> {receiver}, {kind}: {error}") from error
@@ -87,21 +89,39 @@ class Channel:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on counting after a restart: plain numbers and strings."""
-        return {"step": self.step, "transfers": [tuple(t) for t in self.transfers]}
+        """All that is needed to go on after a restart: the ledger, and each link's codec state."""
+        links = [
+            (*link, *(codec.state_dict() if isinstance(codec, LinkState) else {} for codec in ends))
+            for link, ends in self._links.items()
+        ]
+        return {"step": self.step, "transfers": [tuple(t) for t in self.transfers], "links": links}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state_dict`; what this channel had counted is replaced."""
+        """Go on from a saved `state_dict`, with the same codecs; what was counted is replaced."""
         self.step = state["step"]
         self.transfers = [Transfer(*row) for row in state["transfers"]]
+        self._links = {}
+        for sender, receiver, kind, *saved in state["links"]:
+            for codec, ends_state in zip(self._open((sender, receiver, kind)), saved, strict=True):
+                if isinstance(codec, LinkState):
+                    codec.load_state_dict(ends_state)
+                elif ends_state:
+                    raise ValueError(
+                        f"the saved run's codec for {kind} had state, {codec} has none"
+                    )
 
-    def _open(self, link: tuple[str, str, str]) -> Codec:
+    def _open(self, link: tuple[str, str, str]) -> tuple[Codec, Codec]:
+        """A codec for each end of a link, so that only bytes connect the two."""
         sender, receiver, kind = link
         _check_kind(kind)
         if sender == receiver:
             raise ValueError(f"{sender!r} sends {kind} to itself: a message needs two parties")
-        self._links[link] = copy.deepcopy(self.codecs.get(kind, Identity()))
-        return self._links[link]
+        codec = self.codecs.get(kind, Identity())
+        ends = self._links[link] = copy.deepcopy(codec), copy.deepcopy(codec)
+        for end in ends:
+            if isinstance(end, LinkState):
+                end.start_link(zlib.crc32("|".join(link).encode()))
+        return ends
 
     def __repr__(self) -> str:
         return f"<Channel: {len(self.transfers)} transfers, {self.nbytes():,} bytes>"

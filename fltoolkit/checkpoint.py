@@ -1,9 +1,9 @@
 """Saving a run and going on with it later: each party's state in a file of its own.
 
 Not here: the records of the run, which a `History` with a path keeps by itself.
+Next: svg.py.
 """
 
-import json
 import os
 import re
 import shutil
@@ -22,8 +22,9 @@ def save_run(folder: str | os.PathLike[str], parties: Sequence[Party], channel: 
     """Save all parties and the channel's ledger as they are after ``channel.step`` steps.
 
     Writes ``folder/step-000938/`` with one ``.pt`` file a party, so that each owner can keep its
-    own, and ``channel.json``. The folder appears only once it is complete, and replaces older
-    ones: a crash while saving leaves the save before it. Returns the new folder's path.
+    own, and ``channel.pt``: the ledger and the state of the codecs. The folder appears only once
+    it is complete, and replaces older ones: a crash while saving leaves the save before it.
+    Returns the new folder's path.
 
     Dropout masks come from torch's global generator, which belongs to the script and not to a
     party: to resume such a run bit by bit, keep ``torch.get_rng_state()`` as well.
@@ -35,8 +36,14 @@ def save_run(folder: str | os.PathLike[str], parties: Sequence[Party], channel: 
     new.mkdir(parents=True)
     for file, party in zip(_files(parties), parties, strict=True):
         torch.save(party.state_dict(), new / file)
-    (new / "channel.json").write_text(json.dumps(channel.state_dict()))
+    torch.save(channel.state_dict(), new / "channel.pt")
     older = [path for path in _saved(folder) if path != done]
+    if older and _step(older[-1]) > channel.step:
+        shutil.rmtree(new)
+        raise ValueError(
+            f"{folder} holds a later save, {older[-1].name}, than this one of step {channel.step}: "
+            "go on from it with load_run, delete it, or save elsewhere"
+        )
     if done.exists():
         shutil.rmtree(done)
     new.rename(done)
@@ -49,19 +56,24 @@ def load_run(folder: str | os.PathLike[str], parties: Sequence[Party], channel: 
     """Bring parties and channel back to the newest save in ``folder``; returns its step.
 
     ``parties`` are built as for a new run, in the same order. Go on with the batches after that
-    step: ``itertools.islice(batches.epochs(15), step, None)``. Files are read without pickle's
-    powers (``weights_only=True``). Raises FileNotFoundError if nothing was saved there.
+    step: ``itertools.islice(batches.epochs(15), step, None)``; relay and SplitFed go on after whole
+    rounds, with ``start_round``. A history in a file goes back by ``history.rewind(step)``.
+    Files are read without pickle's powers (``weights_only=True``), all of them before anything is
+    changed. Raises FileNotFoundError if nothing was saved there.
     """
     saved = _saved(Path(folder))
     if not saved:
         raise FileNotFoundError(f"{folder} holds no saved run: save_run makes one")
     files = _files(parties)
-    found = sorted(path.name for path in saved[-1].glob("*.pt"))
+    found = sorted(path.name for path in saved[-1].glob("*-*.pt"))
     if found != sorted(files):
         raise ValueError(f"{saved[-1]} holds the parties {found}, this run has {sorted(files)}")
-    for file, party in zip(files, parties, strict=True):
-        party.load_state_dict(torch.load(saved[-1] / file, weights_only=True))
-    channel.load_state_dict(json.loads((saved[-1] / "channel.json").read_text()))
+    *states, ledger = [
+        torch.load(saved[-1] / file, weights_only=True) for file in (*files, "channel.pt")
+    ]
+    for party, state in zip(parties, states, strict=True):
+        party.load_state_dict(state)
+    channel.load_state_dict(ledger)
     return channel.step
 
 
@@ -72,5 +84,10 @@ def _files(parties: Sequence[Party]) -> list[str]:
 
 def _saved(folder: Path) -> list[Path]:
     """Complete saves, oldest first."""
-    done = [path for path in folder.glob("step-*") if path.suffix != ".tmp"]
-    return sorted(done, key=lambda path: int(path.name.removeprefix("step-")))
+    return sorted((path for path in folder.glob("step-*") if _step(path) >= 0), key=_step)
+
+
+def _step(path: Path) -> int:
+    """The step in the folder's name; -1 if it is not a save."""
+    found = re.fullmatch(r"step-(\d+)", path.name)
+    return int(found[1]) if found else -1

@@ -192,8 +192,11 @@ def _download(name: str, filename: str) -> Path:
             return Path(pooch.retrieve(url, checksum, filename, cache, downloader=downloader))
         except (OSError, ValueError) as error:  # no connection or a bad status; wrong checksum
             failures += f"\n  {url}: {error}"
+    root = os.environ.get("FLTOOLKIT_DATA")
+    nowhere = root and not Path(root).expanduser().is_dir()
     raise DataNotFoundError(
-        f"{name}: found no {filename} in {', '.join(map(str, _folders(name)))}, and no mirror "
+        (f"FLTOOLKIT_DATA is {root!r}, and there is no such folder. " if nowhere else "")
+        + f"{name}: found no {filename} in {', '.join(map(str, _folders(name)))}, and no mirror "
         f"delivered it:{failures}\n"
         f"Three ways out, for {', '.join(source.checksums)}:\n"
         "  1. put the files in a folder and set the environment variable FLTOOLKIT_DATA to it;\n"

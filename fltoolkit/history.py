@@ -59,6 +59,12 @@ class History:
             self.append(record)
             yield record
 
+    def rewind(self, step: int) -> None:
+        """Forget the records after ``step``, in the file too: before going on from a saved run."""
+        self._records = [record for record in self._records if int(record.get("step", 0)) <= step]
+        if self._path is not None:
+            self.save(self._path)
+
     def column(self, key: str) -> list[Scalar]:
         """All values of ``key``, in order. Raises KeyError when a record lacks it: see `having`."""
         missing = sum(key not in record for record in self._records)
@@ -124,13 +130,23 @@ def evaluated(
 ) -> Iterator[Record]:
     """Add ``evaluate()`` to every ``every``-th record, e.g. once an epoch: ``every=len(batches)``.
 
+    It goes by the records' "step" where they have one, so a resumed run is evaluated at the same
+    steps as one that was never interrupted.
+
     Training stands still between two records, so the evaluation sees exactly the model that the
     record describes. ``evaluate`` returns a record, e.g. ``{"accuracy": 0.97, "test_loss": 0.1}``.
     """
     if every < 1:
         raise ValueError(f"every={every}: evaluate every 1 or more records")
     for count, record in enumerate(records, 1):
-        yield {**record, **evaluate()} if count % every == 0 else record
+        due = int(record.get("step", count)) % every == 0
+        yield {**record, **evaluate()} if due else record
+
+
+def _as_record(value: object) -> Record:
+    if not isinstance(value, dict):
+        raise ValueError(f"a record is a JSON object, not {value!r}")
+    return value
 
 
 def _read_lines(path: str | os.PathLike[str], mend: bool = False) -> list[Record]:
@@ -142,7 +158,7 @@ def _read_lines(path: str | os.PathLike[str], mend: bool = False) -> list[Record
         if not line:
             continue
         try:
-            records.append(json.loads(line))
+            records.append(_as_record(json.loads(line)))
         except ValueError as error:
             if number < len(lines):
                 raise ValueError(f"{path}, line {number} is not JSON: {line[:60]!r}") from error

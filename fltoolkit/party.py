@@ -77,6 +77,17 @@ class Party:
         *,
         device: str | torch.device | None = None,
     ):
+        if not isinstance(optimizer, Optimizer | None):
+            raise TypeError(
+                f"party {name!r}: optimizer={optimizer!r} is none; make one from the module's "
+                "parameters, e.g. torch.optim.SGD(module.parameters(), lr=0.03)"
+            )
+        own = {id(param) for param in module.parameters()}
+        if strangers := sum(id(param) not in own for param in _parameters(optimizer)):
+            raise ValueError(
+                f"party {name!r}: its optimizer moves {strangers} parameters that are not its "
+                "module's. Make each party's optimizer from its own part of the network"
+            )
         self.name = name
         self.module = module if device is None else module.to(device)
         self.optimizer = optimizer
@@ -116,7 +127,7 @@ class Party:
         if not math.isfinite(value := loss.item()):
             raise FloatingPointError(
                 f"party {self.name!r}: the loss is {value}. Training has diverged or the data hold "
-                "NaN: lower the learning rate or check the data. Nothing was learned from this "
+                "NaN: lower the learning rate or check the data. No weight was changed by this "
                 "batch; all records so far are good."
             )
         return value, self._learn(h, loss, None)
@@ -148,3 +159,9 @@ class Party:
 
     def __repr__(self) -> str:
         return f"<Party {self.name!r}: {sum(p.numel() for p in self.params):,} parameters>"
+
+
+def _parameters(optimizer: Optimizer | None) -> list[Tensor]:
+    """What an optimizer moves, as far as it says."""
+    groups = getattr(optimizer, "param_groups", [{"params": getattr(optimizer, "params", [])}])
+    return [param for group in groups for param in group["params"]]

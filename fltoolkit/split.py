@@ -65,6 +65,8 @@ def split_step(
     """
     if len(parties) < 2:
         raise ValueError(f"{len(parties)} parties: a split network needs at least two")
+    if labels_from is not None and labels_from not in (names := [p.name for p in parties]):
+        raise ValueError(f"labels_from={labels_from!r}: no such party among {names}")
     channel.step += 1
     *senders, last = parties
     h, learning = x, False
@@ -72,7 +74,7 @@ def split_step(
         h = channel.send(here.name, there.name, "activations", {"h": here.forward(h)})["h"]
         learning = learning or here.optimizer is not None
         h.requires_grad_(learning)
-    if labels_from not in (None, last.name):
+    if labels_from is not None and labels_from != last.name:
         y = channel.send(labels_from, last.name, "labels", {"y": y})["y"]
     loss, g = last.loss_and_grad(h, y)
     for here, there in zip(reversed(senders), reversed(parties), strict=False):
@@ -148,7 +150,9 @@ def vertical_step(
     merged = merge([h.requires_grad_() for h in hs])
     loss, g = label_party.loss_and_grad(merged.detach().requires_grad_(), y)
     for party, g_party in zip(feature_parties, torch.autograd.grad(merged, hs, g), strict=True):
-        party.backward(channel.send(label_party.name, party.name, "gradients", {"g": g_party})["g"])
+        if party.optimizer is not None:  # who does not learn needs no gradient
+            sent = channel.send(label_party.name, party.name, "gradients", {"g": g_party})
+            party.backward(sent["g"])
     return loss
 
 
@@ -186,6 +190,7 @@ def train_relay(
     channel: Channel,
     *,
     num_rounds: int,
+    start_round: int = 0,
 ) -> Iterator[Record]:
     """Several clients take turns with one label party; the trained bottom is handed on.
 
@@ -193,14 +198,15 @@ def train_relay(
     message, counted), then trains one epoch on her own data. She owns her labels and sends them
     along. It is sequential SGD over everybody's data, as if it lay in one place and was visited
     client by client. Optimizers stay with their owner and are not handed on. After a round the
-    last Alice holds the newest bottom. Records also hold ``round`` and ``client``.
+    last Alice holds the newest bottom. Records also hold ``round`` and ``client``. To go on with
+    a run that was saved after k whole rounds, pass ``start_round=k``.
 
     Source: Gupta & Raskar 2018, arXiv 1810.06060, algorithm 2 (peer-to-peer mode).
     """
-    _check_clients(alices, batches)
+    _check_clients(alices, bob, batches)
     totals = _totals(channel, {alice.name for alice in alices})
-    holder = alices[0]
-    for round_ in range(num_rounds):
+    holder = alices[0] if start_round == 0 else alices[-1]
+    for round_ in range(start_round, num_rounds):
         for alice, data in zip(alices, batches, strict=True):
             if alice is not holder:
                 _load(alice, channel.send(holder.name, alice.name, "model", _weights(holder)))
@@ -218,6 +224,7 @@ def train_splitfed(
     channel: Channel,
     *,
     num_rounds: int,
+    start_round: int = 0,
     version: int,
     seed: int = 0,
     fed_server: str = "fed_server",
@@ -233,15 +240,20 @@ def train_splitfed(
       drawn from ``seed`` for each round.
 
     The last record of a round comes after averaging: then every Alice holds the same bottom and
-    ``bob`` the top that goes with it. Clients must start from the same weights.
+    ``bob`` the top that goes with it. Clients must start from the same weights. To go on with a
+    run that was saved after k whole rounds, pass ``start_round=k``; in version 1 the copies of
+    the top then begin with ``bob``'s optimizer state, which makes no difference for plain SGD.
     Source: Thapa et al. 2020, arXiv 2004.12088, algorithms 1 and 2.
     """
-    _check_clients(alices, batches)
+    _check_clients(alices, bob, batches)
     if version not in (1, 2):
         raise ValueError(f"version={version}: SplitFed has the versions 1 and 2")
     start = _weights(alices[0])
     for alice in alices[1:]:
-        if any(not torch.equal(start[name], w) for name, w in _weights(alice).items()):
+        theirs = _weights(alice)
+        if start.keys() != theirs.keys() or any(
+            not torch.equal(start[name], weight) for name, weight in theirs.items()
+        ):
             raise ValueError(
                 f"{alices[0].name!r} and {alice.name!r} start from different weights: build every "
                 "client's module from the same seed"
@@ -249,7 +261,7 @@ def train_splitfed(
     totals = _totals(channel, {alice.name for alice in alices})
     num_samples = [data.num_samples for data in batches]
     tops = [copy.deepcopy(bob) for _ in alices] if version == 1 else [bob] * len(alices)
-    for round_ in range(num_rounds):
+    for round_ in range(start_round, num_rounds):
         record: Record = {}
         drawn = np.random.default_rng([seed, round_]).permutation(len(alices))
         for k in range(len(alices)) if version == 1 else drawn:
@@ -317,6 +329,8 @@ def evaluate(
     """
     if (loss_fn := parties[-1].loss_fn) is None:
         raise ValueError(f"party {parties[-1].name!r} comes last and has no loss_fn: give it one")
+    if not len(y):
+        raise ValueError("no samples to evaluate: y is empty")
     loss = right = 0.0
     for start in range(0, len(y), batch_size):
         rows = slice(start, start + batch_size)
@@ -362,15 +376,18 @@ def _load(party: Party, weights: Tree) -> None:
     party.module.load_state_dict(weights)
 
 
-def _check_clients(alices: Sequence[Party], batches: Sequence[ClientData]) -> None:
+def _check_clients(alices: Sequence[Party], bob: Party, batches: Sequence[ClientData]) -> None:
     if not alices or len(alices) != len(batches):
         raise ValueError(f"{len(alices)} clients and {len(batches)} sets of batches: need one each")
-    for what, things in (
-        ("name", [a.name for a in alices]),
-        ("module", [a.module for a in alices]),
-    ):
-        if len(set(things)) != len(alices):
-            raise ValueError(f"two clients share one {what}: give each a {what} of its own")
+    names = [party.name for party in (*alices, bob)]
+    if len(set(names)) != len(names):
+        raise ValueError(f"two of {names} share one name: the ledger could not tell them apart")
+    owned = [{id(param) for param in party.module.parameters()} for party in (*alices, bob)]
+    if len(set().union(*owned)) != sum(map(len, owned)):
+        raise ValueError(
+            "two parties share parameters, so what one learns the other has at once, without a "
+            "message. Build a network for each (from one seed, so that they start alike)"
+        )
     for alice, data in zip(alices, batches, strict=True):
         if data.num_samples < 1:
             raise ValueError(f"client {alice.name!r} has no samples: leave it out")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["Tree", "dense_nbytes", "norm", "weighted_mean"]
+__all__ = ["Tree", "dense_nbytes", "weighted_mean"]
 
 Tree = dict[str, Tensor]
 """Names to tensors. Always flat: nesting is written into the name, as in ``"conv1.weight"``."""
@@ -22,11 +22,6 @@ def dense_nbytes(tree: Tree) -> int:
     164352
     """
     return sum([tensor.nbytes for tensor in tree.values()])
-
-
-def norm(tree: Tree) -> float:
-    """The Euclidean norm over all entries together."""
-    return math.sqrt(sum(float(tensor.double().square().sum()) for tensor in tree.values()))
 
 
 def weighted_mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:

@@ -1,6 +1,6 @@
 """The wire format: a tree becomes one frame of bytes and back.
 
-Not here: making a message smaller (codecs.py) and counting it (channel.py). Next: codecs.py.
+Not here: making a message smaller (codecs.py) and counting it (channel.py). Next: parts.py.
 
 Frame, version 1. All numbers are little-endian; a varint is an unsigned LEB128 number.
 
@@ -14,12 +14,14 @@ Frame, version 1. All numbers are little-endian; a varint is an unsigned LEB128 
     4 bytes   checksum: low 32 bits of a chain of XXH3-64 digests, first of everything before the
               payload (seed 0), then of each entry's values (seed: the digest before)
 
-A message with one tensor of up to four dimensions costs at most 16 bytes beyond its values and
-its name. Nothing is pickled, and decoding allocates no more than the frame's own length.
+A message with one tensor of up to four dimensions, below 16,384 each, costs at most 16 bytes
+beyond its values and a name of usual length. Nothing is pickled, and decoding allocates no more
+than the frame's own length.
 """
 
 import math
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -135,7 +137,11 @@ def _checksum(digest: int) -> bytes:
 
 def _complaint(tree: Tree) -> TypeError:
     """Why a tree cannot be packed: which entry, and what is allowed."""
+    if not isinstance(tree, Mapping):
+        return TypeError(f"a message is a dict of names to tensors, not a {type(tree).__name__}")
     for name, tensor in tree.items():
+        if not isinstance(name, str):
+            return TypeError(f"entry {name!r}: names are strings")
         if not isinstance(tensor, Tensor) or tensor.is_sparse or tensor.dtype not in _CODES:
             what = repr(tensor) if isinstance(tensor, Tensor) else type(tensor).__name__
             allowed = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
@@ -144,7 +150,7 @@ def _complaint(tree: Tree) -> TypeError:
             return TypeError(
                 f"entry {name!r} has {tensor.dim()} dimensions, at most 15 can be sent"
             )
-    return TypeError(f"a message is a dict of names to tensors, not {type(tree).__name__}")
+    return TypeError("this tree cannot be packed")
 
 
 @lru_cache(maxsize=256)

@@ -36,14 +36,9 @@ SEEDS = st.integers(0, 2**32)
 
 
 def real_mnist_folder():
-    candidates = [Path(__file__).parents[2] / "shared" / "data"]
-    if root := os.environ.get("FLTOOLKIT_DATA"):
-        candidates.insert(0, Path(root))
-    for root in candidates:
-        for folder in (root / "mnist", root):
-            if (folder / "train-images-idx3-ubyte.gz").exists():
-                return folder
-    return None
+    root = Path(os.environ.get("FLTOOLKIT_DATA", "nowhere"))
+    found = (f for f in (root / "mnist", root) if (f / "train-images-idx3-ubyte.gz").exists())
+    return next(found, None)
 
 
 REAL_MNIST = real_mnist_folder()

@@ -81,6 +81,9 @@ def test_a_complete_last_line_without_newline_is_kept(tmp_path):
 
 def test_damage_in_the_middle_is_an_error_that_names_the_line(tmp_path):
     path = tmp_path / "run.jsonl"
+    path.write_text('{"step": 1}\n5\n')
+    with pytest.raises(ValueError, match="line 2"):
+        History.load(path)
     path.write_text('{"step": 1}\nnot json\n{"step": 3}\n')
     with pytest.raises(ValueError, match="line 2"):
         History.load(path)
@@ -101,6 +104,19 @@ def test_follow_stops_where_the_reader_stops():
         if record["step"] == 2:
             break
     assert len(history) == 2
+
+
+def test_rewind_and_go_on(tmp_path):
+    history = History(ROWS, path=tmp_path / "run.jsonl")
+    history.rewind(1)
+    history.append(ROWS[1])
+    assert History.load(tmp_path / "run.jsonl") == History(ROWS[:2])
+
+
+def test_evaluated_goes_by_the_step():
+    records = [{"step": step} for step in range(31, 41)]
+    out = evaluated(records, lambda: {"seen": True}, every=4)
+    assert [r["step"] for r in out if "seen" in r] == [32, 36, 40]
 
 
 def test_evaluated_sees_the_model_of_its_record():

@@ -12,9 +12,11 @@ import fltoolkit
 PACKAGE = Path(fltoolkit.__file__).parent
 LAYERS = [
     {"trees", "history", "datafiles", "data", "models"},
-    {"wire", "codecs"},
+    {"wire", "parts"},
+    {"contexts", "entropy", "quantize", "levels", "places", "sparse"},
+    {"codecs"},
     {"channel"},
-    {"party", "cost"},
+    {"party", "cost", "conformance"},
     {"split", "checkpoint"},
     {"svg", "plots", "live", "course", "widgets"},
 ]

@@ -268,8 +268,12 @@ def test_clients_are_checked():
     with pytest.raises(ValueError, match="share one name"):
         next(train_relay([alices[0], alices[0]], bob, data[:2], Channel(), num_rounds=1))
     twin = Party("twin", alices[0].module)
-    with pytest.raises(ValueError, match="share one module"):
+    with pytest.raises(ValueError, match="two parties share parameters"):
         next(train_splitfed([alices[0], twin], bob, data[:2], Channel(), num_rounds=1, version=1))
+    model = small_net(dropout=False)  # slices are new modules around the same parameters
+    sliced = [party("a", model[:4]), party("b", model[:4])]
+    with pytest.raises(ValueError, match="two parties share parameters"):
+        next(train_relay(sliced, bob, data[:2], Channel(), num_rounds=1))
     other = party("other", small_net(seed=1)[:4])
     with pytest.raises(ValueError, match="start from different weights"):
         next(train_splitfed([alices[0], other], bob, data[:2], Channel(), num_rounds=1, version=1))
@@ -367,6 +371,20 @@ def test_u_shape_sends_no_labels():
 # ------------------------------------------------------------------------- what a reader expects
 
 
+@pytest.mark.parametrize("train", [train_relay, train_splitfed])
+def test_rounds_can_be_resumed(train):
+    more = {"version": 2} if train is train_splitfed else {}
+    alices, bob, data = clients(3)
+    straight = list(train(alices, bob, data, Channel(), num_rounds=3, **more))
+    resumed_alices, resumed_bob, _ = clients(3)
+    channel = Channel()
+    parties = resumed_alices, resumed_bob, data, channel
+    first = list(train(*parties, num_rounds=1, **more))
+    rest = list(train(*parties, num_rounds=3, start_round=1, **more))
+    assert first + rest == straight
+    assert_equal_weights(resumed_bob.module, bob.module)
+
+
 def test_evaluation_leaves_no_trace():
     model = small_net()
     parts = [party("alice", model[:4]), party("bob", model[4:], nn.NLLLoss())]
@@ -408,7 +426,7 @@ def test_resumed_run_is_bit_equal_to_an_uninterrupted_one(tmp_path, optimizer):
         save_run(tmp_path / "run", parties, channel)
     assert [p.name for p in (tmp_path / "run").iterdir()] == ["step-000009"]
     files = sorted(p.name for p in (tmp_path / "run" / "step-000009").iterdir())
-    assert files == ["0-alice.pt", "1-bob_b.pt", "channel.json"]
+    assert files == ["0-alice.pt", "1-bob_b.pt", "channel.pt"]
 
     resumed, parties = fresh()
     channel = Channel()
@@ -426,7 +444,14 @@ def test_saving_and_loading_complain(tmp_path):
     with pytest.raises(ValueError, match=r"holds the parties \['0-alice.pt', '1-bob.pt'\]"):
         load_run(tmp_path, parties[:1], Channel())
     (tmp_path / "step-000005.tmp").mkdir()  # a save that was interrupted
+    (tmp_path / "step-notes").mkdir()
     assert load_run(tmp_path, parties, Channel()) == 0
+    later, now = Channel(), Channel()
+    later.step, now.step = 20, 10
+    save_run(tmp_path, parties, later)
+    with pytest.raises(ValueError, match="holds a later save, step-000020"):
+        save_run(tmp_path, parties, now)
+    assert load_run(tmp_path, parties, Channel()) == 20
 
 
 def test_nan_is_stopped_before_anything_is_learned():
@@ -452,6 +477,25 @@ def test_frozen_parts_stay_and_pass_gradients_on():
     split_step(parts, *toy_data(), Channel())
     changed = {n for n, w in model.named_parameters() if not torch.equal(w, before[n])}
     assert changed | {"0.bias"} == {f"{i}.{p}" for i in (0, 1, 8) for p in ("weight", "bias")}
+
+
+def test_an_optimizer_belongs_to_its_party():
+    model = small_net()
+    with pytest.raises(ValueError, match=r"'alice': its optimizer moves 6 parameters that are not"):
+        Party("alice", model[:4], SGD(model.parameters(), lr=LR))
+    with pytest.raises(ValueError, match="moves 4 parameters"):
+        Party("bob", model[4:], torch.optim.Adam(model[:4].parameters()))
+
+
+def test_vertical_sends_no_gradient_to_those_who_do_not_learn():
+    model = Vertical(concatenate, 18)
+    alices = [party(f"alice_{i}", bottom) for i, bottom in enumerate(model.bottoms)]
+    alices[1].optimizer = None
+    channel = Channel()
+    x, y = toy_data()
+    vertical_step(alices, party("bob", model.top, nn.NLLLoss()), x.split([5, 4, 3], 1), y, channel)
+    assert channel.nbytes(receiver="alice_0", kind="gradients") > 0
+    assert channel.nbytes(receiver="alice_1", kind="gradients") == 0
 
 
 def test_no_gradient_is_sent_to_those_who_do_not_learn():
@@ -482,6 +526,12 @@ def test_misuse_is_explained():
         vertical_step([alice], bob, [x], y[:7], Channel())
     with pytest.raises(ValueError, match="no loss_fn"):
         evaluate([bob, alice], x, y)
+    with pytest.raises(
+        ValueError, match=r"labels_from='Alice': no such party among \['alice', 'bob'\]"
+    ):
+        split_step([alice, bob], x, y, Channel(), labels_from="Alice")
+    with pytest.raises(ValueError, match="no samples to evaluate"):
+        evaluate([alice, bob], x[:0], y[:0])
     with pytest.raises(ValueError, match="lr=0"):
         SGD([], lr=0)
     with pytest.raises(ValueError, match="this is 'alice'"):

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from fltoolkit.trees import dense_nbytes, norm, weighted_mean
+from fltoolkit.trees import dense_nbytes, weighted_mean
 
 
 def test_weighted_mean_by_hand():
@@ -40,8 +40,7 @@ def test_mismatches_are_named():
         weighted_mean([{"a": torch.ones(1)}, {"a": torch.ones(2)}], [1, 1])
 
 
-def test_norm_and_size():
+def test_size():
     tree = {"a": torch.tensor([3.0]), "b": torch.tensor([[4]], dtype=torch.int64)}
-    assert norm(tree) == 5.0
     assert dense_nbytes(tree) == 12
-    assert (norm({}), dense_nbytes({})) == (0.0, 0)
+    assert dense_nbytes({}) == 0

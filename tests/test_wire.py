@@ -107,6 +107,10 @@ def test_what_cannot_be_sent_is_named():
         pack({"s": torch.eye(3).to_sparse()})
     with pytest.raises(TypeError, match="'n' is float"):
         pack({"n": 1.0})
+    with pytest.raises(TypeError, match="a dict of names to tensors, not a Tensor"):
+        pack(torch.zeros(2))
+    with pytest.raises(TypeError, match="entry 1: names are strings"):
+        pack({1: torch.zeros(2)})
     with pytest.raises(TypeError, match="16 dimensions"):
         pack({"d": torch.zeros([1] * 16)})
 

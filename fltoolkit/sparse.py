@@ -1,0 +1,383 @@
+"""Sparsification: send few of the values and say which: top-k, random-k and their relatives.
+
+Not here: how places are found, and how values, places and shapes travel (places.py); fewer bits a
+value (quantize.py); places as bits (entropy.py). Next: entropy.py.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fltoolkit.parts import Indices, Parts, Stage, Symbols, floats, is_main, side
+from fltoolkit.places import (
+    PLACES,
+    Array,
+    Shape,
+    densify,
+    largest,
+    largest_in_rows,
+    random_places,
+    received_places,
+    shapes_behind,
+    sparsify,
+    spread,
+)
+from fltoolkit.trees import Tree, weighted_mean
+from fltoolkit.wire import WireError
+
+__all__ = ["DGC", "STC", "RandTopK", "RandomK", "TopK", "masked_mean", "num_kept"]
+
+SEED, MEAN = "?|"  # names of side information: of RandomK and of STC
+LARGEST = torch.finfo(torch.float32).max
+
+
+def num_kept(fraction: float, n: int) -> int:
+    """k: how many of n values stay, at least one."""
+    return max(1, round(fraction * n))
+
+
+class _Sparse(Stage):
+    """What sparse stages share: the way back, and what was sent."""
+
+    fraction: float
+    scope = "model"
+    seed = 0
+    _salt = 0
+    _messages = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction <= 1:
+            raise ValueError(f"fraction={self.fraction}: the share to keep, above 0 and at most 1")
+        if self.scope not in ("model", "tensor"):
+            raise ValueError(f"scope={self.scope!r}: 'model' (all together) or 'tensor' (each)")
+        if not isinstance(self.seed, int) or self.seed < 0:
+            raise ValueError(f"seed={self.seed!r}: a whole number, 0 or more")
+
+    def undo(self, parts: Parts) -> Parts:
+        """Zeros, and what was sent in its places."""
+        return densify(self._restore(parts), self.scope, self._allowed)
+
+    def masks(self, parts: Parts) -> Tree:
+        """Which coordinates were sent, in the parts that `undo` gets: names to bool tensors.
+
+        From the places alone, never from the values: a zero that was sent counts as sent.
+        """
+        masks: Tree = {}
+        received = received_places(self._restore(parts), self.scope, self._allowed)
+        for shapes, places in received.values():
+            masks.update(spread(np.ones(len(places), bool), places, shapes))
+        return masks
+
+    def _restore(self, parts: Parts) -> Parts:
+        """Back to values, places and layout, where a stage sends something else."""
+        return parts
+
+    def _allowed(self, shapes: Sequence[Shape]) -> set[int]:
+        """How many values may have been kept of tensors with these shapes."""
+        return {num_kept(self.fraction, sum(map(math.prod, shapes)))}
+
+    def _draw(self) -> int:
+        """A random seed for the next message of this link, below 2**32."""
+        key = np.random.SeedSequence([self.seed, self._salt, self._messages])
+        self._messages += 1
+        return int(key.generate_state(1)[0])
+
+    def start_link(self, salt: int) -> None:
+        """Other links draw other numbers."""
+        self._salt, self._messages = salt, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """The link's salt and how many messages were drawn for: what random choices depend on."""
+        return {"salt": self._salt, "messages": self._messages}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        self._salt, self._messages = state["salt"], state["messages"]
+
+
+@dataclass
+class TopK(_Sparse):
+    """Keep the values of largest magnitude, with their sign; the others arrive as zeros.
+
+    k = round(fraction * n), and at least 1, values are kept of all n (scope "model") or of the n
+    of each tensor (scope "tensor"). Exactly k: among equal magnitudes the first places win. To
+    send later what is lost now, wrap the pipeline in `ErrorFeedback`.
+
+    Source: Aji and Heafield 2017, arXiv 1704.05021; Stich et al. 2018, arXiv 1809.07599.
+
+    >>> TopK(0.5).apply({"w": torch.tensor([[1.0, -3.0], [0.0, 2.0]])})["*"]
+    tensor([-3.,  2.])
+    """
+
+    fraction: float  # larger = less compression
+    scope: str = "model"
+
+    def apply(self, parts: Parts) -> Parts:
+        """Values, places and layout."""
+        return sparsify(
+            parts, self.scope, lambda tensors, n: largest(tensors, num_kept(self.fraction, n))
+        )
+
+    def alpha(self, n: int) -> float:
+        """E|C(x)-x|^2 <= (1-alpha) |x|^2; with scope "tensor", the least over all tensors."""
+        return num_kept(self.fraction, n) / n
+
+
+@dataclass
+class RandomK(_Sparse):
+    """Keep k values at random places of the whole tree. Their places cost 4 bytes: a seed.
+
+    Unbiased, the kept values are multiplied by n/k, so that the mean over many draws is the tree;
+    otherwise they stay as they are, which is what `ErrorFeedback` and `masked_mean` need.
+
+    Source: Konečný et al. 2016, arXiv 1610.05492, "random mask"; Stich et al. 2018, arXiv
+    1809.07599.
+    """
+
+    fraction: float  # larger = less compression
+    seed: int = 0
+    unbiased: bool = True
+
+    def apply(self, parts: Parts) -> Parts:
+        """Values, layout and the seed that tells the places."""
+        seed = self._draw()
+        out = sparsify(
+            parts, "model", lambda _, n: random_places(seed, n, num_kept(self.fraction, n))
+        )
+        for name, values in floats(out).items():
+            places = out.pop(side(name, PLACES))
+            out[side(name, SEED)] = torch.from_numpy(np.array(seed, np.uint32).view(np.int32))
+            if self.unbiased and isinstance(places, Indices):
+                scaled = values * (places.size / values.numel())
+                out[name] = scaled.clamp(-LARGEST, LARGEST)  # finite, if not unbiased there
+        return out
+
+    def omega(self, n: int) -> float | None:
+        """If unbiased: E|C(x)-x|^2 <= omega |x|^2."""
+        return n / num_kept(self.fraction, n) - 1 if self.unbiased else None
+
+    def alpha(self, n: int) -> float | None:
+        """If biased: E|C(x)-x|^2 <= (1-alpha) |x|^2."""
+        return None if self.unbiased else num_kept(self.fraction, n) / n
+
+    def _restore(self, parts: Parts) -> Parts:
+        """The places, drawn again."""
+        out = dict(parts)
+        for name in [name for name in parts if is_main(name) and side(name, SEED) in parts]:
+            seed, values = out.pop(side(name, SEED)), parts[name]
+            if not isinstance(seed, Tensor) or seed.dtype != torch.int32 or seed.numel() != 1:
+                raise WireError(f"entry {name!r}: expected a seed of 4 bytes")
+            n = sum(map(math.prod, shapes_behind(parts, "model", name).values()))
+            k = num_kept(self.fraction, n)
+            if not isinstance(values, Tensor) or values.numel() != k:  # before n bytes are taken
+                raise WireError(f"entry {name!r}: expected {k} values, this codec's share of {n}")
+            places = random_places(int(seed) & 0xFFFF_FFFF, n, k)
+            out[side(name, PLACES)] = Indices(torch.from_numpy(places), n)
+        return out
+
+
+@dataclass
+class RandTopK(_Sparse):
+    """Randomized top-k of each row of activations: now and then a small value gets its chance.
+
+    Each row (last dimension, d values) keeps k = round(fraction * d), at least 1, picked one by
+    one: with probability 1 - alpha any of its top k, else any of the others, never one twice.
+    Plain top-k of each row while ``training`` is False; the receiver need not know.
+
+    In the paper the gradient comes back at the same places, without sending them. A stage cannot
+    know what crossed another link: that is for whoever holds both (`masks` tells the places).
+
+    Source: Zheng et al. 2023, arXiv 2305.18469.
+    """
+
+    fraction: float  # larger = less compression
+    alpha: float = 0.1  # 0.05 to 0.3 in the paper; 0 is plain top-k
+    seed: int = 0
+    training: bool = True
+
+    scope = "tensor"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.alpha <= 1:
+            raise ValueError(f"alpha={self.alpha}: a probability, from 0 to 1")
+
+    def apply(self, parts: Parts) -> Parts:
+        """Values, places and layout of each entry."""
+        random = np.random.Generator(np.random.SFC64(self._draw())) if self.training else None
+        return sparsify(parts, "tensor", lambda tensors, n: self._choose(tensors[0], random))
+
+    def _allowed(self, shapes: Sequence[Shape]) -> set[int]:
+        (shape,) = shapes
+        d = shape[-1] if shape else 1
+        return {math.prod(shape) // d * num_kept(self.fraction, d)}
+
+    def _choose(self, tensor: Tensor, random: np.random.Generator | None) -> Array:
+        d = tensor.shape[-1] if tensor.dim() else 1
+        k = num_kept(self.fraction, d)
+        chosen, rest = largest_in_rows(tensor, k)
+        if random is not None and k < d:
+            # first how many picks fall on the rest, then which: the same as picking one by one
+            num_rest = random.binomial(k, self.alpha, size=len(chosen))
+            chosen, rest = random.permuted(chosen, axis=1), random.permuted(rest, axis=1)
+            width = min(k, d - k)
+            swapped = np.arange(width) < num_rest[:, None]
+            chosen[:, :width][swapped] = rest[:, :width][swapped]
+        return (np.sort(chosen, axis=1) + d * np.arange(len(chosen))[:, None]).reshape(-1)
+
+
+@dataclass
+class STC(_Sparse):
+    """Sparse ternary compression: of the whole tree's top k only the sign, and one magnitude.
+
+    Each kept value is replaced by sign * mean magnitude of the kept ones: 1 bit, plus its place.
+    Where fewer than k values are nonzero, zeros are among the kept: they stay zeros (a third
+    symbol) and the mean goes over the others. Meant to be wrapped in `ErrorFeedback`.
+
+    Source: Sattler et al. 2019, arXiv 1903.02891, algorithm 1.
+    """
+
+    fraction: float  # larger = less compression
+
+    def apply(self, parts: Parts) -> Parts:
+        """Signs, their one magnitude, places and layout."""
+        out = TopK(self.fraction).apply(parts)
+        for name, values in floats(out).items():
+            num_nonzero = int(values.count_nonzero())
+            mean = values.abs().sum(dtype=torch.float64) / max(num_nonzero, 1)
+            ternary = num_nonzero < values.numel()
+            signs = values.sign() + 1 if ternary else values > 0
+            out[name] = Symbols(signs.byte(), 3 if ternary else 2)
+            out[side(name, MEAN)] = mean.float()
+        return out
+
+    def alpha(self, n: int) -> float:
+        """E|C(x)-x|^2 <= (1-alpha) |x|^2, where alpha is the least of |top k|_1^2 / (k |x|^2).
+
+        That is k/n if all magnitudes are equal, and 1/k if one dwarfs the others.
+        """
+        k = num_kept(self.fraction, n)
+        return min(k / n, 1 / k)
+
+    def _restore(self, parts: Parts) -> Parts:
+        """Signs to values."""
+        out = dict(parts)
+        for name in [name for name in parts if is_main(name) and side(name, MEAN) in parts]:
+            mean, signs = out.pop(side(name, MEAN)), parts[name]
+            if not isinstance(mean, Tensor) or mean.dtype != torch.float32 or mean.numel() != 1:
+                raise WireError(f"entry {name!r}: expected one magnitude in float32")
+            if not isinstance(signs, Symbols) or signs.num_levels not in (2, 3):
+                raise WireError(f"entry {name!r}: expected 2 or 3 kinds of signs")
+            step = 1 if signs.num_levels == 3 else 2
+            out[name] = (signs.values.float() * step - 1) * mean.reshape(())
+        return out
+
+
+@dataclass
+class DGC(_Sparse):
+    """Deep gradient compression: top-k of gradients that gather momentum while they wait.
+
+    Per link and entry: u = momentum * u + g; v = v + u; the top k of v are sent, and u and v set
+    to zero there (momentum factor masking). So this stage has its own memory: no `ErrorFeedback`
+    around it, and no momentum at the receiver, who applies what comes as plain SGD does. What a
+    later `Quantize` loses is lost. The paper's gradient clipping is left to the sender.
+
+    Source: Lin et al. 2018, arXiv 1712.01887, algorithm 1 and section 3. There k is taken of each
+    tensor, and warm-up sends 25 %, 6.25 %, 1.56 % and 0.4 % in the first four epochs.
+    """
+
+    fraction: float  # larger = less compression
+    momentum: float = 0.9
+    warmup: tuple[float, ...] = ()  # the fractions of the first messages, one each
+    scope: str = "tensor"
+    u: Tree = field(default_factory=dict, init=False, repr=False, compare=False)
+    v: Tree = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.warmup = tuple(self.warmup)
+        for fraction in self.warmup:
+            TopK(fraction)  # complains if it is none
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum={self.momentum}: 0 or more, and below 1")
+
+    def apply(self, parts: Parts) -> Parts:
+        """Values of v, places and layout; moves the state on."""
+        u, v = {}, {}
+        for name, gradient in floats(parts).items():
+            before = self.u.get(name, torch.zeros_like(gradient))
+            if before.shape != gradient.shape:
+                raise ValueError(
+                    f"entry {name!r} has shape {tuple(gradient.shape)}, its momentum "
+                    f"{tuple(before.shape)}: one link carries one model"
+                )
+            u[name] = self.momentum * before + gradient.detach()
+            v[name] = self.v[name] + u[name] if name in self.v else u[name].clone()
+        fractions = (*self.warmup, self.fraction)
+        stage = TopK(fractions[min(self._messages, len(self.warmup))], self.scope)
+        out = stage.apply({**parts, **v})
+        for name, values in floats(out).items():
+            if not bool(values.isfinite().all()):
+                raise ValueError(
+                    f"entry {name!r}: what waited grew infinite: has training diverged?"
+                )
+        for name, sent in stage.masks(out).items():
+            u[name][sent] = v[name][sent] = 0
+        self.u, self.v, self._messages = {**self.u, **u}, {**self.v, **v}, self._messages + 1
+        return out
+
+    def start_link(self, salt: int) -> None:
+        """Start without momentum, and with the warm-up."""
+        super().start_link(salt)
+        self.u, self.v = {}, {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Momentum u, what waits (v), and how many messages there were."""
+        return {**super().state_dict(), "u": dict(self.u), "v": dict(self.v)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        super().load_state_dict(state)
+        self.u, self.v = dict(state["u"]), dict(state["v"])
+
+    def _allowed(self, shapes: Sequence[Shape]) -> set[int]:
+        n = sum(map(math.prod, shapes))
+        return {num_kept(fraction, n) for fraction in (*self.warmup, self.fraction)}
+
+
+def masked_mean(trees: Sequence[Tree], masks: Sequence[Tree], weights: Sequence[float]) -> Tree:
+    """Each coordinate's weighted mean over those who sent it; zero where nobody did.
+
+    ``masks[k]`` says what sender k sent (`TopK.masks`), in bool tensors of the entries' shapes; an
+    entry without a mask was sent whole. Sums run in float64. A coordinate that few send moves as
+    far as one that all send; `weighted_mean` counts the absent as zeros instead.
+
+    >>> trees = [{"w": torch.tensor([4.0, 0.0])}, {"w": torch.tensor([0.0, 0.0])}]
+    >>> masks = [{"w": torch.tensor([True, False])}, {"w": torch.tensor([False, False])}]
+    >>> masked_mean(trees, masks, [1, 1])
+    {'w': tensor([4., 0.])}
+    """
+    if len(masks) != len(trees):
+        raise ValueError(f"{len(trees)} trees and {len(masks)} masks: need one each")
+    mean = weighted_mean(trees, weights)
+    for name in set().union(*masks):
+        if name not in mean:
+            raise ValueError(f"a mask for {name!r}, which is not in the trees: {sorted(mean)}")
+        total = torch.zeros(mean[name].shape, dtype=torch.float64)
+        weight = torch.zeros_like(total)
+        for tree, mask, w in zip(trees, masks, weights, strict=True):
+            sent = mask.get(name, torch.ones(total.shape, dtype=torch.bool))
+            if sent.dtype != torch.bool or sent.shape != total.shape:
+                raise ValueError(
+                    f"the mask of {name!r} is {sent.dtype} {tuple(sent.shape)}: need "
+                    f"torch.bool {tuple(total.shape)}"
+                )
+            total += (tree[name].double() * w).where(sent, 0)
+            weight += sent * w
+        mean[name] = (total / weight).where(weight > 0, 0).to(mean[name].dtype)
+    return mean

@@ -1,0 +1,657 @@
+import copy
+import math
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from fltoolkit import places
+from fltoolkit.parts import SEPARATOR, Indices, Symbols, side
+from fltoolkit.places import largest, largest_in_rows, largest_plain, random_places
+from fltoolkit.sparse import DGC, STC, RandomK, RandTopK, TopK, masked_mean, num_kept
+from fltoolkit.trees import weighted_mean
+from fltoolkit.wire import WireError
+
+STAGES = [
+    TopK(0.1),
+    TopK(0.1, scope="tensor"),
+    RandomK(0.1),
+    RandomK(0.1, seed=3, unbiased=False),
+    RandTopK(0.1, alpha=0.3),
+    RandTopK(0.1, training=False),
+    STC(0.1),
+    DGC(0.1, warmup=(0.5,)),
+    DGC(0.1, momentum=0, scope="model"),
+]
+
+
+def fresh(stage):
+    return copy.deepcopy(stage)
+
+
+def tree_of(*shapes, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return {f"w{i}": torch.randn(shape, generator=generator) for i, shape in enumerate(shapes)}
+
+
+def stack_overflow():  # the shapes that the famous question could not stack
+    return tree_of((2, 20), (6, 10), (7,))
+
+
+def same(a, b):
+    return list(a) == list(b) and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def flat(tree):
+    return torch.cat([tensor.reshape(-1) for tensor in tree.values()])
+
+
+def damaged(parts, **changes):
+    return {key: part for key, part in {**parts, **changes}.items() if part is not None}
+
+
+# --------------------------------------------------------------------------- the largest, exactly
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 1e-45, -1e-45, 1e-39, 3e38, -3e38]
+VECTORS = hnp.arrays(
+    np.float32,
+    st.integers(1, 200),
+    elements=st.one_of(
+        st.sampled_from(SPECIAL),
+        st.floats(width=32, allow_nan=False, allow_infinity=False),
+    ),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(VECTORS, st.data())
+def test_largest_equals_the_plain_version(vector, data):
+    k = data.draw(st.sampled_from([1, len(vector)]) | st.integers(1, len(vector)))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(vector)), max_size=3)))
+    tensors = [torch.from_numpy(piece) for piece in np.split(vector, cuts) if piece.size]
+    expected = largest_plain(tensors, k)
+    assert len(expected) == k
+    # small blocks and a small sample, so that a short vector meets what a long one meets
+    with mock.patch.multiple(places, SAMPLE=data.draw(st.integers(1, 40)), BLOCK=7):
+        assert np.array_equal(largest(tensors, k), expected)
+    assert np.array_equal(largest(tensors, k), expected)
+
+
+def long_vectors():
+    n = 200_000
+    x = torch.randn(n, generator=torch.Generator().manual_seed(1))
+    steps = np.arange(places.SAMPLE) * 0.6180339887498949
+    seen = torch.from_numpy(((steps - np.floor(steps)) * n).astype(np.int64))
+    yield "normal", x
+    yield "ties", (x * 2).round()
+    yield "zeros", torch.zeros(n)
+    yield "ones", -torch.ones(n)
+    yield "sparse", x * (x > 2.7)
+    yield "few nonzeros", x * (x > 4)
+    yield "clustered", torch.where(torch.arange(n) < 3000, x, 0)
+    yield "large where the sample looks", x.index_fill(0, seen, 1e6)
+    yield "small where the sample looks", x.index_fill(0, seen, 0)
+    yield "denormal", x * 1e-42
+    yield "strided", torch.stack([x, x])[:, ::2].t()
+
+
+@pytest.mark.parametrize(("name", "x"), list(long_vectors()))
+def test_largest_of_long_vectors(name, x):
+    for k in (1, 200, 2000, 20_000, x.numel() - 1, x.numel()):
+        assert np.array_equal(largest([x], k), largest_plain([x], k)), k
+
+
+def test_the_sample_can_mislead():
+    """The case above is really met: without its second look, `largest` would have too few."""
+    x = dict(long_vectors())["large where the sample looks"].numpy()
+    floor = places._guess_floor([x], 20_000)
+    assert len(places._collect([x], floor)[0]) < 20_000
+
+
+@given(hnp.arrays(np.float32, (3, 8), elements=st.sampled_from(SPECIAL)), st.integers(1, 8))
+def test_largest_in_rows_equals_the_plain_version(rows, k):
+    top, rest = largest_in_rows(torch.from_numpy(rows), k)
+    for row, columns, others in zip(rows, top, rest, strict=True):
+        assert np.array_equal(columns, largest_plain([torch.from_numpy(row)], k))
+        assert others.tolist() == sorted(set(range(8)) - set(columns.tolist()))
+
+
+# --------------------------------------------------------------------------- top-k, by hand
+
+
+def test_topk_by_hand():
+    tree = {"a": torch.tensor([[1.0, -5.0], [0.5, 3.0]]), "b": torch.tensor([-4.0, 0.0])}
+    parts = TopK(0.5).apply(tree)
+    assert torch.equal(parts["*"], torch.tensor([-5.0, 3.0, -4.0]))
+    assert parts[side("*", "@")].values.tolist() == [1, 3, 4]
+    assert parts[side("*", "@")].size == 6
+    layout = bytes(parts[side("*", ":")].tolist())
+    assert layout == b"\x01a\x20\x02\x02\x01b\x10\x02"  # name, dimensions and dtype, lengths
+    assert same(
+        TopK(0.5).undo(parts),
+        {"a": torch.tensor([[0.0, -5.0], [0.0, 3.0]]), "b": torch.tensor([-4.0, 0.0])},
+    )
+
+
+def test_topk_of_each_tensor_by_hand():
+    tree = {"a": torch.tensor([[1.0, -5.0], [0.5, 3.0]]), "b": torch.tensor([-0.4, 0.0])}
+    stage = TopK(0.5, scope="tensor")
+    parts = stage.apply(tree)
+    assert list(parts) == ["a", side("a", "@"), side("a", ":"), "b", side("b", "@")]
+    assert torch.equal(parts["a"], torch.tensor([-5.0, 3.0]))
+    assert torch.equal(parts["b"], torch.tensor([-0.4]))
+    assert same(
+        stage.undo(parts),
+        {"a": torch.tensor([[0.0, -5.0], [0.0, 3.0]]), "b": torch.tensor([-0.4, 0.0])},
+    )
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.1, 0.5, 1.0])
+def test_topk_over_different_shapes(fraction):
+    tree = stack_overflow()
+    received = TopK(fraction).undo(TopK(fraction).apply(tree))
+    k = max(1, round(107 * fraction))
+    best = flat(tree).abs().topk(k).indices
+    expected = torch.zeros(107).index_copy(0, best, flat(tree)[best])
+    assert torch.equal(flat(received), expected)
+    assert [t.shape for t in received.values()] == [t.shape for t in tree.values()]
+
+
+def test_everything_else_passes_through_in_order():
+    tree = {
+        "steps": torch.tensor(3),
+        "w": torch.tensor([1.0, 2.0]),
+        "*": torch.tensor([7]),
+        "none": torch.zeros(0, 3),
+        "**": torch.tensor(True),
+        side("b", "dtype"): torch.tensor(1, dtype=torch.uint8),
+        "b": torch.tensor(-9.0),
+        "half": torch.ones(2, dtype=torch.float16),
+    }
+    for stage in map(fresh, STAGES):
+        parts = stage.apply(tree)
+        assert all(parts[name] is tree[name] for name in tree.keys() - {"w", "b"})
+        restored = stage.undo(parts)
+        assert restored.keys() == tree.keys()
+        assert restored["b"].shape == ()
+        assert restored["w"].shape == (2,)
+    parts = TopK(1.0).apply(tree)
+    assert torch.equal(parts["***"], torch.tensor([1.0, 2.0, -9.0]))
+    assert same(TopK(1.0, scope="tensor").undo(TopK(1.0, scope="tensor").apply(tree)), tree)
+    assert TopK(0.1).undo(TopK(0.1).apply({})) == {}
+
+
+def test_a_tree_whose_entry_is_called_like_ours():
+    tree = {"*": torch.tensor([1.0, 2.0]), "": torch.tensor([[3.0]]), "@": torch.tensor([4.0])}
+    for scope in ("model", "tensor"):
+        assert same(TopK(1.0, scope).undo(TopK(1.0, scope).apply(tree)), tree)
+
+
+def test_two_stages_in_a_row():
+    first, second = TopK(0.5), RandomK(0.5, unbiased=False)
+    parts = second.apply(first.apply(stack_overflow()))
+    received = first.undo(second.undo(parts))
+    assert [t.shape for t in received.values()] == [(2, 20), (6, 10), (7,)]
+    assert int(flat(received).count_nonzero()) == 27
+    twice = TopK(0.5, "tensor")
+    with pytest.raises(ValueError, match="'w0' is sparse already"):
+        twice.apply(twice.apply(stack_overflow()))
+
+
+# ------------------------------------------------------------- what others got wrong: see DESIGN
+
+
+def test_trap_magnitudes_sent_as_values():
+    tree = {"w": torch.tensor([-3.0, 1.0, 2.0, -0.5])}
+    received = TopK(0.5).undo(TopK(0.5).apply(tree))["w"]
+    magnitudes = tree["w"].abs().topk(2)
+    wrong = torch.zeros(4).index_copy(0, magnitudes.indices, magnitudes.values)
+    assert float((tree["w"] - wrong)[0]) == -6.0  # the residual doubles instead of vanishing
+    assert torch.equal(tree["w"] - received, torch.tensor([0.0, 1.0, 0.0, -0.5]))
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_trap_mask_from_the_values(scope):
+    tree = {"w": torch.tensor([-3.0, 0.0, 0.0, 0.0])}
+    stage = TopK(0.5, scope)
+    parts = stage.apply(tree)
+    assert not bool((stage.undo(parts)["w"] > 0).any())  # the wrong mask: nothing was sent
+    assert stage.masks(parts)["w"].tolist() == [True, True, False, False]  # a zero was sent, too
+
+
+@pytest.mark.parametrize("nonzeros", [0, 1, 5])
+def test_trap_threshold_with_few_nonzeros(nonzeros):
+    h = torch.zeros(8, 25)
+    h.view(-1)[torch.arange(nonzeros) * 37 + 3] = torch.arange(nonzeros) + 1.0
+    for stage in (TopK(0.1), TopK(0.1, "tensor"), RandTopK(0.04, alpha=0)):
+        parts = stage.apply({"h": h})
+        (values,) = (part for key, part in parts.items() if SEPARATOR not in key)
+        assert int((h.abs() >= 0).sum()) == 200  # what a threshold of 0 would send
+        assert len(values) == (20 if isinstance(stage, TopK) else 8)
+        if isinstance(stage, TopK):
+            assert torch.equal(stage.undo(parts)["h"], h)
+
+
+def test_trap_k_rounds_to_zero():
+    assert [num_kept(0.01, n) for n in (1, 49, 50, 151, 1000)] == [1, 1, 1, 2, 10]
+    tree = {"b": torch.tensor([0.1, -0.2, 0.0])}
+    assert TopK(0.01).undo(TopK(0.01).apply(tree))["b"].tolist() == [0, pytest.approx(-0.2), 0]
+
+
+def test_ties_keep_exactly_k_and_the_first():
+    tree = {"w": torch.tensor([1.0, -1.0, 2.0, 1.0, -1.0])}
+    parts = TopK(0.6).apply(tree)
+    assert parts[side("*", "@")].values.tolist() == [0, 1, 2]
+
+
+# --------------------------------------------------------------------------- laws of all stages
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=repr)
+def test_laws(stage):
+    tree = {**stack_overflow(), "zero": torch.zeros(30, 2), "strided": torch.randn(9, 4).t()}
+    before = {name: tensor.clone() for name, tensor in tree.items()}
+    sender, receiver = fresh(stage), fresh(stage)
+    parts = sender.apply(tree)
+    snapshot = copy.deepcopy(parts)
+    received, masks = receiver.undo(parts), receiver.masks(parts)
+    assert same(tree, before)
+    assert repr(parts) == repr(snapshot)
+    assert list(received) == list(masks) == list(tree)
+    for name, tensor in received.items():
+        assert tensor.shape == masks[name].shape == tree[name].shape
+        assert tensor.dtype == torch.float32
+        assert masks[name].dtype == torch.bool
+        assert not bool(tensor[~masks[name]].any())
+        tensor.fill_(1)  # memory of its own
+    assert repr(parts) == repr(snapshot)
+    assert eval(repr(stage)) == stage
+    # saved and restored, a stage goes on as if nothing had been
+    other = fresh(stage)
+    other.load_state_dict(copy.deepcopy(sender.state_dict()))
+    assert repr(other.apply(tree)) == repr(sender.apply(tree))
+    # started again, it forgets
+    sender.start_link(0)
+    assert repr(sender.apply(tree)) == repr(snapshot)
+
+
+@pytest.mark.parametrize("stage", [RandomK(0.1), RandTopK(0.1, alpha=0.5)], ids=repr)
+def test_links_and_messages_draw_differently(stage):
+    tree, drawn = tree_of((4, 100)), []
+    for salt in (1, 2, 1):
+        stage.start_link(salt)
+        drawn.append([stage.masks(stage.apply(tree))["w0"] for _ in range(2)])
+    (a, b), (c, _), (e, f) = drawn
+    assert torch.equal(a, e)
+    assert torch.equal(b, f)
+    other = type(stage)(0.1, seed=1)
+    other.start_link(1)
+    assert not torch.equal(a, other.masks(other.apply(tree))["w0"])
+    assert not torch.equal(a, b)
+    assert not torch.equal(a, c)
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=repr)
+def test_no_global_generator_moves(stage):
+    state = repr(np.random.get_state()), torch.get_rng_state()  # noqa: NPY002
+    fresh(stage).apply({"w": torch.ones(3, 100)})
+    assert state[0] == repr(np.random.get_state())  # noqa: NPY002
+    assert torch.equal(state[1], torch.get_rng_state())
+
+
+@pytest.mark.parametrize("stage", [TopK(0.1), STC(0.1), RandomK(0.1, unbiased=False)], ids=repr)
+@pytest.mark.parametrize("kind", ["equal", "one", "normal"])
+def test_contraction(stage, kind):
+    x = {"equal": torch.ones(100), "one": torch.eye(100)[7], "normal": torch.randn(100)}[kind]
+    errors = [
+        float((stage.undo(stage.apply({"w": x}))["w"] - x).square().sum()) for _ in range(400)
+    ]
+    slack = 0.1 if isinstance(stage, RandomK) else 1e-6
+    assert np.mean(errors) <= (1 - stage.alpha(100) + slack) * float(x.square().sum())
+
+
+@pytest.mark.parametrize(("n", "k"), [(100, 10), (20, 2), (20, 10)])
+def test_contraction_is_tight(n, k):
+    one = torch.full((n,), 1e-9).index_fill(0, torch.tensor(3), 1.0)
+    for stage, worst in ((TopK(k / n), [torch.ones(n)]), (STC(k / n), [torch.ones(n), one])):
+        lost = [(x - stage.undo(stage.apply({"w": x}))["w"]).norm() / x.norm() for x in worst]
+        assert float(max(lost)) ** 2 == pytest.approx(1 - stage.alpha(n), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: TopK(0), "fraction=0"),
+        (lambda: STC(1.1), r"fraction=1\.1"),
+        (lambda: RandomK(math.nan), "fraction=nan"),
+        (lambda: TopK(0.1, scope="layer"), "scope='layer'"),
+        (lambda: RandomK(0.1, seed=-1), "seed=-1"),
+        (lambda: RandTopK(0.1, alpha=1.5), r"alpha=1\.5"),
+        (lambda: DGC(0.1, momentum=1), "momentum=1"),
+        (lambda: DGC(0.1, warmup=(0.5, 0)), "fraction=0"),
+    ],
+)
+def test_bad_arguments(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+# --------------------------------------------------------------------------- random-k
+
+
+def test_random_places_do_not_change():
+    """Golden: a receiver with another version must draw what the sender drew."""
+    assert random_places(0, 1000, 5).tolist() == [101, 234, 396, 397, 568]
+    assert random_places(7, 10, 8).tolist() == [1, 2, 3, 4, 6, 7, 8, 9]
+
+
+def test_random_places_are_uniform():
+    for n, k in ((10, 3), (10, 5), (10, 8), (5, 5), (1, 1)):
+        counts = np.zeros(n)
+        pairs = 0
+        for seed in range(3000):
+            drawn = random_places(seed, n, k)
+            assert len(drawn) == k
+            assert (np.diff(drawn) > 0).all()
+            counts[drawn] += 1
+            pairs += {0, n - 1} <= set(drawn.tolist())
+        share = k / n
+        assert np.abs(counts - 3000 * share).max() <= 4.5 * math.sqrt(3000 * share * (1 - share))
+        both = share * (k - 1) / max(n - 1, 1)
+        assert abs(pairs - 3000 * both) <= 4.5 * math.sqrt(3000 * both) or n == 1
+
+
+def test_random_k_sends_a_seed_and_no_places():
+    stage = RandomK(0.1)
+    parts = stage.apply(stack_overflow())
+    assert set(parts) == {"*", side("*", "?"), side("*", ":")}
+    assert parts[side("*", "?")].nbytes == 4
+    assert len(parts["*"]) == 11
+
+
+def test_random_k_is_unbiased_and_omega_holds():
+    x = torch.tensor([3.0, -1.0, 0.5, 2.0, 0.0])
+    stage = RandomK(0.4)
+    received = torch.stack([stage.undo(stage.apply({"w": x}))["w"] for _ in range(4000)])
+    assert torch.allclose(received.mean(0), x, atol=0.25)
+    error = float((received - x).square().sum(1).mean() / x.square().sum())
+    assert error == pytest.approx(stage.omega(5), rel=0.05)
+    assert stage.omega(5) == 1.5
+    assert stage.alpha(5) is None
+    plain = RandomK(0.4, unbiased=False)
+    received = torch.stack([plain.undo(plain.apply({"w": x}))["w"] for _ in range(4000)])
+    assert torch.allclose(received.mean(0), 0.4 * x, atol=0.1)
+    assert (plain.omega(5), plain.alpha(5)) == (None, 0.4)
+
+
+# --------------------------------------------------------------------------- randomized top-k
+
+
+def test_rand_topk_keeps_k_of_each_row():
+    h = torch.randn(50, 4, 20, generator=torch.Generator().manual_seed(0))
+    stage = RandTopK(0.25, alpha=0.3)
+    received, mask = (f(stage.apply({"h": h}))["h"] for f in (stage.undo, stage.masks))
+    assert (mask.sum(-1) == 5).all()
+    sent = received != 0
+    assert torch.equal(received[sent], h[sent])
+
+
+def test_rand_topk_draws_as_the_paper_says():
+    """Against the paper's loop: k times, with probability alpha from outside the top k."""
+    h = torch.arange(6.0, 0, -1).expand(20_000, 6).contiguous()
+    stage = RandTopK(0.5, alpha=0.2)
+    mask = stage.masks(stage.apply({"h": h}))["h"].double()
+    random, counts, patterns = np.random.default_rng(1), np.zeros(6), np.zeros(4)
+    for _ in range(20_000):
+        top, rest = [0, 1, 2], [3, 4, 5]
+        for _ in range(3):
+            pool = rest if random.random() < 0.2 else top
+            counts[pool.pop(random.integers(len(pool)))] += 1
+        patterns[3 - len(rest)] += 1
+    assert mask.mean(0).numpy() == pytest.approx(counts / 20_000, abs=0.02)
+    assert mask.mean(0)[:3].sum() == pytest.approx(3 * 0.8, abs=0.02)
+    num_rest = torch.bincount(mask[:, 3:].sum(1).long(), minlength=4) / 20_000
+    assert num_rest.numpy() == pytest.approx(patterns / 20_000, abs=0.02)
+
+
+@pytest.mark.parametrize(("alpha", "fraction", "outside"), [(0, 0.3, 0), (1, 0.3, 3), (1, 0.8, 2)])
+def test_rand_topk_extremes(alpha, fraction, outside):
+    h = torch.arange(10.0, 0, -1).expand(7, 10)
+    stage = RandTopK(fraction, alpha=alpha)
+    mask = stage.masks(stage.apply({"h": h}))["h"]
+    k = round(fraction * 10)
+    assert (mask.sum(1) == k).all()
+    assert (mask[:, k:].sum(1) == outside).all()
+
+
+def test_rand_topk_is_plain_in_evaluation():
+    h = torch.randn(64, 128)
+    stage = RandTopK(0.1, alpha=0.5, training=False)
+    received = stage.undo(stage.apply({"h": h}))["h"]
+    best = h.abs().topk(13, dim=1).indices
+    assert torch.equal(received, torch.zeros_like(h).scatter(1, best, h.gather(1, best)))
+
+
+# --------------------------------------------------------------------------- STC and DGC
+
+
+def test_stc_by_hand():
+    tree = {"a": torch.tensor([[4.0, -1.0]]), "b": torch.tensor([-2.0, 0.0])}
+    parts = STC(0.5).apply(tree)
+    assert parts["*"] == Symbols(parts["*"].values, 2)
+    assert parts["*"].values.tolist() == [1, 0]
+    assert parts[side("*", "|")].item() == 3.0
+    received = STC(0.5).undo(parts)
+    assert same(received, {"a": torch.tensor([[3.0, 0.0]]), "b": torch.tensor([-3.0, 0.0])})
+
+
+@pytest.mark.parametrize("x", [[0.0, 0, 0, 0], [0.0, -2, 0, 0], [0.0, -2, 2, 2]])
+def test_stc_keeps_zeros_zero(x):
+    x = torch.tensor(x)
+    parts = STC(0.75).apply({"w": x})
+    assert torch.equal(STC(0.75).undo(parts)["w"], x)
+    assert STC(0.75).masks(parts)["w"].sum() == 3
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_dgc_equals_the_paper_s_loop(scope):
+    stage = DGC(0.1, momentum=0.8, warmup=(0.5, 0.25), scope=scope)
+    shapes = [(4, 10), (30,)]
+    u, v = torch.zeros(70), torch.zeros(70)
+    ranges = [(0, 70)] if scope == "model" else [(0, 40), (40, 70)]
+    for step, fraction in enumerate([0.5, 0.25, 0.1, 0.1, 0.1]):
+        tree = tree_of(*shapes, seed=step)
+        received = stage.undo(stage.apply(tree))
+        sent = torch.zeros(70)
+        for i in range(70):
+            u[i] = 0.8 * u[i] + flat(tree)[i]
+            v[i] = v[i] + u[i]
+        for start, stop in ranges:
+            by_size = sorted(range(start, stop), key=lambda i: -abs(v[i]))
+            for i in by_size[: round(fraction * (stop - start))]:
+                sent[i], u[i], v[i] = v[i], 0, 0
+        assert torch.allclose(flat(received), sent, atol=1e-6)
+        assert torch.allclose(flat(stage.u), u, atol=1e-6)
+        assert torch.allclose(flat(stage.v), v, atol=1e-6)
+    assert stage.state_dict()["messages"] == 5
+    with pytest.raises(ValueError, match=r"'w1' has shape \(31,\), its momentum \(30,\)"):
+        stage.apply({"w1": torch.ones(31)})
+
+
+def test_nothing_grows_infinite():
+    tree = {"w": torch.tensor([3e38, -3e38, 1.0])}
+    stage = RandomK(0.3)
+    assert all(bool(stage.undo(stage.apply(tree))["w"].isfinite().all()) for _ in range(9))
+    stage = DGC(0.3)
+    stage.apply(tree)
+    with pytest.raises(ValueError, match=r"'w': what waited grew infinite"):
+        stage.apply(tree)
+    assert bool(stage.v["w"].isfinite().all())
+
+
+def test_dgc_without_momentum_loses_nothing():
+    stage, inputs, sent = DGC(0.1, momentum=0), torch.zeros(50), torch.zeros(50)
+    for step in range(20):
+        tree = tree_of((50,), seed=step)
+        inputs += tree["w0"]
+        sent += stage.undo(stage.apply(tree))["w0"]
+    assert torch.allclose(inputs, sent + stage.v["w0"], atol=1e-5)
+
+
+# --------------------------------------------------------------------------- masked mean
+
+
+def test_masked_mean_divides_by_those_who_sent():
+    trees = [{"w": torch.tensor([3.0, 0.0, 0.0, 1.0])} for _ in range(4)]
+    trees += [{"w": torch.tensor([0.0, 0.0, 0.0, 2.0])} for _ in range(6)]
+    masks = [{"w": torch.tensor([True, True, False, True])} for _ in range(4)]
+    masks += [{"w": torch.tensor([False, False, False, True])} for _ in range(6)]
+    mean = masked_mean(trees, masks, [1] * 10)["w"]
+    assert mean.tolist() == [3.0, 0.0, 0.0, pytest.approx(1.6)]
+    assert weighted_mean(trees, [1] * 10)["w"][0] == pytest.approx(1.2)
+
+
+def test_masked_mean_counts_samples_and_kept_zeros():
+    trees = [{"w": torch.tensor([6.0])}, {"w": torch.tensor([0.0])}, {"w": torch.tensor([99.0])}]
+    yes, no = ({"w": torch.tensor([sent])} for sent in (True, False))
+    assert masked_mean(trees, [yes, yes, no], [10, 20, 70])["w"].item() == 2.0
+    assert masked_mean(trees, [yes, no, no], [10, 20, 70])["w"].item() == 6.0
+    assert masked_mean(trees, [yes, no, no], [0, 20, 70])["w"].item() == 0.0
+
+
+def test_masked_mean_of_received_trees():
+    stage, inputs = TopK(0.3), [tree_of((3, 4), (5,), seed=seed) for seed in range(5)]
+    parts = [stage.apply({**tree, "n": torch.tensor(4)}) for tree in inputs]
+    trees, masks = [stage.undo(p) for p in parts], [stage.masks(p) for p in parts]
+    mean = masked_mean(trees, masks, [1, 2, 3, 4, 5])
+    assert mean["n"] == 4
+    x = torch.stack([flat({n: t[n] for n in ("w0", "w1")}) for t in trees])
+    m = torch.stack([flat(mask) for mask in masks]) * torch.arange(1.0, 6)[:, None]
+    expected = torch.nan_to_num((x * m).sum(0) / m.sum(0))
+    assert torch.allclose(flat({n: mean[n] for n in ("w0", "w1")}), expected)
+    assert same(masked_mean(trees, [{}] * 5, [1] * 5), weighted_mean(trees, [1] * 5))
+
+
+def test_masked_mean_complains():
+    tree, mask = {"w": torch.ones(2)}, {"w": torch.ones(2)}
+    with pytest.raises(ValueError, match=r"'w' is torch.float32"):
+        masked_mean([tree], [mask], [1])
+    with pytest.raises(ValueError, match="1 trees and 2 masks"):
+        masked_mean([tree], [{}, {}], [1])
+    with pytest.raises(ValueError, match="a mask for 'x'"):
+        masked_mean([tree], [{"x": torch.ones(2).bool()}], [1])
+
+
+# --------------------------------------------------------------------------- damaged messages
+
+
+def layout_of(*shapes):
+    header = b"".join(
+        bytes([1, 97 + i, len(shape) << 4])
+        + b"".join(bytes([length]) if length < 128 else huge(length) for length in shape)
+        for i, shape in enumerate(shapes)
+    )
+    return torch.tensor(list(header), dtype=torch.uint8)
+
+
+def huge(number):
+    return bytes([number >> shift & 127 | 128 for shift in range(0, 35, 7)]) + bytes([number >> 35])
+
+
+PLACES, LAYOUT = side("*", "@"), side("*", ":")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {PLACES: None},
+        {LAYOUT: None},
+        {"*": None, "x": torch.ones(11)},
+        {"*": torch.ones(10)},
+        {"*": torch.ones(12)},
+        {"*": torch.ones(11, 1)},
+        {"*": torch.ones(11).double()},
+        {"*": Symbols(torch.zeros(11).byte(), 2)},
+        {PLACES: torch.arange(11)},
+        {PLACES: Indices(torch.arange(11).int(), 107)},
+        {PLACES: Indices(torch.arange(11), 106)},
+        {PLACES: Indices(torch.arange(10), 107)},
+        {PLACES: Indices(torch.arange(0), 107)},
+        {PLACES: Indices(torch.arange(11)[None], 107)},
+        {PLACES: Indices(torch.arange(-1, 10), 107)},
+        {PLACES: Indices(torch.arange(97, 108), 107)},
+        {PLACES: Indices(torch.arange(11).flip(0), 107)},
+        {PLACES: Indices(torch.tensor([0, *range(10)]), 107)},
+        {LAYOUT: torch.zeros(0).byte()},
+        {LAYOUT: torch.zeros(9)},
+        {LAYOUT: layout_of((2, 20), (6, 10))},
+        {LAYOUT: layout_of((2, 20), (6, 10), (7,))[:-1]},
+        {LAYOUT: layout_of((2, 20), (6, 10), (7,), (0, 4))},
+        {LAYOUT: torch.tensor([1, 97, 0x11, 107], dtype=torch.uint8)},  # float16
+        {LAYOUT: torch.tensor([3, 97, 31, 98, 0x10, 107], dtype=torch.uint8)},  # side information
+        {LAYOUT: torch.tensor([1, 255, 0x10, 107], dtype=torch.uint8)},  # no UTF-8
+        {LAYOUT: torch.tensor([1, 97, 0x10, 107], dtype=torch.uint8), "a": torch.ones(1).int()},
+        {LAYOUT: layout_of((2**20, 2**18)), PLACES: Indices(torch.arange(11), 2**38)},
+        {LAYOUT: layout_of((2**34,)), PLACES: Indices(torch.arange(11), 2**34)},
+    ],
+)
+def test_damage_to_topk(changes):
+    parts = TopK(0.1).apply(stack_overflow())
+    for stage in (TopK(0.1), DGC(0.1, scope="model")):
+        stage.undo(parts)
+        with pytest.raises(WireError, match=r"entry|offset"):
+            stage.undo(damaged(parts, **changes))
+
+
+def test_damage_of_other_stages():
+    tree = tree_of((10, 10))
+    for stage, changes in [
+        (TopK(0.1, "tensor"), {side("w0", "@"): None}),
+        (TopK(0.1, "tensor"), {side("w0", ":"): layout_of((9, 10))}),
+        (TopK(0.1, "tensor"), {side("w0", ":"): layout_of((5, 10), (5, 10))}),
+        (
+            TopK(0.1, "tensor"),
+            {side("w0", "@"): Indices(torch.arange(10), 0), side("w0", ":"): None},
+        ),
+        (TopK(0.1, "tensor"), {side("w0", ":"): layout_of((1,), (10, 10))}),
+        (RandTopK(0.1), {side("w0", ":"): layout_of((2, 50), (1,))}),
+        (RandTopK(0.1), {"w0": torch.ones(9)}),
+        (RandomK(0.1), {side("*", "?"): None}),
+        (RandomK(0.1), {side("*", "?"): torch.tensor(1.0)}),
+        (RandomK(0.1), {side("*", "?"): torch.tensor([1, 2], dtype=torch.int32)}),
+        (RandomK(0.1), {side("*", ":"): layout_of((2**20, 2**18))}),
+        (RandomK(0.1), {side("*", ":"): None}),
+        (RandomK(0.1), {"*": torch.ones(11)}),
+        (STC(0.1), {side("*", "|"): None}),
+        (STC(0.1), {side("*", "|"): torch.tensor(1)}),
+        (STC(0.1), {"*": torch.ones(10)}),
+        (STC(0.1), {"*": Symbols(torch.zeros(10).byte(), 4)}),
+        (STC(0.1), {"*": Symbols(torch.zeros(11).byte(), 2)}),
+    ]:
+        with pytest.raises(WireError, match="entry"):
+            stage.undo(damaged(stage.apply(tree), **changes))
+    with pytest.raises(WireError, match="fraction"):
+        TopK(0.1).undo(TopK(0.2).apply(tree))  # another codec's message
+    DGC(0.1, warmup=(0.2,), scope="model").undo(TopK(0.2).apply(tree))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_any_layout_is_refused_or_small(data):
+    stage = data.draw(st.sampled_from(STAGES))
+    parts = fresh(stage).apply(tree_of((10, 10), (20,)))
+    keys = [key for key in parts if key.endswith(":")]
+    key = data.draw(st.sampled_from(keys))
+    layout = bytearray(parts[key].tolist())
+    for _ in range(data.draw(st.integers(1, 3))):
+        layout[data.draw(st.integers(0, len(layout) - 1))] = data.draw(st.integers(0, 255))
+    parts[key] = torch.tensor(list(layout), dtype=torch.uint8)
+    try:
+        received = stage.undo(parts)
+    except WireError:
+        return
+    assert sum(tensor.numel() for tensor in received.values()) <= 1.5 / stage.fraction * 72
