@@ -71,7 +71,9 @@ class Channel:
         except (TypeError, ValueError) as error:
             complaint = type(error) if type(error) in (TypeError, WireError) else ValueError
             raise complaint(f"{sender} -> {receiver}, {kind}: {error}") from error
-        self.transfers.append(Transfer(self.step, *link, len(message), dense_nbytes(tree)))
+        self.transfers.append(
+            Transfer(self.step, sender, receiver, kind, len(message), dense_nbytes(tree))
+        )
         return received
 
     def nbytes(

@@ -73,13 +73,8 @@ class LinkState(Protocol):
 class Identity:
     """Full precision: the plain frame of wire.py. Lossless."""
 
-    def encode(self, tree: Tree) -> bytes:
-        """See `pack`."""
-        return pack(tree)
-
-    def decode(self, message: bytes) -> Tree:
-        """See `unpack`."""
-        return unpack(message)
+    encode = staticmethod(pack)
+    decode = staticmethod(unpack)
 
     def __repr__(self) -> str:
         return "Identity()"

@@ -282,11 +282,11 @@ def _grid_bits(mask: Array, width: int) -> float:
     """About how many bits tell the ones of each row, and of each column."""
     cells = mask[: len(mask) // width * width].reshape(-1, width)
     by_row, by_column = cells.sum(1, dtype=np.int64), cells.sum(0, dtype=np.int64)
-    return _bits(by_row, width) + _bits(by_column, len(cells))
+    return (_bits(by_row, width) + _bits(by_column, len(cells))) * len(mask) / cells.size
 
 
 def _bits(ones: Array, length: int) -> float:
     """About how many bits tell so many ones each among ``length`` places, and their level."""
     share = np.clip(ones / length, 1e-9, 1 - 1e-9)
     bits = share * np.log2(share) + (1 - share) * np.log2(1 - share)
-    return 4 * len(ones) - float(bits.sum()) * length
+    return 2 * len(ones) - float(bits.sum()) * length

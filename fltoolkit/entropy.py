@@ -86,7 +86,7 @@ class Entropy(BitPack):
     structured ones, as updates of dense layers, much less. Indices are a matrix of zeros and
     ones. Whatever is smaller as `BitPack` has it stays so.
 
-    Range coding is that of ``constriction`` (Bamler 2022, arXiv:2201.01741).
+    Range coding is that of ``constriction``.
     """
 
     def _encode(self, part: Symbols | Indices) -> bytearray:

@@ -11,12 +11,14 @@ packed into the frame and counted.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 __all__ = [
     "SEPARATOR",
     "Coder",
+    "Drawing",
     "Indices",
     "Part",
     "Parts",
@@ -75,6 +77,35 @@ class Stage:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved `state_dict`."""
+
+
+class Drawing(Stage):
+    """A stage that draws random numbers: afresh for each message, differently on each link.
+
+    What it draws depends on its ``seed``, the link's salt and the number of the message alone.
+    """
+
+    seed = 0
+    _salt = 0
+    _messages = 0
+
+    def draw_key(self) -> np.random.SeedSequence:
+        """What the next message's generator is made from."""
+        key = np.random.SeedSequence([self.seed, self._salt, self._messages])
+        self._messages += 1
+        return key
+
+    def start_link(self, salt: int) -> None:
+        """Other links draw other numbers."""
+        self._salt, self._messages = salt, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """The link's salt and how many messages were drawn for."""
+        return {"salt": self._salt, "messages": self._messages}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        self._salt, self._messages = state["salt"], state["messages"]
 
 
 class Coder(Stage):

@@ -6,7 +6,7 @@ other kinds (levels.py), fewer values (sparse.py), symbols as bits (entropy.py).
 A stage undoes the entries that carry its own side information and leaves the others alone.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fltoolkit.parts import Parts, Stage, Symbols, floats, is_main, side
+from fltoolkit.parts import Drawing, Parts, Stage, Symbols, floats, is_main, side
 from fltoolkit.wire import WireError
 
 __all__ = ["QSGD", "Quantize", "Sign", "Ternary"]
@@ -172,33 +172,14 @@ class _Quantizer(Stage):
         return out
 
 
-class _Random(_Quantizer):
-    """What quantizers with random rounding share: a fresh generator for each message.
-
-    It depends on the seed, the link's salt and the number of the message, on nothing else.
-    """
+class _Random(Drawing, _Quantizer):
+    """What quantizers with random rounding share: a fresh generator for each message."""
 
     seed: int
-    _salt = 0
-    _messages = 0
 
     def _start_message(self) -> Draw | None:
-        key = np.random.SeedSequence([self.seed, self._salt, self._messages])
-        self._messages += 1
-        generator = np.random.SFC64(key)
+        generator = np.random.SFC64(self.draw_key())
         return lambda n: generator.random_raw(-(-n // 4)).view(np.uint16)[:n]  # 4 in each 64 bits
-
-    def start_link(self, salt: int) -> None:
-        """Other links draw other numbers."""
-        self._salt, self._messages = salt, 0
-
-    def state_dict(self) -> dict[str, Any]:
-        """The link's salt and how many messages were drawn for: what random choices depend on."""
-        return {"salt": self._salt, "messages": self._messages}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state_dict`."""
-        self._salt, self._messages = state["salt"], state["messages"]
 
     def __post_init__(self) -> None:
         _check("seed", self.seed, 0)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fltoolkit.parts import Indices, Parts, Stage, Symbols, floats, is_main, side
+from fltoolkit.parts import Drawing, Indices, Parts, Symbols, floats, is_main, side
 from fltoolkit.places import (
     PLACES,
     Array,
@@ -41,14 +41,11 @@ def num_kept(fraction: float, n: int) -> int:
     return max(1, round(fraction * n))
 
 
-class _Sparse(Stage):
+class _Sparse(Drawing):
     """What sparse stages share: the way back, and what was sent."""
 
     fraction: float
     scope = "model"
-    seed = 0
-    _salt = 0
-    _messages = 0
 
     def __post_init__(self) -> None:
         if not 0 < self.fraction <= 1:
@@ -83,21 +80,7 @@ class _Sparse(Stage):
 
     def _draw(self) -> int:
         """A random seed for the next message of this link, below 2**32."""
-        key = np.random.SeedSequence([self.seed, self._salt, self._messages])
-        self._messages += 1
-        return int(key.generate_state(1)[0])
-
-    def start_link(self, salt: int) -> None:
-        """Other links draw other numbers."""
-        self._salt, self._messages = salt, 0
-
-    def state_dict(self) -> dict[str, Any]:
-        """The link's salt and how many messages were drawn for: what random choices depend on."""
-        return {"salt": self._salt, "messages": self._messages}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state_dict`."""
-        self._salt, self._messages = state["salt"], state["messages"]
+        return int(self.draw_key().generate_state(1)[0])
 
 
 @dataclass

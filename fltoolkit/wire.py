@@ -108,7 +108,7 @@ def unpack(message: bytes | bytearray | memoryview) -> Tree:
     for name, dtype, shape, nbytes in entries:
         tree[name] = tensor = torch.empty(shape, dtype=dtype)
         if nbytes:
-            memory = _memory(tensor)
+            memory: Any = _memory(tensor) if dtype == torch.bfloat16 else tensor.numpy()
             memoryview(memory).cast("B")[:] = view[offset : offset + nbytes]
             digest = xxh3_64_intdigest(memory, digest)
             offset += nbytes
