@@ -33,6 +33,11 @@ class History:
     """
 
     def __init__(self, records: Iterable[Record] = (), path: str | os.PathLike[str] | None = None):
+        if isinstance(records, str | os.PathLike):
+            raise TypeError(
+                f"records={records!r}: to keep a run in that file say "
+                "History(path=...), to read it History.load(...)"
+            )
         self._records: list[Record] = []
         self._path = path
         if path is not None and os.path.exists(path):

@@ -32,8 +32,8 @@ class SGD:
     """
 
     def __init__(self, params: Iterable[Tensor], lr: float):
-        if not lr > 0:
-            raise ValueError(f"lr={lr}: the learning rate must be above 0")
+        if not 0 < lr < math.inf:
+            raise ValueError(f"lr={lr}: the learning rate must be above 0 and finite")
         self.params = list(params)
         self.lr = lr
         self._no_grad = torch.no_grad()  # made once: making it takes as long as using it

@@ -203,7 +203,7 @@ def train_relay(
 
     Source: Gupta & Raskar 2018, arXiv 1810.06060, algorithm 2 (peer-to-peer mode).
     """
-    _check_clients(alices, bob, batches)
+    _check_clients(alices, bob, batches, num_rounds - start_round)
     totals = _totals(channel, {alice.name for alice in alices})
     holder = alices[0] if start_round == 0 else alices[-1]
     for round_ in range(start_round, num_rounds):
@@ -245,7 +245,7 @@ def train_splitfed(
     the top then begin with ``bob``'s optimizer state, which makes no difference for plain SGD.
     Source: Thapa et al. 2020, arXiv 2004.12088, algorithms 1 and 2.
     """
-    _check_clients(alices, bob, batches)
+    _check_clients(alices, bob, batches, num_rounds - start_round)
     if version not in (1, 2):
         raise ValueError(f"version={version}: SplitFed has the versions 1 and 2")
     start = _weights(alices[0])
@@ -376,7 +376,11 @@ def _load(party: Party, weights: Tree) -> None:
     party.module.load_state_dict(weights)
 
 
-def _check_clients(alices: Sequence[Party], bob: Party, batches: Sequence[ClientData]) -> None:
+def _check_clients(
+    alices: Sequence[Party], bob: Party, batches: Sequence[ClientData], rounds_left: int
+) -> None:
+    if rounds_left < 1:
+        raise ValueError(f"num_rounds leaves {rounds_left} rounds to train; it counts from 0")
     if not alices or len(alices) != len(batches):
         raise ValueError(f"{len(alices)} clients and {len(batches)} sets of batches: need one each")
     names = [party.name for party in (*alices, bob)]

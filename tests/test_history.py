@@ -131,3 +131,8 @@ def test_evaluated_sees_the_model_of_its_record():
     assert [r.get("seen") for r in out] == [None, None, 3, None, None, 6]
     with pytest.raises(ValueError, match="every=0"):
         next(evaluated([{}], dict, every=0))
+
+
+def test_a_path_is_no_record():
+    with pytest.raises(TypeError, match=r"History\(path=...\)"):
+        History("run.jsonl")

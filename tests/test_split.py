@@ -277,6 +277,8 @@ def test_clients_are_checked():
     other = party("other", small_net(seed=1)[:4])
     with pytest.raises(ValueError, match="start from different weights"):
         next(train_splitfed([alices[0], other], bob, data[:2], Channel(), num_rounds=1, version=1))
+    with pytest.raises(ValueError, match="num_rounds leaves 0 rounds"):
+        next(train_relay(alices, bob, data, Channel(), num_rounds=2, start_round=2))
     with pytest.raises(ValueError, match="version=3"):
         next(train_splitfed(alices, bob, data, Channel(), num_rounds=1, version=3))
 
@@ -532,8 +534,9 @@ def test_misuse_is_explained():
         split_step([alice, bob], x, y, Channel(), labels_from="Alice")
     with pytest.raises(ValueError, match="no samples to evaluate"):
         evaluate([alice, bob], x[:0], y[:0])
-    with pytest.raises(ValueError, match="lr=0"):
-        SGD([], lr=0)
+    for lr in (0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match=f"lr={lr}"):
+            SGD([], lr=lr)
     with pytest.raises(ValueError, match="this is 'alice'"):
         alice.load_state_dict(bob.state_dict())
 
