@@ -342,7 +342,7 @@ def _low(num_levels: int) -> int:
 def _masked(part: Indices) -> tuple[int, bytes]:
     """Zeros and ones by context, tensor by tensor if `Indices.shapes` is known."""
     mask = _mask(part)
-    segments = segments_of(getattr(part, "shapes", ()))
+    segments = segments_of(part.shapes)
     if sum(length for length, _ in segments) != part.size:
         segments = [find_segment(mask)]
     return MASK, _pad(write_segments(mask, 2, segments), part.size)

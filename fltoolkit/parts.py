@@ -40,10 +40,15 @@ class Symbols(NamedTuple):
 
 
 class Indices(NamedTuple):
-    """Which of ``size`` places are meant: strictly increasing int64, one dimension."""
+    """Which of ``size`` places are meant: strictly increasing int64, one dimension.
+
+    ``shapes`` are those of the tensors whose values stand in the places, one after the other. They
+    help a coder to see rows and columns, are not sent, and are empty where places are read.
+    """
 
     values: Tensor
     size: int
+    shapes: tuple[tuple[int, ...], ...] = ()
 
 
 Part = Tensor | Symbols | Indices

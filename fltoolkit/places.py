@@ -185,7 +185,8 @@ def sparsify(parts: Parts, scope: str, choose: Callable[[list[Tensor], int], Arr
             n = sum(tensor.numel() for tensor in tensors)
             places = choose(tensors, n)
             out[name] = torch.from_numpy(take(tensors, places))
-            out[side(name, PLACES)] = Indices(torch.from_numpy(places), n)
+            shapes = tuple(tuple(tensor.shape) for tensor in tensors)
+            out[side(name, PLACES)] = Indices(torch.from_numpy(places), n, shapes)
             if scope == "model":
                 out[side(name, LAYOUT)] = _layout(entries)
             elif tensors[0].dim() != 1:

@@ -262,10 +262,8 @@ class TestStructure:
         x = np.concatenate([update.reshape(-1) for update in updates])
         part = places(np.sort(np.argsort(-np.abs(x))[: len(x) // 20]), len(x))
 
-        class WithShapes(Indices):
-            shapes = tuple(update.shape for update in updates)
-
-        coded = Entropy().apply({"w": WithShapes(*part)})
+        shapes = tuple(update.shape for update in updates)
+        coded = Entropy().apply({"w": Indices(part.values, part.size, shapes)})
         assert torch.equal(Entropy().undo(coded)["w"].values, part.values)
         assert coded[NAME].numel() < 0.9 * nbytes(Entropy(), part)
 
