@@ -12,9 +12,11 @@ import statistics
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable
 
 import torch
+import xxhash
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -105,6 +107,8 @@ def message_table(repeats: int) -> None:
     works: dict[str, Work] = {
         "copy the memory twice": lambda: [bytearray(bytes(memory)) for _ in range(many)],
         "pack + unpack (with checksum)": lambda: [unpack(pack({"h": h})) for _ in range(many)],
+        "XXH3 of the message, once": lambda: [xxhash.xxh3_64_digest(memory) for _ in range(many)],
+        "zlib.crc32 of it, once": lambda: [zlib.crc32(memory) for _ in range(many)],
         "pickle": lambda: [pickle.loads(pickle.dumps({"h": h})) for _ in range(many)],
         "torch.save + torch.load": lambda: [torch_file() for _ in range(many)],
     }

@@ -173,7 +173,7 @@ class Pipeline:
             parts[name] = tensor
             if tensor.is_floating_point():
                 parts[name] = values = tensor.detach().cpu().float()
-                # a finite sum has finite terms, and is found ten times as fast as looking at each
+                # a finite sum has finite terms, and is found much faster than by looking at each
                 if not (math.isfinite(values.sum()) or bool(values.isfinite().all())):
                     raise ValueError(
                         f"entry {name!r} holds NaN or infinite values, which this codec cannot "

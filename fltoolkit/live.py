@@ -186,7 +186,7 @@ class _Screen(Protocol):
 class _Notebook:
     """One display, updated by its id: SVG while training runs, PNG at the end.
 
-    GitHub and others break SVG in saved notebooks, and matplotlib takes fifty times as long.
+    GitHub and others break SVG in saved notebooks, and matplotlib takes far longer.
     """
 
     def __init__(self) -> None:

@@ -27,8 +27,9 @@ class Optimizer(Protocol):
 class SGD:
     """Plain stochastic gradient descent: ``theta <- theta - lr * gradient``.
 
-    Bit-equal to ``torch.optim.SGD(params, lr)`` without its bookkeeping of about 20 microseconds
-    a step, which two parties pay twice. For momentum and the rest use ``torch.optim``.
+    Bit-equal to ``torch.optim.SGD(params, lr)`` without its bookkeeping in each step, which two
+    parties pay twice (``make bench`` shows how much). For momentum and the rest use
+    ``torch.optim``.
     """
 
     def __init__(self, params: Iterable[Tensor], lr: float):

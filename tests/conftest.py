@@ -8,4 +8,4 @@ install_import_hook(
     ["fltoolkit.party", "fltoolkit.split", "fltoolkit.data"], "shape_checks.checker"
 )
 
-torch.set_num_threads(1)  # several times faster than two for these small networks: see benchmarks/
+torch.set_num_threads(1)  # two gain little and stall on a busy machine: see docs/architecture.md
