@@ -14,6 +14,8 @@ How much accuracy does a byte buy? Read the package in this order, about an afte
     models      the networks of the course
     party       one owner with a part of the network
     split       SplitNN: vanilla, multi-hop, U-shaped, vertical, relay, SplitFed
+    gates, cache, split_async    states A, B and C: a client that falls silent when it may
+    split_variants    two relatives, for comparison
     cost        what a method will cost, before it runs
     checkpoint  save a run and go on later
     plots, live, course, widgets    for people: figures, progress, self-checks, sliders
@@ -26,6 +28,7 @@ from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import Codec, ErrorFeedback, Identity, Only, Pipeline
 from fltoolkit.cost import advise
 from fltoolkit.data import Batches, load
+from fltoolkit.gates import LossGate
 from fltoolkit.history import History, evaluated
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.party import SGD, Party
@@ -39,6 +42,7 @@ from fltoolkit.split import (
     train_vertical,
     vertical_step,
 )
+from fltoolkit.split_async import train_async, train_async_relay
 from fltoolkit.wire import WireError, pack, unpack
 
 __version__ = "0.1.0"
@@ -51,6 +55,7 @@ __all__ = [
     "ErrorFeedback",
     "History",
     "Identity",
+    "LossGate",
     "Only",
     "Party",
     "Pipeline",
@@ -66,6 +71,8 @@ __all__ = [
     "save_run",
     "split_step",
     "splitnn_mlp",
+    "train_async",
+    "train_async_relay",
     "train_relay",
     "train_split",
     "train_splitfed",

@@ -23,6 +23,7 @@ __all__ = [
     "MethodCost",
     "ModelCost",
     "advise",
+    "async_saving",
     "federated_nbytes",
     "large_batch_nbytes",
     "measure",
@@ -246,6 +247,24 @@ def advise(
         MethodCost("split learning", num_clients, bottom, nbytes[2]),
         _crossover(lambda k: split(num_clients=k) - federated(num_clients=k), num_samples),
     )
+
+
+def async_saving(num_periods: int, num_a: int, num_b: int, *, bits: float = 32) -> float:
+    """How many times fewer payload bytes than float32 vanilla split learning sends.
+
+    (32 / bits) * 2T / (2A + B): of T periods, A send both ways, B one way, the others nothing.
+    ``bits`` is what a value takes on average. Headers, control messages and handed-on models are
+    left out. ``num_a`` and ``num_b`` together are at most ``num_periods`` and at least 1.
+
+    >>> async_saving(200, 5, 5, bits=8)  # state A in 2.5 % of the epochs, then B once after each
+    106.66666666666667
+    """
+    if not (min(num_a, num_b) >= 0 and 1 <= num_a + num_b <= num_periods) or not 0 < bits <= 32:
+        raise ValueError(
+            f"num_periods={num_periods}, num_a={num_a}, num_b={num_b}, bits={bits}: need "
+            "1 <= num_a + num_b <= num_periods, and bits above 0 and at most 32"
+        )
+    return 32 / bits * 2 * num_periods / (2 * num_a + num_b)
 
 
 def published_tables() -> list[Record]:

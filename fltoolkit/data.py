@@ -353,11 +353,18 @@ class Batches:
 
     def epoch(self, number: int) -> Iterator[tuple[Inputs, Tensor]]:
         """The batches of one epoch: each sample once."""
+        return map(self.at, self.rows(number))
+
+    def rows(self, number: int) -> Iterator[Int64[Tensor, " batch"]]:
+        """Which samples make up the batches of one epoch, as ids from 0 to num_samples - 1."""
         order = torch.from_numpy(_rng(self.seed, number).permutation(self.num_samples))
-        for rows in order.split(self.batch_size):
-            x = self.x
-            picked = tuple(_pick(p, rows) for p in x) if isinstance(x, tuple) else _pick(x, rows)
-            yield picked, _pick(self.y, rows)
+        return iter(order.split(self.batch_size))
+
+    def at(self, rows: Int64[Tensor, " batch"]) -> tuple[Inputs, Tensor]:
+        """The samples with these ids, and their labels."""
+        x = self.x
+        picked = tuple(_pick(p, rows) for p in x) if isinstance(x, tuple) else _pick(x, rows)
+        return picked, _pick(self.y, rows)
 
     def epochs(self, num_epochs: int, start: int = 0) -> Iterator[tuple[Inputs, Tensor]]:
         """The batches of epochs ``start`` to ``num_epochs - 1``, one after the other.

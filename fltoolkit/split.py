@@ -175,10 +175,15 @@ def train_vertical(
 
 
 @runtime_checkable
-class ClientData(Protocol):
-    """What a client trains on, epoch by epoch; `fltoolkit.data.Batches` fits."""
+class Counted(Protocol):
+    """Something that holds so many samples."""
 
     num_samples: int
+
+
+@runtime_checkable
+class ClientData(Counted, Protocol):
+    """What a client trains on, epoch by epoch; `fltoolkit.data.Batches` fits."""
 
     def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]: ...
 
@@ -377,7 +382,7 @@ def _load(party: Party, weights: Tree) -> None:
 
 
 def _check_clients(
-    alices: Sequence[Party], bob: Party, batches: Sequence[ClientData], rounds_left: int
+    alices: Sequence[Party], bob: Party, batches: Sequence[Counted], rounds_left: int
 ) -> None:
     if rounds_left < 1:
         raise ValueError(f"num_rounds leaves {rounds_left} rounds to train; it counts from 0")

@@ -5,7 +5,8 @@ from jaxtyping import install_import_hook
 
 # the shapes in these modules' signatures are checked while tests run; users never pay for it
 install_import_hook(
-    ["fltoolkit.party", "fltoolkit.split", "fltoolkit.data"], "shape_checks.checker"
+    [f"fltoolkit.{name}" for name in ("party", "split", "data", "cache", "split_async")],
+    "shape_checks.checker",
 )
 
 torch.set_num_threads(1)  # two gain little and stall on a busy machine: see docs/architecture.md

@@ -16,8 +16,9 @@ LAYERS = [
     {"contexts", "entropy", "quantize", "levels", "places", "sparse"},
     {"codecs"},
     {"channel"},
-    {"party", "cost", "conformance"},
+    {"party", "cost", "conformance", "gates", "cache"},
     {"split", "checkpoint"},
+    {"split_async", "split_variants"},
     {"svg", "plots", "live", "course", "widgets"},
 ]
 MODULES = sorted(path.stem for path in PACKAGE.glob("*.py") if path.stem != "__init__")

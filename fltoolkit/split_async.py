@@ -1,0 +1,329 @@
+"""Asynchronous split learning: the client falls silent when it may, and the bytes prove it.
+
+Here: one step in each of the states A, B and C, training one client or several by a gate, and two
+relatives: several label-party steps on one batch, and a client that learns from a loss of its own.
+Not here: when to be in which state (gates.py), the label party's memory (cache.py). Next: cost.py.
+Notebook 03 derives it.
+
+Source: Chen, Li & Chakrabarti 2021, arXiv 2107.09786. The paper's full text was not available to
+us; the states are those of its abstract and of two public implementations, except that here state C
+really sends nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float32, Int64
+from torch import Tensor
+
+from fltoolkit.cache import ActivationCache
+from fltoolkit.channel import Channel
+from fltoolkit.gates import Gate, Progress, State
+from fltoolkit.history import Record
+from fltoolkit.party import Party
+from fltoolkit.split import Counted, _check_clients, _load, _totals, _weights
+
+__all__ = [
+    "Memory",
+    "Upload",
+    "async_step",
+    "train_async",
+    "train_async_relay",
+]
+
+
+@runtime_checkable
+class KeyedData(Counted, Protocol):
+    """What a client trains on, with an id for each sample; `fltoolkit.data.Batches` fits."""
+
+    def rows(self, number: int) -> Iterator[Tensor]: ...
+    def at(self, rows: Tensor) -> tuple[Tensor, Tensor]: ...
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What of a batch's activations goes up in the states A and B.
+
+    - ``Upload()``: all rows, as in the paper.
+    - ``Upload(moved=0.1)``: a row only if it is new or has moved by more than 10 % of its length
+      (Euclidean) since it was last sent; one bit a row says which. The label party takes the others
+      from its cache, and in state A the gradient of the sent rows alone comes back. After SplitCom
+      2026, arXiv 2602.10564.
+    - ``Upload(delta=True)``: the difference to what the label party holds already. Smaller numbers,
+      so a codec does more with them; without a codec it saves nothing.
+
+    The last two need memory at the client: a mirror of the label party's cache.
+    """
+
+    moved: float = 0.0  # larger = fewer bytes
+    delta: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.moved >= 0:
+            raise ValueError(f"moved={self.moved}: a relative distance, 0 or more")
+
+
+class Memory(NamedTuple):
+    """What the two ends of one client's cut remember."""
+
+    cache: ActivationCache  # the label party's, of all clients together
+    mirror: ActivationCache | None = None  # what it holds of hers, at the client's; see `Upload`
+    first: int = 0  # the id that the client's sample 0 has in both
+
+
+def async_step(
+    alice: Party,
+    bob: Party,
+    data: KeyedData,
+    ids: Int64[Tensor, " batch"],
+    channel: Channel,
+    state: State,
+    memory: Memory,
+    *,
+    upload: Upload = Upload(),
+    labels_from: str | None = None,
+    announce: bool = False,
+) -> tuple[float, float]:
+    """One step on the samples ``ids`` in the given state.
+
+    Returns the batch's loss, and the share of it that was computed from stale activations: those
+    that an earlier version of the bottom made.
+
+    | state | activations up | gradients down | client forward | client backward | label party |
+    |---|---|---|---|---|---|
+    | A | yes | yes | yes | yes | learns from fresh activations, caches them |
+    | B | yes | no | yes | no | learns from fresh activations, caches them |
+    | C | no | no | no | no | learns from its cache |
+
+    In state A with everything sent, it is bit-equal to `split_step`. State C never touches ``x``;
+    where samples are missing from the cache, others that are there take their places.
+
+    Args:
+        alice: the client.
+        bob: the label party.
+        data: the client's samples.
+        ids: this batch's samples; both parties know the order, from a seed.
+        channel: what everything travels through; ``channel.step`` moves on.
+        state: the state of this step.
+        memory: the label party's cache, and the client's mirror of it if ``upload`` needs one.
+        upload: what of the activations is sent.
+        labels_from: the client's name if she owns the labels; they go along, and are counted.
+        announce: whether the label party tells the state in a ``control`` message first.
+    """
+    channel.step += 1
+    if announce:
+        code = torch.tensor(list(State).index(state), dtype=torch.uint8)
+        channel.send(bob.name, alice.name, "control", {"state": code})
+    cache, keys = memory.cache, ids + memory.first
+    if state is State.C:
+        keys = cache.fill_up(keys)
+        return bob.loss_and_grad(*cache.read(keys))[0], cache.stale(keys)
+    x, y = data.at(ids)
+    with torch.set_grad_enabled(state is State.A):
+        h = alice.forward(x)
+    h, sent = _send_up(alice, bob, h, keys, channel, memory, upload)
+    if labels_from is not None:
+        y = channel.send(labels_from, bob.name, "labels", {"y": y})["y"]
+    stale = cache.stale(keys[~sent]) * float((~sent).float().mean())
+    cache.write(keys[sent], h[sent], y[sent])
+    loss, g = bob.loss_and_grad(h.requires_grad_(state is State.A), y)
+    if g is not None and bool(sent.any()):
+        g = channel.send(bob.name, alice.name, "gradients", {"g": g[sent]})["g"]
+        alice.backward(_place(g, sent))
+    return loss, stale
+
+
+def train_async(
+    alice: Party,
+    bob: Party,
+    batches: KeyedData,
+    channel: Channel,
+    *,
+    gate: Gate,
+    num_epochs: int,
+    upload: Upload = Upload(),
+    cache: ActivationCache | None = None,
+) -> Iterator[Record]:
+    """Train a client and a label party, who has the labels, in the states that ``gate`` decides.
+
+    Records are those of `train_split` with besides
+
+    - ``epoch``, and ``state`` of the step: "A", "B" or "C"
+    - ``stale``: the share of the batch's activations that come from an earlier bottom than today's
+    - ``threshold``, if the gate has one
+    - ``checked_loss`` in the last record of a period: the mean loss that the gate was asked about.
+      It decides before that record is yielded, so what is changed at the gate then (a threshold
+      moved by a slider) counts from the next check on
+
+    The state is announced at the beginning of each period, in a message of 20 bytes or so.
+
+    Args:
+        alice: the client.
+        bob: the label party, who asks the gate.
+        batches: all samples, in batches by epoch, e.g. `fltoolkit.data.Batches`.
+        channel: with codecs for either direction, as you like.
+        gate: e.g. ``LossGate(0.05)`` or ``Periodic(4)``; a fresh one for each run.
+        num_epochs: over all samples.
+        upload: what of a batch goes up; see `Upload`.
+        cache: the label party's, e.g. with a capacity or on disk; by default all in memory.
+    """
+    return _train([alice], bob, [batches], channel, gate, num_epochs, upload, cache, relay=False)
+
+
+def train_async_relay(
+    alices: Sequence[Party],
+    bob: Party,
+    batches: Sequence[KeyedData],
+    channel: Channel,
+    *,
+    gate: Gate,
+    num_rounds: int,
+    upload: Upload = Upload(),
+    cache: ActivationCache | None = None,
+) -> Iterator[Record]:
+    """Several clients in turn, as in `train_relay`, in the states that ``gate`` decides.
+
+    Clients own their labels and send them along. A bottom is handed on (``model``, counted) only
+    to a client who is about to compute with it and whose own is older: in state C nobody needs one.
+    A period of the gate is a round over all clients, or ``gate.every`` steps. There is one cache
+    for the samples of all, in the order of the clients. Records are those of `train_async` with
+    ``round`` and ``client`` in place of ``epoch``.
+    """
+    return _train(alices, bob, batches, channel, gate, num_rounds, upload, cache, relay=True)
+
+
+def _train(
+    alices: Sequence[Party],
+    bob: Party,
+    batches: Sequence[KeyedData],
+    channel: Channel,
+    gate: Gate,
+    num_epochs: int,
+    upload: Upload,
+    cache: ActivationCache | None,
+    relay: bool,
+) -> Iterator[Record]:
+    """Check what can go wrong before the first step, then run."""
+    _check_clients(alices, bob, batches, num_epochs)
+    if gate.state is State.C:
+        raise ValueError(f"{gate!r} begins in state C, with an empty cache: make a fresh gate")
+    firsts = np.cumsum([0, *(data.num_samples for data in batches)]).tolist()
+    cache = ActivationCache(firsts[-1]) if cache is None else cache  # an empty one is falsy
+    if cache.num_samples != firsts[-1]:
+        raise ValueError(
+            f"the cache is made for {cache.num_samples:,} samples, the clients have {firsts[-1]:,}"
+        )
+    mirrored = upload.delta or upload.moved > 0
+    memories = [
+        Memory(cache, ActivationCache(firsts[-1], cache.capacity) if mirrored else None, first)
+        for first in firsts[:-1]
+    ]
+    clients = list(zip(alices, batches, memories, strict=True))
+    return _run(clients, bob, channel, gate, num_epochs, upload, relay)
+
+
+def _run(
+    clients: list[tuple[Party, KeyedData, Memory]],
+    bob: Party,
+    channel: Channel,
+    gate: Gate,
+    num_epochs: int,
+    upload: Upload,
+    relay: bool,
+) -> Iterator[Record]:
+    """The loop behind `train_async` and `train_async_relay`."""
+    totals = _totals(channel, {alice.name for alice, _, _ in clients})
+    holder, version = clients[0][0], 0  # who has the newest bottom, and how often it has learned
+    version_of = {alice.name: 0 for alice, _, _ in clients}
+    losses: list[float] = []  # since the last check
+    for epoch, (alice, data, memory), ids, begins, ends in _turns(clients, num_epochs):
+        state, memory.cache.version = gate.state, version
+        if state is not State.C and version_of[alice.name] < version:
+            _load(alice, channel.send(holder.name, alice.name, "model", _weights(holder)))
+            version_of[alice.name] = version
+        loss, stale = async_step(
+            alice,
+            bob,
+            data,
+            ids,
+            channel,
+            state,
+            memory,
+            upload=upload,
+            labels_from=alice.name if relay else None,
+            announce=begins or not losses,
+        )
+        losses.append(loss)
+        if state is State.A:
+            version += 1
+            holder, version_of[alice.name] = alice, version
+        where: Record = {"round": epoch, "client": alice.name} if relay else {"epoch": epoch}
+        record: Record = {"step": channel.step, **where, "state": state.value, "loss": loss}
+        record |= {**(sent := totals()), "stale": stale}
+        if (threshold := getattr(gate, "threshold", None)) is not None:
+            record["threshold"] = threshold
+        if len(losses) == gate.every or (gate.every is None and ends):
+            record["checked_loss"] = mean = sum(losses) / len(losses)
+            gate.check(Progress(channel.step, mean, sent["nbytes"]))
+            losses = []
+        yield record
+
+
+def _turns(
+    clients: list[tuple[Party, KeyedData, Memory]], num_epochs: int
+) -> Iterator[tuple[int, tuple[Party, KeyedData, Memory], Tensor, bool, bool]]:
+    """Epoch, client, ids, whether a client's turn begins, and whether the epoch ends."""
+    for epoch in range(num_epochs):
+        for client in clients:
+            rows = list(client[1].rows(epoch))
+            for number, ids in enumerate(rows):
+                ends = client is clients[-1] and number == len(rows) - 1
+                yield epoch, client, ids, number == 0, ends
+
+
+def _send_up(
+    alice: Party,
+    bob: Party,
+    h: Float32[Tensor, "batch ..."],
+    keys: Int64[Tensor, " batch"],
+    channel: Channel,
+    memory: Memory,
+    upload: Upload,
+) -> tuple[Float32[Tensor, "batch ..."], Bool[Tensor, " batch"]]:
+    """Send what `Upload` says; returns the activations Bob computes with, and which rows came."""
+    cache, mirror, _ = memory
+    everything = torch.ones(len(keys), dtype=torch.bool)
+    if mirror is None:
+        return channel.send(alice.name, bob.name, "activations", {"h": h})["h"], everything
+    # at Alice's: compare with what Bob holds
+    known, held = mirror.has(keys), torch.zeros_like(h, device="cpu")
+    held[known] = mirror.read(keys[known])[0] if bool(known.any()) else held[known]
+    h = h.cpu()
+    tree = {}
+    sent = everything
+    if upload.moved > 0:
+        far = (h - held).flatten(1).norm(dim=1) > upload.moved * held.flatten(1).norm(dim=1)
+        sent = far | ~known
+        tree["rows"] = torch.from_numpy(np.packbits(sent.numpy()))
+    tree["h"] = (h - held if upload.delta else h)[sent]
+    received = channel.send(alice.name, bob.name, "activations", tree)
+    # at Bob's: put together what came and what he holds
+    held = torch.zeros_like(h)
+    known = cache.has(keys)
+    held[known] = cache.read(keys[known])[0] if bool(known.any()) else held[known]
+    came = everything
+    if "rows" in received:
+        came = torch.from_numpy(np.unpackbits(received["rows"].numpy(), count=len(keys))).bool()
+    fresh = held[came] + received["h"] if upload.delta else received["h"]
+    h = held.index_put((came,), fresh)
+    # Alice decodes her own message too, so that she knows what Bob holds
+    mirror.write(keys[sent], h[sent], torch.zeros(int(sent.sum())))
+    return h, came
+
+
+def _place(g: Float32[Tensor, "sent ..."], sent: Bool[Tensor, " batch"]) -> Tensor:
+    """Zeros for the rows that were not sent."""
+    return g if bool(sent.all()) else g.new_zeros(len(sent), *g.shape[1:]).index_put((sent,), g)

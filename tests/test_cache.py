@@ -1,0 +1,83 @@
+"""The label party's memory, against a dict that does the same plainly."""
+
+import numpy as np
+import pytest
+import torch
+
+from fltoolkit.cache import ActivationCache
+
+
+def fill(cache, ids, value=0.0):
+    ids = torch.tensor(ids)
+    cache.write(ids, ids[:, None] + value + torch.zeros(len(ids), 3), 10 * ids)
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("capacity", [None, 1, 3, 7, 100])
+def test_like_a_dict_that_forgets_the_oldest(capacity, on_disk, tmp_path):
+    cache = ActivationCache(20, capacity, tmp_path / "cache" if on_disk else None)
+    limit, plain = min(capacity or 20, 20), {}
+    rng = np.random.default_rng(0)
+    for step in range(40):
+        ids = rng.choice(20, size=5, replace=False).tolist()
+        fill(cache, ids, step / 64)
+        new = [i for i in ids if i not in plain]
+        plain = dict.fromkeys([*plain, *new][max(0, len(plain) + len(new) - limit) :]) | {
+            i: value for i, value in plain.items() if i in [*plain, *new][-limit:]
+        }
+        plain = {i: step / 64 if i in ids else value for i, value in plain.items()}
+        assert len(cache) == len(plain) <= limit
+        have = torch.tensor(sorted(plain))
+        assert cache.has(torch.arange(20)).nonzero().flatten().tolist() == have.tolist()
+        h, y = cache.read(have)
+        assert h[:, 0].tolist() == [i + plain[i] for i in have.tolist()]
+        assert y.tolist() == [10 * i for i in have.tolist()]
+    assert cache.nbytes == len(plain) * 3 * 4
+    assert (tmp_path / "cache").exists() == on_disk
+
+
+def test_missing_samples_are_replaced_by_stored_ones():
+    cache = ActivationCache(10)
+    fill(cache, [2, 4])
+    ids = torch.tensor([4, 7, 2, 9])
+    filled = cache.fill_up(ids)
+    assert filled[[0, 2]].tolist() == [4, 2]
+    assert set(filled.tolist()) <= {2, 4}
+    assert ids.tolist() == [4, 7, 2, 9]
+    again = ActivationCache(10)
+    fill(again, [2, 4])
+    assert again.fill_up(ids).tolist() == filled.tolist()
+    with pytest.raises(KeyError, match=r"\[7, 9\]"):
+        cache.read(ids)
+    with pytest.raises(ValueError, match="nothing has been sent"):
+        ActivationCache(10).fill_up(ids)
+
+
+def test_stale_means_older_than_the_version():
+    cache = ActivationCache(4)
+    fill(cache, [0, 1])
+    cache.version = 3
+    fill(cache, [1, 2, 3])
+    assert cache.stale(torch.tensor([0, 1, 2, 3])) == 0.25
+
+
+def test_state_goes_on():
+    one, two = ActivationCache(9, 4), ActivationCache(9, 4)
+    assert one.state_dict()["ids"].tolist() == []
+    two.load_state_dict(one.state_dict())
+    fill(one, [3, 1, 7])
+    one.version = 2
+    fill(one, [5, 8])
+    two.load_state_dict(one.state_dict())
+    for cache in (one, two):
+        fill(cache, [0, 2], 0.5)
+    ids = one.has(torch.arange(9)).nonzero().flatten()
+    assert ids.tolist() == [0, 2, 5, 8]
+    assert torch.equal(one.read(ids)[0], two.read(ids)[0])
+    assert one.stale(ids) == two.stale(ids) == 0
+
+
+@pytest.mark.parametrize("settings", [{"num_samples": 0}, {"num_samples": 3, "capacity": 0}])
+def test_complaints(settings):
+    with pytest.raises(ValueError, match=r"=0"):
+        ActivationCache(**settings)

@@ -1,0 +1,144 @@
+"""Losses in, states out: gates by hand."""
+
+import pytest
+
+from fltoolkit.gates import (
+    AlwaysA,
+    BangBang,
+    BudgetGate,
+    Decay,
+    FreezeAfter,
+    Gate,
+    LogSpaced,
+    LossGate,
+    Periodic,
+    Progress,
+    State,
+    gate_trace,
+)
+
+GATES = [
+    AlwaysA(),
+    Periodic(3),
+    FreezeAfter(2, every=5),
+    LogSpaced(),
+    LossGate(0.1),
+    LossGate(0.1, every=7, schedule=Decay(0.9)),
+    BudgetGate(1000, 10),
+    BudgetGate(1000, 10, every=2, pace=0.5),
+    BangBang(1000, 10, threshold=0.2),
+]
+
+
+def letters(losses, gate):
+    return "".join(state.value for state in gate_trace(losses, gate))
+
+
+@pytest.mark.parametrize(
+    ("losses", "threshold", "states"),
+    [
+        # the reference is 0 at first, then the loss at the last A
+        ([2.0, 1.9, 1.8, 1.7, 1.6, 1.5], 0.25, "AABCAB"),
+        ([2.0, 2.0, 2.0, 2.0, 2.0], 0.1, "AABCC"),
+        ([2.0, 2.25, 2.0, 2.25], 0.25, "AAAA"),  # up or down is the same; equality wakes
+        ([0.1, 0.1, 0.1, 0.1], 0.5, "ABCC"),  # near the first reference from the start
+        ([5.0, 4.0, 3.0, 3.0, 3.0, 3.0], 0.0, "AAAAAA"),  # 0 never leaves A
+    ],
+)
+def test_loss_gate_by_hand(losses, threshold, states):
+    assert letters(losses, LossGate(threshold)) == states
+
+
+def test_a_decaying_threshold_wakes_more_often():
+    losses = [2.0 - 0.1 * period for period in range(12)]
+    constant, decaying = (LossGate(0.5, schedule=s) for s in (Decay(1.0), Decay(0.8)))
+    assert letters(losses, constant) == "AABCCCABCCCA"
+    assert letters(losses, decaying).count("A") > 3
+
+
+def test_a_threshold_moved_in_mid_run_counts_from_the_next_check():
+    gate = LossGate(10.0)
+    assert gate.check(Progress(1, 2.0, 0)) is State.B
+    gate.threshold = 0.5
+    assert gate.check(Progress(2, 2.0, 0)) is State.A
+    assert gate.band == (1.5, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("gate", "states"),
+    [
+        (AlwaysA(), "AAAAAAAA"),
+        (Periodic(1), "AAAAAAAA"),
+        (Periodic(2), "ABABABAB"),
+        (Periodic(4), "ABCCABCC"),
+        (FreezeAfter(3), "AAABCCCC"),
+        (LogSpaced(), "AABABCCA"),
+    ],
+)
+def test_null_models_do_not_look_at_losses(gate, states):
+    assert letters([1.0, 9.0, 1.0, 5.0, 1.0, 2.0, 7.0, 1.0], gate) == states
+
+
+@pytest.mark.parametrize("pace", [0.5, 1.0])
+@pytest.mark.parametrize("budget", [4_000, 20_000, 60_000])
+@pytest.mark.parametrize("make", [BudgetGate, BangBang])
+def test_budgets_are_met(make, budget, pace):
+    """Within half a period in A, whatever the loss does; here 100 bytes, B 50, C 2."""
+    gate = make(budget, 1000, every=1, pace=pace)
+    spent = 0
+    for step in range(1, 1001):
+        spent += {State.A: 100, State.B: 50, State.C: 2}[gate.state]
+        gate.check(Progress(step, 3.0 / step + 0.1 * (step % 3), spent))
+    assert abs(spent - budget) <= max(60, 0.02 * budget)
+
+
+def test_a_budget_can_be_spent_early():
+    def half_way(pace):
+        gate, spent = BudgetGate(10_000, 1000, pace=pace), 0
+        for step in range(1, 501):
+            spent += 100 if gate.state is State.A else 2
+            gate.check(Progress(step, 1.0, spent))
+        return spent
+
+    assert half_way(0.5) > 1.3 * half_way(1.0)
+
+
+@pytest.mark.parametrize("gate", GATES, ids=repr)
+def test_every_gate(gate):
+    """Starts in A, is told by its repr, goes on where it was saved."""
+    assert isinstance(gate, Gate)
+    assert gate.state is State.A
+    again = eval(repr(gate))
+    assert repr(again) == repr(gate)
+    losses = [2.0, 1.5, 1.45, 1.44, 1.2, 0.9, 0.89, 0.88]
+
+    def run(gate, first, last):
+        return [gate.check(Progress(s + 1, losses[s], 150 * s)).value for s in range(first, last)]
+
+    run(gate, 0, 4)
+    again.load_state_dict(gate.state_dict())
+    assert run(again, 4, 8) == run(gate, 4, 8)
+
+
+@pytest.mark.parametrize("gate", GATES, ids=repr)
+def test_a_loss_that_is_none_never_passes(gate):
+    with pytest.raises(ValueError, match="diverged"):
+        gate.check(Progress(1, float("nan"), 0))
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: LossGate(-0.1), "threshold=-0.1"),
+        (lambda: LossGate(float("nan")), "threshold=nan"),
+        (lambda: LossGate(0.1, every=0), "every=0"),
+        (lambda: Periodic(0), "period=0"),
+        (lambda: FreezeAfter(0), "num_periods=0"),
+        (lambda: BudgetGate(0, 10), "nbytes=0"),
+        (lambda: BudgetGate(10, 10, pace=0), "pace=0"),
+        (lambda: BangBang(10, 10, factor=1.0), r"factor=1\.0"),
+    ],
+)
+def test_complaints(make, match):
+    with pytest.raises(ValueError, match=match):
+        make()

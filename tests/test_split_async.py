@@ -1,0 +1,411 @@
+"""The states A, B and C: what is learned and what is sent, to the bit and to the byte."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from fltoolkit.cache import ActivationCache
+from fltoolkit.channel import Channel
+from fltoolkit.codecs import Pipeline
+from fltoolkit.cost import async_saving
+from fltoolkit.data import Batches, load, partition_iid
+from fltoolkit.gates import (
+    AlwaysA,
+    BangBang,
+    BudgetGate,
+    FreezeAfter,
+    LogSpaced,
+    LossGate,
+    Periodic,
+    State,
+    gate_trace,
+)
+from fltoolkit.levels import BFloat16, Float8
+from fltoolkit.models import splitnn_mlp
+from fltoolkit.party import SGD, Party
+from fltoolkit.quantize import Quantize
+from fltoolkit.split import evaluate, train_relay, train_split
+from fltoolkit.split_async import Memory, Upload, async_step, train_async, train_async_relay
+from fltoolkit.split_variants import train_local_loss, train_uploading
+
+DATA = load("digits").flat()
+LR = 0.05
+
+
+def parties(num_alices=None, seed=0):
+    model = splitnn_mlp(64, seed=seed)
+    top = model[4:]
+    bob = Party("bob", top, SGD(top.parameters(), LR), nn.NLLLoss())
+    alices = []
+    for k in range(num_alices or 1):
+        bottom = copy.deepcopy(model[:4])
+        alices.append(Party(f"alice{k}", bottom, SGD(bottom.parameters(), LR)))
+    return (alices, bob) if num_alices else (alices[0], bob)
+
+
+def batches(num=300, batch_size=50, seed=0):
+    return Batches(DATA.x_train[:num], DATA.y_train[:num], batch_size, seed=seed)
+
+
+def weights(*parties):
+    return [w.clone() for party in parties for w in party.module.state_dict().values()]
+
+
+def same(one, two):
+    return all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+def run(gate, *, num_epochs=4, channel=None, **settings):
+    gate = copy.deepcopy(gate)  # pytest hands the same one to several tests
+    alice, bob = parties()
+    channel = Channel() if channel is None else channel
+    train = train_async(
+        alice, bob, batches(), channel, gate=gate, num_epochs=num_epochs, **settings
+    )
+    return list(train), (alice, bob), channel
+
+
+def states(records):
+    return "".join(record["state"] for record in records)
+
+
+# ------------------------------------------------------------------------------------- the states
+
+
+@pytest.mark.parametrize("gate", [LossGate(0.0), LossGate(0.0, every=1), AlwaysA(), Periodic(1)])
+def test_threshold_0_is_vanilla_bit_by_bit(gate):
+    alice, bob = parties()
+    vanilla, channel = [], Channel()
+    for record in train_split([alice, bob], batches().epochs(4), channel):
+        vanilla.append(record["loss"])
+    records, (alice2, bob2), channel2 = run(gate)
+    assert [record["loss"] for record in records] == vanilla
+    assert same(weights(alice, bob), weights(alice2, bob2))
+    assert channel2.nbytes() - channel2.nbytes(kind="control") == channel.nbytes()
+
+
+def test_bytes_per_step_are_those_of_the_state():
+    """A = up + down + control, B = up + control, C = control only; control at a period's start."""
+    records, _, channel = run(Periodic(4), num_epochs=8)
+    size = len(batches())
+    assert states(records) == ("A" * size + "B" * size + "C" * 2 * size) * 2
+    for record in records:
+        kinds = [t.kind for t in channel.transfers if t.step == record["step"]]
+        expected = {"A": ["activations", "gradients"], "B": ["activations"], "C": []}
+        announced = ["control"] * (record["step"] % size == 1)
+        assert kinds == announced + expected[record["state"]]
+    assert records[-1]["nbytes"] == channel.nbytes()
+    assert records[-1]["nbytes_up"] == channel.nbytes(sender="alice0")
+    assert channel.nbytes(kind="control") < 8 * 20
+    silent = [r["nbytes"] for r in records[2 * size + 1 : 4 * size]]
+    assert len(set(silent)) == 2  # one announcement, then not a byte
+
+
+def test_state_c_touches_no_data_and_no_bottom():
+    alice, bob = parties()
+    data = batches()
+    cache = ActivationCache(300)
+    ids = next(data.rows(0))
+    channel = Channel()
+    async_step(alice, bob, data, ids, channel, State.B, Memory(cache))
+    before, top = weights(alice), weights(bob)
+    alice.module.forward = None  # would fail if it were called
+    data.x = None
+    async_step(alice, bob, data, ids, channel, State.C, Memory(cache))
+    assert same(weights(alice), before)
+    assert not same(weights(bob), top)
+    assert [t.kind for t in channel.transfers] == ["activations"]
+
+
+def test_after_b_state_c_learns_what_b_would():
+    """With the bottom at rest a renewed cache holds what B would send again."""
+    by_b, (_, bob_b), channel_b = run(_Planned("AABBBB"), num_epochs=6)
+    by_c, (_, bob_c), channel_c = run(_Planned("AABCCC"), num_epochs=6)
+    assert [r["loss"] for r in by_b] == [r["loss"] for r in by_c]
+    assert same(weights(bob_b), weights(bob_c))
+    assert channel_c.nbytes() < 0.65 * channel_b.nbytes()
+    # without the B in between, most of the cache is older than the bottom
+    stale, (_, bob_s), _ = run(_Planned("AACCCC"), num_epochs=6)
+    assert not same(weights(bob_s), weights(bob_c))
+    assert {r["stale"] for r in by_c} == {0.0}
+    assert stale[-1]["stale"] > 0.8
+
+
+class _Planned(Periodic):
+    def __init__(self, plan):
+        super().__init__(1)
+        self.plan = plan
+
+    def _decide(self, progress):
+        return State(self.plan[self.checks % len(self.plan)])
+
+
+def test_the_gate_is_asked_at_the_end_of_each_period():
+    for every, length in [(None, 6), (4, 4)]:
+        records, _, _ = run(LossGate(0.3, every=every), num_epochs=4)
+        checked = [r for r in records if "checked_loss" in r]
+        assert [r["step"] for r in checked] == list(range(length, 25, length))
+        for r in checked:
+            last = [q["loss"] for q in records if r["step"] - length < q["step"] <= r["step"]]
+            assert r["checked_loss"] == pytest.approx(sum(last) / length)
+        traced = gate_trace([r["checked_loss"] for r in checked], LossGate(0.3))
+        assert states(checked) == "".join(state.value for state in traced)
+        assert len(set(states(checked))) > 1
+
+
+def test_a_threshold_moved_while_it_trains_acts():
+    alice, bob = parties()
+    gate = LossGate(0.0)
+    seen = []
+    for record in train_async(alice, bob, batches(), Channel(), gate=gate, num_epochs=6):
+        if record["step"] == 8:
+            gate.threshold = 100.0
+        seen.append(record)
+    assert [record["threshold"] for record in seen] == [0.0] * 8 + [100.0] * 28
+    assert states(seen) == "A" * 12 + "B" * 6 + "C" * 18
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+@pytest.mark.parametrize("gate", [Periodic(3), FreezeAfter(2), LogSpaced()])
+def test_the_closed_form_is_what_is_measured(gate, bits):
+    """(32/bits) * 2T / (2A + B), headers aside."""
+    codecs = {kind: Pipeline(BFloat16()) for kind in ("activations", "gradients")}
+    vanilla = run(AlwaysA())[2]
+    records, _, channel = run(gate, channel=Channel(codecs if bits == 16 else None))
+    size = len(batches())
+    num_a, num_b = (states(records).count(letter) // size for letter in "AB")
+
+    def payload(channel):
+        sent = [t for t in channel.transfers if t.kind != "control"]
+        return sum(t.nbytes for t in sent) - 12 * len(sent)
+
+    saving = payload(vanilla) / payload(channel)
+    assert saving == pytest.approx(async_saving(4, num_a, num_b, bits=bits), rel=2e-4)
+    assert saving > 1.1
+
+
+@pytest.mark.parametrize("gate", [BudgetGate, BangBang])
+def test_budgets_land_within_2_percent(gate):
+    budget = 8_000_000
+    records, _, channel = run(gate(budget, 60 * 6), num_epochs=60)
+    assert abs(channel.nbytes() / budget - 1) < 0.02
+    assert len(set(states(records))) > 1
+
+
+def test_float8_with_searched_bias_in_both_directions():
+    codecs = {kind: Pipeline(Float8(bias="search")) for kind in ("activations", "gradients")}
+    full = run(LossGate(0.05), num_epochs=12)
+    _, pair, channel = run(LossGate(0.05), num_epochs=12, channel=Channel(codecs))
+    assert channel.nbytes() < 0.3 * full[2].nbytes()
+    accuracy = evaluate(pair, DATA.x_test, DATA.y_test)["accuracy"]
+    assert accuracy > evaluate(full[1], DATA.x_test, DATA.y_test)["accuracy"] - 0.03 > 0.6
+
+
+def test_a_small_cache_and_one_on_disk(tmp_path):
+    gate = LogSpaced()
+    whole = run(gate)
+    on_disk = run(LogSpaced(), cache=ActivationCache(300, folder=tmp_path))
+    assert same(weights(*whole[1]), weights(*on_disk[1]))
+    cache = ActivationCache(300, capacity=70)
+    small = run(LogSpaced(), num_epochs=7, cache=cache)
+    assert len(cache) == 70
+    assert "C" in states(small[0])
+    assert small[0][-1]["loss"] < small[0][0]["loss"]
+
+
+# ------------------------------------------------------------------------------- what goes up
+
+
+def test_delta_is_the_same_training_and_smaller_numbers():
+    coarse = {"activations": Pipeline(Quantize(4))}
+    plain = run(AlwaysA(), num_epochs=8)
+    delta = run(AlwaysA(), num_epochs=8, upload=Upload(delta=True))
+    assert [r["loss"] for r in delta[0]] == pytest.approx([r["loss"] for r in plain[0]], rel=1e-3)
+    errors = {}
+    for upload in (Upload(), Upload(delta=True)):
+        cache = ActivationCache(300)
+        _, (alice, _), _ = run(
+            _Planned("AABBBB"), num_epochs=6, upload=upload, cache=cache, channel=Channel(coarse)
+        )
+        with torch.no_grad():
+            h = alice.module(DATA.x_train[:300])
+        errors[upload.delta] = float((cache.read(torch.arange(300))[0] - h).norm() / h.norm())
+    assert errors[True] < 0.1 * errors[False]  # what one message lost, the next one brings
+
+
+def test_rows_that_hardly_moved_stay_at_home():
+    nothing = run(AlwaysA(), num_epochs=8, upload=Upload(moved=1e-9))
+    some = run(AlwaysA(), num_epochs=8, upload=Upload(moved=0.05))
+    plain = run(AlwaysA(), num_epochs=8)
+    assert same(weights(*nothing[1]), weights(*plain[1]))
+    assert some[2].nbytes() < 0.8 * plain[2].nbytes()
+    per_step = {}
+    for t in some[2].transfers:
+        per_step.setdefault(t.step, {})[t.kind] = t.nbytes_dense
+    for step in per_step.values():  # the gradient of exactly the sent rows comes back
+        assert step["activations"] - 7 == step["gradients"]  # 50 rows: 7 bytes of mask
+
+
+def test_no_row_moved_and_nothing_comes_back():
+    alice, bob = parties()
+    data, memory = batches(), Memory(ActivationCache(300), ActivationCache(300))
+    ids, channel = next(data.rows(0)), Channel()
+    for _ in range(2):
+        upload = Upload(moved=0.1)
+        async_step(alice, bob, data, ids, channel, State.B, memory, upload=upload)
+    before = weights(alice)
+    async_step(alice, bob, data, ids, channel, State.A, memory, upload=upload)
+    assert [t.kind for t in channel.transfers] == ["activations"] * 3
+    assert [t.nbytes_dense for t in channel.transfers[1:]] == [7, 7]
+    assert same(weights(alice), before)
+
+
+# -------------------------------------------------------------------------------- several clients
+
+
+def relay(train, gate=None, num_rounds=4, **settings):
+    alices, bob = parties(3)
+    shares = partition_iid(DATA.y_train[:240], 3, seed=0)
+    data = [Batches(DATA.x_train[r], DATA.y_train[r], 40, seed=k) for k, r in enumerate(shares)]
+    channel = Channel()
+    if gate is not None:
+        settings["gate"] = gate
+    records = list(train(alices, bob, data, channel, num_rounds=num_rounds, **settings))
+    return records, alices, bob, channel
+
+
+def test_relay_in_state_a_is_the_relay():
+    plain, alices, bob, channel = relay(train_relay)
+    records, alices2, bob2, channel2 = relay(train_async_relay, AlwaysA())
+    assert [r["loss"] for r in records] == [r["loss"] for r in plain]
+    assert same(weights(*alices, bob), weights(*alices2, bob2))
+    for kind in ("activations", "gradients", "labels", "model"):
+        assert channel2.nbytes(kind=kind) == channel.nbytes(kind=kind)
+
+
+def test_bottoms_are_handed_on_only_to_those_who_need_them():
+    records, alices, _, channel = relay(train_async_relay, _Planned("ABCC"))
+    models = [(t.step, t.sender, t.receiver) for t in channel.transfers if t.kind == "model"]
+    # round A: along the chain. Round B: the first two have old ones; alice2 holds the newest.
+    assert [(a, b) for _, a, b in models] == [
+        ("alice0", "alice1"),
+        ("alice1", "alice2"),
+        ("alice2", "alice0"),
+        ("alice2", "alice1"),
+    ]
+    assert same(weights(alices[0]), weights(alices[2]))
+    assert states(records) == "A" * 6 + "B" * 6 + "C" * 12
+    assert {t.kind for t in channel.transfers if t.step > 12} == {"control"}
+    assert {r["client"] for r in records} == {"alice0", "alice1", "alice2"}
+
+
+def test_relay_budget_counts_the_hand_over():
+    _, _, _, channel = relay(train_async_relay, BudgetGate(20_000_000, 6 * 40), num_rounds=40)
+    assert abs(channel.nbytes() / 20_000_000 - 1) < 0.02
+    assert channel.nbytes(kind="model") > 0.1 * channel.nbytes()
+
+
+# ------------------------------------------------------------------------------------- relatives
+
+
+def by_hand(losses, threshold, every, max_local_steps):
+    """SecretFlow's rule, told once more: per batch, its states after each label-party step."""
+    losses, state, reference, total, count = iter(losses), "A", 0.0, 0.0, 0
+    while True:
+        trace = []
+        for _ in range(max_local_steps + 1):
+            try:
+                total, count = total + next(losses), count + 1
+            except StopIteration:
+                return
+            if count >= every:
+                mean, total, count = total / count, 0.0, 0
+                if abs(reference - mean) >= threshold:
+                    state, reference = "A", mean
+                else:
+                    state = "B" if state == "A" else "C"
+            trace.append(state)
+            if state != "C":
+                break
+        yield trace
+
+
+class _Scripted(Party):
+    """A label party whose losses are written down beforehand."""
+
+    def script(self, losses):
+        self.losses = iter(losses)
+        return self
+
+    def loss_and_grad(self, h, y):
+        return next(self.losses), torch.zeros_like(h) if h.requires_grad else None
+
+
+@pytest.mark.parametrize(("every", "max_local_steps"), [(1, 1), (1, 3), (2, 2), (3, 10)])
+def test_uploading_reproduces_the_state_sequence(every, max_local_steps):
+    generator = torch.Generator().manual_seed(every)
+    falls = torch.rand(400, generator=generator) * 0.2
+    losses = (2.5 - falls.cumsum(0) / 8).tolist()
+    alice, bob = parties()
+    bob = _Scripted("bob", bob.module, None, nn.NLLLoss()).script(losses)
+    channel = Channel()
+    trace = list(by_hand(losses, 0.11, every, max_local_steps))[:30]
+    stream = (batch for batch in batches().epochs(10))
+    gate = LossGate(0.11, every=every)
+    train = train_uploading(alice, bob, stream, channel, gate=gate, max_local_steps=max_local_steps)
+    records = [record for record, _ in zip(train, trace, strict=False)]
+    assert [r["state"] for r in records] == [t[-1] for t in trace]
+    assert [r["local_steps"] for r in records] == [len(t) for t in trace]
+    assert {r["state"] for r in records} == {"A", "B", "C"}
+    assert max(r["local_steps"] for r in records) == max_local_steps + 1
+
+
+def test_uploading_in_state_c_saves_at_most_half():
+    alice, bob = parties()
+    channel = Channel()
+    gate = LossGate(1e6, every=1)
+    list(train_uploading(alice, bob, batches().epochs(3), channel, gate=gate))
+    assert channel.nbytes(kind="gradients") == 0
+    assert channel.nbytes() == channel.nbytes(kind="activations") > 0
+
+
+def test_a_loss_of_her_own_needs_no_gradient_from_outside():
+    alice, bob = parties()
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(640, 10), nn.LogSoftmax(dim=1))
+    head = Party("alice0", layers, SGD(layers.parameters(), LR), nn.NLLLoss())
+    channel, before = Channel(), weights(alice)
+    records = list(train_local_loss(alice, head, bob, batches(1437).epochs(6), channel))
+    assert {t.kind for t in channel.transfers} == {"activations", "labels"}
+    assert records[-1]["nbytes_down"] == 0
+    assert not same(weights(alice), before)
+    assert evaluate([alice, bob], DATA.x_test, DATA.y_test)["accuracy"] > 0.85
+    stranger = Party("bob", layers, None, nn.NLLLoss())
+    with pytest.raises(ValueError, match="belongs to 'bob'"):
+        next(train_local_loss(alice, stranger, bob, batches().epochs(1), channel))
+
+
+# -------------------------------------------------------------------------------------- complaints
+
+
+def test_what_is_wrong_is_said_at_the_call():
+    alice, bob = parties()
+    used = FreezeAfter(1)
+    gate_trace([1.0] * 3, used)
+    for settings, match in [
+        ({"gate": used}, "begins in state C"),
+        ({"gate": AlwaysA(), "cache": ActivationCache(299)}, "299 samples, the clients have 300"),
+        ({"gate": AlwaysA(), "num_epochs": 0}, "0 rounds"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            train_async(alice, bob, batches(), Channel(), **{"num_epochs": 1, **settings})
+    with pytest.raises(ValueError, match="every=1 or more"):
+        train_uploading(alice, bob, batches().epochs(1), Channel(), gate=LossGate(0.1))
+    with pytest.raises(ValueError, match="max_local_steps=0"):
+        train_uploading(alice, bob, [], Channel(), gate=LossGate(0.1, every=1), max_local_steps=0)
+    with pytest.raises(ValueError, match="moved=-1"):
+        Upload(moved=-1)
+    with pytest.raises(ValueError, match="num_a=3"):
+        async_saving(4, 3, 2)
