@@ -5,7 +5,7 @@ How much accuracy does a byte buy? Read the package in this order, about an afte
     trees       arithmetic on dict[str, Tensor]
     wire        a tree becomes bytes and back: the documented frame
     parts       what travels between the stages of a codec
-    quantize, levels, sparse    the stages: fewer bits a value, fewer values
+    quantize, levels, sparse, rotate, lowrank    the stages: fewer bits a value, fewer values
     entropy     symbols become bytes (contexts and places are its and sparse's engine rooms)
     codecs      stages in a row, error feedback, exceptions for small tensors
     channel     the one door between parties, and the ledger beside it
@@ -18,7 +18,8 @@ How much accuracy does a byte buy? Read the package in this order, about an afte
     split_variants    two relatives, for comparison
     cost        what a method will cost, before it runs
     checkpoint  save a run and go on later
-    plots, live, course, widgets    for people: figures, progress, self-checks, sliders
+    plots, live, codec_report, course, widgets    for people: figures, progress, portraits of
+                codecs, self-checks, sliders
 
 Codec stages and the last line's modules are imported by their own names.
 """

@@ -5,11 +5,16 @@ Next: history.py.
 """
 
 import copy
+import hashlib
+import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from fltoolkit.codecs import Codec, Identity, LinkState
+import torch
+
+from fltoolkit.codecs import Codec, Identity, LinkState, walk
 from fltoolkit.trees import Tree, dense_nbytes
 from fltoolkit.wire import WireError
 
@@ -17,6 +22,10 @@ __all__ = ["KINDS", "Channel", "Transfer"]
 
 KINDS = ("activations", "gradients", "labels", "model", "update", "control")
 """What a message can be. ``update`` is a difference of models, ``control`` anything that steers."""
+
+
+Link = tuple[str, str, str]  # sender, receiver, kind
+Ends = tuple[Codec, Codec]  # the sender's and the receiver's
 
 
 class Transfer(NamedTuple):
@@ -39,6 +48,10 @@ class Channel:
     Args:
         codecs: a codec for each kind that is to be compressed; other kinds travel as they are.
             Each end of each directed link (sender, receiver, kind) has its own deep copy.
+        max_links: with thousands of clients, keep what the codecs remember of so many links in
+            memory, those used last, and the others' in files. The dearest codec memory is the
+            residual of `ErrorFeedback`: 4 bytes a parameter and client.
+        folder: where those files go.
 
     >>> import torch
     >>> channel = Channel()
@@ -47,15 +60,25 @@ class Channel:
     (163852, 0)
     """
 
-    def __init__(self, codecs: Mapping[str, Codec] | None = None):
+    def __init__(
+        self,
+        codecs: Mapping[str, Codec] | None = None,
+        *,
+        max_links: int | None = None,
+        folder: str | os.PathLike[str] | None = None,
+    ):
         self.codecs = dict(codecs or {})
-        for kind, codec in self.codecs.items():
-            _check_kind(kind)
-            if not isinstance(codec, Codec):
-                raise TypeError(f"codecs[{kind!r}] is {codec!r}: it has no encode and decode")
+        _check_codecs(self.codecs)
+        if (max_links is None) != (folder is None) or (max_links is not None and max_links < 1):
+            raise ValueError(
+                f"max_links={max_links}, folder={folder!r}: give both (1 link or more) or neither"
+            )
         self.step = 0  # protocols move it forward; it dates the transfers
         self.transfers: list[Transfer] = []
-        self._links: dict[tuple[str, str, str], tuple[Codec, Codec]] = {}  # one at each end
+        self._links: dict[Link, Ends] = {}  # by last use
+        self._max_links = max_links
+        self._folder = None if folder is None else Path(folder)
+        self._away: dict[Link, Path] = {}  # links whose state waits in a file
 
     def send(self, sender: str, receiver: str, kind: str, tree: Tree) -> Tree:
         """Send a tree; returns what the receiver decodes: new CPU tensors, without gradients.
@@ -63,7 +86,17 @@ class Channel:
         Raises ValueError for an unknown kind or a message to oneself, and adds sender, receiver
         and kind to whatever a codec has to complain about.
         """
-        link = (sender, receiver, kind)
+        return self._cross((sender, receiver, kind), tree)[0]
+
+    def send_masked(self, sender: str, receiver: str, kind: str, tree: Tree) -> tuple[Tree, Tree]:
+        """`send`, and which coordinates came, as `masked_mean` wants it; see `Pipeline.masks`."""
+        received, receiving, message = self._cross((sender, receiver, kind), tree)
+        masks = getattr(receiving, "masks", None)
+        return received, {} if masks is None else masks(message)
+
+    def _cross(self, link: Link, tree: Tree) -> tuple[Tree, Codec, bytes]:
+        """What arrives, by which codec it was decoded, and from which bytes."""
+        sender, receiver, kind = link
         sending, receiving = self._links.get(link) or self._open(link)
         try:
             message = sending.encode(tree)
@@ -74,7 +107,25 @@ class Channel:
         self.transfers.append(
             Transfer(self.step, sender, receiver, kind, len(message), dense_nbytes(tree))
         )
-        return received
+        if self._max_links is not None:
+            self._links[link] = self._links.pop(link)  # now the last one used
+            self._put_away()
+        return received, receiving, message
+
+    def change_codec(self, kind: str, codec: Codec) -> None:
+        """Use another codec for a kind from the next message on; the ledger goes on.
+
+        What the old codecs of its links remembered, such as residuals, is lost.
+        """
+        _check_codecs({kind: codec})
+        self.codecs[kind] = codec
+        closed = {kind} | {
+            link[2]
+            for link, ends in self._links.items()
+            if any(_answers(part) and part.answers == kind for part in walk(ends[0]))
+        }
+        self._links = {link: ends for link, ends in self._links.items() if link[2] not in closed}
+        self._away = {link: path for link, path in self._away.items() if link[2] not in closed}
 
     def nbytes(
         self, *, sender: str | None = None, receiver: str | None = None, kind: str | None = None
@@ -92,27 +143,24 @@ class Channel:
 
     def state_dict(self) -> dict[str, Any]:
         """All that is needed to go on after a restart: the ledger, and each link's codec state."""
-        links = [
-            (*link, *(codec.state_dict() if isinstance(codec, LinkState) else {} for codec in ends))
-            for link, ends in self._links.items()
+        links = [(*link, *_states(ends)) for link, ends in self._links.items()]
+        away = [
+            (*link, *torch.load(path, weights_only=True, mmap=True))  # read when it is looked at
+            for link, path in self._away.items()
         ]
-        return {"step": self.step, "transfers": [tuple(t) for t in self.transfers], "links": links}
+        transfers = [tuple(t) for t in self.transfers]
+        return {"step": self.step, "transfers": transfers, "links": [*away, *links]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved `state_dict`, with the same codecs; what was counted is replaced."""
         self.step = state["step"]
         self.transfers = [Transfer(*row) for row in state["transfers"]]
-        self._links = {}
+        self._links, self._away = {}, {}
         for sender, receiver, kind, *saved in state["links"]:
-            for codec, ends_state in zip(self._open((sender, receiver, kind)), saved, strict=True):
-                if isinstance(codec, LinkState):
-                    codec.load_state_dict(ends_state)
-                elif ends_state:
-                    raise ValueError(
-                        f"the saved run's codec for {kind} had state, {codec} has none"
-                    )
+            _load_states(self._open((sender, receiver, kind)), kind, saved)
+            self._put_away()
 
-    def _open(self, link: tuple[str, str, str]) -> tuple[Codec, Codec]:
+    def _open(self, link: Link) -> Ends:
         """A codec for each end of a link, so that only bytes connect the two."""
         sender, receiver, kind = link
         _check_kind(kind)
@@ -123,10 +171,59 @@ class Channel:
         for end in ends:
             if isinstance(end, LinkState):
                 end.start_link(zlib.crc32("|".join(link).encode()))
+        for end, at_home in zip(
+            ends, (1, 0), strict=True
+        ):  # who sends this receives what it answers
+            for stage in filter(_answers, walk(end)):
+                back = self._links.get((receiver, sender, stage.answers))
+                for other in () if back is None else walk(back[at_home]):
+                    if hasattr(other, "last_masks"):
+                        stage.listen(other)
+        if link in self._away:
+            _load_states(ends, kind, torch.load(self._away.pop(link), weights_only=True))
         return ends
+
+    def _put_away(self) -> None:
+        """Write the state of the links that were not used for longest into files."""
+        if self._max_links is None or self._folder is None:
+            return
+        # who answers and who is answered must stay together; their state is small
+        kept = {
+            part.answers for codec in self.codecs.values() for part in walk(codec) if _answers(part)
+        }
+        kept |= {kind for kind, codec in self.codecs.items() if any(map(_answers, walk(codec)))}
+        movable = [link for link in self._links if link[2] not in kept]
+        for link in movable[: max(0, len(movable) - self._max_links)]:
+            name = hashlib.sha256("|".join(link).encode()).hexdigest()[:32]
+            self._folder.mkdir(parents=True, exist_ok=True)
+            torch.save(_states(self._links.pop(link)), path := self._folder / f"{name}.pt")
+            self._away[link] = path
 
     def __repr__(self) -> str:
         return f"<Channel: {len(self.transfers)} transfers, {self.nbytes():,} bytes>"
+
+
+def _states(ends: Ends) -> list[dict[str, Any]]:
+    return [codec.state_dict() if isinstance(codec, LinkState) else {} for codec in ends]
+
+
+def _load_states(ends: Ends, kind: str, states: Sequence[Mapping[str, Any]]) -> None:
+    for codec, state in zip(ends, states, strict=True):
+        if isinstance(codec, LinkState):
+            codec.load_state_dict(state)
+        elif state:
+            raise ValueError(f"the saved run's codec for {kind} had state, {codec} has none")
+
+
+def _answers(part: Any) -> bool:
+    return hasattr(part, "answers")
+
+
+def _check_codecs(codecs: Mapping[str, Codec]) -> None:
+    for kind, codec in codecs.items():
+        _check_kind(kind)
+        if not isinstance(codec, Codec):
+            raise TypeError(f"codecs[{kind!r}] is {codec!r}: it has no encode and decode")
 
 
 def _check_kind(kind: str) -> None:

@@ -5,8 +5,9 @@ and sparse.py, the coders of symbols in entropy.py. Next: quantize.py.
 """
 
 import copy
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -21,6 +22,7 @@ from fltoolkit.parts import (
     Parts,
     Stage,
     Symbols,
+    floats,
     is_main,
     side,
 )
@@ -35,6 +37,7 @@ __all__ = [
     "LinkState",
     "Only",
     "Pipeline",
+    "walk",
 ]
 
 
@@ -76,6 +79,10 @@ class Identity:
     encode = staticmethod(pack)
     decode = staticmethod(unpack)
 
+    def masks(self, message: bytes) -> Tree:
+        """None: every entry was sent whole; see `Pipeline.masks`."""
+        return {}
+
     def __repr__(self) -> str:
         return "Identity()"
 
@@ -108,9 +115,14 @@ class Pipeline:
     """
 
     def __init__(self, *stages: Stage):
-        for stage in stages[:-1]:
+        for stage, after in itertools.pairwise(stages):
             if isinstance(stage, Coder):
                 raise ValueError(f"{stage!r} turns symbols into bytes: it must come last")
+            if not (stage.leaves_floats or isinstance(after, Coder)):
+                raise ValueError(
+                    f"{after!r} would have nothing to do: {stage!r} before it leaves no float "
+                    "values. Put it first, or leave one of them out"
+                )
         self.stages = stages
         ends = bool(stages) and isinstance(stages[-1], Coder)
         self._stages = list(stages) if ends else [*stages, BitPack()]
@@ -128,6 +140,27 @@ class Pipeline:
         for stage in reversed(self._stages):
             parts = stage.undo(parts)
         return self._leave(parts)
+
+    def masks(self, message: bytes) -> Tree:
+        """Which coordinates a message really sent, as `masked_mean` wants it.
+
+        Names to bool tensors of the entries' shapes. A zero that was sent counts as sent, since
+        masks come from the places and not from the values. An entry without a mask was sent whole.
+        Raises WireError for damaged bytes.
+        """
+        parts: Parts = dict(unpack(message))
+        masks: Tree = {}
+        for stage in reversed(self._stages):
+            own = stage.masks(parts)
+            if own and masks:  # a later stage left out some of what this one kept
+                ones = {name: mask.float() for name, mask in masks.items()}
+                own = {name: x.bool() for name, x in floats(stage.undo({**parts, **ones})).items()}
+            parts = stage.undo(parts)
+            masks = own or ({} if stage.mixes else masks)
+        tree = self._leave(parts)  # where a stage changed shapes, it mixed the values
+        return {
+            name: m for name, m in masks.items() if name in tree and m.shape == tree[name].shape
+        }
 
     def explain(self, tree: Tree) -> list[Explanation]:
         """For teaching: what is left after each stage, and its size by three measures.
@@ -166,15 +199,13 @@ class Pipeline:
 
     def _enter(self, tree: Tree) -> Parts:
         """Check names and values, and bring floating-point entries to float32."""
+        _check_names(tree)
         parts: Parts = {}
         for name, tensor in tree.items():
-            if not is_main(name):
-                raise ValueError(f"entry {name!r}: a name must not hold the character 0x1f")
             parts[name] = tensor
             if tensor.is_floating_point():
                 parts[name] = values = tensor.detach().cpu().float()
-                # a finite sum has finite terms, and is found much faster than by looking at each
-                if not (math.isfinite(values.sum()) or bool(values.isfinite().all())):
+                if not _finite(values):
                     raise ValueError(
                         f"entry {name!r} holds NaN or infinite values, which this codec cannot "
                         "carry: has training diverged?"
@@ -191,12 +222,15 @@ class Pipeline:
                 raise WireError(f"entry {name!r} is still coded: another codec made this message")
             if is_main(name):
                 tree[name] = part
+                if part.is_floating_point() and not _finite(part):
+                    raise WireError(f"entry {name!r} holds NaN or infinite values: none were sent")
         for name in parts.keys() - tree.keys():
             main, _, what = name.partition(SEPARATOR)
-            code = parts[name]
-            if what != "dtype" or main not in tree or int(code) >= len(DTYPES):  # type: ignore[arg-type]
+            dtype, tensor = _dtype(parts[name]), tree.get(main)
+            if what != "dtype" or dtype is None or tensor is None or tensor.dtype != torch.float32:
                 raise WireError(f"entry {name!r} is unknown here: another codec made this message")
-            tree[main] = tree[main].to(DTYPES[int(code)])  # type: ignore[arg-type]
+            top = min(torch.finfo(dtype).max, torch.finfo(torch.float32).max)
+            tree[main] = tensor.clamp(-top, top).to(dtype)  # what was rounded up must not overflow
         return tree
 
 
@@ -235,6 +269,10 @@ class ErrorFeedback:
     def decode(self, message: bytes) -> Tree:
         """The inner codec's decoding: the receiver needs no residual."""
         return self.codec.decode(message)
+
+    def masks(self, message: bytes) -> Tree:
+        """What the inner codec sent; see `Pipeline.masks`."""
+        return _masks(self.codec, message)
 
     def start_link(self, salt: int) -> None:
         """Start with an empty residual."""
@@ -279,16 +317,30 @@ class Only:
         """Two messages in one frame: the encoded entries, and the exact ones as they are."""
         large = {name: t for name, t in tree.items() if t.numel() >= self.min_size}
         exact = {name: t for name, t in tree.items() if name not in large}
+        _check_names(exact)
         inner = torch.frombuffer(bytearray(self.codec.encode(large)), dtype=torch.uint8)
         return pack({SEPARATOR: inner, **exact})
 
     def decode(self, message: bytes) -> Tree:
         """Entries come back in the order: encoded, exact."""
+        inner, exact = self._split(message)
+        tree = self.codec.decode(inner)
+        if twice := tree.keys() & exact.keys():
+            raise WireError(f"entry {min(twice)!r} is there twice: encoded, and exact")
+        return {**tree, **exact}
+
+    def masks(self, message: bytes) -> Tree:
+        """What the inner codec sent of the large entries; see `Pipeline.masks`."""
+        inner, _ = self._split(message)
+        return _masks(self.codec, inner)
+
+    def _split(self, message: bytes) -> tuple[bytes, Tree]:
+        """The inner codec's message, and the exact entries."""
         exact = unpack(message)
-        if SEPARATOR not in exact:
+        inner = exact.pop(SEPARATOR, None)
+        if inner is None or inner.dtype != torch.uint8 or not all(map(is_main, exact)):
             raise WireError("offset 0: expected a message of Only(...), another codec made it")
-        inner = exact.pop(SEPARATOR)
-        return {**self.codec.decode(inner.numpy().tobytes()), **exact}
+        return inner.numpy().tobytes(), exact
 
     def start_link(self, salt: int) -> None:
         """Tell the inner codec."""
@@ -311,6 +363,33 @@ class Only:
         return isinstance(other, Only) and repr(self) == repr(other)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _masks(codec: Codec, message: bytes) -> Tree:
+    """What an inner codec sent, if it can tell."""
+    if not hasattr(codec, "masks"):
+        raise TypeError(f"{codec!r} has no masks(message): it cannot tell which values it sent")
+    return codec.masks(message)
+
+
+def _check_names(tree: Tree) -> None:
+    """Raise ValueError for a name that looks like side information."""
+    for name in tree:
+        if not is_main(name):
+            raise ValueError(f"entry {name!r}: a name must not hold the character 0x1f")
+
+
+def _finite(values: Tensor) -> bool:
+    """Whether all are: a finite sum has finite terms, and is much faster than a look at each."""
+    return math.isfinite(values.sum()) or bool(values.isfinite().all())
+
+
+def _dtype(code: Part) -> torch.dtype | None:
+    """The dtype that an entry had, if the code is one of a floating-point dtype."""
+    if not isinstance(code, Tensor) or code.dtype != torch.uint8 or code.dim():
+        return None
+    dtype = DTYPES[int(code)] if int(code) < len(DTYPES) else None
+    return dtype if dtype is not None and dtype.is_floating_point else None
 
 
 def _tensors(parts: Parts) -> Tree:
@@ -338,3 +417,11 @@ def _entropy(part: Part) -> float:
         n, k = part.size, len(part.values)
         return (math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)) / math.log(2)
     return 8.0 * part.nbytes
+
+
+def walk(codec: Codec) -> Iterator[Any]:
+    """A codec, the codec that it wraps, and their stages."""
+    yield codec
+    yield from getattr(codec, "stages", ())
+    if (inner := getattr(codec, "codec", None)) is not None:
+        yield from walk(inner)

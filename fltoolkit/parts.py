@@ -65,6 +65,9 @@ class Stage:
     so that ``repr`` evaluates back.
     """
 
+    leaves_floats = True  # False: after `apply` there are none, so only a coder may follow
+    mixes = False  # True: each value that `undo` restores depends on many, so no mask holds for it
+
     def apply(self, parts: Parts) -> Parts:
         """Compress: from what the stage before made to what the next one gets."""
         raise NotImplementedError(f"{type(self).__name__} has no apply")
@@ -72,6 +75,13 @@ class Stage:
     def undo(self, parts: Parts) -> Parts:
         """Restore, as well as the stage can, what `apply` was given."""
         raise NotImplementedError(f"{type(self).__name__} has no undo")
+
+    def masks(self, parts: Parts) -> dict[str, Tensor]:
+        """Of a stage that sends few values: which ones, in the parts that `undo` gets.
+
+        Names, as after `undo`, to bool tensors. Entries without a mask were sent whole.
+        """
+        return {}
 
     def start_link(self, salt: int) -> None:
         """Begin on one directed link; a stage that draws random numbers mixes the salt in."""

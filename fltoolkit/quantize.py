@@ -120,11 +120,20 @@ class _Quantizer(Stage):
 
     what: ClassVar[str]  # the name of the side information
     dtype: ClassVar[torch.dtype] = torch.float32  # and its dtype
+    leaves_floats = False
 
     @property
     def num_levels(self) -> int:
         """How many symbols there are."""
         raise NotImplementedError
+
+    def omega(self, n: int) -> float | None:
+        """None: what arrives is not right on average."""
+        return None
+
+    def alpha(self, n: int) -> float | None:
+        """None: the squared error has no sure bound below |x|^2."""
+        return None
 
     def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
         """Symbols [n] of float32 values [n] > 0, and side information."""

@@ -1,7 +1,7 @@
 """Sparsification: send few of the values and say which: top-k, random-k and their relatives.
 
 Not here: how places are found, and how values, places and shapes travel (places.py); fewer bits a
-value (quantize.py); places as bits (entropy.py). Next: entropy.py.
+value (quantize.py); places as bits (entropy.py). Next: lowrank.py.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fltoolkit.parts import Drawing, Indices, Parts, Symbols, floats, is_main, side
+from fltoolkit.parts import Drawing, Indices, Parts, Stage, Symbols, floats, is_main, side
 from fltoolkit.places import (
     PLACES,
     Array,
@@ -27,10 +27,10 @@ from fltoolkit.places import (
     sparsify,
     spread,
 )
-from fltoolkit.trees import Tree, weighted_mean
+from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
 
-__all__ = ["DGC", "STC", "RandTopK", "RandomK", "TopK", "masked_mean", "num_kept"]
+__all__ = ["DGC", "STC", "RandTopK", "RandomK", "SameMask", "TopK", "num_kept"]
 
 SEED, MEAN = "?|"  # names of side information: of RandomK and of STC
 LARGEST = torch.finfo(torch.float32).max
@@ -46,6 +46,7 @@ class _Sparse(Drawing):
 
     fraction: float
     scope = "model"
+    _last: Parts | None = None  # of the last message, for a stage that answers it
 
     def __post_init__(self) -> None:
         if not 0 < self.fraction <= 1:
@@ -55,9 +56,20 @@ class _Sparse(Drawing):
         if not isinstance(self.seed, int) or self.seed < 0:
             raise ValueError(f"seed={self.seed!r}: a whole number, 0 or more")
 
+    def apply(self, parts: Parts) -> Parts:
+        """Values, places and layout."""
+        self._last = self._compress(parts)
+        return self._last
+
     def undo(self, parts: Parts) -> Parts:
         """Zeros, and what was sent in its places."""
-        return densify(self._restore(parts), self.scope, self._allowed)
+        out = densify(self._restore(parts), self.scope, self._allowed)
+        self._last = parts
+        return out
+
+    def _compress(self, parts: Parts) -> Parts:
+        """What `apply` hands on."""
+        raise NotImplementedError
 
     def masks(self, parts: Parts) -> Tree:
         """Which coordinates were sent, in the parts that `undo` gets: names to bool tensors.
@@ -69,6 +81,10 @@ class _Sparse(Drawing):
         for shapes, places in received.values():
             masks.update(spread(np.ones(len(places), bool), places, shapes))
         return masks
+
+    def last_masks(self) -> list[Tensor] | None:
+        """The masks of the last message that passed here, in order; None before the first."""
+        return None if self._last is None else list(self.masks(self._last).values())
 
     def _restore(self, parts: Parts) -> Parts:
         """Back to values, places and layout, where a stage sends something else."""
@@ -100,8 +116,7 @@ class TopK(_Sparse):
     fraction: float  # larger = less compression
     scope: str = "model"
 
-    def apply(self, parts: Parts) -> Parts:
-        """Values, places and layout."""
+    def _compress(self, parts: Parts) -> Parts:
         return sparsify(
             parts, self.scope, lambda tensors, n: largest(tensors, num_kept(self.fraction, n))
         )
@@ -126,7 +141,7 @@ class RandomK(_Sparse):
     seed: int = 0
     unbiased: bool = True
 
-    def apply(self, parts: Parts) -> Parts:
+    def _compress(self, parts: Parts) -> Parts:
         """Values, layout and the seed that tells the places."""
         seed = self._draw()
         out = sparsify(
@@ -172,8 +187,8 @@ class RandTopK(_Sparse):
     one: with probability 1 - alpha any of its top k, else any of the others, never one twice.
     Plain top-k of each row while ``training`` is False; the receiver need not know.
 
-    In the paper the gradient comes back at the same places, without sending them. A stage cannot
-    know what crossed another link: that is for whoever holds both (`masks` tells the places).
+    In the paper the gradient comes back at the same places, without sending them: give the channel
+    ``"gradients": Pipeline(SameMask())`` for that.
 
     Source: Zheng et al. 2023, arXiv 2305.18469.
     """
@@ -190,8 +205,7 @@ class RandTopK(_Sparse):
         if not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha={self.alpha}: a probability, from 0 to 1")
 
-    def apply(self, parts: Parts) -> Parts:
-        """Values, places and layout of each entry."""
+    def _compress(self, parts: Parts) -> Parts:
         random = np.random.Generator(np.random.SFC64(self._draw())) if self.training else None
         return sparsify(parts, "tensor", lambda tensors, n: self._choose(tensors[0], random))
 
@@ -215,6 +229,85 @@ class RandTopK(_Sparse):
 
 
 @dataclass
+class SameMask(Stage):
+    """Send the values at the places of the message that this one answers, and no places.
+
+    For gradients of sparse activations: who made the activations knows what was kept, and who got
+    them too, so the gradient travels at the same places for free. The other values are lost, which
+    is right: they had no part in the loss. Tensors go with those of the answered message in order
+    and must have their shapes. A `Channel` introduces the two; nothing works without one.
+
+    Source: Zheng et al. 2023, arXiv 2305.18469, section 3.
+
+    >>> from fltoolkit import Channel, Pipeline
+    >>> codecs = {"activations": Pipeline(TopK(0.25)), "gradients": Pipeline(SameMask())}
+    >>> channel = Channel(codecs)
+    >>> h = channel.send("alice", "bob", "activations", {"h": torch.tensor([1.0, -3.0, 0.0, 2.0])})
+    >>> channel.send("bob", "alice", "gradients", {"g": torch.ones(4)})
+    {'g': tensor([0., 1., 0., 0.])}
+    """
+
+    answers: str = "activations"  # the kind of message, in the other direction
+
+    def listen(self, partner: Any) -> None:
+        """``partner`` is the stage at the same end that knows the places (`TopK.last_masks`)."""
+        self._partner = partner
+
+    def apply(self, parts: Parts) -> Parts:
+        """The values at the places."""
+        empty = [name for name in _float_names(parts) if name not in floats(parts)]
+        if empty:
+            raise ValueError(
+                f"entry {empty[0]!r} is empty: leave it out, nothing is to be answered"
+            )
+        masks, entries = self._masks(), floats(parts)
+        if [mask.shape for mask in masks] != [tensor.shape for tensor in entries.values()]:
+            raise ValueError(
+                f"shapes {[tuple(t.shape) for t in entries.values()]} do not answer the last "
+                f"{self.answers}, which had {[tuple(mask.shape) for mask in masks]}"
+            )
+        kept = zip(entries.items(), masks, strict=True)
+        return {**parts, **{name: tensor[mask] for (name, tensor), mask in kept}}
+
+    def undo(self, parts: Parts) -> Parts:
+        """Zeros, and what was sent in its places."""
+        masks, names, out = self._masks(), _float_names(parts), dict(parts)
+        if len(masks) != len(names):
+            raise WireError(f"{len(names)} entries answer {len(masks)}: another codec made this")
+        for name, mask in zip(names, masks, strict=True):
+            values = parts[name]
+            assert isinstance(values, Tensor)
+            if values.shape != (int(mask.sum()),):
+                raise WireError(
+                    f"entry {name!r}: {tuple(values.shape)} values, {mask.sum()} places"
+                )
+            out[name] = torch.zeros(mask.shape).masked_scatter(mask, values)
+        return out
+
+    def masks(self, parts: Parts) -> Tree:
+        """Which coordinates were sent: those of the answered message."""
+        return dict(zip(_float_names(parts), self._masks(), strict=True))
+
+    def _masks(self) -> list[Tensor]:
+        partner = getattr(self, "_partner", None)
+        if partner is None or (masks := partner.last_masks()) is None:
+            raise ValueError(
+                f"{self!r} answers {self.answers} that were made sparse, and none crossed in the "
+                "other direction: use it in a Channel whose codec for them has TopK or the like"
+            )
+        return masks
+
+
+def _float_names(parts: Parts) -> list[str]:
+    """Main entries in float32, empty ones too."""
+    return [
+        name
+        for name, part in parts.items()
+        if isinstance(part, Tensor) and is_main(name) and part.dtype == torch.float32
+    ]
+
+
+@dataclass
 class STC(_Sparse):
     """Sparse ternary compression: of the whole tree's top k only the sign, and one magnitude.
 
@@ -227,7 +320,9 @@ class STC(_Sparse):
 
     fraction: float  # larger = less compression
 
-    def apply(self, parts: Parts) -> Parts:
+    leaves_floats = False
+
+    def _compress(self, parts: Parts) -> Parts:
         """Signs, their one magnitude, places and layout."""
         out = TopK(self.fraction).apply(parts)
         for name, values in floats(out).items():
@@ -289,7 +384,7 @@ class DGC(_Sparse):
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum={self.momentum}: 0 or more, and below 1")
 
-    def apply(self, parts: Parts) -> Parts:
+    def _compress(self, parts: Parts) -> Parts:
         """Values of v, places and layout; moves the state on."""
         u, v = {}, {}
         for name, gradient in floats(parts).items():
@@ -331,36 +426,3 @@ class DGC(_Sparse):
     def _allowed(self, shapes: Sequence[Shape]) -> set[int]:
         n = sum(map(math.prod, shapes))
         return {num_kept(fraction, n) for fraction in (*self.warmup, self.fraction)}
-
-
-def masked_mean(trees: Sequence[Tree], masks: Sequence[Tree], weights: Sequence[float]) -> Tree:
-    """Each coordinate's weighted mean over those who sent it; zero where nobody did.
-
-    ``masks[k]`` says what sender k sent (`TopK.masks`), in bool tensors of the entries' shapes; an
-    entry without a mask was sent whole. Sums run in float64. A coordinate that few send moves as
-    far as one that all send; `weighted_mean` counts the absent as zeros instead.
-
-    >>> trees = [{"w": torch.tensor([4.0, 0.0])}, {"w": torch.tensor([0.0, 0.0])}]
-    >>> masks = [{"w": torch.tensor([True, False])}, {"w": torch.tensor([False, False])}]
-    >>> masked_mean(trees, masks, [1, 1])
-    {'w': tensor([4., 0.])}
-    """
-    if len(masks) != len(trees):
-        raise ValueError(f"{len(trees)} trees and {len(masks)} masks: need one each")
-    mean = weighted_mean(trees, weights)
-    for name in set().union(*masks):
-        if name not in mean:
-            raise ValueError(f"a mask for {name!r}, which is not in the trees: {sorted(mean)}")
-        total = torch.zeros(mean[name].shape, dtype=torch.float64)
-        weight = torch.zeros_like(total)
-        for tree, mask, w in zip(trees, masks, weights, strict=True):
-            sent = mask.get(name, torch.ones(total.shape, dtype=torch.bool))
-            if sent.dtype != torch.bool or sent.shape != total.shape:
-                raise ValueError(
-                    f"the mask of {name!r} is {sent.dtype} {tuple(sent.shape)}: need "
-                    f"torch.bool {tuple(total.shape)}"
-                )
-            total += (tree[name].double() * w).where(sent, 0)
-            weight += sent * w
-        mean[name] = (total / weight).where(weight > 0, 0).to(mean[name].dtype)
-    return mean

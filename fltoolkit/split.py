@@ -15,6 +15,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from fltoolkit.channel import Channel
+from fltoolkit.codecs import Codec
 from fltoolkit.history import Record
 from fltoolkit.party import Party
 from fltoolkit.trees import Tree, weighted_mean
@@ -296,12 +297,20 @@ def predict(
     x: Shaped[Tensor, "batch ..."] | Sequence[Shaped[Tensor, "batch ..."]],
     *,
     merge: Merge = concatenate,
+    through: Codec | None = None,
 ) -> Float[Tensor, "batch ..."]:
     """The whole network's output, all parts in evaluation mode and then back in their own.
 
     The experimenter's view and no protocol: nothing is sent, nothing counted, nothing learned.
-    A sequence of x is vertical data: one block for each party but the last.
+    A sequence of x is vertical data: one block for each party but the last. With ``through``,
+    activations pass a fresh copy of that codec at each cut, as they would in use: for a network
+    trained with `RandTopK` that is ``Pipeline(RandTopK(fraction, training=False))``.
     """
+    crossing = copy.deepcopy(through)
+
+    def cross(h: Tensor) -> Tensor:
+        return h if crossing is None else crossing.decode(crossing.encode({"h": h}))["h"]
+
     modules = [m for party in parties for m in party.module.modules()]
     modes = [module.training for module in modules]
     try:
@@ -309,11 +318,11 @@ def predict(
             party.module.eval()
         if isinstance(x, Tensor):
             h = x
-            for party in parties:
-                h = party.module(h.to(party.device))
+            for number, party in enumerate(parties):
+                h = party.module((cross(h) if number else h).to(party.device))
             return h
         features = zip(parties[:-1], x, strict=True)
-        hs = [party.module(block.to(party.device)) for party, block in features]
+        hs = [cross(party.module(block.to(party.device))) for party, block in features]
         return parties[-1].module(merge([h.to(parties[-1].device) for h in hs]))
     finally:
         for module, mode in zip(modules, modes, strict=True):
@@ -326,6 +335,7 @@ def evaluate(
     y: Int[Tensor, " samples"],
     *,
     merge: Merge = concatenate,
+    through: Codec | None = None,
     batch_size: int = 1000,
 ) -> Record:
     """``{"test_loss": ..., "accuracy": fraction right}`` on data not trained on; see `predict`.
@@ -340,7 +350,7 @@ def evaluate(
     for start in range(0, len(y), batch_size):
         rows = slice(start, start + batch_size)
         block = x[rows] if isinstance(x, Tensor) else [part[rows] for part in x]
-        output = predict(parties, block, merge=merge)
+        output = predict(parties, block, merge=merge, through=through)
         labels = y[rows].to(output.device)
         loss += float(loss_fn(output, labels)) * len(labels)
         right += float((output.argmax(dim=1) == labels).sum())

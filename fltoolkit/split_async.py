@@ -12,7 +12,7 @@ really sends nothing.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -40,7 +40,7 @@ class KeyedData(Counted, Protocol):
     """What a client trains on, with an id for each sample; `fltoolkit.data.Batches` fits."""
 
     def rows(self, number: int) -> Iterator[Tensor]: ...
-    def at(self, rows: Tensor) -> tuple[Tensor, Tensor]: ...
+    def at(self, rows: Tensor) -> tuple[Any, Tensor]: ...
 
 
 @dataclass(frozen=True)

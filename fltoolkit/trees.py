@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["Tree", "dense_nbytes", "weighted_mean"]
+__all__ = ["Tree", "dense_nbytes", "masked_mean", "weighted_mean"]
 
 Tree = dict[str, Tensor]
 """Names to tensors. Always flat: nesting is written into the name, as in ``"conv1.weight"``."""
@@ -43,6 +43,39 @@ def weighted_mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:
         if tree.keys() != trees[0].keys():
             raise ValueError(f"the trees differ in names: {sorted(tree.keys() ^ trees[0].keys())}")
     return {name: _mean([t[name] for t in trees], weights, total) for name in trees[0]}
+
+
+def masked_mean(trees: Sequence[Tree], masks: Sequence[Tree], weights: Sequence[float]) -> Tree:
+    """Each coordinate's weighted mean over those who sent it; zero where nobody did.
+
+    ``masks[k]`` says what sender k sent (`Pipeline.masks` tells), in bool tensors of the entries'
+    shapes; an entry without a mask was sent whole. Sums run in float64. A coordinate that few send
+    moves as far as one that all send; `weighted_mean` counts the absent as zeros instead.
+
+    >>> trees = [{"w": torch.tensor([4.0, 0.0])}, {"w": torch.tensor([0.0, 0.0])}]
+    >>> masks = [{"w": torch.tensor([True, False])}, {"w": torch.tensor([False, False])}]
+    >>> masked_mean(trees, masks, [1, 1])
+    {'w': tensor([4., 0.])}
+    """
+    if len(masks) != len(trees):
+        raise ValueError(f"{len(trees)} trees and {len(masks)} masks: need one each")
+    mean = weighted_mean(trees, weights)
+    for name in set().union(*masks):
+        if name not in mean:
+            raise ValueError(f"a mask for {name!r}, which is not in the trees: {sorted(mean)}")
+        total = torch.zeros(mean[name].shape, dtype=torch.float64)
+        weight = torch.zeros_like(total)
+        for tree, mask, w in zip(trees, masks, weights, strict=True):
+            sent = mask.get(name, torch.ones(total.shape, dtype=torch.bool))
+            if sent.dtype != torch.bool or sent.shape != total.shape:
+                raise ValueError(
+                    f"the mask of {name!r} is {sent.dtype} {tuple(sent.shape)}: need "
+                    f"torch.bool {tuple(total.shape)}"
+                )
+            total += (tree[name].double() * w).where(sent, 0)
+            weight += sent * w
+        mean[name] = (total / weight).where(weight > 0, 0).to(mean[name].dtype)
+    return mean
 
 
 def _mean(tensors: Sequence[Tensor], weights: Sequence[float], total: float) -> Tensor:

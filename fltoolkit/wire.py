@@ -1,6 +1,8 @@
 """The wire format: a tree becomes one frame of bytes and back.
 
 Not here: making a message smaller (codecs.py) and counting it (channel.py). Next: parts.py.
+For those who write formats of their own inside a message (places.py, entropy.py): `varint` and its
+`Reader`, and a frame's header without the frame, `write_layout` and `read_layout`.
 
 Frame, version 1. All numbers are little-endian; a varint is an unsigned LEB128 number.
 
@@ -32,7 +34,17 @@ from xxhash import xxh3_64_intdigest
 
 from fltoolkit.trees import Tree
 
-__all__ = ["DTYPES", "WireError", "pack", "unpack"]
+__all__ = [
+    "DTYPES",
+    "MAX_DIMENSIONS",
+    "Reader",
+    "WireError",
+    "pack",
+    "read_layout",
+    "unpack",
+    "varint",
+    "write_layout",
+]
 
 if sys.byteorder != "little":  # pragma: no cover
     raise ImportError("fltoolkit's wire format is written for little-endian machines only")
@@ -94,9 +106,7 @@ def unpack(message: bytes | bytearray | memoryview) -> Tree:
     else:
         start, length = _read_length(view)
     offset = start + length
-    # a protocol sends the same shapes again and again: small headers are read once and remembered
-    read_header = _read_header if length <= 4096 else _read_header.__wrapped__
-    entries, payload_nbytes = read_header(bytes(view[start:offset]), start)
+    entries, payload_nbytes = read_layout(bytes(view[start:offset]), start)
     end = offset + payload_nbytes
     if len(view) != end + CHECKSUM_NBYTES:
         raise WireError(
@@ -153,24 +163,64 @@ def _complaint(tree: Tree) -> TypeError:
     return TypeError("this tree cannot be packed")
 
 
+Entry = tuple[str, torch.dtype, tuple[int, ...], int]  # name, dtype, shape, bytes of the values
+
+
 @lru_cache(maxsize=256)
-def _write_header(entries: tuple[tuple[str, torch.dtype, torch.Size], ...]) -> bytes:
-    """Everything before the payload. Remembered: most messages look like the one before."""
-    header = bytearray()
+def write_layout(entries: tuple[tuple[str, torch.dtype, tuple[int, ...]], ...]) -> bytes:
+    """Names, dtypes and shapes as in a frame's header: its third line in the format above.
+
+    Remembered, as most messages look like the one before. `read_layout` reads it.
+
+    >>> write_layout((("h", torch.float32, (1, 2)),)).hex(" ")
+    '01 68 20 01 02'
+    """
+    layout = bytearray()
     for name, dtype, shape in entries:
         if len(shape) > MAX_DIMENSIONS:
-            raise TypeError(len(shape))
+            raise TypeError(f"entry {name!r} has {len(shape)} dimensions, at most 15 can be sent")
         encoded = name.encode()
-        header += _varint(len(encoded)) + encoded
-        header.append(len(shape) << 4 | _CODES[dtype])
+        layout += varint(len(encoded)) + encoded
+        layout.append(len(shape) << 4 | _CODES[dtype])
         for length in shape:
-            header += _varint(length)
-    return bytes((MARK,)) + _varint(len(header)) + bytes(header)
+            layout += varint(length)
+    return bytes(layout)
+
+
+def read_layout(layout: bytes, base: int = 0) -> tuple[tuple[Entry, ...], int]:
+    """The inverse of `write_layout`: (name, dtype, shape, bytes of its values) of each entry, and
+    the bytes of all.
+
+    ``base`` is where the layout begins in the message. Raises WireError, which counts from there,
+    for anything that is no such layout, a repeated name included. Allocates nothing of the sizes
+    that it reads.
+    """
+    # a protocol sends the same shapes again and again: small layouts are read once and remembered
+    read = _read_layout if len(layout) <= 4096 else _read_layout.__wrapped__
+    return read(layout, base)
+
+
+@lru_cache(maxsize=256)
+def _read_layout(layout: bytes, base: int) -> tuple[tuple[Entry, ...], int]:
+    reader = Reader(memoryview(layout), base)
+    entries = []
+    while reader.offset < len(layout):
+        entries.append(reader.entry())
+    if len({name for name, *_ in entries}) != len(entries):
+        raise WireError(f"offset {base}: expected each name once, found one repeated")
+    return tuple(entries), sum(nbytes for *_, nbytes in entries)
+
+
+@lru_cache(maxsize=256)
+def _write_header(entries: tuple[tuple[str, torch.dtype, torch.Size], ...]) -> bytes:
+    """Everything before the payload."""
+    layout = write_layout(entries)
+    return bytes((MARK,)) + varint(len(layout)) + layout
 
 
 def _read_length(view: memoryview) -> tuple[int, int]:
     """Where the header begins and how long it is."""
-    reader = _Reader(view)
+    reader = Reader(view)
     if (mark := reader.byte("the frame's mark")) != MARK:
         raise WireError(
             f"offset 0: expected 0x{MARK:02x} (fltoolkit frame, version 1), found 0x{mark:02x}"
@@ -179,22 +229,12 @@ def _read_length(view: memoryview) -> tuple[int, int]:
     return reader.offset, length
 
 
-@lru_cache(maxsize=256)
-def _read_header(
-    header: bytes, base: int
-) -> tuple[tuple[tuple[str, torch.dtype, tuple[int, ...], int], ...], int]:
-    """(name, dtype, shape, payload bytes) of each entry, and the payload bytes of all."""
-    reader = _Reader(memoryview(header), base)
-    entries = []
-    while reader.offset < len(header):
-        entries.append(reader.entry())
-    if len({name for name, *_ in entries}) != len(entries):
-        raise WireError(f"offset {base}: expected each name once, found one repeated")
-    return tuple(entries), sum(nbytes for *_, nbytes in entries)
+def varint(number: int) -> bytes:
+    """Unsigned LEB128: 7 bits a byte, lowest first; the high bit says that more follow.
 
-
-def _varint(number: int) -> bytes:
-    """Unsigned LEB128: 7 bits a byte, lowest first; the high bit says that more follow."""
+    >>> varint(5).hex(), varint(300).hex()
+    ('05', 'ac02')
+    """
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -203,15 +243,23 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-class _Reader:
-    """Walks over bytes that may be damaged: never past their end, never believing a size."""
+class Reader:
+    """Walks over bytes that may be damaged: never past their end, never believing a size.
+
+    Each method takes ``what`` it is after, for the WireError that it raises where there is none.
+
+    Args:
+        view: the bytes.
+        base: where they begin in the message; errors count from there.
+    """
 
     def __init__(self, view: memoryview, base: int = 0):
         self.view = view
-        self.base = base  # where the view begins in the message
-        self.offset = 0
+        self.base = base
+        self.offset = 0  # of the next byte
 
-    def entry(self) -> tuple[str, torch.dtype, tuple[int, ...], int]:
+    def entry(self) -> Entry:
+        """One entry of a layout."""
         length = self.count("a name's length")
         raw = bytes(self.view[self.offset : self.offset + length])
         try:
@@ -240,6 +288,7 @@ class _Reader:
         return count
 
     def number(self, what: str) -> int:
+        """A varint."""
         number = 0
         for shift in range(0, 63, 7):
             byte = self.byte(what)
@@ -249,10 +298,16 @@ class _Reader:
         raise self.error(f"expected {what} as a varint of at most 9 bytes")
 
     def byte(self, what: str) -> int:
+        """The next byte."""
         if self.offset >= len(self.view):
             raise self.error(f"expected {what}, but the data end here")
         self.offset += 1
         return self.view[self.offset - 1]
 
     def error(self, message: str) -> WireError:
+        """What to raise, with the place in the message in front."""
         return WireError(f"offset {self.base + self.offset}: {message}")
+
+
+# the names before these were public: until places.py, contexts.py and entropy.py use the new ones
+_Reader, _varint, _read_header = Reader, varint, read_layout

@@ -2,7 +2,10 @@ import pytest
 import torch
 
 from fltoolkit.channel import KINDS, Channel, Transfer
-from fltoolkit.codecs import Identity
+from fltoolkit.codecs import ErrorFeedback, Identity, Pipeline
+from fltoolkit.conformance import normal
+from fltoolkit.quantize import Quantize
+from fltoolkit.sparse import TopK
 from fltoolkit.wire import WireError, pack, unpack
 
 H = {"h": torch.arange(6.0).reshape(2, 3)}
@@ -105,3 +108,53 @@ def test_ledger_survives_a_restart():
     assert (again.nbytes(), again.step) == (channel.nbytes(), 6)
     again.send("alice", "bob", "model", H)
     assert again.nbytes(kind="model") == 2 * len(pack(H))
+
+
+def test_a_codec_changed_in_mid_run_acts_from_the_next_message_on():
+    channel = Channel({"update": Counting()})
+    for _ in range(2):
+        channel.send("ann", "server", "update", H)
+    channel.change_codec("update", Identity())
+    assert channel.send("ann", "server", "update", H).keys() == {"h"}
+    channel.change_codec("update", Counting())
+    assert int(channel.send("ann", "server", "update", H)["count"]) == 1
+    assert len(channel.transfers) == 4
+    with pytest.raises(ValueError, match="kind 'updates'"):
+        channel.change_codec("updates", Identity())
+    with pytest.raises(TypeError, match="no encode"):
+        channel.change_codec("update", None)
+
+
+def test_thousands_of_clients_with_a_few_in_memory(tmp_path):
+    """Residuals of all but the last links wait in files; the bytes and trees are the same."""
+    codec = ErrorFeedback(Pipeline(TopK(0.1), Quantize(8, stochastic=True)))
+    order = [k * 7 % 30 for k in range(90)]
+    with_files = Channel({"update": codec}, max_links=4, folder=tmp_path / "links")
+    in_memory = Channel({"update": codec})
+    for step, client in enumerate(order):
+        tree = {"w": normal(40, seed=step)}
+        sent = [c.send(f"c{client}", "server", "update", tree) for c in (with_files, in_memory)]
+        assert torch.equal(sent[0]["w"], sent[1]["w"])
+        assert len(with_files._links) <= 4
+    assert with_files.transfers == in_memory.transfers
+    assert len(list((tmp_path / "links").iterdir())) >= 26
+    resumed = Channel({"update": codec}, max_links=4, folder=tmp_path / "others")
+    torch.save(with_files.state_dict(), tmp_path / "channel.pt")
+    resumed.load_state_dict(torch.load(tmp_path / "channel.pt", weights_only=True))
+    assert len(resumed._links) == 4
+    for client in range(30):
+        tree = {"w": normal(40, seed=client)}
+        sent = [c.send(f"c{client}", "server", "update", tree) for c in (resumed, in_memory)]
+        assert torch.equal(sent[0]["w"], sent[1]["w"])
+    with pytest.raises(ValueError, match="give both"):
+        Channel(max_links=4)
+
+
+def test_what_came_is_told_with_the_tree():
+    channel = Channel({"update": ErrorFeedback(Pipeline(TopK(0.25)))})
+    tree, masks = channel.send_masked(
+        "ann", "server", "update", {"w": torch.tensor([0, 0, 0, 5.0])}
+    )
+    assert masks["w"].tolist() == [False, False, False, True]
+    assert channel.send_masked("ann", "server", "model", tree)[1] == {}
+    assert channel.nbytes() == sum(t.nbytes for t in channel.transfers)

@@ -1,7 +1,9 @@
 """All codecs of the package through the conformance suite, and how stages are put together."""
 
+import copy
 import math
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -9,14 +11,17 @@ import torch
 
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.codecs import ErrorFeedback, Identity, Only, Pipeline
+from fltoolkit.codecs import Codec, ErrorFeedback, Identity, Only, Pipeline
 from fltoolkit.conformance import Conformance, normal
 from fltoolkit.entropy import BitPack, Deflate, Entropy, Zstd
 from fltoolkit.levels import BFloat16, Float8, Half, LloydMax, Quantiles
+from fltoolkit.lowrank import PowerSGD
 from fltoolkit.models import mcmahan_cnn
+from fltoolkit.parts import Stage, floats
 from fltoolkit.quantize import QSGD, Quantize, Sign, Ternary
 from fltoolkit.sparse import DGC, STC, RandomK, RandTopK, TopK
-from fltoolkit.trees import dense_nbytes
+from fltoolkit.trees import dense_nbytes, masked_mean
+from fltoolkit.wire import WireError, pack, unpack
 
 CODECS = [
     Identity(),
@@ -130,6 +135,221 @@ def test_a_coder_comes_last():
         ValueError, match=r"Entropy\(\) turns symbols into bytes: it must come last"
     ):
         Pipeline(Entropy(), Quantize(8))
+
+
+@pytest.mark.parametrize("last", [Quantize(8), QSGD(4), LloydMax(2), Float8(), Half(), Sign()])
+@pytest.mark.parametrize("after", [Quantize(4), TopK(0.1), BFloat16()])
+def test_what_would_have_nothing_to_do_is_told(last, after):
+    with pytest.raises(ValueError, match=r"would have nothing to do: .* leaves no float values"):
+        Pipeline(last, after)
+    Pipeline(last, Entropy())
+    if after.leaves_floats:
+        Pipeline(after, last)
+
+
+def test_stages_that_say_so_leave_no_floats():
+    """And others do: else a pipeline that makes sense would be refused."""
+    for codec in CODECS:
+        for stage in getattr(codec, "stages", ()):
+            parts = copy.deepcopy(stage).apply({"w": normal(40, 50)})
+            if not isinstance(stage, BitPack):
+                assert bool(floats(parts)) == stage.leaves_floats
+
+
+# --------------------------------------------------------------------------- what was really sent
+
+MASKED = {"a": normal(12, 20), "b": normal(9).half(), "none": torch.zeros(0), "n": torch.tensor(4)}
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [
+        Pipeline(TopK(0.1)),
+        Pipeline(TopK(0.1, scope="tensor"), Half()),
+        Pipeline(TopK(0.1), Quantize(8), Entropy()),
+        Pipeline(RandomK(0.1), Deflate()),
+        Pipeline(RandTopK(0.2), Zstd()),
+        Pipeline(STC(0.1), Entropy()),
+        Pipeline(DGC(0.1)),
+        ErrorFeedback(Pipeline(TopK(0.1), Quantize(8, stochastic=True), Entropy())),
+        ErrorFeedback(Only(Pipeline(TopK(0.1)), min_size=8)),
+        Only(ErrorFeedback(Pipeline(TopK(0.1))), min_size=8),
+    ],
+    ids=repr,
+)
+def test_masks_tell_what_was_sent(codec):
+    sender, receiver = copy.deepcopy(codec), copy.deepcopy(codec)
+    for _ in range(2):
+        message = sender.encode(MASKED)
+        received, masks = receiver.decode(message), receiver.masks(message)
+        assert masks.keys() == {"a", "b"}
+        for name, mask in masks.items():
+            assert mask.dtype == torch.bool
+            assert mask.shape == MASKED[name].shape
+            assert not received[name][~mask].any()
+        sent = torch.cat([mask.reshape(-1) for mask in masks.values()])
+        values = torch.cat([received[name].reshape(-1) for name in ("a", "b")])
+        assert 24 <= sent.sum() <= 50
+        assert (values[sent] != 0).float().mean() > 0.9  # quantization may make zeros
+        assert masked_mean([received], [masks], [1])["a"].equal(received["a"])
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_a_zero_that_was_sent_counts_as_sent(scope):
+    w = torch.tensor([-3.0, 0.0, 0.0, 0.0])
+    for later in ((), (Quantize(2), Entropy())):
+        codec = Pipeline(TopK(0.5, scope), *later)
+        assert codec.masks(codec.encode({"w": w}))["w"].tolist() == [True, True, False, False]
+
+
+def test_the_masked_mean_of_what_arrived():
+    codec, trees = Pipeline(TopK(0.5), Entropy()), [{"w": torch.tensor([4.0, 0, 2, 1])}]
+    trees.append({"w": torch.tensor([2.0, 8, 0, 0])})
+    messages = [codec.encode(tree) for tree in trees]
+    received, masks = map(codec.decode, messages), map(codec.masks, messages)
+    assert masked_mean([*received], [*masks], [1, 1])["w"].tolist() == [3, 8, 2, 0]
+
+
+def test_two_sparse_stages_send_what_both_kept():
+    first, second = TopK(0.5), RandomK(0.5, unbiased=False)
+    codec, tree = Pipeline(first, second, Half()), {"a": normal(6, 10), "b": normal(40)}
+    message = codec.encode(tree)
+    received, masks = codec.decode(message), codec.masks(message)
+    assert masks.keys() == {"a", "b"}
+    assert sum(int(mask.sum()) for mask in masks.values()) == 25
+    assert all(torch.equal(masks[name], received[name] != 0) for name in tree)
+
+
+@dataclass
+class Turned(Stage):
+    """Values change places, so that a mask would be wrong."""
+
+    mixes = True
+
+    def apply(self, parts):
+        return {**parts, **{name: x.flip(0) for name, x in floats(parts).items()}}
+
+    def undo(self, parts):
+        return self.apply(parts)
+
+
+@dataclass
+class Doubled(Stage):
+    def apply(self, parts):
+        return {**parts, **{name: 2 * x for name, x in floats(parts).items()}}
+
+    def undo(self, parts):
+        return {**parts, **{name: x / 2 for name, x in floats(parts).items()}}
+
+
+def test_what_was_sent_whole_has_no_mask():
+    tree = {"a": normal(30, 20), "b": normal(50)}
+    whole = [Identity(), Pipeline(), Pipeline(Quantize(8)), Only(Pipeline(TopK(0.1)))]
+    for codec in (*whole, ErrorFeedback(Identity()), Pipeline(Turned(), TopK(0.2))):
+        assert copy.deepcopy(codec).masks(copy.deepcopy(codec).encode(tree)) == {}
+    some = Only(Pipeline(TopK(0.1)), min_size=100)
+    assert some.masks(some.encode(tree)).keys() == {"a"}
+    some = Pipeline(PowerSGD(2), TopK(0.2))  # which values of a factor say nothing of the product
+    assert some.masks(some.encode(tree)).keys() == {"b"}
+    some = Pipeline(Doubled(), TopK(0.1))
+    assert some.masks(some.encode(tree))["a"].sum() < 100
+
+
+def test_masks_need_an_undamaged_message_and_a_codec_that_knows():
+    codec = ErrorFeedback(Only(Pipeline(TopK(0.1)), min_size=1))
+    message = codec.encode({"w": normal(50)})
+    for bad in (message[:-1], message[:20] + b"\x99" + message[21:], b""):
+        with pytest.raises(WireError):
+            codec.masks(bad)
+
+    class Silent:
+        encode, decode = staticmethod(pack), staticmethod(unpack)
+
+    with pytest.raises(TypeError, match=r"Silent.* has no masks\(message\)"):
+        ErrorFeedback(Silent()).masks(message)
+    assert isinstance(Identity(), Codec)
+
+
+# ---------------------------------------------------------------- what comes from a hostile sender
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize(
+    ("codec", "dtype"),
+    [
+        (Pipeline(), torch.float32),
+        (Pipeline(Half()), torch.float16),
+        (Pipeline(BFloat16()), torch.bfloat16),
+        (Pipeline(TopK(1.0, scope="tensor"), Half()), torch.float16),
+        (Pipeline(TopK(1.0, scope="tensor"), BFloat16()), torch.bfloat16),
+        (ErrorFeedback(Only(Pipeline(TopK(1.0, scope="tensor")), min_size=3)), torch.float32),
+    ],
+    ids=repr,
+)
+def test_nan_and_infinity_do_not_arrive_either(codec, dtype, value):
+    """Under a right checksum."""
+    codec, inside = copy.deepcopy(codec), "Only" in repr(codec)
+    entries = unpack(codec.encode({"w": normal(5)}))
+    if inside:
+        entries = unpack(entries["\x1f"].numpy().tobytes())
+    assert entries["w"].dtype == dtype
+    entries["w"][2] = value
+    message = pack(entries)
+    if inside:
+        message = pack({"\x1f": torch.frombuffer(bytearray(message), dtype=torch.uint8)})
+    with pytest.raises(WireError, match="'w' holds NaN or infinite values"):
+        codec.decode(message)
+    kept = pack({"w": torch.tensor([value])})
+    assert repr(Identity().decode(kept)["w"].item()) == repr(value)  # exact is exact
+
+
+def test_hostile_dtypes_are_wire_errors():
+    codec, tree = Pipeline(Quantize(8)), {"w": normal(6).half(), "n": torch.tensor([1, 2])}
+    entries = unpack(codec.encode(tree))
+    name = "w\x1fdtype"
+    assert entries[name].tolist() == 1
+    for code in (
+        torch.tensor([1, 1]).byte(),
+        torch.zeros(0, dtype=torch.uint8),
+        torch.tensor(1),
+        torch.tensor(1.0).bfloat16(),
+        torch.tensor(10).byte(),
+        torch.tensor(8).byte(),  # int64
+        torch.tensor(True),
+    ):
+        with pytest.raises(WireError, match="unknown here"):
+            codec.decode(pack({**entries, name: code}))
+    with pytest.raises(WireError, match="unknown here"):
+        codec.decode(pack({**entries, "n\x1fdtype": entries[name]}))
+    with pytest.raises(WireError, match="unknown here"):
+        codec.decode(pack({**entries, "v\x1fdtype": entries[name]}))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("codec", [Pipeline(QSGD(1)), Pipeline(RandomK(0.2))], ids=repr)
+def test_what_was_rounded_up_stays_finite_in_its_dtype(codec, dtype):
+    top = torch.full((40,), torch.finfo(dtype).max).to(dtype)
+    codec = copy.deepcopy(codec)
+    for _ in range(5):
+        out = codec.decode(codec.encode({"w": top}))["w"]
+        assert out.isfinite().all()
+        assert out.max() == top[0]
+
+
+def test_only_takes_what_it_made():
+    codec = Only(Pipeline(Quantize(8)), min_size=4)
+    entries = unpack(codec.encode({"w": normal(6), "b": normal(2)}))
+    for change in (
+        {"\x1f": torch.zeros(2, dtype=torch.bfloat16)},
+        {"\x1f": torch.zeros(2, dtype=torch.int64)},
+        {"w": normal(6)},
+        {"b\x1fr": normal(2)},
+    ):
+        with pytest.raises(WireError):
+            codec.decode(pack({**entries, **change}))
+    for name in ("\x1f", "b\x1fr"):
+        with pytest.raises(ValueError, match="a name must not hold the character 0x1f"):
+            codec.encode({name: normal(2)})
 
 
 # ----------------------------------------------------------------------- against other systems

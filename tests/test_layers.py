@@ -13,13 +13,13 @@ PACKAGE = Path(fltoolkit.__file__).parent
 LAYERS = [
     {"trees", "history", "datafiles", "data", "models"},
     {"wire", "parts"},
-    {"contexts", "entropy", "quantize", "levels", "places", "sparse"},
+    {"contexts", "entropy", "quantize", "levels", "places", "sparse", "rotate", "lowrank"},
     {"codecs"},
     {"channel"},
     {"party", "cost", "conformance", "gates", "cache"},
     {"split", "checkpoint"},
     {"split_async", "split_variants"},
-    {"svg", "plots", "live", "course", "widgets"},
+    {"svg", "plots", "live", "course", "codec_report", "widgets"},
 ]
 MODULES = sorted(path.stem for path in PACKAGE.glob("*.py") if path.stem != "__init__")
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

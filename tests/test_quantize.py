@@ -378,6 +378,86 @@ def test_alpha_of_nearest_rounding():
     assert Quantize(8).omega(10) is None
 
 
+def worst_for_splitting(n):
+    """All that a split at the mean can do is halve the rest: two outliers, and a little noise."""
+    return torch.cat([torch.ones(1), normal(n - 2).sign() * 1e-6, -torch.ones(1)])
+
+
+def worst_for_float8(stage, n):
+    """A largest value just above half the top level, and all others half of the finest step."""
+    levels = torch.tensor(values_of(stage.exponent, stage.mantissa, 64)).double()
+    top, step = levels.max(), levels[levels > 0].min()
+    others = torch.full((n - 1,), float(step / 2 * 0.999))
+    return torch.cat([torch.full((1,), float(top / 2 * 1.001)), others])
+
+
+def share_lost(stage, x):
+    """|C(x)-x|^2 / |x|^2."""
+    out, x = there_and_back(stage, x).double(), x.double()
+    return float((out - x).square().sum() / x.square().sum())
+
+
+CONTRACTING = [
+    LloydMax(1),
+    LloydMax(3),
+    LloydMax(2, iterations=0),
+    Float8(),
+    Float8(2, 5),
+    Float8(1, 6),
+    Float8(3, 0),
+    BFloat16(),
+]
+
+
+@pytest.mark.parametrize("stage", CONTRACTING, ids=repr)
+@pytest.mark.parametrize("n", [2, 3, 10, 100, 3000])
+def test_alpha_of_uneven_levels(stage, n):
+    kinds = [normal(n), normal(n) ** 9, 100 + normal(n), normal(n).sign() * 9, normal(n) * 1e30]
+    kinds += [torch.cat([torch.ones(n - 1), -torch.ones(1)]), worst_for_splitting(n)]
+    kinds += [torch.full((n,), 1 + 2.0**-significant) for significant in range(1, 10)]
+    if isinstance(stage, Float8):
+        kinds.append(worst_for_float8(stage, n))
+    bound = 1 - (stage.alpha(n) or 0)
+    for x in kinds:
+        assert share_lost(stage, x) <= bound + 1e-9 or stage.alpha(n) is None
+    assert stage.omega(n) is None
+
+
+def test_alpha_of_uneven_levels_is_nearly_reached():
+    for n in (10, 100, 1000):
+        lost = share_lost(LloydMax(1, iterations=0), worst_for_splitting(n))
+        assert lost > 0.95 * (1 - LloydMax(1).alpha(n))
+    for stage, significant in ((BFloat16(), 8), (Float8(4, 3), 4), (Float8(5, 2), 3)):
+        middle = torch.full((9,), 1 + 2.0**-significant)  # of the first two levels of a binade
+        assert share_lost(stage, middle) > 0.75 * (1 - stage.alpha(9))
+    assert Float8(2, 5).alpha(100_000) is None
+    assert Float8(4, 3).alpha(1_000_000) > 0.99
+    assert LloydMax(4).alpha(16) == 1
+    assert LloydMax(4).alpha(17) < 1
+
+
+def test_where_nothing_is_guaranteed_alpha_is_none():
+    """Inputs of which hardly anything arrives, or less than nothing."""
+
+    few = torch.cat([torch.linspace(-1.001, -1, 78), torch.linspace(2, 2.001, 22)])
+    assert share_lost(Quantiles(1), few) > 1
+    for stage, x in [
+        (Half(), torch.full((9,), 1e-8)),
+        (Half(), torch.full((9,), 1e30)),
+        (Float8(4, 3, bias=7), torch.full((9,), 1e-4)),
+        (Float8(4, 3, bias=7), torch.full((9,), 1e30)),
+        (Quantize(1), torch.tensor([-1.0, 1.0] + [0.1] * 98)),
+    ]:
+        assert share_lost(stage, x) > 0.999
+        assert stage.alpha(len(x)) is None
+    assert Quantiles(1).alpha(100) is None
+    x = torch.tensor([2.0**-14, 65504, 0.1, 3.3, 1e4])  # between, as its docstring says
+    assert ((there_and_back(Half(), x) - x).abs() <= 2**-11 * x).all()
+    for stage in STAGES:
+        bounds = stage.alpha(100), stage.omega(100)
+        assert None in bounds  # right on average, or a contraction: none of them is both
+
+
 def test_sign_contracts_exactly_as_stated():
     one = torch.zeros(50)
     one[3] = -2

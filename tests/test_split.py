@@ -9,11 +9,13 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
+from fltoolkit.codecs import Pipeline
 from fltoolkit.cost import measure, split_nbytes
 from fltoolkit.data import Batches, load, partition_iid
 from fltoolkit.history import evaluated
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.party import SGD, Party
+from fltoolkit.sparse import RandTopK
 from fltoolkit.split import (
     add,
     average,
@@ -563,3 +565,17 @@ def test_gpu_by_one_argument():
     first = split_step([alice, bob], x, y, Channel())
     assert split_step([alice, bob], x, y, Channel()) < first
     assert evaluate([alice, bob], x, y)["accuracy"] >= 0
+
+
+def test_evaluation_through_a_codec():
+    """As in use: the top sees what the codec leaves. Nothing is counted, no state moves."""
+    model, data = splitnn_mlp(64, seed=0), load("digits").flat()
+    alice, bob = party("alice", model[:4]), party("bob", model[4:], nn.NLLLoss())
+    exact = evaluate([alice, bob], data.x_test, data.y_test)
+    assert evaluate([alice, bob], data.x_test, data.y_test, through=Pipeline()) == exact
+    coarse = Pipeline(RandTopK(0.01, training=False))
+    lossy = evaluate([alice, bob], data.x_test, data.y_test, through=coarse)
+    assert lossy["test_loss"] != exact["test_loss"]
+    h = coarse.decode(coarse.encode({"h": alice.module(data.x_test)}))["h"]
+    out = predict([alice, bob], data.x_test, through=coarse)
+    assert torch.equal(out, bob.module(h))

@@ -7,7 +7,17 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fltoolkit.wire import DTYPES, WireError, pack, unpack
+from fltoolkit.wire import (
+    DTYPES,
+    MAX_DIMENSIONS,
+    Reader,
+    WireError,
+    pack,
+    read_layout,
+    unpack,
+    varint,
+    write_layout,
+)
 
 
 def same(a, b):
@@ -185,6 +195,61 @@ def test_repeated_names_and_false_bools_are_errors():
 def test_other_versions_are_told_apart():
     with pytest.raises(WireError, match=r"offset 0: expected 0xf1 .* found 0xf2"):
         unpack(b"\xf2" + GOOD[1:])
+
+
+# ----------------------------------------------------------- for formats inside of a message
+
+
+@given(st.integers(0, 2**63 - 1))
+def test_varints_come_back(number):
+    written = varint(number)
+    reader = Reader(memoryview(written))
+    assert reader.number("a number") == number
+    assert reader.offset == len(written) == max(1, -(-number.bit_length() // 7))
+
+
+def test_a_layout_is_a_header():
+    entries = (("h", torch.float32, (64, 640)), ("", torch.bool, ()), ("αβ", torch.int64, (0, 3)))
+    layout = write_layout(entries)
+    assert layout.hex(" ") == "01 68 20 40 80 05 00 09 04 ce b1 ce b2 28 00 03"
+    read, nbytes = read_layout(layout)
+    assert read == tuple(
+        (*entry, size) for entry, size in zip(entries, (163_840, 1, 0), strict=True)
+    )
+    assert nbytes == 163_841
+    message = pack({name: torch.zeros(shape, dtype=dtype) for name, dtype, shape in entries})
+    assert message[1] == len(layout)
+    assert message[2 : 2 + len(layout)] == layout
+    assert (write_layout(()), read_layout(b"")) == (b"", ((), 0))
+    long = tuple((f"{i:04}", torch.uint8, (i,)) for i in range(1000))  # too long to be remembered
+    assert read_layout(write_layout(long))[0] == tuple((*entry, entry[2][0]) for entry in long)
+
+
+@given(st.binary(max_size=40), st.integers(0, 1000))
+def test_a_hostile_layout_is_an_error_or_entries(data, base):
+    try:
+        entries, nbytes = read_layout(data, base)
+    except WireError:
+        return
+    assert nbytes == sum(size for *_, size in entries)
+
+
+def test_what_no_layout_can_hold():
+    with pytest.raises(TypeError, match="'d' has 16 dimensions"):
+        write_layout((("d", torch.float32, (1,) * (MAX_DIMENSIONS + 1)),))
+    with pytest.raises(WireError, match="offset 7: expected each name once"):
+        read_layout(b"\x01h\x04" * 2, 7)
+
+
+def test_a_reader_never_leaves_its_bytes():
+    reader = Reader(memoryview(b"\x05\x80"), base=10)
+    with pytest.raises(
+        WireError, match="offset 11: expected a size to be at most the 1 bytes left"
+    ):
+        reader.count("a size")
+    with pytest.raises(WireError, match="offset 12: expected more, but the data end here"):
+        reader.number("more")
+    assert str(reader.error("so")) == "offset 12: so"
 
 
 # --------------------------------------------------------------------------------- round trip
