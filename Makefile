@@ -33,6 +33,7 @@ demo: $(SETUP)  ## no browser: train SplitNN, print the table, draw accuracy ove
 bench: $(SETUP)  ## how fast training and codecs are, as ratios to named peers
 	$(BIN)/python -m benchmarks.split_speed
 	$(BIN)/python -m benchmarks.codec_speed
+	$(BIN)/python -m benchmarks.live_cost
 
 notebooks: $(SETUP)  ## run all notebooks again and save their outputs
 	$(BIN)/python tools/run_notebooks.py

@@ -20,8 +20,9 @@ How much accuracy does a byte buy? Read the package in this order, about an afte
     checkpoint  save a run and go on later
     plots, live, codec_report, course, widgets    for people: figures, progress, portraits of
                 codecs, self-checks, sliders
+    runner, lab, traces, dashboard, panel, threshold_lab    steer a training while it runs
 
-Codec stages and the last line's modules are imported by their own names.
+Codec stages and the last lines' modules are imported by their own names.
 """
 
 from fltoolkit.channel import Channel, Transfer

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from fltoolkit.history import History, Record
 from fltoolkit.svg import COLORS, amount, chart, drawing, text
 
-__all__ = ["watch"]
+__all__ = ["Curve", "watch"]
 
 _MAX_POINTS = 300  # of a curve; more cannot be told apart on a screen
 _SHARE = 1 / 20  # of the time may go into drawing
@@ -86,7 +86,7 @@ class _Run:
 
     def __init__(self, total: int | None, x: str, y: tuple[str, ...], title: str):
         self.total, self.x, self.title = total, x, title
-        self.curves = {key: _Curve() for key in y}
+        self.curves = {key: Curve() for key in y}
         self.latest: Record = {}
         self.count, self.state, self.start = 0, "running", time.perf_counter()
 
@@ -154,7 +154,7 @@ class _Run:
         return plots.picture(figure, self.summary())
 
 
-class _Curve:
+class Curve:
     """At most `_MAX_POINTS` evenly chosen points of a curve of any length, and its last one."""
 
     def __init__(self) -> None:

@@ -147,7 +147,7 @@ def test_drawing_takes_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("count", [0, 1, 2, 299, 300, 301, 12_345])
 def test_curves_are_thinned_and_keep_first_and_last(count: int) -> None:
-    curve = live._Curve()
+    curve = live.Curve()
     for k in range(count):
         curve.add(k, -k)
     points = curve.points()

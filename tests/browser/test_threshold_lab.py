@@ -1,0 +1,150 @@
+"""The threshold lab in a real browser: Start, steer while it trains, Stop; other cells run on."""
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from labserver import Notebook, Server, open_notebook
+
+pytestmark = pytest.mark.browser
+
+LAB = """
+import torch
+from fltoolkit.threshold_lab import ThresholdLab
+torch.set_num_threads(1)
+lab = ThresholdLab(num_epochs=300, threshold=0.3)
+lab
+"""
+FAILING = """
+from fltoolkit.data import load
+data = load("digits").flat()
+data.x_train[700] = float("nan")
+broken = ThresholdLab(data, num_epochs=5)
+broken
+"""
+
+
+@pytest.fixture
+def notebook(folder: Path, server: Server, page: Any) -> Notebook:
+    cells = [nbformat.v4.new_code_cell(source.strip()) for source in (LAB, FAILING)]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    made = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+    nbformat.write(made, folder / "lab.ipynb")
+    return open_notebook(page, server, "lab.ipynb")
+
+
+def picture(notebook: Notebook, cell: int = 0) -> dict[str, Any]:
+    """What the lab's plain display holds now."""
+    return notebook.outputs(cell)[-1]["data"]
+
+
+def wait_for(page: Any, what: Any, seconds: float = 60) -> None:
+    for _ in range(int(20 * seconds)):
+        if what():
+            return
+        page.wait_for_timeout(50)
+    pytest.fail(f"not within {seconds} s: {what}")
+
+
+def test_steering_a_running_training(notebook: Notebook, page: Any, folder: Path) -> None:
+    notebook.run_cell(0)
+    area = notebook.show(0)
+    area.locator("img").wait_for(timeout=60_000)
+    notebook.screenshot("threshold_lab_ready")
+
+    def button(name: str) -> Any:
+        return area.get_by_role("button", name=name)
+
+    button("Start").click()
+    wait_for(page, lambda: "text/html" in picture(notebook))
+    wait_for(page, lambda: "state C" in picture(notebook)["text/plain"])
+    notebook.screenshot("threshold_lab_running")
+
+    # other cells run meanwhile, and what they ask for acts
+    assert notebook.ask("print(lab.current.status)") == "running"
+    slider = area.get_by_role("slider").first
+    slider.focus()
+    for _ in range(3):  # 0.3, 0.2, 0.15, 0.1
+        page.keyboard.press("ArrowLeft")
+    wait_for(page, lambda: notebook.ask("print(lab.current.now()['threshold'])") == "0.1")
+    area.get_by_text("threshold 0.1,").first.wait_for()
+    before = int(notebook.ask("print(lab.current.history[-1]['nbytes'])"))
+    slider.focus()
+    page.keyboard.press("Home")  # a threshold of 0: state A for ever
+    wait_for(page, lambda: "state A" in picture(notebook)["text/plain"])
+    wait_for(page, lambda: "threshold 0<" in picture(notebook).get("text/html", ""))
+    wait_for(
+        page, lambda: int(notebook.ask("print(lab.current.history[-1]['nbytes'])")) > before + 10**6
+    )
+    notebook.screenshot("threshold_lab_moved")
+
+    button("Pause").click()
+    wait_for(page, lambda: notebook.ask("print(lab.current.status)") == "paused")
+    wait_for(page, lambda: "image/png" in picture(notebook))
+    paused = int(notebook.ask("print(len(lab.current.history))"))
+    button("Step").click()
+    wait_for(page, lambda: notebook.ask("print(len(lab.current.history))") == str(paused + 1))
+    button("Resume").click()
+    wait_for(page, lambda: notebook.ask("print(lab.current.status)") == "running")
+    button("Stop").click()
+    wait_for(page, lambda: "run 1 stopped" in picture(notebook)["text/plain"])
+    assert set(picture(notebook)) == {"image/png", "text/plain"}
+    notebook.screenshot("threshold_lab_stopped")
+
+    # the next run starts from the settings as they stand, the first stays as a ghost
+    area.get_by_label("cut layer").select_option("2")
+    button("Start").click()
+    wait_for(page, lambda: "run 2" in picture(notebook)["text/plain"])
+    wait_for(page, lambda: "96." in picture(notebook)["text/plain"])
+    button("Script").click()
+    area.get_by_text("from fltoolkit.split_async import train_async").wait_for()
+    assert "model[:2]" in notebook.ask("print(lab.script())")
+    button("Script").click()
+    button("Stop").click()
+    wait_for(page, lambda: "run 2 stopped" in picture(notebook)["text/plain"])
+    area.get_by_role("slider").last.focus()
+    page.keyboard.press("ArrowLeft")
+    wait_for(page, lambda: "What if the threshold were 0.2" in picture(notebook)["text/plain"])
+    wait_for(page, lambda: "image/png" in picture(notebook))
+    notebook.screenshot("threshold_lab_two_runs")
+
+    notebook.save()
+    page.wait_for_timeout(1000)
+    saved = nbformat.read(folder / "lab.ipynb", 4)
+    assert "image/png" in saved.cells[0].outputs[-1].data
+    assert "widgets" not in saved.metadata
+
+
+def test_an_error_in_training_is_told_and_can_be_read(notebook: Notebook, page: Any) -> None:
+    notebook.run_cell(0)
+    notebook.run_cell(1)
+    area = notebook.show(1)
+    area.get_by_role("button", name="Start").click()
+    area.get_by_text("FloatingPointError").first.wait_for(timeout=60_000)
+    area.get_by_text("traceback", exact=True).click()
+    area.get_by_text("loss_and_grad").first.wait_for()
+    wait_for(page, lambda: "run 1 failed" in picture(notebook, 1)["text/plain"])
+    notebook.screenshot("threshold_lab_failed")
+    assert int(notebook.ask("print(len(broken.current.history))")) > 0, "what was recorded stays"
+
+
+def test_at_200_percent_all_of_it_is_on_the_page(notebook: Notebook, page: Any) -> None:
+    notebook.run_cell(0)
+    notebook.ask("lab.run(400)")
+    page.set_viewport_size({"width": 640, "height": 500})  # what a 1280 x 1000 screen then holds
+    area = notebook.show(0)
+    area.locator("img").wait_for(timeout=60_000)
+
+    def look(kind: str) -> None:
+        for part in area.locator("button, select, img, svg[role=img], .widget-readout").all():
+            box = part.bounding_box()
+            assert box is None or box["x"] + box["width"] <= 641, part
+        notebook.screenshot(f"threshold_lab_200_percent_{kind}")
+
+    look("controls")
+    area.get_by_role("button", name="Resume").click()
+    area.locator("svg[role=img]").wait_for()
+    page.mouse.wheel(0, 400)
+    page.wait_for_timeout(500)
+    look("running")

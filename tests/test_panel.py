@@ -1,0 +1,292 @@
+"""The panel without a browser: buttons and sliders act on the lab, pictures follow in time."""
+
+import math
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from fltoolkit import panel as panel_module
+from fltoolkit.data import load
+from fltoolkit.panel import Panel
+from fltoolkit.threshold_lab import ThresholdLab
+
+pytest.importorskip("ipywidgets")
+SECONDS = 60
+
+
+class Screen:
+    """What was displayed: controls, and each picture in order."""
+
+    def __init__(self) -> None:
+        self.widgets: list[Any] = []
+        self.pictures: list[dict[str, Any]] = []
+        self.ids: set[str] = set()
+
+    def display(self, data: Any, display_id: str = "", **_: Any) -> None:
+        if isinstance(data, dict):
+            self.update_display(data, display_id=display_id)
+        else:
+            self.widgets.append(data)
+
+    def update_display(self, data: dict[str, Any], *, display_id: str, **_: Any) -> None:
+        self.pictures.append(data)
+        self.ids.add(display_id)
+
+    def kinds(self) -> str:
+        """P for a PNG, S for an SVG."""
+        return "".join("P" if "image/png" in data else "S" for data in self.pictures)
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    made = Screen()
+    monkeypatch.setattr("IPython.display.display", made.display)
+    monkeypatch.setattr("IPython.display.update_display", made.update_display)
+    return made
+
+
+@pytest.fixture
+def lab(screen: Screen) -> Iterator[ThresholdLab]:
+    made = ThresholdLab(num_epochs=1000, cut=2, threshold=0.3)
+    made._ipython_display_()
+    yield made
+    made.stop()
+    made.wait(SECONDS)
+    made.panel._timer.cancel()
+
+
+def wait_until(what: Callable[[], object]) -> None:
+    end = time.monotonic() + SECONDS
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_at_first_a_picture_that_can_stay(lab: ThresholdLab, screen: Screen) -> None:
+    assert screen.widgets == [lab.panel.widget]
+    assert screen.kinds() == "P"
+    assert screen.pictures[0]["text/plain"].startswith("Threshold lab: not started")
+    lab._ipython_display_()  # a second view of the same
+    assert len(screen.ids) == 1
+    assert len(lab._listeners) == 1
+
+
+def test_buttons_do_what_they_say(lab: ThresholdLab) -> None:
+    buttons = lab.panel.buttons
+
+    def enabled() -> set[str]:
+        return {name for name, button in buttons.items() if not button.disabled}
+
+    assert enabled() == {"start", "step"}
+    buttons["start"].click()
+    wait_until(lambda: enabled() == {"pause", "stop", "reset", "script"})
+    buttons["pause"].click()
+    assert lab.wait(SECONDS)
+    assert lab.current.status == "paused"
+    assert enabled() == {"start", "step", "stop", "reset", "script"}
+    assert buttons["start"].description == "Resume"
+
+    made = len(lab.current.history)
+    buttons["step"].click()
+    assert lab.wait(SECONDS)
+    assert len(lab.current.history) == made + 1
+    buttons["start"].click()
+    wait_until(lambda: len(lab.current.history) > made + 1)
+    buttons["stop"].click()
+    assert lab.wait(SECONDS)
+    assert lab.current.status == "stopped"
+    assert enabled() == {"start", "step", "reset", "script"}
+    assert buttons["start"].description == "Start"
+    buttons["reset"].click()
+    assert lab.runs == []
+    assert enabled() == {"start", "step"}
+
+
+def test_sliders_act_on_the_running_training(lab: ThresholdLab) -> None:
+    controls = lab.panel.controls
+    lab.panel.buttons["start"].click()
+    wait_until(lambda: len(lab.current.history) > 3)
+    controls["threshold"].value = 0.05
+    controls["bits_down"].value = 4
+    controls["cut"].value = 5
+    wait_until(lambda: len(lab.current.moves) == 2)
+    assert {move.key: move.value for move in lab.current.moves} == {
+        "threshold": 0.05,
+        "bits_down": 4,
+    }
+    assert lab.current.settings["cut"] == 2
+    assert lab.values["cut"] == 5
+    wait_until(lambda: "threshold 0.05, activations up 32 bits, gradients down 4" in note(lab))
+
+
+def note(lab: ThresholdLab) -> str:
+    return lab.panel.note.value
+
+
+def test_the_labs_own_set_moves_the_slider(lab: ThresholdLab) -> None:
+    lab.set("threshold", 0.02)
+    lab.set("seed", 7)
+    assert lab.panel.controls["threshold"].value == 0.02
+    assert lab.panel.controls["seed"].value == 7
+    lab.step()
+    assert lab.wait(SECONDS)
+    lab.set("threshold", 0.5)
+    assert lab.wait(SECONDS)
+    assert lab.panel.controls["threshold"].value == 0.5
+    assert lab.current.moves[-1].value == 0.5
+
+
+def test_all_that_can_be_chosen_is_described_and_works(lab: ThresholdLab) -> None:
+    for key, control in lab.panel.controls.items():
+        assert control.description == lab.settings[key].words
+        for _, value in control.options:
+            control.value = value
+            assert lab.values[key] == value
+    for button in lab.panel.buttons.values():
+        assert button.description
+        assert button.tooltip
+    assert 'role="status"' in note(lab)
+
+
+def test_svg_while_it_moves_and_png_at_rest(
+    lab: ThresholdLab, screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(panel_module, "_SECONDS_AT_REST", 0.05)
+    lab.start()
+    wait_until(lambda: screen.kinds().count("S") > 3)
+    lab.pause()
+    assert lab.wait(SECONDS)
+    assert screen.kinds().startswith("PSSS")
+    wait_until(lambda: screen.kinds().endswith("SP"))
+    lab.set("what_if", 0.5)
+    assert screen.kinds().endswith("SPS")
+    wait_until(lambda: screen.kinds().endswith("SPSP"))
+    assert "What if the threshold were 0.5" in screen.pictures[-1]["text/plain"]
+    lab.stop()
+    assert lab.wait(SECONDS)
+    assert screen.kinds().endswith("P")
+    assert "run 1 stopped" in screen.pictures[-1]["text/plain"]
+    assert len(screen.ids) == 1
+
+
+def test_a_run_in_the_cell_ends_with_its_picture(lab: ThresholdLab, screen: Screen) -> None:
+    short = ThresholdLab(num_epochs=2, cut=2)
+    short.run(10)
+    short._ipython_display_()
+    short.run()
+    assert screen.kinds().endswith("P")
+    assert "run 1 finished, step 46 of 46" in screen.pictures[-1]["text/plain"]
+
+
+def test_drawing_takes_its_share_and_no_more(
+    lab: ThresholdLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    drawn: list[float] = []
+
+    def draw(png: bool) -> None:
+        drawn.append(clock[0])
+        clock[0] += 0.02
+
+    monkeypatch.setattr("fltoolkit.panel.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr(lab.panel, "_update", draw)
+    for _ in range(20_000):
+        clock[0] += 0.001
+        lab.panel._draw_if_due()
+    assert 0.02 < 0.02 * len(drawn) / clock[0] < 0.026
+    monkeypatch.setattr(lab.panel, "_update", lambda png: drawn.append(clock[0]))
+    drawn.clear()
+    for _ in range(2000):
+        clock[0] += 0.001
+        lab.panel._draw_if_due()
+    assert 15 <= len(drawn) <= 20, "ten a second, however quick it is"
+
+
+def test_what_cannot_be_drawn_does_not_end_the_training(
+    lab: ThresholdLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("no paper")
+
+    monkeypatch.setattr(lab.panel, "_svg", broken)
+    lab.start()
+    wait_until(lambda: "cannot draw: RuntimeError: no paper" in note(lab))
+    made = len(lab.current.history)
+    wait_until(lambda: len(lab.current.history) > made)
+
+
+def test_an_error_in_training_is_told_with_its_traceback(screen: Screen) -> None:
+    data = load("digits").flat()
+    data.x_train[7] = float("nan")
+    lab = ThresholdLab(data, num_epochs=2)
+    lab._ipython_display_()
+    lab.panel.buttons["start"].click()
+    assert lab.wait(SECONDS)
+    assert "FloatingPointError: party &#x27;bob&#x27;" in note(lab)
+    assert "<details><summary>traceback</summary>" in note(lab)
+    assert "loss_and_grad" in note(lab)
+    assert "run 1 failed" in screen.pictures[-1]["text/plain"]
+    lab.panel.buttons["start"].click()  # a new try is possible
+    assert lab.wait(SECONDS)
+
+
+def test_an_error_in_a_button_is_told(lab: ThresholdLab) -> None:
+    lab.panel._press(lab.script)
+    assert "ValueError: nothing was run yet" in note(lab)
+
+
+def test_the_script_opens_and_closes(lab: ThresholdLab) -> None:
+    lab.step()
+    assert lab.wait(SECONDS)
+    lab.panel.buttons["script"].click()
+    assert "train_async(alice, bob" in lab.panel.code.value
+    assert "&lt;" not in lab.script()
+    lab.panel.buttons["script"].click()
+    assert lab.panel.code.value == ""
+
+
+def test_the_pace_can_be_chosen(lab: ThresholdLab) -> None:
+    assert lab.panel.speed.value == 100
+    lab.panel.speed.value = math.inf
+    assert lab.steps_per_second == math.inf
+    lab.start()
+    wait_until(lambda: len(lab.current.history) > 200)
+    assert lab.current.runner.seconds_per_record == 0
+
+
+def test_many_hands_at_once(lab: ThresholdLab) -> None:
+    lab.pace(math.inf)
+    errors: list[BaseException] = []
+
+    def meddle(number: int) -> None:
+        names = ["start", "pause", "step", "stop", "start", "reset"]
+        try:
+            for k in range(6):
+                lab.panel.buttons[names[(k + number) % 6]].click()
+                lab.panel.controls["threshold"].value = (0.1, 0.2)[k % 2]
+                time.sleep(0.01)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=meddle, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    lab.stop()
+    assert lab.wait(SECONDS)
+    assert not errors
+    assert "cannot draw" not in note(lab)
+    lab.reset()
+    lab.start()
+    wait_until(lambda: len(lab.current.history) > 3)
+
+
+def test_without_ipywidgets_the_error_holds_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    with pytest.raises(ImportError, match=r'pip install "fltoolkit\[lab\]"'):
+        Panel(ThresholdLab())
