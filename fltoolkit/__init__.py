@@ -16,6 +16,9 @@ How much accuracy does a byte buy? Read the package in this order, about an afte
     split       SplitNN: vanilla, multi-hop, U-shaped, vertical, relay, SplitFed
     gates, cache, split_async    states A, B and C: a client that falls silent when it may
     split_variants    two relatives, for comparison
+    local_sgd   what a federated client does alone
+    clock, privacy, adaptive    stragglers, noise, compression that follows the run
+    fedavg, fedasync    rounds, and servers that do not wait for one
     cost        what a method will cost, before it runs
     checkpoint  save a run and go on later
     plots, live, codec_report, course, widgets    for people: figures, progress, portraits of
@@ -30,6 +33,8 @@ from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import Codec, ErrorFeedback, Identity, Only, Pipeline
 from fltoolkit.cost import advise
 from fltoolkit.data import Batches, load
+from fltoolkit.fedasync import fedasync, fedbuff
+from fltoolkit.fedavg import fedavg
 from fltoolkit.gates import LossGate
 from fltoolkit.history import History, evaluated
 from fltoolkit.models import splitnn_mlp
@@ -66,6 +71,9 @@ __all__ = [
     "advise",
     "evaluate",
     "evaluated",
+    "fedasync",
+    "fedavg",
+    "fedbuff",
     "load",
     "load_run",
     "pack",

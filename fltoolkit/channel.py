@@ -112,10 +112,12 @@ class Channel:
             self._put_away()
         return received, receiving, message
 
-    def change_codec(self, kind: str, codec: Codec) -> None:
+    def change_codec(self, kind: str, codec: Codec, *, keep: bool = False) -> None:
         """Use another codec for a kind from the next message on; the ledger goes on.
 
-        What the old codecs of its links remembered, such as residuals, is lost.
+        What the old codecs of its links remembered, such as residuals, is lost, unless ``keep``:
+        then the new codec takes it over, and must be built like the old one with other numbers:
+        ``ErrorFeedback(Pipeline(TopK(0.02)))`` after ``ErrorFeedback(Pipeline(TopK(0.01)))``.
         """
         _check_codecs({kind: codec})
         self.codecs[kind] = codec
@@ -124,6 +126,13 @@ class Channel:
             for link, ends in self._links.items()
             if any(_answers(part) and part.answers == kind for part in walk(ends[0]))
         }
+        if keep:
+            if closed != {kind}:
+                raise ValueError(f"{kind} is answered by {sorted(closed - {kind})}: cannot keep it")
+            for link in [link for link in self._links if link[2] == kind]:
+                remembered = _states(self._links.pop(link))
+                _load_states(self._open(link), kind, remembered)
+            return  # links in files get the new codec when they are opened
         self._links = {link: ends for link, ends in self._links.items() if link[2] not in closed}
         self._away = {link: path for link, path in self._away.items() if link[2] not in closed}
 
@@ -196,7 +205,9 @@ class Channel:
         for link in movable[: max(0, len(movable) - self._max_links)]:
             name = hashlib.sha256("|".join(link).encode()).hexdigest()[:32]
             self._folder.mkdir(parents=True, exist_ok=True)
-            torch.save(_states(self._links.pop(link)), path := self._folder / f"{name}.pt")
+            path = self._folder / f"{name}.pt"
+            torch.save(_states(self._links.pop(link)), new := path.with_suffix(".tmp"))
+            new.replace(path)  # who still reads the old file through `state_dict` keeps it
             self._away[link] = path
 
     def __repr__(self) -> str:

@@ -5,7 +5,7 @@ from jaxtyping import install_import_hook
 
 # the shapes in these modules' signatures are checked while tests run; users never pay for it
 install_import_hook(
-    [f"fltoolkit.{name}" for name in ("party", "split", "data", "cache", "split_async")],
+    [f"fltoolkit.{name}" for name in ("party", "split", "data", "cache", "split_async", "fedavg")],
     "shape_checks.checker",
 )
 

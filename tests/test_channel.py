@@ -5,7 +5,7 @@ from fltoolkit.channel import KINDS, Channel, Transfer
 from fltoolkit.codecs import ErrorFeedback, Identity, Pipeline
 from fltoolkit.conformance import normal
 from fltoolkit.quantize import Quantize
-from fltoolkit.sparse import TopK
+from fltoolkit.sparse import SameMask, TopK
 from fltoolkit.wire import WireError, pack, unpack
 
 H = {"h": torch.arange(6.0).reshape(2, 3)}
@@ -158,3 +158,32 @@ def test_what_came_is_told_with_the_tree():
     assert masks["w"].tolist() == [False, False, False, True]
     assert channel.send_masked("ann", "server", "model", tree)[1] == {}
     assert channel.nbytes() == sum(t.nbytes for t in channel.transfers)
+
+
+def test_a_channel_reads_its_own_state_while_its_files_are_written_again(tmp_path):
+    codec = ErrorFeedback(Pipeline(TopK(0.1)))
+    channel = Channel({"update": codec}, max_links=2, folder=tmp_path)
+    for k in range(8):
+        channel.send(f"c{k % 4}", "server", "update", {"w": normal(40, seed=k)})
+    state = channel.state_dict()
+    residuals = {row[0]: row[3]["residual"]["w"].clone() for row in state["links"]}
+    channel.load_state_dict(state)
+    again = {row[0]: row[3]["residual"]["w"] for row in channel.state_dict()["links"]}
+    assert residuals.keys() == again.keys() == {f"c{k}" for k in range(4)}
+    assert all(torch.equal(residuals[client], again[client]) for client in again)
+
+
+def test_a_codec_may_take_over_what_the_old_one_remembered(tmp_path):
+    """In memory and in files alike."""
+    channel = Channel({"update": ErrorFeedback(Pipeline(TopK(0.1)))}, max_links=1, folder=tmp_path)
+    for client in ("ann", "ben"):
+        channel.send(client, "server", "update", {"w": torch.tensor([1.0, 2.0, 3.0])})
+    channel.change_codec("update", ErrorFeedback(Pipeline(TopK(0.5))), keep=True)
+    for client in ("ann", "ben"):
+        got = channel.send(client, "server", "update", {"w": torch.zeros(3)})["w"]
+        assert got.tolist() == [0.0, 2.0, 0.0] or got.tolist() == [1.0, 2.0, 0.0]
+    answering = Channel({"activations": Pipeline(TopK(0.5)), "gradients": Pipeline(SameMask())})
+    answering.send("alice", "bob", "activations", {"h": torch.ones(4)})
+    answering.send("bob", "alice", "gradients", {"g": torch.ones(4)})
+    with pytest.raises(ValueError, match="answered by"):
+        answering.change_codec("activations", Pipeline(TopK(0.25)), keep=True)

@@ -16,11 +16,12 @@ LAYERS = [
     {"contexts", "entropy", "quantize", "levels", "places", "sparse", "rotate", "lowrank"},
     {"codecs"},
     {"channel"},
-    {"party", "cost", "conformance", "gates", "cache", "local_sgd", "clock"},
+    {"party", "cost", "conformance", "gates", "cache", "local_sgd", "clock", "privacy", "adaptive"},
     {"split", "checkpoint"},
-    {"split_async", "split_variants", "fedavg", "fedasync"},
+    {"split_async", "split_variants", "fedavg"},
+    {"fedasync"},
     {"svg", "plots", "live", "course", "codec_report", "widgets"},
-    {"runner", "lab", "traces", "dashboard", "panel", "threshold_lab"},
+    {"runner", "lab", "traces", "dashboard", "panel", "threshold_lab", "fedavg_lab"},
 ]
 MODULES = sorted(path.stem for path in PACKAGE.glob("*.py") if path.stem != "__init__")
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
@@ -52,7 +53,7 @@ def test_imports_go_down(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["wire", "codecs", "channel", "party", "split", "checkpoint", "split_async"]
+    "name", ["wire", "codecs", "channel", "party", "split", "checkpoint", "split_async", "fedavg"]
 )
 def test_algorithms_never_import_data_or_plots(name):
     above = {"data", "models"} | set().union(*LAYERS[-2:])

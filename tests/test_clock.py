@@ -1,0 +1,99 @@
+"""Virtual time: pure functions of seed, client and round; the worth of what comes late."""
+
+import math
+
+import pytest
+import torch
+
+from fltoolkit.clock import (
+    Arrival,
+    Backlog,
+    Constant,
+    Drop,
+    Even,
+    Hinge,
+    LogNormal,
+    Polynomial,
+    Scripted,
+)
+
+CLIENTS = [f"client{k}" for k in range(400)]
+
+
+def test_lognormal_is_a_function_of_its_arguments():
+    """Whoever is asked first; and each argument matters."""
+    clock = LogNormal(1.0, noise=0.3, seed=5)
+    forward = [clock(c, r) for c in CLIENTS for r in range(3)]
+    again = LogNormal(1.0, noise=0.3, seed=5)
+    backward = [again(c, r) for c in reversed(CLIENTS) for r in reversed(range(3))]
+    assert forward == backward[::-1]
+    assert len(set(forward)) == len(forward)
+    assert LogNormal(1.0, noise=0.3, seed=6)("client0", 0) != forward[0]
+
+
+def test_lognormal_follows_its_law():
+    """Log-times of clients spread by sigma, of one client's rounds by noise; median 1 second."""
+    clock = LogNormal(0.8, noise=0.2)
+    speeds = torch.tensor([LogNormal(0.8, noise=0.0)(c, 0) for c in CLIENTS]).log()
+    rounds = torch.tensor([clock("a", r) for r in range(400)]).log()
+    assert abs(speeds.std().item() - 0.8) < 0.1
+    assert abs(speeds.mean().item()) < 0.15
+    assert abs(rounds.std().item() - 0.2) < 0.03
+
+
+def test_dropouts_come_as_often_as_they_should_and_for_a_round_only():
+    clock = LogNormal(0.5, dropout=0.25)
+    lost = [[clock(c, r) == math.inf for r in range(4)] for c in CLIENTS]
+    assert abs(sum(map(sum, lost)) / 1600 - 0.25) < 0.04
+    assert any(any(row) and not all(row) for row in lost)
+    kept = LogNormal(0.5)
+    assert all(clock(c, 0) in (kept(c, 0), math.inf) for c in CLIENTS)  # the others' times stay
+
+
+def test_staleness_weights_by_hand():
+    stale = range(4)
+    assert [Drop()(s) for s in stale] == [1, 0, 0, 0]
+    assert [Constant(0.5)(s) for s in stale] == [1, 0.5, 0.5, 0.5]
+    assert [Polynomial(1)(s) for s in stale] == [1, 1 / 2, 1 / 3, 1 / 4]
+    assert [Hinge(a=2, b=1)(s) for s in stale] == [1, 1, 1 / 3, 1 / 5]
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: Even(0), "seconds=0: virtual seconds above 0"),
+        (lambda: Even(math.nan), "seconds=nan"),
+        (lambda: LogNormal(-1), "sigma=-1: a spread"),
+        (lambda: LogNormal(1, dropout=1.5), "dropout=1.5: a probability"),
+        (lambda: Scripted({"a": []}), "client 'a' has no times"),
+        (lambda: Scripted({"a": [1, -2]}), r"seconds\['a'\]=-2"),
+        (lambda: Scripted({"a": [1]})("b", 0), r"no times for client 'b', only for \['a'\]"),
+        (lambda: Constant(0), "weight=0: must be above 0"),
+        (lambda: Polynomial(-1), "a=-1: must be above 0"),
+        (lambda: Hinge(a=math.inf), "a=inf: must be above 0 and finite"),
+    ],
+)
+def test_mistakes_are_named(make, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        make()
+
+
+def late(client, seconds, w=0.0):
+    return Arrival(client, 0, seconds, 1, 0.0, {"w": torch.tensor(w)}, {})
+
+
+def test_backlog_hands_out_what_has_come_and_keeps_the_rest():
+    backlog = Backlog(2.0, [late("b", 9.0), late("a", 5.0), late("c", 2.0)])
+    assert backlog.busy() == {"a", "b"}
+    assert [a.client for a in backlog.take(until=5.0)] == ["c", "a"]
+    assert backlog.seconds == 5.0
+    assert backlog.busy() == {"b"}
+    assert backlog.take(until=6.0) == []
+
+
+def test_backlog_comes_back_from_a_file(tmp_path):
+    backlog = Backlog(2.0, [late("b", 9.0, 3.0)])
+    torch.save(backlog.state_dict(), tmp_path / "late.pt")
+    fresh = Backlog()
+    fresh.load_state_dict(torch.load(tmp_path / "late.pt", weights_only=True))
+    assert fresh == backlog

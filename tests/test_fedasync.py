@@ -1,0 +1,198 @@
+"""FedAsync and FedBuff: traces by hand on a scripted clock, and what they equal."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.clock import Constant, Drop, Even, LogNormal, Polynomial, Scripted
+from fltoolkit.codecs import ErrorFeedback, Pipeline
+from fltoolkit.fedasync import fedasync, fedbuff
+from fltoolkit.fedavg import fedavg
+from fltoolkit.local_sgd import LocalUpdate
+from fltoolkit.models import seeded
+from fltoolkit.sparse import TopK
+
+
+class One(nn.Module):
+    """A model of one number."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(()))
+
+
+def number(value):
+    return torch.full((1, 1), float(value)), torch.zeros(1)
+
+
+def walk_by_x(module, starts, data, *, seeds, **how):
+    """Local training that moves w by the client's number."""
+    return [LocalUpdate({"w": x[0, 0].clone()}, float(x[0, 0]), len(y), 1) for x, y in data]
+
+
+TWO = {"a": number(1), "b": number(10)}
+CLOCK = Scripted({"a": [1.0], "b": [3.0]})
+HAND = {"concurrency": 2, "batch_size": None, "lr": 1, "local_steps": 1, "train": walk_by_x}
+
+
+def trace(method, clients=TWO, channel=None, **settings):
+    model, channel, ws = One(), Channel() if channel is None else channel, []
+    records = []
+    for record in method(model, clients, channel, **(HAND | settings)):
+        ws.append(round(model.w.item(), 6))
+        records.append(record)
+    return ws, records, channel
+
+
+def column(records, key):
+    return [record[key] for record in records]
+
+
+@pytest.mark.parametrize(
+    ("staleness", "expected"),
+    [
+        (Constant(), [0.5, 1.0, 5.5, 3.75]),  # b at 3 s: 1/2 of 1 and 1/2 of 10
+        (Polynomial(1), [0.5, 1.0, 2.5, 2.375]),  # two moves late: 1/6 of the way from 1 to 10
+        (Drop(), [0.5, 1.0, 1.0, 1.0]),
+    ],
+)
+def test_fedasync_by_hand(staleness, expected):
+    """a lands at 1, 2 and 3 s, b, who began from 0, at 3 s before a."""
+    ws, records, _ = trace(fedasync, num_updates=4, alpha=0.5, clock=CLOCK, staleness=staleness)
+    assert ws == expected
+    assert column(records, "client") == ["a", "a", "b", "a"]
+    assert column(records, "staleness") == [0, 0, 2, 1]
+    assert column(records, "seconds") == [1, 2, 3, 3]
+    assert column(records, "step") == [1, 2, 3, 4]
+
+
+def test_fedbuff_by_hand():
+    """K = 2. a and a at 2 s: mean 1. Then b, a move late, and a: (10/2 + 1) / 2 = 3."""
+    ws, records, channel = trace(
+        fedbuff, rounds=2, buffer_size=2, clock=CLOCK, staleness=Polynomial(1)
+    )
+    assert ws == [1, 4]
+    assert column(records, "seconds") == [2, 3]
+    assert column(records, "num_stale") == [0, 1]
+    assert column(records, "staleness") == [0, 0.5]
+    assert column(records, "loss") == [1, 5.5]
+    uploads = [t.sender for t in channel.transfers if t.kind == "update"]
+    assert uploads == ["a", "a", "b", "a"]
+    assert records[-1]["nbytes"] == channel.nbytes()
+    # two began at once; each that landed made room for one more, but the last
+    assert sum(t.kind == "model" for t in channel.transfers) == 2 + 3
+
+
+def test_a_buffer_of_stale_updates_that_weigh_nothing_moves_nothing():
+    clock = Scripted({"a": [1.0], "b": [2.0]})
+    ws, records, _ = trace(
+        fedbuff, rounds=3, buffer_size=1, clock=clock, staleness=Drop(), concurrency=2
+    )
+    assert column(records, "staleness") == [0, 1, 1]
+    assert ws == [1, 1, 1]
+
+
+def test_fedbuff_gives_its_mean_to_the_servers_optimizer():
+    model = One()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    list(
+        fedbuff(model, TWO, Channel(), rounds=1, buffer_size=2, server_optimizer=optimizer, **HAND)
+    )
+    assert model.w.item() == 0.5 * (1 + 10) / 2
+
+
+def net_and_people():
+    with seeded(0):
+        model = nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 3), nn.LogSoftmax(dim=1)).double()
+    g = torch.Generator().manual_seed(1)
+    x, y = torch.randn(30, 6, generator=g).double(), torch.randint(3, (30,), generator=g)
+    return model, {f"c{k}": (x[k::3], y[k::3]) for k in range(3)}
+
+
+REAL = {"batch_size": 4, "local_epochs": 1, "lr": 0.1}
+
+
+def test_one_client_alone_trains_as_in_fedavg():
+    models = []
+    for method in ("fedavg", "fedasync", "fedbuff"):
+        model, clients = net_and_people()
+        args = (model, {"c0": clients["c0"]}, Channel())
+        if method == "fedavg":
+            list(fedavg(*args, rounds=3, cohort_size=1, **REAL))
+        elif method == "fedasync":
+            list(fedasync(*args, num_updates=3, concurrency=1, alpha=1, **REAL))
+        else:
+            list(fedbuff(*args, rounds=3, buffer_size=1, concurrency=1, **REAL))
+        models.append(model.state_dict())
+    for other in models[1:]:
+        torch.testing.assert_close(other, models[0], rtol=0, atol=1e-14)
+
+
+def test_the_first_buffer_of_everybody_is_a_round_of_fedavg():
+    model, clients = net_and_people()
+    other, _ = net_and_people()
+    how = {"rounds": 1, "batch_size": None, "local_steps": 2, "lr": 0.1}
+    list(fedavg(model, clients, Channel(), cohort_size=3, **how))
+    list(fedbuff(other, clients, Channel(), buffer_size=3, concurrency=3, **how))
+    torch.testing.assert_close(other.state_dict(), model.state_dict(), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("method", [fedasync, fedbuff])
+def test_same_seed_same_bytes(method):
+    """With compression, drop-outs and stragglers; and each client keeps its own residual."""
+    runs = []
+    moves = {"num_updates": 12} if method is fedasync else {"rounds": 4, "buffer_size": 3}
+    for seed in (0, 0, 1):
+        model, clients = net_and_people()
+        channel = Channel({"update": ErrorFeedback(Pipeline(TopK(0.3)))})
+        records = list(
+            method(
+                model, clients, channel, concurrency=2, clock=LogNormal(1.0, dropout=0.2),
+                seed=seed, **moves, **REAL,
+            )
+        )  # fmt: skip
+        runs.append((records, channel.transfers, model[1].weight.tolist()))
+        assert sum(t.kind == "model" for t in channel.transfers) > 13  # drop-outs were sent it too
+        links = [link for link in channel.state_dict()["links"] if link[2] == "update"]
+        assert {link[0] for link in links} == set(clients)
+    assert runs[0] == runs[1]
+    assert runs[0] != runs[2]
+
+
+def test_a_failing_client_is_named_counted_and_left_out():
+    clients = TWO | {"bad": number(math.nan)}
+    clock = Scripted({"a": [1.0], "b": [3.0], "bad": [1.5, 100.0]})
+    with pytest.warns(UserWarning, match="client 'bad' is left out"):
+        ws, records, _ = trace(
+            fedasync, clients, num_updates=4, alpha=0.5, clock=clock, staleness=Constant(),
+            concurrency=3,
+        )  # fmt: skip
+    assert ws == [0.5, 1.0, 5.5, 3.75]
+    assert column(records, "num_failed") == [0, 1, 0, 0]
+
+
+@pytest.mark.filterwarnings("ignore:client")
+def test_no_endless_loop():
+    with pytest.raises(RuntimeError, match="20 times in a row a client dropped out or failed"):
+        trace(fedasync, num_updates=1, clock=Even(math.inf))
+    with pytest.raises(RuntimeError, match="20 times in a row"):
+        trace(fedbuff, {c: number(math.nan) for c in "ab"}, rounds=1, buffer_size=1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"concurrency": 3}, "concurrency=3: must be 1 to 2 clients"),
+        ({"rounds": 0}, "0 moves of the server's model"),
+        ({"buffer_size": 0}, "buffer_size=0"),
+        ({"server": "a"}, "both called 'a'"),
+    ],
+)
+def test_mistakes_are_named(settings, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        trace(fedbuff, **({"rounds": 1, "buffer_size": 1} | settings))
+    with pytest.raises(ValueError, match="alpha=0: the share of the new model"):
+        trace(fedasync, num_updates=1, alpha=0)

@@ -1,0 +1,448 @@
+"""Three ways to train alone give the same numbers, and those are what the papers define."""
+
+import copy
+import math
+import warnings
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn.functional import mse_loss, nll_loss
+
+from fltoolkit.data import Batches
+from fltoolkit.local_sgd import clients_at_once, local_update, local_update_lean, local_updates
+from fltoolkit.models import mcmahan_cnn, seeded
+from fltoolkit.trees import weighted_mean
+
+HOW = {"loss_fn": nll_loss, "lr": 0.1, "batch_size": 4, "local_epochs": 2}
+
+
+class Tied(nn.Module):
+    """One matrix under two names, as in language models."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 6, bias=False), nn.Linear(6, 6, bias=False)
+        self.last.weight = self.first.weight
+
+    def forward(self, x):
+        return torch.tanh(self.last(torch.tanh(self.first(x)))).log_softmax(1)
+
+
+class Odd(nn.Module):
+    """What some networks do: put new tensors into buffers, leave weights unused or frozen."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.unused, self.frozen = nn.Linear(6, 6), nn.Linear(2, 2), nn.Linear(6, 3)
+        self.frozen.requires_grad_(False)
+        self.register_buffer("seen", torch.zeros(6))
+        self.register_buffer("scratch", torch.ones(6), persistent=False)
+
+    def forward(self, x):
+        h = self.body(x)
+        self.seen = 0.9 * self.seen + h.detach().sum(0)
+        self.scratch.mul_(0.5)
+        return self.frozen(torch.tanh(h + self.scratch)).log_softmax(1)
+
+
+def linear(*extra):
+    return nn.Sequential(nn.Linear(6, 8), *extra, nn.Linear(8, 3), nn.LogSoftmax(dim=1))
+
+
+NETS = {
+    "MLP": lambda: linear(nn.Tanh()),
+    "BatchNorm": lambda: linear(nn.BatchNorm1d(8), nn.ReLU()),
+    "GroupNorm": lambda: linear(nn.GroupNorm(2, 8), nn.ReLU()),
+    "Dropout": lambda: linear(nn.Dropout(0.5), nn.Tanh(), nn.Dropout(0.2)),
+    "tied": Tied,
+    "odd": Odd,
+    "CNN": lambda: nn.Sequential(
+        *(nn.Unflatten(1, (1, 2, 3)), nn.Conv2d(1, 4, 2), nn.BatchNorm2d(4), nn.ReLU()),
+        *(nn.Flatten(), nn.Linear(8, 3), nn.LogSoftmax(dim=1)),
+    ),
+}
+WAYS = {
+    "epochs": {"local_epochs": 2, "local_steps": None},
+    "fewer steps than an epoch": {"local_epochs": None, "local_steps": 2},
+    "steps into the third epoch": {"local_epochs": None, "local_steps": 9},
+    "FedSGD": {"local_epochs": None, "local_steps": 1, "batch_size": None},
+    "batch above the data": {"batch_size": 100},
+}
+
+
+def net(name, dtype=torch.float32, seed=0):
+    with seeded(seed):
+        return NETS[name]().to(dtype)
+
+
+def start_of(module, seed=1):
+    """Another state of the same network: what a server might send."""
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: tensor + 0.1 * torch.rand(tensor.shape, generator=generator).to(tensor)
+        if tensor.is_floating_point()
+        else tensor + 3
+        for name, tensor in module.state_dict().items()
+    }
+
+
+def samples(n, dtype=torch.float32, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 6, generator=generator, dtype=torch.float64).to(dtype)
+    return x, (x[:, 0] > 0).long() + (x[:, 1] > 0.5).long()
+
+
+def assert_equal(update, reference, tolerance=0.0):
+    assert update.num_steps == reference.num_steps
+    assert update.num_samples == reference.num_samples
+    assert update.delta.keys() == reference.delta.keys()
+    for name, expected in reference.delta.items():
+        actual = update.delta[name]
+        assert actual.dtype == expected.dtype, name
+        worst = (actual - expected).abs().max().item()
+        assert worst <= tolerance, f"{name} differs by {worst}"
+    assert abs(update.loss - reference.loss) <= tolerance, "the losses differ"
+
+
+# ---- One client is ordinary training ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("train", [local_update, local_update_lean])
+@pytest.mark.parametrize("name", sorted(set(NETS) - {"Dropout"}))
+def test_one_client_is_ordinary_training_over_batches(train, name):
+    module, (x, y) = net(name), samples(22)
+    start, losses = start_of(module), []
+    model = net(name)
+    model.load_state_dict(start)
+    optimizer = torch.optim.SGD((p for p in model.parameters() if p.requires_grad), lr=0.1)
+    for batch_x, batch_y in Batches(x, y, 4, seed=5).epochs(2):
+        optimizer.zero_grad()
+        loss = nll_loss(model(batch_x), batch_y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    update = train(module, start, x, y, **HOW, seed=5)
+    for entry, tensor in model.state_dict().items():
+        assert torch.equal(update.delta[entry], tensor - start[entry]), entry
+    assert update.loss == sum(losses) / len(losses)
+    assert (update.num_samples, update.num_steps) == (22, 12)
+
+
+@pytest.mark.parametrize("train", [local_update, local_update_lean])
+def test_fedsgd_is_one_step_on_the_pooled_data(train):
+    module = net("MLP", torch.float64)
+    start = start_of(module)
+    x, y = samples(40, torch.float64)
+    how = {"loss_fn": nll_loss, "lr": 0.3, "batch_size": None, "local_steps": 1}
+    parts = [slice(0, 3), slice(3, 10), slice(10, 40)]
+    updates = [train(module, start, x[p], y[p], **how, seed=k) for k, p in enumerate(parts)]
+    mean = weighted_mean([u.delta for u in updates], [u.num_samples for u in updates])
+    pooled = train(module, start, x, y, **how, seed=9)
+    for name, delta in pooled.delta.items():
+        assert (mean[name] - delta).abs().max() < 1e-15
+    unweighted = weighted_mean([u.delta for u in updates], [1, 1, 1])
+    assert any((unweighted[n] - d).abs().max() > 1e-3 for n, d in pooled.delta.items())
+
+
+def test_numbers_small_enough_to_check_by_hand():
+    """w from 0 towards 1 with loss (w - 1)^2 and lr 1/4: gaps halve; FedProx pulls back."""
+    module, start = nn.Linear(1, 1, bias=False).double(), {"weight": torch.zeros(1, 1).double()}
+    x = y = torch.ones(2, 1, dtype=torch.float64)
+    how = {"loss_fn": mse_loss, "lr": 0.25, "batch_size": 1, "local_epochs": 1, "seed": 0}
+    for train in (local_update, local_update_lean):
+        update = train(module, start, x, y, **how)
+        assert (update.delta["weight"].item(), update.loss) == (0.75, (1 + 0.25) / 2)
+        # second step at w = 1/2: gradient -1, and prox * 1/2 against it: 1/2 + (1 - 1/2) / 4
+        update = train(module, start, x, y, **how, prox=1.0)
+        assert (update.delta["weight"].item(), update.loss) == (0.625, (1 + 0.25) / 2)
+
+
+# ---- lean = plain -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", NETS)
+def test_lean_is_bit_equal_to_plain(name, way):
+    module, (x, y) = net(name), samples(22)
+    how = HOW | WAYS[way]
+    plain = local_update(module, start_of(module), x, y, **how, seed=3)
+    lean = local_update_lean(module, start_of(module), x, y, **how, seed=3)
+    assert_equal(lean, plain)
+
+
+def test_lean_is_bit_equal_to_plain_with_mcmahans_cnn():
+    module = mcmahan_cnn(seed=0)
+    x = torch.randn(6, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    x, y = x, torch.arange(6)
+    plain, lean = (
+        train(module, module.state_dict(), x, y, **HOW, seed=3)
+        for train in (local_update, local_update_lean)
+    )
+    assert_equal(lean, plain)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_lean_equals_plain_with_a_proximal_term(name):
+    """The plain loop differentiates mu/2 |w - w0|^2, the lean one adds mu (w - w0)."""
+    module, (x, y) = net(name, torch.float64), samples(22, torch.float64)
+    args = (module, start_of(module), x, y)
+    plain = local_update(*args, **HOW, prox=0.7, seed=3)
+    assert_equal(local_update_lean(*args, **HOW, prox=0.7, seed=3), plain, 1e-14)
+    without = local_update(*args, **HOW, seed=3)
+    names = [entry for entry, _ in module.named_parameters()]
+    moved, freely = (sum(u.delta[n].square().sum() for n in names) for u in (plain, without))
+    assert moved < freely
+
+
+def test_the_equality_can_fail():
+    module, (x, y) = net("MLP"), samples(22)
+    plain = local_update(module, start_of(module), x, y, **HOW, seed=3)
+    for change in ({"lr": 0.1001}, {"prox": 1e-3}, {"seed": 4}, {"batch_size": 5}):
+        other = local_update_lean(module, start_of(module), x, y, **HOW | {"seed": 3} | change)
+        with pytest.raises(AssertionError):
+            assert_equal(other, plain, 1e-7)
+
+
+# ---- at once = one after the other --------------------------------------------------------------
+
+SIZES = [9, 30, 2, 9, 17, 4, 12, 21]
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 64, None])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", sorted(set(NETS) - {"Dropout"}))
+def test_clients_at_once_equal_the_loop(name, way, chunk):
+    """Unequal sizes and starts, in float64, where only the order of sums may differ."""
+    module, how = net(name, torch.float64), HOW | WAYS[way]
+    alone = "Norm" in name or name == "CNN"  # BatchNorm refuses a batch of one sample
+    sizes = [n + (alone and n % 4 == 1) for n in [*SIZES, 1]]
+    data = [samples(n, torch.float64, seed=n) for n in sizes]
+    starts = [start_of(module, seed=k) for k in range(len(data))]
+    seeds = [7 * k for k in range(len(data))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a fallback would be no test of vmap
+        updates = local_updates(module, starts, data, **how, prox=0.1, seeds=seeds, chunk=chunk)
+    for start, (x, y), seed, update in zip(starts, data, seeds, updates, strict=True):
+        plain = local_update(module, start, x, y, **how, prox=0.1, seed=seed)
+        assert_equal(update, plain, 1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=6),
+    batch_size=st.none() | st.integers(1, 5),
+    steps=st.integers(1, 7),
+    chunk=st.integers(1, 6),
+)
+def test_any_sizes_in_any_chunks(sizes, batch_size, steps, chunk):
+    module = net("MLP", torch.float64)
+    how = {"loss_fn": nll_loss, "lr": 0.1, "batch_size": batch_size, "local_steps": steps}
+    start, seeds = start_of(module), range(len(sizes))
+    data = [samples(n, torch.float64, seed=n) for n in sizes]
+    updates = local_updates(module, [start] * len(sizes), data, **how, seeds=seeds, chunk=chunk)
+    for (x, y), seed, update in zip(data, seeds, updates, strict=True):
+        assert_equal(update, local_update(module, start, x, y, **how, seed=seed), 1e-13)
+
+
+def test_a_loss_that_is_no_mean_over_samples():
+    """Batches are never padded, so nothing is assumed about the loss."""
+    module = net("MLP", torch.float64)
+    loss_fn = nn.NLLLoss(weight=torch.tensor([1.0, 5.0, 0.2], dtype=torch.float64))
+    how = HOW | {"loss_fn": lambda output, y: loss_fn(output, y) + output.square().sum().sqrt()}
+    data = [samples(n, torch.float64, seed=n) for n in SIZES]
+    start = start_of(module)
+    updates = local_updates(module, [start] * 8, data, **how, seeds=range(8), chunk=8)
+    for k, (x, y) in enumerate(data):
+        assert_equal(updates[k], local_update(module, start, x, y, **how, seed=k), 1e-13)
+
+
+def test_whole_numbers_count_steps():
+    module = net("BatchNorm")
+    start = start_of(module)
+    (update, other) = local_updates(
+        module, [start] * 2, [samples(8), samples(12)], **HOW, seeds=[0, 1], chunk=2
+    )
+    tracked = "1.num_batches_tracked"
+    assert update.delta[tracked].dtype == torch.int64
+    assert (update.delta[tracked].item(), other.delta[tracked].item()) == (4, 6)
+
+
+def test_dropout_goes_one_by_one_and_says_so():
+    module, data = net("Dropout"), [samples(n, seed=n) for n in (9, 14)]
+    start = start_of(module)
+    with pytest.warns(UserWarning, match="in turn.*random"):
+        updates = local_updates(module, [start] * 2, data, **HOW, seeds=[1, 2], chunk=2)
+    for (x, y), seed, update in zip(data, [1, 2], updates, strict=True):
+        assert_equal(update, local_update(module, start, x, y, **HOW, seed=seed))
+
+
+def test_a_wrong_network_fails_with_its_own_words():
+    module, data = net("MLP"), [(torch.randn(4, 5), torch.zeros(4).long())] * 2
+    with (
+        pytest.warns(UserWarning, match="in turn"),
+        pytest.raises(RuntimeError, match="shapes cannot be multiplied"),
+    ):
+        local_updates(module, [start_of(module)] * 2, data, **HOW, seeds=[0, 1], chunk=2)
+
+
+def test_small_models_learn_at_once_and_large_ones_in_turn():
+    assert clients_at_once(net("MLP"), 8) == 64
+    assert clients_at_once(net("MLP"), 7) == 1
+    assert clients_at_once(mcmahan_cnn(seed=0), 100) == 1
+
+
+# ---- nothing else is touched --------------------------------------------------------------------
+
+
+def snapshot(module):
+    return (
+        {name: tensor.clone() for name, tensor in module.state_dict().items()},
+        [buffer.clone() for buffer in module.buffers()],
+        [(id(tensor), tensor.data_ptr()) for tensor in (*module.parameters(), *module.buffers())],
+        [part.training for part in module.modules()],
+        [param.grad if param.grad is None else param.grad.clone() for param in module.parameters()],
+        [param.requires_grad for param in module.parameters()],
+        torch.get_rng_state(),
+    )
+
+
+def same(a, b):
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return a == b
+
+
+def at_once(module, start, x, y, *, seed, **how):
+    return local_updates(module, [start] * 2, [(x, y)] * 2, **how, seeds=[seed, 1], chunk=2)[0]
+
+
+@pytest.mark.filterwarnings("ignore:clients learn in turn")
+@pytest.mark.parametrize("train", [local_update, local_update_lean, at_once])
+@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_module_is_a_workbench_and_left_as_found(train, name, fails):
+    module, (x, y) = net(name), samples(22)
+    for part in list(module.modules())[1::2]:
+        part.eval()  # some parts in one mode, some in the other
+    for param in module.parameters():
+        param.grad = torch.ones_like(param)
+    start, before = start_of(module), snapshot(module)
+    kept = copy.deepcopy(start)
+    if fails:
+        with pytest.raises(ZeroDivisionError):
+            train(module, start, x, y, **HOW | {"loss_fn": lambda output, y: 1 / 0}, seed=0)
+    else:
+        train(module, start, x, y, **HOW, seed=0)
+    assert same(snapshot(module), before)
+    assert same(start, kept)
+    module.train()
+    assert not same(snapshot(module), before)
+
+
+@pytest.mark.parametrize("train", [local_update, local_update_lean])
+def test_the_modules_own_weights_do_not_matter(train):
+    x, y = samples(22)
+    start = start_of(net("BatchNorm"))
+    a, b = (train(net("BatchNorm", seed=s), start, x, y, **HOW, seed=0) for s in (0, 1))
+    assert_equal(a, b)
+
+
+@pytest.mark.parametrize("train", [local_update, local_update_lean])
+def test_the_seed_decides_batches_and_masks_and_nothing_else_does(train):
+    module, (x, y) = net("Dropout"), samples(22)
+    first = train(module, start_of(module), x, y, **HOW, seed=2)
+    torch.rand(100)
+    train(module, start_of(module), x, y, **HOW, seed=3)  # another client in between
+    assert_equal(train(module, start_of(module), x, y, **HOW, seed=2), first)
+    one_batch = HOW | {"batch_size": None}
+    a, b = (train(module, start_of(module), x, y, **one_batch, seed=s) for s in (2, 3))
+    assert abs(a.loss - b.loss) > 1e-3  # the same samples, other masks
+
+
+# ---- what goes wrong ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("train", [local_update, local_update_lean])
+def test_nan_is_an_error(train):
+    module, (x, y) = net("MLP"), samples(22)
+    x[3, 2] = math.nan
+    with pytest.raises(FloatingPointError, match=r"the local loss is nan.*lower lr"):
+        train(module, start_of(module), x, y, **HOW, seed=0)
+
+
+@pytest.mark.parametrize("train", [local_update, local_update_lean])
+def test_a_last_step_into_infinity_is_an_error(train):
+    """The loss before the only step is finite, its gradient at 0 is not."""
+    module, start = nn.Linear(1, 1, bias=False), {"weight": torch.zeros(1, 1)}
+    how = {"loss_fn": lambda output, y: output.abs().sqrt().mean(), "lr": 0.1, "batch_size": 2}
+    x = torch.ones(2, 1)
+    with pytest.raises(FloatingPointError, match="the step after it led to NaN"):
+        train(module, start, x, x, **how, local_steps=1, seed=0)
+
+
+@pytest.mark.parametrize("chunk", [1, 3])
+def test_one_clients_nan_is_its_own(chunk):
+    module, data = net("MLP"), [samples(n, seed=n) for n in (9, 14, 11)]
+    start = start_of(module)
+    good = local_updates(module, [start] * 3, data, **HOW, seeds=[1, 2, 3], chunk=chunk)
+    data[1][0][0, 0] = math.inf
+    found = local_updates(module, [start] * 3, data, **HOW, seeds=[1, 2, 3], chunk=chunk)
+    assert isinstance(found[1], FloatingPointError)
+    for k in (0, 2):
+        assert_equal(found[k], good[k])
+
+
+BAD = [
+    ({"local_steps": 3}, "local_epochs=2 and local_steps=3: give exactly one"),
+    ({"local_epochs": None}, "local_epochs=None and local_steps=None: give exactly one"),
+    ({"local_epochs": 0}, "local_epochs=0: must be at least 1"),
+    ({"local_epochs": None, "local_steps": 0}, "local_steps=0: must be at least 1"),
+    ({"batch_size": 0}, "batch_size=0: must be at least 1"),
+    ({"lr": 0.0}, "lr=0.0: .* above 0"),
+    ({"lr": math.nan}, "lr=nan: .* above 0"),
+    ({"prox": -1.0}, "prox=-1.0: must be finite and at least 0"),
+    ({"seed": -1}, "seed=-1: must be at least 0"),
+]
+
+
+@pytest.mark.parametrize("train", [local_update, local_update_lean, at_once])
+@pytest.mark.parametrize(("change", "message"), BAD)
+def test_bad_settings_are_refused_by_name(train, change, message):
+    module, (x, y) = net("MLP"), samples(5)
+    with pytest.raises(ValueError, match=message):
+        train(module, start_of(module), x, y, **HOW | {"seed": 0} | change)
+
+
+@pytest.mark.parametrize("train", [local_update, local_update_lean, at_once])
+def test_what_does_not_fit_is_refused(train):
+    module, (x, y) = net("MLP"), samples(5)
+    start = start_of(module)
+    for wrong in (
+        start | {"3.weight": torch.zeros(1)},
+        start | {"0.bias": torch.zeros(3)},
+        {name: tensor for name, tensor in start.items() if name != "0.bias"},
+    ):
+        with pytest.raises(ValueError, match=r"start does not fit .*(3.weight|0.bias)"):
+            train(module, wrong, x, y, **HOW, seed=0)
+    with pytest.raises(ValueError, match="0 samples and 0 labels"):
+        train(module, start, x[:0], y[:0], **HOW, seed=0)
+    with pytest.raises(ValueError, match="no parameter that learns"):
+        train(module.requires_grad_(False), start, x, y, **HOW, seed=0)
+
+
+def test_lists_must_agree():
+    module, start = net("MLP"), start_of(net("MLP"))
+    with pytest.raises(ValueError, match="1 starts, 2 data and 2 seeds"):
+        local_updates(module, [start], [samples(3)] * 2, **HOW, seeds=[0, 1])
+    with pytest.raises(ValueError, match="5 samples and 4 labels"):
+        local_updates(module, [start], [(samples(5)[0], samples(4)[1])], **HOW, seeds=[0])
+    with pytest.raises(ValueError, match="chunk=0"):
+        local_updates(module, [start], [samples(3)], **HOW, seeds=[0], chunk=0)
+    assert local_updates(module, [], [], **HOW, seeds=[]) == []
