@@ -19,10 +19,10 @@ check: $(SETUP)  ## quick: format, lint, types, unit tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -m "not browser"
+	$(BIN)/pytest -q -n 2 -m "not browser"
 
 nbval: $(SETUP)
-	$(BIN)/pytest -q --nbval-lax --nbval-cell-timeout=120 -p no:cacheprovider notebooks
+	$(BIN)/pytest -q -n 2 --dist loadfile --nbval-lax --nbval-cell-timeout=120 -p no:cacheprovider notebooks
 
 browser: $(SETUP)
 	$(BIN)/pytest -q -m browser tests/browser

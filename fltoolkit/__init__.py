@@ -23,7 +23,8 @@ How much accuracy does a byte buy? Read the package in this order, about an afte
     checkpoint  save a run and go on later
     plots, live, codec_report, course, widgets    for people: figures, progress, portraits of
                 codecs, self-checks, sliders
-    runner, lab, traces, dashboard, panel, threshold_lab    steer a training while it runs
+    runner, lab, traces, dashboard, panel    steer a training while it runs
+    threshold_lab, fedavg_lab    the labs of the notebooks
 
 Codec stages and the last lines' modules are imported by their own names.
 """

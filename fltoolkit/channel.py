@@ -79,6 +79,7 @@ class Channel:
         self._max_links = max_links
         self._folder = None if folder is None else Path(folder)
         self._away: dict[Link, Path] = {}  # links whose state waits in a file
+        self._changes: dict[str, int] = {}  # how often a kind's codec was changed
 
     def send(self, sender: str, receiver: str, kind: str, tree: Tree) -> Tree:
         """Send a tree; returns what the receiver decodes: new CPU tensors, without gradients.
@@ -121,6 +122,7 @@ class Channel:
         """
         _check_codecs({kind: codec})
         self.codecs[kind] = codec
+        self._changes[kind] = self._changes.get(kind, 0) + 1
         closed = {kind} | {
             link[2]
             for link, ends in self._links.items()
@@ -158,13 +160,19 @@ class Channel:
             for link, path in self._away.items()
         ]
         transfers = [tuple(t) for t in self.transfers]
-        return {"step": self.step, "transfers": transfers, "links": [*away, *links]}
+        changes = dict(self._changes)
+        return {
+            "step": self.step,
+            "transfers": transfers,
+            "changes": changes,
+            "links": [*away, *links],
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved `state_dict`, with the same codecs; what was counted is replaced."""
         self.step = state["step"]
         self.transfers = [Transfer(*row) for row in state["transfers"]]
-        self._links, self._away = {}, {}
+        self._links, self._away, self._changes = {}, {}, dict(state["changes"])
         for sender, receiver, kind, *saved in state["links"]:
             _load_states(self._open((sender, receiver, kind)), kind, saved)
             self._put_away()
@@ -179,7 +187,7 @@ class Channel:
         ends = self._links[link] = copy.deepcopy(codec), copy.deepcopy(codec)
         for end in ends:
             if isinstance(end, LinkState):
-                end.start_link(zlib.crc32("|".join(link).encode()))
+                end.start_link(zlib.crc32("|".join(link).encode()) + self._changes.get(kind, 0))
         for end, at_home in zip(
             ends, (1, 0), strict=True
         ):  # who sends this receives what it answers

@@ -233,9 +233,10 @@ class SameMask(Stage):
     """Send the values at the places of the message that this one answers, and no places.
 
     For gradients of sparse activations: who made the activations knows what was kept, and who got
-    them too, so the gradient travels at the same places for free. The other values are lost, which
-    is right: they had no part in the loss. Tensors go with those of the answered message in order
-    and must have their shapes. A `Channel` introduces the two; nothing works without one.
+    them too, so the gradient travels at the same places for free. The other values are lost, as in
+    the paper; notebook 06 shows what sending them too would buy. Tensors go with those of the
+    answered message in order and must have their shapes. A `Channel` introduces the two; nothing
+    works without one.
 
     Source: Zheng et al. 2023, arXiv 2305.18469, section 3.
 

@@ -187,3 +187,18 @@ def test_a_codec_may_take_over_what_the_old_one_remembered(tmp_path):
     answering.send("bob", "alice", "gradients", {"g": torch.ones(4)})
     with pytest.raises(ValueError, match="answered by"):
         answering.change_codec("activations", Pipeline(TopK(0.25)), keep=True)
+
+
+def test_a_changed_codec_draws_new_numbers():
+    """Else every change would bring the same dither again."""
+    channel = Channel({"update": Pipeline(Quantize(2, stochastic=True))})
+    tree, got = {"w": normal(400)}, []
+    for _ in range(3):
+        got.append(channel.send("ann", "server", "update", tree)["w"])
+        channel.change_codec("update", Pipeline(Quantize(2, stochastic=True)))
+    assert not torch.equal(got[0], got[1])
+    assert not torch.equal(got[1], got[2])
+    resumed = Channel(channel.codecs)
+    resumed.load_state_dict(channel.state_dict())
+    again = [c.send("ann", "server", "update", tree)["w"] for c in (channel, resumed)]
+    assert torch.equal(*again)

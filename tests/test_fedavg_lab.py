@@ -1,0 +1,272 @@
+"""The FedAvg lab: what acts when, and the script that does a run again."""
+
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from fltoolkit.codecs import ErrorFeedback, Identity, Pipeline
+from fltoolkit.dashboard import svg
+from fltoolkit.data import Dataset, load
+from fltoolkit.entropy import Entropy
+from fltoolkit.fedavg_lab import FedAvgLab, model_codec, update_codec
+from fltoolkit.lab import Lab, Move, Plot
+from fltoolkit.quantize import Quantize
+from fltoolkit.sparse import TopK
+from fltoolkit.traces import Picture, Trace, compose
+
+
+def few_digits() -> Dataset:
+    data = load("digits").flat()
+    train, test = slice(200), slice(100)
+    return replace(
+        data,
+        x_train=data.x_train[train],
+        y_train=data.y_train[train],
+        x_test=data.x_test[test],
+        y_test=data.y_test[test],
+    )
+
+
+DATA = few_digits()
+CODECS = ("bits_down", "bits_up", "top_k", "error_feedback")
+
+
+def small(num_rounds: int = 6, **settings: Any) -> FedAvgLab:
+    settings = {"cohort_size": 2, "local_steps": 1, "seed": 1, **settings}
+    return FedAvgLab(DATA, num_clients=6, num_rounds=num_rounds, **settings)
+
+
+def by_script(lab: Lab) -> dict[str, Any]:
+    known: dict[str, Any] = {"print": lambda words: None, "data": DATA}
+    exec(lab.script(), known)
+    return known
+
+
+def picture_of(lab: Lab) -> Picture:
+    traces = {run.number: Trace(lab.board, run.history, run.training.channel) for run in lab.runs}
+    for trace in traces.values():
+        trace.catch_up()
+    return compose(lab, traces)
+
+
+def per_round(lab: Lab, key: str) -> list[int]:
+    totals = [0, *(int(record[key]) for record in lab.current.history)]
+    return [b - a for a, b in pairwise(totals)]
+
+
+# ------------------------------------------------------------------ doing a run again
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"alpha": 0.1, "local_steps": 5, "cohort_size": 5, "wait_for": 2, "seed": 3},
+        {"wait_for": 1, "cohort_size": 5, "staleness": "polynomial"},
+        {"bits_down": 8, "bits_up": 4},
+        {"top_k": 0.1, "error_feedback": True, "masked": True},
+    ],
+    ids=str,
+)
+def test_the_script_gives_the_same_bytes_and_accuracy(settings: dict[str, Any]) -> None:
+    lab = small(**settings)
+    run = lab.run()
+    again = by_script(lab)
+    assert again["history"] == run.history
+    assert again["channel"].transfers == run.training.channel.transfers
+
+
+def test_the_script_knows_the_whole_codec_after_several_moves() -> None:
+    lab = small(8, bits_up=8)
+    lab.run(2)
+    lab.set("top_k", 0.1)
+    lab.run(1)
+    lab.set("bits_up", 4)
+    lab.set("error_feedback", True)
+    lab.set("bits_down", 8)
+    run = lab.run()
+    assert run.moves == [
+        Move(2, "top_k", 0.1),
+        *(Move(3, "bits_up", 4), Move(3, "error_feedback", True), Move(3, "bits_down", 8)),
+    ]
+    code = lab.script()
+    assert "FedAvgLab" not in code.split('"""')[2], "the package's own functions only"
+    assert 'if record["step"] == 3:' in code
+    assert "ErrorFeedback(Pipeline(TopK(fraction=0.1" in code
+    assert code == lab.script(), "writing it down changes nothing"
+    again = by_script(lab)
+    assert again["history"] == run.history
+    assert again["channel"].transfers == run.training.channel.transfers
+
+
+def test_the_script_stops_where_the_run_was_stopped() -> None:
+    lab = small()
+    lab.run(4)
+    lab.stop()
+    assert len(by_script(lab)["history"]) == 4
+
+
+def test_same_seed_same_bytes() -> None:
+    one, two, other = (small(3, seed=seed).run().history for seed in (1, 1, 2))
+    assert one == two != other
+
+
+# ------------------------------------------------------------------ what acts when
+
+
+def test_codecs_act_on_the_next_round_and_on_their_direction_alone() -> None:
+    lab = small()
+    lab.run(2)
+    lab.set("bits_up", 4)
+    lab.run(1)
+    lab.set("bits_down", 8)
+    lab.run(1)
+    up, down = per_round(lab, "nbytes_up"), per_round(lab, "nbytes_down")
+    assert up[0] == up[1] > 7.5 * up[2]
+    assert down[0] == down[1] == down[2] > 3.9 * down[3]
+
+
+def test_top_k_sends_few_values() -> None:
+    lab = small(2, top_k=0.01)
+    lab.run()
+    up, down = per_round(lab, "nbytes_up"), per_round(lab, "nbytes_down")
+    assert up[0] < down[0] / 50
+
+
+def test_everything_else_waits_for_the_next_start() -> None:
+    lab = small(4)
+    waiting = {key for key, setting in lab.settings.items() if setting.acts == "at start"}
+    assert set(lab.settings) - waiting == set(CODECS)
+    lab.run(2)
+    lab.set("local_steps", 2)
+    lab.set("cohort_size", 1)
+    run = lab.run()
+    assert run.moves == []
+    assert len(set(per_round(lab, "nbytes_up"))) == 1
+    lab.run()
+    assert per_round(lab, "nbytes_up")[0] < run.history[0]["nbytes_up"]
+
+
+def test_a_move_makes_clients_forget_and_the_legend_says_so() -> None:
+    lab = small(top_k=0.1, error_feedback=True, cohort_size=5)
+    run = lab.run(2)
+    links = run.training.channel.state_dict()["links"]
+    assert any("residual" in str(link) for link in links)
+    assert "reset" not in lab.describe(run)
+    lab.set("bits_down", 8)  # another direction
+    assert "reset" not in lab.describe(run)
+    lab.set("top_k", 0.3)
+    assert "reset the residuals" in lab.describe(run)
+    links = run.training.channel.state_dict()["links"]
+    assert not any("residual" in str(link) for link in links)
+
+
+def test_nothing_to_forget_without_error_feedback() -> None:
+    lab = small(top_k=0.1)
+    run = lab.run(1)
+    lab.set("top_k", 0.3)
+    lab.set("error_feedback", True)
+    assert "reset" not in lab.describe(run)
+
+
+def test_codecs() -> None:
+    assert model_codec(32) == update_codec(32, 1, True) == Identity()
+    assert model_codec(8) == Pipeline(Quantize(8), Entropy())
+    assert update_codec(4, 1, False) == Pipeline(Quantize(4, stochastic=True), Entropy())
+    assert update_codec(32, 0.1, False) == Pipeline(TopK(0.1), Entropy())
+    remembering = update_codec(4, 0.1, True)
+    assert isinstance(remembering, ErrorFeedback)
+    assert remembering.codec == Pipeline(TopK(0.1), Quantize(4), Entropy())
+
+
+def test_who_waits_for_fewer_has_late_updates_and_is_done_sooner() -> None:
+    patient, hasty = small(cohort_size=5), small(cohort_size=5, wait_for=1)
+    for lab in (patient, hasty):
+        lab.run()
+    ends = [lab.current.history[-1]["seconds"] for lab in (patient, hasty)]
+    assert ends[1] < ends[0] / 2
+    assert sum(hasty.current.history.column("num_late")) > 0
+
+
+# ------------------------------------------------------------------ which settings are shown
+
+
+def test_only_what_is_shown_can_be_set_and_the_rest_stays() -> None:
+    lab = FedAvgLab(
+        DATA,
+        show=("alpha", "cohort_size"),
+        **{"num_clients": 6, "num_rounds": 2, "cohort_size": 2, "local_steps": 1, "bits_up": 4},
+    )
+    assert set(lab.settings) == {"alpha", "cohort_size"}
+    with pytest.raises(KeyError, match="bits_up"):
+        lab.set("bits_up", 8)
+    run = lab.run()
+    assert run.history[-1]["nbytes_up"] < run.history[-1]["nbytes_down"] / 7
+    assert by_script(lab)["history"] == run.history
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(TypeError, match=r"\['top'\].*'top_k'"):
+        FedAvgLab(DATA, show=("top",))
+    with pytest.raises(TypeError, match=r"\['bits'\]"):
+        FedAvgLab(DATA, bits=4)
+    lab = small(wait_for=3)
+    with pytest.raises(ValueError, match="wait_for=3: the cohort has only 2 clients"):
+        lab.run()
+    assert lab.current is None
+    lab.set("wait_for", None)
+    lab.run(1)
+
+
+def test_values_of_your_own_are_among_the_options() -> None:
+    lab = small(alpha=0.5, cohort_size=3)
+    assert lab.settings["alpha"].options == [0.03, 0.1, 0.3, 0.5, 1, 10, 100]
+    assert lab.run(1).history[0]["num_arrived"] == 3
+
+
+# ------------------------------------------------------------------ the picture
+
+
+def test_the_picture_has_bytes_by_direction_ghosts_and_marks() -> None:
+    lab = small(show=(*CODECS, "alpha"))
+    lab.run()
+    lab.set("alpha", 0.1)
+    lab.run(3)
+    lab.set("top_k", 0.1)
+    lab.run()
+    picture = picture_of(lab)
+    left, right = picture.axes
+    assert [(axes.plot.y, axes.plot.x) for axes in (left, right)] == [
+        ("accuracy", "nbytes"),
+        ("loss", "step"),
+    ]
+    assert [line.current for line in left.lines] == [False, True]
+    assert right.marks == [(3, "top-k up 10 %")]
+    ledger = {name: nbytes for name, nbytes, _ in picture.ledger}
+    last = lab.current.history[-1]
+    assert ledger["up: updates"] == last["nbytes_up"]
+    assert ledger["down: model"] == last["nbytes_down"]
+    assert sum(ledger.values()) == lab.current.training.channel.nbytes()
+    assert "alpha 0.1" in picture.summary()
+    ElementTree.fromstring(svg(picture))
+
+
+def test_the_right_plot_can_be_over_virtual_time() -> None:
+    lab = small(2, second=Plot("accuracy", "seconds"), wait_for=1)
+    lab.run()
+    points = picture_of(lab).axes[1].lines[0].points
+    assert [x for x, _ in points] == lab.current.history.column("seconds")
+
+
+def test_panel_shows_a_control_for_each_setting() -> None:
+    pytest.importorskip("ipywidgets")
+    from fltoolkit.panel import Panel
+
+    lab = small(show=("bits_up", "alpha"))
+    panel = Panel(lab)
+    assert set(panel.controls) == {"bits_up", "alpha"}
+    panel.controls["bits_up"].value = 4
+    assert lab.values["bits_up"] == 4
