@@ -163,6 +163,7 @@ class Curve:
         self._count, self._stride = 0, 1
 
     def add(self, x: Any, y: Any) -> None:
+        """One more point; those that are not finite are left out."""
         if not (math.isfinite(x) and math.isfinite(y)):
             return
         if self._count % self._stride == 0:
@@ -173,6 +174,7 @@ class Curve:
         self._last = (x, y)
 
     def points(self) -> list[tuple[float, float]]:
+        """What is to be drawn."""
         if self._last is None or self._kept[-1] == self._last:
             return self._kept
         return [*self._kept, self._last]
