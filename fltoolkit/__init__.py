@@ -6,7 +6,7 @@ How much accuracy does a byte buy? Read the package in this order, about an afte
     wire        a tree becomes bytes and back: the documented frame
     parts       what travels between the stages of a codec
     quantize, levels, sparse, rotate, lowrank    the stages: fewer bits a value, fewer values
-    entropy     symbols become bytes (contexts and places are its and sparse's engine rooms)
+    entropy     symbols become bytes (prediction, contexts and places are engine rooms)
     codecs      stages in a row, error feedback, exceptions for small tensors
     channel     the one door between parties, and the ledger beside it
     history     records of a run, and where they are kept

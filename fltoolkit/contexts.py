@@ -1,292 +1,306 @@
-"""Contexts: what rows and columns tell about symbols, and the range coder that makes use of it.
+"""Contexts: what the rest of an update tells about each of its symbols, and the range coder.
 
 Not here: which parts of a message are coded so (entropy.py). Next: entropy.py.
 
-Symbols are seen as a grid. Each row and each column gets a level, from its mean distance to the
-most frequent symbol, and each row a sign: how one-sided it is. Cells whose row and column levels
-have the same sum, in rows of the same sign, are one context: they share a distribution. Updates
-of a dense layer are sums of few products of a row's and a column's factor, so this sum says most
-about a cell; dead rows and columns end in a context of their own, and cost nothing.
+Symbols are a grid. What a few steps of SGD do to a dense layer says much about its cells:
 
-Distributions are not sent. Both sides count what was coded so far, in whole numbers, so that they
-agree to the bit on any machine. The words come from the range coder of ``constriction``.
+1. Rows and columns of dead units, and of inputs that are always zero, hold one symbol only. They
+   are named and left out.
+2. Each sample adds an outer product, delta times input, so the grid is nearly of low rank. A sum
+   of a few outer products, in whole numbers, predicts each cell; what is left is coded.
+3. That is larger in some rows and columns than in others. Each has a level, on a scale of
+   logarithms. Cells with the same sum of levels, and the same fraction of their prediction, are
+   one context: they share a distribution.
+4. Of few symbols (places of a sparse update) even columns go first: whether a cell's neighbours
+   hold anything is a context of odd ones.
 
-    varint      number of segments minus one; then for each but the last
-    varint x 2    number of symbols, number of bytes
-    then the segments, each of them
-    varint      width of the grid; 0: no grid, one context
-    varint      the first symbol at which a row begins (only if there is a grid)
-    1 byte      the most frequent symbol
-    1 byte      bits of the mean distance to it
-    the rest    words of the range coder, little-endian, without zeros at the end: levels of rows,
-                signs of rows, levels of columns, symbols by context
+Distributions are not sent: both sides count what was coded so far. Each step is only taken where
+it seems to save more than it costs. A decoder computes in whole numbers, and in float where that
+rounds the same way everywhere, so that all machines agree to the bit.
+
+    varint      number of segments, then for each
+    varint x 2  number of symbols (the last: all that are left), width of the grid
+    the rest    words of one range coder, that of ``constriction``, little-endian, without zeros at
+                the end: each segment as `_code_segment` and what it calls say
+
+Low rank: Vogels et al. 2019, arXiv 1905.13727. Contexts and adaptive models for parameters, from
+the last symbol only: Wiedemann et al. 2020, DeepCABAC, arXiv 1907.11900, in ISO/IEC 15938-17.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from fltoolkit.prediction import (
+    FAR,
+    LEVELS,
+    RANK,
+    REACH,
+    SHIFTS,
+    Factors,
+    Levels,
+    Prediction,
+    best_factors,
+    find_levels,
+)
 from fltoolkit.wire import WireError, _Reader, _varint
 
-__all__ = ["Segment", "find_segment", "read_segments", "segments_of", "write_segments"]
+__all__ = ["read_grids", "write_grids"]
 
-LEVELS, SIGNS = 64, 7
 MAX_LEVELS = 256
-SEGMENT = 1 << 21  # about how many symbols are sorted at once: bounds memory, and stays in caches
-MANY = 1 << 18  # symbols that are enough for fine levels, and too many to try everything
-SMALL = 1 << 10  # tensors of fewer symbols share a segment with their neighbour
+SEGMENT = 1 << 21  # about how many symbols are one grid at most: bounds memory
+SMALL = 1 << 10  # tensors of fewer symbols become rows of the grid before
+WIDTH = 64  # of the grid, where there is one dimension
+FEW = 4  # levels, for which neighbours are contexts
 
 Array = NDArray[Any]
-Grid = tuple[int, int]  # width, the first symbol at which a row begins
-Segment = tuple[int, list[Grid]]  # number of symbols, grids to try
 
 
-def segments_of(shapes: Sequence[Sequence[int]]) -> list[Segment]:
-    """Tensors one after the other as segments: first dimension by the rest, or first two."""
-    segments: list[Segment] = []
-    for shape in shapes:
-        length = math.prod(shape)
-        widths = sorted({math.prod(shape[d:]) for d in range(1, min(len(shape), 3))} or {64})
-        grids = [(width, 0) for width in widths]
-        if segments and min(length, segments[-1][0]) < SMALL:
-            before, other = segments.pop()
-            segments.append((before + length, grids if length > before else other))
-            continue
-        block = max(SEGMENT // max(widths[-1], 1), 1) * widths[-1]
-        while block and length >= 2 * block:
-            segments.append((block, grids))
-            length -= block
-        segments.append((length, grids))
-    return segments
-
-
-def write_segments(values: Array, num_levels: int, segments: Sequence[Segment]) -> bytes:
-    """Code symbols (one dimension) of 2 to 256 levels; segments must add up to them all."""
-    out, start = [], 0
-    for length, grids in segments:
-        out.append(_write_best(values[start : start + length], num_levels, grids))
+def write_grids(values: Array, num_levels: int, shapes: Sequence[Sequence[int]]) -> bytes:
+    """Code symbols (one dimension, 2 to 256 levels), those of tensors with these shapes."""
+    coder, start, head = _Coder(), 0, b""
+    segments = _segments(shapes)
+    for length, widths in segments:
+        symbols = values[start : start + length]
         start += length
+        width = _best_width(symbols, widths)
+        head += (_varint(length) if start < len(values) else b"") + _varint(width)
+        _code_segment(coder, symbols, length, width, num_levels)
     assert start == len(values)
-    head = [_varint(len(out) - 1)]
-    for (length, _), data in zip(segments[:-1], out[:-1], strict=True):
-        head.append(_varint(length) + _varint(len(data)))
-    return b"".join(head + out)
+    return _varint(len(segments)) + head + coder.words()
 
 
-def read_segments(payload: Array, count: int, num_levels: int) -> Array:
+def read_grids(payload: Array, count: int, num_levels: int) -> Array:
     """The ``count`` symbols again, as uint8. Raises WireError for damaged bytes.
 
     The caller has checked that so many bytes may mean so many symbols.
     """
-    reader, sizes, left = _Reader(payload.data), [], count
+    reader, left = _Reader(payload.data), count
+    segments: list[tuple[int, int]] = []
     if not 2 <= num_levels <= MAX_LEVELS:
         raise reader.error(f"expected 2 to {MAX_LEVELS} levels, found {num_levels}")
-    for _ in range(reader.count("the number of segments")):
-        length, nbytes = reader.number("a segment's length"), reader.count("its bytes")
-        if length > left:
-            raise reader.error(f"expected at most {left} symbols in a segment, found {length}")
-        sizes.append((length, nbytes))
+    for number in range(num := reader.count("the number of segments")):
+        length = left if number == num - 1 else reader.number("a segment's length")
+        width = reader.number("a width")
+        if not 1 <= width <= length <= left:
+            raise reader.error(f"{length} symbols in rows of {width} are not possible")
+        segments.append((length, width))
         left -= length
-    sizes.append((left, len(payload)))
-    out, start = [], reader.offset
-    for length, nbytes in sizes:
-        out.append(_read(payload[start : start + nbytes], length, num_levels))
-        start += nbytes
-    return np.concatenate(out)
+    if left or not segments:
+        raise reader.error(f"{left} symbols are in no segment")
+    coder = _Coder(payload[reader.offset :])
+    try:
+        return np.concatenate([_code_segment(coder, None, *s, num_levels) for s in segments])
+    except AssertionError:  # so constriction says that no symbol fits
+        raise WireError("the range coder's words are damaged") from None
 
 
-def _write_best(values: Array, num_levels: int, grids: Sequence[Grid]) -> bytes:
-    """The shortest over the grids; none is tried too, if it may be shorter."""
-    grids = [grid for grid in grids if 1 < grid[0] <= len(values) // 2]
-    if len(grids) > 1 and len(values) > MANY:
-        sample = values[: len(values) // 8]
-        grids = [min(grids, key=lambda grid: len(_write(sample, num_levels, *grid)))]
-    out = [_write(values, num_levels, *grid) for grid in grids]
-    counts = np.bincount(values)
-    counts = counts[counts > 0]
-    entropy_nbytes = float(counts @ np.log2(len(values) / counts)) / 8
-    if not out or min(map(len, out)) > entropy_nbytes:
-        out.append(_write(values, num_levels, 0, 0))
-    return min(out, key=len)
+def _segments(shapes: Sequence[Sequence[int]]) -> list[tuple[int, list[int]]]:
+    """Numbers of symbols, and widths to try: all dimensions but the first, or but the first two."""
+    segments: list[tuple[int, list[int]]] = []
+    for shape in filter(math.prod, shapes):
+        length = math.prod(shape)
+        widths = [math.prod(shape[d:]) for d in range(1, min(len(shape), 3))] or [
+            min(WIDTH, length)
+        ]
+        if segments and length < SMALL:
+            before, widths = segments.pop()
+            segments.append((before + length, widths))
+            continue
+        block = max(SEGMENT // widths[0], 1) * widths[0]
+        while length >= 2 * block:
+            segments.append((block, widths))
+            length -= block
+        segments.append((length, widths))
+    return segments
 
 
-def _write(values: Array, num_levels: int, width: int, begin: int) -> bytes:
-    from constriction import stream
+def _best_width(values: Array, widths: list[int]) -> int:
+    """The width whose rows and columns tell most."""
 
-    counts = np.bincount(values, minlength=1)
-    center = int(counts.argmax())
-    distance = int(np.abs(np.arange(len(counts)) - center) @ counts) // max(len(values), 1)
-    head = _varint(width) + (_varint(begin) if width else b"")
-    head += bytes([center, distance.bit_length()])
-    encoder = stream.queue.RangeEncoder()
+    def saved(width: int) -> float:
+        num_rows = max(min(len(values), 1 << 18) // width, 1)
+        cells = values[: num_rows * width].reshape(num_rows, width)
+        return find_levels(np.abs(cells.astype(np.int16) - center)).saved / cells.size
 
-    def write(symbols: Array, lengths: list[int], prior: Array) -> None:
-        symbols = symbols.astype(np.int32)
+    if len(widths) == 1:
+        return widths[0]
+    center = _most_frequent(values)
+    return max(widths, key=saved)
 
-        def code(start: int, stop: int, model: Any) -> Array:
-            encoder.encode(symbols[start:stop], model)
-            return symbols[start:stop]
 
-        _adapt(code, lengths, prior)
+def _most_frequent(values: Array) -> int:
+    """Of a sample, if there are many."""
+    return int(np.bincount(values[:: 1 + (len(values) >> 18)]).argmax())
 
-    if width:
-        before = -begin % width
-        rows, signs, columns = _levels(values, width, before, center)
-        for levels, number in ((rows, LEVELS), (signs, SIGNS), (columns, LEVELS)):
-            write(levels, [len(levels)], np.ones(number, np.int64))
-        order, lengths = _sort(rows, signs, columns, slice(before, before + len(values)))
-        values = values[order]
+
+class _Coder:
+    """A range coder with adaptive models. Given numbers it writes them, given None it reads."""
+
+    def __init__(self, words: Array | None = None):
+        from constriction import stream
+
+        self._model = stream.model.Categorical
+        self._encoder = self._decoder = None
+        if words is None:
+            self._encoder = stream.queue.RangeEncoder()
+        else:
+            padded = words.tobytes().ljust(max(-(-len(words) // 4) * 4, 4), b"\0")
+            self._decoder = stream.queue.RangeDecoder(np.frombuffer(padded, "<u4").astype("u4"))
+
+    def words(self) -> bytes:
+        """All that was written."""
+        assert self._encoder
+        return self._encoder.get_compressed().astype("<u4").tobytes().rstrip(b"\0")
+
+    def number(self, value: int, below: int) -> int:
+        """A whole number, all equally likely."""
+        return int(self._code(np.array([value], np.int32), np.ones(below))[0])
+
+    def naturals(self, values: Array | None, count: int, below: int) -> Array:
+        """Whole numbers from 0 on, in one context: the largest, and they."""
+        top = 0 if values is None else int(values.max(initial=0))
+        small_first = 1 / (1 + np.arange(below)) ** 2
+        top = int(self._code(np.array([top], np.int32), small_first)[0])
+        out = np.zeros(count, np.int32) if values is None else values.astype(np.int32).clip(0)
+        if top:
+            self._adapt(out, np.full(top + 1, 4 / (top + 1)))
+        return out
+
+    def integers(self, values: Array | None, lengths: list[int]) -> Array:
+        """Whole numbers around 0, in contexts one after the other: their ranges, and they.
+
+        The first context expects 1 / (1 + (6 value / range)**2), each other what the one before
+        has counted, both as if it had seen 8 numbers, and half as many more as its range is wide.
+        """
+        out = np.zeros(sum(lengths), np.int32) if values is None else values.astype(np.int32)
+        starts, below, above = np.cumsum([0, *lengths[:-1]]), None, None
+        if values is not None:
+            below, above = -np.minimum.reduceat(out, starts), np.maximum.reduceat(out, starts)
+        lows, highs = (self.naturals(x, len(lengths), REACH).tolist() for x in (below, above))
+        square = ((lows[0] + highs[0]) // 6 + 1) ** 2
+        expected = (square << 20) // (square + np.arange(-REACH, REACH) ** 2)
+        for start, length, low, high in zip(starts, lengths, lows, highs, strict=True):
+            window, numbers = slice(REACH - low, REACH + high + 1), out[start : start + length]
+            counts = np.array([length])
+            if reach := low + high:
+                seen = (8 + reach // 2) / max(int(expected[window].sum()), 1)
+                prior = expected[window] * seen + min(0.3, 16 / reach)
+                numbers += low
+                counts = self._adapt(numbers, prior)
+                numbers -= low
+            expected = np.zeros(2 * REACH, np.int64)
+            expected[window] = counts
+        return out
+
+    def _adapt(self, numbers: Array, prior: Array) -> Array:
+        """Code numbers of one context; the model is renewed whenever they have doubled."""
+        done, counts = 0, np.zeros(len(prior), np.int64)
+        while done < len(numbers):
+            part = numbers[done : 2 * done + 8]
+            self._code(part, prior + counts)
+            counts += np.bincount(part, minlength=len(prior))
+            done += len(part)
+        return counts
+
+    def _code(self, numbers: Array, weights: Array) -> Array:
+        model = self._model(weights, perfect=False)
+        if self._encoder:
+            self._encoder.encode(numbers, model)
+        elif self._decoder:
+            numbers[:] = self._decoder.decode(model, len(numbers))
+        return numbers
+
+
+def _code_segment(
+    coder: _Coder, values: Array | None, length: int, width: int, num_levels: int
+) -> Array:
+    """Most frequent symbol; which rows and columns hold others; these, as distances from it."""
+    center = coder.number(0 if values is None else _most_frequent(values), num_levels)
+    shape = -(-length // width), width
+    cells = np.full(shape, center, np.uint8)
+    rows = columns = away = None
+    if values is not None:
+        cells.reshape(-1)[:length] = values
+        others = cells != center
+        rows, columns = others.any(1), others.any(0)
+    rows = coder.naturals(rows, shape[0], 2).astype(bool)
+    columns = coder.naturals(columns, shape[1], 2).astype(bool)
+    live = int(rows.sum()), int(columns.sum())
+    if not live[0] * live[1]:
+        return cells.reshape(-1)[:length]
+    if values is not None:
+        away = cells[rows].compress(columns, axis=1).astype(np.int16) - np.int16(center)
+    away = _code_grid(coder, away, live, num_levels)
+    if values is None:
+        symbols = away.astype(np.uint8) + np.uint8(center)
+        symbols = np.pad(symbols, ((1, 0), (1, 0)), constant_values=center)  # for all not live
+        cells = symbols.take(np.cumsum(rows) * rows, axis=0)
+        cells = cells.take(np.cumsum(columns) * columns, axis=1)
+    return cells.reshape(-1)[:length]
+
+
+def _code_grid(
+    coder: _Coder, cells: Array | None, shape: tuple[int, int], num_levels: int
+) -> Array:
+    """Outer products; levels of rows and columns; what is left of each cell, by context."""
+    factors, levels, near = Factors(), Levels(), 0
+    if cells is not None:
+        factors, cells = best_factors(cells)
+        levels = find_levels(np.abs(cells))
+        near = int(num_levels <= FEW and np.count_nonzero(cells) >= 1000)
+    factors = _code_factors(coder, factors, shape)
+    rows = coder.naturals(levels.rows, shape[0], LEVELS).astype(np.uint8)
+    columns = coder.naturals(levels.columns, shape[1], LEVELS).astype(np.uint8)
+    contexts = np.minimum(rows[:, None] + columns, LEVELS - 1)
+    predicted = Prediction(factors, shape) if factors.rank else None
+    if predicted:
+        predicted.add_contexts(contexts)
+    if coder.number(near, 2) and shape[1] > 1:
+        left = _code_alternating(coder, cells, contexts)
     else:
-        lengths = [len(values)]
-    write(values, lengths, _bell(center, distance.bit_length(), num_levels))
-    return head + encoder.get_compressed().astype("<u4").tobytes().rstrip(b"\0")
+        left = _code_by_context(coder, cells, contexts)
+    if predicted and cells is None:
+        predicted.add_to(left)
+    return left
 
 
-def _read(data: Array, count: int, num_levels: int) -> Array:
-    from constriction import stream
-
-    reader = _Reader(data.data)
-    width = reader.number("the width")
-    before = -reader.number("the begin of a row") % width if width else 0
-    center, bits = reader.byte("the most frequent symbol"), reader.byte("bits of the distance")
-    if bits > 8 or center >= num_levels or width > count // 2:
-        raise reader.error(f"width {width}, symbol {center} or {bits} bits are not possible")
-    words = data[reader.offset :].tobytes()
-    words = words.ljust(max(-(-len(words) // 4) * 4, 4), b"\0")
-    decoder = stream.queue.RangeDecoder(np.frombuffer(words, "<u4").astype(np.uint32))
-
-    def read(lengths: list[int], prior: Array) -> Array:
-        symbols = np.empty(sum(lengths), np.uint8)
-
-        def code(start: int, stop: int, model: Any) -> Array:
-            decoded = decoder.decode(model, stop - start)
-            symbols[start:stop] = decoded
-            return decoded
-
-        try:
-            _adapt(code, lengths, prior)
-        except AssertionError:  # so constriction says that no symbol fits
-            raise WireError("the range coder's words are damaged") from None
-        return symbols
-
-    bell = _bell(center, bits, num_levels)
-    if not width:
-        return read([count], bell)
-    num_rows = -(-(before + count) // width)
-    rows = read([num_rows], np.ones(LEVELS, np.int64))
-    signs = read([num_rows], np.ones(SIGNS, np.int64))
-    columns = read([width], np.ones(LEVELS, np.int64))
-    order, lengths = _sort(rows, signs, columns, slice(before, before + count))
-    values = np.empty(count, np.uint8)
-    values[order] = read(lengths, bell)
-    return values
+def _code_alternating(coder: _Coder, cells: Array | None, contexts: Array) -> Array:
+    """Even columns, then odd ones: their contexts are told apart by how many neighbours are 0."""
+    known = np.zeros(contexts.shape, np.int16) if cells is None else cells
+    known[:, ::2] = _code_by_context(
+        coder, None if cells is None else cells[:, ::2], contexts[:, ::2]
+    )
+    others = np.pad(known[:, ::2] != 0, ((0, 0), (0, 1))).astype(np.uint16)
+    others = (others[:, :-1] + others[:, 1:])[:, : contexts.shape[1] // 2]
+    contexts = contexts[:, 1::2] + others * np.uint16(256)
+    known[:, 1::2] = _code_by_context(coder, None if cells is None else cells[:, 1::2], contexts)
+    return known
 
 
-def _bell(center: int, bits: int, num_levels: int) -> Array:
-    """What to expect before anything was counted: 1 / (1 + (distance / spread)**2)."""
-    square = 1 << 2 * bits
-    return (square << 10) // (square + (np.arange(num_levels) - center) ** 2)
+def _code_by_context(coder: _Coder, cells: Array | None, contexts: Array) -> Array:
+    """Numbers around 0, context by context."""
+    shape, contexts = contexts.shape, contexts.reshape(-1)
+    order = np.argsort(contexts, kind="stable")
+    every = np.arange(int(contexts.max()) + 1, dtype=contexts.dtype)
+    lengths = np.diff(np.searchsorted(contexts, every, "right", order), prepend=0)
+    numbers = None if cells is None else cells.reshape(-1)[order]
+    numbers = coder.integers(numbers, lengths[lengths > 0].tolist())
+    if cells is None:
+        cells = np.empty(len(order), np.int16)
+        cells[order] = numbers.astype(np.int16)
+    return cells.reshape(shape)
 
 
-def _adapt(code: Callable[[int, int, Any], Array], lengths: list[int], prior: Array) -> None:
-    """Code the contexts one after the other, each from what was seen of it so far.
-
-    ``code(start, stop, model)`` writes or reads some symbols and returns them. A context's model
-    is renewed whenever it has grown by half: the counts of its symbols, and ``prior``, which
-    weighs as much as 48 of them. The next context's prior is what this one counted.
-    """
-    from constriction import stream
-
-    start, num_levels = 0, len(prior)
-    for length in lengths:
-        base = 1 + 16 // num_levels + prior * (48 * 64) // int(prior.sum())
-        counts, done = np.zeros(num_levels, np.int64), 0
-        while done < length:
-            stop = min(length, done + max(8, done // 2))
-            weights = (base + 64 * counts).astype(np.float64)
-            model = stream.model.Categorical(weights, perfect=False)
-            symbols = code(start + done, start + stop, model)
-            counts += np.bincount(symbols, minlength=num_levels)
-            done = stop
-        start += length
-        prior = counts
-
-
-def _levels(values: Array, width: int, before: int, center: int) -> tuple[Array, Array, Array]:
-    """Level of each row, sign of each row, level of each column.
-
-    A level is how far the mean distance from ``center`` (of zeros and ones: the odds) lies below
-    the greatest, in quarters of a power of two, or in halves where there is less to learn from.
-    A sign is the mean over the mean distance, 3 for none.
-    """
-    step, most = (4, 3) if len(values) > MANY else (2, 1)
-    after = -(before + len(values)) % width
-    if before or after:
-        values = np.pad(values, (before, after), constant_values=center)
-    cells = values.astype(np.int16).reshape(-1, width) - np.int16(center)
-    distances = np.abs(cells)
-    by_row, by_column = (distances.sum(axis, dtype=np.int64) for axis in (1, 0))
-    of_ones = distances.max() <= 1
-
-    def level(sums: Array, length: int) -> Array:
-        sizes = sums / (length - sums + 0.25) if of_ones else sums
-        share = np.maximum(sizes / max(sizes.max(), 1e-9), 1e-9)
-        return np.minimum(np.round(-step * np.log2(share)), LEVELS - 1).astype(np.uint8)
-
-    one_sided = cells.sum(1, dtype=np.int64) / np.maximum(by_row, 1)
-    signs = np.round((most + 0.5) * one_sided).clip(-most, most) + SIGNS // 2
-    return level(by_row, width), signs.astype(np.uint8), level(by_column, len(by_row))
-
-
-def _sort(rows: Array, signs: Array, columns: Array, used: slice) -> tuple[Array, list[int]]:
-    """Which cells to code one after the other, and how many belong to each context."""
-    cells = np.minimum(rows[:, None] + columns, LEVELS - 1) + signs[:, None] * np.uint16(LEVELS)
-    contexts = cells.reshape(-1)[used]
-    lengths = np.bincount(contexts)
-    return np.argsort(contexts, kind="stable"), lengths[lengths > 0].tolist()
-
-
-def find_segment(mask: Array, window: int = 1 << 16) -> Segment:
-    """All of a mask, and the grid that it, or most of it, likely is.
-
-    Candidates for the width are the distances at which ones repeat most, one per octave; the
-    width is the one whose rows and columns tell most about the mask.
-    """
-    window = min(window, 1 << (len(mask) // 2).bit_length())
-    power: Any = 0
-    for start in np.linspace(0, max(len(mask) - window, 0), 6, dtype=int).tolist():
-        piece = torch.from_numpy(mask[start : start + window]).float()
-        power = power + torch.fft.rfft(piece - piece.mean(), n=2 * window).abs() ** 2
-    repeats = torch.fft.irfft(power)[:window].numpy()
-    octaves = [1 << e for e in range(3, window.bit_length() - 1)]
-    widths = [low + int(repeats[low : 2 * low].argmax()) for low in octaves]
-    widths = [width for width in widths if 2 * width <= len(mask)]
-    if not widths:
-        return len(mask), []
-    width = min(widths, key=lambda width: _grid_bits(mask, width))
-    ones, begin, reach = np.cumsum(mask, dtype=np.int64), 0, width // 2
-    if _grid_bits(mask, width) > 2 * _bits(ones[-1:], len(mask)):
-        return len(mask), []  # rows and columns tell nothing
-    while reach:  # ever finer around the best begin so far
-        begins = {(begin + reach * i // 16) % width for i in range(-16, 17)}
-        begin = min(sorted(begins), key=lambda begin: _bits(np.diff(ones[begin::width]), width))
-        reach //= 8
-    return len(mask), [(width, begin)]
-
-
-def _grid_bits(mask: Array, width: int) -> float:
-    """About how many bits tell the ones of each row, and of each column."""
-    cells = mask[: len(mask) // width * width].reshape(-1, width)
-    by_row, by_column = cells.sum(1, dtype=np.int64), cells.sum(0, dtype=np.int64)
-    return (_bits(by_row, width) + _bits(by_column, len(cells))) * len(mask) / cells.size
-
-
-def _bits(ones: Array, length: int) -> float:
-    """About how many bits tell so many ones each among ``length`` places, and their level."""
-    share = np.clip(ones / length, 1e-9, 1 - 1e-9)
-    bits = share * np.log2(share) + (1 - share) * np.log2(1 - share)
-    return 2 * len(ones) - float(bits.sum()) * length
+def _code_factors(coder: _Coder, factors: Factors, shape: tuple[int, int]) -> Factors:
+    """Rank; if it is not 0, unit and mean, and a number for each row and column."""
+    rank = coder.number(factors.rank, RANK + 1)
+    if not rank:
+        return factors
+    shift = SHIFTS[coder.number(factors.shift - SHIFTS.start, len(SHIFTS))]
+    mean = coder.number(factors.mean + FAR, 2 * FAR + 1) - FAR
+    lengths = [shape[0]] * rank + [shape[1]] * rank
+    return Factors(rank, shift, mean, coder.integers(factors.numbers, lengths))

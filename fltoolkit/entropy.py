@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fltoolkit.contexts import find_segment, read_segments, segments_of, write_segments
+from fltoolkit.contexts import read_grids, write_grids
 from fltoolkit.parts import Coder, Indices, Part, Parts, Symbols, side
 from fltoolkit.wire import MAX_DIMENSIONS, WireError, _Reader, _varint
 
@@ -79,14 +79,14 @@ class BitPack(Coder):
 
 @dataclass
 class Entropy(BitPack):
-    """What the statistics of symbols and places allow: contexts, counts and range coding.
+    """What the statistics of symbols and places allow: prediction, contexts and range coding.
 
-    Contexts come from rows and columns (see contexts.py): of a matrix, and of kernels by the
-    first dimension or the first two. Memoryless data cost their entropy and a few bytes;
-    structured ones, as updates of dense layers, much less. Indices are a matrix of zeros and
-    ones. Whatever is smaller as `BitPack` has it stays so.
+    A tensor is a matrix: first dimension by the rest, or first two. A sum of few outer products
+    predicts its symbols, and rows and columns tell how well (see contexts.py). Memoryless data
+    cost their entropy and a few bytes; structured ones, as updates of dense layers, much less.
+    Indices are a matrix of zeros and ones. Whatever is smaller as `BitPack` has it stays so.
 
-    Range coding is that of ``constriction``.
+    Range coding is that of ``constriction``. ``python -m benchmarks.entropy_coders`` compares.
     """
 
     def _encode(self, part: Symbols | Indices) -> bytearray:
@@ -124,19 +124,25 @@ class Zstd(Deflate):
         return bytearray(_pad(bytes([ZSTANDARD]) + squeezed, len(entry)))
 
 
-def _join(part: Symbols | Indices, method: int, payload: bytes) -> bytearray:
-    """Method, header and payload."""
+def _join(part: Symbols | Indices, method: int, *payload: Any) -> bytearray:
+    """Method, header and payload: each byte is copied once."""
     if isinstance(part, Symbols):
         numbers = [part.num_levels, part.values.dim(), *part.values.shape]
-        payload = _pad(payload, part.values.numel())
+        short = _least(part.values.numel()) - sum(memoryview(piece).nbytes for piece in payload)
+        payload = (*payload, bytes(max(short, 0)))
     else:
         numbers = [part.size, len(part.values)]
-    return bytearray(bytes([method]) + b"".join(map(_varint, numbers)) + payload)
+    return bytearray().join((bytes([method]), *map(_varint, numbers), *payload))
 
 
 def _pad(data: bytes, count: int) -> bytes:
     """Zeros after data that are too short to vouch for ``count`` symbols."""
-    return data.ljust((count - FREE_SYMBOLS) // SYMBOLS_PER_BYTE + 1, b"\0")
+    return data.ljust(_least(count), b"\0")
+
+
+def _least(count: int) -> int:
+    """How many bytes vouch for so many symbols."""
+    return max((count - FREE_SYMBOLS) // SYMBOLS_PER_BYTE + 1, 0)
 
 
 def _decode(data: Array) -> Part:
@@ -157,7 +163,7 @@ def _decode(data: Array) -> Part:
             values = _read_modelled(payload, count, num_levels)
         else:
             values = _unpack(payload, count, _width(num_levels, whole=method == BYTES))
-        if count and int(values.max()) >= num_levels:
+        if count and num_levels != 256 and int(values.max()) >= num_levels:
             raise reader.error(f"expected symbols below {num_levels}, found {values.max()}")
         dtype = np.uint8 if num_levels <= 256 else np.int32
         values = values.astype(dtype, copy=False).reshape(shape)
@@ -178,13 +184,15 @@ def _numbers(part: Symbols) -> Array:
     values = part.values.detach().contiguous().numpy(force=True).reshape(-1)
     if not 1 <= part.num_levels <= MAX_LEVELS:
         raise ValueError(f"num_levels={part.num_levels}: symbols have 1 to {MAX_LEVELS} levels")
+    if values.dtype == np.uint8 and part.num_levels == 256:
+        return values  # which has no others
     if len(values) and not (values.min() >= 0 and values.max() < part.num_levels):
         raise ValueError(f"symbols must be 0 to {part.num_levels - 1}, found {values.max()}")
     return values
 
 
-def _packed(part: Symbols, whole: bool = False) -> tuple[int, bytes]:
-    return PACKED + whole, _pack(_numbers(part), _width(part.num_levels, whole))
+def _packed(part: Symbols, whole: bool = False) -> tuple[Any, ...]:
+    return PACKED + whole, *_pack(_numbers(part), _width(part.num_levels, whole))
 
 
 def _width(num_levels: int, whole: bool = False) -> int:
@@ -210,7 +218,7 @@ def _pieces(width: int) -> list[tuple[int, int]]:
     return pieces
 
 
-def _pack(values: Array, width: int) -> bytes:
+def _pack(values: Array, width: int) -> list[Array]:
     """The lowest ``width`` bits of each value, piece by piece: 7 bits are 4, then 2, then 1.
 
     Pieces of whole bytes are little-endian numbers. Smaller ones are planar: with m bytes for the
@@ -221,7 +229,7 @@ def _pack(values: Array, width: int) -> bytes:
     for shift, bits in _pieces(width):
         piece: Array = values >> shift if shift else values
         if bits >= 8:
-            out.append(piece.astype(f"<u{bits // 8}", copy=False))
+            out.append(np.ascontiguousarray(piece, f"<u{bits // 8}"))
             continue
         piece = piece.astype(np.uint8, copy=False) & np.uint8((1 << bits) - 1)
         nbytes = -(-len(piece) * bits // 8)
@@ -232,13 +240,15 @@ def _pack(values: Array, width: int) -> bytes:
                 packed[: len(part)], part << np.uint8(row * bits), out=packed[: len(part)]
             )
         out.append(packed)
-    return b"".join([piece.tobytes() for piece in out])
+    return out
 
 
 def _unpack(payload: Array, count: int, width: int) -> Array:
     """The inverse of `_pack`: uint8 up to 8 bits, else int64. Whatever follows is left alone."""
     if _packed_nbytes(count, width) > len(payload):
         raise WireError(f"expected {count} times {width} bits, found {len(payload)} bytes")
+    if width == 8:
+        return payload[:count]
     values = np.zeros(count, np.uint8 if width <= 8 else np.int64)
     for shift, bits in _pieces(width):
         nbytes = _nbytes(count, bits)
@@ -263,7 +273,7 @@ def _nbytes(count: int, bits: int) -> int:
     return -(-count * bits // 8)
 
 
-def _gaps(part: Indices) -> tuple[int, bytes]:
+def _gaps(part: Indices) -> tuple[Any, ...]:
     """Rice-coded gaps or a bitmap, whichever is smaller (about: below or above one in four)."""
     places = part.values.numpy(force=True)
     count, size = len(places), part.size
@@ -280,8 +290,8 @@ def _gaps(part: Indices) -> tuple[int, bytes]:
         return _bitmap(part)
     unary = np.zeros(costs[shift] - count * shift, np.uint8)
     unary[np.cumsum((gaps >> shift) + 1) - 1] = 1
-    ones = np.packbits(unary, bitorder="little").tobytes()
-    return RICE, bytes([shift]) + _pack(gaps & ((1 << shift) - 1), shift) + ones
+    ones = np.packbits(unary, bitorder="little")
+    return RICE, bytes([shift]), *_pack(gaps & ((1 << shift) - 1), shift), ones
 
 
 def _mask(part: Indices) -> Array:
@@ -290,8 +300,8 @@ def _mask(part: Indices) -> Array:
     return mask
 
 
-def _bitmap(part: Indices) -> tuple[int, bytes]:
-    return BITMAP, np.packbits(_mask(part), bitorder="little").tobytes()
+def _bitmap(part: Indices) -> tuple[int, Array]:
+    return BITMAP, np.packbits(_mask(part), bitorder="little")
 
 
 def _read_rice(payload: Array, count: int, size: int) -> Array:
@@ -319,19 +329,19 @@ def _read_bitmap(payload: Array, count: int, size: int) -> Array:
     return places
 
 
-def _modelled(part: Symbols) -> tuple[int, bytes]:
+def _modelled(part: Symbols) -> tuple[Any, ...]:
     """The highest 8 bits by context; lower ones are noise, and sent as they are."""
     values, low = _numbers(part), _low(part.num_levels)
     levels = (part.num_levels - 1 >> low) + 1
-    segments = segments_of([part.values.shape])
-    return MODELLED, _pack(values, low) + write_segments(values >> low, levels, segments)
+    high = values >> low if low else values
+    return MODELLED, *_pack(values, low), write_grids(high, levels, [part.values.shape])
 
 
 def _read_modelled(payload: Array, count: int, num_levels: int) -> Array:
     low = _low(num_levels)
     lows = _unpack(payload, count, low)
     levels = (num_levels - 1 >> low) + 1
-    high = read_segments(payload[_packed_nbytes(count, low) :], count, levels)
+    high = read_grids(payload[_packed_nbytes(count, low) :], count, levels)
     return (high.astype(np.int64) << low) | lows if low else high
 
 
@@ -341,17 +351,15 @@ def _low(num_levels: int) -> int:
 
 def _masked(part: Indices) -> tuple[int, bytes]:
     """Zeros and ones by context, tensor by tensor if `Indices.shapes` is known."""
-    mask = _mask(part)
-    segments = segments_of(part.shapes)
-    if sum(length for length, _ in segments) != part.size:
-        segments = [find_segment(mask)]
-    return MASK, _pad(write_segments(mask, 2, segments), part.size)
+    known = sum(map(math.prod, part.shapes)) == part.size
+    grids = write_grids(_mask(part), 2, part.shapes if known else [(part.size,)])
+    return MASK, _pad(grids, part.size)
 
 
 def _read_mask(payload: Array, count: int, size: int) -> Array:
     if size > FREE_SYMBOLS + SYMBOLS_PER_BYTE * len(payload):
         raise WireError(f"{len(payload)} bytes are too few for a mask of {size}")
-    places = np.flatnonzero(read_segments(payload, size, 2))
+    places = np.flatnonzero(read_grids(payload, size, 2))
     if len(places) != count:
         raise WireError(f"expected a mask with {count} ones, found {len(places)}")
     return places

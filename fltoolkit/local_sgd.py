@@ -32,13 +32,15 @@ Data = tuple[Shaped[Tensor, "_ ..."], Shaped[Tensor, "_ ..."]]
 
 
 class LocalUpdate(NamedTuple):
-    """What one client has learned, and how."""
+    """What one client has learned.
+
+    ``delta`` is end minus start for every entry of the module's `state_dict`: parameters and
+    buffers, whole numbers such as BatchNorm's ``num_batches_tracked`` too. ``loss`` is the mean of
+    the batches' losses, each before its step and without the proximal term.
+    """
 
     delta: Tree
-    """End minus start, for every entry of the module's `state_dict`: parameters and buffers, whole
-    numbers such as BatchNorm's ``num_batches_tracked`` too. On the module's device."""
     loss: float
-    """Mean over the local steps of the batch's loss before the step, without the proximal term."""
     num_samples: int
     num_steps: int
 
@@ -102,14 +104,13 @@ def local_update(
             loss = loss_fn(model(x[rows].to(device)), y[rows].to(device))
             if not math.isfinite(loss.item()):
                 raise _diverged(f"the local loss is {loss.item()}")
-            objective = loss
+            losses.append(loss.item())
             if prox:
                 pairs = zip(params, first, strict=True)
-                objective = loss + prox / 2 * sum((w - w0).square().sum() for w, w0 in pairs)
+                loss = loss + prox / 2 * sum((w - w0).square().sum() for w, w0 in pairs)
             optimizer.zero_grad()
-            objective.backward()
+            loss.backward()
             optimizer.step()
-            losses.append(loss.item())
     return _finished(start, model.state_dict(), losses, len(y))
 
 
@@ -133,23 +134,25 @@ def local_update_lean(
     """`local_update` in less time: bit-equal without ``prox``, up to rounding with it.
 
     It borrows ``module`` instead of copying it (and hands it back as it was, also after an error),
-    asks for the gradients alone instead of filling ``.grad``, and moves all parameters in one
-    call. Not for two threads with one module. ``python -m benchmarks.round_speed`` times it.
+    asks for gradients alone instead of filling ``.grad``, and frees them before the next step.
+    Not for two threads with one module. ``python -m benchmarks.round_speed`` times it, also with a
+    module in ``channels_last`` and under `torch.autocast`, which change the numbers.
     """
     _check(module, [start], [(x, y)], lr, prox)
     batches = _batches(len(y), batch_size, local_epochs, local_steps, seed)
     params: list[Tensor] = [param for param in module.parameters() if param.requires_grad]
     device = params[0].device
     x, y = x.to(device), y.to(device)
-    losses = []
+
+    def step(rows: Tensor) -> Tensor:  # a function, so that its gradients are freed when it ends
+        loss = loss_fn(module(x.index_select(0, rows)), y.index_select(0, rows))
+        grads = torch.autograd.grad(loss, params, allow_unused=True, materialize_grads=True)
+        _descend(params, grads, first, lr, prox)
+        return loss.detach()
+
     with _training(module), _borrowed(module, start), _random_layers(seed, device):
         first = [param.detach().clone() for param in params] if prox else []
-        for rows in batches:
-            rows = rows.to(device)
-            loss = loss_fn(module(x.index_select(0, rows)), y.index_select(0, rows))
-            grads = torch.autograd.grad(loss, params, allow_unused=True, materialize_grads=True)
-            _descend(params, grads, first, lr, prox)
-            losses.append(loss.detach())
+        losses = [step(rows.to(device)) for rows in batches]
         return _finished(start, module.state_dict(), torch.stack(losses).tolist(), len(y))
 
 
@@ -224,10 +227,9 @@ def local_updates(
     one update a client, in their order. Where `local_update` would have raised FloatingPointError,
     that error stands in the client's place: the others' updates are good.
     """
-    if not len(starts) == len(data) == len(seeds):
-        raise ValueError(
-            f"{len(starts)} starts, {len(data)} data and {len(seeds)} seeds: need one each a client"
-        )
+    if len({len(starts), len(data), len(seeds)}) > 1:
+        listed = f"{len(starts)} starts, {len(data)} data and {len(seeds)} seeds"
+        raise ValueError(f"{listed}: need one each a client")
     chunk = clients_at_once(module, len(data)) if chunk is None else chunk
     if chunk < 1:
         raise ValueError(f"chunk={chunk}: must be at least 1 client")
@@ -248,9 +250,8 @@ def local_updates(
 def clients_at_once(module: nn.Module, num_clients: int) -> int:
     """How many of ``num_clients`` clients `local_updates` trains at once by default: 64 or 1.
 
-    On a CPU vmap pays where calls cost more than arithmetic: small models (up to 500 kB), eight
-    clients or more. ``python -m benchmarks.round_speed --choice`` prints what either way costs.
-    Other devices wait for calls with larger models too (not measured).
+    On a CPU vmap pays where calls cost more than arithmetic: models up to 500 kB, eight clients or
+    more (``python -m benchmarks.round_speed --choice``). On other devices it is a guess.
 
     >>> clients_at_once(nn.Linear(64, 10), 100), clients_at_once(nn.Linear(784, 200), 100)
     (64, 1)
@@ -261,37 +262,37 @@ def clients_at_once(module: nn.Module, num_clients: int) -> int:
 
 
 _Client = tuple[Tree, Data, int]  # start, (x, y), seed
+_Outcomes = list[LocalUpdate | FloatingPointError]
 
 
-def _at_once_or_in_turn(
-    module: nn.Module, clients: list[_Client], how: dict[str, Any]
-) -> list[LocalUpdate | FloatingPointError]:
+def _at_once_or_in_turn(module: nn.Module, clients: list[_Client], how: dict) -> _Outcomes:
     if len(clients) > 1:
         try:
             return _at_once(module, clients, **how)
         except RuntimeError as error:  # the loop now does it right, or fails with its own words
-            reason = str(error).strip().partition("\n")[0]
-            warnings.warn(f"clients learn in turn, vmap cannot train them: {reason}", stacklevel=3)
+            why = str(error).strip().partition("\n")[0]
+            warnings.warn(f"clients learn in turn, vmap cannot train them: {why}", stacklevel=3)
     each = ((start, x, y, seed) for start, (x, y), seed in clients)
     return [_outcome(local_update_lean, module, *c[:3], seed=c[3], **how) for c in each]
 
 
 def _at_once(
-    module: nn.Module,
-    clients: list[_Client],
-    *,
-    loss_fn: LossFn,
-    lr: float,
-    prox: float,
-    **dealt: Any,
-) -> list[LocalUpdate | FloatingPointError]:
+    module: nn.Module, clients: list[_Client], loss_fn: LossFn, lr: float, prox: float, **dealt: Any
+) -> _Outcomes:
     """All these clients with stacked weights: ``[k, ...]`` is client k's."""
     starts, data, seeds = zip(*clients, strict=True)
     own: Tree = dict(chain(module.named_parameters(), module.named_buffers()))
-    saved = module.state_dict(keep_vars=True)
-    last = {id(tensor): name for name, tensor in saved.items()}  # of a tied tensor's names
+    named = {id(tensor): name for name, tensor in own.items()}  # a tied tensor has more names
+    saved = {name: named[id(t)] for name, t in module.state_dict(keep_vars=True).items()}
+    spots = {  # where tensors go; a block that stands in two places has one set of spots
+        spot: named[id(tensor)]
+        for path, part in module.named_modules()
+        for members in (part.named_parameters, part.named_buffers)
+        for spot, tensor in members(path, recurse=False, remove_duplicate=False)
+    }
+    last = {name: alias for alias, name in saved.items()}  # which name counts, as in loading
     state = {
-        name: torch.stack([start.get(last.get(id(t), name), t) for start in starts]).to(t).detach()
+        name: torch.stack([start.get(last.get(name, name), t) for start in starts]).to(t).detach()
         for name, t in own.items()
     }
     learning = [name for name, param in module.named_parameters() if param.requires_grad]
@@ -306,28 +307,31 @@ def _at_once(
     ]
 
     def loss_of(params: Tree, fixed: Tree, x: Tensor, y: Tensor) -> tuple[Tensor, Tree]:
-        tensors = params | fixed
-        loss = loss_fn(functional_call(module, tensors, (x,)), y)
+        tensors = {spot: (params | fixed)[name] for spot, name in spots.items()}
+        loss = loss_fn(functional_call(module, tensors, (x,), tie_weights=False), y)
         return loss, {name: tensors[name] for name in buffers}  # as the forward left them
 
-    take_step = vmap(grad_and_value(loss_of, has_aux=True))
-    history = []  # who stepped, with which losses; read at the end, so that a GPU need not wait
+    gradients = vmap(grad_and_value(loss_of, has_aux=True))
+
+    def step(group: list[int]) -> Tensor:
+        rows = torch.stack([plans[k].popleft() for k in group]).to(device)
+        at = _places(group)
+        fixed = {name: tensor[at] for name, tensor in state.items()}
+        params = {name: fixed.pop(name) for name in learning}
+        grads, (losses, after) = gradients(params, fixed, _pick(x, rows), _pick(y, rows))
+        start = [tensor[at] for tensor in first.values()]
+        _descend(list(params.values()), tuple(grads.values()), start, lr, prox)
+        # behind a slice the parameters have moved already; behind a list they are copies
+        for name, tensor in (after if isinstance(at, slice) else after | params).items():
+            state[name][at] = tensor
+        return losses
+
+    history = []  # who stepped, with which losses; read at the end: a GPU need not wait
     with _training(module):
         while group := _alike(plans):
-            rows = torch.stack([plans[k].popleft() for k in group]).to(device)
-            at = _places(group)
-            fixed = {name: tensor[at] for name, tensor in state.items()}
-            params = {name: fixed.pop(name) for name in learning}
-            grads, (losses, after) = take_step(params, fixed, _pick(x, rows), _pick(y, rows))
-            start = [tensor[at] for tensor in first.values()]
-            _descend(list(params.values()), tuple(grads.values()), start, lr, prox)
-            # behind a slice the parameters have moved already; behind a list they are copies
-            for name, tensor in (after if isinstance(at, slice) else after | params).items():
-                state[name][at] = tensor
-            history.append((group, losses))
+            history.append((group, step(group)))
 
-    names = {id(tensor): name for name, tensor in own.items()}
-    end = {name: state[names[id(tensor)]] for name, tensor in saved.items()}
+    end = {alias: state[name] for alias, name in saved.items()}
     each: list[list[float]] = [[] for _ in clients]
     for group, losses in history:
         for k, loss in zip(group, losses.tolist(), strict=True):
@@ -355,9 +359,7 @@ def _pick(tensor: Tensor, rows: Int64[Tensor, "clients batch"]) -> Tensor:
     return tensor.index_select(0, rows.flatten()).unflatten(0, rows.shape)
 
 
-def _outcome(
-    train: Callable[..., LocalUpdate], *args: Any, **how: Any
-) -> LocalUpdate | FloatingPointError:
+def _outcome(train: Callable, *args: Any, **how: Any) -> LocalUpdate | FloatingPointError:
     """One client's failure is its own."""
     try:
         return train(*args, **how)
@@ -380,12 +382,11 @@ def _batches(
         raise ValueError(
             f"local_epochs={local_epochs} and local_steps={local_steps}: give exactly one of them"
         )
-    numbers = {"batch_size": batch_size, "local_epochs": local_epochs, "local_steps": local_steps}
-    for name, value in numbers.items():
-        if value is not None and value < 1:
-            raise ValueError(f"{name}={value}: must be at least 1")
-    if seed < 0:
-        raise ValueError(f"seed={seed}: must be at least 0")
+    least = {"batch_size": (batch_size, 1), "seed": (seed, 0)}
+    least |= {"local_epochs": (local_epochs, 1), "local_steps": (local_steps, 1)}
+    for name, (value, minimum) in least.items():
+        if value is not None and value < minimum:
+            raise ValueError(f"{name}={value}: must be at least {minimum}")
     size = batch_size or num_samples
 
     def epoch(number: int) -> tuple[Tensor, ...]:

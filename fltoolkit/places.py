@@ -43,7 +43,7 @@ __all__ = [
 
 PLACES, LAYOUT = "@:"  # names of side information: see above
 SAMPLE = 16_384  # magnitudes looked at to guess where the top k begin
-BLOCK = 131_072  # values at a time: blocks stay in the cache
+BLOCK = 262_144  # values at a time: blocks stay in the cache
 MAGNITUDE = 0x7FFF_FFFF  # a float32 without its sign, read as an integer, sorts by magnitude
 TINY = np.int32(1).view(np.float32)  # the smallest magnitude that is not zero
 

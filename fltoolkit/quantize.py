@@ -20,7 +20,7 @@ from fltoolkit.wire import WireError
 
 __all__ = ["QSGD", "Quantize", "Sign", "Ternary"]
 
-CHUNK = 1 << 16  # values at a time: what a chunk needs stays in the cache
+CHUNK = 1 << 17  # values at a time: what a chunk needs stays in the cache
 DITHER = 1 << 16  # random numbers are drawn in steps of 1/DITHER
 FLOAT32_MAX = float(torch.finfo(torch.float32).max)
 
@@ -74,9 +74,11 @@ class _Grid(NamedTuple):
             y *= scale[rows]
             np.rint(y, out=y)
             if draw is not None:
-                y += self.zero * unit
+                if self.zero:
+                    y += self.zero * unit
                 # rounding may lead a hair above the top level: 255.00001 must not become 256
-                np.clip(y, 0, (self.num_levels - 1) * unit, out=y)
+                if (top := (self.num_levels - 1) * unit) < y.max() or (self.zero and y.min() < 0):
+                    np.clip(y, 0, top, out=y)
                 fixed: Array = whole_memory[: x.size].reshape(x.shape)
                 np.copyto(fixed, y, casting="unsafe")
                 fixed += draw(x.size).reshape(x.shape)

@@ -13,7 +13,17 @@ PACKAGE = Path(fltoolkit.__file__).parent
 LAYERS = [
     {"trees", "history", "datafiles", "data", "models"},
     {"wire", "parts"},
-    {"contexts", "entropy", "quantize", "levels", "places", "sparse", "rotate", "lowrank"},
+    {
+        "prediction",
+        "contexts",
+        "entropy",
+        "quantize",
+        "levels",
+        "places",
+        "sparse",
+        "rotate",
+        "lowrank",
+    },
     {"codecs"},
     {"channel"},
     {"party", "cost", "conformance", "gates", "cache", "local_sgd", "clock", "privacy", "adaptive"},

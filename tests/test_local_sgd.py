@@ -20,15 +20,17 @@ HOW = {"loss_fn": nll_loss, "lr": 0.1, "batch_size": 4, "local_epochs": 2}
 
 
 class Tied(nn.Module):
-    """One matrix under two names, as in language models."""
+    """One matrix in two layers, as in language models, and a vector under two names of one."""
 
     def __init__(self):
         super().__init__()
         self.first, self.last = nn.Linear(6, 6, bias=False), nn.Linear(6, 6, bias=False)
         self.last.weight = self.first.weight
+        self.scale = self.shift = nn.Parameter(torch.ones(6))
 
     def forward(self, x):
-        return torch.tanh(self.last(torch.tanh(self.first(x)))).log_softmax(1)
+        h = torch.tanh(self.first(x)) * self.scale + self.shift
+        return torch.tanh(self.last(h)).log_softmax(1)
 
 
 class Odd(nn.Module):
@@ -48,6 +50,18 @@ class Odd(nn.Module):
         return self.frozen(torch.tanh(h + self.scratch)).log_softmax(1)
 
 
+class Shared(nn.Module):
+    """One block used twice: its parameters and buffers are saved under two names each."""
+
+    def __init__(self):
+        super().__init__()
+        block = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6))
+        self.first, self.last = block, block
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.first(x))).log_softmax(1)
+
+
 def linear(*extra):
     return nn.Sequential(nn.Linear(6, 8), *extra, nn.Linear(8, 3), nn.LogSoftmax(dim=1))
 
@@ -59,6 +73,7 @@ NETS = {
     "Dropout": lambda: linear(nn.Dropout(0.5), nn.Tanh(), nn.Dropout(0.2)),
     "tied": Tied,
     "odd": Odd,
+    "shared": Shared,
     "CNN": lambda: nn.Sequential(
         *(nn.Unflatten(1, (1, 2, 3)), nn.Conv2d(1, 4, 2), nn.BatchNorm2d(4), nn.ReLU()),
         *(nn.Flatten(), nn.Linear(8, 3), nn.LogSoftmax(dim=1)),
@@ -217,8 +232,8 @@ SIZES = [9, 30, 2, 9, 17, 4, 12, 21]
 def test_clients_at_once_equal_the_loop(name, way, chunk):
     """Unequal sizes and starts, in float64, where only the order of sums may differ."""
     module, how = net(name, torch.float64), HOW | WAYS[way]
-    alone = "Norm" in name or name == "CNN"  # BatchNorm refuses a batch of one sample
-    sizes = [n + (alone and n % 4 == 1) for n in [*SIZES, 1]]
+    has_norm = any("BatchNorm" in type(part).__name__ for part in module.modules())
+    sizes = [n + (has_norm and n % 4 == 1) for n in [*SIZES, 1]]  # it refuses one sample alone
     data = [samples(n, torch.float64, seed=n) for n in sizes]
     starts = [start_of(module, seed=k) for k in range(len(data))]
     seeds = [7 * k for k in range(len(data))]
@@ -346,12 +361,13 @@ def test_the_module_is_a_workbench_and_left_as_found(train, name, fails):
     assert not same(snapshot(module), before)
 
 
-@pytest.mark.parametrize("train", [local_update, local_update_lean])
-def test_the_modules_own_weights_do_not_matter(train):
+@pytest.mark.parametrize("train", [local_update, local_update_lean, at_once])
+def test_the_modules_own_weights_and_mode_do_not_matter(train):
     x, y = samples(22)
     start = start_of(net("BatchNorm"))
-    a, b = (train(net("BatchNorm", seed=s), start, x, y, **HOW, seed=0) for s in (0, 1))
-    assert_equal(a, b)
+    update = train(net("BatchNorm", seed=0), start, x, y, **HOW, seed=0)
+    other = train(net("BatchNorm", seed=1).eval(), start, x, y, **HOW, seed=0)
+    assert_equal(other, update)
 
 
 @pytest.mark.parametrize("train", [local_update, local_update_lean])

@@ -1,0 +1,273 @@
+"""How few bits, and how fast: Entropy beside other lossless coders, on updates trained here.
+
+    python -m benchmarks.entropy_coders                    # all situations, about four minutes
+    python -m benchmarks.entropy_coders --situations 2     # only the first ones
+
+All coders get the same symbols of the same updates: 8, 4 and 2 bits a value (``s`` stochastically
+rounded, ``d`` to the nearest), and the places of the largest 10, 1 and 0.1 %. ``order 0`` is the
+empirical entropy of each tensor's symbols taken one by one (of places: log2 of n over k), which
+no coder without contexts can go below. Deflate, zstd and lzma take packed symbols or whole bytes,
+whichever they like better.
+
+``nncodec`` is the reference software of ISO/IEC 15938-17 (MPEG-7 part 17), DeepCABAC. It is called
+at its innermost, the compiled coder of integer tensors, with what gave the fewest bits here (the
+probability estimators chosen for each tensor, rows of zeros skipped, 10 greater-than flags).
+Symbols become integers around that of the value zero, places become zeros and ones; shapes are not
+charged to it. It is optional, and its requirements would replace torch, so install it without:
+
+    pip install --no-deps nncodec      # needs a C++ compiler
+
+Speed is process CPU time, the least of three runs (nncodec, lzma and deflate: of one), one thread,
+in MB/s of float32. The constants in contexts.py were chosen on other seeds of McMahan's CNN and of
+other networks on MNIST and digits; the situations called new took no part in that.
+"""
+
+import argparse
+import lzma
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fltoolkit.data import load
+from fltoolkit.entropy import BitPack, Deflate, Entropy, Zstd
+from fltoolkit.models import mcmahan_cnn, seeded, splitnn_mlp
+from fltoolkit.parts import Indices, Part, Symbols, side
+from fltoolkit.quantize import Quantize
+from fltoolkit.sparse import TopK
+
+STAGES = {
+    **{
+        f"{bits}{'s' if s else 'd'}": Quantize(bits, s) for bits in (8, 4, 2) for s in (True, False)
+    },
+    **{f"{100 * fraction:g} %": TopK(fraction) for fraction in (0.1, 0.01, 0.001)},
+}
+Update = dict[str, Tensor]
+Coded = Any
+
+
+class Coder(NamedTuple):
+    """Anything that turns parts into bytes and back."""
+
+    encode: Callable[[dict[str, Part]], Coded]
+    decode: Callable[[Coded], object]
+    nbytes: Callable[[Coded], int]
+    repeats: int = 3
+
+
+class Lzma(Deflate):
+    """As Deflate, with lzma in its place; only to be measured."""
+
+    def _squeeze(self, entry: bytearray) -> bytearray:
+        return bytearray(lzma.compress(entry))
+
+
+def ours(stage: BitPack, repeats: int = 3) -> Coder:
+    return Coder(stage.apply, stage.undo, lambda coded: sum(map(len, coded.values())), repeats)
+
+
+def unlzma(coded: dict[str, Tensor]) -> None:
+    for entry in coded.values():
+        raw = entry.numpy().tobytes()
+        raw = lzma.decompress(raw) if raw.startswith(b"\xfd7zXZ") else raw
+        BitPack().undo({side("w", "#"): torch.frombuffer(bytearray(raw), dtype=torch.uint8)})
+
+
+def nncodec(best: bool) -> Coder:
+    """Its compiled coder, with the settings that cost the fewest bits, or the least time."""
+    from nncodec.extensions import deepCABAC
+
+    off = deepCABAC.HdspMode.AlwaysOff, np.zeros(2, np.int8)
+
+    def encode(parts: dict[str, Part]) -> tuple[np.ndarray, list[tuple[int, ...]]]:
+        encoder, tensors = deepCABAC.Encoder(), [*integers(parts)]
+        for tensor in tensors:
+            zeros = np.zeros(len(tensor), np.int32)
+            if tensor.ndim > 1 and best:
+                zeros = (~tensor.reshape(len(tensor), -1).any(1)).astype(np.int32)
+            encoder.initCtxModels(10, int(best))
+            encoder.encodeLayer(tensor, 0, 0, 1, 0, int(zeros.any()), zeros, *off, 0, 0)
+        return encoder.finish(), [tensor.shape for tensor in tensors]
+
+    def decode(coded: tuple[np.ndarray, list[tuple[int, ...]]]) -> list[np.ndarray]:
+        decoder, out = deepCABAC.Decoder(), []
+        decoder.setStream(coded[0])
+        for shape in coded[1]:
+            decoder.initCtxModels(10)
+            out.append(np.zeros(shape, np.int32))
+            decoder.decodeLayer(out[-1], 0, 0, 1, 0, *off, 0, 0)
+        return out
+
+    return Coder(encode, decode, lambda coded: len(coded[0]), 1)
+
+
+def integers(parts: dict[str, Part]) -> Iterator[np.ndarray]:
+    """Tensors of whole numbers around zero."""
+    for name, part in parts.items():
+        if isinstance(part, Symbols):
+            low, high = parts[side(name, "r")].reshape(-1).tolist()  # type: ignore[union-attr]
+            zero = round(-low / (high - low) * (part.num_levels - 1)) if high > low else 0
+            yield part.values.numpy().astype(np.int32) - np.int32(zero)
+        elif isinstance(part, Indices):
+            mask = np.zeros(part.size, np.int32)
+            mask[part.values.numpy()] = 1
+            ends = np.cumsum([math.prod(shape) for shape in part.shapes])
+            for piece, shape in zip(np.split(mask, ends[:-1]), part.shapes, strict=True):
+                yield piece.reshape(shape)
+
+
+def coders() -> dict[str, Coder]:
+    found = {"BitPack": ours(BitPack()), "deflate": ours(Deflate(), 1)}
+    try:
+        ours(Zstd()).encode({"w": Symbols(torch.zeros(9).byte(), 2)})
+        found["zstd"] = ours(Zstd())
+    except ImportError as error:
+        print(error)
+    found["lzma"] = ours(Lzma(), 1)._replace(decode=unlzma)
+    try:
+        found |= {"nncodec quick": nncodec(False), "nncodec": nncodec(True)}
+    except ImportError:
+        print("no nncodec here: pip install --no-deps nncodec (needs a C++ compiler)")
+    return {**found, "Entropy": ours(Entropy())}
+
+
+def train(model: nn.Module, x: Tensor, y: Tensor, steps: int, batch: int, seed: int) -> None:
+    """Plain SGD with learning rate 0.05."""
+    parameters, loss_fn = list(model.parameters()), nn.NLLLoss()
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(steps):
+        rows = torch.randint(len(x), (batch,), generator=generator)
+        loss = loss_fn(model(x[rows]), y[rows])
+        for p, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+            p.data.sub_(gradient, alpha=0.05)
+
+
+def small_cnn(seed: int) -> nn.Sequential:
+    """For images of 8 x 8: 40,778 parameters."""
+    with seeded(seed):
+        return nn.Sequential(
+            *(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU()),
+            *(nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+            *(nn.Linear(512, 68), nn.ReLU(), nn.Linear(68, 10), nn.LogSoftmax(dim=1)),
+        )
+
+
+def situations() -> Iterator[tuple[str, list[Update]]]:
+    """A client's few local steps, early and late, from all classes and from two."""
+    mnist = load("mnist")
+    for late in (False, True):
+        for classes in (10, 2):
+            updates = [update(mcmahan_cnn(seed=s), mnist, late, classes, s) for s in (100, 101)]
+            yield f"McMahan CNN {'late' if late else 'early'}, {classes} classes", updates
+    flat, digits = mnist.flat(), load("digits")
+    mlp = [update(splitnn_mlp(seed=s), flat, s == 201, 10, s) for s in (200, 201)]
+    yield "new: SplitNN MLP, 10 classes", mlp
+    yield "new: SplitNN MLP, 2 classes", [update(splitnn_mlp(seed=202), flat, True, 2, 202)]
+    cnn = [update(small_cnn(s), digits, s == 301, 10, s) for s in (300, 301)]
+    yield "new: small CNN, digits", cnn
+
+
+def update(model: nn.Module, data: Any, late: bool, classes: int, seed: int) -> Update:
+    """60 local steps of 10 samples, from 600 of these classes; late: after 400 steps on all."""
+    if late:
+        train(model, data.x_train, data.y_train, 400, 20, seed)
+    generator = torch.Generator().manual_seed(seed)
+    chosen = torch.randperm(10, generator=generator)[:classes]
+    rows = torch.isin(data.y_train, chosen).nonzero().squeeze(1)
+    rows = rows[torch.randperm(len(rows), generator=generator)[:600]]
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    train(model, data.x_train[rows], data.y_train[rows], 60, 10, seed)
+    return {name: tensor - before[name] for name, tensor in model.state_dict().items()}
+
+
+def order0(parts: dict[str, Part]) -> float:
+    """Bits, if symbols are taken one by one."""
+    bits = 0.0
+    for part in parts.values():
+        if isinstance(part, Symbols):
+            counts = np.bincount(part.values.numpy().reshape(-1))
+            counts = counts[counts > 0]
+            bits += float(counts @ np.log2(counts.sum() / counts))
+        elif isinstance(part, Indices):
+            n, k = part.size, len(part.values)
+            ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+            bits += ways / math.log(2)
+    return bits
+
+
+def seconds(work: Callable[[], object], repeats: int) -> float:
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.process_time()
+        work()
+        best = min(best, time.process_time() - start)
+    return best
+
+
+def measure(
+    found: dict[str, Coder], update: Update, kind: str
+) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
+    """Bits a value (a place), and seconds for a million float32 each way, of each coder."""
+    parts = STAGES[kind].apply(dict(update))
+    coded = {n: p for n, p in parts.items() if isinstance(p, Symbols | Indices)}
+    total = sum(tensor.numel() for tensor in update.values())
+    count = sum(p.values.numel() for p in coded.values())
+    bits, times = {"order 0": order0(coded) / count}, {}
+    for name, coder in found.items():
+        given = parts if name.startswith("nncodec") else coded
+        message = coder.encode(given)
+        bits[name] = 8 * coder.nbytes(message) / count
+        times[name] = tuple(
+            1e6 * seconds(work, coder.repeats) / total
+            for work in (
+                lambda c=coder, g=given: c.encode(g),
+                lambda c=coder, m=message: c.decode(m),
+            )
+        )
+    return bits, times
+
+
+def mean(rows: list[Any]) -> np.ndarray:
+    return np.array(rows).mean(0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--situations", type=int, default=7, help="how many of the 7")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    found = coders()
+    columns = ["order 0", *found]
+    ratios: dict[str, list[float]] = {}
+    speeds: dict[str, list[Any]] = {kind: [] for kind in STAGES}
+    heads = "".join(f"{name:>14s}" for name in columns)
+    for number, (title, updates) in enumerate(situations()):
+        if number == args.situations:
+            break
+        print(f"\n{title} ({len(updates)} seeds): bits a value, or a place\n{'':8s}{heads}")
+        for kind in STAGES:
+            measured = [measure(found, update, kind) for update in updates]
+            bits = mean([[b[name] for name in columns] for b, _ in measured])
+            print(f"{kind:8s}" + "".join(f"{b:14.3f}" for b in bits), flush=True)
+            ratios.setdefault(kind, []).extend(
+                b["Entropy"] / b["nncodec"] for b, _ in measured if "nncodec" in b
+            )
+            if title.startswith("McMahan"):
+                speeds[kind] += [[t[name] for name in found] for _, t in measured]
+    print("\nMcMahan CNN, MB/s of float32, encode / decode\n" + " " * 8, end="")
+    print("".join(f"{name:>14s}" for name in found))
+    for kind, rows in speeds.items():
+        cells = [f"{4 / encode:.0f} / {4 / decode:.0f}" for encode, decode in mean(rows)]
+        print(f"{kind:8s}" + "".join(f"{cell:>14s}" for cell in cells))
+    if "nncodec" in found:
+        print("\nEntropy's bits for one of nncodec: geometric mean and largest over all updates")
+        for kind, values in ratios.items():
+            print(f"{kind:8s}{math.exp(mean(np.log(values))):8.3f}{max(values):8.3f}")
+
+
+if __name__ == "__main__":
+    main()

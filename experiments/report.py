@@ -1,0 +1,209 @@
+"""Tables and figure of `experiments.async_states`, from the runs that are there.
+
+Here: Markdown text and one PNG. Not here: training (async_states.py).
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean, stdev
+
+from experiments.async_states import BATCH_SIZE, FIGURE, LR, Result, Setting, Task
+from fltoolkit import History, plots
+
+GOAL_FACTOR, GOAL_POINTS = 100, 0.5
+
+Runs = dict[int, Result]  # by seed
+Row = tuple[Setting, Runs]
+
+
+def report(rows: Sequence[Row]) -> str:
+    """All tables as Markdown."""
+    if not rows:
+        return "no runs yet"
+    vanilla = baseline(rows)
+    blocks = []
+    for part in dict.fromkeys(setting.part for setting, _ in rows):
+        mine = [row for row in rows if row[0].part == part]
+        if part.startswith("equal bytes"):
+            table = equal_table(mine)
+        else:
+            table = clients_table(mine) if mine[0][0].clients > 1 else main_table(mine, vanilla)
+        blocks += [f"### {part}", table]
+    if vanilla:
+        blocks += ["### the goal", goal(rows, vanilla)]
+    return "\n\n".join([*blocks, effort(rows)])
+
+
+def effort(rows: Sequence[Row]) -> str:
+    """What was run, in one line."""
+    runs = {result["key"]: result for _, results in rows for result in results.values()}.values()
+    first = next(iter(runs))
+    return (
+        f"{len(runs)} runs: {first['data']}, {first['model']}, {first['epochs']} epochs, batch "
+        f"{BATCH_SIZE}, plain SGD, lr {LR}."
+    )
+
+
+def rows_of(task: Task, settings: Sequence[Setting], results: Mapping[str, Result]) -> list[Row]:
+    """Each setting with the runs of its seeds, if there are any."""
+    rows = []
+    for setting in settings:
+        keys = {seed: setting.key(task, seed) for seed in setting.seeds}
+        runs = {seed: results[key] for seed, key in keys.items() if key in results}
+        if runs:
+            rows.append((setting, runs))
+    return rows
+
+
+def baseline(rows: Sequence[Row]) -> Runs:
+    """The runs of vanilla in float32 with one client."""
+    found = [runs for setting, runs in rows if setting.clients == 1 and not setting.codecs]
+    return found[0] if found else {}
+
+
+def main_table(rows: Sequence[Row], reference: Runs) -> str:
+    """Accuracy, what it is below vanilla on the same seeds, bytes, and who was how often awake."""
+    lines = [
+        "| setting | accuracy [%] | minus vanilla [points] | MB sent | times fewer "
+        "| steps in A / B / C [%] |",
+        "|---|---|---|---|---|---|",
+    ]
+    for setting, runs in rows:
+        lines.append(
+            f"| {setting.name} | {_spread(_accuracies(runs))} | "
+            f"{_spread(_differences(runs, reference), '+.2f')} | {_mb(runs)} | "
+            f"{_factor(runs, reference):,.1f} | {_shares(runs)} |"
+        )
+    return "\n".join(lines)
+
+
+def equal_table(rows: Sequence[Row]) -> str:
+    """Accuracy at about the same bytes, and paired differences to the loss threshold.
+
+    Where `BangBang` is there it stands for the loss threshold: it meets the budget on each seed.
+    """
+    of = {setting.family: (setting.name, runs) for setting, runs in rows}
+    name, threshold = of.get("BangBang") or of.get("loss threshold") or ("loss threshold", {})
+    lines = [
+        f"| gate | accuracy [%] | MB sent | minus {name}: mean ± deviation [points] | better on |",
+        "|---|---|---|---|---|",
+    ]
+    for setting, runs in rows:
+        line = f"| {setting.name} | {_spread(_accuracies(runs))} | {_mb(runs)} |"
+        gains = _differences(runs, threshold)
+        if runs is threshold or len(gains) < 2:
+            lines.append(f"{line} | |")
+        else:
+            better = sum(gain > 0 for gain in gains)
+            lines.append(
+                f"{line} {mean(gains):+.2f} ± {stdev(gains):.2f} | {better} of {len(gains)} seeds |"
+            )
+    return "\n".join(lines)
+
+
+def clients_table(rows: Sequence[Row]) -> str:
+    """What the bytes of several clients were spent on."""
+    reference = next((runs for setting, runs in rows if not setting.codecs), {})
+    lines = [
+        "| setting | accuracy [%] | MB sent | times fewer "
+        "| activations + gradients [MB] | handed-on models [MB] | labels [MB] |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for setting, runs in rows:
+        of = [result["nbytes_of"] for result in runs.values()]
+        cells = [
+            f"{sum(nbytes.get(kind, 0) for nbytes in of for kind in kinds) / len(of) / 1e6:,.1f}"
+            for kinds in (("activations", "gradients"), ("model",), ("labels",))
+        ]
+        lines.append(
+            f"| {setting.name} | {_spread(_accuracies(runs))} | {_mb(runs)} | "
+            f"{_factor(runs, reference):,.1f} | {' | '.join(cells)} |"
+        )
+    return "\n".join(lines)
+
+
+def goal(rows: Sequence[Row], reference: Runs) -> str:
+    """Which settings send so many times fewer bytes, and what accuracy that cost."""
+    found = {}
+    for setting, runs in rows:
+        factor = _factor(runs, reference)
+        if setting.clients == 1 and factor >= GOAL_FACTOR:
+            found[setting.name] = (mean(_differences(runs, reference)), factor)
+    lines = [f"At least {GOAL_FACTOR} times fewer bytes than vanilla, best first:"]
+    for name, (points, factor) in sorted(found.items(), key=lambda item: -item[1][0]):
+        met = "met" if points >= -GOAL_POINTS else "missed"
+        lines.append(f"- {name}: {factor:,.0f} times fewer, {points:+.2f} points: {met}")
+    return "\n".join(lines) if found else f"No setting sends {GOAL_FACTOR} times fewer bytes."
+
+
+def draw(rows: Sequence[Row], path: Path = FIGURE) -> None:
+    """Accuracy over bytes: a line a kind of gate, a point a setting, mean and range of the seeds.
+
+    What a setting sent is the mean of its seeds: the range is of accuracies alone.
+    """
+    families: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for setting, runs in rows:
+        if setting.clients > 1 or setting.part.startswith("equal bytes"):
+            continue
+        sent = mean(result["nbytes"] for result in runs.values())
+        seeds = families.setdefault(setting.family, {})
+        for seed, result in runs.items():
+            seeds.setdefault(str(seed), []).append((sent, result["accuracy"]))
+    histories = {
+        name: [
+            History({"nbytes": sent, "accuracy": accuracy} for sent, accuracy in sorted(points))
+            for points in seeds.values()
+        ]
+        for name, seeds in families.items()
+    }
+    figure = plots.new_figure(width=8, height=5)
+    ax = figure.subplots()
+    ax.set_xscale("log")
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    plots.accuracy_over_bytes(histories, ax)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=144)
+
+
+# ------------------------------------------------------------------------------------ helpers
+
+
+def _accuracies(runs: Runs) -> list[float]:
+    return [100 * result["accuracy"] for result in runs.values()]
+
+
+def _differences(runs: Runs, reference: Runs) -> list[float]:
+    """Points of accuracy above the reference, seed by seed."""
+    both = runs.keys() & reference.keys()
+    return [100 * (runs[seed]["accuracy"] - reference[seed]["accuracy"]) for seed in sorted(both)]
+
+
+def _factor(runs: Runs, reference: Runs) -> float:
+    """How many times fewer bytes than the reference; 0 without one."""
+    if not reference:
+        return 0.0
+    return _mean_nbytes(reference) / _mean_nbytes(runs)
+
+
+def _mean_nbytes(runs: Runs) -> float:
+    return mean(result["nbytes"] for result in runs.values())
+
+
+def _mb(runs: Runs) -> str:
+    """Mean, and the range where it differs between seeds."""
+    sizes = [result["nbytes"] / 1e6 for result in runs.values()]
+    return _spread(sizes, ",.1f") if max(sizes) - min(sizes) >= 0.1 else f"{mean(sizes):,.1f}"
+
+
+def _spread(values: Sequence[float], form: str = ".2f") -> str:
+    """Mean [least, largest]."""
+    if not values:
+        return ""
+    return f"{mean(values):{form}} [{min(values):{form}}, {max(values):{form}}]"
+
+
+def _shares(runs: Runs) -> str:
+    """Percent of the steps in each state."""
+    total = sum(sum(result["steps"].values()) for result in runs.values())
+    counts = [sum(result["steps"][state] for result in runs.values()) for state in "ABC"]
+    return " / ".join(f"{100 * count / total:.0f}" for count in counts)

@@ -1,0 +1,116 @@
+"""The experiment on asynchronous states: small runs on digits, and what its page may say."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from experiments import async_states
+from experiments.async_states import FLOAT8, RESULTS, SIZES, Setting, Task, run, settings, sweep
+from experiments.report import report, rows_of
+from fltoolkit import SGD, Batches, Channel, Party, evaluate, splitnn_mlp, train_split
+from fltoolkit.data import Dataset
+from fltoolkit.gates import AlwaysA, BudgetGate, FreezeAfter, Periodic
+
+DIGITS = Task("digits", epochs=2, clients=3)
+STEPS = DIGITS.num_steps
+VANILLA = Setting("part", "family", "vanilla", AlwaysA())
+PAGE = Path(__file__).parents[1] / "docs" / "async_states.md"
+
+
+def test_vanilla_is_split_training():
+    data = async_states.dataset(DIGITS)
+    model = splitnn_mlp(data.x_train.shape[1], data.num_classes, seed=1)
+    alice = Party("alice", model[:4], SGD(model[:4].parameters(), lr=async_states.LR))
+    bob = Party(
+        "bob", model[4:], SGD(model[4:].parameters(), lr=async_states.LR), torch.nn.NLLLoss()
+    )
+    channel = Channel()
+    batches = Batches(data.x_train, data.y_train, async_states.BATCH_SIZE, seed=1)
+    for _ in train_split([alice, bob], batches.epochs(2), channel):
+        pass
+    result = run(DIGITS, VANILLA, 1)
+    score = evaluate([alice, bob], data.x_test, data.y_test)
+    assert result["accuracy"] == score["accuracy"]
+    assert result["test_loss"] == score["test_loss"]
+    for kind in ("activations", "gradients"):
+        assert result["nbytes_of"][kind] == channel.nbytes(kind=kind)
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+def test_bytes_and_steps_add_up(clients):
+    setting = Setting("part", "family", "p", Periodic(2), FLOAT8, clients=clients)
+    result = run(DIGITS, setting, 0)
+    assert sum(result["nbytes_of"].values()) == result["nbytes"] == result["curve"][-1][0]
+    assert ("model" in result["nbytes_of"]) == (clients > 1)
+    assert result["steps"]["A"] == result["steps"]["B"] > 0
+    assert len(result["curve"]) == DIGITS.epochs
+
+
+def test_same_seed_same_result():
+    budget = Setting("part", "family", "b", BudgetGate(400_000, STEPS), FLOAT8)
+    first, second, other = (run(DIGITS, budget, seed) for seed in (0, 0, 1))
+    for result in (first, second):
+        result.pop("seconds")
+    assert first == second
+    assert first["curve"] != other["curve"]
+    assert abs(first["nbytes"] - 400_000) < 45_000  # half a period in A is a step: 82 kB
+
+
+def test_sweep_runs_each_once_and_mends_the_file(tmp_path, monkeypatch):
+    path = tmp_path / "runs" / "results.jsonl"
+    jobs = [(DIGITS, VANILLA, seed, "cpu") for seed in (0, 1)]
+    sweep(jobs, path)
+    lines = path.read_text().splitlines()
+    assert [json.loads(line)["seed"] for line in lines] == [0, 1]
+    path.write_text(lines[0] + "\n" + lines[1][:40])  # as if it was killed while it wrote
+
+    seeds = []
+    original = async_states.run
+    monkeypatch.setattr(
+        async_states, "run", lambda *args, **kw: seeds.append(args[2]) or original(*args, **kw)
+    )
+    sweep(jobs, path)
+    assert seeds == [1]
+    assert len(path.read_text().splitlines()) == 2
+    sweep(jobs, path)
+    assert seeds == [1]
+
+
+def test_keys_tell_runs_apart():
+    task = Task()
+    keys = [s.key(task, seed) for s in settings(task) for seed in s.seeds]
+    others = [s for s in settings(task) if s.part != "8-bit floats"]  # one is in two tables
+    assert len({s.key(task, 0) for s in others}) == len(others)
+    assert len(set(keys)) == len(keys) - 3
+    assert VANILLA.key(task, 0) != VANILLA.key(replace(task, epochs=16), 0)
+    assert VANILLA.key(task, 0) == replace(VANILLA, name="other", part="p").key(task, 0)
+    assert VANILLA.key(task, 0) == VANILLA.key(replace(task, clients=5), 0)  # one client only
+
+
+def test_vgg11_trains_on_images():
+    x, y = torch.randn(96, 3, 32, 32), torch.arange(96) % 10
+    data = Dataset(x, y, x[:20], y[:20], num_classes=10, name="noise")
+    task = Task("cifar10", "vgg11", epochs=2)
+    result = run(task, Setting("part", "family", "f", FreezeAfter(1), FLOAT8), 0, data)
+    assert result["steps"] == {"A": 2, "B": 2, "C": 0}
+    dense = 3 * 96 * async_states.CUTS["vgg11"]  # up, down, up; a byte a value
+    assert dense < result["nbytes"] < 1.01 * dense
+
+
+def test_sizes_are_those_of_the_data():
+    data = async_states.dataset(DIGITS)
+    assert SIZES["digits"] == tuple(data.x_train.shape)
+
+
+def test_the_page_shows_what_the_report_prints():
+    task = Task()
+    printed = report(rows_of(task, settings(task), async_states.read(RESULTS))).splitlines()
+    tables = [
+        line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("|")
+    ]
+    assert tables
+    assert set(tables) <= set(printed)
+    assert not [line for line in printed if line.startswith("| ") and line not in tables]
