@@ -46,7 +46,7 @@ from fltoolkit.prediction import (
     best_factors,
     find_levels,
 )
-from fltoolkit.wire import WireError, _Reader, _varint
+from fltoolkit.wire import Reader, WireError, varint
 
 __all__ = ["read_grids", "write_grids"]
 
@@ -67,10 +67,10 @@ def write_grids(values: Array, num_levels: int, shapes: Sequence[Sequence[int]])
         symbols = values[start : start + length]
         start += length
         width = _best_width(symbols, widths)
-        head += (_varint(length) if start < len(values) else b"") + _varint(width)
+        head += (varint(length) if start < len(values) else b"") + varint(width)
         _code_segment(coder, symbols, length, width, num_levels)
     assert start == len(values)
-    return _varint(len(segments)) + head + coder.words()
+    return varint(len(segments)) + head + coder.words()
 
 
 def read_grids(payload: Array, count: int, num_levels: int) -> Array:
@@ -78,7 +78,7 @@ def read_grids(payload: Array, count: int, num_levels: int) -> Array:
 
     The caller has checked that so many bytes may mean so many symbols.
     """
-    reader, left = _Reader(payload.data), count
+    reader, left = Reader(payload.data), count
     segments: list[tuple[int, int]] = []
     if not 2 <= num_levels <= MAX_LEVELS:
         raise reader.error(f"expected 2 to {MAX_LEVELS} levels, found {num_levels}")

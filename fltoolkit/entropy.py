@@ -24,7 +24,7 @@ from torch import Tensor
 
 from fltoolkit.contexts import read_grids, write_grids
 from fltoolkit.parts import Coder, Indices, Part, Parts, Symbols, side
-from fltoolkit.wire import MAX_DIMENSIONS, WireError, _Reader, _varint
+from fltoolkit.wire import MAX_DIMENSIONS, Reader, WireError, varint
 
 __all__ = ["CODED", "BitPack", "Deflate", "Entropy", "Zstd"]
 
@@ -132,7 +132,7 @@ def _join(part: Symbols | Indices, method: int, *payload: Any) -> bytearray:
         payload = (*payload, bytes(max(short, 0)))
     else:
         numbers = [part.size, len(part.values)]
-    return bytearray().join((bytes([method]), *map(_varint, numbers), *payload))
+    return bytearray().join((bytes([method]), *map(varint, numbers), *payload))
 
 
 def _pad(data: bytes, count: int) -> bytes:
@@ -147,7 +147,7 @@ def _least(count: int) -> int:
 
 def _decode(data: Array) -> Part:
     """Read the header, check that it is possible, and let the method do the rest."""
-    reader = _Reader(data.data)
+    reader = Reader(data.data)
     method = reader.byte("the method")
     if method in (PACKED, BYTES, MODELLED):
         num_levels = reader.number("num_levels")

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from fltoolkit.parts import SEPARATOR, Indices, Parts, floats, is_main, side
 from fltoolkit.trees import Tree
-from fltoolkit.wire import WireError, _read_header, _read_length, _write_header
+from fltoolkit.wire import WireError, read_layout, write_layout
 
 __all__ = [
     "densify",
@@ -242,9 +242,8 @@ def received_places(
 
 def _layout(entries: Tree) -> Tensor:
     """Names and shapes, as in a frame's header."""
-    header = _write_header(tuple((name, t.dtype, t.shape) for name, t in entries.items()))
-    start, _ = _read_length(memoryview(header))  # without the frame's mark and length
-    return torch.from_numpy(np.frombuffer(header, np.uint8)[start:].copy())
+    layout = write_layout(tuple((name, t.dtype, tuple(t.shape)) for name, t in entries.items()))
+    return torch.from_numpy(np.frombuffer(layout, np.uint8).copy())
 
 
 def shapes_behind(parts: Parts, scope: str, name: str) -> dict[str, Shape]:
@@ -254,7 +253,7 @@ def shapes_behind(parts: Parts, scope: str, name: str) -> dict[str, Shape]:
         return {name: (indices.size,)}
     if not isinstance(layout, Tensor) or layout.dtype != torch.uint8:
         raise WireError(f"entry {name!r} came without its layout")
-    entries, _ = _read_header(layout.numpy().tobytes(), 0)
+    entries, _ = read_layout(layout.numpy().tobytes())
     shapes = {(key if scope == "model" else name): shape for key, _, shape, _ in entries}
     good = all(dtype == torch.float32 and n and is_main(key) for key, dtype, _, n in entries)
     if not shapes or not good or len(shapes) != len(entries):

@@ -307,7 +307,3 @@ class Reader:
     def error(self, message: str) -> WireError:
         """What to raise, with the place in the message in front."""
         return WireError(f"offset {self.base + self.offset}: {message}")
-
-
-# the names before these were public: until places.py, contexts.py and entropy.py use the new ones
-_Reader, _varint, _read_header = Reader, varint, read_layout

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fltoolkit import contexts, entropy, prediction
 from fltoolkit.entropy import CODED, BitPack, Deflate, Entropy, Zstd
 from fltoolkit.parts import Indices, Symbols, side
-from fltoolkit.wire import WireError
+from fltoolkit.wire import WireError, varint
 
 NAME = side("w", CODED)
 CODERS = [BitPack(), Entropy(), Deflate(), Zstd()]
@@ -408,7 +408,6 @@ class TestDamage:
 
     def test_nothing_is_allocated_for_a_lie(self):
         """Headers that are well-formed, and impossible."""
-        varint = entropy._varint
         for head in (
             bytes([entropy.PACKED, 1, 1]) + varint(2**39),
             bytes([entropy.MODELLED, 1, 1, 5]),  # one level needs no model
