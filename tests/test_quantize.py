@@ -37,6 +37,7 @@ RANDOM = [
     QSGD(500),
     Ternary(),
 ]
+NUM_DRAWS = 800  # messages; tolerances follow from it
 
 
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -312,13 +313,13 @@ def test_chunks_cover_each_value_once(n, width):
 # ------------------------------------------------------------------------------------- theory
 
 
-def moments(stage, x, num_draws=2000):
+def moments(stage, x, num_draws=NUM_DRAWS):
     """The mean of many messages of one link, and their mean squared error."""
     draws = torch.stack([there_and_back(stage, x) for _ in range(num_draws)]).double()
     return draws.mean(0), float(((draws - x) ** 2).sum(dim=tuple(range(1, draws.dim()))).mean())
 
 
-def tolerance(stage, x, num_draws=2000):
+def tolerance(stage, x, num_draws=NUM_DRAWS):
     """4 sigma of the mean if it is x, for values rounded to one of two neighbouring levels."""
     parts = copy.deepcopy(stage).apply({"w": x})
     symbols, num_levels = parts["w"]
@@ -629,7 +630,7 @@ def test_float8_ties_go_away_from_zero():
     assert there_and_back(stage, x).tolist() == [1.125, 1.25, -1.125, 1.0]
 
 
-@pytest.mark.parametrize(("e", "m"), FORMATS)
+@pytest.mark.parametrize(("e", "m"), [(1, 6), (2, 1), (3, 4), (4, 3), (5, 0), (5, 2), (7, 0)])
 @pytest.mark.parametrize(
     "x",
     [

@@ -28,20 +28,12 @@ from fltoolkit.wire import WireError
 
 CODECS = [
     Pipeline(Rotate()),
-    Pipeline(Rotate(), Quantize(4)),
     Pipeline(Rotate(), Quantize(8, stochastic=True), Entropy()),
     Pipeline(Rotate(seed=3), Quantize(4, per="channel")),
-    Pipeline(Rotate(), Half()),
     Pipeline(Rotate(), TopK(0.1)),
-    Pipeline(TopK(0.1), Rotate(), Quantize(4)),
-    Pipeline(TopK(0.1, scope="tensor"), Rotate(), Quantize(8), Entropy()),
+    Pipeline(TopK(0.1, scope="tensor"), Rotate(), Half()),
     Pipeline(DRIVE()),
-    Pipeline(DRIVE(unbiased=False), Entropy()),
-    Pipeline(EDEN(1)),
     Pipeline(EDEN(2), Entropy()),
-    Pipeline(EDEN(8, unbiased=False)),
-    Pipeline(TopK(0.1), EDEN(4)),
-    ErrorFeedback(Pipeline(DRIVE())),
     ErrorFeedback(Pipeline(TopK(0.1), EDEN(3, seed=5, unbiased=False), Entropy())),
     Only(Pipeline(EDEN(4)), min_size=20),
 ]
@@ -284,7 +276,7 @@ def moments(stage, x, num_messages):
 @pytest.mark.parametrize("n", [2, 100])
 def test_stochastic_rounding_stays_unbiased(n):
     for x in (normal(n), torch.eye(n, 1)[:, 0] + 0.5 * torch.eye(n, 1).roll(1, 0)[:, 0]):
-        _, off, chance = moments([Rotate(), Quantize(2, stochastic=True)], x, 400)
+        _, off, chance = moments([Rotate(), Quantize(2, stochastic=True)], x, 200)
         assert off < 2 * chance + 1e-12
     _, off, chance = moments([Quantize(2)], normal(100), 10)
     assert off > 5 * chance  # nearest rounding without rotation is not: the test can fail
@@ -422,25 +414,25 @@ def test_nearly_unbiased_for_large_tensors_even_sparse_ones(stage):
     two = torch.zeros(1024)
     two[3], two[700] = 1.0, 0.5  # after one step alone, DRIVE would never send the second
     for x in (normal(1024), with_spikes(1024), two):
-        mean, off, chance = moments([stage], x, 300)
+        mean, off, chance = moments([stage], x, 120)
         assert off < 2 * chance
         assert abs(float(mean @ x.double() / (x.double() @ x.double())) - 1) < 1e-5
-    _, off, chance = moments([DRIVE(unbiased=False)], two, 100)
+    _, off, chance = moments([DRIVE(unbiased=False)], two, 60)
     assert off > 5 * chance  # this scale shrinks everything
 
 
 def test_a_handful_of_values_is_not_unbiased():
     """Why no omega is stated."""
-    _, off, chance = moments([DRIVE()], torch.tensor([1.0, 0.5]), 300)
+    _, off, chance = moments([DRIVE()], torch.tensor([1.0, 0.5]), 200)
     assert off > 100 * chance
     assert DRIVE().omega(100) is DRIVE().alpha(100) is EDEN(4, unbiased=False).alpha(100) is None
 
 
-@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("n", [1, 2, 3, 13, 100])
 def test_one_bit_contracts(n):
     stage, shape = DRIVE(unbiased=False), torch.eye(n, 1)[:, 0]
     for x in (shape, shape.flip(0), torch.ones(n), shape + shape.flip(0), normal(n) ** 3):
-        wrong = error(stage, x, num_messages=100)
+        wrong = error(stage, x, num_messages=60)
         assert wrong <= 1 - stage.alpha(n) + 0.06  # chance
     assert EDEN(1, unbiased=False).alpha(n) == stage.alpha(n) == 0.5
 

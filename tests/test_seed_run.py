@@ -1,4 +1,7 @@
-"""The classic run, whole: MNIST, 15 epochs, every byte counted. About 15 seconds."""
+"""The classic run, as far as its goal: MNIST to 97 %, every byte counted. About 8 seconds.
+
+`EPOCHS` of its 15; the README's bytes are 15 / `EPOCHS` times those here.
+"""
 
 import os
 import subprocess
@@ -12,6 +15,7 @@ from fltoolkit.history import History
 ROOT = Path(__file__).parents[1]
 FOLDER = Path(os.environ.get("FLTOOLKIT_DATA", "nowhere"))
 HAS_MNIST = (FOLDER / "mnist" / "train-images-idx3-ubyte.gz").is_file()
+EPOCHS = 6
 
 
 def demo(out, *arguments):
@@ -25,13 +29,14 @@ def demo(out, *arguments):
 
 @pytest.mark.skipif(not HAS_MNIST, reason="no MNIST files: set FLTOOLKIT_DATA to their folder")
 def test_mnist_reaches_97_percent_with_its_bytes_printed(tmp_path):
-    printed = demo(tmp_path, "--data=mnist", "--epochs=15", "--seeds=1", "--only=vanilla")
+    printed = demo(tmp_path, "--data=mnist", f"--epochs={EPOCHS}", "--seeds=1", "--only=vanilla")
     history = History.load(tmp_path / "vanilla-0.jsonl")
     assert history[-1]["accuracy"] >= 0.97
-    values = 15 * 60_000 * 640 * 4  # each way
-    assert history[-1]["nbytes_up"] == history[-1]["nbytes_down"] == values + 15 * 938 * 12
-    assert len(history) == 15 * 938
-    assert "2304.17" in printed
+    nbytes = EPOCHS * (60_000 * 640 * 4 + 938 * 12)  # each way
+    assert history[-1]["nbytes_up"] == history[-1]["nbytes_down"] == nbytes
+    assert len(history) == EPOCHS * 938
+    assert f"{nbytes / 1e6:.2f}" in printed
+    assert f"{15 * nbytes / EPOCHS / 1e6:.2f}" == "2304.17"  # as the README says
 
 
 def test_demo_on_digits(tmp_path):
