@@ -219,7 +219,7 @@ def _pieces(width: int) -> list[tuple[int, int]]:
 
 
 def _pack(values: Array, width: int) -> list[Array]:
-    """The lowest ``width`` bits of each value, piece by piece: 7 bits are 4, then 2, then 1.
+    """Values below 2**width, piece by piece: 7 bits are 4, then 2, then 1.
 
     Pieces of whole bytes are little-endian numbers. Smaller ones are planar: with m bytes for the
     piece of 4 bits, byte i holds that of value i low and that of value i + m high; so packing is
@@ -231,14 +231,15 @@ def _pack(values: Array, width: int) -> list[Array]:
         if bits >= 8:
             out.append(np.ascontiguousarray(piece, f"<u{bits // 8}"))
             continue
-        piece = piece.astype(np.uint8, copy=False) & np.uint8((1 << bits) - 1)
-        nbytes = -(-len(piece) * bits // 8)
-        packed: Array = piece[:nbytes].copy()
-        for row in range(1, 8 // bits):
+        piece = piece.astype(np.uint8, copy=False)
+        if shift + bits < width:
+            piece = piece & np.uint8((1 << bits) - 1)
+        nbytes = _nbytes(len(piece), bits)
+        packed: Array = np.zeros(nbytes, np.uint8)
+        for row in reversed(range(8 // bits)):
+            packed <<= np.uint8(bits)
             part = piece[row * nbytes : (row + 1) * nbytes]
-            np.bitwise_or(
-                packed[: len(part)], part << np.uint8(row * bits), out=packed[: len(part)]
-            )
+            packed[: len(part)] |= part
         out.append(packed)
     return out
 
@@ -249,7 +250,7 @@ def _unpack(payload: Array, count: int, width: int) -> Array:
         raise WireError(f"expected {count} times {width} bits, found {len(payload)} bytes")
     if width == 8:
         return payload[:count]
-    values = np.zeros(count, np.uint8 if width <= 8 else np.int64)
+    values: Array = np.zeros(count, np.uint8 if width <= 8 else np.int64)
     for shift, bits in _pieces(width):
         nbytes = _nbytes(count, bits)
         packed, payload = payload[:nbytes], payload[nbytes:]
@@ -260,8 +261,12 @@ def _unpack(payload: Array, count: int, width: int) -> Array:
         mask = np.uint8((1 << bits) - 1)
         for row in range(8 // bits):
             part = values[row * nbytes : (row + 1) * nbytes]
-            piece = (packed[: len(part)] >> np.uint8(row * bits)) & mask
-            np.bitwise_or(part, piece.astype(values.dtype, copy=False) << shift, out=part)
+            if shift:
+                piece = (packed[: len(part)] >> np.uint8(row * bits)) & mask
+                np.bitwise_or(part, piece.astype(values.dtype, copy=False) << shift, out=part)
+            else:
+                np.right_shift(packed[: len(part)], np.uint8(row * bits), out=part)
+                part &= mask
     return values
 
 
@@ -282,13 +287,14 @@ def _gaps(part: Indices) -> tuple[Any, ...]:
     gaps = np.diff(places, prepend=-1) - 1
     if count and gaps.min() < 0:
         raise ValueError("indices must be strictly increasing")
-    # quotients cost 1 + gap // 2**shift bits, remainders shift bits
-    most = (size // max(count, 1)).bit_length() - 1 if count else 0
-    costs = {s: int((gaps >> s).sum()) + count * (1 + s) for s in range(max(most, 0) + 1)[-9:]}
-    shift = min(costs, key=costs.__getitem__)
-    if costs[shift] / 8 + 2 >= _nbytes(size, 1):
+    # quotients cost 1 + gap // 2**shift bits, remainders shift bits: convex in shift
+    shift = (size // count).bit_length() - 1 if count else 0
+    cost = int((gaps >> shift).sum()) + count * (1 + shift)
+    while shift and (less := int((gaps >> shift - 1).sum()) + count * shift) <= cost:
+        shift, cost = shift - 1, less
+    if cost / 8 + 2 >= _nbytes(size, 1):
         return _bitmap(part)
-    unary = np.zeros(costs[shift] - count * shift, np.uint8)
+    unary = np.zeros(cost - count * shift, np.uint8)
     unary[np.cumsum((gaps >> shift) + 1) - 1] = 1
     ones = np.packbits(unary, bitorder="little")
     return RICE, bytes([shift]), *_pack(gaps & ((1 << shift) - 1), shift), ones
@@ -334,7 +340,8 @@ def _modelled(part: Symbols) -> tuple[Any, ...]:
     values, low = _numbers(part), _low(part.num_levels)
     levels = (part.num_levels - 1 >> low) + 1
     high = values >> low if low else values
-    return MODELLED, *_pack(values, low), write_grids(high, levels, [part.values.shape])
+    lows = _pack(values & ((1 << low) - 1), low) if low else []
+    return MODELLED, *lows, write_grids(high, levels, [part.values.shape])
 
 
 def _read_modelled(payload: Array, count: int, num_levels: int) -> Array:

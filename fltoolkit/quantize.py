@@ -20,12 +20,12 @@ from fltoolkit.wire import WireError
 
 __all__ = ["QSGD", "Quantize", "Sign", "Ternary"]
 
-CHUNK = 1 << 17  # values at a time: what a chunk needs stays in the cache
+CHUNK = 1 << 16  # values at a time: what a chunk needs stays in the cache
 DITHER = 1 << 16  # random numbers are drawn in steps of 1/DITHER
 FLOAT32_MAX = float(torch.finfo(torch.float32).max)
 
 Array = NDArray[Any]
-Draw = Callable[[int], Array]  # so many random whole numbers below DITHER, as uint16
+Draw = Callable[[int], Array]  # so many numbers in [0, 1), in steps of 1/DITHER, as float32
 
 
 def _chunks(n: int, width: int) -> Iterator[tuple[slice, slice]]:
@@ -57,54 +57,65 @@ class _Grid(NamedTuple):
     zero: int = 0  # the symbol of ``base`` itself
 
     def symbols(self, values: Array, draw: Draw | None) -> Array:
-        """Nearest (``draw`` None) or stochastically rounded symbols of float32 values [n]."""
+        """Nearest (``draw`` None) or stochastically rounded symbols of float32 values [n].
+
+        No value lies outside the levels.
+        """
         out = np.empty(len(values), np.uint8 if self.num_levels <= 256 else np.int32)
-        real, whole = self._dtypes()
-        unit = 1 if draw is None else DITHER  # fixed point: whole numbers of 1/unit steps
-        with np.errstate(divide="ignore"):
-            scale: Array = np.where(self.step > 0, unit / self.step, 0)[:, None].astype(real)
+        real = self._dtype()
         base: Array = self.base[:, None].astype(real)
+        scale = self._scale(base)
         # memory for one chunk, used again: new memory takes longer than the arithmetic
-        y_memory: Array = np.empty(CHUNK, real)
-        whole_memory: Array = np.empty(CHUNK, whole)
+        memory: Array = np.empty(CHUNK, real)
         for rows, places in _chunks(len(values), self.width):
             x = values[places].reshape(rows.stop - rows.start, -1)
-            y: Array = y_memory[: x.size].reshape(x.shape)
+            y: Array = memory[: x.size].reshape(x.shape)
             np.subtract(x, base[rows], out=y)
             y *= scale[rows]
-            np.rint(y, out=y)
-            if draw is not None:
+            if draw is None:
+                np.rint(y, out=y)
+            else:
                 if self.zero:
-                    y += self.zero * unit
-                # rounding may lead a hair above the top level: 255.00001 must not become 256
-                if (top := (self.num_levels - 1) * unit) < y.max() or (self.zero and y.min() < 0):
-                    np.clip(y, 0, top, out=y)
-                fixed: Array = whole_memory[: x.size].reshape(x.shape)
-                np.copyto(fixed, y, casting="unsafe")
-                fixed += draw(x.size).reshape(x.shape)
-                y = np.right_shift(fixed, 16, out=fixed)
-            np.copyto(out[places], y.reshape(-1), casting="unsafe")
+                    y += real(self.zero)
+                y += draw(x.size).reshape(x.shape)
+            np.copyto(out[places], y.reshape(-1), casting="unsafe")  # cuts off what is below 1
         return out
+
+    def _scale(self, base: Array) -> Array:
+        """[rows, 1] 1 / step, or a hair less where rounding would lead above the top level.
+
+        255.00001 must not become 256. It is enough to look at the largest value that a row can
+        hold: rounding keeps order.
+        """
+        real, levels = base.dtype.type, self.num_levels - 1 - self.zero
+        with np.errstate(divide="ignore"):
+            scale: Array = np.where(self.step > 0, 1 / self.step, 0)[:, None].astype(real)
+        largest = (self.base + levels * self.step)[:, None].astype(np.float32).astype(real)
+        while (above := (largest - base) * scale > levels).any():
+            scale[above] = np.nextafter(scale[above], real(0))
+        return scale
 
     def values(self, symbols: Array) -> Array:
         """The float32 values [n] that symbols mean."""
         out = np.empty(len(symbols), np.float32)
-        real, _ = self._dtypes()
+        real = self._dtype()
         base: Array = self.base[:, None].astype(real)
         step: Array = self.step[:, None].astype(real)
-        memory: Array = np.empty(CHUNK, real)
+        memory: Array = np.empty(0 if real == np.float32 else CHUNK, real)
         for rows, places in _chunks(len(symbols), self.width):
             q = symbols[places].reshape(rows.stop - rows.start, -1)
-            y: Array = memory[: q.size].reshape(q.shape)
+            flat = memory[: q.size] if len(memory) else out[places]
+            y: Array = flat.reshape(q.shape)
             np.copyto(y, q)
             if self.zero:
-                y -= self.zero
+                y -= real(self.zero)
             y *= step[rows]
             y += base[rows]
-            out[places] = y.reshape(-1)
+            if len(memory):
+                out[places] = flat
         return out
 
-    def _dtypes(self) -> tuple[type, type]:
+    def _dtype(self) -> Any:
         """What to compute in: 32 bits are twice as fast, but only where they cannot go wrong.
 
         They have 24 significant bits: 8 for the symbol and 16 for its dither, and no room for the
@@ -112,9 +123,7 @@ class _Grid(NamedTuple):
         """
         steps = self.step[self.step > 0]
         plain = not len(steps) or 1e-30 < steps.min() <= steps.max() < 1e30
-        return (
-            (np.float32, np.int32) if plain and self.num_levels <= 256 else (np.float64, np.int64)
-        )
+        return np.float32 if plain and self.num_levels <= 256 else np.float64
 
 
 class _Quantizer(Stage):
@@ -189,8 +198,21 @@ class _Random(Drawing, _Quantizer):
     seed: int
 
     def _start_message(self) -> Draw | None:
-        generator = np.random.SFC64(self.draw_key())
-        return lambda n: generator.random_raw(-(-n // 4)).view(np.uint16)[:n]  # 4 in each 64 bits
+        """Random bits are dear, so each 16 serve two values, half a chunk apart: as u and 1 - u.
+
+        To each of the two they are as random as any, and where one is rounded up the other is more
+        likely to be rounded down: if at all, sums come out better (antithetic variates).
+        """
+        generator, memory = np.random.SFC64(self.draw_key()), np.empty(CHUNK, np.float32)
+
+        def draw(n: int) -> Array:
+            half = -(-n // 2)
+            bits = generator.random_raw(-(-half // 4)).view(np.uint16)[:half]  # 4 in each 64 bits
+            np.multiply(bits, np.float32(1 / DITHER), out=memory[:half])
+            np.subtract(np.float32(1 - 1 / DITHER), memory[: n - half], out=memory[half:n])
+            return memory[:n]
+
+        return draw
 
     def __post_init__(self) -> None:
         _check("seed", self.seed, 0)
@@ -260,6 +282,10 @@ class Quantize(_Random):
 
     def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
         width = self._width(shape)
+        if width == len(values):  # torch finds both in one go
+            least, largest = torch.aminmax(torch.from_numpy(values))
+            ranges = np.array([[least, largest]], np.float32)
+            return self._grid(ranges, width).symbols(values, draw), ranges
         ranges = np.full((-(-len(values) // width), 2), [np.inf, -np.inf], np.float32)
         for rows, places in _chunks(len(values), width):
             x, (lo, hi) = values[places].reshape(rows.stop - rows.start, -1), ranges[rows].T

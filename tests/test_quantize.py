@@ -187,6 +187,25 @@ def test_fast_is_plain(bits, n):
     torch.testing.assert_close(back[same], values[same], rtol=0, atol=2**-22 * float(x.abs().max()))
 
 
+def plain_dither(key, n):
+    """Of each chunk the first half from 16 raw bits each, the second what they lack of 1."""
+    bits, u = np.random.SFC64(key), []
+    for size in [CHUNK] * (n // CHUNK) + [n % CHUNK]:
+        half = (size + 1) // 2
+        first = bits.random_raw((half + 3) // 4).view(np.uint16)[:half] / 65536
+        u += [first, 65535 / 65536 - first[: size - half]]
+    return np.concatenate(u)
+
+
+def test_pairs_are_rounded_to_opposite_sides():
+    x = torch.cat([torch.tensor([0.0, 1.0]), torch.full((998,), 0.5)])
+    stage = Quantize(1, stochastic=True)
+    for _ in range(20):
+        up = symbols_of(stage, x)
+        assert 0.5 * 998 - 3 <= up[2:].sum() <= 0.5 * 998 + 3  # 998 coins: within 47 mostly
+        assert not torch.equal(up, symbols_of(stage, x))
+
+
 @pytest.mark.parametrize("bits", [1, 4, 8, 11, 16])
 @pytest.mark.parametrize("n", [3, 4096, CHUNK + 7])
 def test_dither_is_plain(bits, n):
@@ -195,10 +214,8 @@ def test_dither_is_plain(bits, n):
     stage = Quantize(bits, stochastic=True, seed=5)
     stage.start_link(9)
     symbols = symbols_of(stage, x)
-    raw = np.random.SFC64(np.random.SeedSequence([5, 9, 0])).random_raw(-(-n // 4)).view(np.uint16)
-    position = (x.double() - x.min()) / step_of(x, bits)
-    fixed = (position * 65536).round() + torch.from_numpy(raw[:n].astype(np.float64))
-    wanted = (fixed / 65536).floor()
+    u = torch.from_numpy(plain_dither(np.random.SeedSequence([5, 9, 0]), n))
+    wanted = ((x.double() - x.min()) / step_of(x, bits) + u).floor()
     assert (symbols - wanted).abs().max() <= 1
     assert (symbols != wanted).double().mean() <= (0 if bits > 8 else 4 / n + 2**-13)
 
