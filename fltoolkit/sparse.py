@@ -26,6 +26,7 @@ from fltoolkit.places import (
     shapes_behind,
     sparsify,
     spread,
+    take,
 )
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
@@ -144,9 +145,12 @@ class RandomK(_Sparse):
     def _compress(self, parts: Parts) -> Parts:
         """Values, layout and the seed that tells the places."""
         seed = self._draw()
-        out = sparsify(
-            parts, "model", lambda _, n: random_places(seed, n, num_kept(self.fraction, n))
-        )
+
+        def choose(tensors: list[Tensor], n: int) -> tuple[Array, Array]:
+            places = random_places(seed, n, num_kept(self.fraction, n))
+            return places, take(tensors, places)
+
+        out = sparsify(parts, "model", choose)
         for name, values in floats(out).items():
             places = out.pop(side(name, PLACES))
             out[side(name, SEED)] = torch.from_numpy(np.array(seed, np.uint32).view(np.int32))
@@ -207,14 +211,17 @@ class RandTopK(_Sparse):
 
     def _compress(self, parts: Parts) -> Parts:
         random = np.random.Generator(np.random.SFC64(self._draw())) if self.training else None
-        return sparsify(parts, "tensor", lambda tensors, n: self._choose(tensors[0], random))
+        return sparsify(parts, "tensor", lambda tensors, n: self._choose(tensors, random))
 
     def _allowed(self, shapes: Sequence[Shape]) -> set[int]:
         (shape,) = shapes
         d = shape[-1] if shape else 1
         return {math.prod(shape) // d * num_kept(self.fraction, d)}
 
-    def _choose(self, tensor: Tensor, random: np.random.Generator | None) -> Array:
+    def _choose(
+        self, tensors: list[Tensor], random: np.random.Generator | None
+    ) -> tuple[Array, Array]:
+        (tensor,) = tensors
         d = tensor.shape[-1] if tensor.dim() else 1
         k = num_kept(self.fraction, d)
         chosen, rest = largest_in_rows(tensor, k)
@@ -225,7 +232,8 @@ class RandTopK(_Sparse):
             width = min(k, d - k)
             swapped = np.arange(width) < num_rest[:, None]
             chosen[:, :width][swapped] = rest[:, :width][swapped]
-        return (np.sort(chosen, axis=1) + d * np.arange(len(chosen))[:, None]).reshape(-1)
+        places = (np.sort(chosen, axis=1) + d * np.arange(len(chosen))[:, None]).reshape(-1)
+        return places, take(tensors, places)
 
 
 @dataclass

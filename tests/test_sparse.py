@@ -89,16 +89,19 @@ def test_largest_equals_the_plain_version(vector, data):
     expected = largest_plain(tensors, k)
     assert len(expected) == k
     # small blocks and a small sample, so that a short vector meets what a long one meets
-    with mock.patch.multiple(places, SAMPLE=data.draw(st.integers(1, 40)), BLOCK=7):
-        assert np.array_equal(largest(tensors, k), expected)
-    assert np.array_equal(largest(tensors, k), expected)
+    with mock.patch.multiple(places, SAMPLE=data.draw(st.integers(1, 40)), RUN=2, BLOCK=7):
+        assert np.array_equal(largest(tensors, k)[0], expected)
+    found, values = largest(tensors, k)
+    assert np.array_equal(found, expected)
+    assert values.tobytes() == vector[expected].tobytes()  # with their signs, those of zeros too
 
 
 def long_vectors():
     n = 200_000
     x = torch.randn(n, generator=torch.Generator().manual_seed(1))
-    steps = np.arange(places.SAMPLE) * 0.6180339887498949
-    seen = torch.from_numpy(((steps - np.floor(steps)) * n).astype(np.int64))
+    steps, runs = np.arange(places.SAMPLE // places.RUN) * 0.6180339887498949, n // places.RUN
+    starts = places.RUN * ((steps - np.floor(steps)) * runs).astype(np.int64)
+    seen = torch.from_numpy((starts[:, None] + np.arange(places.RUN)).reshape(-1))
     yield "normal", x
     yield "ties", (x * 2).round()
     yield "zeros", torch.zeros(n)
@@ -115,7 +118,9 @@ def long_vectors():
 @pytest.mark.parametrize(("name", "x"), list(long_vectors()))
 def test_largest_of_long_vectors(name, x):
     for k in (1, 200, 2000, 20_000, x.numel() - 1, x.numel()):
-        assert np.array_equal(largest([x], k), largest_plain([x], k)), k
+        found, values = largest([x], k)
+        assert np.array_equal(found, largest_plain([x], k)), k
+        assert np.array_equal(values, x.reshape(-1).numpy()[found]), k
 
 
 def test_the_sample_can_mislead():
