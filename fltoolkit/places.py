@@ -16,7 +16,7 @@ times the values it holds.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,20 +67,21 @@ def largest(tensors: Sequence[Tensor], k: int) -> tuple[Array, Array]:
     win.
 
     Sorting everything is slow, and so is `torch.topk`. Instead: (1) a sample tells a magnitude
-    that surely a few more than k values reach; (2) one pass collects those; (3) the top k are
-    taken from them exactly. Where the sample misled, (2) collects all that is not zero.
+    that most likely a few more than k values reach; (2) one pass collects those; (3) the top k are
+    taken from them exactly. Where the sample misled, (2) is repeated with a smaller magnitude, in
+    the end with all that is not zero.
     """
     arrays = [_flat(tensor) for tensor in tensors]
-    floor = _guess_floor(arrays, k)
-    places, values = _collect(arrays, floor)
-    if len(places) < k and floor > TINY:
-        places, values = _collect(arrays, TINY)
-    if len(places) < k:  # the first zeros fill up: all of them are among the first k places
+    for floor in _floors(arrays, k):
+        places, values = _collect(arrays, floor)
+        if len(places) >= k:
+            break
+    else:  # the first zeros fill up: all of them are among the first k places
         free = np.ones(k, bool)
         free[places[places < k]] = False
         places = np.sort(np.concatenate([places, np.flatnonzero(free)[: k - len(places)]]))
         return places, take(tensors, places)
-    magnitudes = values.view(np.int32) & np.int32(MAGNITUDE)
+    magnitudes = np.abs(values)
     threshold = np.partition(magnitudes, len(places) - k)[len(places) - k]
     keep = magnitudes > threshold
     keep[np.flatnonzero(magnitudes == threshold)[: k - np.count_nonzero(keep)]] = True
@@ -99,20 +100,26 @@ def largest_in_rows(tensor: Tensor, k: int) -> tuple[Array, Array]:
     return np.sort(order[:, d - k :], axis=1), np.sort(order[:, : d - k], axis=1)
 
 
-def _guess_floor(arrays: Sequence[Array], k: int) -> np.float32:
-    """A magnitude that at least k values reach, with six standard deviations to spare."""
+def _floors(arrays: Sequence[Array], k: int) -> Iterator[np.float32]:
+    """Magnitudes that at least k values reach: likely, almost surely, and the least of all.
+
+    If samples were independent: with 3 and 12 standard deviations to spare. Those of a run are not.
+    """
     n = sum(array.size for array in arrays)
-    if n <= 4 * SAMPLE:
-        return TINY
-    picks = [np.empty((0, RUN), np.float32)]
-    for array in arrays:  # multiples of the golden ratio: even, and in step with no row length
-        runs = array[: array.size // RUN * RUN].reshape(-1, RUN)
-        steps = np.arange(math.ceil(SAMPLE * len(runs) / n)) * 0.6180339887498949
-        picks.append(runs.take(((steps - np.floor(steps)) * len(runs)).astype(np.int64), axis=0))
-    sample = np.abs(np.concatenate(picks)).reshape(-1)
-    expected = k * len(sample) / n
-    rank = len(sample) - int(expected + 6 * math.sqrt(expected) + 6)
-    return max(np.partition(sample, rank)[rank], TINY) if rank >= 0 else TINY
+    if n > 4 * SAMPLE:
+        picks = [np.empty((0, RUN), np.float32)]
+        for array in arrays:  # multiples of the golden ratio: even, in step with no row length
+            runs = array[: array.size // RUN * RUN].reshape(-1, RUN)
+            steps = np.arange(math.ceil(SAMPLE * len(runs) / n)) * 0.6180339887498949
+            starts = ((steps - np.floor(steps)) * len(runs)).astype(np.int64)
+            picks.append(runs.take(starts, axis=0))
+        sample = np.abs(np.concatenate(picks)).reshape(-1)
+        expected = k * len(sample) / n
+        for spare in (3, 12):
+            rank = len(sample) - int(expected + spare * (math.sqrt(expected) + 1))
+            if rank >= 0 and (floor := np.partition(sample, rank)[rank]) > TINY:
+                yield floor
+    yield TINY
 
 
 def _collect(arrays: Sequence[Array], floor: np.float32) -> tuple[Array, Array]:
