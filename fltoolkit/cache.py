@@ -118,7 +118,7 @@ class ActivationCache:
             )
         if not bool(missing.any()):
             return ids
-        stored = self._id_at[self._id_at != _FREE]
+        stored = self._in_order()
         rng = np.random.default_rng([self.seed, self._draws])
         self._draws += 1
         drawn = rng.integers(len(stored), size=int(missing.sum()))
@@ -132,9 +132,7 @@ class ActivationCache:
 
     def state_dict(self) -> dict[str, Any]:
         """All that is stored, in the order it came; a copy."""
-        order = (self._next + torch.arange(self.capacity)) % self.capacity
-        ids = self._id_at[order]
-        ids = ids[ids != _FREE]
+        ids = self._in_order()
         if self._h is None:
             return {"version": self.version, "draws": self._draws, "ids": ids}
         h, y = self.read(ids)
@@ -157,6 +155,12 @@ class ActivationCache:
             self.write(state["ids"], state["h"], state["y"])
             self._version_at[self._place_of[state["ids"]]] = state["versions"]
         self.version, self._draws = state["version"], state["draws"]
+
+    def _in_order(self) -> Int64[Tensor, " stored"]:
+        """The ids of all that is stored, in the order they came first."""
+        order = (self._next + torch.arange(self.capacity)) % self.capacity
+        ids = self._id_at[order]
+        return ids[ids != _FREE]
 
     def _memory(self, shape: torch.Size) -> Tensor:
         """Zeros for ``capacity`` rows; pages that are never written take no memory."""

@@ -7,18 +7,30 @@ Next: svg.py.
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 
 from fltoolkit.channel import Channel
-from fltoolkit.party import Party
 
-__all__ = ["load_run", "save_run"]
+__all__ = ["Saveable", "load_run", "save_run"]
 
 
-def save_run(folder: str | os.PathLike[str], parties: Sequence[Party], channel: Channel) -> Path:
+class Saveable(Protocol):
+    """A `Party`, or what else a run remembers: fedavg's `Backlog`, train_async's `Bookmark`."""
+
+    name: str
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """All that is needed to go on: plain values and tensors."""
+
+    def load_state_dict(self, state: Mapping[str, Any], /) -> object:
+        """Go on from a saved `state_dict`."""
+
+
+def save_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channel: Channel) -> Path:
     """Save all parties and the channel's ledger as they are after ``channel.step`` steps.
 
     Writes ``folder/step-000938/`` with one ``.pt`` file a party, so that each owner can keep its
@@ -52,12 +64,13 @@ def save_run(folder: str | os.PathLike[str], parties: Sequence[Party], channel: 
     return done
 
 
-def load_run(folder: str | os.PathLike[str], parties: Sequence[Party], channel: Channel) -> int:
+def load_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channel: Channel) -> int:
     """Bring parties and channel back to the newest save in ``folder``; returns its step.
 
     ``parties`` are built as for a new run, in the same order. Go on with the batches after that
     step: ``itertools.islice(batches.epochs(15), step, None)``; relay and SplitFed go on after whole
-    rounds, with ``start_round``. A history in a file goes back by ``history.rewind(step)``.
+    rounds, with ``start_round``; asynchronous states anywhere, with a `Bookmark` among the parties.
+    A history in a file goes back by ``history.rewind(step)``.
     Files are read without pickle's powers (``weights_only=True``), all of them before anything is
     changed. Raises FileNotFoundError if nothing was saved there.
     """
@@ -77,7 +90,7 @@ def load_run(folder: str | os.PathLike[str], parties: Sequence[Party], channel: 
     return channel.step
 
 
-def _files(parties: Sequence[Party]) -> list[str]:
+def _files(parties: Sequence[Saveable]) -> list[str]:
     """File names that say who and where in the chain: a U-shape has two parts of one owner."""
     return [f"{i}-{re.sub(r'[^A-Za-z0-9]', '_', party.name)}.pt" for i, party in enumerate(parties)]
 

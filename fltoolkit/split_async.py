@@ -10,8 +10,9 @@ us; the states are those of its abstract and of two public implementations, exce
 really sends nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -27,6 +28,7 @@ from fltoolkit.party import Party
 from fltoolkit.split import Counted, _check_clients, _load, _totals, _weights
 
 __all__ = [
+    "Bookmark",
     "Memory",
     "Upload",
     "async_step",
@@ -72,6 +74,62 @@ class Memory(NamedTuple):
     cache: ActivationCache  # the label party's, of all clients together
     mirror: ActivationCache | None = None  # what it holds of hers, at the client's; see `Upload`
     first: int = 0  # the id that the client's sample 0 has in both
+
+
+class Bookmark:
+    """Where a run of `train_async` or `train_async_relay` stands, so that it can go on later.
+
+    Hand one to the training, and to `save_run` as if it were a party; a new one to `load_run`, and
+    then to the same training, built as for a new run. Gate and cache are saved in it, what a client
+    remembers of the cache too, and how far it has come: also within an epoch and within a period.
+
+        save_run("runs/a", [alice, bob, bookmark], channel)
+
+    One belongs to one run: a training that was given a used one goes on with that run.
+    """
+
+    name = "asynchronous states"  # of its file
+
+    def __init__(self) -> None:
+        self.num_steps = 0  # done so far
+        self.version = 0  # how often a bottom has learned
+        self.holder = ""  # the client with the newest bottom
+        self.version_of: dict[str, int] = {}  # of each client's bottom
+        self.losses: list[float] = []  # since the gate was asked last
+        self._parts: list[Gate | ActivationCache] = []  # gate, cache, mirrors
+        self._saved: list[Mapping[str, Any]] = []
+
+    def begin(self, names: Sequence[str], parts: list[Gate | ActivationCache]) -> None:
+        """Keep an eye on what a run remembers, after bringing it to where the run stopped."""
+        self._saved = self._saved or [part.state_dict() for part in self._parts]
+        self.version_of = self.version_of or dict.fromkeys(names, 0)
+        self.holder = self.holder or names[0]
+        if sorted(self.version_of) != sorted(names) or len(self._saved) not in (0, len(parts)):
+            raise ValueError(
+                f"the bookmark is of a run with the clients {[*self.version_of]}, this one has "
+                f"{[*names]}; clients and upload must be the same, or make a fresh Bookmark"
+            )
+        for part, state in zip(parts, self._saved, strict=False):
+            part.load_state_dict(state)
+        self._parts, self._saved = parts, []
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values and tensors, so that it can be saved without pickle."""
+        return {
+            "num_steps": self.num_steps,
+            "version": self.version,
+            "holder": self.holder,
+            "version_of": dict(self.version_of),
+            "losses": list(self.losses),
+            "parts": self._saved or [part.state_dict() for part in self._parts],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`, in the training that this is handed to next."""
+        self.num_steps, self.version = state["num_steps"], state["version"]
+        self.holder, self.version_of = state["holder"], dict(state["version_of"])
+        self.losses = list(state["losses"])
+        self._parts, self._saved = [], list(state["parts"])
 
 
 def async_step(
@@ -146,6 +204,7 @@ def train_async(
     num_epochs: int,
     upload: Upload = Upload(),
     cache: ActivationCache | None = None,
+    bookmark: Bookmark | None = None,
 ) -> Iterator[Record]:
     """Train a client and a label party, who has the labels, in the states that ``gate`` decides.
 
@@ -169,8 +228,11 @@ def train_async(
         num_epochs: over all samples.
         upload: what of a batch goes up; see `Upload`.
         cache: the label party's, e.g. with a capacity or on disk; by default all in memory.
+        bookmark: to save the run and go on with it later, bit by bit; see `Bookmark`.
     """
-    return _train([alice], bob, [batches], channel, gate, num_epochs, upload, cache, relay=False)
+    return _train(
+        [alice], bob, [batches], channel, gate, num_epochs, upload, cache, bookmark, relay=False
+    )
 
 
 def train_async_relay(
@@ -183,6 +245,7 @@ def train_async_relay(
     num_rounds: int,
     upload: Upload = Upload(),
     cache: ActivationCache | None = None,
+    bookmark: Bookmark | None = None,
 ) -> Iterator[Record]:
     """Several clients in turn, as in `train_relay`, in the states that ``gate`` decides.
 
@@ -192,7 +255,9 @@ def train_async_relay(
     for the samples of all, in the order of the clients. Records are those of `train_async` with
     ``round`` and ``client`` in place of ``epoch``.
     """
-    return _train(alices, bob, batches, channel, gate, num_rounds, upload, cache, relay=True)
+    return _train(
+        alices, bob, batches, channel, gate, num_rounds, upload, cache, bookmark, relay=True
+    )
 
 
 def _train(
@@ -204,11 +269,13 @@ def _train(
     num_epochs: int,
     upload: Upload,
     cache: ActivationCache | None,
+    bookmark: Bookmark | None,
     relay: bool,
 ) -> Iterator[Record]:
     """Check what can go wrong before the first step, then run."""
     _check_clients(alices, bob, batches, num_epochs)
-    if gate.state is State.C:
+    bookmark = Bookmark() if bookmark is None else bookmark
+    if gate.state is State.C and not bookmark.num_steps:
         raise ValueError(f"{gate!r} begins in state C, with an empty cache: make a fresh gate")
     firsts = np.cumsum([0, *(data.num_samples for data in batches)]).tolist()
     cache = ActivationCache(firsts[-1]) if cache is None else cache  # an empty one is falsy
@@ -221,8 +288,10 @@ def _train(
         Memory(cache, ActivationCache(firsts[-1], cache.capacity) if mirrored else None, first)
         for first in firsts[:-1]
     ]
+    mirrors = [memory.mirror for memory in memories if memory.mirror is not None]
+    bookmark.begin([alice.name for alice in alices], [gate, cache, *mirrors])
     clients = list(zip(alices, batches, memories, strict=True))
-    return _run(clients, bob, channel, gate, num_epochs, upload, relay)
+    return _run(clients, bob, channel, gate, num_epochs, upload, bookmark, relay)
 
 
 def _run(
@@ -232,18 +301,19 @@ def _run(
     gate: Gate,
     num_epochs: int,
     upload: Upload,
+    at: Bookmark,
     relay: bool,
 ) -> Iterator[Record]:
     """The loop behind `train_async` and `train_async_relay`."""
-    totals = _totals(channel, {alice.name for alice, _, _ in clients})
-    holder, version = clients[0][0], 0  # who has the newest bottom, and how often it has learned
-    version_of = {alice.name: 0 for alice, _, _ in clients}
-    losses: list[float] = []  # since the last check
-    for epoch, (alice, data, memory), ids, begins, ends in _turns(clients, num_epochs):
-        state, memory.cache.version = gate.state, version
-        if state is not State.C and version_of[alice.name] < version:
-            _load(alice, channel.send(holder.name, alice.name, "model", _weights(holder)))
-            version_of[alice.name] = version
+    totals = _totals(channel, set(at.version_of))
+    alice_named = {alice.name: alice for alice, _, _ in clients}
+    turns = islice(_turns(clients, num_epochs), at.num_steps, None)
+    for epoch, (alice, data, memory), ids, begins, ends in turns:
+        state, memory.cache.version = gate.state, at.version
+        if state is not State.C and at.version_of[alice.name] < at.version:
+            newest = _weights(alice_named[at.holder])
+            _load(alice, channel.send(at.holder, alice.name, "model", newest))
+            at.version_of[alice.name] = at.version
         loss, stale = async_step(
             alice,
             bob,
@@ -254,21 +324,22 @@ def _run(
             memory,
             upload=upload,
             labels_from=alice.name if relay else None,
-            announce=begins or not losses,
+            announce=begins or not at.losses,
         )
-        losses.append(loss)
+        at.num_steps += 1
+        at.losses.append(loss)
         if state is State.A:
-            version += 1
-            holder, version_of[alice.name] = alice, version
+            at.version += 1
+            at.holder, at.version_of[alice.name] = alice.name, at.version
         where: Record = {"round": epoch, "client": alice.name} if relay else {"epoch": epoch}
         record: Record = {"step": channel.step, **where, "state": state.value, "loss": loss}
         record |= {**(sent := totals()), "stale": stale}
         if (threshold := getattr(gate, "threshold", None)) is not None:
             record["threshold"] = threshold
-        if len(losses) == gate.every or (gate.every is None and ends):
-            record["checked_loss"] = mean = sum(losses) / len(losses)
+        if len(at.losses) == gate.every or (gate.every is None and ends):
+            record["checked_loss"] = mean = sum(at.losses) / len(at.losses)
             gate.check(Progress(channel.step, mean, sent["nbytes"]))
-            losses = []
+            at.losses = []
         yield record
 
 

@@ -1,6 +1,7 @@
 """The states A, B and C: what is learned and what is sent, to the bit and to the byte."""
 
 import copy
+from itertools import islice
 
 import pytest
 import torch
@@ -8,7 +9,8 @@ from torch import nn
 
 from fltoolkit.cache import ActivationCache
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import Pipeline
+from fltoolkit.checkpoint import load_run, save_run
+from fltoolkit.codecs import ErrorFeedback, Pipeline
 from fltoolkit.cost import async_saving
 from fltoolkit.data import Batches, load, partition_iid
 from fltoolkit.gates import (
@@ -26,8 +28,16 @@ from fltoolkit.levels import BFloat16, Float8
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.party import SGD, Party
 from fltoolkit.quantize import Quantize
+from fltoolkit.sparse import TopK
 from fltoolkit.split import evaluate, train_relay, train_split
-from fltoolkit.split_async import Memory, Upload, async_step, train_async, train_async_relay
+from fltoolkit.split_async import (
+    Bookmark,
+    Memory,
+    Upload,
+    async_step,
+    train_async,
+    train_async_relay,
+)
 from fltoolkit.split_variants import train_local_loss, train_uploading
 
 DATA = load("digits").flat()
@@ -409,3 +419,101 @@ def test_what_is_wrong_is_said_at_the_call():
         Upload(moved=-1)
     with pytest.raises(ValueError, match="num_a=3"):
         async_saving(4, 3, 2)
+
+
+# ---------------------------------------------------------------------------------- going on later
+
+
+def saved_and_resumed(folder, build, train, stop):
+    """Records and weights of a whole run, and of one that stopped and went on from a folder."""
+    *whole, channel = build()
+    records = list(train(*whole, channel, Bookmark()))
+    *first, first_channel = build()
+    bookmark = Bookmark()
+    begun = list(islice(train(*first, first_channel, bookmark), stop))
+    save_run(folder, [*first, bookmark], first_channel)
+    *second, second_channel = build()
+    bookmark = Bookmark()
+    assert load_run(folder, [*second, bookmark], second_channel) == stop
+    resumed = begun + list(train(*second, second_channel, bookmark))
+    assert len(resumed) == len(records)
+    assert second_channel.transfers == channel.transfers
+    return (records, weights(*whole)), (resumed, weights(*second))
+
+
+@pytest.mark.parametrize(
+    ("gate", "upload", "capacity"),
+    [
+        (LossGate(0.3), Upload(), None),
+        (LossGate(0.3, every=4), Upload(delta=True), 130),
+        (BudgetGate(150_000, 24), Upload(moved=0.05, delta=True), 130),
+        (BangBang(150_000, 24), Upload(), 130),
+        (LogSpaced(every=3), Upload(), None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("stop", [2, 6, 17])
+def test_a_run_that_goes_on_is_one_that_never_stopped(tmp_path, gate, upload, capacity, stop):
+    """Saved within an epoch, within a period, in silence: the same to the bit and to the byte."""
+    codecs = {
+        "activations": Pipeline(Quantize(4, stochastic=True)),
+        "gradients": ErrorFeedback(Pipeline(TopK(0.2), BFloat16())),
+    }
+
+    def build():
+        return *parties(), Channel(codecs)
+
+    def train(alice, bob, channel, bookmark):
+        cache = ActivationCache(300, capacity)
+        return train_async(
+            alice, bob, batches(), channel, gate=copy.deepcopy(gate), num_epochs=4,
+            upload=upload, cache=cache, bookmark=bookmark,
+        )  # fmt: skip
+
+    whole, resumed = saved_and_resumed(tmp_path, build, train, stop)
+    assert whole[0] == resumed[0]
+    assert same(whole[1], resumed[1])
+    assert len(set(states(whole[0]))) > 1
+
+
+@pytest.mark.parametrize("stop", [1, 5, 8])
+def test_a_relay_goes_on_with_the_newest_bottom(tmp_path, stop):
+    parts = partition_iid(DATA.y_train[:300], 3, seed=0)
+    mine = [Batches(DATA.x_train[i], DATA.y_train[i], 50, seed=0) for i in parts]
+
+    def build():
+        alices, bob = parties(3)
+        return *alices, bob, Channel({"activations": Pipeline(Quantize(4))})
+
+    def train(*given):
+        *alices, bob, channel, bookmark = given
+        return train_async_relay(
+            alices, bob, mine, channel, gate=Periodic(3, every=2), num_rounds=2,
+            upload=Upload(delta=True), bookmark=bookmark,
+        )  # fmt: skip
+
+    whole, resumed = saved_and_resumed(tmp_path, build, train, stop)
+    assert whole[0] == resumed[0]
+    assert same(whole[1], resumed[1])
+
+
+def test_a_bookmark_belongs_to_one_run():
+    def go(num_epochs, bookmark, **more):
+        alice, bob = parties()
+        return train_async(
+            alice, bob, batches(), Channel(), gate=LossGate(0.3), num_epochs=num_epochs,
+            bookmark=bookmark, **more,
+        )  # fmt: skip
+
+    bookmark = Bookmark()
+    assert len(list(go(1, bookmark))) == 6
+    assert list(go(1, bookmark)) == []  # it is over
+    assert [r["epoch"] for r in go(2, bookmark)] == [1] * 6
+    with pytest.raises(ValueError, match="clients and upload must be the same"):
+        go(3, bookmark, upload=Upload(delta=True))
+    alices, bob = parties(2)
+    with pytest.raises(ValueError, match=r"\['alice0'\], this one has \['alice0', 'alice1'\]"):
+        train_async_relay(
+            alices, bob, [batches(), batches()], Channel(), gate=AlwaysA(), num_rounds=1,
+            bookmark=bookmark, cache=ActivationCache(600),
+        )  # fmt: skip
