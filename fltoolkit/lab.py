@@ -6,6 +6,8 @@ press Start in is threshold_lab.py's.
 """
 
 import math
+import sys
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -125,7 +127,8 @@ class Lab:
         print(lab.script())         # the same in plain code
 
     ``lab.start()`` instead trains in a thread, while other cells run. Earlier runs stay in
-    ``lab.runs`` for comparison until `reset`.
+    ``lab.runs`` for comparison until `reset`. A notebook cell that makes a lab and is run again
+    stops the lab that it made before, whose buttons are gone.
     """
 
     title = ""
@@ -145,6 +148,7 @@ class Lab:
         self.steps_per_second = math.inf
         self.panel: Any = None  # what is shown of it in a notebook, once it was
         self._listeners: list[Callable[[], object]] = []
+        self._replace_earlier()
 
     # ------------------------------------------------------------------ what a subclass says
 
@@ -256,6 +260,16 @@ class Lab:
         """
         self._listeners.append(listener)
 
+    def _replace_earlier(self) -> None:
+        """Stop the labs that this notebook cell made when it was run before."""
+        if request := _request():
+            cell, execution = request
+            for earlier, made in [*_made_in.get(cell, {}).items()]:
+                if made != execution:
+                    earlier.stop()
+                    del _made_in[cell][earlier]
+            _made_in.setdefault(cell, weakref.WeakKeyDictionary())[self] = execution
+
     def _going(self) -> Run:
         """The current run if it can go on, else a new one."""
         run = self.current
@@ -349,6 +363,23 @@ class Lab:
             if known
             else "nothing was run yet: press Start, or call run()"
         )
+
+
+_made_in: dict[str, weakref.WeakKeyDictionary[Lab, str]] = {}  # cell -> lab -> execution
+
+
+def _request() -> tuple[str, str] | None:
+    """Which notebook cell runs, and which execution of it this is; None outside of one.
+
+    JupyterLab, Notebook and VS Code name the cell; elsewhere the same code is the same cell.
+    """
+    ipython = sys.modules.get("IPython")  # in a kernel it is imported already
+    kernel = getattr(ipython.get_ipython() if ipython else None, "kernel", None)
+    message = kernel.get_parent() if kernel else {}
+    code = message.get("content", {}).get("code")  # a button that was pressed has none
+    if code is None:
+        return None
+    return message.get("metadata", {}).get("cellId") or code, message["header"]["msg_id"]
 
 
 def _with(setting: Setting, value: Any) -> Setting:

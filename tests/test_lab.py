@@ -1,7 +1,10 @@
 """Labs without a browser: settings, moves, runs, the script that does it again, and the picture."""
 
+import gc
 import random
+import sys
 import time
+import weakref
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -16,6 +19,7 @@ from matplotlib.text import Text
 from fltoolkit.codecs import Identity
 from fltoolkit.dashboard import coarse, figure, svg
 from fltoolkit.data import Dataset, load
+from fltoolkit.fedavg_lab import FedAvgLab
 from fltoolkit.gates import LossGate, Progress, State
 from fltoolkit.history import History
 from fltoolkit.lab import Lab, Move, Run, Setting
@@ -304,6 +308,97 @@ def test_listeners_hear_of_the_current_run_only() -> None:
     count = len(heard)
     run.runner.stop()
     assert len(heard) == count
+
+
+# ------------------------------------------------------------------ a cell that is run again
+
+
+class Kernel:
+    """What a lab asks of the kernel that it is in: the message on whose behalf code runs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.message: dict[str, Any] = {}
+        shell = SimpleNamespace(kernel=SimpleNamespace(get_parent=lambda: self.message))
+        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+
+    def run(self, code: str, number: int, **metadata: str) -> None:
+        header = {"msg_id": f"execution {number}"}
+        self.message = {"header": header, "content": {"code": code}, "metadata": metadata}
+
+
+def started(make: Callable[[], Lab]) -> Lab:
+    lab = make()
+    lab.start()
+    return lab
+
+
+LABS = {
+    "threshold": lambda: small(10_000),
+    "fedavg": lambda: FedAvgLab(DATA, num_rounds=10_000, cohort_size=2, local_steps=1),
+}
+
+
+@pytest.mark.parametrize("make", LABS.values(), ids=LABS)
+@pytest.mark.parametrize("named", [True, False], ids=["named cells", "cells by their code"])
+def test_a_cell_that_is_run_again_stops_what_it_started(
+    monkeypatch: pytest.MonkeyPatch, make: Callable[[], Lab], named: bool
+) -> None:
+    kernel = Kernel(monkeypatch)
+
+    def cell(name: str) -> dict[str, str]:
+        return {"cellId": name} if named else {}
+
+    kernel.run("one", 1, **cell("one"))
+    first, beside = started(make), started(make)  # two labs of one execution
+    kernel.run("two", 2, **cell("two"))
+    elsewhere = started(make)
+    kernel.message = {"header": {"msg_id": "3"}, "content": {"comm_id": "a button"}}
+    by_button = started(make)
+    kernel.run("one, edited" if named else "one", 4, **cell("one"))
+    again = started(make)
+    assert first.wait(SECONDS)
+    assert beside.wait(SECONDS)
+    assert [lab.current.status for lab in (first, beside)] == ["stopped", "stopped"]
+    assert not any(lab.current.runner.over for lab in (elsewhere, by_button, again))
+    for lab in (elsewhere, by_button, again):
+        lab.stop()
+        assert lab.wait(SECONDS)
+
+
+def test_a_lab_that_is_gone_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    Kernel(monkeypatch).run("one", 1)
+    lab = weakref.ref(small())
+    gc.collect()
+    assert lab() is None
+
+
+def test_a_real_kernel_runs_a_cell_again() -> None:
+    """Three executions of a cell and one of another: of four trainings two go on."""
+    client = pytest.importorskip("jupyter_client")
+    manager, kernel = client.manager.start_new_kernel(kernel_name="python3")
+    try:
+        code = (
+            "import threading; from fltoolkit.threshold_lab import ThresholdLab\n"
+            "try: old = lab\n"
+            "except NameError: old = None\n"
+            "lab = ThresholdLab(num_epochs=100_000); lab.start()\n"
+            "if old: assert old.wait(60) == stops, (old, stops)"
+        )
+        for cell, stops in [("a", True), ("a", True), ("b", False), ("a", False)]:
+            content = {"code": f"stops = {stops}\n{code.replace('60', '60' if stops else '0.2')}"}
+            content |= {"silent": False, "store_history": True, "user_expressions": {}}
+            message = kernel.session.msg("execute_request", content, metadata={"cellId": cell})
+            kernel.shell_channel.send(message)
+            reply = kernel.get_shell_msg(timeout=SECONDS)["content"]
+            assert reply["status"] == "ok", reply
+        kernel.execute("names = [t.name for t in threading.enumerate()]", reply=True)
+        found = kernel.execute(
+            "", user_expressions={"n": "names.count('fltoolkit-runner')"}, reply=True
+        )
+        assert found["content"]["user_expressions"]["n"]["data"]["text/plain"] == "2"
+    finally:
+        kernel.stop_channels()
+        manager.shutdown_kernel(now=True)
 
 
 def test_a_pace_to_watch_holds_for_start_and_not_for_run() -> None:
