@@ -195,7 +195,7 @@ class _Notebook:
         self._handle: Any = None
 
     def draw(self, run: _Run) -> None:
-        self._show({"image/svg+xml": run.svg(), "text/plain": run.summary()}, {})
+        self._show({"text/html": run.svg(), "text/plain": run.summary()}, {})
 
     def finish(self, run: _Run) -> None:
         self._show(*run.picture())

@@ -209,8 +209,7 @@ class Panel:
     def _svg(self) -> tuple[dict[str, str], dict[str, Any]]:
         """In HTML, because there it shrinks with the page and has a title for screen readers."""
         picture = self._picture()
-        shrinking = svg(picture).replace("<svg", '<svg style="max-width:100%; height:auto"', 1)
-        return {"text/html": shrinking, "text/plain": picture.summary()}, {}
+        return {"text/html": svg(picture), "text/plain": picture.summary()}, {}
 
     def _png(self) -> tuple[dict[str, str], dict[str, Any]]:
         picture = self._picture()

@@ -98,10 +98,14 @@ def spread(wanted: Sequence[float], gap: float) -> list[float]:
 
 
 def drawing(width: int, height: int, title: str, *parts: str) -> str:
-    """A whole SVG picture of the ``parts``, on white, with ``title`` for screen readers."""
+    """A whole SVG picture of the ``parts``, on white, with ``title`` for screen readers.
+
+    Show it as ``text/html``: there it shrinks with the page, at 200 % zoom too.
+    """
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" role="img" font-family="sans-serif" font-size="12" fill="#222">'
+        f'height="{height}" style="max-width:100%;height:auto" role="img" '
+        'font-family="sans-serif" font-size="12" fill="#222">'
         f'<title>{html.escape(title)}</title><rect width="{width}" height="{height}" fill="#fff"/>'
         + "".join(parts)
         + "</svg>"

@@ -354,7 +354,7 @@ class _Picture:
         self._num_moves += 1
         if self._handle is not None:
             svg, words = self._svg()
-            self._handle.update({"image/svg+xml": svg, "text/plain": words}, raw=True)
+            self._handle.update({"text/html": svg, "text/plain": words}, raw=True)
             self.timer = threading.Timer(self._rest, self._settle)
             self.timer.daemon = True
             self.timer.start()

@@ -45,7 +45,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def check_one_picture_stays(shown: list[dict[str, Any]], words: str) -> None:
-    assert all(set(data) == {"image/svg+xml", "text/plain"} for data in shown[:-1])
+    assert all(set(data) == {"text/html", "text/plain"} for data in shown[:-1])
     assert set(shown[-1]) == {"image/png", "text/plain"}
     assert words in shown[-1]["text/plain"]
 
@@ -63,7 +63,7 @@ def test_it_moves_while_records_come(shown: list[dict[str, Any]]) -> None:
     for _ in watch(training(20), 20, seconds_between=0):
         time.sleep(0.01)
     assert len(shown) >= 4
-    assert len({data["image/svg+xml"] for data in shown[:-1]}) == len(shown) - 1
+    assert len({data["text/html"] for data in shown[:-1]}) == len(shown) - 1
 
 
 def test_a_break_leaves_the_picture_and_an_iterator_to_go_on_with(

@@ -74,7 +74,7 @@ class Lint:
             plain = text(data.get("text/plain", "")).strip()
             if output["output_type"] == "error":
                 found.append(f"code cell {number} saved an error: {output['ename']}")
-            if "image/svg+xml" in data:
+            if "image/svg+xml" in data or "<svg" in text(data.get("text/html", "")):
                 found.append(f"code cell {number} saved SVG, which GitHub breaks; use PNG")
             if "image/png" in data and (not plain or re.fullmatch(r"<.*>", plain, re.DOTALL)):
                 found.append(f"code cell {number}: picture without its numbers as text: {plain!r}")
@@ -134,6 +134,7 @@ def test_the_lint_accepts_a_good_notebook() -> None:
         ({"data": {"image/png": "", "text/plain": "<Figure size 640x480>"}}, "without its numbers"),
         ({"data": {"image/png": ""}}, "without its numbers"),
         ({"data": {"image/svg+xml": ""}}, "SVG"),
+        ({"data": {"text/html": ["<svg", ">"]}}, "SVG"),
         ({"last": {"execution_count": 7}}, "execution counts"),
         ({"last": {"outputs": [{"output_type": "error", "ename": "KeyError"}]}}, "KeyError"),
         ({"last": {"source": "x = 1\n" * 26}}, r"code cells \[4\]"),

@@ -76,7 +76,7 @@ def test_the_panel_shows_svg_at_once_and_png_at_rest(shown: list[dict[str, Any]]
     assert set(shown[-1]) == {"image/png", "text/plain"}
     for clients in (20, 50, 100):
         panel.sliders["num_clients"].value = clients
-        assert set(shown[-1]) == {"image/svg+xml", "text/plain"}
+        assert set(shown[-1]) == {"text/html", "text/plain"}
     assert panel.comparison == compare_bytes(100)
     assert shown[-1]["text/plain"] == compare_bytes(100).sentence
     for _ in range(100):
@@ -97,7 +97,7 @@ def test_every_slider_reaches_both_ends(shown: list[dict[str, Any]]) -> None:
         for index in (0, len(slider.options) - 1):
             slider.index = index
             assert panel.comparison == compare_bytes(**panel.settings)
-            assert "nan" not in shown[-1]["image/svg+xml"]
+            assert "nan" not in shown[-1]["text/html"]
     panel._picture.timer.cancel()
 
 
@@ -237,7 +237,7 @@ def test_the_codec_panel_follows_its_controls(shown: list[dict[str, Any]]) -> No
     codec = Pipeline(Quantize(6), Entropy())
     assert panel.codec == codec
     assert panel.report == describe_codec(tensors["update"], codec)
-    assert set(shown[-1]) == {"image/svg+xml", "text/plain"}
+    assert set(shown[-1]) == {"text/html", "text/plain"}
     assert shown[-1]["text/plain"] == f"Quantize, nearest: {panel.report.sentence}"
     assert panel.report.sentence == panel._sentence.value
     assert f"sent <b>{panel.report.real_bits:.2f}</b>" in panel._readout.value
@@ -285,8 +285,8 @@ def test_every_choice_reaches_both_ends(shown: list[dict[str, Any]]) -> None:
             slider = panel.controls[key]
             for index in (0, len(slider.options) - 1):
                 slider.index = index
-                assert "nan" not in shown[-1]["image/svg+xml"]
-                ElementTree.fromstring(shown[-1]["image/svg+xml"])
+                assert "nan" not in shown[-1]["text/html"]
+                ElementTree.fromstring(shown[-1]["text/html"])
     panel._picture.timer.cancel()
 
 

@@ -50,7 +50,7 @@ def test_curves_move_while_the_cell_runs_and_a_png_stays(
     notebook: Notebook, page: Any, folder: Path
 ) -> None:
     notebook.run_all()
-    live = notebook.show(0).locator("svg, img[src^='data:image/svg']").first
+    live = notebook.show(0).locator("svg[role=img]").first
     live.wait_for(timeout=60_000)
     seen = set()
     for _ in range(400):
@@ -102,6 +102,33 @@ def test_sliders_change_the_answer(notebook: Notebook, page: Any) -> None:
     assert picture["data"]["text/plain"] == sentence
 
 
+def test_at_200_percent_zoom_nothing_is_cut_off(notebook: Notebook, page: Any) -> None:
+    """A window of 1280 pixels at 200 % has room for 640: live curves and panels shrink."""
+    page.set_viewport_size({"width": 640, "height": 500})
+    notebook.run_cell(2)
+    area = notebook.show(2)
+    area.get_by_role("slider").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert fits(area.locator("svg[role=img]").first)
+    notebook.run_all()
+    area = notebook.show(0)
+    live = area.locator("svg[role=img]").first
+    live.wait_for(timeout=60_000)
+    assert fits(live)
+    notebook.screenshot("watch_at_200_percent")
+    notebook.wait_until_idle()
+    assert fits(area.locator("img").first)
+
+
+def fits(picture: Any) -> bool:
+    """Whether a picture is as wide as what it lies in, or narrower, and wide enough to be read."""
+    return picture.evaluate(
+        """picture => { const own = picture.getBoundingClientRect().width;
+                        const around = picture.parentElement.clientWidth;
+                        return 250 < own && own <= around + 1; }"""
+    )
+
+
 def test_notebook_01_runs_live_and_leaves_its_pictures(
     folder: Path, server: Server, page: Any
 ) -> None:
@@ -115,7 +142,7 @@ def test_notebook_01_runs_live_and_leaves_its_pictures(
         output = (opened.outputs(live) or [{"data": {"text/plain": ""}}])[0]["data"]
         if "image/png" in output:
             break
-        if "image/svg+xml" in output:
+        if "text/html" in output:
             if len(seen) == 3:
                 opened.show(live)
                 opened.screenshot("notebook_01_live")
