@@ -4,7 +4,7 @@
     python -m experiments.async_states --only freeze   # settings whose name or part holds this
     python -m experiments.async_states --report        # tables and figure from what is there
     python -m experiments.async_states --data digits --epochs 5 --out runs/digits.jsonl
-    python -m experiments.async_states --data cifar10 --model vgg11 --device cuda
+    python -m experiments.async_states --data cifar10  # VGG-11, on a GPU if there is one
 
 Here: the settings, one training run, the sweep. Each finished run is one line of JSON in ``--out``
 and is not run again; Ctrl-C loses only the runs in progress.
@@ -56,6 +56,7 @@ SEEDS, MORE_SEEDS = (0, 1, 2), (0, 1, 2, 3, 4)
 FRESH_SEEDS = (5, 6, 7)  # no setting was chosen by looking at these
 SIZES = {"digits": (1437, 64), "mnist": (60_000, 784), "cifar10": (50_000, 3072)}  # samples, pixels
 CUTS = {"mlp": 640, "vgg11": 128 * 8 * 8}  # activations a sample
+MODELS = {"digits": "mlp", "mnist": "mlp", "cifar10": "vgg11"}  # unless told otherwise
 
 Result = dict[str, Any]
 
@@ -177,8 +178,11 @@ def equal_bytes(task: Task) -> Iterator[Setting]:
     """The same codecs, about the same bytes: a gate is worth what it does with them.
 
     Two budgets, given by what a loss threshold spends on MNIST: with epochs as periods, and with
-    periods of 100 steps. The others' periods are chosen to spend as much.
+    periods of 100 steps. The others' periods are chosen to spend as much; for another task they
+    would have to be chosen anew, so there is no such table.
     """
+    if replace(task, clients=NUM_CLIENTS) != Task():
+        return
     steps = task.num_steps
     large, small = 384_500_000, 41_000_000  # bytes
     for size, gates in (
@@ -190,6 +194,7 @@ def equal_bytes(task: Task) -> Iterator[Setting]:
                 "freeze": FreezeAfter(4, every=1042),
                 "log-spaced": LogSpaced(every=670),
                 "BudgetGate": BudgetGate(large, steps),
+                "BangBang": BangBang(large, steps, every=25),
             },
         ),
         (
@@ -368,19 +373,21 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", choices=SIZES, default="mnist")
-    parser.add_argument("--model", choices=CUTS, default="mlp")
+    parser.add_argument("--model", choices=CUTS, help="by default vgg11 for cifar10, else mlp")
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--clients", type=int, default=NUM_CLIENTS, help="where there are several")
     parser.add_argument("--seeds", type=int, nargs="+", help="instead of each setting's own")
     parser.add_argument("--only", default="", help="settings whose table or name holds this")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda, ...")
+    parser.add_argument("--device", help="by default cuda for vgg11 if there is one, else cpu")
     parser.add_argument("--workers", type=int, default=1, help="processes, one torch thread each")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--figure", type=Path, default=FIGURE)
     parser.add_argument("--report", action="store_true", help="print tables, draw the figure")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    task = Task(args.data, args.model, args.epochs, args.clients)
+    task = Task(args.data, args.model or MODELS[args.data], args.epochs, args.clients)
+    gpu = task.model == "vgg11" and torch.cuda.is_available()
+    device = args.device or ("cuda" if gpu else "cpu")
     chosen = [s for s in settings(task) if args.only in f"{s.part}: {s.name}"]
     if args.seeds is not None:
         chosen = [replace(setting, seeds=tuple(args.seeds)) for setting in chosen]
@@ -391,7 +398,7 @@ def main() -> None:
         print(report(rows))
         draw(rows, args.figure)
         return
-    jobs = [(task, s, seed, args.device) for s in chosen for seed in s.seeds]
+    jobs = [(task, s, seed, device) for s in chosen for seed in s.seeds]
     try:
         sweep(jobs, args.out, args.workers)
     except KeyboardInterrupt:

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -100,6 +101,37 @@ def test_vgg11_trains_on_images():
     assert dense < result["nbytes"] < 1.01 * dense
 
 
+def test_cifar10_by_one_argument(tmp_path, monkeypatch, capsys):
+    """From files of the right shape to a table: two steps of VGG-11."""
+    rng = np.random.default_rng(0)
+    for number, name in enumerate([f"data_batch_{k}" for k in range(1, 6)] + ["test_batch"]):
+        records = rng.integers(0, 256, (13 if number < 5 else 7, 3073), dtype=np.uint8)
+        records[:, 0] %= 10  # the label
+        (tmp_path / f"{name}.bin").write_bytes(records.tobytes())
+    monkeypatch.setenv("FLTOOLKIT_DATA", str(tmp_path))
+    out = tmp_path / "results.jsonl"
+    words = f"x --data cifar10 --epochs 1 --seeds 3 --out {out} --figure {tmp_path / 'f.png'}"
+    words += " --device cpu --only"
+    for more in ("8-bit floats: vanilla, 8", "few bits: fewer"):
+        monkeypatch.setattr("sys.argv", [*words.split(), more])
+        async_states.main()
+    results = list(async_states.read(out).values())
+    assert [r["model"] for r in results] == ["vgg11", "vgg11"]
+    assert [sum(r["steps"].values()) for r in results] == [2, 2]
+    sent = results[0]["nbytes"]
+    assert 0 <= sent - 2 * 65 * async_states.CUTS["vgg11"] < 300  # up and down; a byte a value
+    monkeypatch.setattr("sys.argv", [*words.split(), "8-bit", "--report"])
+    async_states.main()
+    printed = capsys.readouterr().out
+    assert "vanilla, 8 bits" in printed
+    assert "1 runs: cifar10, vgg11, 1 epochs" in printed
+
+
+def test_other_tasks_have_no_table_of_equal_bytes():
+    assert any(s.part.startswith("equal") for s in settings(Task(clients=3)))
+    assert not any(s.part.startswith("equal") for s in settings(DIGITS))
+
+
 def test_sizes_are_those_of_the_data():
     data = async_states.dataset(DIGITS)
     assert SIZES["digits"] == tuple(data.x_train.shape)
@@ -108,9 +140,8 @@ def test_sizes_are_those_of_the_data():
 def test_the_page_shows_what_the_report_prints():
     task = Task()
     printed = report(rows_of(task, settings(task), async_states.read(RESULTS))).splitlines()
-    tables = [
-        line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("|")
-    ]
+    page = PAGE.read_text(encoding="utf-8").splitlines()
+    tables = [line for line in page if line.startswith("|")]
     assert tables
     assert set(tables) <= set(printed)
-    assert not [line for line in printed if line.startswith("| ") and line not in tables]
+    assert not [line for line in printed if line not in page]
