@@ -275,7 +275,10 @@ def parties(task: Task, data: Dataset, num_clients: int, seed: int, device: str)
 def run(
     task: Task, setting: Setting, seed: int, data: Dataset | None = None, device: str = "cpu"
 ) -> Result:
-    """Train once and say what it cost and brought; ``curve`` holds [bytes, accuracy] by epoch."""
+    """Train once and say what it cost and brought; ``curve`` holds [bytes, accuracy] by epoch.
+
+    A run that diverges ends there, with ``diverged`` (the step) and the accuracy it then has.
+    """
     start, data = time.perf_counter(), data or dataset(task)
     *alices, bob = parties(task, data, setting.clients, seed, device)
     channel, gate = Channel(setting.codecs), copy.deepcopy(setting.gate)
@@ -290,13 +293,19 @@ def run(
         records = train_async_relay(alices, bob, batches, channel, num_rounds=task.epochs, **hold)
     by_name, newest = {alice.name: alice for alice in alices}, alices[0]
     steps, curve, record, score = dict.fromkeys("ABC", 0), [], {}, {}
-    for record in records:
-        steps[str(record["state"])] += 1
-        if record["state"] == "A":  # who learned last has the bottom that counts
-            newest = by_name[str(record.get("client", "alice"))]
-        if channel.step % sum(map(len, batches)) == 0:
-            score = evaluate([newest, bob], data.x_test, data.y_test)
-            curve.append([record["nbytes"], round(float(score["accuracy"]), 4)])
+    try:
+        for record in records:
+            steps[str(record["state"])] += 1
+            if record["state"] == "A":  # who learned last has the bottom that counts
+                newest = by_name[str(record.get("client", "alice"))]
+            if channel.step % sum(map(len, batches)) == 0:
+                score = evaluate([newest, bob], data.x_test, data.y_test)
+                curve.append([record["nbytes"], round(float(score["accuracy"]), 4)])
+    except ValueError as error:
+        if "diverged" not in str(error):
+            raise
+        now = evaluate([newest, bob], data.x_test, data.y_test)
+        score = {"accuracy": now["accuracy"], "diverged": channel.step}
     kinds = sorted({transfer.kind for transfer in channel.transfers})
     return {
         **{"key": setting.key(task, seed), "seed": seed, **asdict(task)},

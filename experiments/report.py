@@ -70,7 +70,7 @@ def main_table(rows: Sequence[Row], reference: Runs) -> str:
     ]
     for setting, runs in rows:
         lines.append(
-            f"| {setting.name} | {len(runs)} | {_spread(_accuracies(runs))} | "
+            f"| {setting.name} | {_seeds(runs)} | {_spread(_accuracies(runs))} | "
             f"{_spread(_differences(runs, reference), '+.2f')} | {_mb(runs)} | "
             f"{_factor(runs, reference):,.1f} | {_shares(runs)} |"
         )
@@ -94,7 +94,7 @@ def equal_table(rows: Sequence[Row]) -> str:
         "|---|---|---|---|---|---|",
     ]
     for setting, runs in rows:
-        line = f"| {setting.name} | {len(runs)} | {_spread(_accuracies(runs))} | {_mb(runs)} |"
+        line = f"| {setting.name} | {_seeds(runs)} | {_spread(_accuracies(runs))} | {_mb(runs)} |"
         gains = _differences(runs, threshold)
         if runs is threshold or len(gains) < 2:
             lines.append(f"{line} | |")
@@ -121,7 +121,7 @@ def clients_table(rows: Sequence[Row]) -> str:
             for kinds in (("activations", "gradients"), ("model",), ("labels",))
         ]
         lines.append(
-            f"| {setting.name} | {len(runs)} | {_spread(_accuracies(runs))} | {_mb(runs)} | "
+            f"| {setting.name} | {_seeds(runs)} | {_spread(_accuracies(runs))} | {_mb(runs)} | "
             f"{_factor(runs, reference):,.1f} | {' | '.join(cells)} |"
         )
     return "\n".join(lines)
@@ -174,6 +174,12 @@ def draw(rows: Sequence[Row], path: Path = FIGURE) -> None:
 
 
 # ------------------------------------------------------------------------------------ helpers
+
+
+def _seeds(runs: Runs) -> str:
+    """How many there are, and which of them diverged."""
+    diverged = sum("diverged" in result for result in runs.values())
+    return f"{len(runs)}, {diverged} diverged" if diverged else str(len(runs))
 
 
 def _accuracies(runs: Runs) -> list[float]:

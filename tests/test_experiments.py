@@ -13,7 +13,7 @@ from experiments.async_states import FLOAT8, RESULTS, SIZES, Setting, Task, run,
 from experiments.report import report, rows_of
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, splitnn_mlp, train_split
 from fltoolkit.data import Dataset
-from fltoolkit.gates import AlwaysA, BudgetGate, FreezeAfter, Periodic
+from fltoolkit.gates import AlwaysA, BudgetGate, FreezeAfter, Periodic, State
 
 DIGITS = Task("digits", epochs=2, clients=3)
 STEPS = DIGITS.num_steps
@@ -58,6 +58,22 @@ def test_same_seed_same_result():
     assert first == second
     assert first["curve"] != other["curve"]
     assert abs(first["nbytes"] - 400_000) < 45_000  # half a period in A is a step: 82 kB
+
+
+def test_a_run_that_diverges_counts_as_what_it_is():
+    data = async_states.dataset(DIGITS)
+    broken = replace(data, x_train=data.x_train.clone())
+    broken.x_train[700] = float("inf")
+    setting = Setting("few bits", "family", "v", AlwaysA(), FLOAT8, seeds=(0,))
+    good, bad = run(DIGITS, setting, 0), run(DIGITS, setting, 0, broken)
+    assert good["steps"]["A"] == STEPS
+    assert bad["steps"]["A"] == bad["diverged"] - 1 < STEPS
+    assert bad["accuracy"] < good["accuracy"]
+    printed = report([(setting, {0: good, 1: json.loads(json.dumps(bad, allow_nan=False))})])
+    assert "| v | 2, 1 diverged | " in printed
+    setting.gate.state = State.C  # another mistake is not taken for this one
+    with pytest.raises(ValueError, match="begins in state C"):
+        run(DIGITS, setting, 0)
 
 
 def test_sweep_runs_each_once_and_mends_the_file(tmp_path, monkeypatch):
