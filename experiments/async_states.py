@@ -101,6 +101,10 @@ class Setting:
         what |= {"codecs": {kind: repr(self.codecs[kind]) for kind in sorted(self.codecs)}}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
+    def run(self, task: Task, seed: int, device: str) -> Result:
+        """Train once; see `run`."""
+        return run(task, self, seed, device=device)
+
 
 # ------------------------------------------------------------------------------------ settings
 
@@ -333,7 +337,7 @@ def read(path: Path) -> dict[str, Result]:
     return {result["key"]: result for result in map(json.loads, lines[:-1])}
 
 
-Job = tuple[Task, Setting, int, str]
+Job = tuple[Any, Any, int, str]  # task, setting with `key` and `run`, seed, device
 
 
 def sweep(jobs: Iterable[Job], path: Path, workers: int = 1) -> None:
@@ -370,7 +374,7 @@ def _results(jobs: list[Job], workers: int) -> Iterator[Result]:
 def _job(job: Job) -> Result:
     torch.set_num_threads(1)
     task, setting, seed, device = job
-    return run(task, setting, seed, device=device)
+    return setting.run(task, seed, device)
 
 
 def _quiet() -> None:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-__all__ = ["mcmahan_cnn", "resnet50", "seeded", "splitnn_mlp", "vgg16"]
+__all__ = ["mcmahan_2nn", "mcmahan_cnn", "resnet50", "seeded", "splitnn_mlp", "vgg16"]
 
 _VGG16_WIDTHS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 _RESNET50_STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # width, blocks, stride
@@ -59,6 +59,18 @@ def splitnn_mlp(num_features: int = 784, num_classes: int = 10, *, seed: int) ->
             nn.ReLU(),
             nn.Linear(640, num_classes),
             nn.LogSoftmax(dim=1),
+        )
+
+
+def mcmahan_2nn(num_classes: int = 10, *, seed: int) -> nn.Sequential:
+    """The "2NN" of the first federated averaging paper, 784-200-200-10: 199,210 parameters.
+
+    McMahan et al. 2017, arXiv 1602.05629, section 3. Inputs are flat: ``"batch 784"``.
+    """
+    with seeded(seed):
+        return nn.Sequential(
+            *(nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU()),
+            *(nn.Linear(200, num_classes), nn.LogSoftmax(dim=1)),
         )
 
 

@@ -25,6 +25,7 @@ LAYERS = [
         "lowrank",
     },
     {"codecs"},
+    {"difference"},
     {"channel"},
     {"party", "cost", "conformance", "gates", "cache", "local_sgd", "clock", "privacy", "adaptive"},
     {"split", "checkpoint"},

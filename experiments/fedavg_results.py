@@ -1,0 +1,257 @@
+"""Federated averaging on MNIST: rounds to a goal, and accuracy against real bytes both ways.
+
+    python -m experiments.fedavg_results                  # all settings; goes on where it was
+    python -m experiments.fedavg_results --only "seed 10" # settings whose table or name holds this
+    python -m experiments.fedavg_results --report         # tables and figure from what is there
+    python -m experiments.fedavg_results --data digits --rounds 5 --out runs/digits.jsonl
+
+Here: the settings and one training run. Each finished run is one line of JSON in ``--out`` and is
+not run again; Ctrl-C loses only the runs in progress. Not here: the sweep (async_states.py), tables
+and figure (fedavg_report.py, next). What came out: docs/fedavg_results.md.
+"""
+
+import argparse
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from experiments.async_states import Result, read, sweep
+from fltoolkit import Channel, Codec, ErrorFeedback, Party, Pipeline, evaluate, fedavg, load
+from fltoolkit.data import PIXEL_STATISTICS, Dataset, partition_iid, partition_shards
+from fltoolkit.difference import Difference
+from fltoolkit.entropy import Entropy
+from fltoolkit.models import mcmahan_2nn, mcmahan_cnn, splitnn_mlp
+from fltoolkit.quantize import QSGD, Quantize
+from fltoolkit.sparse import DGC, STC, TopK
+
+RESULTS = Path(__file__).parent / "results" / "fedavg.jsonl"
+FIGURE = Path(__file__).parents[1] / "docs" / "images" / "fedavg_results.png"
+BATCH_SIZE, COHORT = 10, 0.1  # B and C of the paper
+CHOSEN_ON, SEEDS = (10,), (0, 1, 2)  # where settings were chosen, and where they are confirmed
+LAST = 10  # the accuracy of a run is the mean of its last so many rounds
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all settings share. ``rounds`` cuts all runs short, for a trial."""
+
+    data: str = "mnist"
+    clients: int = 100
+    rounds: int | None = None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to train: what is sent in which codec, who has which samples, how they learn."""
+
+    part: str  # the table it belongs to
+    name: str
+    codecs: Mapping[str, Codec] = field(default_factory=dict)
+    seeds: tuple[int, ...] = SEEDS
+    rounds: int = 100
+    lr: float = 0.1
+    local_epochs: int = 1
+    model: str = "2nn"
+    split: str = "iid"  # or "shards": two of them a client
+    masked: bool = False
+    pixels: str = "standardized"  # or "0 to 1"
+
+    def key(self, task: Task, seed: int) -> str:
+        """The same for the same run, whatever it is called: so a rerun knows what is there."""
+        what = {**self.told(task), "seed": seed, "batch_size": BATCH_SIZE, "cohort": COHORT}
+        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+
+    def told(self, task: Task) -> dict[str, Any]:
+        """Everything that decides a run but its seed."""
+        own = ("lr", "local_epochs", "model", "split", "masked", "pixels")
+        return {
+            **{**asdict(task), "rounds": min(self.rounds, task.rounds or self.rounds)},
+            **{name: getattr(self, name) for name in own},
+            "codecs": {kind: repr(self.codecs[kind]) for kind in sorted(self.codecs)},
+        }
+
+    def run(self, task: Task, seed: int, device: str = "cpu") -> Result:
+        """Train once; ``curve`` holds [bytes up, bytes down, accuracy] after each round."""
+        start, data = time.perf_counter(), dataset(task.data, self.model, self.pixels)
+        divide = {"iid": partition_iid, "shards": partition_shards}[self.split]
+        rows = divide(data.y_train, task.clients, seed=seed)
+        clients = {f"client_{k}": (data.x_train[r], data.y_train[r]) for k, r in enumerate(rows)}
+        model = network(task.data, self.model, seed).to(device)
+        server, channel = Party("server", model, loss_fn=nn.NLLLoss()), Channel(self.codecs)
+        curve: list[tuple[int, int, float]] = []
+        how = {"local_epochs": self.local_epochs, "masked": self.masked, "lr": self.lr}
+        told = self.told(task)
+        for record in fedavg(
+            *(model, clients, channel),
+            **{"rounds": told["rounds"], "cohort_size": round(COHORT * task.clients)},
+            **{"batch_size": BATCH_SIZE, "seed": seed, **how},
+        ):
+            score = float(evaluate([server], data.x_test, data.y_test)["accuracy"])
+            curve.append((int(record["nbytes_up"]), int(record["nbytes_down"]), round(score, 4)))
+        up, down, _ = curve[-1]
+        last = [accuracy for _, _, accuracy in curve[-LAST:]]
+        return {
+            **{"key": self.key(task, seed), "seed": seed, **told},
+            "accuracy": round(sum(last) / len(last), 6),
+            **{"nbytes": up + down, "nbytes_up": up, "nbytes_down": down},
+            "num_parameters": sum(p.numel() for p in model.parameters()),
+            **{"seconds": round(time.perf_counter() - start, 1), "device": device, "curve": curve},
+        }
+
+
+# ------------------------------------------------------------------------------------ settings
+
+
+def small(*stages: Any) -> Pipeline:
+    """These stages, and an entropy coder."""
+    return Pipeline(*stages, Entropy())
+
+
+EIGHT_BITS = small(Quantize(8))
+UP = {
+    "QSGD, 4 levels": small(QSGD(4)),
+    "4 bits": small(Quantize(4)),
+    "2 bits + EF": ErrorFeedback(small(Quantize(2))),
+    "top-k 1 %": small(TopK(0.01), Quantize(8)),
+    "top-k 1 % + EF": ErrorFeedback(small(TopK(0.01), Quantize(8))),
+    "top-k 3 % + EF": ErrorFeedback(small(TopK(0.03), Quantize(4))),
+    "STC 1 % + EF": ErrorFeedback(small(STC(0.01))),
+    "DGC 1 %": small(DGC(0.01), Quantize(8)),
+}
+"""Codecs for updates. EF is error feedback; all but the 8-bit row are entropy-coded."""
+
+DOWN = {
+    "8 bits": EIGHT_BITS,
+    "4 bits": small(Quantize(4)),
+    **{f"differences in {b} bits": Difference(small(Quantize(b))) for b in (4, 3)},
+    "differences, STC 1 %": Difference(small(STC(0.01))),
+}
+"""Codecs for the model."""
+
+
+def settings() -> list[Setting]:
+    """All settings, in the order of the tables."""
+    return [*learning_rates(), *candidates(), *iid(), *shards(), *cnn()]
+
+
+def row(part: str, up: str, down: str, **more: Any) -> Setting:
+    """A setting named after its codecs."""
+    codecs = {"update": UP[up], "model": DOWN[down]}
+    return Setting(part, f"{up} up, {down} down", codecs, **more)
+
+
+def learning_rates() -> Iterator[Setting]:
+    """Plain FedAvg: which learning rate, and what the scale of the pixels does."""
+    part = f"learning rate, seed {CHOSEN_ON[0]}"
+    for lr in (0.05, 0.1, 0.2):
+        yield Setting(part, f"IID, lr {lr}", lr=lr, seeds=CHOSEN_ON)
+    for lr in (0.1, 0.2):
+        name = f"IID, pixels from 0 to 1, lr {lr}"
+        yield Setting(part, name, lr=lr, pixels="0 to 1", seeds=CHOSEN_ON)
+    for lr in (0.02, 0.05, 0.1):
+        name = f"two shards a client, lr {lr}"
+        yield Setting(part, name, lr=lr, split="shards", rounds=200, seeds=CHOSEN_ON)
+
+
+def candidates() -> Iterator[Setting]:
+    """Which few bits? Looked at on a seed that the results do not use."""
+    part = f"choosing, seed {CHOSEN_ON[0]}"
+    for down in ("4 bits", *(f"differences in {bits} bits" for bits in (4, 3))):
+        yield row(part, "2 bits + EF", down, seeds=CHOSEN_ON)
+    for up in ("top-k 1 % + EF", "top-k 3 % + EF"):
+        yield row(part, up, "differences in 3 bits", seeds=CHOSEN_ON)
+    yield row(part, "STC 1 % + EF", "differences, STC 1 %", seeds=CHOSEN_ON)
+
+
+FLOAT32 = "float32"
+
+
+def iid() -> Iterator[Setting]:
+    """The results: settings that were fixed before, on fresh seeds."""
+    part = "IID"
+    yield Setting(part, FLOAT32)
+    eight = Pipeline(Quantize(8))
+    yield Setting(part, "8 bits both ways, packed", {"update": eight, "model": eight})
+    for up in ("QSGD, 4 levels", "top-k 1 %", "top-k 1 % + EF", "STC 1 % + EF", "DGC 1 %"):
+        yield row(part, up, "8 bits")
+
+
+def shards() -> Iterator[Setting]:
+    """Each client has two shards of the sorted samples: mostly two digits."""
+    part, more = "two shards a client", {"split": "shards", "rounds": 300}
+    yield Setting(part, FLOAT32, **more)
+
+
+def cnn() -> Iterator[Setting]:
+    """The CNN of the paper, E = 5."""
+    more: dict[str, Any] = {"model": "cnn", "rounds": 20, "local_epochs": 5, "seeds": (0,)}
+    yield Setting("CNN", FLOAT32, **more)
+
+
+# ----------------------------------------------------------------------------------- one run
+
+
+@lru_cache(maxsize=1)
+def dataset(name: str, model: str, pixels: str) -> Dataset:
+    """The data as a setting wants them."""
+    data = load(name)
+    data = data if model == "cnn" and name != "digits" else data.flat()
+    if pixels == "standardized":
+        return data
+    (mean,), (deviation,) = PIXEL_STATISTICS[name]
+    x = {part: getattr(data, part) * deviation + mean for part in ("x_train", "x_test")}
+    return replace(data, **x)
+
+
+def network(data: str, model: str, seed: int) -> nn.Sequential:
+    """The paper's networks; for digits, which are smaller, another MLP."""
+    if data == "digits":
+        return splitnn_mlp(64, seed=seed)
+    return {"2nn": mcmahan_2nn, "cnn": mcmahan_cnn}[model](seed=seed)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", choices=["mnist", "fashion_mnist", "digits"], default="mnist")
+    parser.add_argument("--clients", type=int, default=100)
+    parser.add_argument("--rounds", type=int, help="at most so many, for a trial")
+    parser.add_argument("--seeds", type=int, nargs="+", help="instead of each setting's own")
+    parser.add_argument("--only", default="", help="settings whose table or name holds this")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, ...")
+    parser.add_argument("--workers", type=int, default=1, help="processes, one torch thread each")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--figure", type=Path, default=FIGURE)
+    parser.add_argument("--report", action="store_true", help="print tables, draw the figure")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    task = Task(args.data, args.clients, args.rounds)
+    chosen = [s for s in settings() if args.only in f"{s.part}: {s.name}"]
+    if args.seeds is not None:
+        chosen = [replace(setting, seeds=tuple(args.seeds)) for setting in chosen]
+    if args.report:
+        from experiments.fedavg_report import draw, report, rows_of
+
+        rows = rows_of(task, chosen, read(args.out))
+        print(report(rows))
+        draw(rows, args.figure)
+        return
+    # all settings on one seed before the next seed: whenever it is stopped, rows can be compared
+    turns = sorted((turn, n) for n, s in enumerate(chosen) for turn, _ in enumerate(s.seeds))
+    jobs = [(task, chosen[n], chosen[n].seeds[turn], args.device) for turn, n in turns]
+    try:
+        sweep(jobs, args.out, args.workers)
+    except KeyboardInterrupt:
+        print("stopped: what is finished is kept, run again to go on")
+
+
+if __name__ == "__main__":
+    main()
