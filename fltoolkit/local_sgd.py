@@ -1,8 +1,7 @@
 """What a client does alone: some steps of SGD on its own samples, from the model it was sent.
 
 Three ways to the same numbers: `local_update` reads like the paper, `local_update_lean` is the same
-arithmetic without overhead, `local_updates` trains many clients at once. Not here: who takes part,
-what is sent, how updates are averaged. Next: fedavg.py.
+arithmetic without overhead, `local_updates` trains many clients at once. Next: fedavg.py.
 """
 
 import copy
@@ -43,9 +42,6 @@ class LocalUpdate(NamedTuple):
     loss: float
     num_samples: int
     num_steps: int
-
-
-# ---- One client, as in the paper ----------------------------------------------------------------
 
 
 def local_update(
@@ -114,9 +110,6 @@ def local_update(
     return _finished(start, model.state_dict(), losses, len(y))
 
 
-# ---- One client, without overhead ---------------------------------------------------------------
-
-
 def local_update_lean(
     module: nn.Module,
     start: Tree,
@@ -133,10 +126,10 @@ def local_update_lean(
 ) -> LocalUpdate:
     """`local_update` in less time: bit-equal without ``prox``, up to rounding with it.
 
-    It borrows ``module`` instead of copying it (and hands it back as it was, also after an error),
-    asks for gradients alone instead of filling ``.grad``, and frees them before the next step.
-    Not for two threads with one module. ``python -m benchmarks.round_speed`` times it, also with a
-    module in ``channels_last`` and under `torch.autocast`, which change the numbers.
+    It borrows ``module`` instead of copying it (and hands it back as it was, also after an error)
+    and frees gradients before the next step. Not for two threads with one module. ``python -m
+    benchmarks.round_speed`` times it, also in ``channels_last`` and under `torch.autocast`, which
+    change the numbers.
     """
     _check(module, [start], [(x, y)], lr, prox)
     batches = _batches(len(y), batch_size, local_epochs, local_steps, seed)
@@ -216,9 +209,9 @@ def local_updates(
     """`local_update` of many clients, equal up to rounding, ``chunk`` clients at once.
 
     Weights are stacked, client by client, and `torch.func.vmap` takes the steps. No batch is
-    padded: those clients step together whose next batch has the same size, the largest group
-    first. So any loss works, BatchNorm sees real samples only, and a client that has finished
-    costs nothing. Memory: weights, gradients and samples of ``chunk`` clients.
+    padded: those clients step together whose next batch has the same size. So any loss works,
+    BatchNorm sees real samples only, and a client that has finished costs nothing. Memory: weights,
+    gradients and samples of ``chunk`` clients.
 
     Where vmap cannot (Dropout, whose masks would not be the loop's; a forward that looks at values)
     a warning says why, and `local_update_lean` trains the clients one after the other.
@@ -227,15 +220,15 @@ def local_updates(
     one update a client, in their order. Where `local_update` would have raised FloatingPointError,
     that error stands in the client's place: the others' updates are good.
     """
-    if len({len(starts), len(data), len(seeds)}) > 1:
-        listed = f"{len(starts)} starts, {len(data)} data and {len(seeds)} seeds"
-        raise ValueError(f"{listed}: need one each a client")
-    chunk = clients_at_once(module, len(data)) if chunk is None else chunk
+    if len({*(numbers := (len(starts), len(data), len(seeds)))}) > 1:
+        raise ValueError("{} starts, {} data and {} seeds: need one each".format(*numbers))
+    _check(module, starts, data, lr, prox)
+    dealt: dict[str, Any] = {"local_epochs": local_epochs, "local_steps": local_steps}
+    dealt["batch_size"] = batch_size
+    chunk = clients_at_once(module, [len(y) for _, y in data], **dealt) if chunk is None else chunk
     if chunk < 1:
         raise ValueError(f"chunk={chunk}: must be at least 1 client")
-    _check(module, starts, data, lr, prox)
-    how = {"loss_fn": loss_fn, "lr": lr, "prox": prox, "batch_size": batch_size}
-    how |= {"local_epochs": local_epochs, "local_steps": local_steps}
+    how = {"loss_fn": loss_fn, "lr": lr, "prox": prox, **dealt}
     clients = list(zip(starts, data, seeds, strict=True))
     # like sizes side by side: few groups, and most of them a slice of the stack
     order = sorted(range(len(clients)), key=lambda k: len(data[k][1]), reverse=True)
@@ -247,18 +240,25 @@ def local_updates(
     return [outcomes[k] for k in range(len(clients))]
 
 
-def clients_at_once(module: nn.Module, num_clients: int) -> int:
-    """How many of ``num_clients`` clients `local_updates` trains at once by default: 64 or 1.
+def clients_at_once(module: nn.Module, num_samples: Sequence[int], **dealt: int | None) -> int:
+    """How many clients with so many samples `local_updates` trains at once by default: 64 or 1.
 
-    On a CPU vmap pays where calls cost more than arithmetic: models up to 500 kB, eight clients or
-    more (``python -m benchmarks.round_speed --choice``). On other devices it is a guess.
+    On a CPU vmap pays where calls cost more than arithmetic: models up to 500 kB, of which ten or
+    more step together on average (``python -m benchmarks.round_speed --choice``). On other devices
+    it is a guess. ``dealt``: batch_size, and local_epochs or local_steps.
 
-    >>> clients_at_once(nn.Linear(64, 10), 100), clients_at_once(nn.Linear(784, 200), 100)
-    (64, 1)
+    >>> like, unlike = [100] * 10, range(91, 101)
+    >>> how = {"batch_size": 20, "local_epochs": 1}
+    >>> [clients_at_once(nn.Linear(64, 10), sizes, **how) for sizes in (like, unlike)]
+    [64, 1]
     """
     on_cpu = next(module.parameters()).device.type == "cpu"
-    small = dense_nbytes(module.state_dict()) <= 500_000
-    return 64 if num_clients >= 8 and (small or not on_cpu) else 1
+    if len(num_samples) < 10 or (on_cpu and dense_nbytes(module.state_dict()) > 500_000):
+        return 1
+    plans = [deque(_batches(n, **dealt, seed=0)) for n in num_samples]
+    num_steps = sum(map(len, plans))
+    num_calls = sum(1 for _ in _together(plans))
+    return 64 if not on_cpu or num_steps >= 10 * num_calls else 1
 
 
 _Client = tuple[Tree, Data, int]  # start, (x, y), seed
@@ -301,9 +301,9 @@ def _at_once(
     device = own[learning[0]].device
     x, y = (torch.cat([part.to(device) for part in column]) for column in zip(*data, strict=True))
     sizes = [len(labels) for _, labels in data]
+    each_has = zip(sizes, seeds, accumulate(sizes, initial=0), strict=False)
     plans = [  # each client's batches, as rows of all clients' samples
-        deque(rows + before for rows in _batches(size, seed=seed, **dealt))
-        for size, seed, before in zip(sizes, seeds, accumulate(sizes, initial=0), strict=False)
+        deque(rows + before for rows in _batches(n, seed=s, **dealt)) for n, s, before in each_has
     ]
 
     def loss_of(params: Tree, fixed: Tree, x: Tensor, y: Tensor) -> tuple[Tensor, Tree]:
@@ -313,8 +313,8 @@ def _at_once(
 
     gradients = vmap(grad_and_value(loss_of, has_aux=True))
 
-    def step(group: list[int]) -> Tensor:
-        rows = torch.stack([plans[k].popleft() for k in group]).to(device)
+    def step(group: list[int], batches: list[Tensor]) -> Tensor:
+        rows = torch.stack(batches).to(device)
         at = _places(group)
         fixed = {name: tensor[at] for name, tensor in state.items()}
         params = {name: fixed.pop(name) for name in learning}
@@ -328,25 +328,30 @@ def _at_once(
 
     history = []  # who stepped, with which losses; read at the end: a GPU need not wait
     with _training(module):
-        while group := _alike(plans):
-            history.append((group, step(group)))
+        for group, batches in _together(plans):
+            history.append((group, step(group, batches)))
 
     end = {alias: state[name] for alias, name in saved.items()}
     each: list[list[float]] = [[] for _ in clients]
-    for group, losses in history:
-        for k, loss in zip(group, losses.tolist(), strict=True):
-            each[k].append(loss)
+    for k, loss in chain(*(zip(g, losses.tolist(), strict=True) for g, losses in history)):
+        each[k].append(loss)
     return [
         _outcome(_finished, start, {name: t[k] for name, t in end.items()}, each[k], sizes[k])
         for k, start in enumerate(starts)
     ]
 
 
-def _alike(plans: Sequence[deque[Tensor]]) -> list[int]:
-    """The largest group of clients whose next batches have the same size; none: all are done."""
-    sizes = Counter(len(plan[0]) for plan in plans if plan)
-    size = max(sizes, key=lambda size: (sizes[size], size), default=0)
-    return [k for k, plan in enumerate(plans) if plan and len(plan[0]) == size]
+def _together(plans: Sequence[deque[Tensor]]) -> Iterator[tuple[list[int], list[Tensor]]]:
+    """Who steps next, with which batches: who has most steps left, and all with batches as large.
+
+    Those who are ahead wait, so that groups stay large.
+    """
+    while any(plans):
+        most, sizes = max(map(len, plans)), Counter(len(plan[0]) for plan in plans if plan)
+        behind = {len(plan[0]) for plan in plans if len(plan) == most}
+        size = max(behind, key=lambda size: (sizes[size], size))
+        group = [k for k, plan in enumerate(plans) if plan and len(plan[0]) == size]
+        yield group, [plans[k].popleft() for k in group]
 
 
 def _places(group: list[int]) -> slice | list[int]:
@@ -373,19 +378,18 @@ def _outcome(train: Callable, *args: Any, **how: Any) -> LocalUpdate | FloatingP
 def _batches(
     num_samples: int,
     batch_size: int | None,
-    local_epochs: int | None,
-    local_steps: int | None,
-    seed: int,
+    local_epochs: int | None = None,
+    local_steps: int | None = None,
+    seed: int = 0,
 ) -> Iterator[Int64[Tensor, " batch"]]:
     """Which samples each local step sees; a new order in each epoch, as `data.Batches` deals."""
     if (local_epochs is None) == (local_steps is None):
         raise ValueError(
             f"local_epochs={local_epochs} and local_steps={local_steps}: give exactly one of them"
         )
-    least = {"batch_size": (batch_size, 1), "seed": (seed, 0)}
-    least |= {"local_epochs": (local_epochs, 1), "local_steps": (local_steps, 1)}
-    for name, (value, minimum) in least.items():
-        if value is not None and value < minimum:
+    given = {"batch_size": batch_size, "local_epochs": local_epochs, "local_steps": local_steps}
+    for name, value in {**given, "seed": seed}.items():
+        if value is not None and value < (minimum := int(name != "seed")):
             raise ValueError(f"{name}={value}: must be at least {minimum}")
     size = batch_size or num_samples
 

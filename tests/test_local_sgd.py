@@ -3,6 +3,7 @@
 import copy
 import math
 import warnings
+from collections import deque
 
 import pytest
 import torch
@@ -12,7 +13,14 @@ from torch import nn
 from torch.nn.functional import mse_loss, nll_loss
 
 from fltoolkit.data import Batches
-from fltoolkit.local_sgd import clients_at_once, local_update, local_update_lean, local_updates
+from fltoolkit.local_sgd import (
+    _batches,
+    _together,
+    clients_at_once,
+    local_update,
+    local_update_lean,
+    local_updates,
+)
 from fltoolkit.models import mcmahan_cnn, seeded
 from fltoolkit.trees import weighted_mean
 
@@ -303,10 +311,19 @@ def test_a_wrong_network_fails_with_its_own_words():
         local_updates(module, [start_of(module)] * 2, data, **HOW, seeds=[0, 1], chunk=2)
 
 
-def test_small_models_learn_at_once_and_large_ones_in_turn():
-    assert clients_at_once(net("MLP"), 8) == 64
-    assert clients_at_once(net("MLP"), 7) == 1
-    assert clients_at_once(mcmahan_cnn(seed=0), 100) == 1
+def test_small_models_of_like_clients_learn_at_once_and_others_in_turn():
+    how = {"batch_size": 10, "local_epochs": 3}
+    assert clients_at_once(net("MLP"), [72] * 10, **how) == 64
+    assert clients_at_once(net("MLP"), [72] * 9, **how) == 1
+    assert clients_at_once(net("MLP"), range(1, 300, 30), **how) == 1
+    assert clients_at_once(net("MLP"), range(1, 300), **how) == 64
+    assert clients_at_once(mcmahan_cnn(seed=0), [72] * 100, **how) == 1
+
+
+def test_clients_of_unlike_sizes_wait_for_each_other():
+    """71 and 72 samples in batches of 10: seven steps together and one alone, in every epoch."""
+    plans = [deque(_batches(n, 10, 5, None, n)) for n in (71, 72)]
+    assert [len(group) for group, _ in _together(plans)] == 5 * [*[2] * 7, 1, 1]
 
 
 # ---- nothing else is touched --------------------------------------------------------------------

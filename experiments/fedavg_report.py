@@ -1,0 +1,187 @@
+"""Tables and figure of `experiments.fedavg_results`, from the runs that are there.
+
+Here: Markdown text and one PNG. Not here: training (fedavg_results.py).
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import mean
+
+from experiments.async_states import Result
+from experiments.fedavg_results import BATCH_SIZE, COHORT, FIGURE, FLOAT32, LAST
+from experiments.report import (
+    Row,
+    Runs,
+    _accuracies,
+    _differences,
+    _factor,
+)
+from experiments.report import rows_of as rows_of
+from fltoolkit import History, plots
+
+GOAL_FACTOR, GOAL_POINTS = 20, 0.3
+
+
+def report(rows: Sequence[Row]) -> str:
+    """All tables as Markdown."""
+    if not rows:
+        return "no runs yet"
+    blocks = []
+    for part in dict.fromkeys(setting.part for setting, _ in rows):
+        mine = [row for row in rows if row[0].part == part]
+        plain = all(not setting.codecs for setting, _ in mine)
+        table = rounds_table(mine) if plain else bytes_table(mine, float32(rows, mine))
+        blocks += [f"### {part}", table]
+    if confirmed := [row for row in rows if row[0].part == "IID"]:
+        blocks += ["### the goal", goal(confirmed)]
+    return "\n\n".join([*blocks, effort(rows)])
+
+
+def float32(rows: Sequence[Row], mine: Sequence[Row]) -> Runs:
+    """The uncompressed runs that a table's rows are compared with: all else equal, same seeds."""
+    like = mine[0][0]
+    same = ("split", "lr", "rounds", "model", "pixels")
+    found: Runs = {}
+    for setting, runs in rows:
+        if not setting.codecs and all(getattr(setting, s) == getattr(like, s) for s in same):
+            found |= runs
+    return found
+
+
+def rounds_table(rows: Sequence[Row]) -> str:
+    """Without compression: rounds to the accuracies, first time that a round ends there."""
+    goals = (0.9, 0.97) if rows[0][0].model == "2nn" else (0.97, 0.99)
+    heads = " | ".join(f"rounds to {100 * goal:.0f} %" for goal in goals)
+    lines = [
+        f"| setting | {heads} | accuracy [%] | after rounds | seeds |",
+        "|---|---|---|---|---|---|",
+    ]
+    for setting, runs in rows:
+        cells = [_reached(runs, goal, lambda curve, n: n + 1, ".0f") for goal in goals]
+        length = len(next(iter(runs.values()))["curve"])
+        lines.append(
+            f"| {setting.name} | {' | '.join(cells)} | {_spread(_accuracies(runs))} | {length} | "
+            f"{_listed(runs)} |"
+        )
+    return "\n".join(lines)
+
+
+def bytes_table(rows: Sequence[Row], reference: Runs) -> str:
+    """Accuracy, what it is below float32 on the same seeds, bytes each way and to two goals."""
+    lines = [
+        "| setting | accuracy [%] | minus float32 [points] | MB up | MB down "
+        "| bits a value up, down | times fewer | MB to 90 % | MB to 97 % "
+        "| rounds to 97 % | seeds |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+
+    def megabytes(curve: list, n: int) -> float:
+        return (curve[n][0] + curve[n][1]) / 1e6
+
+    for setting, runs in rows:
+        of = {seed: reference[seed] for seed in runs if seed in reference}
+        differences = _spread(_differences(runs, of), "+.2f") if setting.codecs else ""
+        up, down = (
+            mean(run[key] for run in runs.values()) / 1e6 for key in ("nbytes_up", "nbytes_down")
+        )
+        lines.append(
+            f"| {setting.name} | {_spread(_accuracies(runs))} | {differences} | "
+            f"{up:,.1f} | {down:,.1f} | {_bits(runs, 'nbytes_up')}, {_bits(runs, 'nbytes_down')} | "
+            f"{_factor(runs, of):.1f} | {_reached(runs, 0.9, megabytes, ',.1f')} | "
+            f"{_reached(runs, 0.97, megabytes, ',.1f')} | "
+            f"{_reached(runs, 0.97, lambda _, n: n + 1, '.0f')} | {_listed(runs)} |"
+        )
+    return "\n".join(lines)
+
+
+def goal(rows: Sequence[Row]) -> str:
+    """Which settings send so many times fewer bytes, both ways, and what accuracy that cost."""
+    reference = next((runs for setting, runs in rows if setting.name == FLOAT32), {})
+    found = []
+    for setting, runs in rows:
+        of = {seed: reference[seed] for seed in runs if seed in reference}
+        if setting.codecs and of and (factor := _factor(runs, of)) >= GOAL_FACTOR:
+            found.append((mean(_differences(runs, of)), factor, setting.name, len(of)))
+    if not found:
+        return f"No setting sends {GOAL_FACTOR} times fewer bytes."
+    lines = [f"At least {GOAL_FACTOR} times fewer bytes, up and down together, best first:"]
+    for points, factor, name, number in sorted(found, reverse=True):
+        met = "met" if points >= -GOAL_POINTS else "missed"
+        lines.append(
+            f"- {name}: {factor:.1f} times fewer, {points:+.2f} points (seeds: {number}): {met}"
+        )
+    return "\n".join(lines)
+
+
+def effort(rows: Sequence[Row]) -> str:
+    """What was run, in one line."""
+    runs = {result["key"]: result for _, results in rows for result in results.values()}
+    first = next(iter(runs.values()))
+    return (
+        f"{len(runs)} runs: {first['data']}, {first['clients']} clients, a tenth of them in a "
+        f"round, batch {BATCH_SIZE}; accuracy on the test set, mean of the last {LAST} rounds."
+    )
+
+
+def draw(rows: Sequence[Row], path: Path = FIGURE) -> None:
+    """Test accuracy over bytes in both directions, IID: a line a setting, mean of its seeds."""
+    histories = {}
+    for setting, runs in rows:
+        if setting.part != "IID":
+            continue
+        curves = [run["curve"] for run in runs.values()]
+        histories[setting.name] = [
+            History({"nbytes": up + down, "accuracy": accuracy} for up, down, accuracy in curve)
+            for curve in curves
+        ]
+    if not histories:
+        return
+    figure = plots.new_figure(width=9, height=5.5)
+    ax = figure.subplots()
+    ax.set_xscale("log")
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    plots.accuracy_over_bytes(histories, ax)
+    ax.set_ylim(0.9, 0.985)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+
+
+# ------------------------------------------------------------------------------------ helpers
+
+
+def _spread(values: Sequence[float], form: str = ".2f") -> str:
+    """Mean [least, largest]; a single value stands alone."""
+    if not values:
+        return ""
+    words = f"{mean(values):{form}}"
+    return f"{words} [{min(values):{form}}, {max(values):{form}}]" if len(values) > 1 else words
+
+
+def _reached(runs: Runs, accuracy: float, what: Callable[[list, int], float], form: str) -> str:
+    """``what`` at the first round of that accuracy; and how many seeds never got there."""
+    first = [
+        next((n for n, point in enumerate(run["curve"]) if point[2] >= accuracy), None)
+        for run in runs.values()
+    ]
+    found = [
+        what(run["curve"], n) for run, n in zip(runs.values(), first, strict=True) if n is not None
+    ]
+    if not found:
+        return "never"
+    missing = len(runs) - len(found)
+    words = _spread(found, form)
+    return f"{words}, {missing} of {len(runs)} never" if missing else words
+
+
+def _bits(runs: Runs, key: str) -> str:
+    """Bits a parameter in an average message."""
+
+    def bits(run: Result) -> float:
+        num_messages = len(run["curve"]) * max(1, round(COHORT * run["clients"]))
+        return 8 * run[key] / num_messages / run["num_parameters"]
+
+    return f"{mean(map(bits, runs.values())):.2f}"
+
+
+def _listed(runs: Runs) -> str:
+    return ", ".join(map(str, sorted(runs)))
