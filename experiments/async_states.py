@@ -305,7 +305,7 @@ def run(
             if channel.step % sum(map(len, batches)) == 0:
                 score = evaluate([newest, bob], data.x_test, data.y_test)
                 curve.append([record["nbytes"], round(float(score["accuracy"]), 4)])
-    except ValueError as error:
+    except (ValueError, FloatingPointError) as error:  # of a codec or a gate; of a party
         if "diverged" not in str(error):
             raise
         now = evaluate([newest, bob], data.x_test, data.y_test)

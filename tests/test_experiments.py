@@ -65,7 +65,9 @@ def test_a_run_that_diverges_counts_as_what_it_is():
     broken = replace(data, x_train=data.x_train.clone())
     broken.x_train[700] = float("inf")
     setting = Setting("few bits", "family", "v", AlwaysA(), FLOAT8, seeds=(0,))
+    plain = run(DIGITS, replace(setting, codecs={}), 0, broken)  # no codec that complains
     good, bad = run(DIGITS, setting, 0), run(DIGITS, setting, 0, broken)
+    assert plain["diverged"] == bad["diverged"]
     assert good["steps"]["A"] == STEPS
     assert bad["steps"]["A"] == bad["diverged"] - 1 < STEPS
     assert bad["accuracy"] < good["accuracy"]
