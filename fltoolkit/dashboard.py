@@ -142,8 +142,9 @@ def _layout(picture: Picture) -> tuple[int, list[Mark]]:
     low += 8 + max(24 * len(picture.ledger), 30 * len(picture.strips) + 22) + 14
     for number, current, words in picture.legend:
         marks += [_line(number, current, [(8, low), (48, low)])]
-        marks += [Words(56, low + 4, words, bold=current)]
-        low += 18
+        for line in textwrap.wrap(words, 115):
+            marks += [Words(56, low + 4, line, bold=current)]
+            low += 18
     for note in picture.notes():
         for line in textwrap.wrap(note, 130):
             marks.append(Words(8, low + 4, line))
@@ -208,6 +209,7 @@ class _Frame:
         plot = self.axes.plot
         (label_x, unit_x), (label_y, unit_y) = axis_of(plot.x, self.x1), axis_of(plot.y, self.y1)
         yield Words(self.left - 40, self.high - 10, plot.words or label_y)
+        label_x = self.axes.step if plot.x == "step" else label_x
         yield Words(self.middle, self.low + 33, label_x, "middle")
         for tick in _ticks(self.x0 * unit_x, self.x1 * unit_x):
             at = self.x(tick / unit_x)
@@ -224,9 +226,9 @@ class _Frame:
             at = self.x(value)
             yield Stroke([(at, self.low), (at, self.high)], _INK, 1, (1, 3))
             anchor, shift = ("end", -4) if at > self.middle else ("start", 4)
-            y = self.high + 10 + 13 * (row % 6)
+            y = self.high + 10 + 13 * row  # a row each, so that none lies on another
             if "accuracy" in self.axes.plot.y:  # the curve is at the top
-                y = self.low - 6 - 13 * (row % 6)
+                y = self.low - 6 - 13 * row
             yield Words(at + shift, y, words, anchor, 11, halo=True)
 
 

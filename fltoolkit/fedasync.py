@@ -6,10 +6,11 @@ Not here: rounds (fedavg.py), what staleness weighs (clock.py). Next: plots.py.
 """
 
 import heapq
+import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,41 @@ from fltoolkit.party import Party
 from fltoolkit.split import _totals
 from fltoolkit.trees import Tree, weighted_mean
 
-__all__ = ["fedasync", "fedbuff"]
+__all__ = ["Flight", "fedasync", "fedbuff"]
+
+_AtWork = tuple[float, int, str, int, Tree]  # done when, order, client, step and model of its start
+
+
+@dataclass
+class Flight:
+    """What is under way between two records: who is at work from which model, and who is idle.
+
+    Pass one to `fedasync` or `fedbuff` to save a run and go on with it; it has what `save_run` asks
+    of a party, as `Backlog` has for rounds.
+    """
+
+    seconds: float = 0.0
+    idle: list[str] = field(default_factory=list)
+    asked: Counter[str] = field(default_factory=Counter)  # how often each client was
+    at_work: list[_AtWork] = field(default_factory=list)  # a heap by time, then by order
+    fruitless: int = 0  # answers that did not come, in a row
+    random: np.random.Generator | None = None  # None: nothing has begun
+    name = "in flight"  # of its file
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values and tensors, so that it can be saved without pickle."""
+        random = "" if self.random is None else json.dumps(self.random.bit_generator.state)
+        own = {"seconds": self.seconds, "idle": list(self.idle), "fruitless": self.fruitless}
+        return {**own, "asked": dict(self.asked), "at_work": self.at_work, "random": random}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        self.seconds, self.idle = state["seconds"], list(state["idle"])
+        self.asked, self.fruitless = Counter(state["asked"]), state["fruitless"]
+        self.at_work, self.random = list(state["at_work"]), None
+        if state["random"]:
+            self.random = np.random.default_rng()
+            self.random.bit_generator.state = json.loads(state["random"])
 
 
 class _Landed(NamedTuple):
@@ -57,6 +92,8 @@ def fedasync(
     clock: Clock = Even(),
     train: Train = local_updates,
     seed: int = 0,
+    start_round: int = 0,
+    flight: Flight | None = None,
     server: str = "server",
 ) -> Iterator[Record]:
     """Each client's model is mixed into the server's as soon as it arrives; a record an update.
@@ -67,18 +104,24 @@ def fedasync(
 
     Records hold ``round`` (t), ``step`` (t + 1), ``client``, ``loss``, ``staleness``,
     ``num_failed`` since the last record, ``seconds`` and the totals of bytes. What is still under
-    way at the end has not been sent. For the other arguments see `fedavg` and `fedbuff`.
+    way at the end has not been sent. For the other arguments see `fedavg` and `fedbuff`. To save a
+    run and go on::
+
+        parties = [Party("server", model), flight := Flight()]
+        save_run(folder, parties, channel)              # after any record
+        start_round = load_run(folder, parties, channel)
     """
     if not 0 < alpha <= 1:
         raise ValueError(f"alpha={alpha}: the share of the new model, above 0 and at most 1")
     how = {"loss_fn": loss_fn, "lr": lr, "prox": prox, "batch_size": batch_size}
     how |= {"local_epochs": local_epochs, "local_steps": local_steps}
-    _check(clients, num_updates, concurrency, server)
+    _check(clients, num_updates - start_round, concurrency, server)
     totals, failed = _totals(channel, set(clients)), Counter[str]()
+    flight = _begun(flight, clients, seed, start_round)
     landed = _landings(
-        model, clients, channel, concurrency, clock, train, how, seed, server, failed
+        model, clients, channel, concurrency, clock, train, how, seed, server, failed, flight
     )
-    for t in range(num_updates):
+    for t in range(start_round, num_updates):
         channel.step = t + 1
         update = next(landed)
         share = alpha * staleness(update.staleness)
@@ -115,6 +158,8 @@ def fedbuff(
     server_optimizer: torch.optim.Optimizer | None = None,
     train: Train = local_updates,
     seed: int = 0,
+    start_round: int = 0,
+    flight: Flight | None = None,
     server: str = "server",
 ) -> Iterator[Record]:
     """The server's model moves by every ``buffer_size`` updates that arrive; a record a move.
@@ -132,18 +177,21 @@ def fedbuff(
         concurrency: clients at work at any time, each drawn from those who are not.
         clock: asked with how often the client was at work before. Who drops out never delivers,
             and another client is sent the model in its place at once.
+        start_round: moves already done, for a run that goes on; see `fedasync`.
+        flight: what was under way, for a run that goes on.
     """
     if buffer_size < 1:
         raise ValueError(f"buffer_size={buffer_size}: must be at least 1 update")
     how = {"loss_fn": loss_fn, "lr": lr, "prox": prox, "batch_size": batch_size}
     how |= {"local_epochs": local_epochs, "local_steps": local_steps}
-    _check(clients, rounds, concurrency, server)
+    _check(clients, rounds - start_round, concurrency, server)
     Party(server, model, server_optimizer)  # complains about an optimizer of something else
     totals, failed = _totals(channel, set(clients)), Counter[str]()
+    flight = _begun(flight, clients, seed, start_round)
     landed = _landings(
-        model, clients, channel, concurrency, clock, train, how, seed, server, failed
+        model, clients, channel, concurrency, clock, train, how, seed, server, failed, flight
     )
-    for t in range(rounds):
+    for t in range(start_round, rounds):
         channel.step = t + 1
         buffer = [next(landed) for _ in range(buffer_size)]
         weights = [staleness(update.staleness) for update in buffer]
@@ -175,34 +223,47 @@ def _landings(
     seed: int,
     server: str,
     failed: Counter[str],
+    flight: Flight,
 ) -> Iterator[_Landed]:
     """Updates in the order of their arrival; whenever one has come, another client begins."""
-    random = np.random.default_rng(seed)
-    idle, asked, fruitless = list(clients), Counter[str](), 0
-    at_work: list[tuple[float, int, str, int, Tree]] = []  # a heap by time, then by order
-    number, now = count(), 0.0
+    idle, asked, at_work, random = flight.idle, flight.asked, flight.at_work, flight.random
+    assert random is not None
     while True:
         while idle and len(at_work) < concurrency:
             client = idle.pop(int(random.integers(len(idle))))
             start = channel.send(server, client, "model", model.state_dict())
-            seconds = now + clock(client, asked[client])
+            seconds, number = flight.seconds + clock(client, asked[client]), asked.total()
             asked[client] += 1
             if seconds < math.inf:
-                heapq.heappush(at_work, (seconds, next(number), client, channel.step, start))
+                heapq.heappush(at_work, (seconds, number, client, channel.step, start))
             else:
                 idle.append(client)
-                fruitless = _count_up(fruitless, clients)
-        now, _, client, step, start = heapq.heappop(at_work)
+                flight.fruitless = _count_up(flight.fruitless, clients)
+        flight.seconds, _, client, step, start = heapq.heappop(at_work)
         client_s = client_seed(seed, asked[client] - 1, client)
         (update,) = train(model, [start], [clients[client]], seeds=[client_s], **how)
         delta, _ = send_update(client, server, update, channel)
         idle.append(client)
         if delta is None or not isinstance(update, LocalUpdate):
             failed[client] += 1
-            fruitless = _count_up(fruitless, clients)
+            flight.fruitless = _count_up(flight.fruitless, clients)
             continue
-        fruitless = 0
-        yield _Landed(client, now, channel.step - step, start, delta, update.loss)
+        flight.fruitless = 0
+        yield _Landed(client, flight.seconds, channel.step - step, start, delta, update.loss)
+
+
+def _begun(flight: Flight | None, clients: Clients, seed: int, start_round: int) -> Flight:
+    """The flight as it was saved, or everybody idle."""
+    flight = Flight() if flight is None else flight
+    if flight.random is None:
+        if start_round:
+            raise ValueError(
+                f"start_round={start_round}: to go on, give the flight that was saved with the run"
+            )
+        flight.idle, flight.random = list(clients), np.random.default_rng(seed)
+    if strangers := {*flight.idle, *(row[2] for row in flight.at_work)} ^ {*clients}:
+        raise ValueError(f"clients {sorted(strangers)}: not the same as when the run was saved")
+    return flight
 
 
 def _count_up(fruitless: int, clients: Clients) -> int:

@@ -5,7 +5,6 @@ what this lab trains, and how it is written down. What all labs share is lab.py'
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from torch import nn
@@ -18,7 +17,6 @@ from fltoolkit.entropy import Entropy
 from fltoolkit.fedavg import fedavg
 from fltoolkit.history import evaluated
 from fltoolkit.lab import Board, Lab, Plot, Run, Setting, Training
-from fltoolkit.local_sgd import local_updates
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.parts import Stage
 from fltoolkit.party import Party
@@ -46,7 +44,7 @@ _START = {
 }
 _STALENESS: dict[str, Staleness] = {"drop": Drop(), "polynomial": Polynomial()}
 _UPDATE = ("bits_up", "top_k", "error_feedback")  # what makes the codec of updates
-_BITS = (2, 4, 8, 32)
+_BITS = (1, 2, 4, 8, 32)
 
 
 def _on(value: bool) -> str:
@@ -54,7 +52,7 @@ def _on(value: bool) -> str:
 
 
 def _bits(value: int) -> str:
-    return f"{value} bits"
+    return f"{value} bit{'s' * (value != 1)}"
 
 
 def _share(value: float) -> str:
@@ -154,6 +152,8 @@ class FedAvgLab(Lab):
         self.board = Board(
             plots=(Plot("accuracy", "nbytes"), second),
             kinds={"model": "down: model", "update": "up: updates", "control": "up: failures"},
+            rare=frozenset({"control"}),
+            step="round",
         )
         self.data = (load(data) if isinstance(data, str) else data).flat()
         self._data_code = f'load("{data}").flat()' if isinstance(data, str) else ""
@@ -188,7 +188,6 @@ class FedAvgLab(Lab):
             staleness=_STALENESS[now["staleness"]],
             clock=LogNormal(SPREAD, seed=now["seed"]),
             masked=now["masked"],
-            train=partial(local_updates, chunk=1),  # uneven small clients: quicker than at once
             seed=now["seed"],
         )
         server = Party("server", model, loss_fn=nn.NLLLoss())
@@ -247,8 +246,6 @@ def _codec(values: Mapping[str, Any], kind: str) -> Codec:
 
 
 _SCRIPT = """
-from functools import partial
-
 import torch
 from torch import nn
 
@@ -258,7 +255,6 @@ from fltoolkit.clock import Drop, LogNormal, Polynomial
 from fltoolkit.data import partition_dirichlet
 from fltoolkit.entropy import Entropy
 from fltoolkit.fedavg import fedavg
-from fltoolkit.local_sgd import local_updates
 from fltoolkit.quantize import Quantize
 from fltoolkit.sparse import TopK
 
@@ -281,7 +277,6 @@ records = fedavg(
     staleness={rule},
     clock=LogNormal({spread}, seed={seed}),
     masked={masked},
-    train=partial(local_updates, chunk=1),
     seed={seed},
 )
 server = Party("server", model, loss_fn=nn.NLLLoss())

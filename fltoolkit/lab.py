@@ -54,6 +54,8 @@ class Board:
     kinds: Mapping[str, str]  # the ledger's rows: kind of message -> words
     states: Mapping[str, Look] = field(default_factory=dict)  # values of a record's "state"
     checked: str = ""  # key of what a gate checks, "" for none; drawn with its "threshold" around
+    rare: frozenset[str] = frozenset()  # kinds whose row is shown once one was sent
+    step: str = "step"  # what a step is called
 
 
 class Strip(NamedTuple):
@@ -318,7 +320,9 @@ class Lab:
         if len(run.moves) > 2:
             parts.append(f"{len(run.moves)} moves")
         else:
-            parts += [f"{self.say(m.key, m.value)} from {self.clock} {m.step}" for m in run.moves]
+            parts += [
+                f"{self.say(m.key, m.value)} from {self.board.step} {m.step}" for m in run.moves
+            ]
         return ", ".join(parts)
 
     def script(self, number: int | None = None) -> str:

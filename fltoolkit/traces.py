@@ -98,6 +98,7 @@ class Axes(NamedTuple):
     bands: Sequence[tuple[float, float, float, float]]
     marks: Sequence[tuple[float, str]]  # vertical lines: (x, words)
     reach: float  # the largest x so far, where y may not have been measured yet
+    step: str = "step"  # what a step is called
 
     def limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """Lowest and highest x, and y: from 0, unless log or a share, so that ends are seen."""
@@ -173,7 +174,7 @@ def status_in_words(lab: Lab) -> str:
         return words
     last = run.history[-1]
     total = f" of {run.training.total:,}" if run.training.total else ""
-    words += f", {lab.clock} {last[lab.clock]:,}{total}"
+    words += f", {lab.board.step} {last[lab.clock]:,}{total}"
     if look := lab.board.states.get(str(last.get("state"))):
         words += f", state {last['state']} ({look.words})"
     return words
@@ -187,7 +188,7 @@ def _axes(
         points = traces[run.number].curves[plot.x, plot.y].points()
         lines.append(Line(points, run.number, run is current, f"run {run.number}"))
     if current is None or current not in runs:
-        return Axes(plot, lines, [], [], [], 0)
+        return Axes(plot, lines, [], [], [], 0, lab.board.step)
     trace = traces[current.number]
     return Axes(
         plot,
@@ -199,6 +200,7 @@ def _axes(
             for move in current.moves[-_MOST_MARKS:]
         ],
         float(trace.last[plot.x]),
+        lab.board.step,
     )
 
 
@@ -213,6 +215,8 @@ def _ledger(board: Board, trace: Trace | None) -> list[tuple[str, int, str]]:
     rows = []
     for kind, name in board.kinds.items():
         messages, nbytes = trace.tally[kind] if trace else (0, 0)
+        if kind in board.rare and not messages:
+            continue
         words = f"{amount('nbytes', nbytes)} in {messages:,} message{'s' * (messages != 1)}"
         rows.append((name, nbytes, words))
     return rows

@@ -7,12 +7,14 @@ import torch
 from torch import nn
 
 from fltoolkit.channel import Channel
+from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.clock import Constant, Drop, Even, LogNormal, Polynomial, Scripted
 from fltoolkit.codecs import ErrorFeedback, Pipeline
-from fltoolkit.fedasync import fedasync, fedbuff
+from fltoolkit.fedasync import Flight, fedasync, fedbuff
 from fltoolkit.fedavg import fedavg
 from fltoolkit.local_sgd import LocalUpdate
 from fltoolkit.models import seeded
+from fltoolkit.party import Party
 from fltoolkit.sparse import TopK
 
 
@@ -196,3 +198,57 @@ def test_mistakes_are_named(settings, complaint):
         trace(fedbuff, **({"rounds": 1, "buffer_size": 1} | settings))
     with pytest.raises(ValueError, match="alpha=0: the share of the new model"):
         trace(fedasync, num_updates=1, alpha=0)
+
+
+# ---- saved and resumed --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [fedasync, fedbuff])
+def test_resumed_is_uninterrupted(method, tmp_path):
+    """Stragglers under way, drop-outs, residuals and a server optimizer, saved in the middle."""
+    generator = torch.Generator().manual_seed(1)
+    data = {
+        f"c{k}": (torch.randn(9, 1, generator=generator), torch.randn(9, 1, generator=generator))
+        for k in range(6)
+    }
+    codec = ErrorFeedback(Pipeline(TopK(0.5)))
+
+    def fresh():
+        with seeded(3):
+            model = nn.Linear(1, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.5)
+        optimizer = optimizer if method is fedbuff else None
+        return Party("server", model, optimizer), Channel({"update": codec}), Flight()
+
+    def go(server, channel, flight, start, end):
+        how = {"concurrency": 3, "batch_size": 4, "lr": 0.1, "local_steps": 3, "seed": 2}
+        how |= {"loss_fn": nn.functional.mse_loss, "clock": LogNormal(1.0, dropout=0.2)}
+        if method is fedbuff:
+            how |= {"rounds": end, "buffer_size": 2, "server_optimizer": server.optimizer}
+        else:
+            how |= {"num_updates": end}
+        records = method(server.module, data, channel, **how, start_round=start, flight=flight)
+        return list(records)
+
+    whole = fresh()
+    records = go(*whole, 0, 14)
+    first = fresh()
+    begun = go(*first, 0, 5)
+    assert first[2].at_work  # something is under way
+    save_run(tmp_path, [first[0], first[2]], first[1])
+    second = fresh()
+    start = load_run(tmp_path, [second[0], second[2]], second[1])
+    assert start == 5
+    assert begun + go(*second, start, 14) == records
+    assert torch.equal(second[0].module.weight, whole[0].module.weight)
+    assert second[1].transfers == whole[1].transfers
+
+
+def test_going_on_needs_what_was_under_way():
+    with pytest.raises(ValueError, match="start_round=3: to go on, give the flight"):
+        next(fedasync(One(), TWO, Channel(), **HAND, num_updates=5, start_round=3))
+    flight = Flight()
+    next(fedasync(One(), TWO, Channel(), **HAND, num_updates=5, flight=flight))
+    others = {"a": TWO["a"], "c": TWO["b"]}
+    with pytest.raises(ValueError, match="'b', 'c'"):
+        next(fedasync(One(), others, Channel(), **HAND, num_updates=5, flight=flight))

@@ -6,7 +6,9 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+import torch
 
+from fltoolkit import dashboard
 from fltoolkit.codecs import ErrorFeedback, Identity, Pipeline
 from fltoolkit.dashboard import svg
 from fltoolkit.data import Dataset, load
@@ -252,6 +254,35 @@ def test_the_picture_has_bytes_by_direction_ghosts_and_marks() -> None:
     assert sum(ledger.values()) == lab.current.training.channel.nbytes()
     assert "alpha 0.1" in picture.summary()
     ElementTree.fromstring(svg(picture))
+
+
+def test_a_round_is_called_one_and_failures_have_a_row_once_there_are_some() -> None:
+    lab = small(3)
+    lab.run()
+    picture = picture_of(lab)
+    assert picture.status == "run 1 finished, round 3 of 3"
+    assert [axes.step for axes in picture.axes] == ["round", "round"]
+    assert ">round</text>" in svg(picture)
+    assert ">step</text>" not in svg(picture)
+    assert [name for name, _, _ in picture.ledger] == ["down: model", "up: updates"]
+    failed = {"failed": torch.ones((), dtype=torch.uint8)}
+    lab.current.training.channel.send("client_0", "server", "control", failed)
+    name, nbytes, words = picture_of(lab).ledger[-1]
+    assert (name, words.endswith("in 1 message")) == ("up: failures", True)
+    assert nbytes > 0
+
+
+def test_no_label_of_a_move_lies_on_another() -> None:
+    lab = small(10)
+    for bits in (1, 2, 4, 8, 1, 2, 4, 8):
+        lab.run(1)
+        lab.set("bits_up", bits)
+    lab.run()
+    axes = picture_of(lab).axes[1]
+    labels = [mark for mark in dashboard._Frame(axes, 0, 40)._moves() if hasattr(mark, "words")]
+    assert len(labels) == 8
+    assert "update up 1 bit" in {label.words for label in labels}
+    assert all(b.y - a.y >= 13 for a, b in pairwise(labels))
 
 
 def test_the_right_plot_can_be_over_virtual_time() -> None:

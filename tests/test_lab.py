@@ -538,7 +538,7 @@ def test_the_svg_shows_states_by_letter_and_height_marks_and_ledger() -> None:
     assert "nan" not in svg(picture)
     assert "threshold 0.05" not in words, "marks are those of the current run"
     assert any("run 1: threshold 0.3" in (word or "") for word in words)
-    assert any("threshold 0.05 from step 60" in (word or "") for word in words)
+    assert "threshold 0.05 from step 60" in " ".join(word or "" for word in words)
     ledger = {name: nbytes for name, nbytes, _ in picture.ledger}
     assert sum(ledger.values()) == lab.current.training.channel.nbytes()
     assert ledger["up: activations"] == lab.current.history[-1]["nbytes_up"]
