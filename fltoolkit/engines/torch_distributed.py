@@ -1,0 +1,399 @@
+"""Split learning with each party in a process of its own, on this machine or on several.
+
+Here: a `Channel` over torch.distributed. Not here: the protocols, which stay as they are, and what
+stands for parties elsewhere (remote.py). Next: flower.py. Notebook 10 runs it.
+
+Every process runs the same function, e.g. `train_split`, with the same list of parties; those that
+live elsewhere are a `RemoteParty`. What `Channel.send` does then depends on who is here: the
+sender's process encodes and transmits, the receiver's receives and decodes, any other does nothing.
+So the figure stays one function, and each process computes its own part of it on its own data.
+
+Envelope, in front of each message (little-endian), which `torch.distributed` moves by itself:
+
+    4 bytes   b"FLT1"
+    1 byte    what follows: 0 a message, 1 a word between processes (JSON), 2 a goodbye (text)
+    3 bytes   zero
+    4 bytes   the sender's step
+    4 bytes   CRC-32 of "sender|receiver|kind", 0 if it is no message
+    8 bytes   length of what follows
+    4 bytes   CRC-32 of the envelope before this
+"""
+
+import json
+import math
+import shutil
+import struct
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from itertools import product
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+import fltoolkit
+from fltoolkit.channel import KINDS, Channel, Link, Transfer
+from fltoolkit.checkpoint import load_run, save_run
+from fltoolkit.codecs import Codec
+from fltoolkit.engines.remote import RemoteParty
+from fltoolkit.party import Party
+from fltoolkit.trees import Tree, dense_nbytes
+from fltoolkit.wire import WireError
+
+__all__ = ["DistributedChannel", "PeerError"]
+
+MAGIC = b"FLT1"
+MESSAGE, WORD, GOODBYE = range(3)
+_ENVELOPE, _CRC = struct.Struct("<4sB3xIIQ"), struct.Struct("<I")
+NBYTES_ENVELOPE = _ENVELOPE.size + _CRC.size
+MAX_NBYTES = 2**30  # of one message: a damaged length must not ask for all memory
+
+
+_Works = list[tuple[Any, Tensor]]  # what is under way, and the memory that it uses
+
+
+class PeerError(ConnectionError):
+    """Another party's process has ended, has stopped answering, or does not fit to this one."""
+
+
+# --------------------------------------------------------------------------------- the channel
+
+
+class _Came(NamedTuple):
+    """A message that has arrived."""
+
+    step: int  # the sender's
+    tree: Tree
+    message: bytes
+
+
+class DistributedChannel(Channel):
+    """A `Channel` between processes: the same messages, codecs and ledger.
+
+    Made at the same time in all processes, which `torchrun` starts; they greet each other and
+    compare notes. A process's ledger holds the messages that it sent or received: put together,
+    the ledgers of all are that of the run in one process. Used in a ``with``, so that an error
+    here is told to the others, who then stop at once and say why::
+
+        with DistributedChannel({"alice": 0, "bob": 1}, timeout=30) as channel:
+            for record in known(train_split([alice, RemoteParty("bob")], batches, channel)):
+
+    Messages are bytes in main memory, so the backend is gloo, also where parties compute on GPUs:
+    NCCL would carry them through the GPU, and its timeout ends the process instead of raising.
+    gloo neither encrypts nor asks who is there: see docs/engines.md before using an open network.
+
+    Args:
+        ranks: who lives in which process; several may share one.
+        codecs: as in `Channel`; the same in all processes.
+        timeout: seconds, for every single wait.
+        settings: what else must agree, e.g. ``{"lr": 0.03, "seed": 0}``; compared in greeting.
+
+    Raises:
+        PeerError: a process does not come, or it differs in version, parties, codecs or settings.
+
+    Attributes:
+        here: the parties of this process.
+        nbytes_moved: what this process gave torch.distributed to send: messages, envelopes,
+            greetings. What gloo and TCP add is not in it.
+    """
+
+    def __init__(
+        self,
+        ranks: Mapping[str, int],
+        codecs: Mapping[str, Codec] | None = None,
+        *,
+        timeout: float = 60.0,
+        settings: Mapping[str, float | str] | None = None,
+    ):
+        super().__init__(codecs)
+        if not 0 < timeout < math.inf:
+            raise ValueError(f"timeout={timeout}: seconds, above 0 and finite")
+        self.ranks, self.timeout = dict(ranks), timeout
+        self.nbytes_moved = 0
+        self._wait = timedelta(seconds=timeout)
+        self._ahead: dict[Link, _Came] = {}
+        self._under_way: dict[int, _Works] = {}  # to each process, the last message
+        self._group = _group(self._wait)
+        self.rank = dist.get_rank()
+        if set(self.ranks.values()) != set(range(dist.get_world_size())):
+            raise ValueError(
+                f"ranks={self.ranks}: there are {dist.get_world_size()} processes, and each needs "
+                "a party. With torchrun, --nproc-per-node times --nnodes is their number"
+            )
+        self.here = {name for name, rank in self.ranks.items() if rank == self.rank}
+        self._greet(settings or {})
+
+    # ---- what protocols see
+
+    def look_ahead(self, sender: str, receiver: str, kind: str) -> Tree:
+        """Receive the next message of a link now; `send` will hand it out, and count it, later."""
+        link = sender, receiver, kind
+        if link not in self._ahead:
+            self._ahead[link] = self._fetch(link)
+        return self._ahead[link].tree
+
+    def _cross(self, link: Link, tree: Tree) -> tuple[Tree, Codec, bytes]:
+        """As in `Channel`, each process doing what is its part."""
+        sender, receiver, _ = link
+        for name in (sender, receiver):
+            if name not in self.ranks:
+                raise ValueError(f"{name!r} lives nowhere: ranks has only {sorted(self.ranks)}")
+        if {sender, receiver} <= self.here:
+            return super()._cross(link, tree)
+        sending, receiving = self._links.get(link) or self._open(link)
+        nothing = {name: _emptied(tensor) for name, tensor in tree.items()}
+        if sender in self.here:
+            try:
+                message = sending.encode(tree)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"step {self.step}, {_arrow(link)}: {error}") from error
+            self._finish_sending(rank := self.ranks[receiver])
+            self._under_way[rank] = self._post(rank, MESSAGE, message, _mark(link))
+            self._count(link, message, tree)
+            return nothing, sending, message
+        if receiver in self.here:
+            came = self._ahead.pop(link, None) or self._fetch(link)
+            if came.step != self.step:
+                raise PeerError(
+                    f"step {self.step}, {_arrow(link)}: {sender!r} is at step {came.step}. Both "
+                    "must train with the same batches, in the same order"
+                )
+            self._count(link, came.message, came.tree)
+            return came.tree, receiving, came.message
+        return nothing, receiving, b""
+
+    def _count(self, link: Link, message: bytes, tree: Tree) -> None:
+        self.transfers.append(Transfer(self.step, *link, len(message), dense_nbytes(tree)))
+
+    def _fetch(self, link: Link) -> _Came:
+        """Wait for a message of a link, and decode it."""
+        kind, step, mark, message = self._get(self.ranks[link[0]], f"{link[2]} from {link[0]!r}")
+        if kind != MESSAGE or mark != _mark(link):
+            came = next(
+                (c for c in product(self.ranks, self.ranks, KINDS) if _mark(c) == mark), None
+            )
+            raise PeerError(
+                f"step {self.step}: waiting for {_arrow(link)}, there came "
+                f"{'something else' if came is None else _arrow(came)} of step {step}. All "
+                "processes must call the same function with the same settings"
+            )
+        _, receiving = self._links.get(link) or self._open(link)
+        try:
+            return _Came(step, receiving.decode(message), message)
+        except ValueError as error:
+            raise WireError(f"step {step}, {_arrow(link)}: {error}") from error
+
+    # ---- saving and going on
+
+    def save(self, folder: str | Path, parties: Sequence[Party]) -> None:
+        """Save what is this process's own, as `save_run` does; all call it after the same record.
+
+        The processes first wait for each other, and the save before this one is kept. So whenever
+        somebody dies, there is a step of which everybody has a complete save.
+        """
+        self._exchange({"saving step": self.step}, "to save")
+        folder = Path(folder)
+        save_run(folder / f"{self.step:09d}", self._own(parties), self)
+        for step in _saves(folder)[:-2]:
+            shutil.rmtree(folder / f"{step:09d}")
+
+    def resume(self, folder: str | Path, parties: Sequence[Party]) -> int:
+        """Go back to the newest step that everybody has saved; returns it, 0 if nobody has one.
+
+        Batches go on after that step: ``itertools.islice(batches.epochs(15), step, None)``.
+        """
+        folder = Path(folder)
+        everybody = self._exchange({"saves": _saves(folder)}, "to resume")
+        saves = {self._names(rank): word["saves"] for rank, word in everybody.items()}
+        common = set.intersection(*map(set, saves.values()))
+        if not common and any(saves.values()):
+            raise PeerError(f"no step was saved by everybody, there are {saves}: is a folder lost?")
+        step = max(common, default=0)
+        for later in (s for s in _saves(folder) if s > step):
+            shutil.rmtree(folder / f"{later:09d}")
+        return load_run(folder / f"{step:09d}", self._own(parties), self) if step else 0
+
+    def _own(self, parties: Sequence[Party]) -> list[Party]:
+        return [p for p in parties if p.name in self.here and not isinstance(p, RemoteParty)]
+
+    # ---- beginning and end
+
+    def __enter__(self) -> "DistributedChannel":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Tell the others about an error, and part.
+
+        An error of torch's own, such as shapes that do not fit, gets party and step in front.
+        """
+        mine = self._names(self.rank)
+        if error is None:
+            for rank in [*self._under_way]:
+                self._finish_sending(rank)
+        else:
+            why = str(error) or type(error).__name__
+            self._say_goodbye(f"{mine} stopped at step {self.step}: {why}"[:2000])
+        dist.destroy_process_group(self._group)
+        if type(error) is RuntimeError:
+            raise RuntimeError(
+                f"step {self.step}, at {mine}: {error}. If shapes do not fit, the parties were "
+                "built for different cut layers"
+            ) from error
+
+    def _say_goodbye(self, text: str) -> None:
+        patience = timedelta(seconds=min(self.timeout, 2.0))
+        sends: _Works = []
+        for rank in set(self.ranks.values()) - {self.rank}:
+            with suppress(PeerError):  # it may be gone already
+                sends += self._post(rank, GOODBYE, text.encode())
+        for work, _ in sends:
+            with suppress(RuntimeError):
+                work.wait(patience)
+
+    def _greet(self, settings: Mapping[str, float | str]) -> None:
+        """Compare versions, parties, codecs and settings with everybody."""
+        mine = {"fltoolkit": fltoolkit.__version__, "ranks": self.ranks}
+        mine |= {"codecs": {kind: repr(codec) for kind, codec in self.codecs.items()}}
+        mine = json.loads(json.dumps(mine | {"settings": dict(settings)}))
+        for rank, theirs in self._exchange(mine, "a greeting").items():
+            for what in mine:
+                if theirs.get(what) != mine[what]:
+                    raise PeerError(
+                        f"step 0: {self._names(rank)} (process {rank}) has {what} "
+                        f"{theirs.get(what)!r}, {self._names(self.rank)} (process {self.rank}) has "
+                        f"{mine[what]!r}. Both must be the same"
+                    )
+
+    def _exchange(self, word: dict[str, Any], what: str) -> dict[int, dict[str, Any]]:
+        """Tell every process something, and hear the same from every one; rank to word."""
+        others = [rank for rank in range(dist.get_world_size()) if rank != self.rank]
+        payload = json.dumps(word).encode()
+        sends = {rank: self._post(rank, WORD, payload) for rank in others}
+        words = {self.rank: word}
+        for rank in others:
+            came, step, _, heard = self._get(rank, what)
+            if came != WORD or step != self.step:
+                raise PeerError(
+                    f"step {self.step}, waiting for {what}: {self._names(rank)} is elsewhere, at "
+                    f"step {step}. All processes must do this after the same record"
+                )
+            words[rank] = json.loads(heard)
+        for rank, works in sends.items():
+            self._finish(works, rank, what)
+        return words
+
+    # ---- bytes to and from another process
+
+    def _post(self, rank: int, what: int, payload: bytes, mark: int = 0) -> _Works:
+        """Begin to send an envelope and what is in it."""
+        if len(payload) > MAX_NBYTES:
+            raise ValueError(f"a message of {len(payload):,} bytes: at most {MAX_NBYTES:,} can go")
+        envelope = _ENVELOPE.pack(MAGIC, what, self.step, mark, len(payload))
+        parts = [envelope + _CRC.pack(zlib.crc32(envelope)), payload]
+        self.nbytes_moved += sum(map(len, parts))
+        return [self._start(dist.isend, _tensor(part), rank) for part in parts if part]
+
+    def _get(self, rank: int, what: str) -> tuple[int, int, int, bytes]:
+        """Wait for an envelope and what is in it: what it is, its step and mark, the payload."""
+        head = self._receive(rank, NBYTES_ENVELOPE, what)
+        envelope, (crc,) = head[: _ENVELOPE.size], _CRC.unpack(head[_ENVELOPE.size :])
+        magic, came, step, mark, nbytes = _ENVELOPE.unpack(envelope)
+        if magic != MAGIC or crc != zlib.crc32(envelope) or nbytes > MAX_NBYTES:
+            raise PeerError(
+                f"step {self.step}, waiting for {what}: process {rank} sent an envelope that is "
+                f"damaged or of another version ({head.hex(' ', 4)})"
+            )
+        payload = self._receive(rank, nbytes, what) if nbytes else b""
+        if came == GOODBYE:
+            raise PeerError(f"step {self.step}, waiting for {what}: {payload.decode()}")
+        return came, step, mark, payload
+
+    def _receive(self, rank: int, nbytes: int, what: str) -> bytes:
+        buffer = torch.empty(nbytes, dtype=torch.uint8)
+        self._finish([self._start(dist.irecv, buffer, rank)], rank, what)
+        return buffer.numpy().tobytes()
+
+    def _start(self, begin: Callable[..., Any], tensor: Tensor, rank: int) -> tuple[Any, Tensor]:
+        """Begin to send or to receive; what is under way must keep its tensor alive."""
+        try:
+            return begin(tensor, rank, group=self._group), tensor
+        except RuntimeError as error:
+            raise self._lost(rank, "to reach it", error) from error
+
+    def _finish(self, works: _Works, rank: int, what: str) -> None:
+        try:
+            for work, _ in works:
+                work.wait(self._wait)
+        except RuntimeError as error:
+            raise self._lost(rank, what, error) from error
+
+    def _finish_sending(self, rank: int) -> None:
+        """A message may be under way while its sender goes on; the next one waits for it.
+
+        So a sender soon listens again, and hears why the other one does not take the message.
+        """
+        self._finish(self._under_way.pop(rank, []), rank, "the last message to be taken")
+
+    def _lost(self, rank: int, what: str, error: RuntimeError) -> PeerError:
+        where = f"step {self.step}, waiting for {what}: {self._names(rank)} (process {rank})"
+        if "imed out" in str(error) or "timeout" in str(error):
+            return PeerError(
+                f"{where} did not answer within {self.timeout:g} s: it, or the line to it, stands "
+                "still. If it was only slow, give a longer timeout"
+            )
+        return PeerError(f"{where} is gone: it was ended, or the line to it broke ({error})")
+
+    def _names(self, rank: int) -> str:
+        """Who lives in a process."""
+        return " and ".join(repr(name) for name, r in self.ranks.items() if r == rank)
+
+
+def _group(timeout: timedelta) -> Any:
+    """A gloo group of all processes: torchrun's, or besides one that the script has made."""
+    try:
+        if dist.is_initialized():
+            return dist.new_group(backend="gloo", timeout=timeout)
+        dist.init_process_group("gloo", timeout=timeout)
+    except ValueError as error:  # no RANK, WORLD_SIZE, MASTER_ADDR or MASTER_PORT
+        raise ValueError(
+            f"{error}. Start all processes with torchrun, e.g. "
+            "torchrun --nproc-per-node 2 examples/torchrun_split.py"
+        ) from error
+    except (RuntimeError, dist.DistError) as error:
+        raise PeerError(
+            f"step 0: the others did not come within {timeout.total_seconds():g} s: {error}"
+        ) from error
+    return None
+
+
+def _tensor(message: bytes) -> Tensor:
+    """The bytes, copied into memory that may be written to."""
+    return torch.frombuffer(bytearray(message), dtype=torch.uint8)
+
+
+def _emptied(tensor: Tensor) -> Tensor:
+    """Stands for a tensor whose values are not here: as many rows, nothing in them."""
+    return tensor.new_empty((*tensor.shape[:1], 0))
+
+
+def _arrow(link: Link) -> str:
+    return f"{link[0]} -> {link[1]}, {link[2]}"
+
+
+def _mark(link: Link) -> int:
+    return zlib.crc32("|".join(link).encode())
+
+
+def _saves(folder: Path) -> list[int]:
+    """The steps of the complete saves in a folder, oldest first."""
+    return sorted(int(path.parent.name) for path in folder.glob("*/step-*") if path.suffix == "")

@@ -1,0 +1,287 @@
+"""What test_torch_distributed.py runs in several processes: small runs, and how to start them.
+
+Processes are forked from a server that has torch loaded already, so that each takes milliseconds.
+"""
+
+import contextlib
+import itertools
+import multiprocessing
+import os
+import queue
+import socket
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from signal import SIGKILL, SIGSTOP
+from typing import Any
+
+import torch
+from torch import nn
+
+import fltoolkit
+from fltoolkit.channel import Channel
+from fltoolkit.codecs import ErrorFeedback, Pipeline
+from fltoolkit.data import Batches
+from fltoolkit.engines.remote import RemoteGate, RemoteParty, absent, known
+from fltoolkit.engines.torch_distributed import NBYTES_ENVELOPE, DistributedChannel
+from fltoolkit.gates import Periodic
+from fltoolkit.models import seeded
+from fltoolkit.party import SGD, Party
+from fltoolkit.quantize import Quantize
+from fltoolkit.sparse import TopK
+from fltoolkit.split import train_relay, train_split, train_splitfed, train_vertical
+from fltoolkit.split_async import train_async
+from fltoolkit.wire import pack
+
+NUM_SAMPLES, WIDTH, CUT = 24, 6, 5
+Tell = Callable[[Any], None]
+context = multiprocessing.get_context("forkserver")
+context.set_forkserver_preload(["distributed_scenarios"])
+
+
+def layers(seed: int = 0) -> list[nn.Module]:
+    with seeded(seed):
+        middle = [nn.Linear(WIDTH, CUT), nn.ReLU(), nn.Linear(CUT, CUT), nn.ReLU()]
+        return [*middle, nn.Linear(CUT, 3), nn.LogSoftmax(dim=1)]
+
+
+class Cast:
+    """Who is in a run: builds a party, or what stands for it where it lives elsewhere."""
+
+    def __init__(self, here: set[str] | None = None):
+        self.here = here  # None: everybody, as in one process
+        self.parties: list[Party] = []
+
+    def has(self, name: str) -> bool:
+        return self.here is None or name in self.here
+
+    def party(
+        self, name: str, *modules: nn.Module, loss: bool = False, learns: bool = True
+    ) -> Party:
+        if not self.has(name):
+            return RemoteParty(name, nn.Sequential(*modules), learns=learns)
+        module = nn.Sequential(*modules)
+        optimizer = SGD(module.parameters(), lr=0.1) if learns else None
+        self.parties.append(Party(name, module, optimizer, nn.NLLLoss() if loss else None))
+        return self.parties[-1]
+
+    def x(self, name: str, seed: int = 0) -> torch.Tensor:
+        values = torch.randn(NUM_SAMPLES, WIDTH, generator=torch.Generator().manual_seed(seed))
+        return values if self.has(name) else absent(NUM_SAMPLES)
+
+    def y(self, name: str, seed: int = 0) -> torch.Tensor:
+        values = torch.randint(3, (NUM_SAMPLES,), generator=torch.Generator().manual_seed(seed))
+        return values if self.has(name) else absent(NUM_SAMPLES)
+
+    def batches(self, features: str, labels: str, seed: int = 0) -> Batches:
+        return Batches(self.x(features, seed), self.y(labels, seed), 8, seed=seed)
+
+
+def chain(cast: Cast) -> list[Party]:
+    a = layers()
+    return [cast.party("alice", *a[:4]), cast.party("bob", *a[4:], loss=True)]
+
+
+def vanilla(cast: Cast, channel: Channel) -> Iterator[dict]:
+    return train_split(chain(cast), cast.batches("alice", "bob").epochs(2), channel)
+
+
+def multi_hop(cast: Cast, channel: Channel) -> Iterator[dict]:
+    a = layers()
+    parties = [cast.party("alice", *a[:2], learns=False), cast.party("bob", *a[2:4])]
+    parties.append(cast.party("carol", *a[4:], loss=True))
+    batches = cast.batches("alice", "alice").epochs(2)
+    return train_split(parties, batches, channel, labels_from="alice")
+
+
+def u_shaped(cast: Cast, channel: Channel) -> Iterator[dict]:
+    a = layers()
+    parties = [cast.party("alice", *a[:2]), cast.party("bob", *a[2:4])]
+    parties.append(cast.party("alice", *a[4:], loss=True))
+    return train_split(parties, cast.batches("alice", "alice").epochs(2), channel)
+
+
+def vertical(cast: Cast, channel: Channel) -> Iterator[dict]:
+    feature_parties = [
+        cast.party(name, *layers(k)[:2]) for k, name in enumerate(("alice", "carol"))
+    ]
+    with seeded(3):
+        bob = cast.party("bob", nn.Linear(2 * CUT, 3), nn.LogSoftmax(dim=1), loss=True)
+    batches = Batches((cast.x("alice", 1), cast.x("carol", 2)), cast.y("bob"), 8, seed=0)
+    return train_vertical(feature_parties, bob, batches.epochs(2), channel)
+
+
+def relay(cast: Cast, channel: Channel) -> Iterator[dict]:
+    names = ("alice", "carol")
+    alices = [cast.party(name, *layers()[:4]) for name in names]
+    bob = cast.party("bob", *layers()[4:], loss=True)
+    batches = [cast.batches(name, name, seed) for seed, name in enumerate(names)]
+    return train_relay(alices, bob, batches, channel, num_rounds=2)
+
+
+def splitfed(cast: Cast, channel: Channel, version: int) -> Iterator[dict]:
+    names = ("alice", "carol")
+    alices = [cast.party(name, *layers()[:4]) for name in names]
+    bob = cast.party("bob", *layers()[4:], loss=True)
+    batches = [cast.batches(name, name, seed) for seed, name in enumerate(names)]
+    return train_splitfed(alices, bob, batches, channel, num_rounds=2, version=version)
+
+
+def splitfed_1(cast: Cast, channel: Channel) -> Iterator[dict]:
+    return splitfed(cast, channel, 1)
+
+
+def splitfed_2(cast: Cast, channel: Channel) -> Iterator[dict]:
+    return splitfed(cast, channel, 2)
+
+
+def asynchronous(cast: Cast, channel: Channel) -> Iterator[dict]:
+    alice, bob = chain(cast)
+    gate = Periodic(3, every=2) if cast.has("bob") else RemoteGate(channel, "bob", "alice", every=2)
+    batches = cast.batches("alice", "bob")
+    return train_async(alice, bob, batches, channel, gate=gate, num_epochs=4)
+
+
+TWO = {"alice": 0, "bob": 1, "carol": 1}
+THREE = {"alice": 0, "bob": 1, "carol": 2, "fed_server": 1}
+
+
+def codecs() -> dict[str, Any]:
+    sparse = ErrorFeedback(Pipeline(TopK(0.3), Quantize(8)))
+    return {"activations": Pipeline(Quantize(8)), "gradients": sparse}
+
+
+def summary(cast: Cast, channel: Channel, records: list[dict]) -> dict[str, Any]:
+    weights = [(party.name, pack(party.module.state_dict()).hex()) for party in cast.parties]
+    transfers = [tuple(t) for t in channel.transfers]
+    return {"records": records, "weights": weights, "transfers": transfers}
+
+
+def alone(name: str, compressed: bool) -> dict[str, Any]:
+    """The run in one process."""
+    cast, channel = Cast(), Channel(codecs() if compressed else None)
+    records = list(globals()[name](cast, channel))
+    return summary(cast, channel, records)
+
+
+# ------------------------------------------------------------------------- what processes run
+
+
+def together(rank: int, tell: Tell, names: list[str], ranks: dict[str, int]) -> None:
+    """One process's part in some runs, one after the other."""
+    torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=20))
+    for name in names:
+        for compressed in (False, True):
+            with DistributedChannel(ranks, codecs() if compressed else None, timeout=20) as channel:
+                cast = Cast(channel.here)
+                records = list(known(globals()[name](cast, channel)))
+                tell((rank, name, compressed, summary(cast, channel, records)))
+
+
+def saving(
+    rank: int, tell: Tell, folder: str, dies: int | None = None, signal: int = SIGKILL
+) -> None:
+    """Vanilla, saved every second step; the process ``dies`` after step 3, by ``signal``."""
+    with DistributedChannel({"alice": 0, "bob": 1}, codecs(), timeout=3) as channel:
+        cast = Cast(channel.here)
+        parties = chain(cast)
+        step = channel.resume(f"{folder}/{rank}", parties)
+        tell((rank, step))
+        batches = itertools.islice(cast.batches("alice", "bob").epochs(2), step, None)
+        for _ in train_split(parties, batches, channel):
+            if channel.step % 2 == 0:
+                channel.save(f"{folder}/{rank}", parties)
+            if dies == rank and channel.step == 3:
+                if signal == SIGSTOP:
+                    tell((str(rank), "falls asleep"))
+                    time.sleep(0.2)  # for the queue's thread to write it
+                os.kill(os.getpid(), signal)
+        tell((rank, summary(cast, channel, [])))
+
+
+class Damaging(DistributedChannel):
+    """Flips a bit in message or envelope of step 2, counted from the end."""
+
+    place = 0
+
+    def _start(self, begin: Callable, tensor: torch.Tensor, rank: int) -> Any:
+        envelope, wanted = len(tensor) == NBYTES_ENVELOPE, self.place < 0
+        if begin is torch.distributed.isend and self.step == 2 and envelope == wanted:
+            tensor[abs(self.place)] ^= 4
+        return super()._start(begin, tensor, rank)
+
+
+def faulty(rank: int, tell: Tell, fault: str) -> None:
+    """A run that goes wrong, at process 0 or by its doing."""
+    settings, make = {}, DistributedChannel
+    if rank == 0:
+        settings = {"lr": 0.2} if fault == "settings" else {}
+        make = {"payload": Damaging, "envelope": Damaging}.get(fault, DistributedChannel)
+        Damaging.place = -10 if fault == "envelope" else 30
+        if fault == "version":
+            fltoolkit.__version__ = "9.9"
+    try:
+        with make({"alice": 0, "bob": 1}, codecs(), timeout=5, settings=settings) as channel:
+            cast = Cast(channel.here)
+            parties = chain(cast)
+            if fault == "shape" and rank == 0:
+                parties[0].module[2] = nn.Linear(CUT, CUT - 1)
+            batches = cast.batches("alice", "bob")
+            if fault == "nan" and rank == 0:
+                batches.x[3] = torch.nan
+            function = train_u if fault == "function" and rank == 0 else train_split
+            for _ in function(parties, batches.epochs(2), channel):
+                if fault == "stopped" and rank == 0 and channel.step == 3:
+                    break  # and says nothing: the end of `with` closes its lines
+                if fault == "interrupt" and rank == 0 and channel.step == 3:
+                    raise KeyboardInterrupt
+    except BaseException as error:
+        tell((rank, type(error).__name__, str(error)))
+    else:
+        tell((rank, "", ""))
+
+
+def train_u(parties: list[Party], batches: Iterator, channel: Channel) -> Iterator[dict]:
+    """Another function than the others call."""
+    return train_split(parties, batches, channel, labels_from="alice")
+
+
+# ------------------------------------------------------------------------------ starting them
+
+
+def start(function: Callable, num: int, *arguments: Any, only: int | None = None) -> list[Any]:
+    """Run ``function(rank, tell, *arguments)`` in ``num`` processes; all that they tell."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    told, heard = context.Queue(), []
+    processes = [
+        context.Process(
+            target=_run, args=(function, rank, num, port, told, arguments), name=str(rank)
+        )
+        for rank in (range(num) if only is None else [only])
+    ]
+    for process in processes:
+        process.start()
+    alive = list(processes)
+    while alive or not told.empty():
+        alive = [process for process in alive if process.is_alive()]
+        with contextlib.suppress(queue.Empty):
+            heard.append(told.get(timeout=0.05))
+        asleep = [p for p in alive if (p.name, "falls asleep") in heard]
+        if asleep == alive:  # everybody else is done with them
+            for process in asleep:
+                process.kill()
+    return heard
+
+
+def _run(
+    function: Callable, rank: int, num: int, port: int, told: Any, arguments: tuple[Any, ...]
+) -> None:
+    torch.set_num_threads(1)
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(num), "MASTER_PORT": str(port)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"}
+    try:
+        function(rank, told.put, *arguments)
+    except Exception as error:
+        told.put((rank, type(error).__name__, str(error)))

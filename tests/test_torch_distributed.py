@@ -1,0 +1,136 @@
+"""Split learning over torch.distributed: as in one process, and what goes wrong."""
+
+import math
+import re
+from collections import Counter
+from signal import SIGKILL, SIGSTOP
+
+import pytest
+import torch
+from distributed_scenarios import THREE, TWO, alone, faulty, saving, start, together
+
+from fltoolkit.engines.remote import RemoteParty, known
+from fltoolkit.engines.torch_distributed import DistributedChannel
+
+RUNS = ["vanilla", "multi_hop", "u_shaped", "vertical", "relay", "splitfed_1", "splitfed_2"]
+
+
+def compare(heard: list, ranks: dict[str, int], name: str, compressed: bool) -> None:
+    """What the processes of a run told, beside the run in one process."""
+    whole = alone(name, compressed)
+    assert not (failed := [told for told in heard if len(told) == 3]), failed
+    parts = {rank: part for rank, run, comp, part in heard if (run, comp) == (name, compressed)}
+    assert set(parts) == set(ranks.values())
+    sent = Counter(
+        t for rank, part in parts.items() for t in part["transfers"] if ranks[t[1]] == rank
+    )
+    came = Counter(
+        t for rank, part in parts.items() for t in part["transfers"] if ranks[t[2]] == rank
+    )
+    assert sent == came == Counter(whole["transfers"])
+    weights = sorted(w for part in parts.values() for w in part["weights"])
+    assert weights == sorted(whole["weights"])
+    losses = [
+        [r["loss"] for r in part["records"]]
+        for part in parts.values()
+        if "loss" in part["records"][0]
+    ]
+    assert losses == [[r["loss"] for r in whole["records"]]]  # at one process, the label party's
+    for part in parts.values():
+        assert [r["step"] for r in part["records"]] == [r["step"] for r in whole["records"]]
+
+
+@pytest.fixture(scope="module")
+def three() -> list:
+    return start(together, 3, RUNS, THREE)
+
+
+@pytest.fixture(scope="module")
+def two() -> list:
+    return start(together, 2, ["vanilla", "u_shaped", "vertical", "asynchronous"], TWO)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("name", RUNS)
+def test_three_processes_are_one(three, name, compressed):
+    compare(three, THREE, name, compressed)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("name", ["vanilla", "u_shaped", "vertical", "asynchronous"])
+def test_two_processes_are_one(two, name, compressed):
+    compare(two, TWO, name, compressed)
+
+
+def test_the_client_is_told_the_state(two):
+    records = {rank: part["records"] for rank, name, _, part in two if name == "asynchronous"}
+    states = [record["state"] for record in records[0]]
+    assert states == [record["state"] for record in records[1]]
+    assert set(states) == {"A", "B", "C"}
+
+
+# -------------------------------------------------------------------------------------- faults
+
+
+@pytest.mark.parametrize(
+    ("fault", "at_alice", "at_bob"),
+    [
+        ("version", "step 0: 'bob' .process 1. has fltoolkit", "has fltoolkit '9.9'"),
+        ("settings", "has settings {}, 'alice'.*{'lr': 0.2}", "has settings {'lr': 0.2}"),
+        ("shape", "stopped at step 1: mat1 and mat2", "step 1, at 'bob': mat1 and mat2 shapes"),
+        ("nan", "'alice' stopped|holds NaN", "NaN"),
+        ("payload", "stopped at step 2: .*checksum", "step 2, alice -> bob, activations: .*checks"),
+        ("envelope", "stopped at step 2: .*damaged", "step 2, waiting for activations.*damaged"),
+        ("function", "step 2, .*'bob' .*(is gone|there came)", "there came alice -> bob, labels"),
+        ("stopped", "^$", "step 4, waiting for activations from 'alice': 'alice'.*is gone"),
+        ("interrupt", "^$", "step 4, .*: 'alice' stopped at step 3: KeyboardInterrupt"),
+    ],
+)
+def test_faults_are_told_to_both(fault, at_alice, at_bob):
+    """Party and step in each error, and nobody waits for a timeout to hear it."""
+    heard = {rank: f"{text}" for rank, _, text in start(faulty, 2, fault)}
+    assert re.search(at_alice, heard[0], re.DOTALL), heard[0]
+    assert re.search(at_bob, heard[1], re.DOTALL), heard[1]
+
+
+def test_a_process_that_does_not_come():
+    [(_, kind, text)] = start(faulty, 2, "", only=0)
+    assert kind == "PeerError"
+    assert "did not come within 5 s" in text
+
+
+@pytest.mark.parametrize(("dies", "sig"), [(0, SIGKILL), (1, SIGKILL), (1, SIGSTOP)])
+def test_a_run_goes_on_after_a_death(tmp_path, dies, sig):
+    """The survivor says who is gone and when; the resumed run ends with the same weights."""
+    heard = start(saving, 2, str(tmp_path), dies, sig)
+    [text] = [text[2] for text in heard if len(text) == 3]
+    assert re.search(f"step [34], .*'{['alice', 'bob'][dies]}'", text), text
+    assert ("did not answer within 3 s" if sig == SIGSTOP else "is gone") in text
+    again = start(saving, 2, str(tmp_path))
+    assert {(rank, step) for rank, step in again if isinstance(step, int)} == {(0, 2), (1, 2)}
+    weights = sorted(w for _, part in again if isinstance(part, dict) for w in part["weights"])
+    assert weights == sorted(alone("vanilla", True)["weights"])
+
+
+# ------------------------------------------------------------------------------------- remotes
+
+
+def test_a_remote_party_keeps_nothing():
+    bob = RemoteParty("bob", torch.nn.Linear(2, 2))
+    assert list(bob.module.parameters()) == []
+    with pytest.raises(ValueError, match="'bob' lives in another process"):
+        bob.state_dict()
+
+
+def test_known_drops_what_is_not():
+    assert list(known([{"loss": math.nan, "step": 1}, {"loss": 0.5}])) == [
+        {"step": 1},
+        {"loss": 0.5},
+    ]
+
+
+def test_without_torchrun_the_error_says_so(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ValueError, match="torchrun --nproc-per-node 2"):
+        DistributedChannel({"alice": 0, "bob": 1})
