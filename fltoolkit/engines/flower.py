@@ -1,0 +1,340 @@
+"""Federated averaging over Flower: `fedavg` at the server, its clients on Flower's nodes.
+
+Here: a ClientApp and a ServerApp. The server runs `fltoolkit.fedavg.fedavg` itself, unchanged, with
+a channel whose messages Flower carries; so cohorts, codecs, stragglers, averaging and the server
+optimizer are those of the notebooks. Not here: split learning, for which a Flower message, which
+takes seconds when deployed, is too slow (torch_distributed.py). Notebook 10 runs it.
+
+A message of ours travels verbatim, as bytes in a ConfigRecord named ``fltoolkit``.
+"""
+
+import io
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+import fltoolkit
+from fltoolkit.channel import Channel, Link, Transfer
+from fltoolkit.codecs import Codec
+from fltoolkit.engines.remote import absent
+from fltoolkit.fedavg import fedavg, send_update
+from fltoolkit.history import Record
+from fltoolkit.local_sgd import LocalUpdate, local_update_lean
+from fltoolkit.trees import Tree, dense_nbytes
+
+if TYPE_CHECKING:
+    from flwr.app import Context, Message
+    from flwr.clientapp import ClientApp
+    from flwr.serverapp import Grid, ServerApp
+
+__all__ = ["Client", "FlowerError", "Server", "client_app", "server_app"]
+
+RECORD = "fltoolkit"  # the name of our record in Flower's messages and in a node's state
+SERVER = "server"
+HOW = ("lr", "prox", "batch_size", "local_epochs", "local_steps")  # what the server decides
+
+
+class FlowerError(RuntimeError):
+    """A node does not fit to the server, or its training failed in a way that is a mistake."""
+
+
+@dataclass
+class Client:
+    """What a node has: the client's name, its data, and the workbench it learns with.
+
+    ``codecs`` and ``loss_fn`` are the server's; the learning rate and the rest come with each
+    message. Two nodes must not have one name.
+    """
+
+    name: str
+    model: nn.Module
+    x: Tensor
+    y: Tensor
+    codecs: Mapping[str, Codec] = field(default_factory=dict)
+    loss_fn: Callable[[Tensor, Tensor], Tensor] = nn.functional.nll_loss
+
+
+@dataclass
+class Server:
+    """What the server has: the model, the codecs, and what `fedavg` is to do.
+
+    ``settings`` are `fedavg`'s keywords: ``rounds``, ``cohort_size``, ``lr`` and so on; not
+    ``train``, which is Flower's part, nor ``tune``. Stragglers are virtual, as in `fedavg`. A node
+    that does not answer within ``reply_seconds`` (real ones) is left out of the round.
+    """
+
+    model: nn.Module
+    settings: Mapping[str, Any]
+    num_nodes: int  # wait for so many before beginning
+    codecs: Mapping[str, Codec] = field(default_factory=dict)
+    on_record: Callable[[Record], None] = print  # e.g. ``History(path="run.jsonl").append``
+    on_end: Callable[[Channel], None] = lambda channel: None
+    reply_seconds: float = 600.0
+
+
+# ---------------------------------------------------------------------------------- the channel
+
+
+class _Letters(Channel):
+    """A channel of which only one end is here: it takes letters out, and puts letters in."""
+
+    def __init__(self, codecs: Mapping[str, Codec], here: str):
+        super().__init__(codecs)
+        self.here = here
+        self.out: dict[str, tuple[str, bytes]] = {}  # by receiver: kind and message
+        self.come: dict[str, tuple[str, bytes]] = {}  # by sender
+
+    def _cross(self, link: Link, tree: Tree) -> tuple[Tree, Codec, bytes]:
+        sender, receiver, kind = link
+        sending, receiving = self._links.get(link) or self._open(link)
+        if sender == self.here:
+            message, codec, received = sending.encode(tree), sending, _Addressed(receiver)
+            self.out[receiver] = kind, message
+        else:
+            if sender not in self.come:  # it never answered: nothing was sent
+                return {}, receiving, b""
+            came, message = self.come.pop(sender)
+            if came != kind:
+                raise FlowerError(f"{sender!r} sent {came}, expected {kind}: another fltoolkit?")
+            try:
+                codec, received = receiving, receiving.decode(message)
+            except ValueError as error:
+                raise type(error)(f"{sender} -> {receiver}, {kind}: {error}") from error
+        size = dense_nbytes(tree if sender == self.here else received)
+        self.transfers.append(Transfer(self.step, *link, len(message), size))
+        return received, codec, message
+
+    def change_codec(self, kind: str, codec: Codec, *, keep: bool = False) -> None:
+        """Not over Flower: the other end would have to build the same codec from its name."""
+        raise ValueError("codecs cannot be changed while a run over Flower goes on: leave out tune")
+
+
+class _Addressed(dict):
+    """Stands for what a receiver elsewhere has decoded: it holds nothing, and knows for whom."""
+
+    def __init__(self, receiver: str):
+        super().__init__()
+        self.receiver = receiver
+
+
+# ----------------------------------------------------------------------------------- the client
+
+
+def client_app(setup: "Callable[[Context], Client]") -> "ClientApp":
+    """A ClientApp that learns by `local_update_lean` and sends what `fedavg`'s clients send.
+
+    What its codecs remember, such as residuals, is kept in the node's state from round to round,
+    and never leaves the node.
+
+    Args:
+        setup: makes the `Client` from Flower's context, e.g. with the data of
+            ``context.node_config["partition-id"]``. It is called for each message.
+    """
+    _import_flwr()
+    from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
+    from flwr.clientapp import ClientApp
+
+    app = ClientApp()
+
+    @app.query()
+    def introduce(message: Message, context: Context) -> Message:
+        client = setup(context)
+        about = {"name": client.name, "num_samples": len(client.y), **_fits(client)}
+        return Message(RecordDict({RECORD: ConfigRecord(about)}), reply_to=message)
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        client = setup(context)
+        channel = _Letters(client.codecs, client.name)
+        if RECORD in context.state.config_records:
+            saved = context.state.config_records[RECORD]["channel"]
+            channel.load_state_dict(torch.load(io.BytesIO(saved), weights_only=True))
+        letter = message.content.config_records[RECORD]
+        channel.step, channel.transfers = int(letter["step"]), []
+        channel.come[SERVER] = letter["kind"], letter["message"]
+        try:
+            answer, loss = _learn(client, channel, letter)
+        except (TypeError, ValueError, RuntimeError) as error:  # told to the server in words
+            answer, loss = ("error", str(error).encode()), math.nan
+        channel.transfers = []
+        file = io.BytesIO()
+        torch.save(channel.state_dict(), file)
+        context.state[RECORD] = ConfigRecord({"channel": file.getvalue()})
+        content = RecordDict({RECORD: ConfigRecord({"kind": answer[0], "message": answer[1]})})
+        content["metrics"] = MetricRecord({"loss": loss})
+        return Message(content, reply_to=message)
+
+    return app
+
+
+def _learn(client: Client, channel: _Letters, letter: Mapping[str, Any]) -> tuple[Any, float]:
+    """What a client does in a round: the answer, and the loss for the experimenter's records."""
+    start = channel.send(SERVER, client.name, letter["kind"], {})
+    how = {name: letter[name] for name in HOW if name in letter}
+    update: LocalUpdate | FloatingPointError
+    try:
+        update = local_update_lean(
+            client.model,
+            start,
+            client.x,
+            client.y,
+            loss_fn=client.loss_fn,
+            seed=int(letter["seed"]),
+            **{"batch_size": None, **how},
+        )
+    except FloatingPointError as error:
+        update = error
+    send_update(client.name, SERVER, update, channel)
+    return channel.out.pop(SERVER), update.loss if isinstance(update, LocalUpdate) else math.nan
+
+
+# ----------------------------------------------------------------------------------- the server
+
+
+def server_app(setup: "Callable[[Context], Server]") -> "ServerApp":
+    """A ServerApp that runs `fedavg` with Flower's nodes as clients, sorted by name.
+
+    With the same settings, clients and seed as in process, the weights and the ledger are the same
+    (to the bit where `fedavg` trains clients one by one, ``partial(local_updates, chunk=1)``).
+    """
+    _import_flwr()
+    from flwr.app import Context
+    from flwr.serverapp import Grid, ServerApp
+
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        run(grid, setup(context))
+
+    return app
+
+
+def run(grid: "Grid", server: Server) -> _Letters:
+    """What the ServerApp does; returns the channel, whose ledger holds every message."""
+    if unfit := {"train", "tune", "server"} & set(server.settings):
+        raise ValueError(f"settings {sorted(unfit)}: not over Flower")
+    channel = _Letters(server.codecs, SERVER)
+    nodes, sizes = _introduced(grid, server)
+    clients = {name: (absent(sizes[name]), absent(sizes[name])) for name in sorted(nodes)}
+
+    def train(
+        model: nn.Module,
+        starts: Sequence[Tree],
+        data: Sequence[Any],
+        *,
+        seeds: Sequence[int],
+        loss_fn: Any,
+        **how: Any,
+    ) -> list[LocalUpdate | FloatingPointError]:
+        names = [start.receiver for start in starts if isinstance(start, _Addressed)]
+        chosen = {key: value for key, value in how.items() if value is not None}
+        letters = {}
+        for name, seed in zip(names, seeds, strict=True):
+            kind, message = channel.out.pop(name)
+            letter = {"kind": kind, "message": message, "step": channel.step, "seed": seed}
+            letters[nodes[name]] = letter | chosen
+        channel.out.clear()
+        answers = _ask(grid, letters, "train", channel.step, server.reply_seconds)
+        return [_outcome(channel, name, answers.get(nodes[name])) for name in names]
+
+    for record in fedavg(server.model, clients, channel, train=train, **server.settings):
+        server.on_record(record)
+    server.on_end(channel)
+    return channel
+
+
+def _outcome(
+    channel: _Letters, name: str, answer: "Message | None"
+) -> LocalUpdate | FloatingPointError:
+    """Lay a node's answer ready for `send_update`, which `fedavg` calls next."""
+    if answer is None:
+        return FloatingPointError("the node did not answer")
+    letter = answer.content.config_records[RECORD]
+    if letter["kind"] == "error":
+        text = bytes(letter["message"]).decode()
+        raise FlowerError(f"round {channel.step - 1}, at {name!r}: {text}")
+    channel.come[name] = letter["kind"], letter["message"]
+    if letter["kind"] == "control":
+        return FloatingPointError("the client says that its training failed")
+    loss = float(answer.content.metric_records["metrics"]["loss"])
+    return LocalUpdate({}, loss, num_samples=0, num_steps=0)
+
+
+def _introduced(grid: "Grid", server: Server) -> tuple[dict[str, int], dict[str, int]]:
+    """Ask all nodes who they are; names to node ids, and to numbers of samples."""
+    import time
+
+    end = time.monotonic() + server.reply_seconds
+    while len(ids := sorted(grid.get_node_ids())) < server.num_nodes:
+        if time.monotonic() > end:
+            raise FlowerError(
+                f"{len(ids)} nodes have come in {server.reply_seconds:g} s, num_nodes="
+                f"{server.num_nodes}: start more SuperNodes, or wait for fewer"
+            )
+        time.sleep(0.5)
+    nodes: dict[str, int] = {}
+    sizes = {}
+    for node, answer in _ask(grid, {i: {} for i in ids}, "query", 0, server.reply_seconds).items():
+        about = answer.content.config_records[RECORD]
+        name = str(about["name"])
+        for what, mine in _fits(server).items():
+            if about[what] != mine:
+                raise FlowerError(
+                    f"{name!r} (node {node}) has {what} {about[what]}, the server has {mine}. Both "
+                    "must be the same"
+                )
+        if name in nodes:
+            raise FlowerError(f"nodes {nodes[name]} and {node} are both called {name!r}")
+        nodes[name], sizes[name] = node, int(about["num_samples"])
+    return nodes, sizes
+
+
+def _ask(
+    grid: "Grid", letters: Mapping[int, Mapping[str, Any]], what: str, step: int, seconds: float
+) -> "dict[int, Message]":
+    """Send each node its letter and wait; the answers by node, without those that did not come."""
+    from flwr.app import ConfigRecord, Message, RecordDict
+
+    messages = [
+        Message(
+            RecordDict({RECORD: ConfigRecord(dict(letter))}),
+            dst_node_id=node,
+            message_type=what,
+            group_id=str(step),
+        )
+        for node, letter in letters.items()
+    ]
+    answers = {}
+    for answer in grid.send_and_receive(messages, timeout=seconds):
+        node = answer.metadata.src_node_id
+        if answer.has_error():
+            reason = answer.error.reason or f"error {answer.error.code}"
+            warnings.warn(f"node {node}, step {step}: {reason}", stacklevel=2)
+        else:
+            answers[node] = answer
+    if what == "query" and len(answers) < len(letters):
+        lost = sorted(letters.keys() - answers.keys())
+        raise FlowerError(f"nodes {lost} did not introduce themselves within {seconds:g} s")
+    return answers
+
+
+def _fits(side: Client | Server) -> dict[str, str]:
+    """What must be the same at server and client, in words."""
+    shapes = {name: list(tensor.shape) for name, tensor in side.model.state_dict().items()}
+    codecs = {kind: repr(codec) for kind, codec in sorted(side.codecs.items())}
+    return {"fltoolkit": fltoolkit.__version__, "codecs": str(codecs), "shapes": str(shapes)}
+
+
+def _import_flwr() -> None:
+    try:
+        import flwr  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "engines.flower needs Flower: pip install 'flwr[simulation]>=1.21'"
+        ) from error
