@@ -10,6 +10,7 @@ A message of ours travels verbatim, as bytes in a ConfigRecord named ``fltoolkit
 
 import io
 import math
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,11 +29,11 @@ from fltoolkit.local_sgd import LocalUpdate, local_update_lean
 from fltoolkit.trees import Tree, dense_nbytes
 
 if TYPE_CHECKING:
-    from flwr.app import Context, Message
+    from flwr.app import Context, Message, RecordDict
     from flwr.clientapp import ClientApp
     from flwr.serverapp import Grid, ServerApp
 
-__all__ = ["Client", "FlowerError", "Server", "client_app", "server_app"]
+__all__ = ["Client", "FlowerError", "Letters", "Server", "client_app", "server_app"]
 
 RECORD = "fltoolkit"  # the name of our record in Flower's messages and in a node's state
 SERVER = "server"
@@ -73,14 +74,14 @@ class Server:
     num_nodes: int  # wait for so many before beginning
     codecs: Mapping[str, Codec] = field(default_factory=dict)
     on_record: Callable[[Record], None] = print  # e.g. ``History(path="run.jsonl").append``
-    on_end: Callable[[Channel], None] = lambda channel: None
+    on_end: "Callable[[Letters], None]" = lambda channel: None
     reply_seconds: float = 600.0
 
 
 # ---------------------------------------------------------------------------------- the channel
 
 
-class _Letters(Channel):
+class Letters(Channel):
     """A channel of which only one end is here: it takes letters out, and puts letters in."""
 
     def __init__(self, codecs: Mapping[str, Codec], here: str):
@@ -88,26 +89,31 @@ class _Letters(Channel):
         self.here = here
         self.out: dict[str, tuple[str, bytes]] = {}  # by receiver: kind and message
         self.come: dict[str, tuple[str, bytes]] = {}  # by sender
+        self.nbytes_moved = 0  # what Flower carried, as protobuf, greetings included
 
     def _cross(self, link: Link, tree: Tree) -> tuple[Tree, Codec, bytes]:
         sender, receiver, kind = link
         sending, receiving = self._links.get(link) or self._open(link)
         if sender == self.here:
-            message, codec, received = sending.encode(tree), sending, _Addressed(receiver)
+            message = sending.encode(tree)
             self.out[receiver] = kind, message
-        else:
-            if sender not in self.come:  # it never answered: nothing was sent
-                return {}, receiving, b""
-            came, message = self.come.pop(sender)
-            if came != kind:
-                raise FlowerError(f"{sender!r} sent {came}, expected {kind}: another fltoolkit?")
-            try:
-                codec, received = receiving, receiving.decode(message)
-            except ValueError as error:
-                raise type(error)(f"{sender} -> {receiver}, {kind}: {error}") from error
-        size = dense_nbytes(tree if sender == self.here else received)
-        self.transfers.append(Transfer(self.step, *link, len(message), size))
-        return received, codec, message
+            self._count(link, message, tree)
+            return _Addressed(receiver), sending, message
+        if sender not in self.come:  # it never answered: nothing was sent
+            return {}, receiving, b""
+        came, message = self.come.pop(sender)
+        where = f"round {self.step - 1}: {sender} -> {receiver}, {kind}"
+        if came != kind:
+            raise FlowerError(f"{where}: there came {came}. Is another fltoolkit at work?")
+        try:
+            received = receiving.decode(message)
+        except ValueError as error:
+            raise type(error)(f"{where}: {error}") from error
+        self._count(link, message, received)
+        return received, receiving, message
+
+    def _count(self, link: Link, message: bytes, tree: Tree) -> None:
+        self.transfers.append(Transfer(self.step, *link, len(message), dense_nbytes(tree)))
 
     def change_codec(self, kind: str, codec: Codec, *, keep: bool = False) -> None:
         """Not over Flower: the other end would have to build the same codec from its name."""
@@ -136,7 +142,7 @@ def client_app(setup: "Callable[[Context], Client]") -> "ClientApp":
             ``context.node_config["partition-id"]``. It is called for each message.
     """
     _import_flwr()
-    from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
+    from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
     from flwr.clientapp import ClientApp
 
     app = ClientApp()
@@ -144,17 +150,17 @@ def client_app(setup: "Callable[[Context], Client]") -> "ClientApp":
     @app.query()
     def introduce(message: Message, context: Context) -> Message:
         client = setup(context)
-        about = {"name": client.name, "num_samples": len(client.y), **_fits(client)}
-        return Message(RecordDict({RECORD: ConfigRecord(about)}), reply_to=message)
+        about = ConfigRecord({"name": client.name, "num_samples": len(client.y), **_fits(client)})
+        return Message(RecordDict({RECORD: about}), reply_to=message)
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
         client = setup(context)
-        channel = _Letters(client.codecs, client.name)
+        channel = Letters(client.codecs, client.name)
         if RECORD in context.state.config_records:
-            saved = context.state.config_records[RECORD]["channel"]
-            channel.load_state_dict(torch.load(io.BytesIO(saved), weights_only=True))
-        letter = message.content.config_records[RECORD]
+            saved = io.BytesIO(_letter(context.state)["channel"])
+            channel.load_state_dict(torch.load(saved, weights_only=True))
+        letter = _letter(message.content)
         channel.step, channel.transfers = int(letter["step"]), []
         channel.come[SERVER] = letter["kind"], letter["message"]
         try:
@@ -172,7 +178,7 @@ def client_app(setup: "Callable[[Context], Client]") -> "ClientApp":
     return app
 
 
-def _learn(client: Client, channel: _Letters, letter: Mapping[str, Any]) -> tuple[Any, float]:
+def _learn(client: Client, channel: Letters, letter: Mapping[str, Any]) -> tuple[Any, float]:
     """What a client does in a round: the answer, and the loss for the experimenter's records."""
     start = channel.send(SERVER, client.name, letter["kind"], {})
     how = {name: letter[name] for name in HOW if name in letter}
@@ -215,12 +221,12 @@ def server_app(setup: "Callable[[Context], Server]") -> "ServerApp":
     return app
 
 
-def run(grid: "Grid", server: Server) -> _Letters:
+def run(grid: "Grid", server: Server) -> Letters:
     """What the ServerApp does; returns the channel, whose ledger holds every message."""
     if unfit := {"train", "tune", "server"} & set(server.settings):
         raise ValueError(f"settings {sorted(unfit)}: not over Flower")
-    channel = _Letters(server.codecs, SERVER)
-    nodes, sizes = _introduced(grid, server)
+    channel = Letters(server.codecs, SERVER)
+    nodes, sizes = _introduced(grid, server, channel)
     clients = {name: (absent(sizes[name]), absent(sizes[name])) for name in sorted(nodes)}
 
     def train(
@@ -240,7 +246,7 @@ def run(grid: "Grid", server: Server) -> _Letters:
             letter = {"kind": kind, "message": message, "step": channel.step, "seed": seed}
             letters[nodes[name]] = letter | chosen
         channel.out.clear()
-        answers = _ask(grid, letters, "train", channel.step, server.reply_seconds)
+        answers = _ask(grid, letters, "train", channel, server.reply_seconds)
         return [_outcome(channel, name, answers.get(nodes[name])) for name in names]
 
     for record in fedavg(server.model, clients, channel, train=train, **server.settings):
@@ -250,26 +256,26 @@ def run(grid: "Grid", server: Server) -> _Letters:
 
 
 def _outcome(
-    channel: _Letters, name: str, answer: "Message | None"
+    channel: Letters, name: str, answer: "Message | None"
 ) -> LocalUpdate | FloatingPointError:
     """Lay a node's answer ready for `send_update`, which `fedavg` calls next."""
     if answer is None:
         return FloatingPointError("the node did not answer")
-    letter = answer.content.config_records[RECORD]
+    letter = _letter(answer.content)
     if letter["kind"] == "error":
-        text = bytes(letter["message"]).decode()
-        raise FlowerError(f"round {channel.step - 1}, at {name!r}: {text}")
+        why = letter["message"].decode()
+        raise FlowerError(f"round {channel.step - 1}, at {name!r}: {why}")
     channel.come[name] = letter["kind"], letter["message"]
     if letter["kind"] == "control":
         return FloatingPointError("the client says that its training failed")
-    loss = float(answer.content.metric_records["metrics"]["loss"])
-    return LocalUpdate({}, loss, num_samples=0, num_steps=0)
+    metrics: Any = answer.content.metric_records["metrics"]
+    return LocalUpdate({}, float(metrics["loss"]), num_samples=0, num_steps=0)
 
 
-def _introduced(grid: "Grid", server: Server) -> tuple[dict[str, int], dict[str, int]]:
+def _introduced(
+    grid: "Grid", server: Server, channel: Letters
+) -> tuple[dict[str, int], dict[str, int]]:
     """Ask all nodes who they are; names to node ids, and to numbers of samples."""
-    import time
-
     end = time.monotonic() + server.reply_seconds
     while len(ids := sorted(grid.get_node_ids())) < server.num_nodes:
         if time.monotonic() > end:
@@ -280,9 +286,11 @@ def _introduced(grid: "Grid", server: Server) -> tuple[dict[str, int], dict[str,
         time.sleep(0.5)
     nodes: dict[str, int] = {}
     sizes = {}
-    for node, answer in _ask(grid, {i: {} for i in ids}, "query", 0, server.reply_seconds).items():
-        about = answer.content.config_records[RECORD]
-        name = str(about["name"])
+    letters: dict[int, dict[str, Any]] = {node: {} for node in ids}
+    answers = _ask(grid, letters, "query", channel, server.reply_seconds)
+    for node, answer in answers.items():
+        about = _letter(answer.content)
+        name = about["name"]
         for what, mine in _fits(server).items():
             if about[what] != mine:
                 raise FlowerError(
@@ -291,37 +299,49 @@ def _introduced(grid: "Grid", server: Server) -> tuple[dict[str, int], dict[str,
                 )
         if name in nodes:
             raise FlowerError(f"nodes {nodes[name]} and {node} are both called {name!r}")
-        nodes[name], sizes[name] = node, int(about["num_samples"])
+        nodes[name], sizes[name] = node, about["num_samples"]
     return nodes, sizes
 
 
 def _ask(
-    grid: "Grid", letters: Mapping[int, Mapping[str, Any]], what: str, step: int, seconds: float
+    grid: "Grid",
+    letters: Mapping[int, Mapping[str, Any]],
+    what: str,
+    channel: Letters,
+    seconds: float,
 ) -> "dict[int, Message]":
     """Send each node its letter and wait; the answers by node, without those that did not come."""
     from flwr.app import ConfigRecord, Message, RecordDict
+    from flwr.common.serde import message_to_proto
 
     messages = [
         Message(
             RecordDict({RECORD: ConfigRecord(dict(letter))}),
             dst_node_id=node,
             message_type=what,
-            group_id=str(step),
+            group_id=str(channel.step),
         )
         for node, letter in letters.items()
     ]
+    channel.nbytes_moved += sum(message_to_proto(message).ByteSize() for message in messages)
     answers = {}
     for answer in grid.send_and_receive(messages, timeout=seconds):
         node = answer.metadata.src_node_id
         if answer.has_error():
             reason = answer.error.reason or f"error {answer.error.code}"
-            warnings.warn(f"node {node}, step {step}: {reason}", stacklevel=2)
+            warnings.warn(f"node {node}, step {channel.step}: {reason}", stacklevel=2)
         else:
+            channel.nbytes_moved += message_to_proto(answer).ByteSize()
             answers[node] = answer
     if what == "query" and len(answers) < len(letters):
         lost = sorted(letters.keys() - answers.keys())
         raise FlowerError(f"nodes {lost} did not introduce themselves within {seconds:g} s")
     return answers
+
+
+def _letter(content: "RecordDict") -> dict[str, Any]:
+    """Our record in a message or in a node's state."""
+    return dict(content.config_records[RECORD])
 
 
 def _fits(side: Client | Server) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Federated averaging with compressed updates on the digits, over Flower."""

@@ -1,0 +1,204 @@
+"""Federated averaging over Flower equals `fedavg` in process, and what goes wrong."""
+
+import functools
+
+import pytest
+import torch
+from torch import nn
+
+from fltoolkit import fedavg, pack
+from fltoolkit.channel import Channel
+from fltoolkit.codecs import ErrorFeedback, Pipeline
+from fltoolkit.engines import flower
+from fltoolkit.local_sgd import local_updates
+from fltoolkit.models import seeded
+from fltoolkit.quantize import Quantize
+from fltoolkit.sparse import TopK
+
+
+def test_a_missing_flower_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "flwr", None)
+    with pytest.raises(ImportError, match="pip install 'flwr"):
+        flower.client_app(lambda context: None)
+
+
+flwr = pytest.importorskip("flwr", reason="Flower is not installed: pip install 'flwr>=1.21'")
+from flwr.app import Context, RecordDict  # noqa: E402
+from flwr.common.serde import message_from_proto, message_to_proto  # noqa: E402
+
+NUM_NODES, ROUNDS = 4, 5
+
+
+@pytest.fixture(autouse=True)
+def in_a_run(monkeypatch):
+    """Messages carry the number of Flower's run, which there is none of here."""
+    try:
+        from flwr.supercore.task_identity import TaskIdentity
+    except ImportError:  # older
+        return
+    for name in ("_run_id", "_node_id", "_task_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+def network() -> nn.Module:
+    with seeded(0):
+        layers = [nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3), nn.LogSoftmax(dim=1)]
+        return nn.Sequential(*layers)
+
+
+def data(number: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(number)
+    num = 10 + number
+    return torch.randn(num, 6, generator=generator), torch.randint(3, (num,), generator=generator)
+
+
+def codecs() -> dict:
+    sparse = ErrorFeedback(Pipeline(TopK(0.2), Quantize(8)))
+    return {"model": Pipeline(Quantize(8)), "update": sparse}
+
+
+def make_client(context: Context, **changes) -> flower.Client:
+    number = context.node_config["partition-id"]
+    settings = {"model": network(), "codecs": codecs(), **changes}
+    return flower.Client(f"client-{number}", x=data(number)[0], y=data(number)[1], **settings)
+
+
+def settings(model: nn.Module) -> dict:
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    how = {"rounds": ROUNDS, "cohort_size": 3, "batch_size": 4, "local_epochs": 2, "lr": 0.1}
+    return {**how, "wait_for": 2, "server_optimizer": optimizer, "seed": 7}
+
+
+class LoopGrid:
+    """Carries Flower's messages, as the protobuf that it would send, to an app in this process."""
+
+    def __init__(self, app, silent=()):
+        self.app, self.silent, self.nbytes = app, silent, 0
+        self.contexts = {
+            1000 + k: Context(1, 1000 + k, {"partition-id": k}, RecordDict(), {})
+            for k in range(NUM_NODES)
+        }
+
+    def get_node_ids(self):
+        return list(self.contexts)
+
+    def send_and_receive(self, messages, *, timeout=None):
+        answers = []
+        for message in messages:
+            node = message.metadata.dst_node_id
+            if (node, message.metadata.group_id) in self.silent:
+                continue
+            answer = self.app(self.over(message), self.contexts[node])
+            answers.append(self.over(answer))
+        return answers[::-1]  # in any order
+
+    def over(self, message):
+        proto = message_to_proto(message)
+        self.nbytes += proto.ByteSize()
+        return message_from_proto(proto)
+
+
+def run(grid: LoopGrid, **changes) -> tuple[list, flower.Letters, nn.Module]:
+    model, records = network(), []
+    server = flower.Server(
+        model, settings(model) | changes, NUM_NODES, codecs(), on_record=records.append
+    )
+    return records, flower.run(grid, server), model
+
+
+@pytest.mark.parametrize("changes", [{}, {"masked": True}, {"with_replacement": True}])
+def test_flower_is_fedavg(changes):
+    grid = LoopGrid(flower.client_app(make_client))
+    records, ledger, model = run(grid, **changes)
+    alone, channel = network(), Channel(codecs())
+    clients = {f"client-{k}": data(k) for k in range(NUM_NODES)}
+    in_turn = functools.partial(local_updates, chunk=1)
+    same = list(fedavg(alone, clients, channel, train=in_turn, **settings(alone), **changes))
+    assert records == same
+    assert ledger.transfers == channel.transfers
+    assert pack(model.state_dict()) == pack(alone.state_dict())
+    assert channel.nbytes() < ledger.nbytes_moved == grid.nbytes  # Flower's envelopes on top
+
+
+def test_residuals_stay_at_the_nodes():
+    grid = LoopGrid(flower.client_app(make_client))
+    run(grid)
+    states = [context.state.config_records for context in grid.contexts.values()]
+    assert all("fltoolkit" in state for state in states)  # everybody was drawn by now
+    with_memory, grid = pack(run(grid)[2].state_dict()), LoopGrid(flower.client_app(make_client))
+    assert with_memory != pack(run(grid)[2].state_dict())  # a second run goes on with residuals
+
+
+def test_who_does_not_answer_is_left_out():
+    silent = {(1000 + k, "2") for k in range(2)}
+    with pytest.warns(UserWarning, match="is left out of round 1: the node did not answer"):
+        records, ledger, _ = run(LoopGrid(flower.client_app(make_client), silent), cohort_size=4)
+    assert [record["num_failed"] for record in records] == [0, 2, 0, 0, 0]
+    assert sum(t.step == 2 and t.kind == "update" for t in ledger.transfers) == 2
+
+
+def test_a_client_with_nan_says_so():
+    def setup(context):
+        client = make_client(context)
+        if client.name == "client-2":
+            client.x = client.x * torch.nan
+        return client
+
+    with pytest.warns(UserWarning, match="'client-2' is left out"):
+        records, ledger, _ = run(LoopGrid(flower.client_app(setup)), cohort_size=4)
+    assert [record["num_failed"] for record in records] == [1] * ROUNDS
+    assert ledger.nbytes(sender="client-2", kind="control") > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"model": nn.Linear(6, 3)}, r"'client-0' \(node 1000\) has shapes"),
+        ({"codecs": {}}, "has codecs {}, the server has {'model'"),
+    ],
+)
+def test_who_does_not_fit_is_told(changes, text):
+    setup = functools.partial(make_client, **changes)
+    with pytest.raises(flower.FlowerError, match=text):
+        run(LoopGrid(flower.client_app(setup)))
+
+
+def test_another_version_is_told(monkeypatch):
+    def app(message, context):
+        with monkeypatch.context() as other:
+            other.setattr("fltoolkit.__version__", "9.9")
+            return flower.client_app(make_client)(message, context)
+
+    with pytest.raises(flower.FlowerError, match=r"has fltoolkit 9\.9, the server has"):
+        run(LoopGrid(app))
+
+
+class Damaging(LoopGrid):
+    """Flips a bit of a message on its way back in round 3."""
+
+    def send_and_receive(self, messages, *, timeout=None):
+        answers = super().send_and_receive(messages, timeout=timeout)
+        if messages[0].metadata.group_id == "3":
+            record = answers[0].content.config_records["fltoolkit"]
+            message = bytearray(record["message"])
+            message[20] ^= 1
+            record["message"] = bytes(message)
+        return answers
+
+
+def test_a_damaged_message_names_client_and_round():
+    with pytest.raises(ValueError, match=r"round 2: client-\d -> server, update: .*checksum"):
+        run(Damaging(flower.client_app(make_client)))
+
+
+def test_a_mistake_at_a_client_names_it():
+    def setup(context):
+        client = make_client(context)
+        if client.name == "client-1":
+            client.y = client.y[:-1]
+        return client
+
+    with pytest.raises(
+        flower.FlowerError, match="round 0, at 'client-1': 11 samples and 10 labels"
+    ):
+        run(LoopGrid(flower.client_app(setup)), cohort_size=4)
