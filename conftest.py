@@ -1,0 +1,15 @@
+"""What is left out where an optional engine is not installed, said at the top of each test run."""
+
+from importlib.util import find_spec
+
+HAS_SYFT = bool(find_spec("syft") and find_spec("syft_rds"))
+
+# these two need Google accounts; tests/test_engine_syft.py runs their cells on a Drive in memory
+collect_ignore_glob = ["notebooks/colab/*.ipynb"]
+if not HAS_SYFT:
+    collect_ignore_glob += ["fltoolkit/engines/syft*.py", "notebooks/09_private_owners.ipynb"]
+
+
+def pytest_report_header() -> str:
+    pip = 'pip install "syft>=0.10,<0.11" "syft-rds>=0.6.1,<0.7"'
+    return "syft: installed" if HAS_SYFT else f"syft: missing, its engine is left out ({pip})"

@@ -1,0 +1,215 @@
+"""A channel whose messages are syft's: same protocols, same bytes, another transport.
+
+Here: `SyftChannel`. Not here: owners, peers and the Drive (syft.py). Next: syft_jobs.py.
+
+The content of a message is the frame of wire.py, byte for byte; its name says all about it:
+
+    messages/<sender's e-mail>/<fltoolkit version>/<run>/<step>-<number>-<kind>
+
+``run`` is drawn anew for each channel, and ``number`` counts the messages from this sender to this
+receiver, from 0: so what was left over from a run that died is never taken for today's.
+"""
+
+import re
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import fltoolkit
+from fltoolkit.channel import Channel, Link, Transfer
+from fltoolkit.codecs import Codec
+from fltoolkit.trees import Tree, dense_nbytes
+from fltoolkit.wire import WireError
+
+__all__ = ["SyftChannel"]
+
+
+class Mailbox(Protocol):
+    """What the channel asks of a party; `Datasite` fits."""
+
+    name: str
+
+    def post(self, receiver: str, path: str, content: bytes) -> int: ...
+    def take(self, sender: str) -> tuple[str, bytes, int] | None: ...
+
+
+class SyftChannel(Channel):
+    """A `Channel` between datasites. Give it to any protocol in place of a `Channel`.
+
+    `nbytes` counts messages as ever: what the codecs made, which are the same bytes as in one
+    process. `nbytes_transport` counts what syft put on the Drive for them.
+
+    If only one end of a link is a datasite of this process, its two halves are used instead of
+    `send`: `post` here and `receive` in the other's process, in the order of the protocol, with
+    ``channel.step`` moved forward on both sides. Then each side has its own half of the ledger.
+
+    Args:
+        sites: the datasites of this process.
+        codecs: as for `Channel`.
+        timeout: seconds to wait for a message.
+        poll: seconds between two looks at the Drive; each costs a request there.
+    """
+
+    def __init__(
+        self,
+        sites: Iterable[Mailbox],
+        codecs: Mapping[str, Codec] | None = None,
+        *,
+        timeout: float = 120.0,
+        poll: float = 1.0,
+    ):
+        super().__init__(codecs)
+        if not (timeout >= 0 and poll >= 0):
+            raise ValueError(f"timeout={timeout}, poll={poll}: seconds, 0 or more")
+        self.sites = {site.name: site for site in sites}
+        self.timeout, self.poll = timeout, poll
+        self.transport: list[int] = []  # bytes on the Drive, one for each of `transfers`
+        self._run = secrets.token_hex(4)
+        self._posted: dict[tuple[str, str], int] = {}  # messages by sender and receiver
+        self._taken: dict[tuple[str, str], int] = {}
+        self._runs: dict[str, str] = {}  # of parties elsewhere
+
+    def post(self, sender: str, receiver: str, kind: str, tree: Tree) -> None:
+        """The sender's half of `send`: encode, and lay the message into the receiver's inbox."""
+        link = sender, receiver, kind
+        sending, _ = self._links.get(link) or self._open(link)
+        site, number = self._site(sender), self._posted.get(link[:2], 0)
+        path = f"{fltoolkit.__version__}/{self._run}/{self.step}-{number}-{kind}"
+        try:
+            message = sending.encode(tree)
+            on_drive = site.post(receiver, path, message)
+        except (OSError, TypeError, ValueError) as error:
+            raise self._with_place(error, link) from error
+        self._posted[link[:2]] = number + 1
+        self._count(link, len(message), dense_nbytes(tree), on_drive)
+
+    def receive(self, sender: str, receiver: str, kind: str) -> Tree:
+        """The receiver's half of `send`: wait for the message, check it, decode it.
+
+        Raises:
+            TimeoutError: none came.
+            WireError: it is damaged, or cannot be decrypted.
+            PermissionError: its sender is a stranger, or not who it claims to be.
+            RuntimeError: it is not the message that this protocol expects now: one is missing, or
+                the parties are at different steps or have different versions of fltoolkit.
+        """
+        return self._receive((sender, receiver, kind))[0]
+
+    def _cross(self, link: Link, tree: Tree) -> tuple[Tree, Codec, bytes]:
+        self.post(*link, tree)
+        return self._receive(link)
+
+    def _receive(self, link: Link) -> tuple[Tree, Codec, bytes]:
+        sender, receiver, kind = link
+        site = self._site(receiver)
+        _, receiving = self._links.get(link) or self._open(link)
+        end = time.monotonic() + self.timeout
+        try:
+            while (found := self._take(site, link)) is None:
+                if (left := end - time.monotonic()) <= 0:
+                    raise TimeoutError(
+                        f"{receiver} has waited {self.timeout:g} s and nothing came. Is {sender} "
+                        "still running? Go on from the last save_run once it is, or give a longer "
+                        "timeout"
+                    )
+                time.sleep(min(self.poll, left))
+            message, on_drive = found
+            received = receiving.decode(message)
+        except (OSError, RuntimeError, TypeError, ValueError) as error:
+            raise self._with_place(error, link) from error
+        self._taken[link[:2]] = self._taken.get(link[:2], 0) + 1
+        if sender not in self.sites:  # else it was counted when it was posted
+            self._count(link, len(message), dense_nbytes(received), on_drive)
+        return received, receiving, message
+
+    def _take(self, site: Mailbox, link: Link) -> tuple[bytes, int] | None:
+        """The next message of this run from this sender, if it is there; complains if it is wrong."""
+        sender, receiver, kind = link
+        while (found := site.take(sender)) is not None:
+            path, content, on_drive = found
+            named = re.fullmatch(r"([^/]+)/([0-9a-f]{8})/(\d+)-(\d+)-([a-z]+)", path)
+            if named is None:
+                raise WireError(f"{path!r} is no name of a message")
+            version, run, step, number, what = named.groups()
+            if version != fltoolkit.__version__:
+                raise RuntimeError(
+                    f"{sender} runs fltoolkit {version}, {receiver} {fltoolkit.__version__}: the "
+                    "bytes may mean something else. Install the same version on both sides"
+                )
+            if run != (ours := self._run if sender in self.sites else self._runs.get(sender, run)):
+                if sender in self.sites:
+                    continue  # left over from a run that ended before
+                raise RuntimeError(
+                    f"{sender} has begun run {run} while {receiver} is in run {ours}: make a new "
+                    "channel on both sides, and go on from the same save_run"
+                )
+            self._runs[sender] = run
+            expected = self._taken.get(link[:2], 0)
+            if (int(step), int(number), what) != (self.step, expected, kind):
+                raise RuntimeError(
+                    f"expected message {expected}, {kind} of step {self.step}; found message "
+                    f"{number}, {what} of step {step}. A message was lost, or the parties run "
+                    "different protocols: begin anew on both sides, from the same save_run"
+                )
+            return content, on_drive
+        return None
+
+    def _site(self, name: str) -> Mailbox:
+        if name not in self.sites:
+            raise ValueError(
+                f"{name!r} is no datasite of this process, which has {list(self.sites)}: `post` or "
+                "`receive` in its own process, and give each side the half that it can do"
+            )
+        return self.sites[name]
+
+    def _with_place(self, error: Exception, link: Link) -> Exception:
+        """The same error, with sender, receiver, kind and step in front."""
+        sender, receiver, kind = link
+        kinds = (WireError, PermissionError, TimeoutError, TypeError, RuntimeError, OSError)
+        kind_of = next((k for k in kinds if isinstance(error, k)), ValueError)
+        return kind_of(f"{sender} -> {receiver}, {kind}, step {self.step}: {error}")
+
+    def _count(self, link: Link, nbytes: int, nbytes_dense: int, on_drive: int) -> None:
+        self.transfers.append(Transfer(self.step, *link, nbytes, nbytes_dense))
+        self.transport.append(on_drive)
+
+    # ---- the ledger
+
+    def nbytes_transport(
+        self, *, sender: str | None = None, receiver: str | None = None, kind: str | None = None
+    ) -> int:
+        """Bytes that syft put on the Drive; with arguments as in `nbytes`."""
+        return sum(
+            on_drive
+            for t, on_drive in zip(self.transfers, self.transport, strict=True)
+            if sender in (None, t.sender)
+            and receiver in (None, t.receiver)
+            and kind in (None, t.kind)
+        )
+
+    def table(self) -> str:
+        """Each link and kind: messages, their bytes, what syft made of them, and the ratio."""
+        rows = [f"{'link':<34}{'messages':>9}{'bytes':>14}{'on the Drive':>14}{'ratio':>7}"]
+        links = list(dict.fromkeys((t.sender, t.receiver, t.kind) for t in self.transfers))
+        for a, b, kind in links:
+            num = sum((t.sender, t.receiver, t.kind) == (a, b, kind) for t in self.transfers)
+            ours = self.nbytes(sender=a, receiver=b, kind=kind)
+            theirs = self.nbytes_transport(sender=a, receiver=b, kind=kind)
+            name = f"{a} -> {b} {kind}"
+            rows.append(f"{name:<34}{num:>9,}{ours:>14,}{theirs:>14,}{theirs / ours:>7.2f}")
+        ours, theirs = self.nbytes(), self.nbytes_transport()
+        ratio = f"{theirs / ours:>7.2f}" if ours else ""
+        rows.append(f"{'all':<34}{len(self.transfers):>9,}{ours:>14,}{theirs:>14,}{ratio}")
+        return "\n".join(rows)
+
+    def state_dict(self) -> dict[str, Any]:
+        """As `Channel.state_dict`, and the bytes on the Drive."""
+        return {**super().state_dict(), "transport": list(self.transport)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`, as a new run: older messages will be passed over."""
+        super().load_state_dict(state)
+        self.transport = list(state["transport"])
+        self._run = secrets.token_hex(4)
+        self._posted, self._taken, self._runs = {}, {}, {}

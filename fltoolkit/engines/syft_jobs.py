@@ -1,0 +1,273 @@
+"""Federated averaging by reviewed job: code goes to the data, and only where its owner has read it.
+
+Here: `Jobs`, with which a researcher submits a job and an owner reviews and runs it, and
+`ReviewedJob`, by which `fedavg` trains. Not here: owners and the Drive (syft.py), messages
+(syft_channel.py). Notebook 09 runs it.
+
+The researcher submits a ``main.py``. Its owner reads it, approves or rejects it, and runs it in her
+own process: the very text that she has read. syft's own runner runs ``run.sh`` instead, which the
+submitter wrote too and which syft's automatic approval does not look at; here it never runs. Review
+is all the protection there is: an approved job can copy private data into its result.
+"""
+
+import ast
+import difflib
+import hashlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from fltoolkit.engines.syft import Datasite, quiet
+from fltoolkit.history import Record
+from fltoolkit.local_sgd import LocalUpdate
+from fltoolkit.trees import Tree
+
+__all__ = ["Jobs", "Review", "ReviewedJob", "settings_of"]
+
+
+@dataclass(frozen=True)
+class Review:
+    """What an owner reads before she decides: every file of a job, as it lay there then."""
+
+    name: str
+    submitter: str
+    files: Mapping[str, str]  # path to text; run.sh is shown and never run
+
+    @property
+    def code(self) -> str:
+        """``main.py``, which is what will run."""
+        return self.files.get("code/main.py", "")
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all files."""
+        return hashlib.sha256(repr(sorted(self.files.items())).encode()).hexdigest()
+
+    def __repr__(self) -> str:
+        files = ", ".join(sorted(self.files))
+        return f"<Review of {self.name!r} by {self.submitter}: {files}; {self.digest[:12]}>"
+
+
+class Jobs:
+    """The jobs that one datasite has submitted to others, and received from them.
+
+    What was approved is remembered here, as text: after a restart the owner reviews again.
+    """
+
+    def __init__(self, site: Datasite):
+        self.site = site
+        self._approved: dict[str, Review] = {}
+
+    # ---- the researcher
+
+    def submit(self, owner: str, name: str, code: str) -> None:
+        """Submit ``code``, as the ``main.py`` of a job, to a peer.
+
+        It defines ``main(data, start, seed)``, which returns a `LocalUpdate`: from the owner's
+        private data and the server's weights, both trees.
+        """
+        compile(code, f"{name}/main.py", "exec")  # a typo shows here, not at the owner's
+        email = self.site.peer(owner)
+        with tempfile.TemporaryDirectory() as folder, self.site.lock, quiet():
+            path = Path(folder) / "main.py"
+            path.write_text(code)
+            self.site.client.submit_python_job(
+                email, str(path), name, dependencies=[], force_submission=True
+            )
+
+    def status(self) -> list[Record]:
+        """All jobs that are known here: ``owner``, ``submitter``, ``job``, ``status``, ``reason``."""
+        self.site.sync()
+        return [
+            {
+                "owner": job.datasite_owner_email,
+                "submitter": job.submitted_by,
+                "job": job.name,
+                "status": job.status,
+                "reason": job.review_reason or "",
+            }
+            for job in self.site.client.job_client.jobs
+        ]
+
+    # ---- the owner
+
+    def review(self, name: str) -> Review:
+        """Read a job that was submitted to this datasite; nothing of it runs."""
+        self.site.sync()
+        return self._read(self._job(name))
+
+    def approve(self, review: Review, reason: str = "") -> None:
+        """Approve what was read. Raises PermissionError if it has changed since."""
+        job = self._job(review.name)
+        self._unchanged(review, self._read(job))
+        if job.status == "rejected":
+            raise PermissionError(f"{self.site.name} has rejected the job {review.name!r} before")
+        if job.status == "pending":
+            with self.site.lock, quiet():
+                job.approve(reason)
+                self.site.client.sync()
+        self._approved[review.name] = review
+
+    def reject(self, review: Review, reason: str) -> None:
+        """Reject a job; the submitter is told the reason."""
+        self._approved.pop(review.name, None)
+        with self.site.lock, quiet():
+            self._job(review.name).reject(reason)
+            self.site.client.sync()
+
+    def approved(self, name: str) -> Review:
+        """What was approved. Raises PermissionError if nothing was, or it has changed since."""
+        job, review = self._job(name), self._approved.get(name)
+        if review is None:
+            why = f": {job.review_reason}" if job.review_reason else ""
+            raise PermissionError(
+                f"{self.site.name} runs no job that was not approved here; {name!r} of "
+                f"{job.submitted_by} is {job.status}{why}. To approve it: job = "
+                f"jobs.review({name!r}), read job.code, jobs.approve(job)"
+            )
+        self._unchanged(review, self._read(job))
+        return review
+
+    def run(self, name: str, data: str, **inputs: Any) -> Any:
+        """Run an approved ``main.py`` here, on one's own private data; returns what it returns.
+
+        Calls ``main(data, **inputs)`` in this process, with all its rights. What comes back stays
+        with the owner until she sends it. Raises as `approved`.
+        """
+        review = self.approved(name)
+        namespace: dict[str, Any] = {"__name__": "reviewed_job"}
+        exec(compile(review.code, f"{name}/main.py", "exec"), namespace)
+        if "main" not in namespace:
+            raise ValueError(f"job {name!r} of {review.submitter}: its main.py defines no main()")
+        return namespace["main"](self.site.private(data), **inputs)
+
+    def close(self, name: str, note: str) -> None:
+        """Mark a job as done and share ``note`` with its submitter; it cannot run any more."""
+        job = self._job(name)
+        with tempfile.TemporaryDirectory() as folder, self.site.lock, quiet():
+            path = Path(folder) / "note.txt"
+            path.write_text(note)
+            job.accept_by_depositing_result(str(path))
+            job.share_outputs([job.submitted_by])
+            self.site.client.sync()
+        self._approved.pop(name, None)
+
+    def _job(self, name: str) -> Any:
+        mine = [
+            job
+            for job in self.site.client.job_client.jobs
+            if job.datasite_owner_email == self.site.email
+        ]
+        found = [job for job in mine if job.name == name]
+        if len(found) != 1:
+            have = [f"{job.name!r} of {job.submitted_by}" for job in mine]
+            raise ValueError(
+                f"{self.site.name} has {len(found)} jobs called {name!r}, need 1: {have}"
+            )
+        return found[0]
+
+    def _read(self, job: Any) -> Review:
+        folder = job.job_submission_path
+        paths = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != "syft.pub.yaml")
+        files = {p.relative_to(folder).as_posix(): p.read_text(errors="replace") for p in paths}
+        return Review(job.name, job.submitted_by, files)
+
+    def _unchanged(self, read: Review, now: Review) -> None:
+        if read.digest == now.digest:
+            return
+        changed = sorted({path for path, _ in read.files.items() ^ now.files.items()})
+        lines = difflib.unified_diff(
+            read.code.splitlines(), now.code.splitlines(), "main.py as read", "now", "", "", 0, ""
+        )
+        raise PermissionError(
+            f"the job {read.name!r} of {read.submitter} has changed since {self.site.name} read it: "
+            f"{', '.join(changed)}. Review it again.\n" + "\n".join(lines)
+        )
+
+
+# ------------------------------------------------------------------------------------- FedAvg
+
+
+def settings_of(code: str) -> dict[str, Any]:
+    """The ``SETTINGS`` that a job's ``main.py`` declares at its top; the code does not run.
+
+    >>> settings_of('SETTINGS = {"lr": 0.1, "batch_size": 16, "local_epochs": 1}')
+    {'lr': 0.1, 'batch_size': 16, 'local_epochs': 1}
+    """
+    for node in ast.parse(code).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SETTINGS":
+            return dict(ast.literal_eval(node.value))
+    raise ValueError('main.py declares no settings: SETTINGS = {"lr": ..., ...} at its top level')
+
+
+class ReviewedJob:
+    """Lets `fedavg` train by a job that each owner has approved: ``fedavg(..., train=ReviewedJob(...))``.
+
+    The researcher gives `fedavg` the mocks as its clients, since it has nothing else: only their
+    lengths count, as weights. Models and updates travel through the channel as ever; what an owner
+    sends is her update, as the channel's codec leaves it.
+
+    What decides how much an update tells, such as ``batch_size`` and the number of local steps, must
+    stand in the code that was reviewed: in a dict ``SETTINGS`` at the top of ``main.py``. Give
+    `fedavg` the same ones; others are refused.
+
+    Args:
+        name: of the job.
+        data: name of the data set, the same at each owner.
+        owners: each owner's jobs, by the owner's name.
+        mocks: what `fedavg` gets as clients, by the owner's name.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        data: str,
+        owners: Mapping[str, Jobs],
+        mocks: Mapping[str, tuple[Tensor, Tensor]],
+    ):
+        if owners.keys() != mocks.keys():
+            raise ValueError(f"owners {sorted(owners)} and mocks {sorted(mocks)}: need one each")
+        self.name, self.data, self.owners, self.mocks = name, data, dict(owners), dict(mocks)
+
+    def __call__(
+        self,
+        module: nn.Module,
+        starts: Sequence[Tree],
+        data: Sequence[tuple[Tensor, Tensor]],
+        *,
+        seeds: Sequence[int],
+        loss_fn: Any = None,
+        **settings: Any,
+    ) -> list[LocalUpdate | FloatingPointError]:
+        """As `local_updates`; the module serves nobody here."""
+        updates: list[LocalUpdate | FloatingPointError] = []
+        for start, mock, seed in zip(starts, data, seeds, strict=True):
+            owner = next(name for name, (x, _) in self.mocks.items() if x is mock[0])
+            try:
+                updates.append(self._at(owner, start, seed, settings))
+            except FloatingPointError as error:
+                updates.append(error)
+        return updates
+
+    def _at(self, owner: str, start: Tree, seed: int, settings: Mapping[str, Any]) -> LocalUpdate:
+        """What happens at one owner's."""
+        jobs, place = self.owners[owner], f"{owner}, job {self.name!r}"
+        wanted = {key: value for key, value in settings.items() if value}  # without None and 0
+        if wanted != (reviewed := settings_of(jobs.approved(self.name).code)):
+            raise PermissionError(f"{place}: asked for {wanted}, approved were {reviewed}")
+        update = jobs.run(self.name, self.data, start=start, seed=seed)
+        if not isinstance(update, LocalUpdate):
+            raise TypeError(f"{place}: main() returned {type(update).__name__}, not a LocalUpdate")
+        got = {key: tuple(t.shape) for key, t in update.delta.items()}
+        if got != (expected := {key: tuple(t.shape) for key, t in start.items()}):
+            wrong = sorted(key for key, _ in got.items() ^ expected.items())
+            raise ValueError(
+                f"{place}: the update does not fit the model that was sent, at {wrong}: "
+                f"{ {key: got.get(key) for key in wrong} } instead of "
+                f"{ {key: expected.get(key) for key in wrong} }. Nothing leaves {owner}"
+            )
+        return update

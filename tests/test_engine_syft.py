@@ -1,0 +1,542 @@
+"""PySyft datasites: what the engine promises, and the seams of syft that it holds on to."""
+
+import contextlib
+import io
+import re
+import subprocess
+import sys
+import threading
+from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+import fltoolkit as flt
+from fltoolkit.models import seeded
+from fltoolkit.quantize import Quantize
+from fltoolkit.wire import WireError
+
+MISSING = 'needs pip install "syft>=0.10,<0.11" "syft-rds>=0.6.1,<0.7" (not on native Windows)'
+pytest.importorskip("syft_rds", reason=MISSING)
+
+from syft_rds import login_do, login_ds
+
+from fltoolkit.engines.syft import Datasite, MockDrive
+from fltoolkit.engines.syft_channel import SyftChannel
+from fltoolkit.engines.syft_jobs import Jobs, ReviewedJob, settings_of
+
+Q8 = {kind: flt.Pipeline(Quantize(8)) for kind in ("activations", "gradients", "update")}
+X, Y = torch.randn(64, 12, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 3
+CODE = """
+from torch import nn
+from fltoolkit.local_sgd import local_update
+
+SETTINGS = {"lr": 0.1, "batch_size": 16, "local_epochs": 1}
+
+def main(data, start, seed):
+    return local_update(nn.Sequential(nn.Linear(12, 3)), start, data["x"], data["y"],
+                        loss_fn=nn.functional.cross_entropy, seed=seed, **SETTINGS)
+"""
+
+
+def network(*names, encryption=True):
+    """A Drive, and datasites of which the last is a peer of all others."""
+    drive = MockDrive(encryption=encryption)
+    *owners, last = sites = [drive.join(name) for name in names]
+    for owner in owners:
+        last.ask(owner.name)
+        owner.accept(last.name)
+    return SimpleNamespace(drive=drive, **{site.name: site for site in sites})
+
+
+@pytest.fixture(scope="module")
+def net():
+    """alice and carol with data, bob their peer, and mallory, a stranger. Tests leave no message."""
+    net = network("alice", "carol", "bob")
+    net.mallory = net.drive.join("mallory")
+    for owner, rows in ((net.alice, slice(0, 40)), (net.carol, slice(40, 64))):
+        owner.publish("patients", {"x": X[rows], "y": Y[rows]}, to=["bob"])
+    return net
+
+
+def stored(drive, name="msgv2_"):
+    """Messages on the Drive, oldest first, those that were read included."""
+    return [f for f in drive.store.files.values() if f.name.startswith(name)]
+
+
+# ---------------------------------------------------------------------- the seams of syft
+
+
+def test_public_login_works_on_the_drive_in_memory(tmp_path):
+    drive = MockDrive(tmp_path)
+    with drive.patched(), contextlib.redirect_stdout(io.StringIO()):
+        owner = login_do("do@example.org", token_path=drive.token("do@example.org"))
+        scientist = login_ds("ds@example.org", token_path=drive.token("ds@example.org"))
+        with pytest.raises(ValueError, match="Token/email mismatch"):
+            login_ds("other@example.org", token_path=drive.token("ds@example.org"))
+        scientist.add_peer("do@example.org", sync=False)
+        owner.load_peers()
+        owner.approve_peer_request("ds@example.org")
+        scientist.load_peers()
+    assert [peer.email for peer in scientist.peer_manager.approved_peers] == ["do@example.org"]
+    assert Path(owner.syftbox_folder).parent == tmp_path
+    encrypted = [c.peer_manager.peer_store.use_encryption for c in (owner, scientist)]
+    assert encrypted == [False, False], "login_do and login_ds encrypt now: say so in the docs"
+
+
+def test_one_function_is_replaced_and_put_back(tmp_path):
+    from syft.sync.connections.drive import gdrive_transport
+
+    before, home = gdrive_transport.build_drive_service, Path.home()
+    drive = MockDrive(tmp_path)
+    with pytest.raises(KeyError), drive.patched():
+        assert gdrive_transport.build_drive_service is not before
+        assert Path.home() == tmp_path
+        raise KeyError
+    assert gdrive_transport.build_drive_service is before
+    assert Path.home() == home
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "email",
+        "syftbox_folder",
+        "add_peer",
+        "approve_peer_request",
+        "load_peers",
+        "sync",
+        "create_dataset",
+        "submit_python_job",
+        "dataset_manager.get",
+        "job_client.jobs",
+        "peer_manager.approved_peers",
+        "peer_manager.requested_by_peer_peers",
+        "peer_manager.peer_store.encrypt",
+        "peer_manager.peer_store.decrypt",
+        "peer_manager.peer_store.verify_message",
+        "peer_manager.peer_store.use_encryption",
+        "sync_engine.datasite_owner_syncer.check_write_permission",
+        "sync_engine.datasite_owner_syncer.pull_and_process_next_proposed_filechange",
+        "sync_engine.datasite_owner_syncer.process_syftbox_events_queue",
+        "sync_engine.datasite_watcher_syncer.on_file_change",
+    ],
+)
+def test_syft_still_has_what_we_hold_on_to(net, path):
+    found = net.alice.client
+    for name in path.split("."):
+        found = getattr(found, name)
+
+
+def test_the_drive_of_a_datasite_has_the_two_calls_we_use(net):
+    for name in (
+        "watcher_send_raw_bytes_to_inbox",
+        "owner_download_next_raw_proposed_message_from_inbox",
+        "owner_remove_proposed_filechange_message_from_inbox",
+    ):
+        assert callable(getattr(net.alice._drive(), name))
+
+
+def test_import_of_the_package_does_not_import_syft():
+    code = "import fltoolkit, fltoolkit.engines, sys; print('syft' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_without_syft_the_error_holds_the_pip_line():
+    code = "import sys; sys.modules['syft_rds'] = None; import fltoolkit.engines.syft"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert 'pip install "syft>=0.10,<0.11" "syft-rds>=0.6.1,<0.7"' in done.stderr
+
+
+# ----------------------------------------------------------------- peers, mocks, permissions
+
+
+def test_each_sees_the_mock_and_only_the_owner_the_private_part(net):
+    assert torch.equal(net.alice.private("patients")["x"], X[:40])
+    mock = net.bob.mock("patients", "alice")
+    assert mock["x"].shape == (40, 12)
+    assert not mock["x"].any()
+    with pytest.raises(PermissionError, match="never left alice's datasite.*Read the mock"):
+        net.bob.private("patients", "alice")
+    with pytest.raises(PermissionError, match="carol and alice are no peers"):
+        net.carol.mock("patients", "alice")
+    with pytest.raises(FileNotFoundError, match=r"bob sees no data set 'x' of alice@.*publishes"):
+        net.bob.mock("x", "alice")
+
+
+def test_nothing_private_lies_on_the_drive(net):
+    rows = X[:40].numpy().tobytes()
+    assert not any(rows[:64] in content for content in net.drive.files().values())
+
+
+def test_a_peer_is_one_who_has_asked_and_was_accepted(net):
+    assert net.bob.peers() == ["alice@example.org", "carol@example.org"]
+    with pytest.raises(PermissionError, match="mallory and alice are no peers: one of them asks"):
+        net.mallory.post("alice", "x", b"")
+    with pytest.raises(PermissionError, match="cannot accept 'dave', who has not asked"):
+        net.alice.accept("dave")
+
+
+def test_a_message_from_a_stranger_who_has_only_asked_is_refused():
+    net = network("alice", "bob")
+    mallory = net.drive.join("mallory")
+    mallory.ask("alice")
+    assert net.alice.requests() == ["mallory@example.org"]
+    with pytest.raises(PermissionError, match="mallory and alice are no peers"):
+        SyftChannel([mallory]).post("mallory", "alice", "activations", {"h": X})
+    with pytest.raises(PermissionError, match="alice and mallory are no peers.*the other accepts"):
+        SyftChannel([net.alice], timeout=0).receive("mallory", "alice", "activations")
+
+
+def test_a_write_without_permission_is_dropped_silently_by_syft(net):
+    net.bob.write("alice", "notes.txt", "hello")  # no error: bob does not learn of it
+    with pytest.raises(FileNotFoundError, match="silently drops a write without permission"):
+        net.alice.read("notes.txt")
+    net.alice.allow("bob", "from_bob/")
+    net.bob.write("alice", "from_bob/notes.txt", "hello")
+    assert net.alice.read("from_bob/notes.txt") == "hello"
+
+
+def test_a_message_without_permission_is_refused(net):
+    net.carol.client  # noqa: B018 - a fresh network would take longer than to give back
+    from syft_perms import SyftPermContext
+
+    folder = SyftPermContext(datasite=net.carol.folder).open("messages/bob@example.org/")
+    folder.revoke_write_access("bob@example.org")
+    with pytest.raises(PermissionError, match=r"bob -> carol.*may not write to 'messages/bob@"):
+        SyftChannel([net.bob, net.carol]).send("bob", "carol", "control", {"a": X})
+    net.carol.allow("bob", "messages/bob@example.org/")
+    SyftChannel([net.bob, net.carol]).send("bob", "carol", "control", {"a": X})
+
+
+def test_a_peer_who_claims_to_be_another_is_refused_where_syft_would_believe_it(net, monkeypatch):
+    def claim_to_be_carol(path):
+        monkeypatch.setattr(net.bob, "email", "carol@example.org")
+        net.bob.post("alice", path, b"I am carol")
+        monkeypatch.undo()
+
+    net.alice.allow("carol@example.org", "messages/carol@example.org/")
+    claim_to_be_carol("x")
+    with pytest.raises(PermissionError, match=r"from bob@.* claims to come from carol@"):
+        net.alice.take("bob")
+    assert net.alice.take("bob") is None  # and it does not block what follows
+    claim_to_be_carol("y")
+    net.alice.sync()
+    found = net.alice.folder / "messages/carol@example.org/y"
+    assert found.read_bytes() == b"I am carol", "syft checks the sender now: say so in the docs"
+
+
+def test_a_third_party_cannot_decrypt(net):
+    SyftChannel([net.alice, net.bob]).send("alice", "bob", "activations", {"h": X})
+    raw = stored(net.drive)[-1].content
+    assert net.bob.open(raw, "alice").sender_email == "alice@example.org"
+    dave = net.drive.join("dave")
+    net.alice.ask("dave"), dave.accept("alice")  # knows alice's public key
+    with pytest.raises(WireError, match="dave cannot open.*was not encrypted for dave, or damaged"):
+        dave.open(raw, "alice")
+
+
+def test_without_encryption_whoever_runs_the_drive_reads_along():
+    net = network("alice", "bob", encryption=False)
+    from syft.sync.utils.syftbox_utils import uncompress_data
+
+    SyftChannel([net.alice, net.bob]).send("alice", "bob", "control", {"secret": X})
+    assert b"alice@example.org" in uncompress_data(stored(net.drive)[-1].content)
+
+
+# ------------------------------------------------------------------------------- SplitNN
+
+
+def parties(names):
+    """Bottoms of the feature parties and a top, always the same."""
+    with seeded(3):
+        *bottoms, top = [
+            *(nn.Sequential(nn.Linear(12 // len(names), 8), nn.ReLU()) for _ in names),
+            nn.Linear(8 * len(names), 3),
+        ]
+    owners = [
+        flt.Party(name, m, flt.SGD(m.parameters(), lr=0.1))
+        for name, m in zip(names, bottoms, strict=True)
+    ]
+    sgd = flt.SGD(top.parameters(), lr=0.1)
+    return [*owners, flt.Party("bob", top, sgd, nn.CrossEntropyLoss())]
+
+
+def train(names, channel, *, steps=6, start=0, group=None):
+    *owners, bob = group = parties(names) if group is None else group
+    blocks = X.chunk(len(names), dim=1)
+    batches = flt.Batches(tuple(blocks), Y, 16, seed=0).epochs(2)
+    for _ in flt.train_vertical(owners, bob, islice(batches, start, steps), channel):
+        pass
+    return group
+
+
+def weights(group):
+    return [tensor for party in group for tensor in party.module.state_dict().values()]
+
+
+def same(a, b):
+    return all(torch.equal(p, q) for p, q in zip(weights(a), weights(b), strict=True))
+
+
+@pytest.mark.parametrize("names", [["alice"], ["alice", "carol"]], ids=["two", "three"])
+@pytest.mark.parametrize("codecs", [{}, Q8], ids=["plain", "8-bit"])
+def test_splitnn_is_bit_identical_to_one_process(net, names, codecs):
+    sites = [getattr(net, name) for name in (*names, "bob")]
+    channel, plain = SyftChannel(sites, codecs), flt.Channel(codecs)
+    assert same(train(names, channel), train(names, plain))
+    assert channel.transfers == plain.transfers
+    assert not same(train(names, flt.Channel(codecs), steps=5), train(names, plain))
+
+
+def test_payload_and_transport_stand_side_by_side(net):
+    channel = SyftChannel([net.alice, net.bob])
+    channel.send("alice", "bob", "activations", {"h": torch.zeros(0)})
+    channel.send("alice", "bob", "activations", {"h": torch.rand(100, 100)})
+    assert channel.nbytes() == flt.Channel.nbytes(channel) == sum(t.nbytes for t in channel.transfers)
+    on_drive = [len(f.content) for f in stored(net.drive)[-2:]]
+    assert channel.transport == on_drive
+    assert channel.nbytes_transport(sender="bob") == 0
+    assert on_drive[0] > 4187  # the envelope alone, see docs/engines_syft.md
+    assert re.search(r"alice -> bob activations +2 +40,0\d\d +4\d,\d{3} +1\.\d\d", channel.table())
+    assert SyftChannel([]).table().endswith("0")
+
+
+def test_the_envelope_costs_4187_bytes_whatever_is_in_it(net):
+    store = net.alice.client.peer_manager.peer_store
+    sizes = {len(store.encrypt("bob@example.org", bytes(n))) - n for n in (0, 1, 1000, 100_000)}
+    assert sizes == {4187}, "docs/engines_syft.md and notebook 09 name the number"
+
+
+# -------------------------------------------------------------------------------- faults
+
+
+def test_a_damaged_message_names_link_and_step_and_does_not_block(net, monkeypatch):
+    channel = SyftChannel([net.alice, net.bob])
+    channel.step = 7
+    channel.post("alice", "bob", "activations", {"h": X})
+    file = stored(net.drive)[-1]
+    file.content = file.content[:-9] + bytes([file.content[-9] ^ 1]) + file.content[-8:]
+    with pytest.raises(WireError, match=r"alice -> bob, activations, step 7: bob cannot open"):
+        channel.receive("alice", "bob", "activations")
+    assert net.bob.take("alice") is None
+
+
+def test_a_frame_damaged_before_syft_is_a_wire_error_too(net, monkeypatch):
+    post = Datasite.post
+    monkeypatch.setattr(Datasite, "post", lambda s, r, p, c: post(s, r, p, c[:-1] + b"!"))
+    with pytest.raises(WireError, match=r"alice -> bob, activations, step 0: .*damaged"):
+        SyftChannel([net.alice, net.bob]).send("alice", "bob", "activations", {"h": X})
+
+
+def test_a_party_that_does_not_answer_is_a_timeout(net):
+    channel = SyftChannel([net.bob], timeout=0)
+    channel.step = 3
+    with pytest.raises(TimeoutError, match=r"alice -> bob, activations, step 3: .*nothing came"):
+        channel.receive("alice", "bob", "activations")
+
+
+def test_another_version_of_fltoolkit_is_refused(net, monkeypatch):
+    monkeypatch.setattr(flt, "__version__", "9.9")
+    channel = SyftChannel([net.alice, net.bob])
+    channel.post("alice", "bob", "activations", {"h": X})
+    monkeypatch.undo()
+    with pytest.raises(RuntimeError, match=r"step 0: alice runs fltoolkit 9\.9, bob 0"):
+        channel.receive("alice", "bob", "activations")
+
+
+def test_a_model_of_the_wrong_shape_is_refused_before_anything_is_learned(net):
+    group = parties(["alice"])
+    group[0].module = nn.Linear(12, 5)  # bob's top takes 8
+    before = [tensor.clone() for tensor in weights(group[1:])]
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        train(["alice"], SyftChannel([net.alice, net.bob]), group=group)
+    assert all(map(torch.equal, before, weights(group[1:])))
+
+
+def test_a_lost_message_and_a_party_out_of_step_are_noticed(net):
+    alice, bob = SyftChannel([net.alice]), SyftChannel([net.bob], timeout=0)
+    for _ in range(2):
+        alice.post("alice", "bob", "activations", {"h": X})
+    assert net.bob.take("alice")  # one is lost
+    with pytest.raises(RuntimeError, match="expected message 0, activations of step 0; found mess"):
+        bob.receive("alice", "bob", "activations")
+    alice, bob = SyftChannel([net.alice]), SyftChannel([net.bob], timeout=0)
+    alice.step = 5
+    alice.post("alice", "bob", "activations", {"h": X})
+    with pytest.raises(RuntimeError, match="found message 0, activations of step 5"):
+        bob.receive("alice", "bob", "activations")
+    bob = SyftChannel([net.bob], timeout=0)
+    for sender in (SyftChannel([net.alice]), SyftChannel([net.alice])):
+        sender.post("alice", "bob", "activations", {"h": X})
+    assert torch.equal(bob.receive("alice", "bob", "activations")["h"], X)
+    with pytest.raises(RuntimeError, match="alice has begun run .* while bob is in run"):
+        bob.receive("alice", "bob", "activations")
+
+
+def test_a_run_that_died_goes_on_and_ends_with_the_same_weights(net, tmp_path, monkeypatch):
+    codecs = {"gradients": flt.ErrorFeedback(flt.Pipeline(Quantize(4)))}
+    sites, names = [net.alice, net.carol, net.bob], ["alice", "carol"]
+    channel = SyftChannel(sites, codecs, timeout=0)
+    group = train(names, channel, steps=3)
+    flt.save_run(tmp_path, group, channel)
+    take = Datasite.take
+    silent = lambda s, sender: None if s.name == "carol" else take(s, sender)  # noqa: E731
+    monkeypatch.setattr(Datasite, "take", silent)
+    with pytest.raises(TimeoutError, match="bob -> carol, gradients, step 4"):
+        train(names, channel, steps=6, start=3, group=group)
+    monkeypatch.undo()  # what was sent to carol still lies in her inbox
+
+    channel, group = SyftChannel(sites, codecs, timeout=0), parties(names)
+    assert flt.load_run(tmp_path, group, channel) == 3
+    train(names, channel, steps=6, start=3, group=group)
+    plain = flt.Channel(codecs)
+    assert same(group, train(names, plain))
+    assert channel.transfers == plain.transfers
+    assert len(channel.transport) == len(channel.transfers)
+
+
+def test_a_party_of_another_process_is_reached_by_halves_only(net):
+    channel = SyftChannel([net.alice], timeout=0)
+    with pytest.raises(ValueError, match=r"'bob' is no datasite of this process.*\['alice'\]"):
+        channel.receive("alice", "bob", "activations")
+    with pytest.raises(ValueError, match="timeout=-1"):
+        SyftChannel([], timeout=-1)
+
+
+# ------------------------------------------------------------------------- reviewed jobs
+
+
+@pytest.fixture
+def jobs(net):
+    """Each one's jobs, with one of bob's submitted to both owners under a new name."""
+    made = {site.name: Jobs(site) for site in (net.alice, net.carol, net.bob)}
+    made["name"] = name = f"job-{len(made['bob'].status())}"
+    for owner in ("alice", "carol"):
+        made["bob"].submit(owner, name, CODE)
+    return made
+
+
+def model():
+    with seeded(0):
+        return nn.Sequential(nn.Linear(12, 3))
+
+
+def fed(channel, clients, network, **more):
+    settings = {**settings_of(CODE), "loss_fn": nn.functional.cross_entropy, "server": "bob"}
+    list(flt.fedavg(network, clients, channel, rounds=2, cohort_size=2, **settings | more))
+    return network.state_dict()
+
+
+def mocks(net):
+    return {owner: tuple(net.bob.mock("patients", owner).values()) for owner in ("alice", "carol")}
+
+
+def by_job(net, jobs):
+    owners = {owner: jobs[owner] for owner in ("alice", "carol")}
+    return ReviewedJob(jobs["name"], "patients", owners, mocks(net))
+
+
+def approve(jobs, *owners):
+    for owner in owners:
+        jobs[owner].approve(jobs[owner].review(jobs["name"]), "read it")
+
+
+def test_fedavg_by_reviewed_job_is_bit_identical_to_one_process(net, jobs):
+    approve(jobs, "alice", "carol")
+    channel, plain = SyftChannel([net.alice, net.carol, net.bob], Q8), flt.Channel(Q8)
+    train = by_job(net, jobs)
+    ours = fed(channel, train.mocks, model(), train=train)
+    private = {o.name: tuple(o.private("patients").values()) for o in (net.alice, net.carol)}
+    theirs = fed(plain, private, model())
+    assert all(map(torch.equal, ours.values(), theirs.values()))
+    assert channel.transfers == plain.transfers
+    assert {t.kind for t in channel.transfers if t.receiver == "bob"} == {"update"}
+    jobs["alice"].close(jobs["name"], "two updates sent")
+    (mine,) = [r for r in jobs["bob"].status() if r["job"] == jobs["name"] and "alice" in r["owner"]]
+    assert mine == {
+        "owner": "alice@example.org",
+        "submitter": "bob@example.org",
+        "job": jobs["name"],
+        "status": "done",
+        "reason": "read it",
+    }
+
+
+def test_a_job_that_was_not_approved_does_not_run(net, jobs):
+    approve(jobs, "carol")
+    with pytest.raises(PermissionError, match=r"alice runs no job.* is pending. To approve it"):
+        fed(SyftChannel([net.alice, net.carol, net.bob]), mocks(net), model(), train=by_job(net, jobs))
+
+
+def test_a_rejected_job_does_not_run_and_the_reason_is_told(net, jobs):
+    jobs["alice"].reject(jobs["alice"].review(jobs["name"]), "too many epochs")
+    with pytest.raises(PermissionError, match="is rejected: too many epochs"):
+        jobs["alice"].run(jobs["name"], "patients", start={}, seed=0)
+    with pytest.raises(PermissionError, match="alice has rejected"):
+        jobs["alice"].approve(jobs["alice"].review(jobs["name"]))
+    told = {r["owner"]: r["reason"] for r in jobs["bob"].status() if r["job"] == jobs["name"]}
+    assert told["alice@example.org"] == "too many epochs"
+
+
+def test_the_submitter_cannot_approve(net, jobs):
+    (job, *_) = [j for j in net.bob.client.job_client.jobs if j.name == jobs["name"]]
+    with pytest.raises((PermissionError, ValueError)):
+        job.approve()
+    with pytest.raises(ValueError, match="bob has 0 jobs called"):
+        jobs["bob"].review(jobs["name"])
+
+
+def test_a_job_that_was_changed_after_the_review_does_not_run(net, jobs):
+    review = jobs["alice"].review(jobs["name"])
+    jobs["alice"].approve(review)
+    path = jobs["alice"]._job(jobs["name"]).job_submission_path.relative_to(net.alice.folder)
+    net.bob.write("alice", f"{path}/code/main.py", CODE.replace("0.1", "0.9"))  # bob may: it is his
+    net.alice.sync()
+    with pytest.raises(PermissionError, match=r"(?s)has changed since alice read it.*\+SETTINGS.*0.9"):
+        jobs["alice"].run(jobs["name"], "patients", start={}, seed=0)
+    with pytest.raises(PermissionError, match=r"code/main\.py. Review it again"):
+        jobs["alice"].approve(review)
+    again = jobs["alice"].review(jobs["name"])
+    assert again.digest != review.digest
+    jobs["alice"].approve(again)
+    assert jobs["alice"].approved(jobs["name"]).code == CODE.replace("0.1", "0.9")
+
+
+def test_run_sh_is_shown_and_never_runs(net, jobs, tmp_path):
+    path = jobs["alice"]._job(jobs["name"]).job_submission_path.relative_to(net.alice.folder)
+    net.bob.write("alice", f"{path}/run.sh", f"touch {tmp_path}/ran")
+    review = jobs["alice"].review(jobs["name"])
+    assert "touch" in review.files["run.sh"]
+    jobs["alice"].approve(review)
+    jobs["alice"].run(jobs["name"], "patients", start=model().state_dict(), seed=0)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_other_settings_than_those_reviewed_are_refused(net, jobs):
+    approve(jobs, "alice", "carol")
+    channel = SyftChannel([net.alice, net.carol, net.bob])
+    with pytest.raises(PermissionError, match="asked for .*'batch_size': 1, .* approved were"):
+        fed(channel, (train := by_job(net, jobs)).mocks, model(), train=train, batch_size=1)
+
+
+def test_an_update_of_another_shape_than_the_model_does_not_leave_its_owner(net, jobs):
+    approve(jobs, "alice", "carol")
+    train, wrong = by_job(net, jobs), nn.Sequential(nn.Linear(12, 4))
+    channel = SyftChannel([net.alice, net.carol, net.bob])
+    with pytest.raises(RuntimeError, match="size mismatch"):  # the job's model, at the owner's
+        fed(channel, train.mocks, wrong, train=train)
+    jobs["bob"].submit("alice", f"{jobs['name']}-x", CODE.replace("return ", "return [data['x']]\n    "))
+    leaky = jobs["alice"].review(f"{jobs['name']}-x")
+    jobs["alice"].approve(leaky)
+    train.name = leaky.name
+    with pytest.raises(TypeError, match=r"main\(\) returned list, not a LocalUpdate"):
+        train._at("alice", model().state_dict(), 0, settings_of(CODE))
+    assert not [t for t in channel.transfers if t.kind == "update"]
+
+
+# --------------------------------------------------------------------- the two Colab notebooks
