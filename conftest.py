@@ -11,5 +11,6 @@ if not HAS_SYFT:
 
 
 def pytest_report_header() -> str:
+    """One line on top of each run."""
     pip = 'pip install "syft>=0.10,<0.11" "syft-rds>=0.6.1,<0.7"'
     return "syft: installed" if HAS_SYFT else f"syft: missing, its engine is left out ({pip})"

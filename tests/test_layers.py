@@ -1,6 +1,8 @@
 """Imports go one way, and `import fltoolkit` stays light."""
 
 import ast
+import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -101,3 +103,16 @@ def test_table_of_contents_is_complete():
 def test_no_file_is_two():
     sizes = {path.name: len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")}
     assert {name: n for name, n in sizes.items() if n > 450} == {}
+
+
+def test_without_syft_the_error_holds_the_pip_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "syft_rds", None)  # as if it were not installed
+    monkeypatch.delitem(sys.modules, "fltoolkit.engines.syft", raising=False)
+    line = 'pip install "syft>=0.10,<0.11" "syft-rds>=0.6.1,<0.7"'
+    with pytest.raises(ImportError, match=re.escape(line)):
+        importlib.import_module("fltoolkit.engines.syft")
+
+
+def test_nothing_imports_an_engine():
+    for name in MODULES:
+        assert "engines" not in imports_of((PACKAGE / f"{name}.py").read_text())

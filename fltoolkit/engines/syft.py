@@ -6,9 +6,9 @@ jobs (syft_jobs.py). This is the only file that imports syft. Next: syft_channel
 runs it, and docs/engines_syft.md says what syft protects and what it does not.
 
 syft 0.10 has no remote tensors: it keeps folders in step over Google Drive. Who wants to change
-another owner's folder proposes a file; it lies in the owner's inbox on the Drive, as JSON in tar.gz,
-encrypted for the owner and signed, until the owner takes it in if the permissions allow that. A
-message of ours is such a file, ``messages/<sender's e-mail>/<path>``.
+another owner's folder proposes a file. It lies in the owner's inbox on the Drive, as JSON in
+tar.gz, encrypted for the owner and signed, until the owner takes it in if the permissions allow
+that. A message of ours is such a file, ``messages/<sender's e-mail>/<path>``.
 """
 
 import contextlib
@@ -161,7 +161,11 @@ class Datasite:
 
     @classmethod
     def login(
-        cls, email: str, token_path: str | os.PathLike[str] | None = None, *, encryption: bool = True
+        cls,
+        email: str,
+        token_path: str | os.PathLike[str] | None = None,
+        *,
+        encryption: bool = True,
     ) -> "Datasite":
         """Log in to Google Drive: in Colab a window asks, elsewhere ``token_path`` is needed.
 
@@ -172,7 +176,9 @@ class Datasite:
         if check_env() == Environment.COLAB:
             config = SyftRDSClientConfig.for_colab(email, **both)
         elif token_path is None:
-            raise ValueError(f"token_path=None: outside Colab, {email} needs a token file of Google")
+            raise ValueError(
+                f"token_path=None: outside Colab, {email} needs a token file of Google"
+            )
         else:
             config = SyftRDSClientConfig.for_jupyter(email, token_path=Path(token_path), **both)
         with quiet():
@@ -296,8 +302,8 @@ class Datasite:
         self.sync()
         if not (self.folder / path).is_file():
             raise FileNotFoundError(
-                f"{self.name} has no {path!r}. If a peer has written it: syft silently drops a write "
-                "without permission, and the writer is not told. Allow it with "
+                f"{self.name} has no {path!r}. If a peer has written it: syft silently drops a "
+                "write without permission, and the writer is not told. Allow it with "
                 f"{self.name}.allow(peer, folder), then let it be written again"
             )
         return (self.folder / path).read_text()

@@ -14,6 +14,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Mapping
+from types import TracebackType
 from typing import Any, Protocol
 
 import fltoolkit
@@ -44,6 +45,9 @@ class SyftChannel(Channel):
     `send`: `post` here and `receive` in the other's process, in the order of the protocol, with
     ``channel.step`` moved forward on both sides. Then each side has its own half of the ledger.
 
+    As a context manager, ``with SyftChannel(...) as channel:``, it puts step and party in front of
+    an error of torch's own, such as shapes that do not fit.
+
     Args:
         sites: the datasites of this process.
         codecs: as for `Channel`.
@@ -69,6 +73,7 @@ class SyftChannel(Channel):
         self._posted: dict[tuple[str, str], int] = {}  # messages by sender and receiver
         self._taken: dict[tuple[str, str], int] = {}
         self._runs: dict[str, str] = {}  # of parties elsewhere
+        self._at = "nobody"  # who received last, and computes now
 
     def post(self, sender: str, receiver: str, kind: str, tree: Tree) -> None:
         """The sender's half of `send`: encode, and lay the message into the receiver's inbox."""
@@ -91,8 +96,8 @@ class SyftChannel(Channel):
             TimeoutError: none came.
             WireError: it is damaged, or cannot be decrypted.
             PermissionError: its sender is a stranger, or not who it claims to be.
-            RuntimeError: it is not the message that this protocol expects now: one is missing, or
-                the parties are at different steps or have different versions of fltoolkit.
+            ConnectionError: it is not the message that this protocol expects now: one is missing,
+                or the parties are at different steps or have different versions of fltoolkit.
         """
         return self._receive((sender, receiver, kind))[0]
 
@@ -101,7 +106,7 @@ class SyftChannel(Channel):
         return self._receive(link)
 
     def _receive(self, link: Link) -> tuple[Tree, Codec, bytes]:
-        sender, receiver, kind = link
+        sender, receiver, _ = link
         site = self._site(receiver)
         _, receiving = self._links.get(link) or self._open(link)
         end = time.monotonic() + self.timeout
@@ -116,15 +121,16 @@ class SyftChannel(Channel):
                 time.sleep(min(self.poll, left))
             message, on_drive = found
             received = receiving.decode(message)
-        except (OSError, RuntimeError, TypeError, ValueError) as error:
+        except (OSError, TypeError, ValueError) as error:
             raise self._with_place(error, link) from error
+        self._at = receiver
         self._taken[link[:2]] = self._taken.get(link[:2], 0) + 1
         if sender not in self.sites:  # else it was counted when it was posted
             self._count(link, len(message), dense_nbytes(received), on_drive)
         return received, receiving, message
 
     def _take(self, site: Mailbox, link: Link) -> tuple[bytes, int] | None:
-        """The next message of this run from this sender, if it is there; complains if it is wrong."""
+        """The next message of this run from this sender, if there is one; it must be the right."""
         sender, receiver, kind = link
         while (found := site.take(sender)) is not None:
             path, content, on_drive = found
@@ -133,21 +139,21 @@ class SyftChannel(Channel):
                 raise WireError(f"{path!r} is no name of a message")
             version, run, step, number, what = named.groups()
             if version != fltoolkit.__version__:
-                raise RuntimeError(
+                raise ConnectionError(
                     f"{sender} runs fltoolkit {version}, {receiver} {fltoolkit.__version__}: the "
                     "bytes may mean something else. Install the same version on both sides"
                 )
             if run != (ours := self._run if sender in self.sites else self._runs.get(sender, run)):
                 if sender in self.sites:
                     continue  # left over from a run that ended before
-                raise RuntimeError(
+                raise ConnectionError(
                     f"{sender} has begun run {run} while {receiver} is in run {ours}: make a new "
                     "channel on both sides, and go on from the same save_run"
                 )
             self._runs[sender] = run
             expected = self._taken.get(link[:2], 0)
             if (int(step), int(number), what) != (self.step, expected, kind):
-                raise RuntimeError(
+                raise ConnectionError(
                     f"expected message {expected}, {kind} of step {self.step}; found message "
                     f"{number}, {what} of step {step}. A message was lost, or the parties run "
                     "different protocols: begin anew on both sides, from the same save_run"
@@ -166,13 +172,28 @@ class SyftChannel(Channel):
     def _with_place(self, error: Exception, link: Link) -> Exception:
         """The same error, with sender, receiver, kind and step in front."""
         sender, receiver, kind = link
-        kinds = (WireError, PermissionError, TimeoutError, TypeError, RuntimeError, OSError)
+        kinds = (WireError, PermissionError, TimeoutError, ConnectionError, TypeError, OSError)
         kind_of = next((k for k in kinds if isinstance(error, k)), ValueError)
         return kind_of(f"{sender} -> {receiver}, {kind}, step {self.step}: {error}")
 
     def _count(self, link: Link, nbytes: int, nbytes_dense: int, on_drive: int) -> None:
         self.transfers.append(Transfer(self.step, *link, nbytes, nbytes_dense))
         self.transport.append(on_drive)
+
+    def __enter__(self) -> "SyftChannel":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if type(error) is RuntimeError:
+            raise RuntimeError(
+                f"step {self.step}, at {self._at}: {error}. If shapes do not fit, the parties were "
+                "built for different cut layers"
+            ) from error
 
     # ---- the ledger
 

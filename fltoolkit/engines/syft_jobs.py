@@ -80,7 +80,7 @@ class Jobs:
             )
 
     def status(self) -> list[Record]:
-        """All jobs that are known here: ``owner``, ``submitter``, ``job``, ``status``, ``reason``."""
+        """All jobs known here: their ``owner``, ``submitter``, ``job``, ``status``, ``reason``."""
         self.site.sync()
         return [
             {
@@ -184,8 +184,8 @@ class Jobs:
             read.code.splitlines(), now.code.splitlines(), "main.py as read", "now", "", "", 0, ""
         )
         raise PermissionError(
-            f"the job {read.name!r} of {read.submitter} has changed since {self.site.name} read it: "
-            f"{', '.join(changed)}. Review it again.\n" + "\n".join(lines)
+            f"the job {read.name!r} of {read.submitter} has changed since {self.site.name} read "
+            f"it: {', '.join(changed)}. Review it again.\n" + "\n".join(lines)
         )
 
 
@@ -205,15 +205,18 @@ def settings_of(code: str) -> dict[str, Any]:
 
 
 class ReviewedJob:
-    """Lets `fedavg` train by a job that each owner has approved: ``fedavg(..., train=ReviewedJob(...))``.
+    """Lets `fedavg` train by a job that each owner has approved.
 
-    The researcher gives `fedavg` the mocks as its clients, since it has nothing else: only their
-    lengths count, as weights. Models and updates travel through the channel as ever; what an owner
-    sends is her update, as the channel's codec leaves it.
+    The researcher gives `fedavg` the mocks as its clients, having nothing else: only their lengths
+    count, as weights. Models and updates travel through the channel as ever; what an owner sends
+    is her update, as the channel's codec leaves it::
 
-    What decides how much an update tells, such as ``batch_size`` and the number of local steps, must
-    stand in the code that was reviewed: in a dict ``SETTINGS`` at the top of ``main.py``. Give
-    `fedavg` the same ones; others are refused.
+        job = ReviewedJob("local-sgd", "digits", owners, mocks)
+        fedavg(model, job.mocks, channel, train=job, **settings_of(code), ...)
+
+    What decides how much an update tells, such as ``batch_size`` and the number of local steps,
+    must stand in the code that was reviewed: in a dict ``SETTINGS`` at the top of ``main.py``.
+    Give `fedavg` the same ones; others are refused.
 
     Args:
         name: of the job.
@@ -246,9 +249,13 @@ class ReviewedJob:
         """As `local_updates`; the module serves nobody here."""
         updates: list[LocalUpdate | FloatingPointError] = []
         for start, mock, seed in zip(starts, data, seeds, strict=True):
-            owner = next(name for name, (x, _) in self.mocks.items() if x is mock[0])
+            found = [name for name, (x, _) in self.mocks.items() if x is mock[0]]
+            if not found:
+                raise ValueError(
+                    f"a client that has not approved {self.name!r}: give fedavg job.mocks"
+                )
             try:
-                updates.append(self._at(owner, start, seed, settings))
+                updates.append(self._at(found[0], start, seed, settings))
             except FloatingPointError as error:
                 updates.append(error)
         return updates
@@ -259,7 +266,10 @@ class ReviewedJob:
         wanted = {key: value for key, value in settings.items() if value}  # without None and 0
         if wanted != (reviewed := settings_of(jobs.approved(self.name).code)):
             raise PermissionError(f"{place}: asked for {wanted}, approved were {reviewed}")
-        update = jobs.run(self.name, self.data, start=start, seed=seed)
+        try:
+            update = jobs.run(self.name, self.data, start=start, seed=seed)
+        except (ValueError, RuntimeError) as error:  # what is raised in main()
+            raise type(error)(f"{place}: {error}") from error
         if not isinstance(update, LocalUpdate):
             raise TypeError(f"{place}: main() returned {type(update).__name__}, not a LocalUpdate")
         got = {key: tuple(t.shape) for key, t in update.delta.items()}
