@@ -2,7 +2,9 @@
 
 import contextlib
 import io
+import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -550,3 +552,33 @@ def test_an_update_of_another_shape_than_the_model_does_not_leave_its_owner(net,
 
 
 # --------------------------------------------------------------------- the two Colab notebooks
+
+
+def test_the_two_colab_notebooks_understand_each_other(monkeypatch):
+    """All their cells but install, login and clean-up, in the order of turns, in two threads."""
+    drive, turns = MockDrive(), {}
+    settings = "OWNER, RESEARCHER = 'alice@example.org', 'bob@example.org'\n"
+    settings += "TIMEOUT, POLL, NUM_STEPS, NUM_ROUNDS = 60, 0.05, 2, 1"
+    for book, name in (("owner", "alice"), ("researcher", "bob")):
+        names = {name: drive.join(name)}
+        exec(settings, names)
+        path = Path(__file__).parents[1] / f"notebooks/colab/{book}.ipynb"
+        for cell in json.loads(path.read_text())["cells"]:
+            tag = " ".join(cell["metadata"].get("tags", []))
+            source = "".join(cell["source"])
+            if cell["cell_type"] == "code" and tag.startswith("turn-"):
+                turns.setdefault(int(tag[5:]), {}).setdefault(name, []).append((source, names))
+            assert not cell.get("outputs"), "saved outputs would look as if it had run on Colab"
+    assert sorted(turns) == list(range(14))
+    said = io.StringIO()
+
+    def play(cells):
+        for source, names in cells:
+            exec(compile(source, "cell", "exec"), names)
+
+    with contextlib.redirect_stdout(said), ThreadPoolExecutor(2) as pool:
+        for turn in sorted(turns):
+            for done in [pool.submit(play, cells) for cells in turns[turn].values()]:
+                done.result()
+    for words in ("refused: bob cannot read", "step 2: loss", "bob -> alice gradients", "'done'"):
+        assert words in said.getvalue()

@@ -44,6 +44,7 @@ class SyftChannel(Channel):
     If only one end of a link is a datasite of this process, its two halves are used instead of
     `send`: `post` here and `receive` in the other's process, in the order of the protocol, with
     ``channel.step`` moved forward on both sides. Then each side has its own half of the ledger.
+    Do not let a datasite `sync` while messages are on their way: it takes them in as files.
 
     As a context manager, ``with SyftChannel(...) as channel:``, it puts step and party in front of
     an error of torch's own, such as shapes that do not fit.
