@@ -13,7 +13,7 @@ import fltoolkit
 
 PACKAGE = Path(fltoolkit.__file__).parent
 LAYERS = [
-    {"trees", "history", "datafiles", "data", "models"},
+    {"trees", "history", "datafiles", "data", "models", "dependence"},
     {"wire", "parts"},
     {
         "prediction",
@@ -29,8 +29,19 @@ LAYERS = [
     {"codecs"},
     {"difference"},
     {"channel"},
-    {"party", "cost", "conformance", "gates", "cache", "local_sgd", "clock", "privacy", "adaptive"},
-    {"split", "checkpoint"},
+    {
+        "party",
+        "cost",
+        "conformance",
+        "gates",
+        "cache",
+        "local_sgd",
+        "clock",
+        "privacy",
+        "adaptive",
+        "defence",
+    },
+    {"split", "checkpoint", "leakage"},
     {"split_async", "split_variants", "fedavg"},
     {"fedasync"},
     {"svg", "plots", "live", "course", "codec_report", "widgets"},
