@@ -105,7 +105,7 @@ class AdvisorPanel:
     """The panel of `advisor_panel`: ``sliders`` by name, and the ``comparison`` they now give."""
 
     def __init__(self, num_clients: int = 100, seconds_at_rest: float = 0.5, **settings: Any):
-        ipywidgets = _ipywidgets("compare_bytes(num_clients=100)")
+        ipywidgets = _ipywidgets("widgets.compare_bytes(num_clients=100)")
 
         compare_bytes(num_clients, **settings)  # complains about wrong settings
         start = {"num_clients": num_clients, **(compare_bytes.__kwdefaults__ or {}), **settings}
@@ -239,7 +239,7 @@ class CodecPanel:
         entropy: bool = False,
         seconds_at_rest: float = 0.5,
     ):
-        ipywidgets = _ipywidgets("describe_codec(tensor, codec)")
+        ipywidgets = _ipywidgets("widgets.describe_codec(tensor, codec)")
         if tensor is None:
             normal = torch.randn(64, 640, generator=torch.Generator().manual_seed(0))
             tensor = {"made up: normal values": normal}
@@ -373,7 +373,7 @@ def _ipywidgets(otherwise: str) -> Any:
     except ImportError as error:
         raise ImportError(
             'the panel needs ipywidgets: pip install "fltoolkit[lab]"; without it call '
-            f"fltoolkit.widgets.{otherwise}"
+            f"fltoolkit.{otherwise}"
         ) from error
     return ipywidgets
 

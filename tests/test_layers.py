@@ -45,7 +45,17 @@ LAYERS = [
     {"split_async", "split_variants", "fedavg"},
     {"fedasync"},
     {"svg", "plots", "live", "course", "codec_report", "widgets"},
-    {"runner", "lab", "traces", "dashboard", "panel", "threshold_lab", "fedavg_lab", "engines"},
+    {
+        "runner",
+        "lab",
+        "traces",
+        "dashboard",
+        "panel",
+        "threshold_lab",
+        "fedavg_lab",
+        "leakage_panel",
+    },
+    {"engines"},
 ]
 MODULES = sorted(  # "wire", "engines.syft"
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts)

@@ -1,0 +1,227 @@
+"""Tables and figures of `experiments.leakage`, from the runs that are there.
+
+Here: Markdown text, and a PNG for each data set. Not here: training and attacks (leakage.py).
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+
+from experiments.leakage import BINARY, DEFENCES, DOWN, NUM_SHOWN, TASKS, UP, Result, Setting, Task
+from experiments.leakage import settings as all_settings
+from fltoolkit import plots
+from fltoolkit.svg import COLORS, spread
+
+Runs = dict[int, Result]  # by seed
+Row = tuple[Setting, Runs]
+SHOWN = (
+    "float32",
+    "8 bits",
+    "2 bits",
+    "1 bit",
+    "top-k 1%",
+    "noise 1",
+    "NoPeek 3",
+    "NoPeek 3, 2 bits",
+)
+
+
+def report(results: Mapping[str, Result]) -> str:
+    """All tables as Markdown."""
+    blocks = []
+    for task in TASKS.values():
+        rows = rows_of(task, results)
+        if not rows:
+            continue
+        for part in (UP, DEFENCES, DOWN, BINARY):
+            mine = [row for row in rows if row[0].part == part]
+            if mine:
+                table = down_table(mine) if part in (DOWN, BINARY) else up_table(mine)
+                blocks += [f"### {task.data}: {part}", table]
+        blocks += [f"### {task.data}: the surprises", surprises(rows), effort(task, rows)]
+    return "\n\n".join(blocks) or "no runs yet"
+
+
+def rows_of(task: Task, results: Mapping[str, Result]) -> list[Row]:
+    """Each setting with the runs of its seeds, if there are any."""
+    rows = []
+    for setting in all_settings():
+        keys = {seed: setting.key(task, seed) for seed in task.seeds}
+        runs = {seed: results[key] for seed, key in keys.items() if key in results}
+        if runs:
+            rows.append((setting, runs))
+    return rows
+
+
+def up_table(rows: Sequence[Row]) -> str:
+    """What the label party can learn about the inputs."""
+    lines = [
+        "| setting | accuracy [%] | B a sample up | dCor | dCor, corrected "
+        "| explained variance | by positions alone |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for setting, runs in rows:
+        cells = [
+            _spread([100 * run["accuracy"] for run in runs.values()], ".1f"),
+            f"{mean(_column(runs, 'nbytes_up')):,.1f}",
+            _spread(_column(runs, "dcor")),
+            _spread([max(value, 0) ** 0.5 for value in _column(runs, "corrected_dcor")]),
+            _spread(_column(runs, "explained_variance")),
+            _spread([value for value in _column(runs, "positions") if value is not None]),
+        ]
+        lines.append(f"| {setting.name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def down_table(rows: Sequence[Row]) -> str:
+    """What the client can learn about the labels, in the epoch that gives most away."""
+    binary = rows[0][0].binary
+    quality = "AUC of the task" if binary else "accuracy [%]"
+    lines = [
+        f"| setting | {quality} | B a sample down | AUC by length, best epoch | mean of epochs "
+        "| AUC by direction, best epoch | mean of epochs |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for setting, runs in rows:
+        good = _column(runs, "task_auc") if binary else [100 * a for a in _column(runs, "accuracy")]
+        cells = [
+            _spread(good, ".3f" if binary else ".1f"),
+            f"{mean(_column(runs, 'nbytes_down')):,.1f}",
+        ]
+        for attack in ("norm_auc", "direction_auc"):
+            cells.append(_spread([max(epochs) for epochs in _column(runs, attack)], ".2f"))
+            cells.append(_spread([mean(epochs) for epochs in _column(runs, attack)], ".2f"))
+        lines.append(f"| {setting.name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def surprises(rows: Sequence[Row]) -> str:
+    """What others found, beside what these runs say."""
+    of = {setting.name: runs for setting, runs in rows if setting.part in (UP, DEFENCES)}
+    lines = []
+    if "8 bits" in of and "float32" in of:
+        change = _differences(of["8 bits"], of["float32"], "explained_variance")
+        lines.append(
+            "- 8 bits protect nothing: explained variance changes by "
+            f"{_spread(change, '+.4f')} against float32, seed by seed."
+        )
+    for name in ("top-k 10%", "top-k 1%", "RandTopK 10%", "RandTopK 1%"):
+        if name in of:
+            shares = [r["positions"] / r["explained_variance"] for r in of[name].values()]
+            lines.append(
+                f"- {name} leaks through positions: they alone explain "
+                f"{_spread([100 * share for share in shares], '.0f')} % of what positions and "
+                "values explain together."
+            )
+    for name in ("NoPeek 1", "NoPeek 10"):
+        if name in of and "float32" in of:
+            cells = [
+                _spread(_differences(of[name], of["float32"], key), "+.3f")
+                for key in ("dcor", "explained_variance")
+            ]
+            lines.append(
+                f"- {name} lowers what it trains on, distance correlation by {cells[0]}, and "
+                f"explained variance by {cells[1]}."
+            )
+    return "\n".join(lines)
+
+
+def effort(task: Task, rows: Sequence[Row]) -> str:
+    """What was run, in one line."""
+    num_runs = sum(len(runs) for _, runs in rows)
+    return (
+        f"{num_runs} runs: {task.data}, {task.num_own:,} samples of Alice's, "
+        f"{task.num_auxiliary:,} of the attacker's, {task.num_victims:,} victims, {task.epochs} "
+        f"epochs, batch {task.batch_size}, plain SGD, lr {task.lr}, {len(task.seeds)} seed"
+        f"{'s' * (len(task.seeds) > 1)}."
+    )
+
+
+# ----------------------------------------------------------------------------------- figures
+
+
+def draw(results: Mapping[str, Result], folder: Path) -> None:
+    """A figure for each data set: leakage against bytes, and what the attacker sees."""
+    for task in TASKS.values():
+        rows = [row for row in rows_of(task, results) if row[0].part in (UP, DEFENCES)]
+        if not rows:
+            continue
+        figure = plots.new_figure(width=8, height=9.5)
+        scatter, pictures = figure.subfigures(2, 1, height_ratios=(1.25, 1))
+        _draw_points(scatter.subplots(), rows)
+        _draw_pictures(pictures, {setting.name: runs.get(0) for setting, runs in rows})
+        folder.mkdir(parents=True, exist_ok=True)
+        figure.savefig(folder / f"leakage_{task.data}.png", dpi=120)
+
+
+def _draw_points(ax: Any, rows: Sequence[Row]) -> None:
+    """Explained variance against bytes; the spread of the seeds as bars, accuracy in the name."""
+    looks = {UP: (COLORS[0], "o"), DEFENCES: (COLORS[1], "s")}
+    ends = []
+    for setting, runs in rows:
+        values, nbytes = _column(runs, "explained_variance"), mean(_column(runs, "nbytes_up"))
+        color, marker = looks[setting.part]
+        bars = [[mean(values) - min(values)], [max(values) - mean(values)]]
+        ax.errorbar(nbytes, mean(values), bars, color=color, marker=marker, capsize=3)
+        accuracy = 100 * mean(_column(runs, "accuracy"))
+        ends.append((nbytes, mean(values), f"{setting.name} ({accuracy:.0f} %)", color))
+    ax.set(xscale="log", xlabel="bytes a sample up (log)", xlim=(25, 30_000), ylim=(-0.02, 1.03))
+    ax.set_xticks([30, 100, 300, 1000, 3000], ["30", "100", "300", "1,000", "3,000"])
+    ax.minorticks_off()
+    ax.set_ylabel("explained variance of the images: 1 is all")
+    ax.set_title("codecs (circles) and defences (squares), accuracy in brackets", fontsize=10)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(color="#dddddd", linewidth=0.8)
+    ax.set_axisbelow(True)
+    crowded = sorted((end for end in ends if end[0] > 2000), key=lambda end: end[1])
+    places = spread([end[1] for end in crowded], 0.042)
+    for (x, y, words, color), place in zip(crowded, places, strict=True):
+        line = {"arrowstyle": "-", "color": color, "linewidth": 0.6}
+        ax.annotate(words, (x, y), (4200, place), color=color, va="center", arrowprops=line)
+    for x, y, words, color in ends:
+        if x <= 2000:
+            ax.annotate(words, (x, y), (6, -9), textcoords="offset points", color=color, fontsize=8)
+
+
+def _draw_pictures(figure: Any, runs: Mapping[str, Result | None]) -> None:
+    """Originals, and below them the attacker's guesses."""
+    found = {name: run for name in SHOWN if (run := runs.get(name)) and "shown" in run}
+    if not found:
+        return
+    lines = {"originals": next(iter(found.values()))["originals"]}
+    lines |= {name: run["shown"] for name, run in found.items()}
+    axes = figure.subplots(len(lines), NUM_SHOWN)
+    for row, (name, encoded) in zip(axes, lines.items(), strict=True):
+        pixels = np.frombuffer(base64.b64decode(encoded), np.uint8).reshape(NUM_SHOWN, -1)
+        side = round(pixels.shape[1] ** 0.5)
+        for ax, image in zip(row, pixels, strict=True):
+            ax.imshow(image.reshape(side, side), cmap="gray_r", vmin=0, vmax=255)
+            ax.set(xticks=[], yticks=[])
+        words = name
+        if name != "originals":
+            words += f" ({found[name]['explained_variance']:.2f})"
+        row[0].set_ylabel(words, rotation=0, ha="right", va="center", fontsize=9)
+
+
+# ------------------------------------------------------------------------------------ helpers
+
+
+def _column(runs: Runs, key: str) -> list[Any]:
+    return [run[key] for run in runs.values()]
+
+
+def _differences(runs: Runs, reference: Runs, key: str) -> list[float]:
+    """Above the reference, seed by seed."""
+    return [runs[seed][key] - reference[seed][key] for seed in runs if seed in reference]
+
+
+def _spread(values: Sequence[float], form: str = ".3f") -> str:
+    """Mean, and [least, largest] if there are several."""
+    if not values:
+        return ""
+    ends = f" [{min(values):{form}}, {max(values):{form}}]" * (len(values) > 1)
+    return f"{mean(values):{form}}{ends}"

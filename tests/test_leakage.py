@@ -1,0 +1,461 @@
+"""Measures of leakage against theory, attacks where the answer is known, defences by their law."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from fltoolkit import (
+    SGD,
+    Batches,
+    Channel,
+    Party,
+    Pipeline,
+    dependence,
+    split_step,
+    splitnn_mlp,
+    train_split,
+)
+from fltoolkit.conformance import Conformance
+from fltoolkit.defence import Noise, NoPeek
+from fltoolkit.dependence import (
+    batch_distance_correlation,
+    corrected_distance_correlation,
+    distance_correlation,
+)
+from fltoolkit.entropy import Entropy
+from fltoolkit.leakage import (
+    Listener,
+    auc,
+    direction_aucs,
+    explained_variance,
+    norm_aucs,
+    overhear,
+    train_decoder,
+)
+from fltoolkit.quantize import Quantize
+from fltoolkit.sparse import TopK
+
+MEASURES = [distance_correlation, corrected_distance_correlation, batch_distance_correlation]
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+# ------------------------------------------------------------------------- distance correlation
+
+
+def test_three_points_by_hand():
+    # A = [[-10, 2, 8], [2, -4, 2], [8, 2, -10]] / 9 and B = [[-2, 4, -2], [4, -8, 4], ...] / 9:
+    # sum A B = 72 / 81, sum A^2 = 360 / 81, sum B^2 = 144 / 81; dCor^2 = 72 / sqrt(360 * 144)
+    x, y = torch.tensor([0.0, 1.0, 2.0]), torch.tensor([0.0, 1.0, 0.0])
+    assert distance_correlation(x, y) == pytest.approx(10**-0.25, abs=1e-12)
+    assert batch_distance_correlation(x, y).item() == pytest.approx(10**-0.25, abs=1e-6)
+
+
+def test_values_of_another_implementation():
+    # printed by dcor 0.7: distance_correlation(x, y), u_distance_correlation_sqr(x, y)
+    i = torch.arange(12, dtype=torch.float64)
+    x, y = torch.stack([i, (5 * i) % 12], dim=1), (i - 5.5) ** 2
+    assert distance_correlation(x, y) == pytest.approx(0.476356199171126, abs=1e-12)
+    assert corrected_distance_correlation(x, y) == pytest.approx(-0.137184086806202, abs=1e-12)
+
+
+def test_another_implementation():
+    dcor = pytest.importorskip("dcor", reason="the peer to compare with: pip install dcor")
+    x = normal(60, 5)
+    for y in (normal(60, 3, seed=1), x[:, :2] ** 2, x @ normal(5, 40, seed=2)):
+        ours = distance_correlation(x, y), corrected_distance_correlation(x, y)
+        theirs = (
+            dcor.distance_correlation(x.numpy(), y.numpy()),
+            dcor.u_distance_correlation_sqr(x.numpy(), y.numpy()),
+        )
+        assert ours == pytest.approx(theirs, abs=1e-9)
+
+
+@pytest.mark.parametrize("block", [1, 7, 30, 1000])
+def test_blocks_do_what_the_definition_says(block):
+    x, y = normal(30, 4), normal(30, 2, seed=1)
+    y[:, 0] += x[:, 1] ** 2
+    plain = batch_distance_correlation(x, y).item()
+    assert distance_correlation(x, y, block=block) == pytest.approx(plain, abs=1e-12)
+    # the corrected one from its definition: U-centred matrices
+    n, matrices = len(x), []
+    for z in (x, y):
+        d = torch.cdist(z, z)
+        u = d - d.sum(0) / (n - 2) - d.sum(1, keepdim=True) / (n - 2)
+        u += d.sum() / ((n - 1) * (n - 2))
+        matrices.append(u.fill_diagonal_(0))
+    a, b = matrices
+    expected = ((a * b).sum() / ((a * a).sum() * (b * b).sum()).sqrt()).item()
+    assert corrected_distance_correlation(x, y, block=block) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_a_linear_relation_gives_one_and_moves_change_nothing(measure):
+    x = normal(50, 3)
+    rotation = torch.linalg.qr(normal(3, 3, seed=1)).Q
+    assert float(measure(x, 5 - 3 * x @ rotation)) == pytest.approx(1, abs=1e-9)
+    y = x[:, :2] + 0.5 * normal(50, 2, seed=2)
+    before = float(measure(x, y))
+    assert 0.05 < before < 0.95
+    assert float(measure(7 * x @ rotation + 100, y - 3)) == pytest.approx(before, abs=1e-6)
+    assert float(measure(y, x)) == pytest.approx(before, abs=1e-9)
+
+
+def test_distances_are_not_squared():
+    # with squares this would be |Pearson correlation|, which is 0 for a symmetric parabola
+    x = torch.arange(-20.0, 21.0)
+    assert distance_correlation(x, x**2) > 0.4
+    assert corrected_distance_correlation(x, x**2) > 0.1
+
+
+def test_independent_variables():
+    """About 0 if corrected; the plain one is biased, more so the more values there are."""
+    plain, corrected = {}, {}
+    for width in (1, 200):
+        pairs = [(normal(100, width, seed=s), normal(100, width, seed=99 + s)) for s in range(10)]
+        plain[width] = sum(distance_correlation(x, y) for x, y in pairs) / 10
+        corrected[width] = sum(corrected_distance_correlation(x, y) for x, y in pairs) / 10
+        assert abs(corrected[width]) < 0.02
+    assert plain[1] < 0.3
+    assert plain[200] > 0.8
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_a_constant_depends_on_nothing(measure):
+    x = normal(20, 4)
+    assert float(measure(x, torch.full((20, 3), 0.1, dtype=torch.float64))) == 0
+    h = torch.zeros(20, 3, requires_grad=True)
+    batch_distance_correlation(x.float(), h).backward()
+    assert h.grad is not None
+    assert not h.grad.any()
+
+
+def test_equal_rows_have_a_gradient():
+    h = normal(10, 3).float()
+    h[3:6] = h[0]  # distances of 0, where a root has no slope
+    h.requires_grad_()
+    batch_distance_correlation(normal(10, 4, seed=1).float(), h).backward()
+    assert bool(h.grad.isfinite().all())
+    assert bool(h.grad.any())
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_nan_is_refused(measure, value):
+    x = normal(10, 2)
+    y = x.clone()
+    y[3, 1] = value
+    with pytest.raises(ValueError, match="y holds NaN or infinite"):
+        measure(x, y)
+    with pytest.raises(ValueError, match="10 rows and 9 rows"):
+        measure(x, x[:9])
+    with pytest.raises(ValueError, match=r"1 samples: need . or more"):
+        measure(x[:1], x[:1])
+
+
+def test_thousands_of_rows_take_memory_for_a_block(monkeypatch):
+    shapes, original = [], dependence._distances
+
+    def distances(*args):
+        out = original(*args)
+        shapes.append(tuple(out.shape))
+        return out
+
+    monkeypatch.setattr(dependence, "_distances", distances)
+    distance_correlation(normal(2050, 2), normal(2050, 2, seed=1), block=100)
+    assert len(shapes) == 2 * 21
+    assert max(shapes) == (100, 2050)
+
+
+# ------------------------------------------------------------------------------------ listening
+
+
+def two_parties(client=Party, **settings):
+    model = splitnn_mlp(16, 3, seed=0)
+    bottom, top = model[:4], model[4:]
+    alice = client("alice", bottom, SGD(bottom.parameters(), lr=0.1), **settings)
+    return [alice, Party("bob", top, SGD(top.parameters(), lr=0.1), nn.NLLLoss())]
+
+
+X, Y = normal(96, 16).float(), torch.arange(96) % 3
+CODECS = {"activations": Pipeline(Quantize(4), Entropy()), "gradients": Pipeline(TopK(0.2))}
+
+
+def trained(parties, channel, epochs=3):
+    records = list(train_split(parties, Batches(X, Y, 32, seed=0).epochs(epochs), channel))
+    return records, [p.clone() for party in parties for p in party.module.parameters()]
+
+
+def test_listening_changes_nothing_and_hears_what_arrived():
+    plain, listener = Channel(CODECS), Listener(CODECS)
+    records, weights = trained(two_parties(), plain)
+    heard_records, heard_weights = trained(two_parties(), listener)
+    assert records == heard_records
+    assert all(map(torch.equal, weights, heard_weights))
+    assert plain.transfers == listener.transfers
+    kinds = [message.kind for message in listener.heard]
+    assert kinds == [transfer.kind for transfer in listener.transfers]
+    x, _ = next(Batches(X, Y, 32, seed=0).epoch(0))
+    h = two_parties()[0].forward(x)
+    codec = CODECS["activations"]
+    assert torch.equal(listener.heard[0].tree["h"], codec.decode(codec.encode({"h": h}))["h"])
+    assert listener.heard[0][:4] == (1, "alice", "bob", "activations")
+
+
+def test_what_was_heard_stays_as_it_was():
+    listener = Listener(kinds=["activations"])
+    got = listener.send("alice", "bob", "activations", {"h": torch.ones(3)})["h"]
+    got.requires_grad_()
+    with torch.no_grad():
+        got.zero_()
+    assert torch.equal(listener.heard[0].tree["h"], torch.ones(3))
+    assert not listener.heard[0].tree["h"].requires_grad
+    for wrong in ("activations", ["activation"]):
+        with pytest.raises(ValueError, match="give a list of kinds out of activations"):
+            Listener(kinds=wrong)
+
+
+def test_overheard_is_what_crossed():
+    alice, _ = two_parties()
+    for codec in (Pipeline(), Pipeline(TopK(0.1), Quantize(8))):
+        channel = Channel({"activations": codec})
+        got = overhear(alice, X, channel, batch_size=40)
+        h = alice.module(X).detach()
+        by_hand = [codec.decode(codec.encode({"h": rows}))["h"] for rows in h.split(40)]
+        assert torch.equal(got.h, torch.cat(by_hand))
+        assert got.nbytes == channel.nbytes() == sum(t.nbytes for t in channel.transfers)
+        assert [t.kind for t in channel.transfers] == 3 * ["activations"]
+    assert int(got.mask.sum()) == sum(round(0.1 * rows.numel()) for rows in h.split(40))
+    assert not got.h[got.mask == 0].any()
+    assert torch.equal(overhear(alice, X, Channel()).mask, torch.ones(96, 640))
+    with pytest.raises(ValueError, match="x is empty"):
+        overhear(alice, X[:0], Channel())
+
+
+def test_a_zero_that_was_sent_is_in_the_mask():
+    dead = Party("alice", nn.ReLU())
+    got = overhear(dead, -torch.ones(4, 10), Channel({"activations": Pipeline(TopK(0.5))}))
+    assert not got.h.any()
+    assert int(got.mask.sum()) == 20
+
+
+# --------------------------------------------------------------------------------- the inversion
+
+
+def pictures(n, seed):
+    """Samples of 36 values with 6 degrees of freedom."""
+    return (normal(n, 6, seed=seed) @ normal(6, 36, seed=77)).float().tanh().unflatten(1, (6, 6))
+
+
+AUXILIARY, VICTIMS = pictures(400, 1), pictures(200, 2)
+
+
+def attacked(codec=None, module=None, seed=0):
+    alice = Party("alice", module or nn.Flatten())
+    channel = Channel({} if codec is None else {"activations": codec})
+    heard = overhear(alice, AUXILIARY, channel)
+    decoder = train_decoder(heard.h, AUXILIARY, seed=seed)
+    guess = decoder(overhear(alice, VICTIMS, channel).h)
+    return explained_variance(guess, VICTIMS, decoder.mean_input), decoder, guess
+
+
+def test_an_open_link_explains_nearly_everything():
+    explained, decoder, guess = attacked()
+    assert explained > 0.999
+    assert decoder.validation == pytest.approx(explained, abs=1e-3)
+    assert guess.shape == VICTIMS.shape
+
+
+def test_noise_alone_explains_nothing():
+    explained, decoder, _ = attacked(Pipeline(Noise(1e6)))
+    assert -0.02 < explained < 0.01
+    assert 0 <= decoder.validation < 0.02
+
+
+def test_a_relation_that_is_not_linear_is_learned():
+    class Factors(nn.Module):
+        def forward(self, x):
+            return torch.cat([x.flatten(1).abs(), x.flatten(1).sign()], dim=1)
+
+    explained, decoder, _ = attacked(module=Factors())
+    z = (Factors()(VICTIMS) - decoder.mean) / decoder.scale
+    linear = (decoder.mean_input.flatten() + z @ decoder.linear).unflatten(1, (6, 6))
+    assert explained > explained_variance(linear, VICTIMS, decoder.mean_input) + 0.005
+
+
+def test_seeds_reproduce_and_the_global_generator_rests():
+    state = torch.get_rng_state()
+    codec = Pipeline(Noise(1.0), Quantize(3))
+    (one, _, first), (again, _, second), (other, _, _) = (
+        attacked(codec, seed=seed) for seed in (4, 4, 5)
+    )
+    assert one == again
+    assert torch.equal(first, second)
+    assert one != other
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_what_the_attack_refuses():
+    bad = AUXILIARY.clone()
+    bad[0, 0, 0] = float("nan")
+    with pytest.raises(ValueError, match="h holds NaN"):
+        train_decoder(bad, AUXILIARY, seed=0)
+    with pytest.raises(ValueError, match="x holds NaN"):
+        train_decoder(AUXILIARY, bad, seed=0)
+    with pytest.raises(ValueError, match="9 samples: need 10 or more"):
+        train_decoder(AUXILIARY[:9], AUXILIARY[:9], seed=0)
+    with pytest.raises(ValueError, match="guess holds NaN"):
+        explained_variance(bad, AUXILIARY, AUXILIARY[0])
+    with pytest.raises(ValueError, match="do not belong together"):
+        explained_variance(AUXILIARY[:3], AUXILIARY, AUXILIARY[0])
+    with pytest.raises(ValueError, match="no variance to explain"):
+        explained_variance(VICTIMS[:1], VICTIMS[:1], VICTIMS[0])
+
+
+def test_inputs_that_never_vary_end_at_their_mean():
+    decoder = train_decoder(normal(20, 3), torch.ones(20, 2), seed=0)
+    assert torch.allclose(decoder(normal(5, 3, seed=1).float()), torch.ones(5, 2), atol=1e-4)
+
+
+# ---------------------------------------------------------------------------------------- labels
+
+
+def test_auc_by_counting_pairs():
+    scores, positive = normal(60).round(decimals=1), normal(60, seed=1) > 0.5
+    pairs = [(p > n) + (p == n) / 2 for p in scores[positive] for n in scores[~positive]]
+    assert auc(scores, positive) == pytest.approx(float(sum(pairs)) / len(pairs))
+    assert auc(scores, positive) == pytest.approx(1 - auc(-scores, positive))
+
+
+def test_auc_of_chance_is_a_half():
+    values = [auc(normal(400, seed=s), torch.arange(400) % 10 == 0) for s in range(20)]
+    assert sum(values) / 20 == pytest.approx(0.5, abs=0.03)
+    assert auc(torch.zeros(10), torch.arange(10) > 6) == 0.5
+
+
+def test_auc_refuses():
+    with pytest.raises(ValueError, match="scores holds NaN"):
+        auc(torch.tensor([0.1, float("nan")]), torch.tensor([True, False]))
+    with pytest.raises(ValueError, match="0 of 3 are positive"):
+        auc(torch.zeros(3), torch.zeros(3).bool())
+    with pytest.raises(ValueError, match="pass a bool for each"):
+        auc(torch.zeros(3), torch.zeros(3))
+
+
+def test_the_rare_class_has_the_longer_gradients():
+    # g = (p - y) w with p about 0.1, as after a few steps on labels of which a tenth is positive
+    y = (torch.arange(200) % 10 == 0).long()
+    p = 0.1 + 0.02 * normal(200).tanh()
+    g = (p - y)[:, None] * normal(8, seed=1)
+    assert norm_aucs(g, y) == {0: 0.0, 1: 1.0}
+    assert direction_aucs(g, y) == {0: 1.0, 1: 1.0}
+
+
+def test_the_mean_over_balanced_classes_says_nothing():
+    y = torch.arange(120) % 4
+    g = normal(120, 5) * (1 + y)[:, None]  # the length gives the class away
+    by_class = norm_aucs(g, y)
+    assert by_class[0] < 0.2
+    assert by_class[3] > 0.8
+    assert sum(by_class.values()) / 4 == pytest.approx(0.5)
+
+
+def test_directions():
+    y = torch.arange(60) % 3
+    g = torch.eye(3)[y].double() - 1 / 3 + 0.01 * normal(60, 3)
+    assert set(direction_aucs(g, y).values()) == {1.0}
+    noise = direction_aucs(normal(900, 30), torch.arange(900) % 3, num_known=5)
+    assert all(abs(value - 0.5) < 0.06 for value in noise.values())
+    with pytest.raises(ValueError, match="class 0: num_known=20"):
+        direction_aucs(g, y, num_known=20)
+    for attack in (norm_aucs, direction_aucs):
+        with pytest.raises(ValueError, match="two classes"):
+            attack(g, torch.zeros(60, dtype=torch.int64))
+        with pytest.raises(ValueError, match="g holds NaN"):
+            attack(g * float("nan"), y)
+
+
+# -------------------------------------------------------------------------------------- defences
+
+
+def test_the_gradient_of_nopeek_is_that_of_the_written_loss():
+    parties = two_parties(NoPeek, weight=0.7)
+    whole = nn.Sequential(*copy.deepcopy(parties[0].module), *copy.deepcopy(parties[1].module))
+    x, y = X[:32], Y[:32]
+    split_step(parties, x, y, Channel())
+    h = whole[:4](x)
+    loss = nn.NLLLoss()(whole[4:](h), y) + 0.7 * batch_distance_correlation(x, h)
+    loss.backward()
+    moved = 0.0
+    for mine, theirs in zip(parties[0].module.parameters(), whole[:4].parameters(), strict=True):
+        assert torch.allclose(mine.grad, theirs.grad, atol=1e-7, rtol=1e-4)
+        moved = max(moved, float(theirs.grad.abs().max()))
+    assert moved > 1e-3
+    plain = two_parties()[0].module
+    split_step(
+        [Party("alice", plain, SGD(plain.parameters(), lr=0.1)), parties[1]], x, y, Channel()
+    )
+    pairs = zip(parties[0].module.parameters(), plain.parameters(), strict=True)
+    assert not any(torch.equal(a, b) for a, b in pairs)
+
+
+def test_weight_zero_is_vanilla_and_costs_no_byte():
+    records, weights = trained(two_parties(), vanilla := Channel())
+    same, same_weights = trained(two_parties(NoPeek, weight=0.0), Channel())
+    assert records == same
+    assert all(map(torch.equal, weights, same_weights))
+    _, others = trained(two_parties(NoPeek, weight=0.5), hidden := Channel())
+    assert not all(map(torch.equal, weights, others))
+    assert vanilla.nbytes() == hidden.nbytes()
+
+
+def test_nopeek_lowers_distance_correlation():
+    correlations = []
+    for weight in (0.0, 20.0):
+        parties = two_parties(NoPeek, weight=weight)
+        trained(parties, Channel(), epochs=20)
+        correlations.append(distance_correlation(X, parties[0].module(X).detach()))
+    assert correlations[1] < correlations[0] - 0.2
+
+
+def test_nopeek_survives_small_batches_and_refuses_bad_weights():
+    parties = two_parties(NoPeek, weight=1.0)
+    split_step(parties, X[:1], Y[:1], Channel())
+    split_step(parties, torch.ones(4, 16), Y[:4], Channel())
+    assert all(bool(p.isfinite().all()) for p in parties[0].module.parameters())
+    for weight in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=r"weight=.*0 or more"):
+            two_parties(NoPeek, weight=weight)
+    with pytest.raises(RuntimeError, match="backward needs a forward before it"):
+        two_parties(NoPeek, weight=1.0)[0].backward(torch.ones(2, 640))
+
+
+@pytest.mark.parametrize(
+    "codec", [Pipeline(Noise(0.5)), Pipeline(Noise(0.1, seed=3), Quantize(4), Entropy())], ids=repr
+)
+class TestNoise(Conformance):
+    """As every codec, but for one law."""
+
+    @pytest.mark.parametrize("case", ["empty tensor", "matrix", "huge range", "half precision"])
+    def test_names_shapes_and_dtypes_come_back(self, codec, case):  # zeros do not stay zeros
+        super().test_names_shapes_and_dtypes_come_back(codec, case)
+
+
+def test_noise_is_as_large_as_said():
+    x = normal(300, 300).float()
+    codec = Pipeline(Noise(2.0))
+    added = [codec.decode(codec.encode({"x": x}))["x"] - x for _ in range(2)]
+    for noise in added:
+        assert float(noise.std()) == pytest.approx(2, rel=0.02)
+        assert float(noise.mean()) == pytest.approx(0, abs=0.03)
+        assert abs(float(torch.corrcoef(torch.stack([noise.flatten(), x.flatten()]))[0, 1])) < 0.02
+    assert abs(float(torch.corrcoef(torch.stack([a.flatten() for a in added]))[0, 1])) < 0.02
+    none = Pipeline(Noise(0.0))
+    assert torch.equal(none.decode(none.encode({"x": x}))["x"], x)
+    for sigma in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match=r"sigma=.*0 or more"):
+            Noise(sigma)
