@@ -44,6 +44,9 @@ LAYERS = [
     {"split", "checkpoint", "leakage"},
     {"split_async", "split_variants", "fedavg"},
     {"fedasync"},
+    {"spec", "experiment", "sizes"},
+    {"training", "store"},
+    {"sweep"},
     {"svg", "plots", "live", "course", "codec_report", "widgets"},
     {
         "runner",

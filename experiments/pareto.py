@@ -1,0 +1,186 @@
+"""The headline: split and federated methods, their codecs and schedules, on one axis of bytes.
+
+    python -m experiments.pareto --data digits            # three seeds; goes on where it was
+    python -m experiments.pareto --data mnist --seeds 1   # under two hours on two cores
+    python -m experiments.pareto --only STC               # methods whose name holds this
+    python -m experiments.pareto --report                 # docs/results.md and its figures
+
+Here: the methods as a list of `Experiment`s. Results go to ``runs/pareto.db``; what is there is
+not run again. Not here: tables and figures (pareto_report.py).
+"""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from fltoolkit.codecs import Codec, ErrorFeedback, Only, Pipeline
+from fltoolkit.entropy import Entropy
+from fltoolkit.experiment import Experiment
+from fltoolkit.gates import AlwaysA, BudgetGate, FreezeAfter, LossGate, Periodic
+from fltoolkit.levels import Float8
+from fltoolkit.quantize import QSGD, Quantize, Sign
+from fltoolkit.sparse import DGC, STC, RandTopK, SameMask, TopK
+from fltoolkit.store import Store
+from fltoolkit.sweep import sweep
+from fltoolkit.training import num_steps
+
+STORE = Path("runs") / "pareto.db"
+NUM_CLIENTS, CUT_WIDTH = 10, 640
+SAMPLES = {"digits": 1437, "mnist": 60_000}
+PARTITIONS = {"IID": "iid", "non-IID": "dirichlet(0.3)"}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is learned and for how long: passes in split learning, rounds of a pass in FedAvg."""
+
+    data: str
+    passes: int
+    rounds: int
+    evaluations: int  # a pass
+    split: Mapping[str, Any] = field(default_factory=dict)  # lr and batch size
+    federated: Mapping[str, Any] = field(default_factory=dict)
+
+
+TASKS = {
+    "digits": Task(
+        "digits",
+        passes=10,
+        rounds=25,
+        evaluations=3,
+        split={"lr": 0.05, "batch_size": 32},
+        federated={"lr": 0.1, "batch_size": 10},
+    ),
+    "mnist": Task(
+        "mnist",
+        passes=3,
+        rounds=15,
+        evaluations=5,
+        split={"lr": 0.05, "batch_size": 64},
+        federated={"lr": 0.1, "batch_size": 32},
+    ),
+}
+
+HANDED_ON = {"model": Only(Pipeline(Quantize(8), Entropy()), min_size=1000)}
+"""The bottom in 8 bits on its way from client to client; with 10 clients it is much of the bill."""
+
+FLOAT8 = {"activations": Pipeline(Float8()), "gradients": Pipeline(Float8()), **HANDED_ON}
+FOUR_BITS = {
+    "activations": Pipeline(Quantize(4), Entropy()),
+    "gradients": Pipeline(Quantize(4, stochastic=True), Entropy()),
+    **HANDED_ON,
+}
+FEW_BITS = {
+    "activations": Pipeline(Quantize(2), Entropy()),
+    "gradients": Pipeline(TopK(0.05), Quantize(4), Entropy()),
+    **HANDED_ON,
+}
+RAND_TOP_K = {
+    "activations": Pipeline(RandTopK(0.1), Entropy()),
+    "gradients": Pipeline(SameMask()),
+    **HANDED_ON,
+}
+MODEL_8_BITS = {"model": Pipeline(Quantize(8), Entropy())}
+
+BASELINE_SPLIT, BASELINE_FEDERATED = "SplitNN, float32", "FedAvg, float32"
+
+
+def methods(task: Task, partition: str) -> Iterator[Experiment]:
+    """All methods on one task, each with its name."""
+    base = Experiment(
+        "relay",
+        data=task.data,
+        num_clients=NUM_CLIENTS,
+        partition=partition,
+        rounds=task.passes,
+        evaluations=task.evaluations,
+        **task.split,
+    )
+
+    def relay(name: str, codecs: Mapping[str, Codec], **more: Any) -> Experiment:
+        return replace(base, name=name, codecs=codecs, **more)
+
+    def gated(name: str, gate: Any, codecs: Mapping[str, Codec], **more: Any) -> Experiment:
+        return relay(name, codecs, protocol="split_async", gate=gate, **more)
+
+    yield relay(BASELINE_SPLIT, {})
+    yield relay("SplitNN, Float8", FLOAT8)
+    yield relay("SplitNN, 4 bits both ways", FOUR_BITS)
+    testing = {"through": Pipeline(RandTopK(0.1, training=False))}
+    yield relay("RandTopK 10 %", RAND_TOP_K, settings=testing)
+    yield gated("delta-coded cache, 2 bits", AlwaysA(), FEW_BITS, settings={"delta": True})
+    yield gated("loss gate 0.1, Float8", LossGate(0.1), FLOAT8)
+    yield gated("loss gate 0.3, Float8", LossGate(0.3), FLOAT8)
+    yield gated("periodic 4, Float8", Periodic(4), FLOAT8)
+    yield gated("freeze after 2, Float8", FreezeAfter(2), FLOAT8)
+    steps = num_steps(base)
+    passed = base.rounds * SAMPLES[task.data]
+    for share in (20, 60):
+        gate = BudgetGate(passed * CUT_WIDTH * 8 // share, steps)
+        yield gated(f"byte budget 1/{share}, few bits", gate, FEW_BITS)
+    fed_split = {"protocol": "splitfed", "evaluations": 1}
+    yield relay("SplitFed, Float8", FLOAT8, **fed_split)
+
+    federated = replace(
+        base, protocol="fedavg", rounds=task.rounds, evaluations=1, **task.federated
+    )
+
+    def fed(
+        name: str, update: Codec | None, model: Mapping[str, Codec] | None = None
+    ) -> Experiment:
+        up = {} if update is None else {"update": update}
+        return replace(federated, name=name, codecs={**up, **(model or {})})
+
+    yield fed(BASELINE_FEDERATED, None)
+    yield fed("FedPAQ", Pipeline(QSGD(4)))
+    yield fed("FedPAQ + Entropy", Pipeline(QSGD(4), Entropy()))
+    yield fed("FedPAQ + Entropy, model 8 bits", Pipeline(QSGD(4), Entropy()), MODEL_8_BITS)
+    top_k = ErrorFeedback(Pipeline(TopK(0.01), Quantize(8), Entropy()))
+    yield fed("top-k 1 % + EF", top_k)
+    yield fed("top-k 1 % + EF, model 8 bits", top_k, MODEL_8_BITS)
+    yield fed("STC 1 %", ErrorFeedback(Pipeline(STC(0.01), Entropy())))
+    yield fed("DGC 1 %", Pipeline(DGC(0.01, momentum=0.5, warmup=(0.25, 0.06)), Entropy()))
+    yield fed("EF-sign", ErrorFeedback(Pipeline(Sign(), Entropy())))
+    yield fed("EF-sign, model 8 bits", ErrorFeedback(Pipeline(Sign(), Entropy())), MODEL_8_BITS)
+
+
+def experiments(data: str, seeds: int) -> list[Experiment]:
+    """The whole sweep: IID first, seed by seed."""
+    return [
+        replace(experiment, seed=seed, name=f"{experiment.name} ({words})")
+        for words, partition in PARTITIONS.items()
+        for seed in range(seeds)
+        for experiment in methods(TASKS[data], partition)
+    ]
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", choices=TASKS, default="digits")
+    parser.add_argument("--seeds", type=int, default=3, help="so many, from 0 (default: 3)")
+    parser.add_argument("--only", default="", help="methods whose name holds this")
+    parser.add_argument("--store", type=Path, default=STORE)
+    parser.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--report", action="store_true", help="write docs/results.md, run nothing")
+    args = parser.parse_args()
+    with Store(args.store) as store:
+        if args.report:
+            from experiments.pareto_report import write
+
+            write(store)
+            return
+        todo = [e for e in experiments(args.data, args.seeds) if args.only in e.name]
+        for result in sweep(todo, store=store, workers=args.workers):
+            e, last = result.experiment, result.history[-1] if len(result.history) else {}
+            words = result.error.strip().splitlines()[-1] if result.error else ""
+            score = (
+                f"{100 * last['accuracy']:6.2f} % {last['nbytes'] / 1e6:9.2f} MB" if last else ""
+            )
+            print(f"{e.name:46s} seed {e.seed} {score} {result.seconds:6.1f} s {words}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""The command line: ``fltoolkit run``, ``sweep``, ``compare``, ``report`` and what joins them.
+
+Here: a table of subcommands; a module is imported when its command is used, so ``--help`` is quick.
+To add one, add a row to `COMMANDS`: a function that takes the arguments after the command's name.
+"""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "run": ("fltoolkit.commands", "run", "train one experiment and print what came out"),
+    "sweep": ("fltoolkit.commands", "sweep", "run many experiments, each once, into a store"),
+    "compare": ("fltoolkit.commands", "compare", "a table of what is in a store"),
+    "report": ("fltoolkit.commands", "report", "one HTML file with plots and tables of a store"),
+}
+"""Name: module, function(arguments) -> exit status, what it does."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the subcommand that the first argument names; returns the exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser(
+        prog="fltoolkit",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="How much accuracy does a byte buy? Split and federated learning, measured.",
+        epilog="commands:\n"
+        + "\n".join(f"  {name:12s}{what}" for name, (_, _, what) in COMMANDS.items())
+        + "\n\nfltoolkit COMMAND --help explains a command, with examples.",
+    )
+    parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help="one of those below")
+    command = parser.parse_args(words[:1]).command
+    module, function, _ = COMMANDS[command]
+    try:
+        return getattr(importlib.import_module(module), function)(words[1:]) or 0
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        print(f"fltoolkit {command}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"fltoolkit {command}: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

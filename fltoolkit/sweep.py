@@ -1,0 +1,208 @@
+"""Many experiments: on this machine's cores or on a cluster, each once, and none lost.
+
+Here: who runs what next. Not here: one run (training.py), where results are kept (store.py).
+Next: analysis.py.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from fltoolkit.experiment import Experiment
+from fltoolkit.history import History, Record
+from fltoolkit.store import LEASE, Result, Store
+from fltoolkit.training import records
+
+__all__ = ["cluster", "sweep"]
+
+
+def sweep(
+    experiments: Iterable[Experiment],
+    *,
+    store: Store,
+    workers: int = 1,
+    pool: Executor | None = None,
+    retry: bool = False,
+    progress: bool = True,
+) -> list[Result]:
+    """Run what is not in the store yet; returns the results of all, in order, without repeats.
+
+    Each result is in the store as soon as its run ends. So an interrupted sweep (Ctrl-C, a crash,
+    a power cut) goes on when it is called again, and several sweeps, also in several processes,
+    may share a store: no experiment runs twice, and each waits for what the others are running.
+    A run that raises an error is kept with it, and the others go on.
+
+    Args:
+        experiments: what to run.
+        store: where results are, and go.
+        workers: processes on this machine; 1: this process.
+        pool: run them there instead, ``workers`` at a time: any `concurrent.futures.Executor`, such
+            as that of `cluster`. Only this process writes to the store.
+        retry: run again what failed before.
+        progress: show a bar with the time left.
+    """
+    wanted = list({experiment.key: experiment for experiment in experiments}.values())
+    if workers < 1:
+        raise ValueError(f"workers={workers}: at least 1")
+    again = store.failed() if retry else set()
+    todo = [e for e in wanted if e.key in again or e.key not in store]
+    bar = _bar(len(wanted), len(wanted) - len(todo), progress)
+    with bar, _renewing(store):
+        if workers == 1 and pool is None:
+            _run(todo, store, _Here(), 1, bar, again)
+        elif pool is not None:
+            _run(todo, store, pool, workers, bar, again)
+        elif todo:
+            with _processes(min(workers, len(todo))) as processes:
+                _run(todo, store, processes, workers, bar, again)
+    return store.results([e.key for e in wanted])
+
+
+@contextmanager
+def cluster(address: str) -> Iterator[Executor]:
+    """An executor on a Dask cluster: ``with cluster("tcp://host:8786") as pool: sweep(...)``.
+
+    Dask and not Ray or joblib: its client hands out a standard `concurrent.futures.Executor`, so
+    nothing in `sweep` knows of it. Workers need fltoolkit and the data, as this machine does.
+    """
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError(
+            'a cluster needs Dask: pip install "fltoolkit[cluster]", also at its workers'
+        ) from error
+    with Client(address) as client, client.get_executor(pure=False) as pool:
+        yield pool
+
+
+def _run(
+    todo: list[Experiment],
+    store: Store,
+    pool: Executor,
+    workers: int,
+    bar: Any,
+    again: set[str],
+) -> None:
+    """Keep ``workers`` experiments running until all are in the store."""
+    running: dict[Future[tuple[list[Record], str, float]], Experiment] = {}
+    claimed: set[str] = set()
+    try:
+        while todo or running:
+            elsewhere = []
+            while todo and len(running) < workers:
+                experiment = todo.pop(0)
+                if experiment.key in store and experiment.key not in again:
+                    bar.update()  # another process was faster
+                elif store.claim(experiment.key):
+                    claimed.add(experiment.key)
+                    running[pool.submit(_job, experiment.to_json())] = experiment
+                else:
+                    elsewhere.append(experiment)
+            todo += elsewhere
+            if not running:
+                if todo:  # others run all that is left: look again when they may be done
+                    time.sleep(1)
+                continue
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                experiment = running.pop(future)
+                store.add(_result(experiment, future))
+                again.discard(experiment.key)
+                bar.set_postfix_str(experiment.title[:40], refresh=False)
+                bar.update()
+    finally:
+        for future in running:
+            future.cancel()
+        store.release(claimed)  # of those that are in the store, none is left
+
+
+def _result(experiment: Experiment, future: "Future[tuple[list[Record], str, float]]") -> Result:
+    """What came of it; that the worker died is an error like others."""
+    try:
+        found, error, seconds = future.result()
+    except Exception as broken:
+        found, error, seconds = [], f"the worker is gone: {broken!r}", 0.0
+    return Result(experiment, History(found), error, seconds)
+
+
+def _job(text: str) -> tuple[list[Record], str, float]:
+    """One run, in whatever process: plain values in and out."""
+    start = time.perf_counter()
+    torch.set_num_threads(1)
+    try:
+        found, error = list(records(Experiment.from_json(text))), ""
+    except Exception:
+        found, error = [], traceback.format_exc()
+    return found, error, time.perf_counter() - start
+
+
+@contextmanager
+def _renewing(store: Store) -> Iterator[None]:
+    """Keep this process's claims good while it works, also through one long run."""
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(LEASE / 4):
+            with Store(store.path) as own:
+                own.renew()
+
+    thread = threading.Thread(target=renew, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+class _Here(Executor):
+    """Runs a job when it is submitted, in this process."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+@contextmanager
+def _processes(count: int) -> Iterator[Executor]:
+    """Worker processes that end with this one, however it ends."""
+    before = set(multiprocessing.active_children())
+    spawn = multiprocessing.get_context("spawn")  # a fork would copy torch's threads' locks
+    pool = ProcessPoolExecutor(count, mp_context=spawn, initializer=_begin)
+    try:
+        yield pool
+    except BaseException:  # Ctrl-C above all: do not wait for runs of minutes
+        for child in set(multiprocessing.active_children()) - before:
+            child.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin() -> None:
+    """In a new worker: Ctrl-C is for the parent, and if the parent dies, so does the worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_follow, args=(parent,), daemon=True).start()
+
+
+def _follow(parent: Any) -> None:
+    parent.join()
+    os._exit(1)
+
+
+def _bar(total: int, done: int, shown: bool) -> Any:
+    from tqdm.auto import tqdm
+
+    return tqdm(total=total, initial=done, unit="run", disable=not shown, smoothing=0)

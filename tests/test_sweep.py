@@ -1,0 +1,278 @@
+"""The store and the sweep: nothing lost, nothing twice, and errors in words."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from fltoolkit import sweep as sweep_module
+from fltoolkit.experiment import Experiment
+from fltoolkit.history import History
+from fltoolkit.store import Result, Store, StoreError
+from fltoolkit.sweep import cluster, sweep
+
+TINY = {"num_samples": 64, "rounds": 1}
+PLANS = [Experiment("split", seed=seed, **TINY) for seed in range(4)]
+DIVERGES = Experiment("split", lr=1e30, **TINY)
+SCRIPT = """
+    import os, sys
+    from fltoolkit.experiment import Experiment
+    from fltoolkit.history import History
+    from fltoolkit.store import Result, Store
+
+    store = Store(sys.argv[1])
+    for seed in range(1000):
+        experiment = Experiment(seed=seed)
+        assert store.claim(experiment.key)
+        store.add(Result(experiment, History([{"step": n} for n in range(50)]), "", 1.0))
+        print(seed, flush=True)
+        store.claim(Experiment(seed=seed + 1).key)
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "results.db"
+
+
+def quiet(plans, store, **more):
+    return sweep(plans, store=store, progress=False, **more)
+
+
+# ------------------------------------------------------------------------------------------ store
+
+
+def test_what_goes_in_comes_out(path):
+    experiment = Experiment(name="called", seed=1)
+    history = History([{"step": 1, "accuracy": 0.5, "who": "x"}, {"step": 2, "flag": True}])
+    with Store(path) as store:
+        store.add(Result(experiment, History(), "it broke", 1.0))
+        assert store.failed() == {experiment.key}
+        store.add(Result(experiment, history, "", 2.5))
+        store.add(Result(Experiment(seed=2), History(), "", 0.0))
+    with Store(path) as store:
+        assert len(store) == 2
+        assert store.failed() == set()
+        again = store.results([experiment.key, "unknown"])
+        assert again == [Result(experiment, history, "", 2.5)]
+        assert again[0].experiment.name == "called"
+        assert [r.experiment.seed for r in store.results()] == [1, 2]
+        assert "unknown" not in store
+
+
+def test_kill_9_loses_nothing_that_was_added(path):
+    writer = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(SCRIPT), str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert writer.stdout is not None
+    told = [int(writer.stdout.readline()) for _ in range(20)]
+    writer.send_signal(signal.SIGKILL if os.name != "nt" else signal.SIGTERM)
+    told += map(int, writer.communicate()[0].split())
+    with Store(path) as store:
+        found = store.results()
+        seeds = [result.experiment.seed for result in found]
+        assert set(told) <= set(seeds) <= {*told, told[-1] + 1}
+        assert {len(result.history) for result in found} == {50}
+        assert store.claim(Experiment(seed=max(seeds) + 1).key)  # the dead claim nothing
+
+
+def test_claims(path, monkeypatch):
+    mine, other = Store(path), Store(path)
+    assert mine.claim("a")
+    assert other.claim("a")  # the same process
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as sleeper:
+        monkeypatch.setattr(os, "getpid", lambda: sleeper.pid)
+        assert not other.claim("a")
+        assert other.claim("b")
+        monkeypatch.undo()
+        assert not mine.claim("b")  # a living process has it
+        assert mine.claim("c")
+        mine.release(["c"])
+        sleeper.communicate(b"\n")
+    assert mine.claim("b")  # and now it is gone
+    monkeypatch.setattr(time, "time", lambda: 1e12)
+    monkeypatch.setattr(os, "getpid", lambda: os.getppid())
+    assert other.claim("a")  # it has run out
+
+
+def test_damage_is_told_as_such(path):
+    with Store(path) as store:
+        store.add(Result(Experiment(), History([{"step": n} for n in range(3000)]), "", 0.0))
+    good = path.read_bytes()
+    path.write_bytes(b"not a database at all, for sure" * 100)
+    with pytest.raises(StoreError, match=r"results\.db is damaged or no store"):
+        Store(path)
+    path.write_bytes(good[:4096] + os.urandom(3 * 4096) + good[4 * 4096 :])
+    with pytest.raises(StoreError, match=r"damaged.*Nothing was changed"):
+        Store(path).results()
+    path.write_bytes(good)
+    assert len(Store(path)) == 1
+
+
+def test_other_and_newer_files(path, tmp_path):
+    sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE t (x)").connection.close()
+    with pytest.raises(StoreError, match="another program"):
+        Store(tmp_path / "other.db")
+    Store(path).close()
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(StoreError, match=r"newer fltoolkit \(format 99"):
+        Store(path)
+    with pytest.raises(OSError, match="Can this folder be written"):
+        Store(tmp_path)
+
+
+# ------------------------------------------------------------------------------------------ sweep
+
+
+def test_each_runs_once(path, monkeypatch):
+    ran = []
+    original = sweep_module.records
+    monkeypatch.setattr(
+        sweep_module, "records", lambda e: ran.append(e.seed) or original(e), raising=True
+    )
+    with Store(path) as store:
+        first = quiet(PLANS[:2], store)
+        second = quiet([*PLANS, *PLANS], store)
+    assert ran == [0, 1, 2, 3]
+    assert [r.experiment for r in second] == PLANS
+    assert second[:2] == first
+    assert all(r.history[-1]["accuracy"] > 0 and r.seconds > 0 for r in second)
+
+
+def test_a_failure_is_kept_and_the_others_go_on(path):
+    with Store(path) as store:
+        found = quiet([DIVERGES, *PLANS[:1]], store)
+        assert "FloatingPointError" in found[0].error
+        assert not len(found[0].history)
+        assert not found[1].error
+        assert quiet([DIVERGES], store)[0].seconds == found[0].seconds  # not tried again
+        assert quiet([DIVERGES], store, retry=True)[0].seconds != found[0].seconds
+
+
+def test_ctrl_c_leaves_what_is_finished(path, monkeypatch):
+    original = sweep_module.records
+
+    def interrupted(experiment):
+        if experiment.seed == 2:
+            raise KeyboardInterrupt
+        return original(experiment)
+
+    with Store(path) as store:
+        monkeypatch.setattr(sweep_module, "records", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            quiet(PLANS, store)
+        assert [r.experiment.seed for r in store.results()] == [0, 1]
+        monkeypatch.undo()
+        assert len(quiet(PLANS, store)) == 4
+
+
+def test_worker_processes_and_a_worker_that_dies(path, monkeypatch):
+    with Store(path) as store:
+        found = quiet(PLANS[:2], store, workers=2)
+        here = quiet(PLANS[:2], Store(path.with_name("other.db")))
+        assert [r.history for r in found] == [r.history for r in here]
+
+        class Dies(ThreadPoolExecutor):
+            def submit(self, fn, /, *args, **kwargs):
+                future: Future = Future()
+                future.set_exception(RuntimeError("killed"))
+                return future
+
+        dead = quiet(PLANS[2:3], store, pool=Dies())[0]
+        assert "the worker is gone" in dead.error
+    with pytest.raises(ValueError, match="workers=0"):
+        quiet(PLANS, store, workers=0)
+
+
+def test_two_sweeps_share_a_store(path, monkeypatch):
+    """Another process has claimed one: this sweep runs the others and waits for that one."""
+    elsewhere = Store(path)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        mine = os.getpid()
+        monkeypatch.setattr(os, "getpid", lambda: other.pid)
+        assert elsewhere.claim(PLANS[0].key)
+        monkeypatch.setattr(os, "getpid", lambda: mine)
+        waited = []
+
+        def sleep(seconds):
+            waited.append(len(elsewhere))
+            elsewhere.add(Result(PLANS[0], History([{"step": 7}]), "", 0.0))
+
+        monkeypatch.setattr(time, "sleep", sleep)
+        with Store(path) as store:
+            found = quiet(PLANS[:3], store)
+        other.communicate(b"\n")
+    assert waited == [2]
+    assert found[0].history[-1] == {"step": 7}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
+def test_a_real_ctrl_c_with_workers_ends_them(path):
+    script = """
+        import multiprocessing, sys, threading, os, signal, time
+        from fltoolkit.experiment import Experiment
+        from fltoolkit.store import Store
+        from fltoolkit.sweep import sweep
+
+        if __name__ == "__main__":
+            store = Store(sys.argv[1])
+            plans = [Experiment("split", rounds=r, num_samples=64) for r in (1, 10**6)]
+
+            def interrupt():
+                with Store(sys.argv[1]) as own:
+                    while len(own) < 1:
+                        time.sleep(0.05)
+                os.kill(os.getpid(), signal.SIGINT)
+
+            threading.Thread(target=interrupt).start()
+            try:
+                sweep(plans, store=store, workers=2, progress=False)
+            except KeyboardInterrupt:
+                print(len(store), len(multiprocessing.active_children()))
+    """
+    file = path.with_name("script.py")
+    file.write_text(textwrap.dedent(script))
+    done = subprocess.run([sys.executable, file, path], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["1", "0"], done.stderr
+
+
+def test_a_cluster_of_two_workers(path):
+    distributed = pytest.importorskip(
+        "distributed", reason='needs pip install "fltoolkit[cluster]"'
+    )
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as local,
+        cluster(local.scheduler_address) as pool,
+        Store(path) as store,
+    ):
+        found = quiet([*PLANS, DIVERGES], store, workers=2, pool=pool)
+    assert "FloatingPointError" in found[-1].error
+    with Store(path.with_name("here.db")) as store:
+        assert [r.history for r in found[:4]] == [r.history for r in quiet(PLANS, store)]
+
+
+def test_without_dask_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ImportError, match=r'pip install "fltoolkit\[cluster\]"'), cluster("x"):
+        pass
+
+
+def test_claims_are_renewed(path, monkeypatch):
+    monkeypatch.setattr(sweep_module, "LEASE", 0.04)
+    renewed = threading.Event()
+    monkeypatch.setattr(Store, "renew", lambda self: renewed.set())
+    with Store(path) as store, sweep_module._renewing(store):
+        assert renewed.wait(30)
