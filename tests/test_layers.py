@@ -47,16 +47,14 @@ LAYERS = [
     {"spec", "experiment", "sizes"},
     {"training", "store"},
     {"sweep"},
-    {"svg", "plots", "live", "course", "codec_report", "widgets"},
     {
-        "runner",
-        "lab",
-        "traces",
-        "dashboard",
-        "panel",
-        "threshold_lab",
-        "fedavg_lab",
-        "leakage_panel",
+        *("svg", "plots", "live", "course", "codec_report", "widgets"),
+        *("analysis", "suggest", "tradeoff"),
+    },
+    {
+        *("runner", "lab", "traces", "dashboard", "panel", "threshold_lab", "fedavg_lab"),
+        *("leakage_panel", "tradeoff_panel", "report", "commands", "cli"),
+        *("assignment", "sandbox", "grading_worker", "grading", "gradebook", "assignment_cli"),
     },
     {"engines"},
 ]

@@ -1,0 +1,217 @@
+"""The subcommands that train and tell: run, sweep, compare, report.
+
+Here: their arguments and what they print. Not here: the table of commands (cli.py), the HTML file
+(report.py). All of them are a few lines around functions that scripts call too.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from fltoolkit.experiment import Experiment, read
+
+__all__ = ["compare", "report", "run", "sweep"]
+
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Train one experiment; a line a record."""
+    parser = _parser(
+        "run",
+        "Train one experiment and print a line at each evaluation: accuracy, loss, and all bytes\n"
+        "that were sent. Settings are those of fltoolkit.experiment.Experiment.",
+        """
+  fltoolkit run                                   split learning of digits, one client
+  fltoolkit run experiment.yaml                   settings from a file
+  fltoolkit run protocol=fedavg num_clients=10 rounds=20 lr=0.1
+  fltoolkit run 'codecs.activations=Pipeline(Quantize(4), Entropy())'
+  fltoolkit run protocol=split_async 'gate=LossGate(0.1)' --print
+""",
+    )
+    parser.add_argument("what", nargs="*", metavar="FILE or SETTING=VALUE", help="see below")
+    parser.add_argument("--print", action="store_true", help="show the settings, train nothing")
+    args = parser.parse_args(arguments)
+    experiment = _experiment(args.what)
+    if args.print:
+        print(f"# key {experiment.key}\n{experiment.to_yaml()}", end="")
+        return 0
+    from fltoolkit.svg import amount
+    from fltoolkit.training import records
+
+    print(f"{experiment.title}   key {experiment.key}")
+    for record in records(experiment):
+        accuracy, loss = 100 * float(record["accuracy"]), float(record.get("loss", 0))
+        words = (
+            f"accuracy {accuracy:6.2f} %   loss {loss:7.4f}   {amount('nbytes', record['nbytes'])}"
+        )
+        print(f"round {float(record['round']):6.2f}   {words} sent", flush=True)
+    return 0
+
+
+def sweep(arguments: Sequence[str]) -> int:
+    """Run the experiments of files into a store."""
+    parser = _parser(
+        "sweep",
+        "Run all experiments of YAML or JSON files. A result is in the store as soon as its run\n"
+        "ends, and what is there is not run again: press Ctrl-C and go on whenever you like.",
+        """
+  fltoolkit sweep methods.yaml                    into methods.db beside it
+  fltoolkit sweep methods.yaml --workers 4        four processes
+  fltoolkit sweep methods.yaml --scheduler tcp://host:8786 --workers 64     a Dask cluster
+
+A file with three experiments of two seeds each:
+
+  defaults: {data: digits, num_clients: 10, rounds: 5, seeds: [0, 1]}
+  experiments:
+  - {name: SplitNN, protocol: relay}
+  - {name: 4 bits, protocol: relay, codecs: {activations: "Pipeline(Quantize(4), Entropy())"}}
+  - {name: FedAvg, protocol: fedavg, rounds: 20, lr: 0.1}
+""",
+    )
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="YAML or JSON")
+    parser.add_argument("--store", type=Path, help="default: the first file with the ending .db")
+    parser.add_argument("--workers", type=int, default=1, help="runs at a time (default: 1)")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster to run them on")
+    parser.add_argument("--retry", action="store_true", help="run again what failed before")
+    args = parser.parse_args(arguments)
+    experiments = [experiment for path in args.files for experiment in read(path)]
+    from fltoolkit.analysis import failures, table
+    from fltoolkit.store import Store
+    from fltoolkit.sweep import cluster
+    from fltoolkit.sweep import sweep as sweep_all
+
+    place = args.store or args.files[0].with_suffix(".db")
+    pool: Any = cluster(args.scheduler) if args.scheduler else nullcontext()
+    with Store(place) as store, pool as executor:
+        found = sweep_all(
+            experiments, store=store, workers=args.workers, pool=executor, retry=args.retry
+        )
+    print(table(found))
+    for title, error in (broken := failures(found)).items():
+        print(f"failed: {title}: {error}", file=sys.stderr)
+    print(f"\nresults are in {place}: fltoolkit report {place}")
+    return 1 if broken else 0
+
+
+def compare(arguments: Sequence[str]) -> int:
+    """Print a table of a store."""
+    parser = _parser(
+        "compare",
+        "Print a table of a store: accuracy (mean and range of the seeds), bytes sent, and a star\n"
+        "for what no other setting beats with as few bytes (the Pareto front).",
+        """
+  fltoolkit compare methods.db
+  fltoolkit compare methods.db --target 0.95      and how many bytes it took to get there
+  fltoolkit compare methods.db --budget 1MB       and the accuracy within a megabyte
+""",
+    )
+    _store_arguments(parser)
+    args = parser.parse_args(arguments)
+    from fltoolkit.analysis import failures, table
+
+    found = _results(args)
+    print(table(found, target=args.target, budget=args.budget))
+    for title, error in failures(found).items():
+        print(f"failed: {title}: {error}", file=sys.stderr)
+    return 0
+
+
+def report(arguments: Sequence[str]) -> int:
+    """Write one HTML file of a store."""
+    parser = _parser(
+        "report",
+        "Write one HTML file with plots, tables, ledgers and the settings of all runs of a store.\n"
+        "Nothing else is needed to read it: mail it, or open it without a network.",
+        """
+  fltoolkit report methods.db                     methods.html beside it
+  fltoolkit report methods.db --out report.html --target 0.95 --budget 1MB
+""",
+    )
+    _store_arguments(parser)
+    parser.add_argument("--out", type=Path, help="default: the store with the ending .html")
+    args = parser.parse_args(arguments)
+    from fltoolkit.report import html_report
+
+    place = args.out or args.store.with_suffix(".html")
+    found = _results(args)
+    text = html_report(found, title=args.store.stem, target=args.target, budget=args.budget)
+    place.write_text(text, encoding="utf-8")
+    print(f"{place}: {len(text) / 1000:,.0f} kB")
+    return 0
+
+
+# ------------------------------------------------------------------------------------- arguments
+
+
+def _parser(name: str, description: str, examples: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog=f"fltoolkit {name}",
+        description=description,
+        epilog="examples:" + examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _store_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("store", type=Path, metavar="STORE", help="made by fltoolkit sweep")
+    parser.add_argument("--target", type=float, help="accuracy from 0 to 1")
+    parser.add_argument("--budget", type=_nbytes, help="bytes, such as 500kB or 1MB")
+    parser.add_argument("--only", default="", metavar="TEXT", help="settings whose name holds this")
+
+
+def _results(args: argparse.Namespace) -> list[Any]:
+    from fltoolkit.store import Store
+
+    if not args.store.exists():
+        raise FileNotFoundError(f"{args.store}: no such store. fltoolkit sweep makes one")
+    with Store(args.store) as store:
+        found = [r for r in store.results() if args.only in r.experiment.title]
+    if not found:
+        raise ValueError(f"{args.store} holds no experiment whose name has {args.only!r} in it")
+    return found
+
+
+def _nbytes(text: str) -> float:
+    """Bytes from a text with a unit; kB is 1,000 bytes.
+
+    >>> _nbytes("1.5MB")
+    1500000.0
+    """
+    found = re.fullmatch(r"([\d.]+)\s*([a-z]*)", text.strip().lower())
+    if not found or found[2] not in _UNITS:
+        raise argparse.ArgumentTypeError(f"{text!r}: write a number with B, kB, MB or GB")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _experiment(words: Sequence[str]) -> Experiment:
+    """From a file, and settings that replace its own."""
+    values: dict[str, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals:
+            found = read(word)
+            if len(found) != 1:
+                raise ValueError(f"{word} holds {len(found)} experiments: use fltoolkit sweep")
+            values = found[0].to_dict()
+            continue
+        part, dot, inner = key.partition(".")
+        if dot:  # codecs.update=..., settings.local_steps=...
+            values[part] = {**values.get(part, {}), inner: _plain(text)}
+        else:
+            values[key] = _plain(text)
+    return Experiment.from_dict(values)
+
+
+def _plain(text: str) -> Any:
+    """A number, True or False where the text is one."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False, "none": None}.get(text.lower(), text)
