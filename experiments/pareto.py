@@ -40,6 +40,7 @@ class Task:
     passes: int
     rounds: int
     evaluations: int  # a pass
+    period: int | None  # of gates, in steps; None: a pass
     split: Mapping[str, Any] = field(default_factory=dict)  # lr and batch size
     federated: Mapping[str, Any] = field(default_factory=dict)
 
@@ -50,6 +51,7 @@ TASKS = {
         passes=10,
         rounds=25,
         evaluations=3,
+        period=None,
         split={"lr": 0.05, "batch_size": 32},
         federated={"lr": 0.1, "batch_size": 10},
     ),
@@ -58,6 +60,7 @@ TASKS = {
         passes=3,
         rounds=15,
         evaluations=5,
+        period=94,  # a client's turn: three passes would be three periods
         split={"lr": 0.05, "batch_size": 64},
         federated={"lr": 0.1, "batch_size": 32},
     ),
@@ -111,10 +114,12 @@ def methods(task: Task, partition: str) -> Iterator[Experiment]:
     testing = {"through": Pipeline(RandTopK(0.1, training=False))}
     yield relay("RandTopK 10 %", RAND_TOP_K, settings=testing)
     yield gated("delta-coded cache, 2 bits", AlwaysA(), FEW_BITS, settings={"delta": True})
-    yield gated("loss gate 0.1, Float8", LossGate(0.1), FLOAT8)
-    yield gated("loss gate 0.3, Float8", LossGate(0.3), FLOAT8)
-    yield gated("periodic 4, Float8", Periodic(4), FLOAT8)
-    yield gated("freeze after 2, Float8", FreezeAfter(2), FLOAT8)
+    yield gated("loss gate 0.1, Float8", LossGate(0.1, task.period), FLOAT8)
+    yield gated("loss gate 0.3, Float8", LossGate(0.3, task.period), FLOAT8)
+    yield gated("periodic 4, Float8", Periodic(4, task.period), FLOAT8)
+    yield gated(
+        "freeze early, Float8", FreezeAfter(2 if task.period is None else 20, task.period), FLOAT8
+    )
     steps = num_steps(base)
     passed = base.rounds * SAMPLES[task.data]
     for share in (20, 60):

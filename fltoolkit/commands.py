@@ -46,9 +46,8 @@ def run(arguments: Sequence[str]) -> int:
     print(f"{experiment.title}   key {experiment.key}")
     for record in records(experiment):
         accuracy, loss = 100 * float(record["accuracy"]), float(record.get("loss", 0))
-        words = (
-            f"accuracy {accuracy:6.2f} %   loss {loss:7.4f}   {amount('nbytes', record['nbytes'])}"
-        )
+        sent = amount("nbytes", int(record["nbytes"]))
+        words = f"accuracy {accuracy:6.2f} %   loss {loss:7.4f}   {sent}"
         print(f"round {float(record['round']):6.2f}   {words} sent", flush=True)
     return 0
 

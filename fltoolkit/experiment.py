@@ -61,8 +61,8 @@ class Experiment:
     lr: float = 0.05  # plain SGD
     batch_size: int = 32
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the protocol
-    codecs: Mapping[str, str] = field(default_factory=dict)  # by kind, which tells the direction
-    gate: str = ""  # of split_async: when the client may be silent
+    codecs: Mapping[str, Any] = field(default_factory=dict)  # by kind, which tells the direction
+    gate: Any = ""  # of split_async: when the client may be silent
     seed: int = 0
     name: str = field(default="", compare=False)  # for people; not in `key`
 

@@ -83,9 +83,7 @@ def _task(results: list[Result], target: float | None, budget: float | None) -> 
     for name, rate, latency in LINKS:
         words = f"{name}: {8 * rate / 1e6:g} Mbit/s, {1000 * latency:g} ms a message"
         yield _figure(
-            lambda r=rate, s=latency: tradeoff.over_seconds(  # type: ignore[misc]
-                curves, rate=r, latency=s
-            ),
+            lambda r=rate, s=latency: tradeoff.over_seconds(curves, rate=r, latency=s),
             f"The same over the time on {words}; computing is not in it.",
         )
     yield "<h3>What the bytes were</h3>"

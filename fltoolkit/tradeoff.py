@@ -106,8 +106,10 @@ def _number(ax: Axes, found: Sequence[Point], size: float) -> None:
         at = (point.nbytes / size, 100 * point.accuracy)
         lines.append(f"{number:2d}  {point.name}")
         place = (6, 5) if number % 2 else (-6, -5)  # neighbours in height on different sides
-        side = {"ha": "left" if number % 2 else "right", "va": "center", "fontsize": 8}
-        ax.annotate(str(number), at, place, textcoords="offset points", **side)
+        side = "left" if number % 2 else "right"
+        ax.annotate(
+            str(number), at, place, textcoords="offset points", ha=side, va="center", fontsize=8
+        )
     ax.annotate(
         "\n".join(lines),
         (1.02, 1),
