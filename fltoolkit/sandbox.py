@@ -1,0 +1,415 @@
+"""Where a student's code runs while it is graded: fences around one kernel process.
+
+Here: limits, a clean environment, Landlock and namespaces through the C library, and bubblewrap where
+it is installed. Not here: what is run (grading_worker.py). Standard library only: the kernel
+starts this file by its path, before anything else is imported. Next: grading_worker.py.
+
+What each fence keeps out, and what none of them does, is written in docs/instructors.md.
+"""
+
+import ctypes
+import importlib.machinery
+import importlib.util
+import json
+import os
+import platform
+import re
+import shutil
+import struct
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Limits", "clean_environment", "fences", "kernel_command", "read_notes", "suspicious"]
+
+PACKAGE = Path(__file__).resolve().parent
+NOTES = "notes.txt"  # what the kernel's audit hook saw, in the run's folder
+WORDS = ("network", "process", "write outside", "read outside", "signal")
+_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one submission may use."""
+
+    cell_seconds: float = 20.0  # per cell; then it is interrupted and the next one runs
+    total_seconds: float = 120.0  # for the whole submission, start of the kernel included
+    memory: int = 4 << 30  # bytes of address space per process; torch alone maps about 1 GiB
+    processes: int = 128  # processes and threads
+    file_size: int = 16 << 20  # bytes per file written
+    output: int = 1 << 20  # bytes of output kept per cell; the rest is dropped
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not value > 0:
+                raise ValueError(f"{name}={value}: a limit is above 0")
+        if self.memory < 1 << 30:
+            raise ValueError(f"memory={self.memory:,} bytes: torch does not start below 1 GiB")
+
+
+def fences(bubblewrap: bool = True) -> dict[str, str]:
+    """What is used on this machine, by name; a value that begins with ``no`` is a missing fence.
+
+    >>> sorted(fences())
+    ['bubblewrap', 'files', 'limits', 'network', 'user']
+    """
+    found = {"limits": "time, memory, processes, file size"}
+    if sys.platform != "linux":
+        return {
+            **found,
+            "bubblewrap": "no bubblewrap: Linux only",
+            "files": "no fence but Python's own (audit hook)",
+            "network": "no fence but Python's own (audit hook)",
+            "user": "no user of its own",
+        }
+    command = shutil.which("bwrap") if bubblewrap else None
+    found["bubblewrap"] = (
+        command or "no bubblewrap (apt install bubblewrap): others' processes are visible"
+    )
+    abi = _landlock_abi()
+    found["files"] = f"Landlock {abi}" if abi > 0 else "bubblewrap" if command else "no Landlock"
+    if command or _may_unshare():
+        found["network"] = "namespace of its own"
+    else:
+        found["network"] = "Landlock: no TCP" if abi >= 4 else "no network fence but Python's own"
+    if os.geteuid() != 0:
+        found["user"] = "no user of its own: you do not run this as root"
+    else:
+        found["user"] = "a user of its own" if abi > 0 else "no: root without Landlock stays root"
+    return found
+
+
+def clean_environment(home: Path) -> dict[str, str]:
+    """The kernel's whole environment: nothing inherited, everything written goes to ``home``."""
+    return {
+        "PATH": os.defpath,
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "IPYTHONDIR": str(home / ".ipython"),
+        "JUPYTER_CONFIG_DIR": str(home / ".jupyter"),
+        "MPLCONFIGDIR": str(home / ".matplotlib"),
+        "LANG": "C.UTF-8",
+        "MPLBACKEND": "agg",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "PYTHONNOUSERSITE": "1",
+    }
+
+
+def kernel_command(
+    folder: Path, limits: Limits, *, user: int | None = None, bubblewrap: bool = True
+) -> list[str]:
+    """What starts a fenced kernel that may write into ``folder`` only.
+
+    Args:
+        folder: an existing, empty folder; the connection's sockets are made in it.
+        limits: see `Limits`.
+        user: a numeric user of its own, for a grader that runs as root with Landlock.
+        bubblewrap: use it where it is installed.
+    """
+    settings = {"folder": str(folder), "package": str(PACKAGE), "user": user, **asdict(limits)}
+    command = [sys.executable, "-s", str(PACKAGE / "sandbox.py"), json.dumps(settings)]
+    bwrap = shutil.which("bwrap") if bubblewrap and sys.platform == "linux" else None
+    return [*(_bubblewrap(bwrap, folder) if bwrap else []), *command, "-f", "{connection_file}"]
+
+
+def _bubblewrap(bwrap: str, folder: Path) -> list[str]:
+    """A file system of system, Python and ``folder`` only; no network, no other processes."""
+    command = [bwrap, "--die-with-parent", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
+    if os.geteuid() == 0:  # sandbox.py then gives all of them up
+        for capability in (
+            "setuid",
+            "setgid",
+            "setpcap",
+            "dac_read_search",
+            "sys_admin",
+            "sys_resource",
+        ):
+            command += ["--cap-add", f"cap_{capability}"]
+    command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+    for path in _readable():
+        command += ["--ro-bind-try", path, path]
+    return [*command, "--bind", str(folder), str(folder), "--chdir", str(folder), "--"]
+
+
+def _readable() -> list[str]:
+    """What a kernel must be able to read: the system, Python with its packages, this package."""
+    system = ["/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc", "/opt/conda"]
+    python = [sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(sys.executable).parent)]
+    python += [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    found = [*system, *python, os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix)]
+    return list(dict.fromkeys([*(p for p in found if p and p != "/"), str(PACKAGE)]))
+
+
+# ------------------------------------------------------------------------- what was noticed
+
+
+def read_notes(folder: Path) -> list[str]:
+    """What the kernel tried, in the words of `WORDS`; nothing else is taken from the file."""
+    try:
+        with open(folder / NOTES, encoding="utf-8", errors="replace") as file:
+            seen = set(file.read(100_000).splitlines())
+    except OSError:
+        return []
+    return [f"tried: {word}" for word in WORDS if word in seen]
+
+
+_LOOKS = {
+    "the end of the process": r"os\s*\.\s*_exit|os\s*\.\s*abort|os\s*\.\s*kill|sys\s*\.\s*exit",
+    "IPython's inside": r"get_ipython|input_transformers|user_ns|\bIn\s*\[|\bOut\s*\[",
+    "built-in functions": r"\bbuiltins\b|__builtins__|\bprint\s*=|sys\s*\.\s*(stdout|displayhook)",
+    "comparison methods": r"__eq__|__ne__|__bool__",
+    "frames and objects of others": r"_getframe|\binspect\b|\bgc\s*\.|sys\s*\.\s*modules|/proc/",
+    "C functions": r"\bctypes\b",
+    "processes": r"\bsubprocess\b|os\s*\.\s*(fork|system|popen|spawn)|multiprocessing",
+    "network": r"\bsocket\b|urllib|requests\b|https?://",
+    "pickle": r"\bpickle\b|\bdill\b|__reduce__",
+}
+
+
+def suspicious(source: str) -> list[str]:
+    """Kinds of things in an answer that are worth a look by a person; they never change points.
+
+    >>> suspicious("import os; os._exit(0)")
+    ['the end of the process']
+    """
+    return [kind for kind, pattern in _LOOKS.items() if re.search(pattern, source)]
+
+
+# ---------------------------------------------------------------- in the kernel's own process
+
+
+def main() -> None:
+    """Raise the fences, then become an ipykernel: ``sandbox.py SETTINGS -f CONNECTION_FILE``."""
+    settings = json.loads(sys.argv.pop(1))
+    folder, user = settings["folder"], settings["user"]
+    sys.path = [path for path in sys.path if Path(path or ".").resolve() != PACKAGE]
+    notes = os.open(Path(folder) / NOTES, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.environ.pop("JPY_PARENT_PID", None)  # in a process namespace the parent looks dead
+    if user is None:
+        _isolate_network()
+    elif _LIBC is not None:
+        _LIBC.unshare(_NEWNET)
+    landlock = _landlock([folder])
+    _set_limits(settings)
+    if user is not None and landlock:
+        _become(user)
+    elif _LIBC is not None:
+        _set_capabilities(0)
+    sys.meta_path.insert(0, _PackageFinder())
+    from ipykernel.kernelapp import IPKernelApp
+
+    for module in ("fltoolkit", "sklearn.datasets"):  # on nobody's time, and before the hook
+        importlib.import_module(module)
+    sys.addaudithook(_hook(folder, notes))
+
+    IPKernelApp.launch_instance(["--HistoryManager.enabled=False", *sys.argv[1:]])
+
+
+class _PackageFinder:
+    """Finds fltoolkit where it is, though the folder above it may not be listed."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        if name != "fltoolkit":
+            return None
+        where = [str(PACKAGE)]
+        return importlib.util.spec_from_file_location(
+            name, PACKAGE / "__init__.py", submodule_search_locations=where
+        )
+
+
+def _set_limits(settings: dict[str, Any]) -> None:
+    import resource
+
+    seconds = int(settings["total_seconds"]) + 1
+    wanted = {
+        "RLIMIT_AS": settings["memory"],
+        "RLIMIT_CPU": seconds,
+        "RLIMIT_FSIZE": settings["file_size"],
+        "RLIMIT_NOFILE": 256,
+        "RLIMIT_CORE": 0,
+        "RLIMIT_NPROC": settings["processes"]
+        + (_tasks_of_user() if settings["user"] is None else 0),
+    }
+    for name, value in wanted.items():
+        kind = getattr(resource, name, None)
+        if kind is not None:
+            hard = resource.getrlimit(kind)[1]
+            limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            try:
+                resource.setrlimit(kind, (limit, limit))
+            except (OSError, ValueError):  # macOS refuses some
+                continue
+
+
+def _tasks_of_user() -> int:
+    """How many threads this user runs already: the limit counts them."""
+    count = 0
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if entry.stat().st_uid == os.getuid():
+                count += len(os.listdir(entry / "task"))
+        except OSError:
+            continue
+    return count
+
+
+_REFUSED = {
+    "socket.connect": "network",
+    "socket.bind": "network",
+    "socket.sendto": "network",
+    "socket.getaddrinfo": "network",
+    "socket.gethostbyname": "network",
+    "os.fork": "process",
+    "os.forkpty": "process",
+}
+_NOTED = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn"}
+_CHANGES = {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "os.link", "os.symlink"}
+
+
+def _hook(folder: str, notes: int) -> Callable[[str, tuple[Any, ...]], None]:
+    """An audit hook that writes down what is tried and refuses what Python code needs for it.
+
+    It names the attempt for the gradebook. It is a fence only for code that stays in Python.
+    """
+    own = (os.path.realpath(folder), "/dev/null", "/dev/shm")
+    allowed = (*own, *map(os.path.realpath, _readable()), "/proc", "/sys", "/dev", "<")
+    me = os.getpid()
+
+    def note(word: str, refuse: str = "") -> None:
+        try:
+            os.write(notes, (word + "\n").encode())
+        except OSError:
+            pass
+        if refuse:
+            raise PermissionError(f"not allowed while this is graded: {refuse}")
+
+    def inside(path: Any, roots: tuple[str, ...]) -> bool:
+        if not isinstance(path, str | bytes | os.PathLike):
+            return True  # a descriptor that is open already
+        name = os.path.realpath(os.fsdecode(path))
+        return any(
+            name == root or name.startswith(root + "/") or root == "<" == name[:1] for root in roots
+        )
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if event in _REFUSED:
+            note(_REFUSED[event], event)
+        elif event in _NOTED:
+            note("process")
+        elif event == "os.kill" and args[0] not in (me, 0):
+            note("signal", event)
+        elif event in _CHANGES and not inside(args[0], own):
+            note("write outside", f"{event} {args[0]!r}")
+        elif event == "open":
+            path, mode, flags = args
+            writes = any(c in (mode or "") for c in "wax+") or (flags or 0) & (
+                os.O_WRONLY | os.O_RDWR
+            )
+            if writes and not inside(path, own):
+                note("write outside", f"writing {path!r}")
+            elif not writes and not inside(path, allowed):
+                note("read outside", f"reading {path!r}")
+
+    return hook
+
+
+# ------------------------------------------------------------ Linux, through the C library
+
+_NEWUSER, _NEWNET = 0x10000000, 0x40000000
+_DAC_READ_SEARCH = 1 << 2
+
+
+def _landlock_abi() -> int:
+    """Landlock's version in this kernel, or a number below 1."""
+    return int(_LIBC.syscall(444, None, 0, 1)) if _LIBC is not None else 0
+
+
+def _landlock(writable: list[str]) -> bool:
+    """Let this process, for good, read the system and Python, and write to ``writable`` only.
+
+    From version 4 of Landlock it also loses TCP, from 6 signals to processes outside.
+    Source: the Linux kernel's documentation, userspace-api/landlock.
+    """
+    abi = _landlock_abi()
+    if _LIBC is None or abi < 1:
+        return False
+    rights = (1 << (13 + (abi >= 2) + (abi >= 3) + (abi >= 5))) - 1
+    attributes = struct.pack("QQQ", rights, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0)
+    size = 8 if abi < 4 else 16 if abi < 6 else 24
+    ruleset = _LIBC.syscall(444, attributes, size, 0)
+    if ruleset < 0:
+        return False
+    read, write_file = 0b1101, 0b0010  # execute, read a file, list a folder; write a file
+    rules = [(path, read) for path in [*_readable(), "/proc", "/sys"]]
+    rules += [(path, rights) for path in writable] + [("/dev", read | write_file)]
+    for path, allowed in rules:
+        try:
+            place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            continue
+        if not os.path.isdir(path):
+            allowed &= 0b0111 | (1 << 14)
+        _LIBC.syscall(445, ruleset, 1, struct.pack("=Qi", allowed & rights, place), 0)
+        os.close(place)
+    _LIBC.prctl(38, 1, 0, 0, 0)  # no new privileges
+    done = _LIBC.syscall(446, ruleset, 0) == 0
+    os.close(ruleset)
+    return done
+
+
+def _may_unshare() -> bool:
+    """Whether a process of ours gets a network namespace of its own."""
+    if _LIBC is None:
+        return False
+    child = os.fork()
+    if child == 0:
+        flags = _NEWNET if os.geteuid() == 0 else _NEWUSER | _NEWNET
+        os._exit(0 if _LIBC.unshare(flags) == 0 else 1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _isolate_network() -> None:
+    """A network namespace without any network, if this machine lets an ordinary user have one."""
+    if _LIBC is None:
+        return
+    user, group = os.getuid(), os.getgid()
+    if user == 0:
+        _LIBC.unshare(_NEWNET)
+    elif _LIBC.unshare(_NEWUSER | _NEWNET) == 0:
+        for name, text in [
+            ("setgroups", "deny"),
+            ("uid_map", f"{user} {user} 1"),
+            ("gid_map", f"{group} {group} 1"),
+        ]:
+            try:
+                Path(f"/proc/self/{name}").write_text(text)
+            except OSError:
+                continue
+
+
+def _become(user: int) -> None:
+    """Root becomes a user without a name. It may read what Landlock lets it read, no more."""
+    assert _LIBC is not None
+    _LIBC.prctl(8, 1, 0, 0, 0)  # keep capabilities over setuid ...
+    os.setgroups([])
+    os.setgid(user)
+    os.setuid(user)
+    _set_capabilities(_DAC_READ_SEARCH)  # ... one: Python may lie in root's home
+    _LIBC.prctl(4, 1, 0, 0, 0)  # may read its own /proc
+
+
+def _set_capabilities(mask: int) -> None:
+    assert _LIBC is not None
+    header = struct.pack("Ii", 0x20080522, 0)
+    data = struct.pack("6I", mask, mask, 0, 0, 0, 0)
+    _LIBC.capset(header, data)
+
+
+if __name__ == "__main__":
+    print(platform.python_version(), file=sys.stderr)
+    main()
