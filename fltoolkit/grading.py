@@ -34,8 +34,9 @@ from fltoolkit.assignment import (
     load_master,
     read_submission,
 )
-from fltoolkit.grading_worker import kill_children, unreadable
+from fltoolkit.grading_worker import kill_children, kill_user, unreadable
 from fltoolkit.sandbox import (
+    NOTES,
     Limits,
     clean_environment,
     fences,
@@ -265,6 +266,7 @@ def _run(notebook: dict[str, Any], limits: Limits, bubblewrap: bool) -> _Run:
         "kernel": kernel_command(folder, limits, user=user, bubblewrap=bubblewrap),
         "environment": clean_environment(folder),
         "folder": str(folder),
+        "notes": NOTES,
         "cell_seconds": limits.cell_seconds,
         "output": limits.output,
     }
@@ -297,6 +299,8 @@ def _run(notebook: dict[str, Any], limits: Limits, bubblewrap: bool) -> _Run:
             worker.kill()
             worker.wait()
             reader.join(10)
+        if user is not None:
+            kill_user(user)
         run.notes += read_notes(folder)
         shutil.rmtree(folder, ignore_errors=True)
     if run.memory == 0 and run.status == "graded":

@@ -6,6 +6,7 @@ arrive in the job and stay in this process's memory: they are never on disk and 
 kernel. This process may not be read by others of its user. Next: grading.py.
 """
 
+import contextlib
 import json
 import math
 import os
@@ -18,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["kill_children", "same_output", "unreadable"]
+__all__ = ["kill_children", "kill_user", "same_output", "unreadable"]
 
 _NUMBER = re.compile(r"([-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?)")
 CHECK = "nbval-check-output"
@@ -78,6 +79,16 @@ def kill_children(pid: int) -> None:
                     continue
 
 
+def kill_user(user: int) -> None:
+    """End whatever still runs as ``user``, a number that only one kernel had."""
+    import psutil
+
+    for process in psutil.process_iter(["uids"]):
+        if process.info["uids"] and process.info["uids"].real == user:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+
+
 def unreadable(reaper: bool = True) -> None:
     """Let no other process of this user read this one's memory; orphans become our children."""
     if sys.platform == "linux":
@@ -104,7 +115,8 @@ def main() -> None:
 
     import pytest
 
-    plugin = _plugin(job, emit)
+    peak = _Peak()
+    plugin = _plugin(job, emit, peak)
     with tempfile.TemporaryDirectory(prefix="fltk-") as empty:
         stub = Path(empty, "submission.graded")
         stub.touch()
@@ -112,18 +124,30 @@ def main() -> None:
         options += ["-p", "nbval.plugin", "-p", "no:cacheprovider", "-c", os.devnull]
         code = pytest.main([*options, "--rootdir", empty, str(stub)], plugins=[plugin])
         kill_children(os.getpid())
-        emit(event="end", code=int(code), memory=_peak_of_children())
+        emit(event="end", code=int(code), memory=peak.memory)
 
 
-def _peak_of_children() -> int:
-    """Bytes of memory the largest finished child held."""
-    import resource
+class _Peak:
+    """The most memory that any process below this one held, as far as it was looked at."""
 
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return int(peak * (1 if sys.platform == "darwin" else 1024))
+    memory = 1
+
+    def look(self) -> None:
+        import psutil
+
+        for child in psutil.Process().children(recursive=True):
+            try:
+                text = Path(f"/proc/{child.pid}/status").read_text()
+                held = int(text.split("VmHWM:")[1].split()[0]) * 1024
+            except (OSError, IndexError):  # not Linux, or gone
+                try:
+                    held = child.memory_info().rss
+                except psutil.Error:
+                    continue
+            self.memory = max(self.memory, held)
 
 
-def _plugin(job: dict[str, Any], emit: Any) -> Any:
+def _plugin(job: dict[str, Any], emit: Any, peak: _Peak) -> Any:
     """A pytest plugin: nbval's notebook from memory, in our kernel, with our comparison."""
     import nbformat
     import nbval.plugin
@@ -158,6 +182,7 @@ def _plugin(job: dict[str, Any], emit: Any) -> Any:
             self.kc.start_channels()
             self.kc.wait_for_ready(timeout=120)
             self._ensure_iopub_up()
+            os.truncate(Path(folder, job["notes"]), 0)  # what starting it did is nobody's doing
 
         def _watch(self) -> None:
             """A kernel that dies would hang nbval until the time is up: end here instead."""
@@ -167,7 +192,7 @@ def _plugin(job: dict[str, Any], emit: Any) -> Any:
             if hasattr(self, "km") and not self.stopping:
                 time.sleep(0.5)  # what it still said comes first
                 kill_children(os.getpid())
-                emit(event="dead", code=process.returncode, memory=_peak_of_children())
+                emit(event="dead", code=process.returncode, memory=peak.memory)
                 os._exit(1)
 
         stopping = False
@@ -230,6 +255,7 @@ def _plugin(job: dict[str, Any], emit: Any) -> Any:
             outcome = yield
             report = outcome.get_result()
             if report.when == "call" or report.failed:
+                peak.look()
                 emit(**_event(item, report, call, job["output"]))
 
     return Plugin()

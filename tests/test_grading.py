@@ -1,0 +1,166 @@
+"""One batch with every honest and hostile submission, graded once; the tests read what came out."""
+
+import csv
+import json
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hostile import BILL, CASES, WRONG, Desk, saved
+
+from fltoolkit import gradebook
+from fltoolkit.assignment import load_master
+from fltoolkit.grading import grade
+from fltoolkit.grading_worker import same_output
+from fltoolkit.sandbox import Limits, fences
+
+MASTERS = Path(__file__).parents[1] / "notebooks" / "assignments"
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="grading needs Linux or macOS")
+LIMITS = Limits(cell_seconds=6, total_seconds=150)
+
+
+@pytest.fixture(scope="session")
+def master():
+    return load_master(MASTERS / "1_splitnn_by_hand.ipynb")
+
+
+@pytest.fixture(scope="session")
+def listener() -> Iterator[SimpleNamespace]:
+    """A server on this machine, and who has called it."""
+    server, callers = socket.create_server(("127.0.0.1", 0)), []
+
+    def answer() -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            callers.append(connection.recv(10) if False else "called")
+            connection.close()
+
+    threading.Thread(target=answer, daemon=True).start()
+    yield SimpleNamespace(port=server.getsockname()[1], callers=callers)
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def batch(master, listener, tmp_path_factory):
+    """All cases, handed in and graded two at a time."""
+    folder = tmp_path_factory.mktemp("submissions")
+    desk = Desk(master, folder, listener.port)
+    for name, case in CASES.items():
+        content = case.make(desk)
+        if content is not None:
+            (folder / f"{name}.ipynb").write_bytes(content)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    out = tmp_path_factory.mktemp("grades")
+    results = grade(folder, master, out, jobs=2, limits=LIMITS)
+    gradebook.write(master, results, out)
+    found = {result.student: result for result in results}
+    return SimpleNamespace(results=found, before=before, folder=folder, out=out, master=master)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_points_and_name(batch, name):
+    case, result = CASES[name], batch.results[name]
+    assert result.total == case.points, (result.status, result.notes, result.said)
+    assert case.named in "; ".join([result.status, *result.notes])
+
+
+def test_nobody_left_the_room(batch, listener):
+    after = {path.name: path.read_bytes() for path in batch.folder.iterdir()}
+    assert after == batch.before  # nothing was written, nothing unpickled
+    assert listener.callers == []
+
+
+def test_everybody_is_in_the_gradebook(batch):
+    with open(batch.out / "gradebook.csv", newline="") as file:
+        rows = {row["student"]: row for row in csv.DictReader(file)}
+    assert set(rows) == set(CASES)
+    assert rows["honest"]["total"] == "11"
+    assert float(rows["endless"]["a1-step-weights"]) == 0
+    assert float(rows["endless"]["a1-epoch-bill-check"]) == 3
+    assert rows["honest"]["a1-privacy"] == ""  # nobody has read it yet
+    table = json.loads((batch.out / "gradebook.json").read_text())
+    assert [row["student"] for row in table] == sorted(CASES)
+    assert all(row["maximum"] == 12 for row in table)
+
+
+def test_feedback_shows_no_hidden_check(batch):
+    for name in CASES:
+        page = (batch.out / "feedback" / f"{name}.html").read_text()
+        assert "affordable_steps(b, batch, cut)" not in page, name
+        assert "SEED %" not in page, name
+    page = (batch.out / "feedback" / "endless.html").read_text()
+    assert "0 of 3 points" in page
+    assert "3 of 3 points" in page
+    assert "Do both halves move" in page  # the hint
+    json.loads((batch.out / "feedback" / "endless.ipynb").read_text())
+    summary = (batch.out / "summary.html").read_text()
+    assert "kills_grader" in summary
+
+
+def test_the_secret_is_for_the_owner_only(batch):
+    assert (batch.out / "seed.json").stat().st_mode & 0o077 == 0
+    assert all(p.stat().st_mode & 0o077 == 0 for p in (batch.out / "results").iterdir())
+
+
+def test_grading_again_grades_what_is_new(batch, master, tmp_path):
+    """A result is kept while submission, master and seed are the same."""
+    stamps = {p.name: p.stat().st_mtime_ns for p in (batch.out / "results").iterdir()}
+    (batch.folder / "stub.ipynb").write_bytes(b"nothing")
+    try:
+        results = grade(batch.folder, master, batch.out, limits=LIMITS)
+    finally:
+        (batch.folder / "stub.ipynb").write_bytes(batch.before["stub.ipynb"])
+    changed = {
+        p.name for p in (batch.out / "results").iterdir() if p.stat().st_mtime_ns != stamps[p.name]
+    }
+    assert changed == {"stub.json"}
+    assert {r.student: r.total for r in results} == {k: r.total for k, r in batch.results.items()}
+
+
+def test_fences_of_this_machine_are_told():
+    told = fences()
+    assert set(told) == {"limits", "bubblewrap", "files", "network", "user"}
+    assert fences(bubblewrap=False)["bubblewrap"].startswith("no")
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "same"),
+    [
+        ("a 1", "a 1", True),
+        ("a 1", "a 2", False),
+        ("a 1", "a 1.0", False),
+        ("1.00000000e+00", "1.00000001e+00", True),
+        ("1.00000000e+00", "1.01e+00", False),
+        ("1.0", "nan", False),
+        ("1.0 2.0", "1.0", False),
+        ("1.0", "1.0 2.0", False),
+        ("a\nb", "a b", True),
+        ("1e308", "1e999", False),
+    ],
+)
+def test_what_counts_as_the_same(expected, got, same):
+    assert same_output(expected, got) is same
+
+
+def test_limits_are_checked():
+    with pytest.raises(ValueError, match="above 0"):
+        Limits(cell_seconds=float("nan"))
+    with pytest.raises(ValueError, match="1 GiB"):
+        Limits(memory=1000)
+
+
+def test_bubblewrap_in_use_and_not(master, tmp_path):
+    """Without bubblewrap the same student gets the same points (with it, where it is installed)."""
+    desk = Desk(master, tmp_path, 1)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "ana.ipynb").write_bytes(saved(desk.honest(bill=WRONG[BILL])))
+    (result,) = grade(tmp_path / "in", master, tmp_path / "out", limits=LIMITS, bubblewrap=False)
+    assert (result.total, result.status) == (8, "graded")
+    assert result.memory > 50_000_000
