@@ -1,4 +1,4 @@
-"""Assignments: a master notebook with solutions, the student's release made from it, answers read back.
+"""Assignments: a master notebook with solutions, the release made from it, answers read back.
 
 Cells carry nbgrader's metadata (schema 3), so masters and releases move between the two tools. The
 kind of a cell follows from it:
@@ -107,7 +107,7 @@ class Submission:
 
 
 def kind_of(cell: dict[str, Any]) -> str:
-    """``answer``, ``question``, ``hidden``, ``check``, or ``""`` for the rest, from the metadata."""
+    """``answer``, ``question``, ``hidden``, ``check``, or ``""`` for the rest."""
     about = cell.get("metadata", {}).get("nbgrader")
     if not isinstance(about, dict):
         return ""
@@ -295,7 +295,8 @@ def collect(master: Master, notebook: Notebook | None, problem: str = "") -> Sub
     """Take the answers out of a submission by cell id, and note what is odd.
 
     Only the source of answer and question cells is taken. Where ids were lost (Colab saves an
-    older format), nbgrader's ``grade_id`` finds the cell. The first of two cells with one id counts.
+    older format), nbgrader's ``grade_id`` finds the cell. Of two cells with one id the
+    first counts.
     """
     if notebook is None:
         return Submission(problem=problem)
@@ -390,7 +391,7 @@ def check(path: str | Path, *, seconds: float = 120.0) -> list[str]:
     own = [c for c in notebook["cells"] if c["cell_type"] == "code" and c not in kept]
     if any(text_of(cell).strip() for cell in own):
         found.append(
-            f"{len(own)} code cells of your own will not run: move what is needed into an answer cell"
+            f"{len(own)} code cells of your own will not run: what is needed belongs in answers"
         )
     run = nbformat.from_dict({**notebook, "nbformat_minor": 5, "cells": copy.deepcopy(kept)})
     NotebookClient(run, timeout=seconds, allow_errors=True, kernel_name="python3").execute()

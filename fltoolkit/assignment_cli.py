@@ -22,7 +22,7 @@ FLOW = """the instructor's flow:
       SUBMISSIONS holds ana.ipynb, ben.ipynb, ... or ana/anything.ipynb, ...
       GRADES gets gradebook.csv and .json, summary.html, feedback/ana.html, by_hand.csv
   ... fill the open questions' points into GRADES/by_hand.csv and say grade again ...
-  fltoolkit assignment lms canvas EXPORTED.csv --from GRADES --column "Assignment 1" --out IMPORT.csv
+  fltoolkit assignment lms canvas EXPORTED.csv --from GRADES --column "A 1" --out IMPORT.csv
 the student's:
   fltoolkit assignment check 1_student.ipynb               before handing in
 An assignment is a number (notebooks/assignments/1_*.ipynb) or a path. More: docs/instructors.md"""

@@ -1,7 +1,7 @@
 """What comes out of grading: gradebook, feedback per student, summary, and columns for an LMS.
 
-All that students wrote is escaped here and printed as text. Hidden checks, their inputs and what was
-expected do not appear in any feedback. Not here: grading itself (grading.py).
+All that students wrote is escaped here and printed as text. Hidden checks, their inputs and what
+was expected do not appear in any feedback. Not here: grading itself (grading.py).
 """
 
 import csv

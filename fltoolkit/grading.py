@@ -4,8 +4,8 @@
     2. each submission's answers are put into the master and run in a fence (sandbox.py)
     3. a hidden check that prints the same gives its points
 
-The expected outputs stay in the memory of this process and of the worker; no file and no kernel holds
-them. Next: gradebook.py, which writes what came out.
+The expected outputs stay in the memory of this process and of the worker; no file and no kernel
+holds them. Next: gradebook.py, which writes what came out.
 """
 
 import hashlib
@@ -151,7 +151,7 @@ def grade(
             kept.append(old)
         elif not only or student in only:
             todo.append((student, path, key))
-    fresh = _grade_all(todo, master, seed, limits, jobs, bubblewrap, out)
+    fresh: Iterable[Result] = _grade_all(todo, master, seed, limits, jobs, bubblewrap, out)
     fresh = progress(fresh, len(todo)) if progress is not None else fresh
     order = {student: number for number, student in enumerate(found)}
     return sorted([*kept, *fresh], key=lambda result: order[result.student])
@@ -230,8 +230,8 @@ def grade_one(
             result.points[task.id] = task.points
     for name, event in run.cells.items():
         text = "" if name in hidden else event["text"][:20_000]
-        error = event["error"] if name not in hidden else event["error"].split(":")[0]
-        result.said[name] = (text + error).strip()
+        stopped = event["error"] if name not in hidden else event["error"].split(":")[0]
+        result.said[name] = (text + stopped).strip()
     result.total = sum(result.points.values())
     result.status, result.memory = run.status, run.memory
     result.notes += run.notes

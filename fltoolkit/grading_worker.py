@@ -1,8 +1,8 @@
 """The process that grades one submission: pytest with nbval, and the fenced kernel as its child.
 
-``grading.py`` starts this file by its path (so that torch is not imported here), writes a job to its
-standard input and reads one line of JSON per cell from its standard output. The expected outputs
-arrive in the job and stay in this process's memory: they are never on disk and never in the
+``grading.py`` starts this file by its path (so that torch is not imported here), writes a job to
+its standard input and reads one line of JSON per cell from its standard output. The expected
+outputs arrive in the job and stay in this process's memory: they are never on disk and never in the
 kernel. This process may not be read by others of its user. Next: grading.py.
 """
 
@@ -186,7 +186,7 @@ def _plugin(job: dict[str, Any], emit: Any, peak: _Peak) -> Any:
 
         def _watch(self) -> None:
             """A kernel that dies would hang nbval until the time is up: end here instead."""
-            process = self.km.provisioner.process
+            process: Any = getattr(self.km.provisioner, "process")  # noqa: B009
             while process.poll() is None:
                 time.sleep(0.1)
             if hasattr(self, "km") and not self.stopping:
@@ -251,8 +251,8 @@ def _plugin(job: dict[str, Any], emit: Any, peak: _Peak) -> Any:
                 item.parent.kernel.begin_cell()
 
         @pytest.hookimpl(hookwrapper=True)
-        def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:
-            outcome = yield
+        def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[Any]:
+            outcome: Any = yield
             report = outcome.get_result()
             if report.when == "call" or report.failed:
                 peak.look()

@@ -1,13 +1,15 @@
 """Where a student's code runs while it is graded: fences around one kernel process.
 
-Here: limits, a clean environment, Landlock and namespaces through the C library, and bubblewrap where
-it is installed. Not here: what is run (grading_worker.py). Standard library only: the kernel
+Here: limits, a clean environment, Landlock and namespaces through the C library, and bubblewrap
+where it is installed. Not here: what is run (grading_worker.py). Standard library only: the kernel
 starts this file by its path, before anything else is imported. Next: grading_worker.py.
 
 What each fence keeps out, and what none of them does, is written in docs/instructors.md.
 """
 
+import contextlib
 import ctypes
+import functools
 import importlib.machinery
 import importlib.util
 import json
@@ -16,6 +18,7 @@ import platform
 import re
 import shutil
 import struct
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -281,10 +284,8 @@ def _hook(folder: str, notes: int) -> Callable[[str, tuple[Any, ...]], None]:
     me = os.getpid()
 
     def note(word: str, refuse: str = "") -> None:
-        try:
+        with contextlib.suppress(OSError):
             os.write(notes, (word + "\n").encode())
-        except OSError:
-            pass
         if refuse:
             raise PermissionError(f"not allowed while this is graded: {refuse}")
 
@@ -362,15 +363,14 @@ def _landlock(writable: list[str]) -> bool:
     return done
 
 
+@functools.cache
 def _may_unshare() -> bool:
     """Whether a process of ours gets a network namespace of its own."""
     if _LIBC is None:
         return False
-    child = os.fork()
-    if child == 0:
-        flags = _NEWNET if os.geteuid() == 0 else _NEWUSER | _NEWNET
-        os._exit(0 if _LIBC.unshare(flags) == 0 else 1)
-    return os.waitpid(child, 0)[1] == 0
+    flags = _NEWNET if os.geteuid() == 0 else _NEWUSER | _NEWNET
+    code = f"import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare({flags}) != 0)"
+    return subprocess.run([sys.executable, "-I", "-S", "-c", code], check=False).returncode == 0
 
 
 def _isolate_network() -> None:

@@ -281,7 +281,8 @@ CASES: dict[str, Case] = {
     "reads_master_in_c": Case(
         attack(
             "import ctypes, json\nc = ctypes.CDLL(None)\nc.fopen.restype = ctypes.c_void_p\n"
-            "f = c.fopen(b'MASTER', b'r')\nassert f, 'closed'\nbuf = ctypes.create_string_buffer(10**6)\n"
+            "f = c.fopen(b'MASTER', b'r')\nassert f, 'closed'\n"
+            "buf = ctypes.create_string_buffer(10**6)\n"
             "c.fread(buf, 1, 10**6, ctypes.c_void_p(f))\n"
             "for cell in json.loads(buf.value)['cells']:\n    exec(''.join(cell['source']))"
         ),

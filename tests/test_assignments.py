@@ -1,0 +1,252 @@
+"""The course's assignments: releases without solutions, full marks, exact prices of mistakes.
+
+Here the assembled notebooks are run in this process, cell by cell, which is quick; test_grading.py
+runs them where students' answers run.
+"""
+
+import contextlib
+import copy
+import io
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from wrong_answers import WRONG
+
+from fltoolkit import assignment, assignment_cli, gradebook
+from fltoolkit.assignment import AssignmentError, assemble, collect, kind_of, load_master, text_of
+from fltoolkit.grading import Result
+from fltoolkit.grading_worker import same_output
+
+FOLDER = Path(__file__).parents[1] / "notebooks" / "assignments"
+PATHS = sorted(FOLDER.glob("*.ipynb"))
+NUMBERS = [int(path.name[0]) for path in PATHS]
+
+
+@cache
+def master_of(number: int):
+    return load_master(PATHS[NUMBERS.index(number)])
+
+
+def solutions(master):
+    return {cell["id"]: text_of(cell) for cell in master.cells if kind_of(cell) == "answer"}
+
+
+def play(notebook):
+    """What each cell printed, or the error that it raised, run one after the other."""
+    space, said = {"__name__": "__main__"}, {}
+    for cell in notebook["cells"]:
+        source = re.sub(r"^(\s*)[%!].*", r"\1pass", cell["source"], flags=re.MULTILINE)
+        out = io.StringIO()
+        try:
+            with contextlib.redirect_stdout(out):
+                exec(compile(source, cell["id"], "exec"), space)
+            said[cell["id"]] = out.getvalue()
+        except Exception as error:
+            said[cell["id"]] = error
+    return said
+
+
+def lost(master, answers, seed):
+    """The hidden checks that these answers lose."""
+    right, given = play(assemble(master, None, seed)), play(assemble(master, answers, seed))
+    hidden = master.ids("hidden")
+    errors = {name: said for name, said in right.items() if isinstance(said, Exception)}
+    assert not errors, errors
+    return {
+        n for n in hidden if not (isinstance(given[n], str) and same_output(right[n], given[n]))
+    }
+
+
+def test_there_are_five():
+    assert NUMBERS == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("seed", [0, 1, 2**40 + 7])
+def test_the_right_answer_has_full_marks(number, seed):
+    master = master_of(number)
+    assert lost(master, solutions(master), seed) == set()
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_no_answer_has_no_points(number):
+    master = master_of(number)
+    stubs = {c["id"]: c["source"] for c in assignment.release(master)["cells"]}
+    assert lost(master, stubs, 3) == set(master.ids("hidden"))
+    assert lost(master, {}, 3) == set(master.ids("hidden"))
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_another_seed_prints_something_else(number):
+    master = master_of(number)
+    one, two = (play(assemble(master, None, seed)) for seed in (1, 2))
+    for name in master.ids("hidden"):
+        assert one[name].strip()
+        assert not same_output(one[name], two[name])
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda w: f"{w.assignment}: {w.name}")
+def test_what_a_mistake_costs(wrong):
+    master = master_of(wrong.assignment)
+    answers = solutions(master)
+    if isinstance(wrong.source, tuple):
+        old, new = wrong.source
+        assert answers[wrong.answer].count(old) >= 1
+        answers[wrong.answer] = answers[wrong.answer].replace(old, new)
+    else:
+        answers[wrong.answer] = wrong.source
+    for seed in (5, 6):
+        assert lost(master, answers, seed) == wrong.lost
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_open_checks_are_content_and_help(number):
+    """With the solution every open check is content; none compares what is worth points."""
+    master = master_of(number)
+    said = play(assemble(master, None, 1))
+    opens = "".join(said[name] for name in master.ids("check"))
+    assert ": right" in opens
+    assert "not yet" not in opens
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_release(number):
+    master = master_of(number)
+    text = json.dumps(assignment.release(master))
+    for mark in ("SOLUTION", "HIDDEN TESTS", "Marking guide"):
+        assert mark not in text
+    released = {cell["id"]: cell for cell in assignment.release(master)["cells"]}
+    assert list(released) == [cell["id"] for cell in master.cells]
+    for name in master.ids("answer"):
+        assert "NotImplementedError" in released[name]["source"]
+        body = solutions(master)[name].split("### BEGIN SOLUTION")[1].split("### END")[0]
+        for line in body.strip().splitlines():
+            assert line.strip() not in released[name]["source"]
+    assert sum(task.points for task in master.tasks) == 12
+    assert all(task.hint for task in master.tasks if not task.manual)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
+def test_master_is_in_order(path):
+    nbformat = pytest.importorskip("nbformat")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    nbformat.validate(nbformat.from_dict(content))
+    assert "google.colab" in text_of(content["cells"][1])
+    code = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
+    assert max(len(text_of(cell).splitlines()) for cell in code) <= 25
+    assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
+    assert any(cell["outputs"] for cell in code)
+    assert not any(o["output_type"] == "error" for cell in code for o in cell["outputs"])
+    for cell in content["cells"]:
+        if kind_of(cell) in ("answer", "check", "hidden"):
+            assert cell["id"].startswith(f"a{path.name[0]}-")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda cells: cells[4].update(id="a1-title"), "id of its own"),
+        (lambda cells: cells[4]["metadata"].pop("nbgrader"), "holds a solution but is no answer"),
+        (lambda cells: cells[4].update(source="pass"), "no ### BEGIN SOLUTION"),
+        (lambda cells: cells[6]["metadata"]["nbgrader"].update(points=0), "points=0"),
+        (lambda cells: cells[6].update(source="print(1)"), "depends on SEED"),
+        (lambda cells: cells[6]["metadata"]["nbgrader"].update(grade_id="x"), "grade_id"),
+    ],
+)
+def test_a_bad_master_is_refused(change, problem, tmp_path):
+    notebook = copy.deepcopy(master_of(1).notebook)
+    kinds = [kind_of(cell) for cell in notebook["cells"]]
+    cells = {4: kinds.index("answer"), 6: kinds.index("hidden")}
+    change({k: notebook["cells"][v] for k, v in cells.items()})
+    (tmp_path / "m.ipynb").write_text(json.dumps(notebook))
+    with pytest.raises(AssignmentError, match=problem):
+        load_master(tmp_path / "m.ipynb")
+
+
+def test_collect_takes_nothing_but_answers():
+    master = master_of(1)
+    notebook = assignment.release(master)
+    found = collect(master, notebook)
+    assert set(found.answers) == set(master.ids("answer", "question"))
+    for odd in ({"cells": [1, None, {}, {"id": 3}, {"id": "a1-privacy", "metadata": 1}]},
+                {"cells": [], "metadata": {"kernelspec": 3}}, {"cells": [{"id": "a1-split-step",
+                 "cell_type": "code", "source": [1, 2], "metadata": {"tags": 4}}]}):  # fmt: skip
+        assert any(note.startswith("missing cell") for note in collect(master, odd).notes)
+
+
+def test_check_tells_a_student_what_is_missing(tmp_path):
+    master = master_of(5)
+    notebook = assignment.release(master)
+    cells = {cell["id"]: cell for cell in notebook["cells"]}
+    cells["a5-top-k"]["source"] = "def top_k(x, k):\n    return x.abs()"
+    del notebook["cells"][notebook["cells"].index(cells["a5-cheaper"])]
+    (tmp_path / "mine.ipynb").write_text(json.dumps(notebook))
+    said = "\n".join(assignment.check(tmp_path / "mine.ipynb"))
+    assert "'a5-cheaper' is missing" in said
+    assert "'a5-memory' is not written yet" in said
+    assert "The sign is lost" in said
+    assert "question 'a5-why' is not answered" in said
+
+
+def test_command_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(FOLDER.parents[1])
+    out = tmp_path / "student.ipynb"
+    assert assignment_cli.main(["release", "4", "--out", str(out)]) == 0
+    assert "12 points" in capsys.readouterr().out
+    assert "SOLUTION" not in out.read_text()
+    assert assignment_cli.main(["release", "9"]) == 2
+    assert "0 files fit" in capsys.readouterr().err
+    assert assignment_cli.main(["grade", str(tmp_path / "no"), "--assignment", "1",
+                                "--out", str(tmp_path)]) == 2  # fmt: skip
+    assert "no such folder" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        assignment_cli.main(["--help"])
+    assert "by_hand.csv" in capsys.readouterr().out
+
+
+def test_lms_columns(tmp_path):
+    results = [Result("ana", total=9.5), Result("zoe", total=1)]
+    canvas = tmp_path / "canvas.csv"
+    canvas.write_text(
+        "Student,ID,SIS User ID,SIS Login ID,Section,A 1 (77)\n"
+        '    Points Possible,,,,,12\n"Arm, Ana",1,s1,ana,S,\n"Bee, Ben",2,s2,ben,S,\n'
+    )
+    out = tmp_path / "out.csv"
+    missing, unused = gradebook.fill_lms(canvas, results, out, system="canvas", column="A 1 (77)")
+    assert (missing, unused) == (["ben"], ["zoe"])
+    assert '"Arm, Ana",1,s1,ana,S,9.5' in out.read_text()
+    assert "Points Possible,,,,,12" in out.read_text()
+    moodle = tmp_path / "moodle.csv"
+    moodle.write_text("First name,Email address\nAna,ana@x.org\n")
+    assert gradebook.fill_lms(moodle, results[:1], out, system="moodle", column="A1") == ([], [])
+    assert "Ana,ana@x.org,9.5" in out.read_text()
+    with pytest.raises(ValueError, match="--key"):
+        gradebook.fill_lms(moodle, results, out, system="moodle", column="A", key="Id")
+
+
+def test_points_by_hand_and_no_formulas(tmp_path):
+    master = master_of(1)
+    result = Result("=cmd", {"a1-step-weights": 3.0}, total=3.0, status="graded")
+    gradebook.write(master, [result], tmp_path)
+    sheet = tmp_path / "by_hand.csv"
+    assert sheet.read_text().splitlines() == ["student,a1-privacy", "'=cmd,"]
+    assert "'=cmd" in (tmp_path / "gradebook.csv").read_text()
+    result = Result("ana", {"a1-step-weights": 3.0}, total=3.0)
+    sheet.write_text("student,a1-privacy\nana,0.5\n")
+    gradebook.write(master, [result], tmp_path)
+    assert json.loads((tmp_path / "gradebook.json").read_text())[0]["total"] == 3.5
+    sheet.write_text("student,a1-privacy\nana,nan\n")
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        gradebook.write(master, [result], tmp_path)
+
+
+def test_feedback_is_inert():
+    evil = "<script>alert(1)</script>"
+    result = Result("ana", notes=[evil], answers={"a1-split-step": evil}, said={"a1-setup": evil})
+    page, notebook = gradebook.feedback(master_of(1), result)
+    assert "<script>" not in page
+    prose = [c["source"] for c in notebook["cells"] if c["cell_type"] == "markdown"]
+    assert "<script>" not in "".join(prose)
