@@ -9,6 +9,7 @@ holds them. Next: gradebook.py, which writes what came out.
 """
 
 import hashlib
+import importlib.util
 import json
 import os
 import re
@@ -132,6 +133,8 @@ def grade(
         raise ValueError(f"jobs={jobs}: at least 1")
     if os.name != "posix":
         raise OSError("grading needs Linux or macOS (on Windows: WSL or a container)")
+    if any(importlib.util.find_spec(name) is None for name in ("nbval", "psutil")):
+        raise ImportError('grading needs nbval and psutil: pip install "fltoolkit[grading]"')
     unreadable(reaper=False)
     master = master if isinstance(master, Master) else load_master(master)
     limits, out = limits or Limits(), Path(out)
@@ -194,7 +197,8 @@ def expected_outputs(
     printed = {name: run.cells.get(name, {}).get("text", "") for name in master.ids("hidden")}
     if silent := [name for name, text in printed.items() if not text.strip()]:
         raise AssignmentError(
-            f"master {master.name}: {silent} printed nothing ({run.status}): nothing was graded"
+            f"master {master.name}: {silent} printed nothing ({run.status}); nothing was graded. "
+            "If no kernel starts here, a fence may hide Python: try --no-bubblewrap"
         )
     return printed
 

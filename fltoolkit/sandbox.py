@@ -10,7 +10,6 @@ What each fence keeps out, and what none of them does, is written in docs/instru
 import contextlib
 import ctypes
 import functools
-import importlib.machinery
 import importlib.util
 import json
 import os
@@ -140,7 +139,7 @@ def _bubblewrap(bwrap: str, folder: Path) -> list[str]:
 
 def _readable() -> list[str]:
     """What a kernel must be able to read: the system, Python with its packages, this package."""
-    system = ["/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc", "/opt/conda"]
+    system = ["/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc", "/nix/store"]
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(sys.executable).parent)]
     python += [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     found = [*system, *python, os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix)]

@@ -123,7 +123,7 @@ def test_release(number):
     for name in master.ids("answer"):
         assert "NotImplementedError" in released[name]["source"]
         body = solutions(master)[name].split("### BEGIN SOLUTION")[1].split("### END")[0]
-        for line in body.strip().splitlines():
+        for line in filter(str.strip, body.splitlines()):
             assert line.strip() not in released[name]["source"]
     assert sum(task.points for task in master.tasks) == 12
     assert all(task.hint for task in master.tasks if not task.manual)
