@@ -256,8 +256,7 @@ def clients_at_once(module: nn.Module, num_samples: Sequence[int], **dealt: int 
     if len(num_samples) < 10 or (on_cpu and dense_nbytes(module.state_dict()) > 500_000):
         return 1
     plans = [deque(_batches(n, **dealt, seed=0)) for n in num_samples]
-    num_steps = sum(map(len, plans))
-    num_calls = sum(1 for _ in _together(plans))
+    num_steps, num_calls = sum(map(len, plans)), sum(1 for _ in _together(plans))
     return 64 if not on_cpu or num_steps >= 10 * num_calls else 1
 
 
@@ -427,10 +426,8 @@ def _finished(start: Tree, end: Tree, losses: list[float], num_samples: int) -> 
 
 
 def _diverged(what: str) -> FloatingPointError:
-    return FloatingPointError(
-        f"{what}. Local training has diverged or the data hold NaN: lower lr, or check this "
-        "client's samples. Nothing was learned from it."
-    )
+    advice = "lower lr, or check this client's samples. Nothing was learned from it."
+    return FloatingPointError(f"{what}. Local training has diverged or the data hold NaN: {advice}")
 
 
 def _check(

@@ -5,7 +5,7 @@ Next: split.py, where parties speak to each other.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -50,7 +50,7 @@ class SGD:
         """The learning rate: plain SGD remembers nothing else."""
         return {"lr": self.lr}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a saved learning rate."""
         self.lr = state["lr"]
 
@@ -151,7 +151,7 @@ class Party:
         optimizer = None if self.optimizer is None else self.optimizer.state_dict()
         return {"name": self.name, "module": self.module.state_dict(), "optimizer": optimizer}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved `state_dict` of the same party."""
         if state["name"] != self.name:
             raise ValueError(f"this is {self.name!r}, the saved state is {state['name']!r}'s")
