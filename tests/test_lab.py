@@ -375,7 +375,7 @@ def test_a_lab_that_is_gone_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_real_kernel_runs_a_cell_again() -> None:
     """Three executions of a cell and one of another: of four trainings two go on."""
     client = pytest.importorskip("jupyter_client")
-    manager, kernel = client.manager.start_new_kernel(kernel_name="python3")
+    manager, kernel = client.manager.start_new_kernel(startup_timeout=5 * SECONDS)
     try:
         code = (
             "import threading; from fltoolkit.threshold_lab import ThresholdLab\n"
