@@ -147,11 +147,14 @@ def goal(rows: Sequence[Row], reference: Runs) -> str:
 def draw(rows: Sequence[Row], path: Path = FIGURE) -> None:
     """Accuracy over bytes: a line a kind of gate, a point a setting, mean and range of the seeds.
 
-    What a setting sent is the mean of its seeds: the range is of accuracies alone.
+    What a setting sent is the mean of its seeds: the range is of accuracies alone. Settings of
+    which a run diverged are left out: next to them the others would be one line.
     """
     families: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for setting, runs in rows:
         if setting.clients > 1 or setting.part.startswith("equal bytes"):
+            continue
+        if any("diverged" in result for result in runs.values()):
             continue
         sent = mean(result["nbytes"] for result in runs.values())
         seeds = families.setdefault(setting.family, {})
