@@ -19,10 +19,11 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache, partial
-from itertools import pairwise
+from itertools import pairwise, product
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -32,14 +33,21 @@ from torch import Tensor, nn
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline
 from fltoolkit.fedavg import fedavg
-from fltoolkit.local_sgd import local_update, local_update_lean, local_updates
-from fltoolkit.models import mcmahan_cnn, seeded
+from fltoolkit.local_sgd import (
+    _batches,
+    _together,
+    clients_at_once,
+    local_update,
+    local_update_lean,
+    local_updates,
+)
+from fltoolkit.models import mcmahan_2nn, mcmahan_cnn, seeded
 from fltoolkit.sparse import TopK
 from fltoolkit.trees import Tree, weighted_mean
 
 NUM_CLIENTS, NUM_SAMPLES, LR = 10, 100, 0.1
 HOW = {"loss_fn": nn.functional.nll_loss, "lr": LR, "batch_size": 20, "local_epochs": 1}
-SHAPES: dict[str, tuple[int, ...]] = {"MLP": (784,), "CNN": (1, 28, 28)}
+SHAPES: dict[str, tuple[int, ...]] = {"2NN": (784,), "CNN": (1, 28, 28)}
 Seconds = tuple[float, float]  # wall, CPU
 Rounds = Callable[[int], list[Seconds]]  # takes so many rounds, tells how long each took
 Client = tuple[Tensor, Tensor]
@@ -54,7 +62,7 @@ def mlp(*widths: int) -> nn.Sequential:
 
 
 def network(name: str) -> nn.Sequential:
-    return mlp(784, 200, 10) if name == "MLP" else mcmahan_cnn(seed=0)
+    return mcmahan_2nn(seed=0) if name == "2NN" else mcmahan_cnn(seed=0)
 
 
 def client_data(shape: tuple[int, ...], client: int, num_samples: int = NUM_SAMPLES) -> Client:
@@ -322,7 +330,7 @@ def round_table(name: str, passes: int, num_rounds: int, device: str) -> None:
     for peer, (make, pip) in PEERS.items():
         try:
             works[peer] = make(name)
-        except ImportError as error:
+        except (ImportError, RuntimeError) as error:  # RuntimeError: of another torch
             print(f"{peer} is not here ({error}). Install it with: {pip}")
     seconds = taking_turns(works, passes, num_rounds)
     first = [statistics.median(cpu for _, cpu in part) for part in next(iter(seconds.values()))]
@@ -363,13 +371,26 @@ def choice_table(repeats: int, device: str) -> None:
         "784-500-500-10": (lambda: mlp(784, 500, 500, 10), (784,)),
         "LeNet": (lenet, (1, 28, 28)),
     }
-    print("\nLocal training: time relative to local_update_lean, one client after the other")
-    print(f"{'':16s}{'kB':>8s}{'clients':>9s}{'plain':>8s}{'at once':>9s}{'by 16':>8s}")
+    print("\nLocal training: time relative to local_update_lean, one client after the other;")
+    print("unlike: 51 to 150 samples a client, three epochs. Together: clients a step, on average")
+    print(
+        f"{'':16s}{'kB':>8s}{'clients':>9s}{'':>8s}{'together':>10s}{'plain':>8s}{'at once':>9s}"
+        f"{'by 16':>8s}{'default':>9s}"
+    )
     for name, (make, shape) in models.items():
         module = make().to(device)
         start = module.state_dict()
-        for num_clients in (4, 10, 100):
-            data = [tuple(t.to(device) for t in client_data(shape, k)) for k in range(num_clients)]
+        for num_clients, unlike in product((4, 10, 100), (False, True)):
+            sizes = [51 + 37 * k % 100 if unlike else NUM_SAMPLES for k in range(num_clients)]
+            data = [
+                tuple(t.to(device) for t in client_data(shape, k, size))
+                for k, size in enumerate(sizes)
+            ]
+            how = HOW | {"local_epochs": 3 if unlike else 1}
+            dealt = {key: how[key] for key in ("batch_size", "local_epochs")}
+            plans = [deque(_batches(size, **dealt)) for size in sizes]
+            together = sum(map(len, plans)) / sum(1 for _ in _together(plans))
+            default = clients_at_once(module, sizes, **dealt)
             args = (module, [start] * num_clients, data)
             ways = {
                 "lean": partial(local_updates, *args, chunk=1),
@@ -381,13 +402,16 @@ def choice_table(repeats: int, device: str) -> None:
             for turn in range(repeats + 1):
                 for way in random.Random(turn).sample(list(ways), len(ways)):
                     began = clock()
-                    ways[way](**HOW, seeds=range(num_clients))
+                    ways[way](**how, seeds=range(num_clients))
                     if turn:  # the first only warms up
                         taken[way].append(clock() - began)
             middle = {way: statistics.median(values) for way, values in taken.items()}
             plain, many, some = (middle[w] / middle["lean"] for w in ("plain", "at once", "by 16"))
             kb = sum(tensor.nbytes for tensor in start.values()) / 1000
-            print(f"{name:16s}{kb:8.1f}{num_clients:9d}{plain:8.2f}{many:9.2f}{some:8.2f}")
+            print(
+                f"{name:16s}{kb:8.1f}{num_clients:9d}{'unlike' if unlike else 'alike':>8s}"
+                f"{together:10.1f}{plain:8.2f}{many:9.2f}{some:8.2f}{default:9d}"
+            )
 
 
 def lenet() -> nn.Sequential:

@@ -20,6 +20,8 @@ from experiments.report import rows_of as rows_of
 from fltoolkit import History, plots
 
 GOAL_FACTOR, GOAL_POINTS = 20, 0.3
+BEGIN = "<!-- what the report prints, from here -->"
+END = "<!-- to here -->"
 
 
 def report(rows: Sequence[Row]) -> str:
@@ -121,6 +123,17 @@ def effort(rows: Sequence[Row]) -> str:
         f"{len(runs)} runs: {first['data']}, {first['clients']} clients, a tenth of them in a "
         f"round, batch {BATCH_SIZE}; accuracy on the test set, mean of the last {LAST} rounds."
     )
+
+
+def put(tables: str, page: Path) -> None:
+    """Replace what stands between the two marks of a page."""
+    text = page.read_text(encoding="utf-8")
+    for mark in (BEGIN, END):
+        if f"{mark}\n" not in text:
+            raise ValueError(f"{page} holds no line {mark!r}: the tables go between two such marks")
+    before, rest = text.split(f"{BEGIN}\n")
+    after = rest.split(f"{END}\n")[1]
+    page.write_text(f"{before}{BEGIN}\n\n{tables}\n\n{END}\n{after}", encoding="utf-8")
 
 
 def draw(rows: Sequence[Row], path: Path = FIGURE) -> None:

@@ -269,6 +269,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--figure", type=Path, default=FIGURE)
     parser.add_argument("--report", action="store_true", help="print tables, draw the figure")
+    parser.add_argument("--page", type=Path, help="with --report: put the tables into this file")
     args = parser.parse_args()
     torch.set_num_threads(1)
     task = Task(args.data, args.clients, args.rounds)
@@ -276,11 +277,13 @@ def main() -> None:
     if args.seeds is not None:
         chosen = [replace(setting, seeds=tuple(args.seeds)) for setting in chosen]
     if args.report:
-        from experiments.fedavg_report import draw, report, rows_of
+        from experiments.fedavg_report import draw, put, report, rows_of
 
         rows = rows_of(task, chosen, read(args.out))
         print(report(rows))
         draw(rows, args.figure)
+        if args.page:
+            put(report(rows), args.page)
         return
     # all settings on one seed before the next seed: whenever it is stopped, rows can be compared
     turns = sorted((turn, n) for n, s in enumerate(chosen) for turn, _ in enumerate(s.seeds))

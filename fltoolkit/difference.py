@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from fltoolkit.codecs import Codec, LinkState
+from fltoolkit.codecs import Codec, LinkState, _finite
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
 
@@ -56,6 +56,10 @@ class Difference:
         return {name: tensor.clone() for name, tensor in self.known.items()}
 
     def _without(self, name: str, tensor: Tensor) -> Tensor:
+        if tensor.is_floating_point() and not _finite(tensor):
+            raise ValueError(
+                f"entry {name!r} holds NaN or infinite values, which the receiver would keep"
+            )
         known = self.known.get(name)
         if known is None or not tensor.is_floating_point():
             return tensor

@@ -1,0 +1,120 @@
+"""Differences on a link: both ends hold the same, what is lost is caught up, little is sent."""
+
+import copy
+from itertools import pairwise
+
+import pytest
+import torch
+
+from fltoolkit.channel import Channel
+from fltoolkit.checkpoint import load_run, save_run
+from fltoolkit.codecs import Identity, Only, Pipeline
+from fltoolkit.conformance import Conformance
+from fltoolkit.difference import Difference
+from fltoolkit.entropy import Entropy
+from fltoolkit.quantize import Quantize
+from fltoolkit.sparse import TopK
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [
+        Difference(Identity()),
+        Difference(Pipeline(Quantize(4), Entropy())),
+        Difference(Pipeline(TopK(0.1), Quantize(8, stochastic=True))),
+        Difference(Only(Pipeline(Quantize(8)), min_size=20)),
+    ],
+    ids=repr,
+)
+class TestDifference(Conformance):
+    """The laws of all codecs but one: who decodes remembers, so a message is read once."""
+
+    def test_decoding_changes_neither_message_nor_state(self, codec):
+        """The message stays, and both ends hold the same; a second message goes on from there."""
+        sender, receiver = copy.deepcopy(codec), copy.deepcopy(codec)
+        for tree in walk(3):
+            message = sender.encode(tree)
+            kept = bytes(bytearray(message))
+            received = receiver.decode(message)
+            assert message == kept
+            assert torch.equal(received["w"], sender.known["w"])
+            received["w"].zero_()
+            assert torch.equal(receiver.known["w"], sender.known["w"])
+
+
+def walk(num_steps, seed=0):
+    """A model that moves a little from message to message."""
+    generator = torch.Generator().manual_seed(seed)
+    w = torch.randn(40, 30, generator=generator)
+    for step in range(num_steps):
+        w = w + 0.01 * torch.randn(w.shape, generator=generator)
+        yield {"w": w, "n": torch.tensor(step)}
+
+
+def test_a_model_that_stands_still_arrives_exactly_in_the_end():
+    tree = next(walk(1))
+    channel = Channel({"model": Difference(Pipeline(Quantize(2)))})
+    errors = [
+        float((channel.send("server", "a", "model", tree)["w"] - tree["w"]).abs().max())
+        for _ in range(12)
+    ]
+    assert all(b <= a / 2 or b < 1e-6 for a, b in pairwise(errors))
+    assert errors[-1] < 1e-5
+    once = Channel({"model": Pipeline(Quantize(2))}).send("server", "a", "model", tree)
+    assert errors[0] == float((once["w"] - tree["w"]).abs().max())
+
+
+def test_few_bits_follow_a_moving_model_better_than_anew():
+    codec = Pipeline(Quantize(3), Entropy())
+    anew, differences = Channel({"model": codec}), Channel({"model": Difference(codec)})
+    for tree in walk(20):
+        plain, followed = (c.send("server", "a", "model", tree) for c in (anew, differences))
+        assert followed["n"] == tree["n"]  # whole numbers travel whole
+    error = [float((got["w"] - tree["w"]).square().mean()) for got in (plain, followed)]
+    assert error[1] < error[0] / 100
+
+
+def test_each_client_is_told_what_it_lacks():
+    """Who was away gets all that happened in between; links share nothing."""
+    channel = Channel({"model": Difference(Identity())})
+    trees = list(walk(5))
+    for tree in trees:
+        assert torch.allclose(channel.send("server", "a", "model", tree)["w"], tree["w"])
+    assert torch.equal(channel.send("server", "b", "model", trees[-1])["w"], trees[-1]["w"])
+
+
+def test_what_arrives_is_nobody_elses():
+    channel = Channel({"model": Difference(Identity())})
+    tree = {"w": torch.ones(3)}
+    channel.send("server", "a", "model", tree)["w"].zero_()
+    tree["w"] += 1
+    assert channel.send("server", "a", "model", tree)["w"].tolist() == [2, 2, 2]
+
+
+def test_saved_and_resumed(tmp_path):
+    trees, codec = list(walk(8)), Difference(Pipeline(Quantize(2, stochastic=True), Entropy()))
+    whole = Channel({"model": codec})
+    expected = [whole.send("server", "a", "model", tree) for tree in trees]
+    first, second = Channel({"model": codec}), Channel({"model": codec})
+    for tree in trees[:4]:
+        first.send("server", "a", "model", tree)
+    save_run(tmp_path, [], first)
+    load_run(tmp_path, [], second)
+    for tree, same in zip(trees[4:], expected[4:], strict=True):
+        assert torch.equal(second.send("server", "a", "model", tree)["w"], same["w"])
+    assert [t.nbytes for t in second.transfers] == [t.nbytes for t in whole.transfers]
+
+
+def test_nan_is_not_kept():
+    channel = Channel({"model": Difference(Identity())})
+    channel.send("server", "a", "model", {"w": torch.ones(2)})
+    with pytest.raises(ValueError, match="'w' holds NaN"):
+        channel.send("server", "a", "model", {"w": torch.tensor([1.0, float("nan")])})
+    assert channel.send("server", "a", "model", {"w": torch.ones(2)})["w"].tolist() == [1, 1]
+
+
+def test_another_model_is_refused():
+    channel = Channel({"model": Difference(Identity())})
+    channel.send("server", "a", "model", {"w": torch.ones(3)})
+    with pytest.raises(ValueError, match=r"'w' has shape \(2,\), the receiver holds \(3,\)"):
+        channel.send("server", "a", "model", {"w": torch.ones(2)})

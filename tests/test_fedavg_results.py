@@ -1,0 +1,144 @@
+"""The experiment on federated averaging: small runs on digits, and what its page may say."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from experiments import fedavg_results
+from experiments.async_states import read, sweep
+from experiments.fedavg_report import BEGIN, END, put, report, rows_of
+from experiments.fedavg_results import DOWN, RESULTS, UP, WINNER, Once, Setting, Task, settings
+from fltoolkit import Channel, Party, Pipeline, evaluate, fedavg, load
+from fltoolkit.data import partition_iid
+from fltoolkit.entropy import Entropy
+from fltoolkit.models import splitnn_mlp
+from fltoolkit.quantize import Quantize
+
+DIGITS = Task("digits", clients=20, rounds=3)
+PLAIN = Setting("part", "float32")
+PAGE = Path(__file__).parents[1] / "docs" / "fedavg_results.md"
+
+
+def test_float32_is_plain_fedavg():
+    result = PLAIN.run(DIGITS, 1)
+    data = load("digits").flat()
+    rows = partition_iid(data.y_train, 20, seed=1)
+    clients = {f"client_{k}": (data.x_train[r], data.y_train[r]) for k, r in enumerate(rows)}
+    model, channel = splitnn_mlp(64, seed=1), Channel()
+    how = {"cohort_size": 2, "batch_size": 10, "local_epochs": 1, "lr": 0.1, "seed": 1}
+    (*_, last) = fedavg(model, clients, channel, rounds=3, **how)
+    score = evaluate([Party("server", model, loss_fn=nn.NLLLoss())], data.x_test, data.y_test)
+    assert result["curve"][-1] == (
+        last["nbytes_up"],
+        last["nbytes_down"],
+        round(float(score["accuracy"]), 4),
+    )
+    assert result["nbytes"] == channel.nbytes()
+
+
+def test_same_seed_same_result_and_the_winner_sends_little():
+    setting = replace(PLAIN, codecs={"update": UP[WINNER[0]], "model": DOWN[WINNER[1]]})
+    first, second, other = (setting.run(DIGITS, seed) for seed in (0, 0, 1))
+    for result in (first, second):
+        result.pop("seconds")
+    assert first == second
+    assert first["curve"] != other["curve"]
+    assert first["nbytes"] < PLAIN.run(DIGITS, 0)["nbytes"] / 15
+
+
+def test_once_sends_and_decodes_the_same():
+    codec = Pipeline(Quantize(4), Entropy())
+    plain, once = Channel({"model": codec}), Channel({"model": Once(codec)})
+    tree = {"w": torch.arange(20.0)}
+    for client in "abab":
+        sent = [channel.send("server", client, "model", tree)["w"] for channel in (plain, once)]
+        assert torch.equal(*sent)
+        sent[1].zero_()  # what one client does with it is its own affair
+        tree["w"] = tree["w"] + (client == "b")
+    assert plain.transfers == once.transfers
+    assert repr(Once(codec)) == repr(codec)
+
+
+def test_only_codecs_without_memory_are_shared():
+    tree = {"w": torch.randn(40, 30, generator=torch.Generator().manual_seed(0))}
+    shared = [c.codec for c in (*UP.values(), *DOWN.values()) if isinstance(c, Once)]
+    assert len(shared) == 2
+    for codec in shared:
+        assert codec.encode(tree) == codec.encode(tree)
+
+
+def test_sweep_goes_on_where_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "results.jsonl"
+    sweep([(DIGITS, PLAIN, 0, "cpu")], path)
+    seeds = []
+    original = Setting.run
+    monkeypatch.setattr(
+        Setting, "run", lambda self, *args: seeds.append(args[1]) or original(self, *args)
+    )
+    sweep([(DIGITS, PLAIN, seed, "cpu") for seed in (0, 1)], path)
+    assert seeds == [1]
+    assert [json.loads(line)["seed"] for line in path.read_text().splitlines()] == [0, 1]
+
+
+def test_keys_tell_runs_apart():
+    task = Task()
+    keys = [s.key(task, seed) for s in settings() for seed in s.seeds]
+    assert len(set(keys)) == len(keys)
+    assert PLAIN.key(task, 0) == replace(PLAIN, name="other", part="p").key(task, 0)
+    for change in ({"lr": 0.2}, {"rounds": 99}, {"masked": True}, {"split": "shards"}):
+        assert PLAIN.key(task, 0) != replace(PLAIN, **change).key(task, 0)
+
+
+@pytest.mark.parametrize("model", ["2nn", "cnn"])
+def test_the_papers_networks(model):
+    sizes = {"2nn": 199_210, "cnn": 1_663_370}
+    network = fedavg_results.network("mnist", model, 0)
+    assert sum(p.numel() for p in network.parameters()) == sizes[model]
+
+
+def test_pixels_from_0_to_1():
+    data = fedavg_results.dataset("digits", "2nn", "0 to 1")
+    assert data.x_train.min() >= -1e-6
+    assert data.x_train.max() <= 1 + 1e-6
+    assert data.x_train.max() > 0.9
+
+
+def test_a_report_says_who_never_got_there():
+    setting = Setting("IID", "float32", seeds=(0, 1))
+    few = Setting("IID", "few", {"update": UP["4 bits"]}, seeds=(0, 1))
+    runs = {
+        s.key(DIGITS, seed): {
+            **{"key": s.key(DIGITS, seed), "seed": seed, "data": "digits", "clients": 20},
+            **{"accuracy": 0.95 - seed / 100, "num_parameters": 1000},
+            **{"nbytes": 100 * n, "nbytes_up": 40 * n, "nbytes_down": 60 * n},
+            "curve": [[20 * n, 30 * n, 0.91 - seed / 10], [40 * n, 60 * n, 0.95 - seed / 10]],
+        }
+        for s, n in ((setting, 50_000), (few, 2_000))
+        for seed in (0, 1)
+    }
+    printed = report(rows_of(DIGITS, [setting, few], runs))
+    assert "| few | 94.50 [94.00, 95.00] | +0.00 [+0.00, +0.00] | 0.1 | 0.1 |" in printed
+    assert "| 25.0 | 0.1, 1 of 2 never | never |" in printed
+    assert "few: 25.0 times fewer, +0.00 points (seeds: 2): met" in printed
+
+
+def test_the_page_shows_what_the_report_prints():
+    task = Task()
+    printed = report(rows_of(task, settings(), read(RESULTS))).splitlines()
+    page = PAGE.read_text(encoding="utf-8").splitlines()
+    shown = page[page.index(BEGIN) + 1 : page.index(END)]
+    assert [line for line in shown if line] == [line for line in printed if line]
+
+
+def test_tables_are_put_into_the_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    put("| new |", page)
+    assert page.read_text() == f"before\n{BEGIN}\n\n| new |\n\n{END}\nafter\n"
+    page.write_text("no marks")
+    with pytest.raises(ValueError, match="holds no line"):
+        put("| new |", page)
