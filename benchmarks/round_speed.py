@@ -339,7 +339,7 @@ def round_table(name: str, passes: int, num_rounds: int, device: str) -> None:
     for work, parts in seconds.items():
         wall = min(wall for part in parts for wall, _ in part)
         cpus = [statistics.median(cpu for _, cpu in part) for part in parts]
-        ratios = [cpu / base for cpu, base in zip(cpus, first, strict=True)]
+        ratios = [cpu / base for cpu, base in zip(cpus, first, strict=False)]
         spread = f"[{min(ratios):.2f}, {max(ratios):.2f}]"
         cpu, ratio = statistics.median(cpus), statistics.median(ratios)
         print(f"{work:32s}{wall:9.3f}{cpu:9.3f}   {ratio:.2f} {spread}")
@@ -350,13 +350,25 @@ def taking_turns(
 ) -> dict[str, list[list[Seconds]]]:
     rng, order = random.Random(0), list(works)
     seconds: dict[str, list[list[Seconds]]] = {work: [] for work in works}
-    for work in works.values():
-        work(1)
+
+    def turn(work: str, number: int) -> list[Seconds]:
+        try:
+            return works[work](number)
+        except Exception as error:  # a framework that fails is no reason to lose the others
+            if work not in PEERS:
+                raise
+            print(f"{work} failed: {str(error).strip().splitlines()[0]}", flush=True)
+            order.remove(work)
+            return []
+
+    for work in tuple(order):
+        turn(work, 1)
     for _ in range(passes):
         rng.shuffle(order)
-        for work in order:
-            seconds[work].append(works[work](num_rounds))
-    return seconds
+        for work in tuple(order):
+            if taken := turn(work, num_rounds):
+                seconds[work].append(taken)
+    return {work: parts for work, parts in seconds.items() if parts}
 
 
 def choice_table(repeats: int, device: str) -> None:

@@ -63,6 +63,7 @@ class Setting:
     model: str = "2nn"
     split: str = "iid"  # or "shards": two of them a client
     masked: bool = False
+    server_lr: float = 1.0  # the mean update is multiplied by it
     pixels: str = "standardized"  # or "0 to 1"
 
     def key(self, task: Task, seed: int) -> str:
@@ -72,10 +73,12 @@ class Setting:
 
     def told(self, task: Task) -> dict[str, Any]:
         """Everything that decides a run but its seed."""
+        faster = {} if self.server_lr == 1 else {"server_lr": self.server_lr}
         own = ("lr", "local_epochs", "model", "split", "masked", "pixels")
         return {
             **{**asdict(task), "rounds": min(self.rounds, task.rounds or self.rounds)},
             **{name: getattr(self, name) for name in own},
+            **faster,
             "codecs": {kind: repr(self.codecs[kind]) for kind in sorted(self.codecs)},
         }
 
@@ -87,13 +90,22 @@ class Setting:
         clients = {f"client_{k}": (data.x_train[r], data.y_train[r]) for k, r in enumerate(rows)}
         model = network(task.data, self.model, seed).to(device)
         server, channel = Party("server", model, loss_fn=nn.NLLLoss()), Channel(self.codecs)
+        faster = self.server_lr != 1
+        optimizer = torch.optim.SGD(model.parameters(), lr=self.server_lr) if faster else None
         curve: list[tuple[int, int, float]] = []
-        how = {"local_epochs": self.local_epochs, "masked": self.masked, "lr": self.lr}
         told = self.told(task)
         for record in fedavg(
-            *(model, clients, channel),
-            **{"rounds": told["rounds"], "cohort_size": round(COHORT * task.clients)},
-            **{"batch_size": BATCH_SIZE, "seed": seed, **how},
+            model,
+            clients,
+            channel,
+            rounds=told["rounds"],
+            cohort_size=round(COHORT * task.clients),
+            batch_size=BATCH_SIZE,
+            lr=self.lr,
+            local_epochs=self.local_epochs,
+            masked=self.masked,
+            server_optimizer=optimizer,
+            seed=seed,
         ):
             score = float(evaluate([server], data.x_test, data.y_test)["accuracy"])
             curve.append((int(record["nbytes_up"]), int(record["nbytes_down"]), round(score, 4)))
@@ -170,12 +182,12 @@ DOWN = {
 
 def settings() -> list[Setting]:
     """All settings, in the order of the tables."""
-    return [*learning_rates(), *candidates(), *iid(), *shards(), *cnn()]
+    return [*learning_rates(), *candidates(), *iid(), *masked(), *shards(), *cnn()]
 
 
 def row(part: str, up: str, down: str, **more: Any) -> Setting:
     """A setting named after its codecs."""
-    codecs = {"update": UP[up], "model": DOWN[down]}
+    codecs: dict[str, Codec] = {"update": UP[up], "model": DOWN[down]}
     return Setting(part, f"{up} up, {down} down", codecs, **more)
 
 
@@ -218,6 +230,18 @@ def iid() -> Iterator[Setting]:
     yield Setting(part, "8 bits both ways, packed", {"update": eight, "model": eight})
     for up in ("QSGD, 4 levels", "top-k 1 %", "top-k 1 % + EF", "STC 1 % + EF", "DGC 1 %"):
         yield row(part, up, "8 bits")
+
+
+def masked() -> Iterator[Setting]:
+    """Is the masked mean of top-k better than a server that takes larger steps?"""
+    part, up = "top-k with error feedback: the masked mean", "top-k 1 % + EF"
+    yield row(part, up, "8 bits", seeds=(0,))
+    for name, more in (
+        ("masked mean", {"masked": True}),
+        ("server's steps times 2", {"server_lr": 2.0}),
+        ("server's steps times 4", {"server_lr": 4.0}),
+    ):
+        yield replace(row(part, up, "8 bits", seeds=(0,)), name=name, **more)
 
 
 def shards() -> Iterator[Setting]:

@@ -364,11 +364,10 @@ def _pick(tensor: Tensor, rows: Int64[Tensor, "clients batch"]) -> Tensor:
 
 
 def _outcome(train: Callable, *args: Any, **how: Any) -> LocalUpdate | FloatingPointError:
-    """One client's failure is its own."""
     try:
         return train(*args, **how)
     except FloatingPointError as error:
-        return error
+        return error  # one client's failure is its own
 
 
 # ---- What the three share -----------------------------------------------------------------------
