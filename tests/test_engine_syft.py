@@ -21,7 +21,7 @@ from fltoolkit.wire import WireError
 MISSING = 'needs pip install "syft>=0.10,<0.11" "syft-rds>=0.6.1,<0.7" (not on native Windows)'
 pytest.importorskip("syft_rds", reason=MISSING)
 
-from syft_rds import login_do, login_ds  # noqa: E402
+from syft_rds import job_matches_criteria, login_do, login_ds  # noqa: E402
 
 from fltoolkit.engines.syft import Datasite, MockDrive  # noqa: E402
 from fltoolkit.engines.syft_channel import SyftChannel  # noqa: E402
@@ -157,6 +157,16 @@ def test_each_sees_the_mock_and_only_the_owner_the_private_part(net):
 def test_nothing_private_lies_on_the_drive(net):
     rows = X[:40].numpy().tobytes()
     assert not any(rows[:64] in content for content in net.drive.files().values())
+
+
+def test_upload_private_would_put_it_there_in_plain_text_so_publish_does_not(tmp_path):
+    net = network("alice", "bob")
+    for part, content in (("mock", b"mock"), ("private", b"alice's secret")):
+        (tmp_path / f"{part}.txt").write_bytes(content)
+    paths = {f"{part}_path": tmp_path / f"{part}.txt" for part in ("mock", "private")}
+    with contextlib.redirect_stdout(io.StringIO()):
+        net.alice.client.create_dataset("d", **paths, upload_private=True)
+    assert any(b"alice's secret" in content for content in net.drive.files().values()), "docs"
 
 
 def test_a_peer_is_one_who_has_asked_and_was_accepted(net):
@@ -532,12 +542,14 @@ def test_a_job_that_was_changed_after_the_review_does_not_run(net, jobs):
     assert jobs["alice"].approved(jobs["name"]).code == CODE.replace("0.1", "0.9")
 
 
-def test_run_sh_is_shown_and_never_runs(net, jobs, tmp_path):
+def test_run_sh_is_shown_and_never_runs_here_though_syft_would_approve_it(net, jobs, tmp_path):
     net.alice.sync()
     path = jobs["alice"]._job(jobs["name"]).job_submission_path.relative_to(net.alice.folder)
     net.bob.write("alice", f"{path}/run.sh", f"touch {tmp_path}/ran")
     review = jobs["alice"].review(jobs["name"])
     assert "touch" in review.files["run.sh"]
+    job = jobs["alice"]._job(jobs["name"])
+    assert job_matches_criteria(job, {"main.py": CODE}, ["main.py"]), "syft reads run.sh now: docs"
     jobs["alice"].approve(review)
     jobs["alice"].run(jobs["name"], "patients", start=model().state_dict(), seed=0)
     assert not (tmp_path / "ran").exists()
@@ -572,6 +584,17 @@ def test_an_update_of_another_shape_than_the_model_does_not_leave_its_owner(net,
     with pytest.raises(TypeError, match=r"main\(\) returned list, not a LocalUpdate"):
         train._at("alice", model().state_dict(), 0, settings_of(CODE))
     assert not [t for t in channel.transfers if t.kind == "update"]
+
+
+def test_an_approved_job_can_hide_private_data_in_an_update_of_the_right_shape(net, jobs):
+    thief = CODE.replace("return local_update", "update = local_update")
+    thief += "    update.delta['0.weight'][0] = data['x'][0]\n    return update\n"
+    jobs["bob"].submit("alice", name := f"{jobs['name']}-z", thief)
+    jobs["alice"].approve(jobs["alice"].review(name))
+    train = by_job(net, jobs)
+    train.name = name
+    stolen = train._at("alice", model().state_dict(), 0, settings_of(CODE)).delta["0.weight"][0]
+    assert torch.equal(stolen, X[0])  # docs and notebook 09 say so in plain words
 
 
 # --------------------------------------------------------------------- the two Colab notebooks
