@@ -243,12 +243,11 @@ def explained_variance(
 
 def _ridge(z: Tensor, x: Tensor, z_kept: Tensor, x_kept: Tensor) -> Tensor:
     """Weights of the ridge regression that is best on the kept samples; 0 is one of them."""
-    values, vectors = torch.linalg.eigh((z.T @ z / len(z)).double())
-    along = vectors.T @ (z.T @ x / len(z)).double()
+    gram, along = ((z.T @ right / len(z)).double() for right in (z, x))
+    eye = torch.eye(len(gram), dtype=gram.dtype)
     weights = [torch.zeros(z.shape[1], x.shape[1])]
     for strength in 10.0 ** torch.arange(-4, 3):
-        by = (values.clamp_min(0) + strength)[:, None]
-        weights.append((vectors @ (along / by)).float())
+        weights.append(torch.linalg.solve(gram + strength * eye, along).float())
     return min(weights, key=lambda w: float((z_kept @ w - x_kept).square().mean()))
 
 
