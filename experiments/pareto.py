@@ -10,7 +10,8 @@ not run again. Not here: tables and figures (pareto_report.py).
 """
 
 import argparse
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,7 @@ def methods(task: Task, partition: str) -> Iterator[Experiment]:
     yield gated(
         "freeze early, Float8", FreezeAfter(2 if task.period is None else 20, task.period), FLOAT8
     )
-    steps = num_steps(base)
+    steps = _num_steps(base)
     passed = base.rounds * SAMPLES[task.data]
     for share in (20, 60):
         gate = BudgetGate(passed * CUT_WIDTH * 8 // share, steps)
@@ -151,13 +152,21 @@ def methods(task: Task, partition: str) -> Iterator[Experiment]:
     yield fed("EF-sign, model 8 bits", ErrorFeedback(Pipeline(Sign(), Entropy())), MODEL_8_BITS)
 
 
-def experiments(data: str, seeds: int) -> list[Experiment]:
+def _num_steps(base: Experiment) -> int:
+    """Of the whole run; IID without looking at the data, whose file may not be here."""
+    if base.partition != "iid":
+        return num_steps(base)
+    share = math.ceil(SAMPLES[base.data] / base.num_clients)
+    return base.rounds * base.num_clients * math.ceil(share / base.batch_size)
+
+
+def experiments(data: str, seeds: int, words: Iterable[str] = PARTITIONS) -> list[Experiment]:
     """The whole sweep: IID first, seed by seed."""
     return [
-        replace(experiment, seed=seed, name=f"{experiment.name} ({words})")
-        for words, partition in PARTITIONS.items()
+        replace(experiment, seed=seed, name=f"{experiment.name} ({word})")
+        for word in words
         for seed in range(seeds)
-        for experiment in methods(TASKS[data], partition)
+        for experiment in methods(TASKS[data], PARTITIONS[word])
     ]
 
 
@@ -177,7 +186,8 @@ def main() -> None:
 
             write(store)
             return
-        todo = [e for e in experiments(args.data, args.seeds) if args.only in e.name]
+        words = [w for w in PARTITIONS if f"({w})" in args.only] or PARTITIONS
+        todo = [e for e in experiments(args.data, args.seeds, words) if args.only in e.name]
         for result in sweep(todo, store=store, workers=args.workers):
             e, last = result.experiment, result.history[-1] if len(result.history) else {}
             words = result.error.strip().splitlines()[-1] if result.error else ""

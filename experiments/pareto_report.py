@@ -38,12 +38,7 @@ Parts = dict[tuple[str, str], list[Result]]  # by data and "IID" or "non-IID"
 
 def write(store: Store) -> None:
     """Bring the page, the figure and the kept runs up to date with a store."""
-    wanted = {e.key: e for data in TASKS for e in experiments(data, seeds=10)}
-    results = [
-        r._replace(experiment=wanted[r.experiment.key])  # names of today
-        for r in store.results()
-        if not r.error and r.experiment.key in wanted
-    ]
+    results = current(r for r in store.results() if not r.error)
     if results:
         keep(results)
     results = read_kept()
@@ -53,6 +48,18 @@ def write(store: Store) -> None:
     head, tail = text.split(BEGIN)[0], text.split(END)[1]
     PAGE.write_text(f"{head}{BEGIN}\n\n{report(parts)}\n\n{END}{tail}", encoding="utf-8")
     print(report(parts))
+
+
+def current(results: Iterable[Result]) -> list[Result]:
+    """Those that are in the list of methods as it is now, by the names that they have there."""
+    results, tasks = list(results), set()
+    for e in (r.experiment for r in results):
+        words = next((w for w, partition in PARTITIONS.items() if partition == e.partition), None)
+        if e.data in TASKS and words:
+            tasks.add((e.data, words))
+    wanted = {e.key: e for data, words in tasks for e in experiments(data, 10, [words])}
+    keys = [r for r in results if r.experiment.key in wanted]
+    return [r._replace(experiment=wanted[r.experiment.key]) for r in keys]
 
 
 def keep(results: Iterable[Result], path: Path = KEPT) -> None:

@@ -83,6 +83,7 @@ def pareto(
     bottom = min(p.accuracy for p in found) if floor is None else floor
     top = max(p.high for p in found)
     ax.set_ylim(100 * bottom - 1.5, 100 * top + 0.8)
+    ax.set_xlim(found[0].nbytes / size / 1.5, found[-1].nbytes / size * 1.5)
     if names:
         _number(ax, [p for p in found if p.accuracy >= bottom], size)
     ax.set(xlabel=f"all bytes sent [{unit}], logarithmic", ylabel="accuracy [%]")

@@ -1,0 +1,66 @@
+"""The headline sweep: its list, and that its page shows what is printed."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from experiments import pareto, pareto_report
+from experiments.pareto import TASKS, experiments, methods
+from fltoolkit.spec import build
+from fltoolkit.store import Result
+from fltoolkit.training import num_steps, run
+
+PAGE = Path(__file__).parents[1] / "docs" / "results.md"
+
+
+@pytest.fixture(scope="module")
+def kept():
+    return pareto_report.read_kept()
+
+
+def test_the_list():
+    plans = experiments("digits", 3)
+    assert len({e.key for e in plans}) == len(plans) == 3 * 2 * 22
+    assert len({e.name for e in plans}) == 2 * 22
+    assert {e.num_clients for e in plans} == {10}
+    one_task = {(e.data, e.model, e.partition) for e in methods(TASKS["digits"], "iid")}
+    assert one_task == {("digits", "mlp", "iid")}
+    for e in plans:
+        for text in (*e.codecs.values(), e.gate or "Identity()"):
+            assert repr(build(text)) == text
+
+
+def test_steps_are_counted_without_the_data():
+    base = next(methods(TASKS["digits"], "iid"))
+    assert pareto._num_steps(base) == num_steps(base)
+
+
+def test_a_method_of_each_protocol_runs():
+    by_protocol = {e.protocol: e for e in methods(TASKS["digits"], "dirichlet(0.3)")}
+    assert set(by_protocol) == {"relay", "split_async", "splitfed", "fedavg"}
+    for e in by_protocol.values():
+        short = replace(e, rounds=1, num_samples=200, evaluations=1)
+        assert len(run(short)) == 1
+
+
+def test_kept_runs_are_of_todays_list(kept):
+    assert pareto_report.current(kept) == kept
+    assert all(r.history[-1]["nbytes_up"] and r.seconds > 0 for r in kept)
+
+
+def test_keeping_and_reading(tmp_path):
+    e = pareto.experiments("digits", 1)[0]
+    short = replace(e, rounds=1, num_samples=200)
+    history = run(short)
+    pareto_report.keep([Result(short, history, "", 1.25)], tmp_path / "kept.jsonl")
+    (back,) = pareto_report.read_kept(tmp_path / "kept.jsonl")
+    assert (back.experiment, back.seconds) == (short, 1.2)
+    assert back.history[-1] == history[-1]
+    assert back.history.column("nbytes") == history.column("nbytes")
+
+
+def test_the_page_shows_what_the_report_prints(kept):
+    text = PAGE.read_text(encoding="utf-8")
+    printed = text.split(pareto_report.BEGIN)[1].split(pareto_report.END)[0]
+    assert printed.strip() == pareto_report.report(pareto_report.parts_of(kept)).strip()
