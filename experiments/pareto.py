@@ -42,6 +42,7 @@ class Task:
     rounds: int
     evaluations: int  # a pass
     period: int | None  # of gates, in steps; None: a pass
+    shares: tuple[int, int]  # byte budgets: one in so many of the float32 traffic
     split: Mapping[str, Any] = field(default_factory=dict)  # lr and batch size
     federated: Mapping[str, Any] = field(default_factory=dict)
 
@@ -53,6 +54,7 @@ TASKS = {
         rounds=25,
         evaluations=3,
         period=None,
+        shares=(20, 60),
         split={"lr": 0.05, "batch_size": 32},
         federated={"lr": 0.1, "batch_size": 10},
     ),
@@ -62,6 +64,7 @@ TASKS = {
         rounds=15,
         evaluations=5,
         period=94,  # a client's turn: three passes would be three periods
+        shares=(75, 150),
         split={"lr": 0.05, "batch_size": 64},
         federated={"lr": 0.1, "batch_size": 32},
     ),
@@ -123,7 +126,7 @@ def methods(task: Task, partition: str) -> Iterator[Experiment]:
     )
     steps = _num_steps(base)
     passed = base.rounds * SAMPLES[task.data]
-    for share in (20, 60):
+    for share in task.shares:
         gate = BudgetGate(passed * CUT_WIDTH * 8 // share, steps)
         yield gated(f"byte budget 1/{share}, few bits", gate, FEW_BITS)
     fed_split = {"protocol": "splitfed", "evaluations": 1}
