@@ -38,6 +38,7 @@ __all__ = [
 
 Notebook = dict[str, Any]
 MAX_BYTES = 64 << 20  # a larger submission is not read
+MAX_ANSWER = 200_000  # characters
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 HIDDEN_BEGIN, HIDDEN_END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
 STUB = "# Your code here"
@@ -323,6 +324,9 @@ def collect(master: Master, notebook: Notebook | None, problem: str = "") -> Sub
             notes.append(f"missing cell: {name}")
         elif kind in ("answer", "question"):
             answers[name] = text_of(given)
+            if len(answers[name]) > MAX_ANSWER:
+                notes.append(f"answer too long, not run: {name}")
+                answers[name] = ""
             if answers[name].strip() == text_of(theirs).strip():
                 notes.append(f"not answered: {name}")
             about = given.get("metadata")

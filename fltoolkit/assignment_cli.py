@@ -65,8 +65,10 @@ def _fill(parser: argparse.ArgumentParser) -> None:
     grade.add_argument(
         "--seed", type=int, help="the secret seed (default: drawn once, kept in OUT)"
     )
-    grade.add_argument("--cell-seconds", type=float, default=limits.cell_seconds, help="(20)")
-    grade.add_argument("--total-seconds", type=float, default=limits.total_seconds, help="(120)")
+    grade.add_argument(
+        "--cell-seconds", type=float, default=limits.cell_seconds, help="of processor time (20)"
+    )
+    grade.add_argument("--total-seconds", type=float, default=limits.total_seconds, help="(300)")
     grade.add_argument(
         "--memory", type=float, default=limits.memory / 2**30, help="GiB per process (4)"
     )

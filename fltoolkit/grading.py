@@ -38,6 +38,7 @@ from fltoolkit.assignment import (
 from fltoolkit.grading_worker import kill_children, kill_user, unreadable
 from fltoolkit.sandbox import (
     NOTES,
+    OWN_USER,
     Limits,
     clean_environment,
     fences,
@@ -262,7 +263,7 @@ def _run(notebook: dict[str, Any], limits: Limits, bubblewrap: bool) -> _Run:
     """Run a notebook under nbval in a process of its own, in an empty folder, inside the fences."""
     folder = Path(tempfile.mkdtemp(prefix="fltk-"))
     user = None
-    if fences(bubblewrap)["user"] == "a user of its own":
+    if fences(bubblewrap)["user"] == OWN_USER:
         user = 20_000 + secrets.randbelow(40_000)
         os.chown(folder, user, user)
     job = {

@@ -27,8 +27,11 @@ from typing import Any
 __all__ = ["Limits", "clean_environment", "fences", "kernel_command", "read_notes", "suspicious"]
 
 PACKAGE = Path(__file__).resolve().parent
+OWN_USER = "a user of its own"
 NOTES = "notes.txt"  # what the kernel's audit hook saw, in the run's folder
 WORDS = ("network", "process", "write outside", "read outside", "signal")
+_CAPABILITIES = ("chown", "setuid", "setgid", "setpcap", "dac_read_search", "sys_admin")
+_UNSHARE = ("--unshare-pid", "--unshare-net", "--unshare-ipc")
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
@@ -36,8 +39,8 @@ _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 class Limits:
     """What one submission may use."""
 
-    cell_seconds: float = 20.0  # per cell; then it is interrupted and the next one runs
-    total_seconds: float = 120.0  # for the whole submission, start of the kernel included
+    cell_seconds: float = 20.0  # processor time per cell, or five times as long on the clock
+    total_seconds: float = 300.0  # on the clock, for all of it, start of the kernel included
     memory: int = 4 << 30  # bytes of address space per process; torch alone maps about 1 GiB
     processes: int = 128  # processes and threads
     file_size: int = 16 << 20  # bytes per file written
@@ -66,7 +69,7 @@ def fences(bubblewrap: bool = True) -> dict[str, str]:
             "network": "no fence but Python's own (audit hook)",
             "user": "no user of its own",
         }
-    command = shutil.which("bwrap") if bubblewrap else None
+    command = _bwrap() if bubblewrap else None
     found["bubblewrap"] = (
         command or "no bubblewrap (apt install bubblewrap): others' processes are visible"
     )
@@ -78,8 +81,10 @@ def fences(bubblewrap: bool = True) -> dict[str, str]:
         found["network"] = "Landlock: no TCP" if abi >= 4 else "no network fence but Python's own"
     if os.geteuid() != 0:
         found["user"] = "no user of its own: you do not run this as root"
+    elif abi > 0 and _may_change_user():
+        found["user"] = OWN_USER
     else:
-        found["user"] = "a user of its own" if abi > 0 else "no: root without Landlock stays root"
+        found["user"] = "no user of its own, and you are root: use an ordinary user or a container"
     return found
 
 
@@ -114,22 +119,25 @@ def kernel_command(
     """
     settings = {"folder": str(folder), "package": str(PACKAGE), "user": user, **asdict(limits)}
     command = [sys.executable, "-s", str(PACKAGE / "sandbox.py"), json.dumps(settings)]
-    bwrap = shutil.which("bwrap") if bubblewrap and sys.platform == "linux" else None
+    bwrap = _bwrap() if bubblewrap else None
     return [*(_bubblewrap(bwrap, folder) if bwrap else []), *command, "-f", "{connection_file}"]
+
+
+@functools.cache
+def _bwrap() -> str | None:
+    """Where bubblewrap is, if it is there and may do its work (in some containers it may not)."""
+    command = shutil.which("bwrap") if sys.platform == "linux" else None
+    if command is None:
+        return None
+    probe = [command, *_UNSHARE, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"]
+    return command if subprocess.run(probe, capture_output=True).returncode == 0 else None
 
 
 def _bubblewrap(bwrap: str, folder: Path) -> list[str]:
     """A file system of system, Python and ``folder`` only; no network, no other processes."""
-    command = [bwrap, "--die-with-parent", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
+    command = [bwrap, "--die-with-parent", *_UNSHARE]
     if os.geteuid() == 0:  # sandbox.py then gives all of them up
-        for capability in (
-            "setuid",
-            "setgid",
-            "setpcap",
-            "dac_read_search",
-            "sys_admin",
-            "sys_resource",
-        ):
+        for capability in _CAPABILITIES:
             command += ["--cap-add", f"cap_{capability}"]
     command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
     for path in _readable():
@@ -195,6 +203,7 @@ def main() -> None:
         _isolate_network()
     elif _LIBC is not None:
         _LIBC.unshare(_NEWNET)
+        os.chown(sys.argv[sys.argv.index("-f") + 1], user, user)  # the connection file
     landlock = _landlock([folder])
     _set_limits(settings)
     if user is not None and landlock:
@@ -204,8 +213,7 @@ def main() -> None:
     sys.meta_path.insert(0, _PackageFinder())
     from ipykernel.kernelapp import IPKernelApp
 
-    for module in ("fltoolkit", "sklearn.datasets"):  # on nobody's time, and before the hook
-        importlib.import_module(module)
+    importlib.import_module("fltoolkit")  # torch: on nobody's time, and before the hook
     sys.addaudithook(_hook(folder, notes))
 
     IPKernelApp.launch_instance(["--HistoryManager.enabled=False", *sys.argv[1:]])
@@ -398,15 +406,23 @@ def _become(user: int) -> None:
     os.setgroups([])
     os.setgid(user)
     os.setuid(user)
-    _set_capabilities(_DAC_READ_SEARCH)  # ... one: Python may lie in root's home
+    if not _set_capabilities(_DAC_READ_SEARCH):  # ... one: Python may lie in root's home
+        _set_capabilities(0)  # a container may not have it; then Python is readable anyway
     _LIBC.prctl(4, 1, 0, 0, 0)  # may read its own /proc
 
 
-def _set_capabilities(mask: int) -> None:
+def _set_capabilities(mask: int) -> bool:
+    """Keep these capabilities and no other."""
     assert _LIBC is not None
     header = struct.pack("Ii", 0x20080522, 0)
-    data = struct.pack("6I", mask, mask, 0, 0, 0, 0)
-    _LIBC.capset(header, data)
+    return bool(_LIBC.capset(header, struct.pack("6I", mask, mask, 0, 0, 0, 0)) == 0)
+
+
+def _may_change_user() -> bool:
+    """Whether this root may hand files to a user, become one, and end its processes."""
+    found = re.search(r"CapEff:\s*(\w+)", Path("/proc/self/status").read_text())
+    needed = 1 << 0 | 1 << 5 | 1 << 6 | 1 << 7  # chown, kill, setgid, setuid
+    return found is not None and int(found[1], 16) & needed == needed
 
 
 if __name__ == "__main__":

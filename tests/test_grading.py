@@ -20,7 +20,7 @@ from fltoolkit.sandbox import Limits, fences
 
 MASTERS = Path(__file__).parents[1] / "notebooks" / "assignments"
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="grading needs Linux or macOS")
-LIMITS = Limits(cell_seconds=6, total_seconds=150)
+LIMITS = Limits(cell_seconds=10, total_seconds=400)
 
 
 @pytest.fixture(scope="session")
