@@ -7,7 +7,7 @@ How much accuracy does a byte buy? Read the package in this order, about an afte
     parts       what travels between the stages of a codec
     quantize, levels, sparse, rotate, lowrank    the stages: fewer bits a value, fewer values
     entropy     symbols become bytes (prediction, contexts and places are engine rooms)
-    codecs      stages in a row, error feedback, exceptions for small tensors
+    codecs, difference    stages in a row, error feedback, exceptions for small tensors; what changed
     channel     the one door between parties, and the ledger beside it
     history     records of a run, and where they are kept
     data        digits offline, MNIST and friends; who has what; batches
@@ -21,10 +21,17 @@ How much accuracy does a byte buy? Read the package in this order, about an afte
     fedavg, fedasync    rounds, and servers that do not wait for one
     cost        what a method will cost, before it runs
     checkpoint  save a run and go on later
+    dependence, leakage, defence    what others learn from what crossed, and what helps
+    spec, experiment, training    a run as one value, and as text
+    store, sweep    many runs, each once, none lost
+    sizes, analysis, suggest    fronts, bytes to a target, the best for so many bytes
     plots, live, codec_report, course, widgets    for people: figures, progress, portraits of
                 codecs, self-checks, sliders
     runner, lab, traces, dashboard, panel    steer a training while it runs
-    threshold_lab, fedavg_lab    the labs of the notebooks
+    threshold_lab, fedavg_lab, leakage_panel, tradeoff, tradeoff_panel    what notebooks show
+    cli, commands, report    the same from a terminal
+    assignment, sandbox, grading, gradebook    course work: released, graded, told
+    engines     the same parties over torch.distributed, Flower and PySyft
 
 Codec stages and the last lines' modules are imported by their own names.
 """
