@@ -2,6 +2,7 @@
 
     python -m benchmarks.entropy_coders                    # all situations, about four minutes
     python -m benchmarks.entropy_coders --situations 2     # only the first ones
+    python -m benchmarks.entropy_coders --coders nncodec   # only this beside ours
 
 All coders get the same symbols of the same updates: 8, 4 and 2 bits a value (``s`` stochastically
 rounded, ``d`` to the nearest), and the places of the largest 10, 1 and 0.1 %. ``order 0`` is the
@@ -18,7 +19,9 @@ charged to it. It is optional, and its requirements would replace torch, so inst
     pip install --no-deps nncodec      # needs a C++ compiler
 
 Speed is process CPU time, the least of three runs (nncodec, lzma and deflate: of one), one thread,
-in MB/s of float32. The constants in contexts.py were chosen on other seeds of McMahan's CNN and of
+in MB/s of float32. The last table says how many of nncodec's bits ours takes, and how many times
+faster it is, on McMahan's CNN and on the small new networks (where calls, not symbols, take most of
+our time). The constants in contexts.py were chosen on other seeds of McMahan's CNN and of
 other networks on MNIST and digits; the situations called new took no part in that.
 """
 
@@ -120,7 +123,8 @@ def integers(parts: dict[str, Part]) -> Iterator[np.ndarray]:
                 yield piece.reshape(shape)
 
 
-def coders() -> dict[str, Coder]:
+def coders(only: list[str] | None) -> dict[str, Coder]:
+    """Those that can be found here; ours last."""
     found = {"BitPack": ours(BitPack()), "deflate": ours(Deflate(), 1)}
     try:
         ours(Zstd()).encode({"w": Symbols(torch.zeros(9).byte(), 2)})
@@ -132,6 +136,8 @@ def coders() -> dict[str, Coder]:
         found |= {"nncodec quick": nncodec(False), "nncodec": nncodec(True)}
     except ImportError:
         print("no nncodec here: pip install --no-deps nncodec (needs a C++ compiler)")
+    if only is not None:
+        found = {name: coder for name, coder in found.items() if name in only}
     return {**found, "Entropy": ours(Entropy())}
 
 
@@ -235,38 +241,59 @@ def mean(rows: list[Any]) -> np.ndarray:
     return np.array(rows).mean(0)
 
 
+def compare(ratios: dict[str, list[tuple[float, float, float]]]) -> None:
+    """One line for each kind, and one for all: bits for one of nncodec's, times its speed."""
+    print(
+        f"{'':8s}{'bits':>8s}{'(most)':>9s}{'encode':>9s}{'(least)':>10s}{'decode':>9s}{'(least)':>10s}"
+    )
+    every = [row for rows in ratios.values() for row in rows]
+    for kind, rows in {**ratios, "all": every}.items():
+        bits, encode, decode = np.exp(mean(np.log(rows)))
+        most, (_, slowest, slowest_back) = max(r[0] for r in rows), np.min(rows, axis=0)
+        print(
+            f"{kind:8s}{bits:8.3f}  ({most:.3f}){encode:8.2f}x  ({slowest:5.2f}x)"
+            f"{decode:8.2f}x  ({slowest_back:5.2f}x)"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--situations", type=int, default=7, help="how many of the 7")
+    parser.add_argument("--coders", nargs="*", help="only these beside ours")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    found = coders()
+    found = coders(args.coders)
     columns = ["order 0", *found]
-    ratios: dict[str, list[float]] = {}
+    ratios: dict[bool, dict[str, list[tuple[float, float, float]]]] = {True: {}, False: {}}
     speeds: dict[str, list[Any]] = {kind: [] for kind in STAGES}
     heads = "".join(f"{name:>14s}" for name in columns)
     for number, (title, updates) in enumerate(situations()):
         if number == args.situations:
             break
+        large = title.startswith("McMahan")
         print(f"\n{title} ({len(updates)} seeds): bits a value, or a place\n{'':8s}{heads}")
         for kind in STAGES:
             measured = [measure(found, update, kind) for update in updates]
             bits = mean([[b[name] for name in columns] for b, _ in measured])
             print(f"{kind:8s}" + "".join(f"{b:14.3f}" for b in bits), flush=True)
-            ratios.setdefault(kind, []).extend(
-                b["Entropy"] / b["nncodec"] for b, _ in measured if "nncodec" in b
-            )
-            if title.startswith("McMahan"):
+            for b, t in measured if "nncodec" in found else []:
+                faster = (n / e for n, e in zip(t["nncodec"], t["Entropy"], strict=True))
+                row = b["Entropy"] / b["nncodec"], *faster
+                ratios[large].setdefault(kind, []).append(row)
+            if large:
                 speeds[kind] += [[t[name] for name in found] for _, t in measured]
     print("\nMcMahan CNN, MB/s of float32, encode / decode\n" + " " * 8, end="")
     print("".join(f"{name:>14s}" for name in found))
     for kind, rows in speeds.items():
         cells = [f"{4 / encode:.0f} / {4 / decode:.0f}" for encode, decode in mean(rows)]
         print(f"{kind:8s}" + "".join(f"{cell:>14s}" for cell in cells))
-    if "nncodec" in found:
-        print("\nEntropy's bits for one of nncodec: geometric mean and largest over all updates")
-        for kind, values in ratios.items():
-            print(f"{kind:8s}{math.exp(mean(np.log(values))):8.3f}{max(values):8.3f}")
+    for large, rows in ratios.items():
+        if rows:
+            print(
+                f"\nEntropy beside nncodec, {'McMahan CNN' if large else 'new networks'}: "
+                "geometric means over updates (and the worst)"
+            )
+            compare(rows)
 
 
 if __name__ == "__main__":

@@ -197,10 +197,10 @@ class _Coder:
         return out
 
     def _adapt(self, numbers: Array, prior: Array) -> Array:
-        """Code numbers of one context; the model is renewed whenever they have doubled."""
+        """Code numbers of one context; the model is renewed whenever they have tripled."""
         done, counts = 0, np.zeros(len(prior), np.int64)
         while done < len(numbers):
-            part = numbers[done : 2 * done + 8]
+            part = numbers[done : 3 * done + 8]
             self._code(part, prior + counts)
             counts += np.bincount(part, minlength=len(prior))
             done += len(part)
@@ -233,10 +233,13 @@ def _code_segment(
     if not live[0] * live[1]:
         return cells.reshape(-1)[:length]
     if values is not None:
-        away = cells[rows].compress(columns, axis=1).astype(np.int16) - np.int16(center)
+        kept = cells if live == shape else cells[rows].compress(columns, axis=1)
+        away = kept.astype(np.int16) - np.int16(center)
     away = _code_grid(coder, away, live, num_levels)
     if values is None:
         symbols = away.astype(np.uint8) + np.uint8(center)
+        if live == shape:
+            return symbols.reshape(-1)[:length]
         symbols = np.pad(symbols, ((1, 0), (1, 0)), constant_values=center)  # for all not live
         cells = symbols.take(np.cumsum(rows) * rows, axis=0)
         cells = cells.take(np.cumsum(columns) * columns, axis=1)
@@ -274,9 +277,10 @@ def _code_alternating(coder: _Coder, cells: Array | None, contexts: Array) -> Ar
     known[:, ::2] = _code_by_context(
         coder, None if cells is None else cells[:, ::2], contexts[:, ::2]
     )
-    others = np.pad(known[:, ::2] != 0, ((0, 0), (0, 1))).astype(np.uint16)
-    others = (others[:, :-1] + others[:, 1:])[:, : contexts.shape[1] // 2]
-    contexts = contexts[:, 1::2] + others * np.uint16(256)
+    filled, num = (known[:, ::2] != 0).view(np.uint8), int(contexts.max()) + 1
+    others = filled[:, : contexts.shape[1] // 2].copy()  # the neighbour on the left, and
+    others[:, : filled.shape[1] - 1] += filled[:, 1:]  # on the right, but for the last column
+    contexts = contexts[:, 1::2] + others.astype(np.uint8 if 3 * num <= 256 else np.uint16) * num
     known[:, 1::2] = _code_by_context(coder, None if cells is None else cells[:, 1::2], contexts)
     return known
 

@@ -30,7 +30,8 @@ __all__ = ["CODED", "BitPack", "Deflate", "Entropy", "Zstd"]
 
 CODED = "#"  # what a coded entry's name ends in, after the separator
 # methods: symbols at their nominal width, in whole bytes, modelled; indices three ways; compressed
-PACKED, BYTES, MODELLED, RICE, BITMAP, MASK, DEFLATED, ZSTANDARD = range(8)
+# (2 and 5 were earlier models)
+PACKED, BYTES, _, RICE, BITMAP, _, DEFLATED, ZSTANDARD, MODELLED, MASK = range(10)
 MAX_LEVELS = 1 << 16
 MAX_SIZE = 1 << 40
 # Symbols that are all alike cost nothing, so bytes must vouch for their number: a small message
@@ -90,13 +91,16 @@ class Entropy(BitPack):
     """
 
     def _encode(self, part: Symbols | Indices) -> bytearray:
-        entries = [super()._encode(part)]
+        entry = None
         if isinstance(part, Symbols):
             if part.num_levels > 1 and part.values.numel():
-                entries.append(_join(part, *_modelled(part)))
+                entry = _join(part, *_modelled(part))
+                if len(entry) <= _packed_nbytes(part.values.numel(), _width(part.num_levels)):
+                    return entry
         elif len(part.values) and part.size <= FREE_SYMBOLS + SPARSEST * len(part.values):
-            entries.append(_join(part, *_masked(part)))
-        return min(entries, key=len)
+            entry = _join(part, *_masked(part))
+        plain = super()._encode(part)
+        return plain if entry is None else min(plain, entry, key=len)
 
 
 @dataclass

@@ -20,6 +20,7 @@ PRECISIONS = 0.1, 0.2, 0.4, 0.8  # how coarse factors are, to choose from
 SHIFTS = range(-20, 44)  # factors are in units of 2**(-shift / 2)
 FAR = 8 * 255  # the farthest a prediction, in eighths, lies from the most frequent symbol
 REACH = 512  # what is left of a symbol, and factors, lie between -REACH and REACH
+COMMON = 0.05  # of their squares, if not less, rows must share beyond chance: else it is not tried
 PART = 1 << 16  # cells at a time
 
 Array = NDArray[Any]
@@ -104,9 +105,10 @@ def _cost(cells: Array) -> float:
 def _factors(cells: Array) -> Factors:
     """As many, and as precise, as save most bits, if all were normal distributions.
 
-    By subspace iteration from some of the rows. A number in a product takes about
-    log2(1 + 12 variance / unit**2) / 2 bits; what is left of a cell, half the logarithm of its
-    row's variance, to which rounding adds 1/12, and coarse factors a share.
+    By subspace iteration from some of the rows: none if those tell little about some others. A
+    number in a product takes about log2(1 + 12 variance / unit**2) / 2 bits; what is left of a
+    cell, half the logarithm of its row's variance, to which rounding adds 1/12, and coarse factors
+    a share.
     """
     rows, columns = cells.shape
     most = min(RANK, rows // 4, columns // 4)
@@ -114,10 +116,15 @@ def _factors(cells: Array) -> Factors:
         return Factors()
     mean = round(8 * float(cells.mean()))
     x = cells - np.float32(mean / 8)
-    right = x[:: rows // most][:most].T
-    for _ in range(2):
-        left = _orthonormal(x @ right)
-        right = _orthonormal(x.T @ left)
+    some = slice(0, rows // most * most, rows // most)
+    right = _orthonormal(x[some].T)
+    others = x[rows // most // 2 : some.stop : some.step]
+    shared, every = (float(np.square(y).sum()) for y in (others @ right, others))
+    chance = most / columns  # so much, on average, of rows that have nothing in common
+    if shared < (chance + min(chance, COMMON)) * every:
+        return Factors()
+    for part in (x[::4] if rows >= 16 * most else x, x):  # the first pass need not be exact
+        right = _orthonormal(part.T @ _orthonormal(part @ right))
     left, sizes, turn = np.linalg.svd(x @ right, full_matrices=False)
     right = right @ turn.T
     explained = np.pad(np.cumsum((left * sizes) ** 2, axis=1), ((0, 0), (1, 0)))
