@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cache, partial
 from itertools import pairwise, product
@@ -315,7 +315,7 @@ PEERS: dict[str, tuple[Callable[[str], Rounds], str]] = {
 # ---- The tables ---------------------------------------------------------------------------------
 
 
-def round_table(name: str, passes: int, num_rounds: int, device: str) -> None:
+def round_table(name: str, passes: int, num_rounds: int, device: str, peers: Sequence[str]) -> None:
     one, lean = partial(in_turn, local_update), partial(in_turn, local_update_lean)
     works: dict[str, Rounds] = {
         "plain PyTorch loop": plain_loop(name),
@@ -327,7 +327,8 @@ def round_table(name: str, passes: int, num_rounds: int, device: str) -> None:
     if name == "CNN":
         works["lean, channels_last (*)"] = ours(name, lean, device, last=True)
         works["lean, channels_last, bf16 (*)"] = ours(name, lean, device, last=True, bf16=True)
-    for peer, (make, pip) in PEERS.items():
+    for peer in peers:
+        make, pip = PEERS[peer]
         try:
             works[peer] = make(name)
         except (ImportError, RuntimeError) as error:  # RuntimeError: of another torch
@@ -475,6 +476,7 @@ if __name__ == "__main__":
     parser.add_argument("--choice", action="store_true", help="one by one or at once")
     parser.add_argument("--growth", action="store_true", help="10 to 10,000 clients")
     parser.add_argument("--models", nargs="+", default=list(SHAPES), choices=list(SHAPES))
+    parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS))
     parser.add_argument("--passes", type=int, default=5, help="turns each one takes")
     parser.add_argument("--rounds", type=int, default=5, help="rounds in a turn")
     parser.add_argument("--device", default="cpu", help="for our own rows")
@@ -488,5 +490,5 @@ if __name__ == "__main__":
         growth_table()
     else:
         for name in args.models:
-            round_table(name, args.passes, args.rounds, args.device)
+            round_table(name, args.passes, args.rounds, args.device, args.peers)
         print("(*) computes other numbers than the rest")

@@ -173,7 +173,7 @@ UP = {
 
 DOWN = {
     "8 bits": Once(small(Quantize(8))),
-    "4 bits": Once(small(Quantize(4))),
+    **{f"{b} bits": Once(small(Quantize(b))) for b in (4, 3)},
     **{f"differences in {b} bits": Difference(small(Quantize(b))) for b in (4, 3)},
     "differences, STC 1 %": Difference(small(STC(0.01))),
 }
@@ -210,6 +210,7 @@ def candidates() -> Iterator[Setting]:
     for up, down in (
         ("2 bits + EF", "4 bits"),
         ("2 bits + EF", "differences in 4 bits"),
+        ("3 bits + EF", "3 bits"),
         ("3 bits + EF", "differences in 3 bits"),
         ("4 bits", "differences in 3 bits"),
         ("top-k 3 % + EF", "differences in 3 bits"),
