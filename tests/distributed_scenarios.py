@@ -200,14 +200,13 @@ def saving(
 
 
 class Damaging(DistributedChannel):
-    """Flips a bit in message or envelope of step 2, counted from the end."""
+    """Flips a bit of what is sent in step 2."""
 
     place = 0
 
     def _start(self, begin: Callable, tensor: torch.Tensor, rank: int) -> Any:
-        envelope, wanted = len(tensor) == NBYTES_ENVELOPE, self.place < 0
-        if begin is torch.distributed.isend and self.step == 2 and envelope == wanted:
-            tensor[abs(self.place)] ^= 4
+        if begin is torch.distributed.isend and self.step == 2:
+            tensor[self.place] ^= 4
         return super()._start(begin, tensor, rank)
 
 
@@ -217,7 +216,7 @@ def faulty(rank: int, tell: Tell, fault: str) -> None:
     if rank == 0:
         settings = {"lr": 0.2} if fault == "settings" else {}
         make = {"payload": Damaging, "envelope": Damaging}.get(fault, DistributedChannel)
-        Damaging.place = -10 if fault == "envelope" else 30
+        Damaging.place = 10 if fault == "envelope" else NBYTES_ENVELOPE + 30
         if fault == "version":
             fltoolkit.__version__ = "9.9"
     try:
