@@ -39,7 +39,7 @@ def report(results: Mapping[str, Result]) -> str:
             continue
         for part in (UP, DEFENCES, DOWN, BINARY):
             mine = [row for row in rows if row[0].part == part]
-            if mine:
+            if len(mine) > 1:
                 table = down_table(mine) if part in (DOWN, BINARY) else up_table(mine)
                 blocks += [f"### {task.data}: {part}", table]
         blocks += [f"### {task.data}: the surprises", surprises(rows), effort(task, rows)]
@@ -60,9 +60,9 @@ def rows_of(task: Task, results: Mapping[str, Result]) -> list[Row]:
 def up_table(rows: Sequence[Row]) -> str:
     """What the label party can learn about the inputs."""
     lines = [
-        "| setting | accuracy [%] | B a sample up | dCor | dCor, corrected "
+        "| setting | seeds | accuracy [%] | B a sample up | dCor | dCor, corrected "
         "| explained variance | by positions alone |",
-        "|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for setting, runs in rows:
         cells = [
@@ -73,7 +73,7 @@ def up_table(rows: Sequence[Row]) -> str:
             _spread(_column(runs, "explained_variance")),
             _spread([value for value in _column(runs, "positions") if value is not None]),
         ]
-        lines.append(f"| {setting.name} | {' | '.join(cells)} |")
+        lines.append(f"| {setting.name} | {len(runs)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -82,9 +82,9 @@ def down_table(rows: Sequence[Row]) -> str:
     binary = rows[0][0].binary
     quality = "AUC of the task" if binary else "accuracy [%]"
     lines = [
-        f"| setting | {quality} | B a sample down | AUC by length, best epoch | mean of epochs "
-        "| AUC by direction, best epoch | mean of epochs |",
-        "|---|---|---|---|---|---|---|",
+        f"| setting | seeds | {quality} | B a sample down | AUC by length, best epoch "
+        "| mean of epochs | AUC by direction, best epoch | mean of epochs |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for setting, runs in rows:
         good = _column(runs, "task_auc") if binary else [100 * a for a in _column(runs, "accuracy")]
@@ -95,7 +95,7 @@ def down_table(rows: Sequence[Row]) -> str:
         for attack in ("norm_auc", "direction_auc"):
             cells.append(_spread([max(epochs) for epochs in _column(runs, attack)], ".2f"))
             cells.append(_spread([mean(epochs) for epochs in _column(runs, attack)], ".2f"))
-        lines.append(f"| {setting.name} | {' | '.join(cells)} |")
+        lines.append(f"| {setting.name} | {len(runs)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -106,18 +106,18 @@ def surprises(rows: Sequence[Row]) -> str:
     if "8 bits" in of and "float32" in of:
         change = _differences(of["8 bits"], of["float32"], "explained_variance")
         lines.append(
-            "- 8 bits protect nothing: explained variance changes by "
+            "- Do 8 bits protect anything? Explained variance changes by "
             f"{_spread(change, '+.4f')} against float32, seed by seed."
         )
     for name in ("top-k 10%", "top-k 1%", "RandTopK 10%", "RandTopK 1%"):
         if name in of:
             shares = [r["positions"] / r["explained_variance"] for r in of[name].values()]
             lines.append(
-                f"- {name} leaks through positions: they alone explain "
+                f"- Does {name} leak through positions? They alone explain "
                 f"{_spread([100 * share for share in shares], '.0f')} % of what positions and "
                 "values explain together."
             )
-    for name in ("NoPeek 1", "NoPeek 10"):
+    for name in ("NoPeek 1", "NoPeek 3"):
         if name in of and "float32" in of:
             cells = [
                 _spread(_differences(of[name], of["float32"], key), "+.3f")
@@ -136,8 +136,7 @@ def effort(task: Task, rows: Sequence[Row]) -> str:
     return (
         f"{num_runs} runs: {task.data}, {task.num_own:,} samples of Alice's, "
         f"{task.num_auxiliary:,} of the attacker's, {task.num_victims:,} victims, {task.epochs} "
-        f"epochs, batch {task.batch_size}, plain SGD, lr {task.lr}, {len(task.seeds)} seed"
-        f"{'s' * (len(task.seeds) > 1)}."
+        f"epochs, batch {task.batch_size}, plain SGD, lr {task.lr}."
     )
 
 
@@ -182,9 +181,11 @@ def _draw_points(ax: Any, rows: Sequence[Row]) -> None:
     for (x, y, words, color), place in zip(crowded, places, strict=True):
         line = {"arrowstyle": "-", "color": color, "linewidth": 0.6}
         ax.annotate(words, (x, y), (4200, place), color=color, va="center", arrowprops=line)
-    for x, y, words, color in ends:
-        if x <= 2000:
-            ax.annotate(words, (x, y), (6, -9), textcoords="offset points", color=color, fontsize=8)
+    free = [end for end in ends if end[0] <= 2000]
+    for number, (x, y, words, color) in enumerate(free):
+        near = any(abs(np.log(x / u)) < 0.2 and abs(y - v) < 0.05 for u, v, *_ in free[:number])
+        place = (6, 6) if near else (6, -9)
+        ax.annotate(words, (x, y), place, textcoords="offset points", color=color, fontsize=8)
 
 
 def _draw_pictures(figure: Any, runs: Mapping[str, Result | None]) -> None:

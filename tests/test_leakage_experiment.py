@@ -1,0 +1,94 @@
+"""The experiment on leakage: small runs on digits, and what its page may say."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from experiments import leakage
+from experiments.async_states import read
+from experiments.leakage import BINARY, RESULTS, TASKS, UP, Setting, Task, run, settings, sweep
+from experiments.leakage_report import draw, report
+from fltoolkit import Pipeline
+from fltoolkit.quantize import Quantize
+from fltoolkit.sparse import TopK
+
+SMALL = Task("digits", 200, 150, 60, 2, 50, 0.06, 3, (0, 1))
+PAGE = Path(__file__).parents[1] / "docs" / "leakage.md"
+
+
+def test_a_run_has_all_that_the_tables_need():
+    result = run(SMALL, Setting(UP, "top-k", Pipeline(TopK(0.1))), 0)
+    assert 0 < result["positions"] < 1
+    assert 0 < result["explained_variance"] < 1
+    assert 0 < result["dcor"] < 1
+    assert len(result["norm_auc"]) == len(result["direction_auc"]) == SMALL.epochs
+    assert result["nbytes_up"] < result["nbytes_down"] / 5
+    assert result["nbytes_down"] == pytest.approx(640 * 4 + 12 / 50)
+    json.dumps(result, allow_nan=False)
+
+
+def test_same_seed_same_result_and_nopeek_is_in_it():
+    setting = Setting(UP, "4 bits", Pipeline(Quantize(4)), nopeek=1.0)
+    first, again, other = (run(SMALL, s, 1) for s in (setting, setting, replace(setting, nopeek=0)))
+    for result in (first, again, other):
+        result.pop("seconds")
+    assert first == again
+    assert first["dcor"] != other["dcor"]
+    assert "shown" not in first
+
+
+def test_the_binary_task_finds_the_rare_label():
+    result = run(SMALL, Setting(BINARY, "float32", binary=True), 1)
+    assert max(result["norm_auc"]) > 0.9
+    assert 0.5 < result["task_auc"] <= 1
+    assert result["positions"] is None
+
+
+def test_sweep_runs_each_once_and_mends_the_file(tmp_path, monkeypatch):
+    path = tmp_path / "runs" / "results.jsonl"
+    jobs = [(SMALL, Setting(UP, "float32"), seed) for seed in (0, 1)]
+    sweep(jobs, path)
+    lines = path.read_text().splitlines()
+    assert [json.loads(line)["seed"] for line in lines] == [0, 1]
+    path.write_text(lines[0] + "\n" + lines[1][:40])  # as if it was killed while it wrote
+    seeds, original = [], leakage.run
+    monkeypatch.setattr(leakage, "run", lambda *args: seeds.append(args[2]) or original(*args))
+    sweep(jobs, path)
+    sweep(jobs, path)
+    assert seeds == [1]
+    assert len(path.read_text().splitlines()) == 2
+
+
+def test_keys_tell_runs_apart():
+    task = TASKS["digits"]
+    keys = [setting.key(task, seed) for setting in settings() for seed in task.seeds]
+    ours = [s for s in settings() if s.name == "float32"]
+    assert len({s.key(task, 0) for s in ours}) == 2  # float32 both ways is in two tables
+    assert len(set(keys)) == len(keys) - len(task.seeds)
+    vanilla = ours[0]
+    assert vanilla.key(task, 0) != vanilla.key(replace(task, epochs=5), 0)
+    assert vanilla.key(task, 0) == replace(vanilla, name="other").key(replace(task, seeds=()), 0)
+
+
+def test_the_three_kinds_of_samples_are_disjoint():
+    for task in TASKS.values():
+        num_train = {"digits": 1437, "mnist": 60_000}[task.data]
+        assert task.num_own + task.num_auxiliary <= num_train
+
+
+def test_the_page_shows_what_the_report_prints(tmp_path):
+    results = read(RESULTS)
+    printed = report(results).splitlines()
+    page = PAGE.read_text(encoding="utf-8").splitlines()
+    tables = [line for line in page if line.startswith("|")]
+    assert tables
+    assert set(tables) <= set(printed)
+    told = ("| ", "- Do", "- NoPeek")
+    assert not [line for line in printed if line.startswith(told) and line not in page]
+    for line in printed:
+        if " runs: " in line:
+            assert line in page
+    draw(results, tmp_path)
+    assert (tmp_path / "leakage_digits.png").stat().st_size > 10_000
