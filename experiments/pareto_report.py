@@ -5,6 +5,7 @@ with the repository. Not here: training (pareto.py).
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,6 @@ from fltoolkit.cost import published_tables
 from fltoolkit.experiment import Experiment
 from fltoolkit.history import History
 from fltoolkit.store import Result, Store
-from fltoolkit.svg import amount
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
@@ -92,7 +92,18 @@ def parts_of(results: Iterable[Result]) -> Parts:
         bare = replace(e, name=e.name.removesuffix(f" ({words})"))
         parts.setdefault((e.data, words), []).append(result._replace(experiment=bare))
     order = [(data, words) for data in ("mnist", "digits") for words in PARTITIONS]
-    return {key: parts[key] for key in order if key in parts}
+    return {key: _whole(parts[key]) for key in order if key in parts}
+
+
+def _whole(results: list[Result]) -> list[Result]:
+    """Those of seeds with which all methods were run, so that means are over the same seeds.
+
+    While there is no such seed, those of the first.
+    """
+    seeds = Counter(r.experiment.seed for r in results)
+    num_methods = len({r.experiment.name for r in results})
+    whole = [seed for seed, count in seeds.items() if count == num_methods] or [min(seeds)]
+    return [r for r in results if r.experiment.seed in whole]
 
 
 def report(parts: Parts) -> str:
@@ -238,10 +249,9 @@ def draw(parts: Parts, path: Path = FIGURE) -> None:
     figure = plots.new_figure(width=10, height=4.6 * len(parts))
     axes = figure.subplots(len(parts), squeeze=False)[:, 0]
     for ax, ((data, words), results) in zip(axes, parts.items(), strict=True):
-        floor = 0.85 if words == "IID" else None
-        tradeoff.pareto(results, ax, floor=floor)
-        least = amount("nbytes", min(p.nbytes for p in points(results)))
+        tradeoff.pareto(results, ax)
         seeds = len({r.experiment.seed for r in results})
-        ax.set_title(f"{data}, 10 clients, {words}, {seeds} seed(s), from {least}", fontsize=10)
+        title = f"{data}, 10 clients, {words}, {seeds} seed{'s' * (seeds > 1)}"
+        ax.set_title(title, fontsize=10)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)

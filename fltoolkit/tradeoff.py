@@ -81,7 +81,7 @@ def pareto(
         )
         seen.add(shape)
     bottom = min(p.accuracy for p in found) if floor is None else floor
-    top = max(p.high for p in found)
+    top = max([p.high for p in found] + (band[3].tolist() if band.size else []))
     ax.set_ylim(100 * bottom - 1.5, 100 * top + 0.8)
     ax.set_xlim(found[0].nbytes / size / 1.5, found[-1].nbytes / size * 1.5)
     if names:

@@ -60,6 +60,18 @@ def test_keeping_and_reading(tmp_path):
     assert back.history.column("nbytes") == history.column("nbytes")
 
 
+def test_means_are_over_the_same_seeds():
+    def made_up(name, seed):
+        return Result(replace(pareto.experiments("digits", 1)[0], name=name, seed=seed), [], "", 0)
+
+    found = [made_up(name, seed) for seed in (0, 1) for name in ("a (IID)", "b (IID)")]
+    parts = pareto_report.parts_of([*found, made_up("a (IID)", 2)])
+    (shown,) = parts.values()
+    assert [(r.experiment.name, r.experiment.seed) for r in shown] == [
+        *(("a", 0), ("b", 0), ("a", 1), ("b", 1))
+    ]
+
+
 def test_the_page_shows_what_the_report_prints(kept):
     text = PAGE.read_text(encoding="utf-8")
     printed = text.split(pareto_report.BEGIN)[1].split(pareto_report.END)[0]
