@@ -19,6 +19,7 @@ __all__ = [
     "Point",
     "Size",
     "accuracy_within",
+    "by_task",
     "bytes_to_reach",
     "c3_score",
     "failures",
@@ -72,6 +73,17 @@ def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
             )
         found.setdefault(title, []).append(result)
     return found
+
+
+def by_task(results: Iterable[Result]) -> dict[str, list[Result]]:
+    """Results by data, model, clients and partition, in words: only those of one task compare."""
+    tasks: dict[str, list[Result]] = {}
+    for result in results:
+        e = result.experiment
+        words = f"{e.data}, {e.model}, {e.num_clients} client{'s' * (e.num_clients > 1)}"
+        words += f", {e.partition}" * (e.num_clients > 1)
+        tasks.setdefault(words, []).append(result)
+    return tasks
 
 
 def points(results: Iterable[Result]) -> list[Point]:

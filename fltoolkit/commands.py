@@ -79,7 +79,7 @@ A file with three experiments of two seeds each:
     parser.add_argument("--retry", action="store_true", help="run again what failed before")
     args = parser.parse_args(arguments)
     experiments = [experiment for path in args.files for experiment in read(path)]
-    from fltoolkit.analysis import failures, table
+    from fltoolkit.analysis import by_task, failures, table
     from fltoolkit.store import Store
     from fltoolkit.sweep import cluster
     from fltoolkit.sweep import sweep as sweep_all
@@ -90,10 +90,11 @@ A file with three experiments of two seeds each:
         found = sweep_all(
             experiments, store=store, workers=args.workers, pool=executor, retry=args.retry
         )
-    print(table(found))
+    for task, mine in by_task(found).items():
+        print(f"{task}\n{table(mine)}\n")
     for title, error in (broken := failures(found)).items():
         print(f"failed: {title}: {error}", file=sys.stderr)
-    print(f"\nresults are in {place}: fltoolkit report {place}")
+    print(f"results are in {place}: fltoolkit report {place}")
     return 1 if broken else 0
 
 
@@ -111,10 +112,11 @@ def compare(arguments: Sequence[str]) -> int:
     )
     _store_arguments(parser)
     args = parser.parse_args(arguments)
-    from fltoolkit.analysis import failures, table
+    from fltoolkit.analysis import by_task, failures, table
 
     found = _results(args)
-    print(table(found, target=args.target, budget=args.budget))
+    for task, mine in by_task(found).items():
+        print(f"{task}\n{table(mine, target=args.target, budget=args.budget)}\n")
     for title, error in failures(found).items():
         print(f"failed: {title}: {error}", file=sys.stderr)
     return 0

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from fltoolkit import tradeoff
-from fltoolkit.analysis import failures, front, groups, points, table
+from fltoolkit.analysis import by_task, failures, front, groups, points, table
 from fltoolkit.plots import _summary, accuracy_over_bytes, picture
 from fltoolkit.store import Result
 
@@ -19,7 +19,7 @@ LINKS = (("a home uplink", 1.25e6, 0.03), ("a weak mobile link", 31_250.0, 0.15)
 
 _STYLE = """
 body { font-family: sans-serif; max-width: 1000px; margin: 2em auto; padding: 0 1em; color: #222 }
-table { border-collapse: collapse; margin: 1em 0 } td, th { padding: .25em .7em; text-align: right }
+table { border-collapse: collapse; margin: 1em 0 } td, th { padding: .25em .7em; text-align: right; white-space: nowrap }
 td:first-child, th:first-child { text-align: left } tr { border-bottom: 1px solid #ddd }
 img { max-width: 100% } pre { background: #f4f4f4; padding: .8em; overflow: auto; font-size: .85em }
 figcaption, .small { color: #555; font-size: .9em } summary { cursor: pointer; padding: .2em 0 }
@@ -39,12 +39,7 @@ def html_report(
     of its own, since accuracies on different tasks cannot be compared.
     """
     results = list(results)
-    tasks: dict[str, list[Result]] = {}
-    for result in results:
-        e = result.experiment
-        if not result.error:
-            words = f"{e.data}, {e.model}, {e.num_clients} clients, {e.partition}"
-            tasks.setdefault(words, []).append(result)
+    tasks = by_task(result for result in results if not result.error)
     if not tasks:
         raise ValueError(f"none of the {len(results)} experiments has finished: nothing to report")
     parts = [f"<h1>{html.escape(title)}</h1>", _intro(results)]
