@@ -19,7 +19,8 @@ LINKS = (("a home uplink", 1.25e6, 0.03), ("a weak mobile link", 31_250.0, 0.15)
 
 _STYLE = """
 body { font-family: sans-serif; max-width: 1000px; margin: 2em auto; padding: 0 1em; color: #222 }
-table { border-collapse: collapse; margin: 1em 0 } td, th { padding: .25em .7em; text-align: right; white-space: nowrap }
+table { border-collapse: collapse; margin: 1em 0 } td, th { padding: .25em .7em }
+td, th { text-align: right; white-space: nowrap }
 td:first-child, th:first-child { text-align: left } tr { border-bottom: 1px solid #ddd }
 img { max-width: 100% } pre { background: #f4f4f4; padding: .8em; overflow: auto; font-size: .85em }
 figcaption, .small { color: #555; font-size: .9em } summary { cursor: pointer; padding: .2em 0 }
