@@ -9,12 +9,11 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from fltoolkit import assignment, gradebook, grading
 from fltoolkit.sandbox import Limits, fences
 
-__all__ = ["add_parser", "main"]
+__all__ = ["main"]
 
 FLOW = """the instructor's flow:
   fltoolkit assignment release 1 --out 1_student.ipynb     hand this file out
@@ -26,18 +25,6 @@ FLOW = """the instructor's flow:
 the student's:
   fltoolkit assignment check 1_student.ipynb               before handing in
 An assignment is a number (notebooks/assignments/1_*.ipynb) or a path. More: docs/instructors.md"""
-
-
-def add_parser(subparsers: Any) -> None:
-    """Add ``assignment`` with its commands to another command's subparsers."""
-    parser = subparsers.add_parser(
-        "assignment",
-        help="release, check and grade the course's assignments",
-        description="Release, check and grade the course's assignments.",
-        epilog=FLOW,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    _fill(parser)
 
 
 def _fill(parser: argparse.ArgumentParser) -> None:
