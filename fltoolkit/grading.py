@@ -8,6 +8,7 @@ The expected outputs stay in the memory of this process and of the worker; no fi
 holds them. Next: gradebook.py, which writes what came out.
 """
 
+import contextlib
 import hashlib
 import importlib.util
 import json
@@ -304,6 +305,9 @@ def _run(notebook: dict[str, Any], limits: Limits, bubblewrap: bool) -> _Run:
             worker.kill()
             worker.wait()
             reader.join(10)
+            for pipe in (worker.stdin, worker.stdout):
+                with contextlib.suppress(OSError):
+                    pipe.close()  # type: ignore[union-attr]
         if user is not None:
             kill_user(user)
         run.notes += read_notes(folder)

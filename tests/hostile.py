@@ -266,7 +266,7 @@ CASES: dict[str, Case] = {
         "MemoryError",
     ),
     "flood": Case(
-        lambda desk: saved(desk.honest(step=f"print('y' * 30_000_000)\n{desk.solutions[STEP]}")),
+        lambda desk: saved(desk.honest(step=f"print('y' * 10_000_000)\n{desk.solutions[STEP]}")),
         11,
         "flood of output",
     ),
