@@ -133,7 +133,7 @@ def feedback(master: Master, result: Result) -> tuple[str, dict[str, Any]]:
         elif kind == "check" and cell["cell_type"] == "code":
             cells.append(_code(text_of(cell), result.said.get(name, "")))
         if kind in ("answer", "check") and (said := result.said.get(name)):
-            page.append(f"<p>It said:</p><pre>{html.escape(said)}</pre>")
+            page.append(f"<p>{html.escape(name)} said:</p><pre>{html.escape(said)}</pre>")
         if name in tasks:
             verdict = _verdict(tasks[name], result)
             if kind == "question":
@@ -179,16 +179,16 @@ def _code(source: str, text: str) -> dict[str, Any]:
 
 
 def histogram(values: Iterable[float], maximum: float) -> list[tuple[str, int]]:
-    """How many students have how many points: none, some, all; halves of "some" for a total.
+    """How many students have how many points: none, under half, over half, all.
 
-    >>> histogram([0, 4, 4, 2], 4)
-    [('0', 1), ('under 2', 0), ('2 and more', 1), ('4', 2)]
+    >>> histogram([0, 4, 4, 3], 4)
+    [('0', 1), ('2 and more', 1), ('4', 2)]
     """
     half = maximum / 2
     names = ["0", f"under {half:g}", f"{half:g} and more", f"{maximum:g}"]
     places = [0 if v <= 0 else 3 if v >= maximum else 1 if v < half else 2 for v in values]
     counts = Counter(places)
-    return [(name, counts[place]) for place, name in enumerate(names)]
+    return [(names[place], counts[place]) for place in range(4) if counts[place] or place in (0, 3)]
 
 
 def _summary(master: Master, results: Sequence[Result]) -> str:
