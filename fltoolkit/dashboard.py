@@ -142,7 +142,7 @@ def _layout(picture: Picture) -> tuple[int, list[Mark]]:
     low += 8 + max(24 * len(picture.ledger), 30 * len(picture.strips) + 22) + 14
     for number, current, words in picture.legend:
         marks += [_line(number, current, [(8, low), (48, low)])]
-        for line in textwrap.wrap(words, 115):
+        for line in textwrap.wrap(words, 128):
             marks += [Words(56, low + 4, line, bold=current)]
             low += 18
     for note in picture.notes():
