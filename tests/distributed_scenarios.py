@@ -36,7 +36,9 @@ from fltoolkit.wire import pack
 NUM_SAMPLES, WIDTH, CUT = 24, 6, 5
 Tell = Callable[[Any], None]
 context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["distributed_scenarios"])
+context.set_forkserver_preload(  # not this module: before Python 3.13 the server would not find it
+    [f"fltoolkit.{name}" for name in ("engines.torch_distributed", "data", "split_async", "sparse")]
+)
 
 
 def layers(seed: int = 0) -> list[nn.Module]:

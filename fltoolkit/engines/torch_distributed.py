@@ -331,10 +331,11 @@ class DistributedChannel(Channel):
             raise PeerError(f"step {self.step}, waiting for {what}: {payload.decode()}")
         return came, step, mark, payload
 
-    def _receive(self, rank: int, nbytes: int, what: str) -> memoryview:
+    def _receive(self, rank: int, nbytes: int, what: str) -> Any:
+        """So many bytes, in an array."""
         buffer = torch.empty(nbytes, dtype=torch.uint8)
         self._finish([self._start(dist.irecv, buffer, rank)], rank, what)
-        return memoryview(buffer.numpy())
+        return buffer.numpy()
 
     def _start(self, begin: Callable[..., Any], tensor: Tensor, rank: int) -> tuple[Any, Tensor]:
         """Begin to send or to receive; what is under way must keep its tensor alive."""
