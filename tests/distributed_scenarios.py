@@ -184,11 +184,13 @@ def saving(
     rank: int, tell: Tell, folder: str, dies: int | None = None, signal: int = SIGKILL
 ) -> None:
     """Vanilla, saved every second step; the process ``dies`` after step 3, by ``signal``."""
-    with DistributedChannel({"alice": 0, "bob": 1}, codecs(), timeout=3) as channel:
+    with DistributedChannel({"alice": 0, "bob": 1}, codecs(), timeout=20) as channel:
         cast = Cast(channel.here)
         parties = chain(cast)
         step = channel.resume(f"{folder}/{rank}", parties)
         tell((rank, step))
+        if signal == SIGSTOP:
+            channel.timeout = 3
         batches = itertools.islice(cast.batches("alice", "bob").epochs(2), step, None)
         for _ in train_split(parties, batches, channel):
             if channel.step % 2 == 0:
@@ -222,7 +224,9 @@ def faulty(rank: int, tell: Tell, fault: str) -> None:
         if fault == "version":
             fltoolkit.__version__ = "9.9"
     try:
-        with make({"alice": 0, "bob": 1}, codecs(), timeout=5, settings=settings) as channel:
+        with make(
+            {"alice": 0, "bob": 1}, codecs(), timeout=20 if fault else 5, settings=settings
+        ) as channel:
             cast = Cast(channel.here)
             parties = chain(cast)
             if fault == "shape" and rank == 0:

@@ -115,12 +115,11 @@ class DistributedChannel(Channel):
             raise ValueError(f"timeout={timeout}: seconds, above 0 and finite")
         self.ranks, self.timeout = dict(ranks), timeout
         self.nbytes_moved = 0
-        self._wait = timedelta(seconds=timeout)
         self._ahead: dict[Link, _Came] = {}
         self._under_way: dict[int, _Works] = {}  # to each process, the last message
         self._room_there: dict[int, int] = {}  # longest payload to each process, and
         self._room_here: dict[int, int] = {}  # from each: what both ends keep room for
-        self._group = _group(self._wait)
+        self._group = _group(timedelta(seconds=timeout))
         self.rank = dist.get_rank()
         if set(self.ranks.values()) != set(range(dist.get_world_size())):
             raise ValueError(
@@ -347,7 +346,7 @@ class DistributedChannel(Channel):
     def _finish(self, works: _Works, rank: int, what: str) -> None:
         try:
             for work, _ in works:
-                work.wait(self._wait)
+                work.wait(timedelta(seconds=self.timeout))
         except RuntimeError as error:
             raise self._lost(rank, what, error) from error
 
