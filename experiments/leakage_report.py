@@ -147,7 +147,7 @@ def draw(results: Mapping[str, Result], folder: Path) -> None:
     """A figure for each data set: leakage against bytes, and what the attacker sees."""
     for task in TASKS.values():
         rows = [row for row in rows_of(task, results) if row[0].part in (UP, DEFENCES)]
-        if not rows:
+        if len(rows) < 5:  # too few for a picture
             continue
         figure = plots.new_figure(width=8, height=9.5)
         scatter, pictures = figure.subfigures(2, 1, height_ratios=(1.25, 1))
