@@ -132,7 +132,7 @@ def surprises(rows: Sequence[Row]) -> str:
 
 def effort(task: Task, rows: Sequence[Row]) -> str:
     """What was run, in one line."""
-    num_runs = sum(len(runs) for _, runs in rows)
+    num_runs = len({run["key"] for _, runs in rows for run in runs.values()})
     return (
         f"{num_runs} runs: {task.data}, {task.num_own:,} samples of Alice's, "
         f"{task.num_auxiliary:,} of the attacker's, {task.num_victims:,} victims, {task.epochs} "
