@@ -1,7 +1,7 @@
 """The headline: split and federated methods, their codecs and schedules, on one axis of bytes.
 
     python -m experiments.pareto --data digits            # three seeds; goes on where it was
-    python -m experiments.pareto --data mnist --seeds 1   # under two hours on two cores
+    python -m experiments.pareto --data mnist --seeds 1   # estimated: under two hours
     python -m experiments.pareto --only STC               # methods whose name holds this
     python -m experiments.pareto --report                 # docs/results.md and its figures
 
