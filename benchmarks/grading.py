@@ -49,7 +49,8 @@ def main() -> None:
         results = grade(inbox, "1", out, jobs=args.jobs, limits=Limits())
         wall = time.perf_counter() - began
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    cpu = sum(usage.ru_utime + usage.ru_stime for usage in used)
+    nbval = sum(usage.ru_utime + usage.ru_stime for usage in used) / args.students
+    kernels = statistics.median(result.cpu_seconds for result in results)
     seconds = sorted(result.seconds for result in results)
     memory = max(result.memory for result in results) / 1e6
     grader = used[0].ru_maxrss / 1e3
@@ -58,7 +59,8 @@ def main() -> None:
     print(f"wall time {wall:.0f} s in all, {wall / args.students:.1f} s per submission")
     print(
         f"one submission: median {statistics.median(seconds):.1f} s, slowest {seconds[-1]:.1f} s"
-        f" (one that loops for ever), processor time {cpu / args.students:.1f} s"
+        f" (one that loops for ever); processor time {kernels:.1f} s in the kernel (median)"
+        f" and {nbval:.1f} s around it"
     )
     print(f"memory: largest kernel {memory:.0f} MB, the grader {grader:.0f} MB")
     print("points:", *(f"{result.total:g}" for result in results))

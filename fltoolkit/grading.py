@@ -63,7 +63,8 @@ class Result:
     maximum: float = 0.0  # of the tasks graded here, without questions
     status: str = "graded"
     notes: list[str] = field(default_factory=list)
-    seconds: float = 0.0
+    seconds: float = 0.0  # on the clock
+    cpu_seconds: float = 0.0  # the kernel's
     memory: int = 0  # bytes, the largest process
     answers: dict[str, str] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)  # errors and prints, no hidden check's print
@@ -239,7 +240,7 @@ def grade_one(
         stopped = event["error"] if name not in hidden else event["error"].split(":")[0]
         result.said[name] = (text + stopped).strip()
     result.total = sum(result.points.values())
-    result.status, result.memory = run.status, run.memory
+    result.status, result.memory, result.cpu_seconds = run.status, run.memory, run.cpu_seconds
     result.notes += run.notes
     looks = {k for source in submission.answers.values() for k in suspicious(source)}
     result.notes += [f"worth a look: {kind}" for kind in sorted(looks)]
@@ -258,6 +259,7 @@ class _Run:
     status: str = "graded"
     notes: list[str] = field(default_factory=list)
     memory: int = 0
+    cpu_seconds: float = 0.0
 
 
 def _run(notebook: dict[str, Any], limits: Limits, bubblewrap: bool) -> _Run:
@@ -331,7 +333,7 @@ def _read_events(lines: Any, run: _Run) -> None:
                 if event["error"].startswith(kind):
                     run.notes.append(f"{kind}: {event['cell']}")
         else:
-            run.memory = max(event.get("memory", 0), 1)
+            run.memory, run.cpu_seconds = max(event["memory"], 1), round(event["cpu"], 2)
             if event["event"] == "dead":
                 run.status = f"the kernel ended (code {event['code']})"
 

@@ -145,17 +145,18 @@ def main() -> None:
         options += ["-p", "nbval.plugin", "-p", "no:cacheprovider", "-c", os.devnull]
         code = pytest.main([*options, "--rootdir", empty, str(stub)], plugins=[plugin])
         kill_children(os.getpid())
-        emit(event="end", code=int(code), memory=peak.memory)
+        emit(event="end", code=int(code), memory=peak.memory, cpu=peak.seconds)
 
 
 class _Peak:
-    """The most memory that any process below this one held, as far as it was looked at."""
+    """The most memory of one process below this one and the time of all, when last looked at."""
 
-    memory = 1
+    memory, seconds = 1, 0.0
 
     def look(self) -> None:
         import psutil
 
+        self.seconds = max(self.seconds, cpu_seconds())
         for child in psutil.Process().children(recursive=True):
             try:
                 text = Path(f"/proc/{child.pid}/status").read_text()
@@ -213,7 +214,7 @@ def _plugin(job: dict[str, Any], emit: Any, peak: _Peak) -> Any:
             if hasattr(self, "km") and not self.stopping:
                 time.sleep(0.5)  # what it still said comes first
                 kill_children(os.getpid())
-                emit(event="dead", code=process.returncode, memory=peak.memory)
+                emit(event="dead", code=process.returncode, memory=peak.memory, cpu=peak.seconds)
                 os._exit(1)
 
         stopping = False
