@@ -20,6 +20,7 @@ from experiments.report import rows_of as rows_of
 from fltoolkit import History, plots
 
 GOAL_FACTOR, GOAL_POINTS = 20, 0.3
+LEAST_DRAWN = 0.9
 BEGIN = "<!-- what the report prints, from here -->"
 END = "<!-- to here -->"
 
@@ -144,7 +145,11 @@ def draw(rows: Sequence[Row], path: Path = FIGURE) -> None:
             continue
         curves = [run["curve"] for run in runs.values()]
         histories[setting.name] = [
-            History({"nbytes": up + down, "accuracy": accuracy} for up, down, accuracy in curve)
+            History(
+                {"nbytes": up + down, "accuracy": accuracy}
+                for up, down, accuracy in curve
+                if accuracy >= LEAST_DRAWN
+            )
             for curve in curves
         ]
     if not histories:
@@ -154,7 +159,6 @@ def draw(rows: Sequence[Row], path: Path = FIGURE) -> None:
     ax.set_xscale("log")
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     plots.accuracy_over_bytes(histories, ax)
-    ax.set_ylim(0.9, 0.985)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
