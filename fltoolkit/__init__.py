@@ -7,7 +7,7 @@ How much accuracy does a byte buy? Read the package in this order, about an afte
     parts       what travels between the stages of a codec
     quantize, levels, sparse, rotate, lowrank    the stages: fewer bits a value, fewer values
     entropy     symbols become bytes (prediction, contexts and places are engine rooms)
-    codecs, difference    stages in a row, error feedback, exceptions for small tensors; what changed
+    codecs, difference    stages in a row, error feedback; what changed since the last message
     channel     the one door between parties, and the ledger beside it
     history     records of a run, and where they are kept
     data        digits offline, MNIST and friends; who has what; batches
