@@ -5,7 +5,7 @@ SETUP := .venv/.ready
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check demo bench notebooks format clean setup unit nbval browser
+.PHONY: help lab test check slow demo bench notebooks format clean setup nbval browser
 
 help:  ## what there is to type
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'
@@ -13,13 +13,16 @@ help:  ## what there is to type
 lab: $(SETUP)  ## open the course in JupyterLab
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb
 
-test: $(SETUP) check nbval browser  ## all tests: check, notebooks, browser
+test: $(SETUP) check slow nbval browser  ## all tests: check, slow ones, notebooks, browser
 
 check: $(SETUP)  ## quick: format, lint, types, unit tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -n 2 -m "not browser"
+	$(BIN)/pytest -q -n 2 -m "not browser and not slow"
+
+slow: $(SETUP)
+	$(BIN)/pytest -q -n 2 --dist loadfile -m slow tests
 
 nbval: $(SETUP)
 	$(BIN)/pytest -q -n 2 --dist loadfile --nbval-lax --nbval-cell-timeout=120 -p no:cacheprovider notebooks

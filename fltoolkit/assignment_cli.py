@@ -15,14 +15,14 @@ from fltoolkit.sandbox import Limits, fences
 
 __all__ = ["main"]
 
-FLOW = """the instructor's flow:
+FLOW = """examples: the instructor's flow:
   fltoolkit assignment release 1 --out 1_student.ipynb     hand this file out
   fltoolkit assignment grade SUBMISSIONS/ --assignment 1 --out GRADES --jobs 2
       SUBMISSIONS holds ana.ipynb, ben.ipynb, ... or ana/anything.ipynb, ...
       GRADES gets gradebook.csv and .json, summary.html, feedback/ana.html, by_hand.csv
   ... fill the open questions' points into GRADES/by_hand.csv and say grade again ...
   fltoolkit assignment lms canvas EXPORTED.csv --from GRADES --column "A 1" --out IMPORT.csv
-the student's:
+and the student's:
   fltoolkit assignment check 1_student.ipynb               before handing in
 An assignment is a number (notebooks/assignments/1_*.ipynb) or a path. More: docs/instructors.md"""
 

@@ -62,6 +62,7 @@ def test_levels_in_a_run():
     assert sizes[-1] > 1.2 * sizes[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [0.002, 0.03, 0.9])
 @pytest.mark.parametrize("settings", [{}, {"wait_for": 2, "clock": LogNormal(1.0)}])
 def test_a_budget_lands_within_two_percent(first, settings):

@@ -181,6 +181,7 @@ def test_the_space_is_drawn_from_the_seed():
     assert {e.protocol for e in alone} <= {"split", "split_async"}
 
 
+@pytest.mark.slow
 def test_suggest_keeps_to_the_budget_and_finds_the_same_again():
     budget = 300_000
     found = suggest(TASK, budget, num_candidates=3, seed=3)

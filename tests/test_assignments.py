@@ -177,6 +177,7 @@ def test_collect_takes_nothing_but_answers():
         assert any(note.startswith("missing cell") for note in collect(master, odd).notes)
 
 
+@pytest.mark.slow
 def test_check_tells_a_student_what_is_missing(tmp_path):
     master = master_of(5)
     notebook = assignment.release(master)

@@ -202,6 +202,7 @@ def test_files(tmp_path):
 # ---------------------------------------------------------------------------------------- running
 
 
+@pytest.mark.slow
 def test_split_is_train_split():
     experiment = Experiment(rounds=2, seed=1, codecs=TWO_WAYS)
     history = run(experiment)

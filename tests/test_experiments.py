@@ -60,6 +60,7 @@ def test_same_seed_same_result():
     assert abs(first["nbytes"] - 400_000) < 45_000  # half a period in A is a step: 82 kB
 
 
+@pytest.mark.slow
 def test_a_run_that_diverges_counts_as_what_it_is():
     data = async_states.dataset(DIGITS)
     broken = replace(data, x_train=data.x_train.clone())
@@ -109,6 +110,7 @@ def test_keys_tell_runs_apart():
     assert VANILLA.key(task, 0) == VANILLA.key(replace(task, clients=5), 0)  # one client only
 
 
+@pytest.mark.slow
 def test_vgg11_trains_on_images():
     x, y = torch.randn(96, 3, 32, 32), torch.arange(96) % 10
     data = Dataset(x, y, x[:20], y[:20], num_classes=10, name="noise")
@@ -119,6 +121,7 @@ def test_vgg11_trains_on_images():
     assert dense < result["nbytes"] < 1.01 * dense
 
 
+@pytest.mark.slow
 def test_cifar10_by_one_argument(tmp_path, monkeypatch, capsys):
     """From files of the right shape to a table: two steps of VGG-11."""
     rng = np.random.default_rng(0)

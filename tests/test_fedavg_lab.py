@@ -62,6 +62,7 @@ def per_round(lab: Lab, key: str) -> list[int]:
 # ------------------------------------------------------------------ doing a run again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -81,6 +82,7 @@ def test_the_script_gives_the_same_bytes_and_accuracy(settings: dict[str, Any]) 
     assert again["channel"].transfers == run.training.channel.transfers
 
 
+@pytest.mark.slow
 def test_the_script_knows_the_whole_codec_after_several_moves() -> None:
     lab = small(8, bits_up=8)
     lab.run(2)

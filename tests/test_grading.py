@@ -19,7 +19,10 @@ from fltoolkit.grading_worker import same_output
 from fltoolkit.sandbox import Limits, fences
 
 MASTERS = Path(__file__).parents[1] / "notebooks" / "assignments"
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="grading needs Linux or macOS")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="grading needs Linux or macOS"),
+]
 LIMITS = Limits(cell_seconds=4, total_seconds=400)
 
 

@@ -372,6 +372,7 @@ def test_a_lab_that_is_gone_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None
     assert lab() is None
 
 
+@pytest.mark.slow
 def test_a_real_kernel_runs_a_cell_again() -> None:
     """Three executions of a cell and one of another: of four trainings two go on."""
     client = pytest.importorskip("jupyter_client")

@@ -33,6 +33,7 @@ def test_binder_and_make_install_one_torch():
     assert f"torch=={pinned[1]}\n" in (ROOT / "binder" / "requirements.txt").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["postBuild", "start"])
 def test_binder_scripts_run(name):
     script = ROOT / "binder" / name

@@ -164,7 +164,7 @@ def test_outside_a_notebook_one_line_in_a_terminal_else_silence(
     assert len(list(watch(training()))) == 100
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr(live.shutil, "get_terminal_size", lambda: SimpleNamespace(columns=40))
+    monkeypatch.setattr(live.shutil, "get_terminal_size", lambda *_: SimpleNamespace(columns=40))
     list(watch(training(), 100))
     lines = capsys.readouterr().err.split("\r")
     assert lines[-1].startswith("finished: 100 of 100")
@@ -187,6 +187,7 @@ def test_durations_in_words(seconds: float, words: str) -> None:
     assert live._duration(seconds) == words
 
 
+@pytest.mark.slow
 def test_a_real_kernel_keeps_one_png_per_cell(tmp_path: Path) -> None:
     nbclient = pytest.importorskip("nbclient")
     source = (

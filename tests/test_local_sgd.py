@@ -234,6 +234,7 @@ def test_the_equality_can_fail():
 SIZES = [9, 30, 2, 9, 17, 4, 12, 21]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [1, 3, 64, None])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", sorted(set(NETS) - {"Dropout"}))

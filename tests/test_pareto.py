@@ -36,6 +36,7 @@ def test_steps_are_counted_without_the_data():
     assert pareto._num_steps(base) == num_steps(base)
 
 
+@pytest.mark.slow
 def test_a_method_of_each_protocol_runs():
     by_protocol = {e.protocol: e for e in methods(TASKS["digits"], "dirichlet(0.3)")}
     assert set(by_protocol) == {"relay", "split_async", "splitfed", "fedavg"}

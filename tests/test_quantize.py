@@ -351,6 +351,7 @@ def tolerance(stage, x, num_draws=NUM_DRAWS):
     return 4 * sigma + 5 * step / num_draws + step * 2**-16 + x.abs().max() * 2**-22
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", RANDOM, ids=repr)
 @pytest.mark.parametrize(
     "x",
@@ -647,6 +648,7 @@ def test_float8_ties_go_away_from_zero():
     assert there_and_back(stage, x).tolist() == [1.125, 1.25, -1.125, 1.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("e", "m"), [(1, 6), (2, 1), (3, 4), (4, 3), (5, 0), (5, 2), (7, 0)])
 @pytest.mark.parametrize(
     "x",

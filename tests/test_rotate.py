@@ -409,6 +409,7 @@ def test_the_scales_do_what_they_are_for(stage, n):
                 assert (stage.undo(other)["w"].double() - x).norm() >= least * (1 - 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [DRIVE(), EDEN(2), EDEN(4)], ids=repr)
 def test_nearly_unbiased_for_large_tensors_even_sparse_ones(stage):
     two = torch.zeros(1024)

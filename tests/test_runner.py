@@ -375,6 +375,7 @@ def test_many_threads_at_once() -> None:
     assert counted == sorted(counted)
 
 
+@pytest.mark.slow
 def test_a_script_may_end_while_it_runs() -> None:
     code = (
         "import torch\nfrom fltoolkit.runner import Runner\n"
@@ -389,6 +390,7 @@ def test_a_script_may_end_while_it_runs() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
 
 
+@pytest.mark.slow
 def test_runner_knows_no_widgets() -> None:
     code = "import sys, fltoolkit.runner; print('ipywidgets' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER = Path(os.environ.get("FLTOOLKIT_DATA", "nowhere"))
 HAS_MNIST = (FOLDER / "mnist" / "train-images-idx3-ubyte.gz").is_file()
 EPOCHS = 6
+pytestmark = pytest.mark.slow
 
 
 def demo(out, *arguments):

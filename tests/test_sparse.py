@@ -394,6 +394,7 @@ def test_random_k_sends_a_seed_and_no_places():
     assert len(parts["*"]) == 11
 
 
+@pytest.mark.slow
 def test_random_k_is_unbiased_and_omega_holds():
     x = torch.tensor([3.0, -1.0, 0.5, 2.0, 0.0])
     stage = RandomK(0.4)

@@ -441,6 +441,7 @@ def saved_and_resumed(folder, build, train, stop):
     return (records, weights(*whole)), (resumed, weights(*second))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gate", "upload", "capacity"),
     [

@@ -67,6 +67,7 @@ def test_what_goes_in_comes_out(path):
         assert "unknown" not in store
 
 
+@pytest.mark.slow
 def test_kill_9_loses_nothing_that_was_added(path):
     writer = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(SCRIPT), str(path)],
@@ -177,6 +178,7 @@ def test_ctrl_c_leaves_what_is_finished(path, monkeypatch):
         assert len(quiet(PLANS, store)) == 4
 
 
+@pytest.mark.slow
 def test_worker_processes_and_a_worker_that_dies(path, monkeypatch):
     with Store(path) as store:
         found = quiet(PLANS[:2], store, workers=2)
@@ -217,6 +219,7 @@ def test_two_sweeps_share_a_store(path, monkeypatch):
     assert found[0].history[-1] == {"step": 7}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
 def test_a_real_ctrl_c_with_workers_ends_them(path):
     script = """
@@ -247,6 +250,7 @@ def test_a_real_ctrl_c_with_workers_ends_them(path):
     assert done.stdout.split() == ["1", "0"], done.stderr
 
 
+@pytest.mark.slow
 def test_a_cluster_of_two_workers(path):
     distributed = pytest.importorskip(
         "distributed", reason='needs pip install "fltoolkit[cluster]"'

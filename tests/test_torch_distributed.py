@@ -12,6 +12,7 @@ from distributed_scenarios import THREE, TWO, alone, faulty, saving, start, toge
 from fltoolkit.engines.remote import RemoteParty, known
 from fltoolkit.engines.torch_distributed import DistributedChannel
 
+pytestmark = pytest.mark.slow
 RUNS = ["vanilla", "multi_hop", "u_shaped", "vertical", "relay", "splitfed_1", "splitfed_2"]
 
 
