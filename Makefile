@@ -5,7 +5,7 @@ SETUP := .venv/.ready
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check slow demo bench notebooks format clean setup nbval browser
+.PHONY: help lab test check slow demo bench notebooks format clean setup nbval browser flower
 
 help:  ## what there is to type
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'
@@ -30,6 +30,10 @@ nbval: $(SETUP)
 browser: $(SETUP)
 	$(BIN)/pytest -q -m browser tests/browser
 
+flower: .venv-flower/.ready  ## FedAvg over Flower: tests, simulation, a deployment on this machine
+	.venv-flower/bin/pytest -q tests/test_flower.py
+	PATH="$(CURDIR)/.venv-flower/bin:$$PATH" python examples/flower/compare.py --deployment --rounds 3
+
 demo: $(SETUP)  ## no browser: train SplitNN, print the table, draw accuracy over bytes
 	$(BIN)/python examples/demo.py
 
@@ -48,7 +52,7 @@ format: $(SETUP)  ## put the code in order
 setup: $(SETUP)  ## only create .venv and install
 
 clean:  ## remove .venv and caches
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis test-artifacts
+	rm -rf .venv .venv-flower .pytest_cache .mypy_cache .ruff_cache .hypothesis test-artifacts
 
 # torch first and alone, in the tested version: nothing later may then pull in another one
 $(SETUP): pyproject.toml constraints.txt
@@ -58,3 +62,10 @@ $(SETUP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[lab,dev,syft]"
 	touch $(SETUP)
+
+# Flower 1.41 wants older releases than the tested set (packaging below 26), so it has a place of its own
+.venv-flower/.ready: pyproject.toml
+	test -d .venv-flower || $(PYTHON) -m venv .venv-flower
+	.venv-flower/bin/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
+	.venv-flower/bin/python -m pip install --quiet --disable-pip-version-check -e ".[flower]" "flwr[simulation]" beartype pytest
+	touch $@

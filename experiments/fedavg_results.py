@@ -248,7 +248,7 @@ def masked() -> Iterator[Setting]:
 def shards() -> Iterator[Setting]:
     """Each client has two shards of the sorted samples: mostly two digits."""
     part = "two shards a client"
-    more: dict[str, Any] = {"split": "shards", "rounds": 200, "lr": 0.05, "seeds": (0,)}
+    more: dict[str, Any] = {"split": "shards", "rounds": 200, "seeds": (0, 1, 2)}
     yield Setting(part, FLOAT32, **more)
     yield row(part, *WINNER, **more)
 

@@ -176,7 +176,10 @@ def dataset(name: str) -> Dataset:
 
 
 def run(task: Task, setting: Setting, seed: int) -> Result:
-    """Train once through a listened-to channel, then attack; all that the tables need."""
+    """Train once through a listened-to channel, then attack; all that the tables need.
+
+    A run that diverges ends there, with ``diverged`` (the step) in place of results.
+    """
     start, data = time.perf_counter(), dataset(task.data)
     order = torch.randperm(len(data.y_train), generator=torch.Generator().manual_seed(seed))
     own, auxiliary = order[: task.num_own], order[task.num_own :][: task.num_auxiliary]
@@ -191,11 +194,20 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
 
     batches = Batches(data.x_train[own], labels, task.batch_size, seed=seed)
     channel = Listener(setting.codecs, kinds=["gradients"])
+    about = {
+        **{"key": setting.key(task, seed), "data": task.data, "part": setting.part},
+        **{"name": setting.name, "seed": seed},
+    }
     by_epoch = []
     for epoch in range(task.epochs):
         seen = list(batches.epoch(epoch))
-        for _ in train_split([alice, bob], seen, channel):
-            pass
+        try:
+            for _ in train_split([alice, bob], seen, channel):
+                pass
+        except (ValueError, FloatingPointError) as error:  # of a codec; of a party
+            if "diverged" not in str(error):
+                raise
+            return about | {"diverged": channel.step, "seconds": _since(start)}
         by_epoch.append(_label_aucs(channel, torch.cat([y for _, y in seen]), setting.binary))
     sent = task.epochs * task.num_own
 
@@ -209,8 +221,7 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
         only = train_decoder(heard.mask, x, seed=seed, max_epochs=task.attack_epochs)
         positions = explained_variance(only(held_out.mask), victims, only.mean_input)
     result = {
-        **{"key": setting.key(task, seed), "data": task.data, "part": setting.part},
-        **{"name": setting.name, "seed": seed},
+        **about,
         **evaluate([alice, bob], data.x_test, test_labels, through=setting.in_use or setting.up),
         "nbytes_up": channel.nbytes(kind="activations") / sent,
         "nbytes_down": channel.nbytes(kind="gradients") / sent,
@@ -228,7 +239,11 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
         shown = torch.tensor([int((data.y_test == digit).nonzero()[0]) for digit in range(10)])
         result["shown"] = _picture(guess[shown], victims)
         result["originals"] = _picture(victims[shown], victims)
-    return result | {"seconds": round(time.perf_counter() - start, 1)}
+    return result | {"seconds": _since(start)}
+
+
+def _since(start: float) -> float:
+    return round(time.perf_counter() - start, 1)
 
 
 def _label_aucs(channel: Listener, y: Tensor, binary: bool) -> tuple[float, float]:
@@ -268,12 +283,20 @@ def sweep(jobs: Iterable[Job], path: Path) -> None:
         result = run(task, setting, seed)
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(result) + "\n")
+        said = f"diverged at step {result['diverged']}" if "diverged" in result else told(result)
         print(
-            f"{number:4d}/{len(todo)} {task.data} {setting.name:20s} seed {seed} "
-            f"{100 * result['accuracy']:6.2f} % {result['nbytes_up']:7.1f} B up, explained "
-            f"variance {result['explained_variance']:.3f} {result['seconds']:6.1f} s",
+            f"{number:4d}/{len(todo)} {task.data} {setting.name:20s} seed {seed} {said} "
+            f"{result['seconds']:6.1f} s",
             flush=True,
         )
+
+
+def told(result: Result) -> str:
+    """The main results in one line."""
+    return (
+        f"{100 * result['accuracy']:6.2f} % {result['nbytes_up']:7.1f} B up, explained "
+        f"variance {result['explained_variance']:.3f}"
+    )
 
 
 def main() -> None:

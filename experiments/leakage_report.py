@@ -42,16 +42,17 @@ def report(results: Mapping[str, Result]) -> str:
             if len(mine) > 1:
                 table = down_table(mine) if part in (DOWN, BINARY) else up_table(mine)
                 blocks += [f"### {task.data}: {part}", table]
-        blocks += [f"### {task.data}: the surprises", surprises(rows), effort(task, rows)]
+        blocks += [f"### {task.data}: the surprises", surprises(rows), effort(task, rows, results)]
     return "\n\n".join(blocks) or "no runs yet"
 
 
 def rows_of(task: Task, results: Mapping[str, Result]) -> list[Row]:
-    """Each setting with the runs of its seeds, if there are any."""
+    """Each setting with the runs of its seeds, if there are any that did not diverge."""
     rows = []
     for setting in all_settings():
         keys = {seed: setting.key(task, seed) for seed in task.seeds}
         runs = {seed: results[key] for seed, key in keys.items() if key in results}
+        runs = {seed: run for seed, run in runs.items() if "diverged" not in run}
         if runs:
             rows.append((setting, runs))
     return rows
@@ -130,11 +131,14 @@ def surprises(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def effort(task: Task, rows: Sequence[Row]) -> str:
-    """What was run, in one line."""
+def effort(task: Task, rows: Sequence[Row], results: Mapping[str, Result]) -> str:
+    """What was run, and what is in no table because it diverged."""
     num_runs = len({run["key"] for _, runs in rows for run in runs.values()})
+    lost = [r for r in results.values() if r["data"] == task.data and "diverged" in r]
+    where = "; ".join(f"{r['name']}, seed {r['seed']}, at step {r['diverged']}" for r in lost)
+    diverged = f" and {len(lost)} that diverged ({where})" if lost else ""
     return (
-        f"{num_runs} runs: {task.data}, {task.num_own:,} samples of Alice's, "
+        f"{num_runs} runs{diverged}: {task.data}, {task.num_own:,} samples of Alice's, "
         f"{task.num_auxiliary:,} of the attacker's, {task.num_victims:,} victims, {task.epochs} "
         f"epochs, batch {task.batch_size}, plain SGD, lr {task.lr}."
     )

@@ -329,8 +329,8 @@ def _read_events(lines: Any, run: _Run) -> None:
                 run.notes.append(f"the time was up: {event['cell']}")
             if event["flood"]:
                 run.notes.append(f"flood of output, dropped: {event['cell']}")
-            for kind in ("MemoryError", "SystemExit"):
-                if event["error"].startswith(kind):
+            for kind in ("MemoryError", "SystemExit", "File too large"):
+                if kind in event["error"]:
                     run.notes.append(f"{kind}: {event['cell']}")
         else:
             run.memory, run.cpu_seconds = max(event["memory"], 1), round(event["cpu"], 2)

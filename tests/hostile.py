@@ -270,6 +270,20 @@ CASES: dict[str, Case] = {
         11,
         "flood of output",
     ),
+    "big_file": Case(
+        lambda desk: saved(
+            desk.honest(
+                step="with open('big', 'wb') as f:\n    while True: f.write(bytes(1 << 24))"
+            )
+        ),
+        5,
+        "File too large",
+    ),
+    "unpickles": Case(  # in an answer: code like any other, behind the same fences
+        attack("import pickle\npickle.loads(b\"cposix\\nsystem\\n(S'touch FOLDER/x'\\ntR.\")"),
+        0,
+        "tried: process",
+    ),
     "reads_master": Case(
         attack(
             "import json\nbook = json.load(open('MASTER'))\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments import leakage
+from experiments import leakage, leakage_report
 from experiments.async_states import read
 from experiments.leakage import BINARY, RESULTS, TASKS, UP, Setting, Task, run, settings, sweep
 from experiments.leakage_report import draw, report
@@ -59,6 +59,20 @@ def test_sweep_runs_each_once_and_mends_the_file(tmp_path, monkeypatch):
     sweep(jobs, path)
     assert seeds == [1]
     assert len(path.read_text().splitlines()) == 2
+
+
+def test_a_run_that_diverges_is_named_and_the_others_go_on(tmp_path, monkeypatch):
+    wild = replace(SMALL, lr=1e30)
+    sweep([(wild, Setting(UP, "float32"), 0), (SMALL, Setting(UP, "8 bits"), 0)], tmp_path / "r")
+    results = read(tmp_path / "r")
+    assert ["diverged" in result for result in results.values()] == [True, False]
+    monkeypatch.setattr(leakage_report, "TASKS", {"digits": wild})
+    assert report(results) == "no runs yet"
+    first = next(iter(results.values()))
+    told = leakage_report.effort(wild, [], results)
+    assert told.startswith(
+        f"0 runs and 1 that diverged (float32, seed 0, at step {first['diverged']})"
+    )
 
 
 def test_keys_tell_runs_apart():

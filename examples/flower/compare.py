@@ -4,7 +4,8 @@
     python compare.py --deployment     # and a SuperLink with two SuperNodes, TLS, authentication
 
 Bytes are kB (1,000). "Ours" is the ledger, "moved" what Flower carried as protobuf. Seconds are
-those of the training, without Flower's start; "all" is the whole command.
+those of the training, without Flower's start; "all" is the whole command. Ends with an error where
+the weights are not the same.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from fltoolkit import Channel, fedavg, load
 from fltoolkit.local_sgd import local_updates
 
 HERE = Path(__file__).parent
+SECONDS = 600  # a run that takes longer has been lost by the engine
 WITHOUT_ENVIRONMENTS = {"FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1"}
 
 
@@ -52,12 +54,14 @@ def simulation(config: dict, out: Path) -> None:
     changes = f"rounds={config['rounds']} out='{out}'"
     command = ["flwr", "run", ".", "local", "--stream", "--run-config", changes]
     command += ["--federation-config", f"num-supernodes={config['num-clients']}"]
-    subprocess.run(command, cwd=HERE, env=os.environ | WITHOUT_ENVIRONMENTS, check=True)
+    env = os.environ | WITHOUT_ENVIRONMENTS
+    subprocess.run(command, cwd=HERE, env=env, check=True, timeout=SECONDS)
 
 
 def deployment(config: dict, out: Path) -> None:
     changes = f"rounds={config['rounds']} out='{out}'"
-    subprocess.run([sys.executable, HERE / "loopback.py", "--run-config", changes], check=True)
+    command = [sys.executable, HERE / "loopback.py", "--run-config", changes]
+    subprocess.run(command, check=True, timeout=SECONDS)
 
 
 def main() -> None:
@@ -92,6 +96,7 @@ def main() -> None:
     first = weights["FedAvg, one process"]
     same = all(torch.equal(first[k], own[k]) for own in weights.values() for k in first)
     print(f"\nthe same weights, to the last bit: {same}")
+    sys.exit(not same)
 
 
 if __name__ == "__main__":
