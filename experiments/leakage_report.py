@@ -186,9 +186,11 @@ def _draw_points(ax: Any, rows: Sequence[Row]) -> None:
         line = {"arrowstyle": "-", "color": color, "linewidth": 0.6}
         ax.annotate(words, (x, y), (4200, place), color=color, va="center", arrowprops=line)
     free = [end for end in ends if end[0] <= 2000]
-    for number, (x, y, words, color) in enumerate(free):
-        near = any(abs(np.log(x / u)) < 0.2 and abs(y - v) < 0.05 for u, v, *_ in free[:number])
-        place = (6, 6) if near else (6, -9)
+    for x, y, words, color in free:  # the upper one of two neighbours has its name above
+        above = any(
+            abs(np.log(x / u)) < 0.2 and 0 <= y - v < 0.08 for u, v, w, _ in free if w != words
+        )
+        place = (6, 4) if above else (6, -9)
         ax.annotate(words, (x, y), place, textcoords="offset points", color=color, fontsize=8)
 
 
