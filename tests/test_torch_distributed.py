@@ -1,7 +1,12 @@
 """Split learning over torch.distributed: as in one process, and what goes wrong."""
 
+import json
 import math
+import os
 import re
+import shutil
+import subprocess
+import sys
 from collections import Counter
 from signal import SIGKILL, SIGSTOP
 
@@ -114,6 +119,55 @@ def test_a_run_goes_on_after_a_death(tmp_path, dies, sig):
 
 
 # ------------------------------------------------------------------------------------- remotes
+
+
+@pytest.fixture
+def two_machines():
+    """Two network namespaces with a cable between them, at 10.77.0.1 and 10.77.0.2."""
+    if sys.platform != "linux" or os.geteuid() or not shutil.which("ip"):
+        pytest.skip("network namespaces need Linux, root and iproute2")
+    names = [f"flt{os.getpid()}{end}" for end in "ab"]
+    commands = [f"ip netns add {name}" for name in names]
+    commands += [f"ip -n {names[0]} link add v0 type veth peer name v1 netns {names[1]}"]
+    for number, name in enumerate(names):
+        commands += [f"ip -n {name} addr add 10.77.0.{number + 1}/24 dev v{number}"]
+        commands += [f"ip -n {name} link set {device} up" for device in (f"v{number}", "lo")]
+    try:
+        for command in commands:
+            done = subprocess.run(command.split(), check=False, capture_output=True, text=True)
+            if done.returncode:
+                pytest.skip(f"no network namespaces here: {command}: {done.stderr}")
+        yield names
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], check=False)
+
+
+def test_two_machines_are_one(two_machines, tmp_path):
+    """The commands of docs/engines.md, with a namespace for each machine."""
+    script = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2"]
+    script += ["--nproc-per-node", "1", "--master-addr", "10.77.0.1", "--master-port", "29500"]
+    run = ["examples/torchrun_split.py", "--epochs", "1", "--out", str(tmp_path / "out")]
+    ends = [
+        subprocess.Popen(
+            ["ip", "netns", "exec", name, *script, "--node-rank", str(rank), *run],
+            env=os.environ | {"GLOO_SOCKET_IFNAME": f"v{rank}"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank, name in enumerate(two_machines)
+    ]
+    said = [end.communicate(timeout=120)[1] for end in ends]
+    assert [end.returncode for end in ends] == [0, 0], said
+    subprocess.run([sys.executable, *run], check=True, timeout=120)
+    models = {p.parent.name: torch.load(p) for p in (tmp_path / "out").rglob("model.pt")}
+    together, apart = models["alice-bob"], models["alice"] + models["bob"]
+    for one, other in zip(together, apart, strict=True):
+        assert one["module"].keys() == other["module"].keys()
+        assert all(torch.equal(one["module"][k], other["module"][k]) for k in one["module"])
+    reports = [json.loads(p.read_text()) for p in (tmp_path / "out").rglob("report.json")]
+    whole = max(report["nbytes_sent"] for report in reports)
+    assert sum(report["nbytes_sent"] for report in reports) == 2 * whole
 
 
 def test_a_remote_party_keeps_nothing():
