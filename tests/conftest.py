@@ -4,9 +4,16 @@ import torch
 from jaxtyping import install_import_hook
 
 # the shapes in these modules' signatures are checked while tests run; users never pay for it
-install_import_hook(
-    [f"fltoolkit.{name}" for name in ("party", "split", "data", "cache", "split_async", "fedavg")],
-    "shape_checks.checker",
-)
+CHECKED = [
+    "party",
+    "split",
+    "data",
+    "cache",
+    "split_async",
+    "split_variants",
+    "fedavg",
+    "local_sgd",
+]
+install_import_hook([f"fltoolkit.{name}" for name in CHECKED], "shape_checks.checker")
 
 torch.set_num_threads(1)  # two gain little and stall on a busy machine: see docs/architecture.md
