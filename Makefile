@@ -5,7 +5,7 @@ SETUP := .venv/.ready
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check slow demo bench notebooks format clean setup nbval browser flower
+.PHONY: help lab test check slow demo bench notebooks format clean setup nbval browser flower site
 
 help:  ## what there is to type
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'
@@ -13,7 +13,7 @@ help:  ## what there is to type
 lab: $(SETUP)  ## open the course in JupyterLab
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb
 
-test: $(SETUP) check slow nbval browser  ## all tests: check, slow ones, notebooks, browser
+test: $(SETUP) check slow nbval browser site  ## all tests: check, slow ones, notebooks, browser, site
 
 check: $(SETUP)  ## quick: format, lint, types, unit tests
 	$(BIN)/ruff format --check .
@@ -33,6 +33,9 @@ browser: $(SETUP)
 flower: .venv-flower/.ready  ## FedAvg over Flower: tests, simulation, a deployment on this machine
 	.venv-flower/bin/pytest -q tests/test_flower.py
 	PATH="$(CURDIR)/.venv-flower/bin:$$PATH" python examples/flower/compare.py --deployment --rounds 3
+
+site: $(SETUP)  ## the course as a website, from the saved outputs: build/site/docs/index.html
+	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/site
 
 demo: $(SETUP)  ## no browser: train SplitNN, print the table, draw accuracy over bytes
 	$(BIN)/python examples/demo.py
