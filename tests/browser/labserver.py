@@ -211,6 +211,15 @@ def open_notebook(page: Any, server: Server, path: str, seconds: float = 120) ->
     return Notebook(page)
 
 
+def wait_for(page: Any, what: Any, seconds: float = 60) -> None:
+    """Wait until ``what()`` is true; the page goes on meanwhile."""
+    end = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > end:
+            pytest.fail(f"not within {seconds} s")
+        page.wait_for_timeout(50)
+
+
 _READY = """async () => {
   await jupyterapp.restored;
   for (let tries = 0; tries < 600; tries++) {

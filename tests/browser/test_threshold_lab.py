@@ -5,7 +5,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from labserver import Notebook, Server, open_notebook
+from labserver import Notebook, Server, open_notebook, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -37,14 +37,6 @@ def notebook(folder: Path, server: Server, page: Any) -> Notebook:
 def picture(notebook: Notebook, cell: int = 0) -> dict[str, Any]:
     """What the lab's plain display holds now."""
     return notebook.outputs(cell)[-1]["data"]
-
-
-def wait_for(page: Any, what: Any, seconds: float = 60) -> None:
-    for _ in range(int(20 * seconds)):
-        if what():
-            return
-        page.wait_for_timeout(50)
-    pytest.fail(f"not within {seconds} s: {what}")
 
 
 def test_steering_a_running_training(notebook: Notebook, page: Any, folder: Path) -> None:
