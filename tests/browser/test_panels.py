@@ -1,0 +1,120 @@
+"""The panels of notebooks 07 and 08 in real JupyterLab: sliders move, words and picture follow."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from labserver import Notebook, Server, open_notebook, wait_for
+
+from fltoolkit import Pipeline
+from fltoolkit.defence import Noise
+from fltoolkit.parts import Stage
+from fltoolkit.quantize import Quantize
+
+pytestmark = pytest.mark.browser
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+
+
+def opened(folder: Path, server: Server, page: Any, name: str) -> tuple[Notebook, list[str]]:
+    """A notebook without the outputs that it was saved with, and the sources of its cells."""
+    shutil.copy(NOTEBOOKS / name, folder)
+    notebook = open_notebook(page, server, name)
+    page.evaluate("() => jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+    return notebook, [cell["source"] for cell in notebook.cells()]
+
+
+def codec(bits: int = 32, sigma: float = 0.0) -> str:
+    stages: list[Stage] = [Noise(sigma)] if sigma else []
+    return repr(Pipeline(*stages, *([Quantize(bits)] if bits < 32 else [])))
+
+
+def picture(notebook: Notebook, cell: int) -> dict[str, Any]:
+    return notebook.outputs(cell)[-1]["data"]
+
+
+def test_notebook_07_points_at_settings(folder: Path, server: Server, page: Any) -> None:
+    notebook, sources = opened(folder, server, page, "07_the_trade_off.ipynb")
+    (cell,) = [n for n, source in enumerate(sources) if "panel = TradeoffPanel(" in source]
+    notebook.run_all()
+    notebook.wait_until_idle(300)
+    area = notebook.show(cell)
+    area.locator("img[src^='data:image/png']").wait_for()
+    notebook.screenshot("tradeoff_panel_start")
+    words = area.locator(".widget-html")
+    words.get_by_text("delta-coded cache: ").wait_for()
+    names = notebook.ask("print(*panel.slider.options, sep='|')").split("|")
+
+    slider = area.get_by_role("slider")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    chosen = names[names.index("delta-coded cache") + 1]
+    words.get_by_text(f"{chosen}: ").wait_for()
+    area.locator("svg[role=img]").wait_for()
+    notebook.screenshot("tradeoff_panel_moving")
+    page.keyboard.press("End")  # the one with the most bytes
+    words.get_by_text(f"{names[-1]}: ").wait_for()
+    wait_for(page, lambda: "image/png" in picture(notebook, cell))
+    area.locator("img[src^='data:image/png']").wait_for()
+    notebook.screenshot("tradeoff_panel_end")
+    assert set(picture(notebook, cell)) == {"image/png", "text/plain"}
+    shown = notebook.ask(
+        "from fltoolkit.tradeoff_panel import describe_point\n"
+        "print(describe_point(results, panel.selected))"
+    )
+    assert shown.startswith(f"{names[-1]}: ")
+    assert "ledger of the first seed" in shown
+    assert words.inner_text().strip() == shown
+    assert picture(notebook, cell)["text/plain"].strip() == shown
+
+    notebook.ask(f"panel.select({names[0]!r})")  # another cell moves the slider
+    words.get_by_text(f"{names[0]}: ").wait_for()
+    wait_for(page, lambda: picture(notebook, cell)["text/plain"].startswith(f"{names[0]}: "))
+
+
+def test_notebook_08_bits_and_noise_change_what_is_seen(
+    folder: Path, server: Server, page: Any
+) -> None:
+    notebook, sources = opened(folder, server, page, "08_what_leaks.ipynb")
+    needed = ("import fltoolkit as flt", "data = flt.load(", "vanilla = ", "leak_panel(vanilla, ")
+    cells = [next(n for n, s in enumerate(sources) if start in s) for start in needed]
+    for cell in cells:
+        notebook.run_cell(cell)
+    area = notebook.show(cell)
+    area.locator("img[src^='data:image/png']").wait_for()
+    sentence = area.locator(".widget-html")
+    sentence.get_by_text(codec(bits=2, sigma=0.5), exact=True).wait_for()
+    notebook.screenshot("leak_panel_start")
+
+    def now() -> tuple[str, str, str]:
+        """What the sentence says, what the picture says, and the picture."""
+        data = picture(notebook, cell)
+        return sentence.inner_text().splitlines()[0], data["text/plain"], data["image/png"]
+
+    def follows(words: str, before: tuple[str, str, str]) -> None:
+        sentence.get_by_text(words, exact=True).wait_for(timeout=60_000)
+        wait_for(page, lambda: now()[0] == now()[1] != before[1] and now()[2] != before[2])
+
+    def slider(name: str) -> Any:
+        return area.locator(".widget-hslider").filter(has_text=name).get_by_role("slider")
+
+    start = now()
+    assert start[0] == start[1]
+    slider("bits a value").focus()
+    page.keyboard.press("End")
+    follows(codec(sigma=0.5), start)
+    assert now()[0].startswith("2,560."), "640 values in float32 again"
+    noisy = now()
+    slider("noise, sigma").focus()
+    page.keyboard.press("Home")
+    follows(codec(), noisy)
+    notebook.screenshot("leak_panel_float32")
+    open_link = now()
+    slider("bits a value").focus()
+    page.keyboard.press("Home")
+    follows(codec(bits=1), open_link)
+    notebook.screenshot("leak_panel_1_bit")
+    one_bit = now()
+    area.get_by_text("attack the positions alone").click()
+    follows(f"{codec(bits=1)}, positions alone", one_bit)
+    notebook.screenshot("leak_panel_positions")
