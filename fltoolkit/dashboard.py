@@ -222,9 +222,10 @@ class _Frame:
             yield Words(self.left - 6, at + 4, f"{tick:,g}", "end")
 
     def _moves(self) -> Iterator[Mark]:
-        for row, (value, words) in enumerate(self.axes.marks):
-            at = self.x(value)
+        places = [self.x(value) for value, _ in self.axes.marks]
+        for at in places:
             yield Stroke([(at, self.low), (at, self.high)], _INK, 1, (1, 3))
+        for row, (at, (_, words)) in enumerate(zip(places, self.axes.marks, strict=True)):
             anchor, shift = ("end", -4) if at > self.middle else ("start", 4)
             y = self.high + 10 + 13 * row  # a row each, so that none lies on another
             if "accuracy" in self.axes.plot.y:  # the curve is at the top

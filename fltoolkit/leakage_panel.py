@@ -184,12 +184,14 @@ class LeakPanel:
         positions = self.controls["positions_only"].value
         parties, auxiliary, victims, labels = self._data
         name = f"{self.codec!r}, positions alone" if positions else repr(self.codec)
+        code = f"<br><code>{html.escape(name)}</code>"
         if name not in self._known:
+            self._sentence.value = f"The attacker is learning ...{code}"
             self._known[name] = describe_leak(
                 parties, self.codec, auxiliary, victims, labels, positions_only=positions
             )
         self.report = self._known[name]
-        self._sentence.value = f"{self.report.sentence}<br><code>{html.escape(name)}</code>"
+        self._sentence.value = f"{self.report.sentence}{code}"
 
     def _png(self) -> tuple[dict[str, str], dict[str, Any]]:
         ax = plot_reconstructions(self._data[2], {"the attacker's guess": self.report.guess})

@@ -112,8 +112,11 @@ class Panel:
         options = [(setting.say(option), option) for option in setting.options]
         look = {"options": options, "value": self.lab.values[key], "description": setting.words}
         if setting.acts == "at start":
+            letters = len(setting.words) + max(len(words) for words, _ in options)
             made = widgets.Dropdown(
-                **look, style={"description_width": "initial"}, layout={"width": "11em"}
+                **look,
+                style={"description_width": "initial"},
+                layout={"width": f"{4 + 0.55 * letters:.3g}em"},
             )
         else:
             made = widgets.SelectionSlider(

@@ -52,11 +52,7 @@ def pareto(
     ax = ax or new_axes(width=9, height=5.6)
     ax.set_xscale("log")
     unit, size = byte_unit(max(point.nbytes for point in found))
-    least = min(
-        int(record["nbytes"]) for run in groups(results).values() for record in run[0].history
-    )
-    budgets = np.geomspace(least, max(p.nbytes for p in found) * 1.05, 80)
-    band = np.array(front_within(results, budgets.tolist())).T
+    band = np.array(_best_within(results, found)).T
     if band.size:
         ax.fill_between(
             band[0] / size, 100 * band[2], 100 * band[3], color="#999999", alpha=0.3, linewidth=0
@@ -97,6 +93,17 @@ def pareto(
         for p in found
     )
     return _describe(ax, f"means over {'/'.join(map(str, sorted(seeds)))} seeds; {words}")
+
+
+def _best_within(
+    results: Sequence[Result], found: Sequence[Point]
+) -> list[tuple[float, float, float, float]]:
+    """`front_within` for budgets from the first evaluation to a little above the most bytes."""
+    least = min(
+        int(record["nbytes"]) for run in groups(results).values() for record in run[0].history
+    )
+    budgets = np.geomspace(least, max(p.nbytes for p in found) * 1.05, 80)
+    return front_within(results, budgets.tolist())
 
 
 def _number(ax: Axes, found: Sequence[Point], size: float) -> None:

@@ -12,13 +12,19 @@ from typing import Any
 from fltoolkit import plots
 from fltoolkit.analysis import Point, front, groups, points, sizes_of
 from fltoolkit.store import Result
-from fltoolkit.svg import COLORS, amount, byte_unit, drawing, text
-from fltoolkit.tradeoff import pareto
+from fltoolkit.svg import amount, byte_unit, drawing, text
+from fltoolkit.tradeoff import _KINDS, _SHAPES, _SPLIT, _best_within, pareto
 from fltoolkit.widgets import _ipywidgets, _Picture
 
 __all__ = ["TradeoffPanel", "describe_point"]
 
-_COLORS = {"fedavg": COLORS[1], "split_async": COLORS[2], "splitfed": COLORS[3]}
+_PATHS = {  # the marks of tradeoff.py around (0, 0)
+    "o": "M-5 0A5 5 0 1 0 5 0A5 5 0 1 0 -5 0Z",
+    "s": "M-5-5H5V5H-5Z",
+    "D": "M0-6.5L6.5 0L0 6.5L-6.5 0Z",
+    "^": "M0-6L6 5H-6Z",
+}
+_WORDS = "line-height:1.3; white-space:pre-wrap; word-break:normal; overflow-wrap:anywhere"
 
 
 def describe_point(results: Iterable[Result], name: str) -> str:
@@ -64,6 +70,7 @@ class TradeoffPanel:
         self._points = points(self.results)
         if not self._points:
             raise ValueError("no finished experiment to show: run a sweep first")
+        self._best = _best_within(self.results, self._points)
         names = [point.name for point in self._points]
         self.selected = names[0] if name is None else name
         describe_point(self.results, self.selected)  # complains if there is none
@@ -87,18 +94,21 @@ class TradeoffPanel:
         self._picture.moved()
 
     def _ipython_display_(self) -> None:
-        ipywidgets = _ipywidgets("")
-        self._picture.show(ipywidgets.VBox([self.slider, self._words]))
+        from IPython.display import display
+
+        self._picture.show(self.slider)
+        display(self._words)  # below the picture, which stays where it is when they grow
 
     def _html(self) -> str:
-        return f"<pre>{html.escape(describe_point(self.results, self.selected))}</pre>"
+        words = html.escape(describe_point(self.results, self.selected))
+        return f'<pre style="{_WORDS}">{words}</pre>'
 
     def _png(self) -> tuple[dict[str, str], dict[str, Any]]:
         ax = pareto(self.results)
         chosen = self._chosen()
         _, size = byte_unit(max(point.nbytes for point in self._points))
         at = (chosen.nbytes / size, 100 * chosen.accuracy)
-        ax.plot(*at, "o", markersize=16, fillstyle="none", color="#222222")
+        ax.plot(*at, "o", markersize=13, fillstyle="none", color="#222222")
         ax.set_title(f"{chosen.name}", fontsize=10)
         return plots.picture(ax.figure.canvas.figure, describe_point(self.results, chosen.name))
 
@@ -106,41 +116,75 @@ class TradeoffPanel:
         return next(point for point in self._points if point.name == self.selected)
 
     def _svg(self) -> tuple[str, str]:
-        width, height, left, low = 720, 340, 60, 300
-        unit, size = byte_unit(max(point.nbytes for point in self._points))
-        logs = [math.log10(point.nbytes) for point in self._points]
-        first, last = min(logs) - 0.1, max(logs) + 0.1
-        bottom = min(point.accuracy for point in self._points) - 0.01
-        top = max(point.accuracy for point in self._points) + 0.01
+        """As large as the PNG and with the same marks, so that nothing jumps when it comes."""
+        left, right, high, low = 50, 690, 30, 490
+        found = self._points
+        unit, size = byte_unit(max(point.nbytes for point in found))
+        first, last = math.log(found[0].nbytes / 1.5), math.log(found[-1].nbytes * 1.5)
+        bottom = min(point.accuracy for point in found) - 0.015
+        top = max([p.high for p in found] + [row[3] for row in self._best]) + 0.008
 
-        def place(point: Point) -> tuple[float, float]:
-            x = left + (math.log10(point.nbytes) - first) / (last - first) * (width - left - 20)
-            return x, low - (point.accuracy - bottom) / (top - bottom) * (low - 30)
+        def place(nbytes: float, accuracy: float) -> tuple[float, float]:
+            x = left + (math.log(nbytes) - first) / (last - first) * (right - left)
+            return x, low - (accuracy - bottom) / (top - bottom) * (low - high)
 
-        best = {point.name for point in front(self._points)}
         parts = [
-            text(left, 18, "accuracy [%]"),
-            text(width / 2, height - 8, f"all bytes sent [{unit}], logarithmic"),
-            f'<path d="M{left} {low}H{width - 20}M{left} {low}V26" stroke="#888" fill="none"/>',
+            text(left, high - 12, "accuracy [%]"),
+            text((left + right) / 2, low + 36, f"all bytes sent [{unit}], logarithmic", _MIDDLE),
+            f'<path d="M{left} {low}H{right}M{left} {low}V{high}" stroke="#222" fill="none"/>',
         ]
-        for share in (bottom + 0.01, top - 0.01):
-            y = low - (share - bottom) / (top - bottom) * (low - 30)
-            parts.append(text(left - 8, y + 4, f"{100 * share:.1f}", 'text-anchor="end"'))
-        for edge in (self._points[0], self._points[-1]):
-            words = f"{edge.nbytes / size:.3g}"
-            parts.append(text(place(edge)[0], low + 18, words, 'text-anchor="middle"'))
-        for point in self._points:
-            x, y = place(point)
-            color = _COLORS.get(point.experiment.protocol, COLORS[0])
-            fill = color if point.name in best else "#fff"
+        step = next(s for s in (1, 2, 5, 10, 20, 50, 100) if 100 * (top - bottom) / s <= 8)
+        for tick in range(math.ceil(100 * bottom / step) * step, math.ceil(100 * top), step):
+            y = place(1, tick / 100)[1]
+            parts.append(f'<path d="M{left} {y:.1f}H{right}" stroke="#ddd"/>')
+            parts.append(text(left - 8, y + 4, f"{tick}", 'text-anchor="end"'))
+        powers = (first - math.log(size)) / math.log(10), (last - math.log(size)) / math.log(10)
+        for power in range(math.ceil(powers[0]), math.floor(powers[1]) + 1):
+            x = place(size * 10.0**power, 0)[0]
+            parts.append(f'<path d="M{x:.1f} {low}V{high}" stroke="#ddd"/>')
+            parts.append(text(x, low + 18, f"{10.0**power:g}", _MIDDLE))
+        steps = [place(max(nbytes, found[0].nbytes / 1.5), mean) for nbytes, mean, *_ in self._best]
+        if steps:
+            path = f"M{steps[0][0]:.1f} {min(steps[0][1], low):.1f}"
+            path += "".join(f"H{x:.1f}V{min(y, low):.1f}" for x, y in steps[1:])
+            parts.append(f'<path d="{path}" stroke="#777" fill="none"/>')
+
+        best = {point.name for point in front(found)}
+        looks: dict[str, tuple[str, str]] = {}  # of each shape: its color and what fills it
+        ordered = sorted(found, key=lambda point: -point.accuracy)
+        for point in found:
+            number = ordered.index(point) + 1
+            shape, color = _SHAPES.get(point.experiment.protocol, _SPLIT)
             words = f"{point.name}: {100 * point.accuracy:.2f} %, {amount('nbytes', point.nbytes)}"
-            parts.append(
-                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" stroke="{color}" stroke-width="2" '
-                f'fill="{fill}"><title>{html.escape(words)}</title></circle>'
-            )
-        x, y = place(self._chosen())
+            x, y = place(point.nbytes, point.accuracy)
+            fill = color if point.name in best else "#fff"
+            looks.setdefault(shape, (color, fill))
+            parts.append(_mark(x, y, shape, color, fill, f"<title>{html.escape(words)}</title>"))
+            side, anchor = (10, "start") if number % 2 else (-10, "end")
+            look = f'text-anchor="{anchor}" font-size="11"'
+            parts.append(text(x + side, y + (-3 if number % 2 else 10), str(number), look))
+            parts.append(text(right + 32, high + 16 * number - 4, str(number), 'text-anchor="end"'))
+            parts.append(text(right + 40, high + 16 * number - 4, point.name))
+        legend = low - 12 - 18 * len(looks)
+        parts.append(text(right - 190, legend, "filled: on the front of the ends"))
+        for row, (shape, (color, fill)) in enumerate(looks.items(), 1):
+            y = legend + 18 * row
+            parts.append(_mark(right - 170, y, shape, color, fill))
+            parts.append(text(right - 155, y + 4, _KINDS[shape]))
+        x, y = place(self._chosen().nbytes, self._chosen().accuracy)
         parts.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="11" stroke="#222" stroke-width="2" fill="none"/>'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="9" stroke="#222" stroke-width="1.5" '
+            'fill="none"/>'
         )
         words = describe_point(self.results, self.selected)
-        return drawing(width, height, words.splitlines()[0], *parts), words
+        return drawing(864, 538, words.splitlines()[0], *parts), words
+
+
+_MIDDLE = 'text-anchor="middle"'
+
+
+def _mark(x: float, y: float, shape: str, color: str, fill: str, inside: str = "") -> str:
+    return (
+        f'<path d="{_PATHS[shape]}" transform="translate({x:.1f} {y:.1f})" stroke="{color}" '
+        f'stroke-width="1.5" fill="{fill}">{inside}</path>'
+    )

@@ -91,7 +91,8 @@ def show_lab(folder: Path, server: Server, page: Any, name: str) -> Shown:
     notebook.run_cell(lab)  # one run or two, then the panel
     area = notebook.show(lab)
     area.get_by_role("button", name="Start").wait_for(timeout=60_000)
-    notebook.ask("lab.num_rounds = 400; lab.pace(5)")
+    notebook.ask("lab.num_rounds = 1000")
+    area.get_by_label("steps per second").select_option("10")
     return Shown(notebook, lab, area)
 
 
