@@ -229,6 +229,8 @@ def test_a_real_ctrl_c_with_workers_ends_them(path):
         from fltoolkit.sweep import sweep
 
         if __name__ == "__main__":
+            # in the background of a shell it is ignored, and a child inherits that
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             store = Store(sys.argv[1])
             plans = [Experiment("split", rounds=r, num_samples=64) for r in (1, 10**6)]
 
@@ -246,7 +248,7 @@ def test_a_real_ctrl_c_with_workers_ends_them(path):
     """
     file = path.with_name("script.py")
     file.write_text(textwrap.dedent(script))
-    done = subprocess.run([sys.executable, file, path], capture_output=True, text=True, timeout=600)
+    done = subprocess.run([sys.executable, file, path], capture_output=True, text=True, timeout=120)
     assert done.stdout.split() == ["1", "0"], done.stderr
 
 
