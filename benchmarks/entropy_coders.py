@@ -2,7 +2,7 @@
 
     python -m benchmarks.entropy_coders                    # all situations, about four minutes
     python -m benchmarks.entropy_coders --situations 2     # only the first ones
-    python -m benchmarks.entropy_coders --coders nncodec   # only this beside ours
+    python -m benchmarks.entropy_coders --coders nncodec "range coder"   # only these beside ours
 
 All coders get the same symbols of the same updates: 8, 4 and 2 bits a value (``s`` stochastically
 rounded, ``d`` to the nearest), and the places of the largest 10, 1 and 0.1 %. ``order 0`` is the
@@ -80,6 +80,26 @@ def unlzma(coded: dict[str, Tensor]) -> None:
         BitPack().undo({side("w", "#"): torch.frombuffer(bytearray(raw), dtype=torch.uint8)})
 
 
+def range_coder() -> Coder:
+    """``constriction`` alone: each tensor in one call, by how often its symbols are there."""
+    from constriction import stream
+
+    def encode(parts: dict[str, Part]) -> list[tuple[np.ndarray, Any, int]]:
+        out = []
+        for symbols in filter(len, map(np.ravel, integers(parts))):
+            symbols = symbols - symbols.min()
+            model = stream.model.Categorical(np.bincount(symbols).astype(float), perfect=False)
+            encoder = stream.queue.RangeEncoder()
+            encoder.encode(symbols, model)
+            out.append((encoder.get_compressed(), model, len(symbols)))
+        return out
+
+    def decode(coded: list[tuple[np.ndarray, Any, int]]) -> list[np.ndarray]:
+        return [stream.queue.RangeDecoder(words).decode(model, n) for words, model, n in coded]
+
+    return Coder(encode, decode, lambda coded: sum(4 * len(words) for words, _, _ in coded))
+
+
 def nncodec(best: bool) -> Coder:
     """Its compiled coder, with the settings that cost the fewest bits, or the least time."""
     from nncodec.extensions import deepCABAC
@@ -131,6 +151,7 @@ def coders(only: list[str] | None) -> dict[str, Coder]:
         found["zstd"] = ours(Zstd())
     except ImportError as error:
         print(error)
+    found["range coder"] = range_coder()
     found["lzma"] = ours(Lzma(), 1)._replace(decode=unlzma)
     try:
         found |= {"nncodec quick": nncodec(False), "nncodec": nncodec(True)}
@@ -224,7 +245,7 @@ def measure(
     count = sum(p.values.numel() for p in coded.values())
     bits, times = {"order 0": order0(coded) / count}, {}
     for name, coder in found.items():
-        given = parts if name.startswith("nncodec") else coded
+        given = parts if name.startswith(("nncodec", "range coder")) else coded
         message = coder.encode(given)
         bits[name] = 8 * coder.nbytes(message) / count
         times[name] = tuple(

@@ -79,6 +79,8 @@ def main() -> None:
     codecs = {"activations": codec, "gradients": codec} if codec else None
     settings = {"lr": LR, "batch_size": BATCH_SIZE, "seed": args.seed, "epochs": args.epochs}
     num_parties = int(os.environ.get("WORLD_SIZE", 2))
+    if num_parties not in CUTS:
+        parser.error(f"{num_parties} processes: the network is cut for {[*CUTS]} parties")
     names, cuts = NAMES[:num_parties], CUTS[num_parties]
     ranks = {name: rank for rank, name in enumerate(names)}
 

@@ -18,7 +18,7 @@ How much accuracy does a byte buy? Read the package in this order, about an afte
     split_variants    two relatives, for comparison
     local_sgd   what a federated client does alone
     clock, privacy, adaptive    stragglers, noise, compression that follows the run
-    fedavg, fedasync    rounds, and servers that do not wait for one
+    server_step, fedavg, fedasync    how a server moves, rounds, and servers that wait for none
     cost        what a method will cost, before it runs
     checkpoint  save a run and go on later
     dependence, leakage, defence    what others learn from what crossed, and what helps

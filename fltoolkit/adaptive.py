@@ -18,7 +18,7 @@ Rule = Callable[[Record], Codec | None]
 """``rule(record)``: the codec of the updates after this record; None: as before.
 
 A rule may remember, but only what records have told it: to go on with a saved run, show a new one
-the history, and build the channel with the last codec it made.
+the history, and build the channel with the last codec it made (of which `load_run` will warn).
 """
 
 

@@ -7,6 +7,10 @@ Next: history.py.
 import copy
 import hashlib
 import os
+import shutil
+import tempfile
+import warnings
+import weakref
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,7 +55,7 @@ class Channel:
         max_links: with thousands of clients, keep what the codecs remember of so many links in
             memory, those used last, and the others' in files. The dearest codec memory is the
             residual of `ErrorFeedback`: 4 bytes a parameter and client.
-        folder: where those files go.
+        folder: where those files go: into a folder of this channel's own, deleted when it goes.
 
     >>> import torch
     >>> channel = Channel()
@@ -78,6 +82,7 @@ class Channel:
         self._links: dict[Link, Ends] = {}  # by last use
         self._max_links = max_links
         self._folder = None if folder is None else Path(folder)
+        self._own_folder: Path | None = None  # in that folder
         self._away: dict[Link, Path] = {}  # links whose state waits in a file
         self._changes: dict[str, int] = {}  # how often a kind's codec was changed
 
@@ -121,8 +126,6 @@ class Channel:
         ``ErrorFeedback(Pipeline(TopK(0.02)))`` after ``ErrorFeedback(Pipeline(TopK(0.01)))``.
         """
         _check_codecs({kind: codec})
-        self.codecs[kind] = codec
-        self._changes[kind] = self._changes.get(kind, 0) + 1
         closed = {kind} | {
             link[2]
             for link, ends in self._links.items()
@@ -131,10 +134,19 @@ class Channel:
         if keep:
             if closed != {kind}:
                 raise ValueError(f"{kind} is answered by {sorted(closed - {kind})}: cannot keep it")
+            old = self.codecs.get(kind, Identity())
+            if [*map(type, walk(old))] != [*map(type, walk(codec))]:
+                raise ValueError(
+                    f"{kind}: {codec} cannot take over what {old} remembers: build it of the same "
+                    "parts, with other numbers, or leave out keep"
+                )
+            self.codecs[kind] = codec
             for link in [link for link in self._links if link[2] == kind]:
                 remembered = _states(self._links.pop(link))
                 _load_states(self._open(link), kind, remembered)
             return  # links in files get the new codec when they are opened
+        self.codecs[kind] = codec
+        self._changes[kind] = self._changes.get(kind, 0) + 1
         self._links = {link: ends for link, ends in self._links.items() if link[2] not in closed}
         self._away = {link: path for link, path in self._away.items() if link[2] not in closed}
 
@@ -165,11 +177,25 @@ class Channel:
             "step": self.step,
             "transfers": transfers,
             "changes": changes,
+            "codecs": _told(self.codecs),
             "links": [*away, *links],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state_dict`, with the same codecs; what was counted is replaced."""
+        """Go on from a saved `state_dict`, with the same codecs; what was counted is replaced.
+
+        Codecs built of other parts are refused before anything is changed; other numbers in them
+        are taken, with a warning.
+        """
+        mine, saved = _told(self.codecs), state["codecs"]
+        for kind in sorted(kind for kind, _ in mine.items() ^ saved.items()):
+            (was, its), (now, own) = (told.get(kind, ("none", "")) for told in (saved, mine))
+            if its != own:
+                raise ValueError(
+                    f"the run was saved with another codec for {kind}: {was}, now {now}. Build the "
+                    "channel with the same ones to go on"
+                )
+            warnings.warn(f"{kind}: saved with {was}, goes on with {now}", stacklevel=2)
         self.step = state["step"]
         self.transfers = [Transfer(*row) for row in state["transfers"]]
         self._links, self._away, self._changes = {}, {}, dict(state["changes"])
@@ -212,8 +238,11 @@ class Channel:
         movable = [link for link in self._links if link[2] not in kept]
         for link in movable[: max(0, len(movable) - self._max_links)]:
             name = hashlib.sha256("|".join(link).encode()).hexdigest()[:32]
-            self._folder.mkdir(parents=True, exist_ok=True)
-            path = self._folder / f"{name}.pt"
+            if self._own_folder is None:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._own_folder = Path(tempfile.mkdtemp(prefix="links-", dir=self._folder))
+                weakref.finalize(self, shutil.rmtree, self._own_folder, ignore_errors=True)
+            path = self._own_folder / f"{name}.pt"
             torch.save(_states(self._links.pop(link)), new := path.with_suffix(".tmp"))
             new.replace(path)  # who still reads the old file through `state_dict` keeps it
             self._away[link] = path
@@ -232,6 +261,14 @@ def _load_states(ends: Ends, kind: str, states: Sequence[Mapping[str, Any]]) -> 
             codec.load_state_dict(state)
         elif state:
             raise ValueError(f"the saved run's codec for {kind} had state, {codec} has none")
+
+
+def _told(codecs: Mapping[str, Codec]) -> dict[str, tuple[str, str]]:
+    """Of each kind's codec, how it is written and of what classes it is built."""
+    return {
+        kind: (repr(codec), " ".join(type(part).__name__ for part in walk(codec)))
+        for kind, codec in codecs.items()
+    }
 
 
 def _answers(part: Any) -> bool:

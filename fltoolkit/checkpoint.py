@@ -4,7 +4,9 @@ Not here: the records of the run, which a `History` with a path keeps by itself.
 Next: svg.py.
 """
 
+import hashlib
 import os
+import pickle
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -34,9 +36,9 @@ def save_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
     """Save all parties and the channel's ledger as they are after ``channel.step`` steps.
 
     Writes ``folder/step-000938/`` with one ``.pt`` file a party, so that each owner can keep its
-    own, and ``channel.pt``: the ledger and the state of the codecs. The folder appears only once
-    it is complete, and replaces older ones: a crash while saving leaves the save before it.
-    Returns the new folder's path.
+    own, ``channel.pt``: the ledger and the state of the codecs, and ``SHA256SUMS``. The folder
+    appears only once it is complete, and replaces older ones: a crash while saving leaves the save
+    before it. Returns the new folder's path.
 
     Dropout masks come from torch's global generator, which belongs to the script and not to a
     party: to resume such a run bit by bit, keep ``torch.get_rng_state()`` as well.
@@ -49,6 +51,8 @@ def save_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
     for file, party in zip(_files(parties), parties, strict=True):
         torch.save(party.state_dict(), new / file)
     torch.save(channel.state_dict(), new / "channel.pt")
+    sums = "".join(f"{_sum(path)}  {path.name}\n" for path in sorted(new.iterdir()))
+    (new / "SHA256SUMS").write_text(sums)
     older = [path for path in _saved(folder) if path != done]
     if older and _step(older[-1]) > channel.step:
         shutil.rmtree(new)
@@ -57,7 +61,7 @@ def save_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
             "go on from it with load_run, delete it, or save elsewhere"
         )
     if done.exists():
-        shutil.rmtree(done)
+        older.append(done.rename(folder / f"{done.name}.old"))
     new.rename(done)
     for path in older:
         shutil.rmtree(path)
@@ -72,7 +76,8 @@ def load_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
     rounds, with ``start_round``; asynchronous states anywhere, with a `Bookmark` among the parties.
     A history in a file goes back by ``history.rewind(step)``.
     Files are read without pickle's powers (``weights_only=True``), all of them before anything is
-    changed. Raises FileNotFoundError if nothing was saved there.
+    changed. Raises FileNotFoundError if nothing was saved there, ValueError for a damaged file and
+    for a channel with other codecs than the saved one had.
     """
     saved = _saved(Path(folder))
     if not saved:
@@ -81,13 +86,34 @@ def load_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
     found = sorted(path.name for path in saved[-1].glob("*-*.pt"))
     if found != sorted(files):
         raise ValueError(f"{saved[-1]} holds the parties {found}, this run has {sorted(files)}")
-    *states, ledger = [
-        torch.load(saved[-1] / file, weights_only=True) for file in (*files, "channel.pt")
-    ]
+    *states, ledger = [_read(saved[-1] / file) for file in (*files, "channel.pt")]
+    channel.load_state_dict(ledger)
     for party, state in zip(parties, states, strict=True):
         party.load_state_dict(state)
-    channel.load_state_dict(ledger)
     return channel.step
+
+
+def _read(path: Path) -> Any:
+    """What is in a saved file, if it is still what was saved."""
+    sums = path.with_name("SHA256SUMS")
+    listed = sums.read_text().splitlines() if sums.exists() else []
+    try:
+        if f"{_sum(path)}  {path.name}" not in listed:
+            raise ValueError(f"its SHA-256 is not in {sums.name}")
+        return torch.load(path, weights_only=True)
+    except (OSError, EOFError, ValueError, RuntimeError, pickle.UnpicklingError) as error:
+        raise ValueError(
+            f"{path} cannot be read as it was saved: {error}. Bring back a copy of {path.parent}, "
+            "or delete it and begin anew"
+        ) from error
+
+
+def _sum(path: Path) -> str:
+    with path.open("rb") as file:
+        digest = hashlib.sha256()
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _files(parties: Sequence[Saveable]) -> list[str]:
@@ -97,10 +123,14 @@ def _files(parties: Sequence[Saveable]) -> list[str]:
 
 def _saved(folder: Path) -> list[Path]:
     """Complete saves, oldest first."""
-    return sorted((path for path in folder.glob("step-*") if _step(path) >= 0), key=_step)
+    found = [path for path in folder.glob("step-*") if _step(path) >= 0]
+    return sorted(found, key=lambda path: (_step(path), path.suffix != ".old"))
 
 
 def _step(path: Path) -> int:
-    """The step in the folder's name; -1 if it is not a save."""
-    found = re.fullmatch(r"step-(\d+)", path.name)
+    """The step in the folder's name; -1 if it is not a save.
+
+    ``.old`` is one, too: a save of the same step that was interrupted has put it aside.
+    """
+    found = re.fullmatch(r"step-(\d+)(\.old)?", path.name)
     return int(found[1]) if found else -1

@@ -226,6 +226,23 @@ class Backlog:
         self.late = [Arrival(**a) for a in state["late"]]
 
 
+def takes(clock: Clock, client: str, round_: int) -> float:
+    """What a clock says, if that is a time."""
+    if not (seconds := clock(client, round_)) >= 0:
+        raise ValueError(
+            f"{clock!r} gives {seconds} for {client!r} in round {round_}: virtual seconds, 0 or "
+            "more, or math.inf for a drop-out"
+        )
+    return seconds
+
+
+def weigh(staleness: Staleness, rounds: int) -> float:
+    """What an update of so many rounds ago weighs, if that is a weight."""
+    if not 0 <= (weight := staleness(rounds)) < math.inf:
+        raise ValueError(f"{staleness!r} gives {weight} for {rounds} rounds: a weight, 0 or more")
+    return weight
+
+
 def _check_positive(name: str, value: float) -> None:
     if not 0 < value < math.inf:
         raise ValueError(f"{name}={value}: must be above 0 and finite")

@@ -26,8 +26,8 @@ from fltoolkit.parts import (
     is_main,
     side,
 )
-from fltoolkit.trees import Tree
-from fltoolkit.wire import DTYPES, WireError, pack, unpack
+from fltoolkit.trees import Tree, check_finite, is_finite
+from fltoolkit.wire import DTYPES, WireError, check_tree, pack, unpack
 
 __all__ = [
     "Codec",
@@ -115,6 +115,11 @@ class Pipeline:
     """
 
     def __init__(self, *stages: Stage):
+        for stage in stages:
+            if not isinstance(stage, Stage):
+                raise TypeError(
+                    f"{stage!r} is no stage; give objects, such as Quantize(8), TopK(0.1)"
+                )
         for stage, after in itertools.pairwise(stages):
             if isinstance(stage, Coder):
                 raise ValueError(f"{stage!r} turns symbols into bytes: it must come last")
@@ -199,17 +204,14 @@ class Pipeline:
 
     def _enter(self, tree: Tree) -> Parts:
         """Check names and values, and bring floating-point entries to float32."""
+        check_tree(tree)
         _check_names(tree)
         parts: Parts = {}
         for name, tensor in tree.items():
             parts[name] = tensor
             if tensor.is_floating_point():
                 parts[name] = values = tensor.detach().cpu().float()
-                if not _finite(values):
-                    raise ValueError(
-                        f"entry {name!r} holds NaN or infinite values, which this codec cannot "
-                        "carry: has training diverged?"
-                    )
+                check_finite(name, values)
                 if tensor.dtype != torch.float32:
                     parts[side(name, "dtype")] = torch.tensor(DTYPES.index(tensor.dtype)).byte()
         return parts
@@ -222,7 +224,7 @@ class Pipeline:
                 raise WireError(f"entry {name!r} is still coded: another codec made this message")
             if is_main(name):
                 tree[name] = part
-                if part.is_floating_point() and not _finite(part):
+                if part.is_floating_point() and not is_finite(part):
                     raise WireError(f"entry {name!r} holds NaN or infinite values: none were sent")
         for name in parts.keys() - tree.keys():
             main, _, what = name.partition(SEPARATOR)
@@ -245,13 +247,17 @@ class ErrorFeedback:
     """
 
     def __init__(self, codec: Codec):
+        _check_inner(self, codec)
         self.codec = codec
         self.residual: Tree = {}
 
     def encode(self, tree: Tree) -> bytes:
         """Encode ``tree`` plus residual; remember what the receiver will miss."""
+        check_tree(tree)
         wanted = dict(tree)
         for name, tensor in tree.items():
+            if tensor.is_floating_point():
+                check_finite(name, tensor)  # the residual would keep it for ever
             if tensor.is_floating_point() and name in self.residual:
                 if self.residual[name].shape != tensor.shape:
                     raise ValueError(
@@ -308,6 +314,7 @@ class Only:
     """
 
     def __init__(self, codec: Codec, min_size: int = 10_000):
+        _check_inner(self, codec)
         if min_size < 0:
             raise ValueError(f"min_size={min_size}: entries of so many values or more are encoded")
         self.codec = codec
@@ -315,6 +322,7 @@ class Only:
 
     def encode(self, tree: Tree) -> bytes:
         """Two messages in one frame: the encoded entries, and the exact ones as they are."""
+        check_tree(tree)
         large = {name: t for name, t in tree.items() if t.numel() >= self.min_size}
         exact = {name: t for name, t in tree.items() if name not in large}
         _check_names(exact)
@@ -379,9 +387,12 @@ def _check_names(tree: Tree) -> None:
             raise ValueError(f"entry {name!r}: a name must not hold the character 0x1f")
 
 
-def _finite(values: Tensor) -> bool:
-    """Whether all are: a finite sum has finite terms, and is much faster than a look at each."""
-    return math.isfinite(values.sum()) or bool(values.isfinite().all())
+def _check_inner(outer: object, codec: object) -> None:
+    """Raise TypeError for what is no codec inside another one."""
+    if isinstance(codec, type) or not isinstance(codec, Codec):
+        raise TypeError(
+            f"{type(outer).__name__}({codec!r}): needs a codec, such as Pipeline(TopK(0.1))"
+        )
 
 
 def _dtype(code: Part) -> torch.dtype | None:

@@ -10,9 +10,9 @@ from typing import Any
 
 from torch import Tensor
 
-from fltoolkit.codecs import Codec, LinkState, _finite
-from fltoolkit.trees import Tree
-from fltoolkit.wire import WireError
+from fltoolkit.codecs import Codec, LinkState, _check_inner
+from fltoolkit.trees import Tree, check_finite
+from fltoolkit.wire import WireError, check_tree
 
 __all__ = ["Difference"]
 
@@ -41,11 +41,13 @@ class Difference:
     """
 
     def __init__(self, codec: Codec):
+        _check_inner(self, codec)
         self.codec = codec
         self.known: Tree = {}
 
     def encode(self, tree: Tree) -> bytes:
         """Encode what is new; remember what the receiver will hold."""
+        check_tree(tree)
         message = self.codec.encode({name: self._without(name, t) for name, t in tree.items()})
         self._add(self.codec.decode(message))
         return message
@@ -56,10 +58,8 @@ class Difference:
         return {name: tensor.clone() for name, tensor in self.known.items()}
 
     def _without(self, name: str, tensor: Tensor) -> Tensor:
-        if tensor.is_floating_point() and not _finite(tensor):
-            raise ValueError(
-                f"entry {name!r} holds NaN or infinite values, which the receiver would keep"
-            )
+        if tensor.is_floating_point():
+            check_finite(name, tensor)  # the receiver would keep it for ever
         known = self.known.get(name)
         if known is None or not tensor.is_floating_point():
             return tensor

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.clock import Clock, Even, Polynomial, Staleness
-from fltoolkit.fedavg import Clients, Train, client_seed, move, send_update
+from fltoolkit.clock import Clock, Even, Polynomial, Staleness, takes, weigh
+from fltoolkit.fedavg import Clients, Train, client_seed, send_update
 from fltoolkit.history import Record
 from fltoolkit.local_sgd import LocalUpdate, local_updates
-from fltoolkit.party import Party
+from fltoolkit.server_step import check_optimizer, move
 from fltoolkit.split import _totals
 from fltoolkit.trees import Tree, weighted_mean
 
@@ -124,7 +124,7 @@ def fedasync(
     for t in range(start_round, num_updates):
         channel.step = t + 1
         update = next(landed)
-        share = alpha * staleness(update.staleness)
+        share = alpha * weigh(staleness, update.staleness)
         move(model, _toward(model.state_dict(), update.start, update.delta, share), None)
         yield {
             "round": t,
@@ -185,7 +185,7 @@ def fedbuff(
     how = {"loss_fn": loss_fn, "lr": lr, "prox": prox, "batch_size": batch_size}
     how |= {"local_epochs": local_epochs, "local_steps": local_steps}
     _check(clients, rounds - start_round, concurrency, server)
-    Party(server, model, server_optimizer)  # complains about an optimizer of something else
+    check_optimizer(server, model, server_optimizer)
     totals, failed = _totals(channel, set(clients)), Counter[str]()
     flight = _begun(flight, clients, seed, start_round)
     landed = _landings(
@@ -194,7 +194,7 @@ def fedbuff(
     for t in range(start_round, rounds):
         channel.step = t + 1
         buffer = [next(landed) for _ in range(buffer_size)]
-        weights = [staleness(update.staleness) for update in buffer]
+        weights = [weigh(staleness, update.staleness) for update in buffer]
         if any(weights):
             mean = weighted_mean([update.delta for update in buffer], weights)
             move(model, _scaled(mean, sum(weights) / buffer_size), server_optimizer)
@@ -232,7 +232,7 @@ def _landings(
         while idle and len(at_work) < concurrency:
             client = idle.pop(int(random.integers(len(idle))))
             start = channel.send(server, client, "model", model.state_dict())
-            seconds, number = flight.seconds + clock(client, asked[client]), asked.total()
+            seconds, number = flight.seconds + takes(clock, client, asked[client]), asked.total()
             asked[client] += 1
             if seconds < math.inf:
                 heapq.heappush(at_work, (seconds, number, client, channel.step, start))

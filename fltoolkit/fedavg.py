@@ -2,7 +2,7 @@
 
 Here: a round, from drawing the cohort to moving the server's model. Not here: what a client does
 alone (local_sgd.py), how long it takes and what comes late (clock.py), servers that never wait for
-a round (fedasync.py). Next: fedasync.py. Notebook 04 derives it.
+a round (fedasync.py), how the model moves (server_step.py). Next: fedasync.py. Notebook 04 derives it.
 """
 
 import math
@@ -19,16 +19,16 @@ from torch import Tensor, nn
 
 from fltoolkit.adaptive import Rule
 from fltoolkit.channel import Channel
-from fltoolkit.clock import Arrival, Backlog, Clock, Drop, Even, Staleness
+from fltoolkit.clock import Arrival, Backlog, Clock, Drop, Even, Staleness, takes, weigh
 from fltoolkit.codecs import Codec, Identity
 from fltoolkit.history import Record
 from fltoolkit.local_sgd import LocalUpdate, local_updates
-from fltoolkit.party import Party
 from fltoolkit.privacy import GaussianDP
+from fltoolkit.server_step import check_optimizer, move
 from fltoolkit.split import _totals
-from fltoolkit.trees import Tree, masked_mean, weighted_mean
+from fltoolkit.trees import Tree, is_finite, masked_mean, weighted_mean
 
-__all__ = ["Clients", "Train", "Yogi", "fedavg", "interval_averaging"]
+__all__ = ["Clients", "Train", "fedavg", "interval_averaging"]
 
 Clients = Mapping[str, tuple[Shaped[Tensor, "_ ..."], Shaped[Tensor, "_ ..."]]]
 """Client id to its ``(x, y)``, as `fltoolkit.data.load_emnist_federated` returns."""
@@ -81,8 +81,8 @@ def fedavg(
 
     FedSGD is ``local_steps=1, batch_size=None`` with everybody in the cohort; FedProx is
     ``prox > 0``; FedAvgM, FedAdam and FedYogi (Reddi et al. 2020, arXiv 2003.00295) are server
-    optimizers: any of torch.optim or `Yogi`, with minus the mean update as gradient. Buffers
-    (BatchNorm) are averaged.
+    optimizers: any of torch.optim, or `Yogi` of server_step.py, with minus the mean update as
+    gradient. Buffers (BatchNorm) are averaged.
 
     Stragglers: when ``wait_for`` updates are in, the round ends. The others come late; they were
     sent and their bytes count, in the round that asked for them. A late update joins the round in
@@ -137,7 +137,7 @@ def fedavg(
             f"privacy={privacy}: each update must count once and alike. Leave masked and "
             "with_replacement False and staleness=Drop()"
         )
-    Party(server, model, server_optimizer)  # complains about an optimizer of something else
+    check_optimizer(server, model, server_optimizer)
     backlog = Backlog() if backlog is None else backlog
     how = {"loss_fn": loss_fn, "lr": lr, "prox": prox, "batch_size": batch_size}
     how |= {"local_epochs": local_epochs, "local_steps": local_steps}
@@ -153,7 +153,7 @@ def fedavg(
             _tell_codec(channel, server, cohort, tune(record) if record else None)
         starts = {c: channel.send(server, c, "model", model.state_dict()) for c in cohort}
 
-        seconds = {c: backlog.seconds + clock(c, round_) for c in cohort}
+        seconds = {c: backlog.seconds + takes(clock, c, round_) for c in cohort}
         at_work = [c for c in cohort if seconds[c] < math.inf]  # the others drop out
         updates = train(
             model,
@@ -171,11 +171,11 @@ def fedavg(
 
         num_silent = len(cohort) - len(at_work)
         in_time, late, end = _first(answers, wait_for, num_silent, backlog.seconds + timeout)
-        stale = [a for a in backlog.take(until=end) if staleness(round_ - a.round_) > 0]
+        stale = [a for a in backlog.take(until=end) if weigh(staleness, round_ - a.round_) > 0]
         backlog.late += late
 
         if counting := in_time + stale:
-            weights = [a.weight * staleness(round_ - a.round_) for a in counting]
+            weights = [a.weight * weigh(staleness, round_ - a.round_) for a in counting]
             mean = _average(counting, weights, masked, privacy, round_)
             move(model, mean, server_optimizer)
 
@@ -223,42 +223,6 @@ def interval_averaging(
     )
 
 
-class Yogi(torch.optim.Optimizer):
-    """The server optimizer of FedYogi: as Adam, but its second moment forgets slowly.
-
-    ``m <- b1 m + (1 - b1) g``, ``v <- v - (1 - b2) g^2 sign(v - g^2)``,
-    ``x <- x - lr m / (sqrt(v) + tau)``, with v = tau^2 at the beginning and no bias correction.
-    Source: Reddi et al. 2020, arXiv 2003.00295, algorithm 2.
-    """
-
-    def __init__(
-        self,
-        params: Iterable[Tensor],
-        lr: float = 0.01,
-        betas: tuple[float, float] = (0.9, 0.99),
-        tau: float = 1e-3,  # larger = nearer to plain averaging
-    ):
-        if not (lr > 0 and tau > 0 and all(0 <= beta < 1 for beta in betas)):
-            raise ValueError(f"lr={lr}, betas={betas}, tau={tau}: above 0, from 0 to 1, above 0")
-        super().__init__(params, {"lr": lr, "betas": betas, "tau": tau})
-
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Move every parameter that has a gradient."""
-        for group in self.param_groups:
-            (b1, b2), tau = group["betas"], group["tau"]
-            for param in group["params"]:
-                if (g := param.grad) is None:
-                    continue
-                state = self.state[param]
-                if not state:
-                    state["m"], state["v"] = torch.zeros_like(g), torch.full_like(g, tau**2)
-                m, v = state["m"], state["v"]
-                m.lerp_(g, 1 - b1)
-                v.sub_((1 - b2) * g.square() * torch.sign(v - g.square()))
-                param.sub_(group["lr"] * m / (v.sqrt() + tau))
-
-
 # ---------------------------------------------------------------------------- steps of a round
 
 
@@ -300,7 +264,7 @@ def send_update(
     If training has failed, it says so instead, in a ``control`` message, and None arrives: no NaN
     touches the codec's memory or the server.
     """
-    if isinstance(update, LocalUpdate) and not _finite(update.delta):
+    if isinstance(update, LocalUpdate) and not all(map(is_finite, update.delta.values())):
         update = FloatingPointError("its update holds NaN or infinite values")
     if isinstance(update, FloatingPointError):
         warnings.warn(
@@ -357,29 +321,6 @@ def _average(
     return weighted_mean(deltas, weights)
 
 
-@torch.no_grad()
-def move(model: nn.Module, delta: Tree, optimizer: torch.optim.Optimizer | None) -> None:
-    """Add a difference to the model: as it is, or as minus the gradient of the optimizer.
-
-    Raises FloatingPointError if that leads to NaN or infinity.
-    """
-    own = model.state_dict()
-    params = {} if optimizer is None else dict(model.named_parameters(remove_duplicate=False))
-    if optimizer is not None:
-        for name, param in params.items():
-            param.grad = -delta[name].to(param) if param.requires_grad else None
-        optimizer.step()
-        optimizer.zero_grad()
-    added = {name: own[name] + d.to(own[name]) for name, d in delta.items() if name not in params}
-    model.load_state_dict(added, strict=False)
-    if not _finite(model.state_dict()):
-        raise FloatingPointError(
-            "the server's model holds NaN or infinite values now, though all updates were finite: "
-            "lower the learning rate of its optimizer or of the clients. All records so far are "
-            "good."
-        )
-
-
 def _loss(update: LocalUpdate | FloatingPointError) -> float:
     return math.nan if isinstance(update, FloatingPointError) else update.loss
 
@@ -389,10 +330,6 @@ def _mean_loss(in_time: list[Arrival]) -> Record:
     num_samples = sum(a.weight for a in in_time)
     loss = sum(a.loss * a.weight for a in in_time)
     return {"loss": loss / num_samples} if num_samples else {}
-
-
-def _finite(tree: Tree) -> bool:
-    return all(bool(t.isfinite().all()) for t in tree.values())
 
 
 def _check(
@@ -408,7 +345,14 @@ def _check(
         raise ValueError(f"rounds leaves {rounds_left} rounds to train; it counts from 0")
     if server in clients:
         raise ValueError(f"a client and the server are both called {server!r}: give server=")
+    of_first = None
     for client, (x, y) in clients.items():
+        of_first = of_first or (client, _like(x, y))
+        if _like(x, y) != of_first[1]:
+            raise ValueError(
+                f"client {client!r} has {_like(x, y)}, and {of_first[0]!r} {of_first[1]}: all "
+                "learn one model, so their samples must be of one shape and dtype"
+            )
         if len(x) != len(y) or not len(y):
             raise ValueError(
                 f"client {client!r} has {len(x)} samples and {len(y)} labels: need one each, and "
@@ -420,3 +364,8 @@ def _check(
         raise ValueError(f"wait_for={wait_for}: must be 1 to cohort_size={cohort_size} updates")
     if not timeout > 0:
         raise ValueError(f"timeout={timeout}: virtual seconds above 0")
+
+
+def _like(x: Tensor, y: Tensor) -> str:
+    """Shape and dtype of one sample and its label."""
+    return f"samples {list(x.shape[1:])} {x.dtype}, labels {list(y.shape[1:])} {y.dtype}"

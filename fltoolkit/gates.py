@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
+
 __all__ = [
     "AlwaysA",
     "BangBang",
@@ -63,6 +65,19 @@ class Gate(Protocol):
         """Go on from a saved `state_dict`."""
 
 
+def check_gate(gate: object) -> None:
+    """Raise for what is no gate, or has no possible period."""
+    if isinstance(gate, type) or not isinstance(gate, Gate):
+        raise TypeError(f"gate={gate!r} is none: give one such as LossGate(0.1) or Periodic(4)")
+    if not (gate.every is None or _is_count(gate.every)):
+        raise ValueError(f"every={gate.every}: whole steps, 1 or more, or None: an epoch")
+
+
+def _is_count(value: object) -> bool:
+    """Whether it is a whole number from 1 on."""
+    return isinstance(value, int | np.integer) and bool(value >= 1)
+
+
 class _Gate:
     """What gates share: a first period in A, a count of checks, saving."""
 
@@ -71,8 +86,7 @@ class _Gate:
     checks = 0  # so many periods have ended
 
     def __post_init__(self) -> None:
-        if self.every is not None and self.every < 1:
-            raise ValueError(f"every={self.every}: a period has 1 step or more, or None: an epoch")
+        check_gate(self)
 
     def check(self, progress: Progress) -> State:
         """Count the check and let the subclass decide."""
@@ -108,6 +122,10 @@ class Decay:
     """
 
     factor: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.factor < math.inf:
+            raise ValueError(f"factor={self.factor}: above 0 and finite; below 1 to decay")
 
     def __call__(self, check: int) -> float:
         """The factor after so many checks."""
@@ -213,8 +231,10 @@ class Periodic(_Planned):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.period < 1:
-            raise ValueError(f"period={self.period}: 1 (always A) or more")
+        if not _is_count(self.period):
+            raise ValueError(
+                f"period={self.period}: a whole number of periods, 1 (always A) or more"
+            )
 
     def wakes(self, period: int) -> bool:
         """Each ``period``-th."""
@@ -230,7 +250,7 @@ class FreezeAfter(_Planned):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.num_periods < 1:
+        if not _is_count(self.num_periods):
             raise ValueError(f"num_periods={self.num_periods}: 1 or more in state A")
 
     def wakes(self, period: int) -> bool:
@@ -266,7 +286,7 @@ class _Budget(_Gate):
     _spent = 0  # bytes at the last check
 
     def _check_budget(self) -> None:
-        if self.nbytes < 1 or self.num_steps < 1:
+        if not 1 <= self.nbytes < math.inf or not _is_count(self.num_steps):
             raise ValueError(
                 f"nbytes={self.nbytes}, num_steps={self.num_steps}: need a budget in bytes "
                 "and the steps that the whole run will take"

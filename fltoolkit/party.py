@@ -121,7 +121,8 @@ class Party:
         """Compute the loss at this last part and learn from it.
 
         Returns the loss and its gradient with respect to ``h`` (None if ``h`` asked for none).
-        Raises FloatingPointError, before anything is learned, if the loss is NaN or infinite.
+        Raises FloatingPointError, before anything is learned, if the loss or that gradient is NaN
+        or infinite.
         """
         if self.loss_fn is None:
             raise ValueError(f"party {self.name!r} comes last and has no loss_fn: give it one")
@@ -129,8 +130,7 @@ class Party:
         if not math.isfinite(value := loss.item()):
             raise FloatingPointError(
                 f"party {self.name!r}: the loss is {value}. Training has diverged or the data hold "
-                "NaN: lower the learning rate or check the data. No weight was changed by this "
-                "batch; all records so far are good."
+                f"NaN: {_ADVICE}"
             )
         return value, self._learn(h, loss, None)
 
@@ -143,6 +143,11 @@ class Party:
             for param in self.params:
                 param.grad = None
             output.backward(g)
+            if x.grad is not None and not math.isfinite(x.grad.sum()):
+                raise FloatingPointError(
+                    f"party {self.name!r}: the gradient for what it was sent is NaN or infinite. "
+                    f"Training has diverged, or a layer has no gradient there: {_ADVICE}"
+                )
             self.optimizer.step()
         return x.grad
 
@@ -161,6 +166,12 @@ class Party:
 
     def __repr__(self) -> str:
         return f"<Party {self.name!r}: {sum(p.numel() for p in self.params):,} parameters>"
+
+
+_ADVICE = (
+    "lower the learning rate or check the data. No weight was changed by this batch; all records "
+    "so far are good."
+)
 
 
 def _parameters(optimizer: Optimizer | None) -> list[Tensor]:

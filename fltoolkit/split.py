@@ -6,6 +6,7 @@ Notebook 01 derives `split_step`, notebook 02 the rest.
 """
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -340,12 +341,18 @@ def evaluate(
 ) -> Record:
     """``{"test_loss": ..., "accuracy": fraction right}`` on data not trained on; see `predict`.
 
-    Both are means over samples; ``batch_size`` only bounds the memory this takes.
+    Both are means over samples; ``batch_size`` only bounds the memory this takes. Raises
+    FloatingPointError if the loss is NaN or infinite.
     """
     if (loss_fn := parties[-1].loss_fn) is None:
         raise ValueError(f"party {parties[-1].name!r} comes last and has no loss_fn: give it one")
     if not len(y):
         raise ValueError("no samples to evaluate: y is empty")
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size}: evaluate 1 sample or more at a time")
+    for features in [x] if isinstance(x, Tensor) else x:
+        if len(features) != len(y):
+            raise ValueError(f"{len(features)} samples and {len(y)} labels: need one each")
     loss = right = 0.0
     for start in range(0, len(y), batch_size):
         rows = slice(start, start + batch_size)
@@ -354,6 +361,10 @@ def evaluate(
         labels = y[rows].to(output.device)
         loss += float(loss_fn(output, labels)) * len(labels)
         right += float((output.argmax(dim=1) == labels).sum())
+    if not math.isfinite(loss):
+        raise FloatingPointError(
+            f"the test loss is {loss}: the model has diverged, or the test data hold NaN"
+        )
     return {"test_loss": loss / len(y), "accuracy": right / len(y)}
 
 

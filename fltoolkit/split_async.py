@@ -22,7 +22,7 @@ from torch import Tensor
 
 from fltoolkit.cache import ActivationCache
 from fltoolkit.channel import Channel
-from fltoolkit.gates import Gate, Progress, State
+from fltoolkit.gates import Gate, Progress, State, check_gate
 from fltoolkit.history import Record
 from fltoolkit.party import Party
 from fltoolkit.split import Counted, _check_clients, _load, _totals, _weights
@@ -275,6 +275,7 @@ def _train(
     """Check what can go wrong before the first step, then run."""
     _check_clients(alices, bob, batches, num_epochs)
     bookmark = Bookmark() if bookmark is None else bookmark
+    check_gate(gate)
     if gate.state is State.C and not bookmark.num_steps:
         raise ValueError(f"{gate!r} begins in state C, with an empty cache: make a fresh gate")
     firsts = np.cumsum([0, *(data.num_samples for data in batches)]).tolist()
@@ -284,6 +285,13 @@ def _train(
             f"the cache is made for {cache.num_samples:,} samples, the clients have {firsts[-1]:,}"
         )
     mirrored = upload.delta or upload.moved > 0
+    if mirrored and len(cache) and not bookmark.num_steps:
+        raise ValueError(f"{upload} begins with an empty cache on both sides: make a fresh one")
+    if mirrored and len(alices) > 1 and cache.capacity < firsts[-1]:
+        raise ValueError(
+            f"{upload} of {len(alices)} clients needs a cache for all {firsts[-1]:,} samples, not "
+            f"{cache.capacity:,}: no client knows when the label party forgets for another's sake"
+        )
     memories = [
         Memory(cache, ActivationCache(firsts[-1], cache.capacity) if mirrored else None, first)
         for first in firsts[:-1]
@@ -338,7 +346,8 @@ def _run(
             record["threshold"] = threshold
         if len(at.losses) == gate.every or (gate.every is None and ends):
             record["checked_loss"] = mean = sum(at.losses) / len(at.losses)
-            gate.check(Progress(channel.step, mean, sent["nbytes"]))
+            if gate.check(Progress(channel.step, mean, sent["nbytes"])) is not gate.state:
+                raise TypeError(f"{gate!r}: check must set gate.state to what it returns")
             at.losses = []
         yield record
 

@@ -39,6 +39,7 @@ __all__ = [
     "MAX_DIMENSIONS",
     "Reader",
     "WireError",
+    "check_tree",
     "pack",
     "read_layout",
     "unpack",
@@ -83,7 +84,8 @@ def pack(tree: Tree) -> bytes:
         header = _write_header(tuple([(name, t.dtype, t.shape) for name, t in tree.items()]))
         parts = [header, *map(_memory, tree.values())]
     except (AttributeError, KeyError, TypeError):
-        raise _complaint(tree) from None
+        check_tree(tree)
+        raise
     digest = 0
     for part in parts:
         digest = xxh3_64_intdigest(part, digest)
@@ -145,22 +147,19 @@ def _checksum(digest: int) -> bytes:
     return (digest & 0xFFFFFFFF).to_bytes(CHECKSUM_NBYTES, "little")
 
 
-def _complaint(tree: Tree) -> TypeError:
-    """Why a tree cannot be packed: which entry, and what is allowed."""
+def check_tree(tree: Tree) -> None:
+    """Raise TypeError, naming the entry and what is allowed, for a tree that cannot be packed."""
     if not isinstance(tree, Mapping):
-        return TypeError(f"a message is a dict of names to tensors, not a {type(tree).__name__}")
+        raise TypeError(f"a message is a dict of names to tensors, not a {type(tree).__name__}")
     for name, tensor in tree.items():
         if not isinstance(name, str):
-            return TypeError(f"entry {name!r}: names are strings")
+            raise TypeError(f"entry {name!r}: names are strings")
         if not isinstance(tensor, Tensor) or tensor.is_sparse or tensor.dtype not in _CODES:
             what = repr(tensor) if isinstance(tensor, Tensor) else type(tensor).__name__
             allowed = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
-            return TypeError(f"entry {name!r} is {what[:80]}: a message holds dense {allowed}")
+            raise TypeError(f"entry {name!r} is {what[:80]}: a message holds dense {allowed}")
         if tensor.dim() > MAX_DIMENSIONS:
-            return TypeError(
-                f"entry {name!r} has {tensor.dim()} dimensions, at most 15 can be sent"
-            )
-    return TypeError("this tree cannot be packed")
+            raise TypeError(f"entry {name!r} has {tensor.dim()} dimensions, at most 15 can be sent")
 
 
 Entry = tuple[str, torch.dtype, tuple[int, ...], int]  # name, dtype, shape, bytes of the values

@@ -131,7 +131,8 @@ def test_a_rule_that_has_seen_the_history_goes_on_as_before():
     late = ByteBudget(sparse, 225_000, 20, 0.3)
     codec = [late(record) for record in begun][-1]
     second = fresh(codec)
-    second.load_state_dict(first.state_dict())
+    with pytest.warns(UserWarning, match="update: saved with .* goes on with"):
+        second.load_state_dict(first.state_dict())
     more = fedavg(half, people(), second, rounds=20, start_round=8, tune=late, **how)
     assert [*begun, *more] == records
 

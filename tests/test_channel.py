@@ -1,3 +1,5 @@
+import gc
+
 import pytest
 import torch
 
@@ -137,7 +139,7 @@ def test_thousands_of_clients_with_a_few_in_memory(tmp_path):
         assert torch.equal(sent[0]["w"], sent[1]["w"])
         assert len(with_files._links) <= 4
     assert with_files.transfers == in_memory.transfers
-    assert len(list((tmp_path / "links").iterdir())) >= 26
+    assert len(list((tmp_path / "links").glob("*/*.pt"))) >= 26
     resumed = Channel({"update": codec}, max_links=4, folder=tmp_path / "others")
     torch.save(with_files.state_dict(), tmp_path / "channel.pt")
     resumed.load_state_dict(torch.load(tmp_path / "channel.pt", weights_only=True))
@@ -202,3 +204,37 @@ def test_a_changed_codec_draws_new_numbers():
     resumed.load_state_dict(channel.state_dict())
     again = [c.send("ann", "server", "update", tree)["w"] for c in (channel, resumed)]
     assert torch.equal(*again)
+
+
+def test_two_channels_in_one_folder_share_nothing(tmp_path):
+    """Neither residuals nor files, which are gone with the channel."""
+    codec = ErrorFeedback(Pipeline(TopK(0.5)))
+    channels = [Channel({"update": codec}, max_links=1, folder=tmp_path) for _ in range(2)]
+    for channel, value in zip(channels, (1.0, 50.0), strict=True):
+        for client in ("ann", "bo"):
+            channel.send(client, "server", "update", {"w": torch.tensor([value, 2 * value])})
+    sent = [c.send("ann", "server", "update", {"w": torch.zeros(2)})["w"] for c in channels]
+    assert [x.tolist() for x in sent] == [[1, 0], [50, 0]]
+    assert len(list(tmp_path.iterdir())) == 2
+    del channels, channel
+    gc.collect()
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_another_codec_remembered_is_not_taken_over():
+    channel = Channel({"update": Pipeline(TopK(0.5))})
+    channel.send("ann", "server", "update", {"w": torch.ones(4)})
+    with pytest.raises(ValueError, match="cannot take over what"):
+        channel.change_codec("update", ErrorFeedback(Pipeline(TopK(0.1))), keep=True)
+    assert channel.codecs["update"] == Pipeline(TopK(0.5))
+
+
+def test_links_opened_after_a_change_draw_the_same_whether_saved_or_not():
+    """`keep` does not count as a change: who resumes has not made it."""
+    random = [Pipeline(Quantize(bits, stochastic=True)) for bits in (2, 3)]
+    whole = Channel({"update": random[0]})
+    whole.change_codec("update", random[1], keep=True)
+    resumed = Channel({"update": random[1]})
+    tree = {"w": normal(40)}
+    sent = [c.send("ann", "server", "update", tree)["w"] for c in (whole, resumed)]
+    assert torch.equal(*sent)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +14,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import Codec, ErrorFeedback, Identity, Only, Pipeline
 from fltoolkit.conformance import Conformance, normal
+from fltoolkit.difference import Difference
 from fltoolkit.entropy import BitPack, Deflate, Entropy, Zstd
 from fltoolkit.levels import BFloat16, Float8, Half, LloydMax, Quantiles
 from fltoolkit.lowrank import PowerSGD
@@ -412,6 +414,50 @@ def test_the_pages_codec_does_what_it_says():
     assert out.tolist() == [0.25, -1.0, 0.0, 2.0**-17, 1.0]
     lines = [line for line in BLOCKS[1].split("class PowersOfTwo")[1].splitlines() if line.strip()]
     assert len(lines) <= 20
+
+
+def test_what_is_no_codec_is_refused_at_once():
+    for wrong in ("Quantize(8)", Quantize, Pipeline(Quantize(8))):
+        with pytest.raises(TypeError, match="is no stage"):
+            Pipeline(wrong)
+    for outer in (ErrorFeedback, Only, Difference):
+        for wrong in (TopK(0.1), "TopK(0.1)", Pipeline):
+            with pytest.raises(TypeError, match=rf"{outer.__name__}\(.*needs a codec"):
+                outer(wrong)
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [
+        Pipeline(Quantize(8)),
+        ErrorFeedback(Pipeline(Quantize(8))),
+        Only(Pipeline(Quantize(8)), 2),
+        Difference(Pipeline(Quantize(8))),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize(
+    ("tree", "match"),
+    [
+        ({"w": [1.0, 2.0]}, "'w' is list"),
+        ({"w": np.zeros(3)}, "'w' is ndarray"),
+        ({"w": torch.zeros(3, dtype=torch.complex64)}, "'w' is tensor"),
+        ({3: torch.zeros(3)}, "3: names are strings"),
+        (torch.zeros(3), "not a Tensor"),
+    ],
+)
+def test_what_is_no_tree_is_refused(codec, tree, match):
+    with pytest.raises(TypeError, match=match):
+        codec.encode(tree)
+
+
+def test_one_nan_does_not_stay_in_a_residual():
+    codec = ErrorFeedback(Only(Pipeline(Quantize(8)), 100))
+    good = {"b": torch.ones(3)}
+    codec.encode(good)
+    with pytest.raises(ValueError, match="'b' holds NaN or infinite"):
+        codec.encode({"b": torch.tensor([1.0, float("nan"), 1.0])})
+    assert torch.equal(codec.decode(codec.encode(good))["b"], good["b"])
 
 
 def test_doubles_beyond_float32_are_an_error_and_large_sums_are_not():

@@ -15,11 +15,12 @@ from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.clock import Backlog, Constant, Even, LogNormal, Polynomial, Scripted
 from fltoolkit.codecs import ErrorFeedback, Identity, Only, Pipeline
 from fltoolkit.entropy import Entropy
-from fltoolkit.fedavg import Yogi, client_seed, fedavg, interval_averaging
+from fltoolkit.fedavg import client_seed, fedavg, interval_averaging
 from fltoolkit.local_sgd import LocalUpdate, local_update, local_updates
 from fltoolkit.models import mcmahan_cnn, seeded
-from fltoolkit.party import Party
+from fltoolkit.party import SGD, Party
 from fltoolkit.quantize import Quantize
+from fltoolkit.server_step import Yogi, check_optimizer
 from fltoolkit.sparse import TopK
 
 SIZES = [9, 30, 2, 17, 4, 12]
@@ -443,7 +444,7 @@ def test_residuals_in_files_are_the_same_residuals(tmp_path):
         ends.append((weights(model), channel.transfers))
     assert all(torch.equal(a, b) for a, b in zip(ends[0][0], ends[1][0], strict=True))
     assert ends[0][1] == ends[1][1]
-    assert len(list(tmp_path.iterdir())) > 2
+    assert len(list(tmp_path.glob("*/*.pt"))) > 2
 
 
 def test_masked_mean_divides_by_those_who_sent():
@@ -572,6 +573,16 @@ def test_who_has_failed_is_not_waited_for():
         ({"server": "client1"}, "both called 'client1'"),
         ({"local_epochs": 1, "local_steps": 1}, "give exactly one of them"),
         ({"lr": -1}, "lr=-1"),
+        ({"clock": lambda client, round_: math.nan}, "gives nan for 'client.' in round 0"),
+        ({"clock": lambda client, round_: -1.0}, r"gives -1\.0 for"),
+        (
+            {
+                "clock": lambda client, round_: 1.5 + (client == "client1"),
+                "wait_for": 5,
+                "staleness": lambda rounds: math.nan,
+            },
+            "gives nan for . rounds",
+        ),
     ],
 )
 def test_mistakes_are_named(settings, complaint):
@@ -583,6 +594,19 @@ def test_a_client_without_samples_is_named():
     empty = people() | {"client3": (torch.zeros(0, 6), torch.zeros(0, dtype=torch.int64))}
     with pytest.raises(ValueError, match="client 'client3' has 0 samples"):
         run(net(), empty)
+
+
+@pytest.mark.parametrize(
+    "unlike",
+    [
+        (torch.zeros(8, 5), torch.zeros(8).long()),
+        (torch.zeros(8, 6).double(), torch.zeros(8).long()),
+        (torch.zeros(8, 6), torch.zeros(8)),
+    ],
+)
+def test_a_client_with_other_data_is_named(unlike):
+    with pytest.raises(ValueError, match=r"'client3' has samples .* 'client0' samples \[6\]"):
+        run(net(), people() | {"client3": unlike})
 
 
 # ---- The server's model -------------------------------------------------------------------------
@@ -654,11 +678,22 @@ def test_an_optimizer_of_another_model_is_refused():
         run(net(), people(), server_optimizer=other)
 
 
+def test_an_optimizer_of_half_the_model_is_refused():
+    model = net()
+    half = torch.optim.SGD([*model.parameters()][:2], lr=1.0)
+    with pytest.raises(ValueError, match=r"does not move \['.*\.weight', '.*\.bias'\]"):
+        run(model, people(), server_optimizer=half)
+    with pytest.raises(TypeError, match=r"one of torch\.optim"):
+        check_optimizer("server", model, SGD(model.parameters(), 1.0))
+
+
 def test_a_server_that_leaps_to_infinity_says_so():
     model = net()
     leaping = torch.optim.SGD(model.parameters(), lr=1e38, momentum=0.9)
-    with pytest.raises(FloatingPointError, match="the server's model holds NaN or infinite values"):
+    before = weights(model)
+    with pytest.raises(FloatingPointError, match="the server's model would hold NaN or infinite"):
         run(model, people(), lr=100.0, server_optimizer=leaping, rounds=1)
+    assert all(map(torch.equal, before, weights(model)))
 
 
 @pytest.mark.parametrize("optimized", [False, True])

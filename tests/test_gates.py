@@ -1,5 +1,7 @@
 """Losses in, states out: gates by hand."""
 
+import math
+
 import pytest
 
 from fltoolkit.gates import (
@@ -14,6 +16,7 @@ from fltoolkit.gates import (
     Periodic,
     Progress,
     State,
+    check_gate,
     gate_trace,
 )
 
@@ -132,9 +135,16 @@ def test_a_loss_that_is_none_never_passes(gate):
         (lambda: LossGate(-0.1), "threshold=-0.1"),
         (lambda: LossGate(float("nan")), "threshold=nan"),
         (lambda: LossGate(0.1, every=0), "every=0"),
+        (lambda: LossGate(0.1, every=2.5), r"every=2\.5"),
+        (lambda: Decay(math.nan), "factor=nan"),
         (lambda: Periodic(0), "period=0"),
+        (lambda: Periodic(math.nan), "period=nan"),
         (lambda: FreezeAfter(0), "num_periods=0"),
+        (lambda: FreezeAfter(math.nan), "num_periods=nan"),
         (lambda: BudgetGate(0, 10), "nbytes=0"),
+        (lambda: BudgetGate(math.nan, 10), "nbytes=nan"),
+        (lambda: BudgetGate(10, math.nan), "num_steps=nan"),
+        (lambda: BangBang(math.nan, 10), "nbytes=nan"),
         (lambda: BudgetGate(10, 10, pace=0), "pace=0"),
         (lambda: BangBang(10, 10, factor=1.0), r"factor=1\.0"),
     ],
@@ -142,3 +152,9 @@ def test_a_loss_that_is_none_never_passes(gate):
 def test_complaints(make, match):
     with pytest.raises(ValueError, match=match):
         make()
+
+
+@pytest.mark.parametrize("wrong", ["LossGate(0.1)", LossGate, None])
+def test_what_is_no_gate_is_refused(wrong):
+    with pytest.raises(TypeError, match="is none: give one such as"):
+        check_gate(wrong)

@@ -26,7 +26,7 @@ LAYERS = [
         *("party", "cost", "conformance", "gates", "cache", "local_sgd"),
         *("clock", "privacy", "adaptive", "defence"),
     },
-    {"split", "checkpoint", "leakage"},
+    {"split", "server_step", "checkpoint", "leakage"},
     {"split_async", "split_variants", "fedavg"},
     {"fedasync"},
     {"spec", "experiment", "sizes"},

@@ -1,7 +1,9 @@
 """Split training is, to the bit, what it is defined to be; and every byte is accounted for."""
 
 import copy
+import inspect
 import itertools
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,9 +15,10 @@ from fltoolkit.codecs import Pipeline
 from fltoolkit.cost import measure, split_nbytes
 from fltoolkit.data import Batches, load, partition_iid
 from fltoolkit.history import evaluated
+from fltoolkit.levels import BFloat16
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.party import SGD, Party
-from fltoolkit.sparse import RandTopK
+from fltoolkit.sparse import RandTopK, TopK
 from fltoolkit.split import (
     add,
     average,
@@ -430,7 +433,7 @@ def test_resumed_run_is_bit_equal_to_an_uninterrupted_one(tmp_path, optimizer):
         save_run(tmp_path / "run", parties, channel)
     assert [p.name for p in (tmp_path / "run").iterdir()] == ["step-000009"]
     files = sorted(p.name for p in (tmp_path / "run" / "step-000009").iterdir())
-    assert files == ["0-alice.pt", "1-bob_b.pt", "channel.pt"]
+    assert files == ["0-alice.pt", "1-bob_b.pt", "SHA256SUMS", "channel.pt"]
 
     resumed, parties = fresh()
     channel = Channel()
@@ -456,6 +459,77 @@ def test_saving_and_loading_complain(tmp_path):
     with pytest.raises(ValueError, match="holds a later save, step-000020"):
         save_run(tmp_path, parties, now)
     assert load_run(tmp_path, parties, Channel()) == 20
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "gone"])
+@pytest.mark.parametrize("name", ["1-bob.pt", "channel.pt", "SHA256SUMS"])
+def test_a_damaged_save_is_refused_and_named(tmp_path, name, damage):
+    parties = seed_parties()
+    file = save_run(tmp_path, parties, Channel()) / name
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    kept = {"flipped": data, "cut": data[:-9], "empty": b""}
+    file.unlink() if damage == "gone" else file.write_bytes(kept[damage])
+    before = copy.deepcopy(parties[0].module.state_dict())
+    with pytest.raises(ValueError, match=r"cannot be read as it was saved|holds the parties"):
+        load_run(tmp_path, [*seed_parties()], Channel())
+    assert all(torch.equal(w, before[n]) for n, w in parties[0].module.state_dict().items())
+
+
+def test_a_save_of_the_same_step_that_is_interrupted_leaves_the_one_before(tmp_path, monkeypatch):
+    alice, bob = seed_parties()
+    save_run(tmp_path, [alice, bob], Channel())
+    rename = Path.rename
+
+    def crash(path, target):
+        if path.suffix == ".tmp":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", crash)
+    with pytest.raises(KeyboardInterrupt):
+        save_run(tmp_path, [alice, bob], Channel())
+    monkeypatch.undo()
+    assert load_run(tmp_path, [alice, bob], Channel()) == 0
+    save_run(tmp_path, [alice, bob], Channel())
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000000"]
+
+
+def test_a_run_goes_on_with_the_codecs_it_was_saved_with(tmp_path):
+    """Other parts are refused before anything is changed, other numbers are warned of."""
+
+    def channel(codec):
+        return Channel({"activations": codec} if codec else None)
+
+    parties = seed_parties()
+    saved = channel(Pipeline(TopK(0.1)))
+    split_step(parties, torch.randn(8, 784), torch.randint(10, (8,)), saved)
+    save_run(tmp_path, parties, saved)
+    fresh = seed_parties()
+    before = copy.deepcopy(fresh[0].module.state_dict())
+    for other in (None, Pipeline(TopK(0.1), BFloat16())):
+        with pytest.raises(ValueError, match=r"activations: Pipeline\(TopK\(fraction=0.1"):
+            load_run(tmp_path, fresh, channel(other))
+    assert all(torch.equal(w, before[n]) for n, w in fresh[0].module.state_dict().items())
+    with pytest.warns(UserWarning, match=r"saved with .*0\.1.* goes on with .*0\.5"):
+        load_run(tmp_path, fresh, channel(Pipeline(TopK(0.5))))
+
+
+def test_a_gradient_that_is_nan_is_stopped_before_anything_is_learned():
+    """The square root of 0 has no gradient, though the loss is a number."""
+
+    class Root(nn.Module):
+        def forward(self, h):
+            return (h - h).sqrt()
+
+    alice, _ = seed_parties()
+    top = nn.Sequential(nn.Linear(640, 10), Root())
+    bob = Party("bob", top, SGD(top.parameters(), LR), lambda out, y: out.sum())
+    before = copy.deepcopy(alice.module.state_dict()), copy.deepcopy(top.state_dict())
+    with pytest.raises(FloatingPointError, match="'bob': the gradient for what it was sent is NaN"):
+        split_step([alice, bob], torch.randn(8, 784), torch.zeros(8).long(), Channel())
+    for state, module in zip(before, (alice.module, top), strict=True):
+        assert all(torch.equal(w, state[n]) for n, w in module.state_dict().items())
 
 
 def test_nan_is_stopped_before_anything_is_learned():
@@ -536,6 +610,13 @@ def test_misuse_is_explained():
         split_step([alice, bob], x, y, Channel(), labels_from="Alice")
     with pytest.raises(ValueError, match="no samples to evaluate"):
         evaluate([alice, bob], x[:0], y[:0])
+    with pytest.raises(ValueError, match="batch_size=-5"):
+        evaluate([alice, bob], x, y, batch_size=-5)
+    with pytest.raises(ValueError, match="8 samples and 9 labels"):
+        # past the check of shapes that tests have and users have not
+        inspect.unwrap(evaluate)([alice, bob], [x], torch.zeros(9).long())
+    with pytest.raises(FloatingPointError, match="the test loss is nan"):
+        evaluate([alice, bob], x / 0 * 0, y)
     for lr in (0, -1.0, float("inf"), float("nan")):
         with pytest.raises(ValueError, match=f"lr={lr}"):
             SGD([], lr=lr)

@@ -400,6 +400,22 @@ def test_a_loss_of_her_own_needs_no_gradient_from_outside():
 # -------------------------------------------------------------------------------------- complaints
 
 
+class Odd(Periodic):
+    """A gate that forgets to say what it decided."""
+
+    def __init__(self, every):
+        self.period, self.every = 4, every
+
+    def check(self, progress):
+        return State.B
+
+
+def filled(num_samples):
+    cache = ActivationCache(num_samples)
+    cache.write(torch.arange(2), torch.zeros(2, 640), torch.zeros(2).long())
+    return cache
+
+
 def test_what_is_wrong_is_said_at_the_call():
     alice, bob = parties()
     used = FreezeAfter(1)
@@ -408,9 +424,21 @@ def test_what_is_wrong_is_said_at_the_call():
         ({"gate": used}, "begins in state C"),
         ({"gate": AlwaysA(), "cache": ActivationCache(299)}, "299 samples, the clients have 300"),
         ({"gate": AlwaysA(), "num_epochs": 0}, "0 rounds"),
+        ({"gate": Odd(every=0)}, "every=0: whole steps, 1 or more"),
+        (
+            {"gate": AlwaysA(), "upload": Upload(delta=True), "cache": filled(300)},
+            "begins with an empty cache",
+        ),
     ]:
         with pytest.raises(ValueError, match=match):
             train_async(alice, bob, batches(), Channel(), **{"num_epochs": 1, **settings})
+    with pytest.raises(TypeError, match=r"check must set gate.state"):
+        list(train_async(alice, bob, batches(), Channel(), gate=Odd(every=2), num_epochs=1))
+    with pytest.raises(ValueError, match="needs a cache for all 600 samples, not 200"):
+        train_async_relay(
+            *parties(2), [batches(), batches()], Channel(), gate=AlwaysA(), num_rounds=1,
+            upload=Upload(delta=True), cache=ActivationCache(600, capacity=200),
+        )  # fmt: skip
     with pytest.raises(ValueError, match="every=1 or more"):
         train_uploading(alice, bob, batches().epochs(1), Channel(), gate=LossGate(0.1))
     with pytest.raises(ValueError, match="max_local_steps=0"):
