@@ -49,7 +49,8 @@ def check(
     Args:
         name: what is checked, the first words of what is printed.
         answer: number, text, list or tensor; None or ``...`` stands for "not answered yet".
-        expected: the right answer. A NaN in the answer is never right.
+        expected: the right answer. A NaN in the answer is never right. ``[]``: the answer is a
+            list of what is still missing, in words.
         tolerance: largest absolute difference that still counts as right.
         hints: {wrong answer: message}, or [(predicate of the answer, message), ...]; the first
             that fits is printed with a wrong answer.
@@ -95,6 +96,8 @@ def _compare(answer: Any, expected: Any, tolerance: float) -> tuple[bool, str]:
     if callable(answer) and not callable(expected):
         return False, "not yet. This is a function: call it and pass its result."
     a, e = _tensor(answer), _tensor(expected)
+    if isinstance(expected, list) and not expected and _is_words(answer):
+        return False, f"not yet. Still missing: {', '.join(answer)}."
     if e is None:
         right = a is None and _same(answer, expected)
         return right, "right." if right else f"not yet. {_say(answer)} is not it."
@@ -163,6 +166,11 @@ def _tensor(value: Any) -> torch.Tensor | None:
         return None if tensor.is_complex() else tensor.to("cpu", torch.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         return None
+
+
+def _is_words(value: Any) -> bool:
+    """Whether ``value`` is a list of texts, and not empty."""
+    return isinstance(value, list) and {type(item) for item in value} == {str}
 
 
 def _same(a: Any, b: Any) -> bool:

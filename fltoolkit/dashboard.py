@@ -22,6 +22,7 @@ __all__ = ["coarse", "figure", "svg"]
 
 WIDTH, _HALF, _PLOT = 920, 450, 250  # of the paper, of where the right plot begins, height of plots
 _INK, _PALE, _BAND = "#222222", "#dddddd", "#7f7f7f"
+_LETTER = 6  # the width of one in the words beside a move, with a little room
 
 
 class Stroke(NamedTuple):
@@ -226,7 +227,8 @@ class _Frame:
         for at in places:
             yield Stroke([(at, self.low), (at, self.high)], _INK, 1, (1, 3))
         for row, (at, (_, words)) in enumerate(zip(places, self.axes.marks, strict=True)):
-            anchor, shift = ("end", -4) if at > self.middle else ("start", 4)
+            fits = at + 4 + _LETTER * len(words) <= self.right
+            anchor, shift = ("start", 4) if fits else ("end", -4)
             y = self.high + 10 + 13 * row  # a row each, so that none lies on another
             if "accuracy" in self.axes.plot.y:  # the curve is at the top
                 y = self.low - 6 - 13 * row

@@ -299,8 +299,8 @@ def _first(
         end = math.inf if num_silent or not answers else answers[-1].seconds
     if (end := min(end, deadline)) == math.inf:
         raise RuntimeError(
-            f"{len(updates)} updates come, {num_silent} clients have dropped out, and "
-            f"wait_for={wait_for}: the round would never end. Give a timeout, or wait for fewer"
+            f"wait_for={wait_for}, updates that come: {len(updates)}, clients that dropped out: "
+            f"{num_silent}. The round would never end: give a timeout, or wait for fewer"
         )
     num_in_time = sum(a.seconds <= end for a in updates[:wait_for])
     return updates[:num_in_time], updates[num_in_time:], end

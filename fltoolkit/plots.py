@@ -168,8 +168,9 @@ def partition(labels: Tensor, parts: Sequence[Tensor], ax: Axes | None = None) -
     )
     ax = ax or new_axes(height=1.2 + 0.26 * min(num_classes, 20))
     image = ax.imshow(counts, cmap="Blues", vmin=0, aspect="auto", interpolation="nearest")
-    ax.set(xlabel="client (in the cells: samples)", ylabel="class")
+    ax.set(xlabel="client", ylabel="class")
     if len(parts) <= 12 and num_classes <= 20:
+        ax.set_xlabel("client (in the cells: samples)")
         ax.set_yticks(range(num_classes))
         ax.set_xticks(range(len(parts)))
         for (label, client), count in np.ndenumerate(counts):

@@ -29,7 +29,8 @@ class Suggestion(NamedTuple):
     best: Experiment  # to be run by `fltoolkit.training.run`, and cut at the budget
     accuracy: float  # of the best on the held-out samples, within the budget
     nbytes: int  # that the whole search sent
-    tried: list[tuple[str, int, float]]  # title, bytes spent, accuracy or -1; best first
+    # title, bytes sent (the test that was too dear included), accuracy or -1; best first
+    tried: list[tuple[str, int, float]]
 
 
 def suggest(

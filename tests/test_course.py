@@ -80,6 +80,8 @@ def test_no_guess_is_a_reminder_and_does_not_tell(guess: Any, capsys: Printed) -
         ("three", 3, 0, False, "a str where a number should be"),
         ([[1], [1, 2]], [1, 2], 0, False, "a list where numbers of shape (2,) should be"),
         ({"a": torch.ones(2)}, {"a": torch.ones(2)}, 0, False, "is not it"),
+        ([], [], 0, True, "right, exactly"),
+        (["fewer bytes", "92 %"], [], 0, False, "not yet. Still missing: fewer bytes, 92 %."),
         (len, 3, 0, False, "call it"),
         (3, "bob", 0, False, "3 is not it"),
         (10**400, 3, 0, False, "not yet"),

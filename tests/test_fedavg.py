@@ -305,7 +305,7 @@ def test_a_drop_out_leaves_for_a_round_and_sends_nothing():
 def test_a_round_that_would_never_end_is_an_error():
     clock = Scripted({"a": [1.0], "b": [math.inf], "c": [math.inf]})
     with pytest.raises(
-        RuntimeError, match="1 updates come, 2 clients have dropped out, and wait_f"
+        RuntimeError, match="wait_for=2, updates that come: 1, clients that dropped out: 2"
     ):
         trace(clock=clock, wait_for=2)
 

@@ -287,6 +287,18 @@ def test_no_label_of_a_move_lies_on_another() -> None:
     assert all(b.y - a.y >= 13 for a, b in pairwise(labels))
 
 
+def test_a_move_is_named_right_of_its_line_wherever_there_is_room() -> None:
+    lab = small(10)
+    for bits in (2, 8):
+        lab.run(4)
+        lab.set("bits_up", bits)
+    lab.run()
+    frame = dashboard._Frame(picture_of(lab).axes[1], 0, 40)
+    early, late = (mark for mark in frame._moves() if hasattr(mark, "words"))
+    assert (early.anchor, early.x) == ("start", frame.x(4) + 4)
+    assert (late.anchor, late.x) == ("end", frame.x(8) - 4), "here it would leave the frame"
+
+
 def test_the_right_plot_can_be_over_virtual_time() -> None:
     lab = small(2, second=Plot("accuracy", "seconds"), wait_for=1)
     lab.run()

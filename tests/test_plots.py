@@ -129,10 +129,17 @@ def test_ledger_of_compressed_messages_and_of_several_channels() -> None:
 def test_partition_counts_every_sample_once() -> None:
     labels = torch.tensor([0, 1, 2, 0, 1, 1])
     ax = plots.partition(labels, [torch.tensor([0, 1]), torch.tensor([2, 3, 4, 5])])
+    assert ax.get_xlabel() == "client (in the cells: samples)"
     assert ax.images[0].get_array().tolist() == [[1, 1], [1, 2], [0, 1]]
     assert "client 1: 4 samples of 3 classes" in ax.get_label()
     with pytest.raises(ValueError, match="0 parts"):
         plots.partition(labels, [])
+
+
+def test_a_partition_too_fine_for_numbers_does_not_speak_of_any() -> None:
+    ax = plots.partition(torch.arange(20) % 3, list(torch.arange(20).split(1)))
+    assert ax.get_xlabel() == "client"
+    assert not ax.texts
 
 
 def test_show_displays_a_png_and_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
