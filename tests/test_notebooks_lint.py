@@ -105,6 +105,41 @@ def test_notebook(path: Path) -> None:
     assert not problems, "\n".join([f"{path.name}:", *problems])
 
 
+def map_of(page: str) -> dict[str, tuple[str, int]]:
+    """The rows of a page's table of notebooks: number or name -> (question, minutes)."""
+    row = re.compile(r"^\| \W*(\w+) .*?\| ([^|]+\?) \| (\d+) \|$", re.MULTILINE)
+    return {name: (words.lower(), int(minutes)) for name, words, minutes in row.findall(page)}
+
+
+def test_readme_map_and_notebooks_agree_on_questions_and_minutes() -> None:
+    prose = {path.stem: prose_of(path) for path in NOTEBOOKS}
+    table = map_of((NOTEBOOKS[0].parents[1] / "README.md").read_text(encoding="utf-8"))
+    assert table == map_of(prose["00_start_here"])
+    said = {
+        next(name for name in table if stem.startswith(name.lower())): int(
+            re.search(r"^About (\d+) minutes", page, re.MULTILINE)[1]
+        )
+        for stem, page in prose.items()
+    }
+    assert said == {name: minutes for name, (_, minutes) in table.items()}
+
+
+def test_back_and_next_lead_through_the_course_in_the_order_of_the_map() -> None:
+    start = NOTEBOOKS[0]
+    order = [start.name, *re.findall(r"^\| \[.*?\]\((\S+)\) \|", prose_of(start), re.MULTILINE)]
+    assert sorted(order) == sorted(path.name for path in NOTEBOOKS)
+    for here, name in enumerate(order):
+        last = prose_of(start.with_name(name)).splitlines()[-1]
+        wanted = ["Back"] * (here > 0) + ["Next"] * (here < len(order) - 1)
+        assert re.findall(r"\*\*(\w+):\*\* \[", last) == wanted, name
+        neighbours = order[max(here - 1, 0) : here] + order[here + 1 : here + 2]
+        assert re.findall(r"\]\((\S+)\)", last) == neighbours, name
+
+
+def prose_of(path: Path) -> str:
+    return Lint(path, json.loads(path.read_text(encoding="utf-8"))).prose
+
+
 def made_up(**changes: Any) -> list[str]:
     """The problems of a small notebook in order, changed as told."""
     sources = ["if 'google.colab' in sys.modules:\n    pass", "predict(1)\npredict(2)\npredict(3)"]
