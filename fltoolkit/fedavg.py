@@ -1,8 +1,9 @@
 """Federated averaging: a server and many clients train one model, compressed both ways.
 
-Here: a round, from drawing the cohort to moving the server's model. Not here: what a client does
-alone (local_sgd.py), how long it takes and what comes late (clock.py), servers that never wait for
-a round (fedasync.py), how the model moves (server_step.py). Next: fedasync.py. Notebook 04 derives it.
+Here: a round, from drawing the cohort to a mean update. Not here: what a client does alone
+(local_sgd.py), how long it takes and what comes late (clock.py), how the model moves
+(server_step.py), servers that never wait for a round (fedasync.py). Next: fedasync.py. Notebook 04
+derives it.
 """
 
 import math
