@@ -120,7 +120,8 @@ def kind_of(cell: dict[str, Any]) -> str:
 def text_of(cell: dict[str, Any]) -> str:
     """A cell's source as one string, whichever of the format's two ways it is saved in."""
     source = cell.get("source", "")
-    return source if isinstance(source, str) else "".join(map(str, source))
+    text = source if isinstance(source, str) else "".join(map(str, source))
+    return text.encode("utf-8", "replace").decode()  # half an emoji could not be written
 
 
 # ----------------------------------------------------------------------------- the instructor's
@@ -288,7 +289,7 @@ def read_submission(path: Path) -> tuple[Notebook | None, str]:
             return None, "wrong nbformat: 3 or older; open it in Jupyter and save it again"
         return None, "not a notebook: no cells"
     if notebook.get("nbformat") != 4:
-        return None, f"wrong nbformat: {str(notebook.get('nbformat'))[:20]}, should be 4"
+        return None, f"wrong nbformat: {notebook.get('nbformat')!r:.20}, should be 4"
     return notebook, ""
 
 
@@ -303,12 +304,13 @@ def collect(master: Master, notebook: Notebook | None, problem: str = "") -> Sub
         return Submission(problem=problem)
     wanted = {cell["id"]: cell for cell in release(master)["cells"] if kind_of(cell)}
     found: dict[str, dict[str, Any]] = {}
-    notes, own = [], 0
+    notes, own = [], 0  # cells of their own
     cells = [c for c in notebook["cells"] if isinstance(c, dict)]
     for cell in cells:
         if isinstance(name := cell.get("id"), str) and name in wanted:
             if name in found:
                 notes.append(f"duplicate id: {name}")
+                own -= 1
             found.setdefault(name, cell)
     for cell in cells:
         about = cell.get("metadata")
@@ -341,8 +343,7 @@ def collect(master: Master, notebook: Notebook | None, problem: str = "") -> Sub
             notes.append(f"edited check, put back: {name}")
         elif kind == "hidden" and given.get("outputs"):
             notes.append(f"outputs made up: {name}")
-    own_answers = own - sum(note.startswith("duplicate") for note in notes)
-    if own_answers > _unmarked_code(master):
+    if own > _unmarked_code(master):
         notes.append("cells of their own are not run: answers belong into the answer cells")
     metadata = notebook.get("metadata")
     kernel = metadata.get("kernelspec") if isinstance(metadata, dict) else None
@@ -353,7 +354,7 @@ def collect(master: Master, notebook: Notebook | None, problem: str = "") -> Sub
         notes.append("wrong kernel in the file: run with Python all the same")
     if (size := len(json.dumps([c.get("outputs") for c in cells]))) > 5_000_000:
         notes.append(f"{size / 1e6:.0f} MB of saved output, dropped")
-    return Submission(answers, notes)
+    return Submission(answers, list(dict.fromkeys(notes)))
 
 
 def _unmarked_code(master: Master) -> int:

@@ -122,9 +122,11 @@ def _grade(args: argparse.Namespace) -> int:
         progress=_bar,
     )
     gradebook.write(master, results, args.out)
+    points = {task.id: task.points for task in master.tasks}
     for result in results:
+        maximum = sum(points[name] for name in result.points)
         note = f"  {'; '.join(result.notes)}" if result.notes else ""
-        print(f"{result.student:20s}{result.total:6g} of {result.maximum:g}  {result.status}{note}")
+        print(f"{result.student:20s}{result.total:6g} of {maximum:g}  {result.status}{note}")
     print(f"wrote {args.out}/gradebook.csv, summary.html, feedback/")
     if any(task.manual for task in master.tasks):
         print(f"open questions: fill {args.out}/by_hand.csv and run this again")

@@ -56,7 +56,8 @@ def write(master: Master, results: Sequence[Result], out: str | Path) -> None:
     _write_csv(out / "gradebook.csv", table)
     for result in results:
         page, notebook = feedback(master, result)
-        (out / "feedback" / f"{result.student}.html").write_text(page, encoding="utf-8")
+        path = out / "feedback" / f"{result.student}.html"
+        path.write_text(page, encoding="utf-8", errors="replace")  # as in text_of
         path = out / "feedback" / f"{result.student}.ipynb"
         path.write_text(json.dumps(notebook, indent=1), encoding="utf-8")
     (out / "summary.html").write_text(_summary(master, results), encoding="utf-8")

@@ -15,7 +15,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,13 +37,12 @@ from fltoolkit.assignment import (
 )
 from fltoolkit.grading_worker import kill_children, kill_user, unreadable
 from fltoolkit.sandbox import (
-    NOTES,
     OWN_USER,
+    WORDS,
     Limits,
     clean_environment,
     fences,
     kernel_command,
-    read_notes,
     suspicious,
 )
 
@@ -60,7 +58,6 @@ class Result:
     student: str
     points: dict[str, float] = field(default_factory=dict)  # by task
     total: float = 0.0
-    maximum: float = 0.0  # of the tasks graded here, without questions
     status: str = "graded"
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0  # on the clock
@@ -98,6 +95,7 @@ def find_submissions(folder: str | Path) -> dict[str, Path]:
 def _unique(name: str, taken: Iterable[str]) -> str:
     """A student's name that is safe as a file name and not taken yet."""
     name = re.sub(r"[^\w.@+-]", "_", name).lstrip(".") or "_"
+    name = name.encode()[:200].decode(errors="ignore")  # 255 bytes with what is appended
     lower = {other.lower() for other in taken}
     names = [name, *(f"{name}_{number}" for number in range(2, 1000))]
     return next(candidate for candidate in names if candidate.lower() not in lower)
@@ -179,9 +177,15 @@ def _grade_all(
         futures = {}
         for student, path, key in todo:
             arguments = (student, path, master, seed, expected)
-            futures[pool.submit(grade_one, *arguments, limits=limits, bubblewrap=bubblewrap)] = key
+            future = pool.submit(grade_one, *arguments, limits=limits, bubblewrap=bubblewrap)
+            futures[future] = student, key
         for future in as_completed(futures):
-            result = replace(future.result(), key=futures[future])
+            student, key = futures[future]
+            try:
+                result = replace(future.result(), key=key)
+            except Exception as error:  # one submission's trouble; without a key it is tried again
+                result = _nothing(student, master)
+                result.status = f"not graded, say grade again: {type(error).__name__}: {error}"
             _write_private(out / "results" / f"{result.student}.json", json.dumps(asdict(result)))
             yield result
 
@@ -218,9 +222,7 @@ def grade_one(
 ) -> Result:
     """Grade one submission. Whatever is in the file, this returns a result."""
     began = time.monotonic()
-    tasks = [task for task in master.tasks if not task.manual]
-    result = Result(student, {task.id: 0.0 for task in tasks})
-    result.maximum = sum(task.points for task in tasks)
+    result = _nothing(student, master)
     try:
         submission = collect(master, *read_submission(path))
     except Exception as error:  # a file may be odd in ways nobody has thought of
@@ -232,8 +234,8 @@ def grade_one(
     notebook = assemble(master, submission.answers, seed, expected)
     run = _run(notebook, limits or Limits(), bubblewrap)
     hidden = set(master.ids("hidden"))
-    for task in tasks:
-        if run.cells.get(task.id, {}).get("passed"):
+    for task in master.tasks:
+        if task.id in result.points and run.cells.get(task.id, {}).get("passed"):
             result.points[task.id] = task.points
     for name, event in run.cells.items():
         text = "" if name in hidden else event["text"][:20_000]
@@ -246,6 +248,11 @@ def grade_one(
     result.notes += [f"worth a look: {kind}" for kind in sorted(looks)]
     result.seconds = round(time.monotonic() - began, 2)
     return result
+
+
+def _nothing(student: str, master: Master) -> Result:
+    """No points yet in what is graded here; questions wait for a person."""
+    return Result(student, {task.id: 0.0 for task in master.tasks if not task.manual})
 
 
 # ------------------------------------------------------------------------------ one process
@@ -274,7 +281,7 @@ def _run(notebook: dict[str, Any], limits: Limits, bubblewrap: bool) -> _Run:
         "kernel": kernel_command(folder, limits, user=user, bubblewrap=bubblewrap),
         "environment": clean_environment(folder),
         "folder": str(folder),
-        "notes": NOTES,
+        "words": WORDS,
         "cell_seconds": limits.cell_seconds,
         "output": limits.output,
     }
@@ -312,8 +319,8 @@ def _run(notebook: dict[str, Any], limits: Limits, bubblewrap: bool) -> _Run:
                     pipe.close()  # type: ignore[union-attr]
         if user is not None:
             kill_user(user)
-        run.notes += read_notes(folder)
-        shutil.rmtree(folder, ignore_errors=True)
+        # not rmtree: it recurses, and what a student makes can be deeper than Python
+        subprocess.run(["rm", "-rf", "--", str(folder)], stderr=subprocess.DEVNULL, check=False)
     if run.memory == 0 and run.status == "graded":
         run.status = "the grader's process ended"
     return run
@@ -332,6 +339,8 @@ def _read_events(lines: Any, run: _Run) -> None:
             for kind in ("MemoryError", "SystemExit", "File too large"):
                 if kind in event["error"]:
                     run.notes.append(f"{kind}: {event['cell']}")
+        elif event["event"] == "tried":
+            run.notes.append(f"tried: {event['word']}")
         else:
             run.memory, run.cpu_seconds = max(event["memory"], 1), round(event["cpu"], 2)
             if event["event"] == "dead":

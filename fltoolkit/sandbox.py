@@ -24,12 +24,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Limits", "clean_environment", "fences", "kernel_command", "read_notes", "suspicious"]
+__all__ = ["WORDS", "Limits", "clean_environment", "fences", "kernel_command", "suspicious"]
 
 PACKAGE = Path(__file__).resolve().parent
 OWN_USER = "a user of its own"
-NOTES = "notes.txt"  # what the kernel's audit hook saw, in the run's folder
-WORDS = ("network", "process", "write outside", "read outside", "signal")
+WORDS = ("network", "process", "write outside", "read outside", "signal")  # what a hook says
 _CAPABILITIES = ("chown", "setuid", "setgid", "setpcap", "dac_read_search", "sys_admin")
 _UNSHARE = ("--unshare-pid", "--unshare-net", "--unshare-ipc")
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -157,16 +156,6 @@ def _readable() -> list[str]:
 # ------------------------------------------------------------------------- what was noticed
 
 
-def read_notes(folder: Path) -> list[str]:
-    """What the kernel tried, in the words of `WORDS`; nothing else is taken from the file."""
-    try:
-        with open(folder / NOTES, encoding="utf-8", errors="replace") as file:
-            seen = set(file.read(100_000).splitlines())
-    except OSError:
-        return []
-    return [f"tried: {word}" for word in WORDS if word in seen]
-
-
 _LOOKS = {
     "the end of the process": r"os\s*\.\s*_exit|os\s*\.\s*abort|os\s*\.\s*kill|sys\s*\.\s*exit",
     "IPython's inside": r"get_ipython|input_transformers|user_ns|\bIn\s*\[|\bOut\s*\[",
@@ -193,11 +182,16 @@ def suspicious(source: str) -> list[str]:
 
 
 def main() -> None:
-    """Raise the fences, then become an ipykernel: ``sandbox.py SETTINGS -f CONNECTION_FILE``."""
+    """Raise the fences, then become an ipykernel: ``sandbox.py SETTINGS -f CONNECTION_FILE``.
+
+    Standard output is a pipe to the worker, which hears there what the audit hook saw: what has
+    been said cannot be erased.
+    """
     settings = json.loads(sys.argv.pop(1))
     folder, user = settings["folder"], settings["user"]
     sys.path = [path for path in sys.path if Path(path or ".").resolve() != PACKAGE]
-    notes = os.open(Path(folder) / NOTES, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    notes = os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.environ.pop("JPY_PARENT_PID", None)  # in a process namespace the parent looks dead
     if user is None:
         _isolate_network()

@@ -327,6 +327,36 @@ CASES: dict[str, Case] = {
         0,
         "tried: signal",
     ),
+    "erases_notes": Case(  # what was tried is told all the same
+        attack(
+            "import os, socket, stat\ntry:\n    socket.create_connection(('127.0.0.1', PORT))\n"
+            "except OSError: pass\n"
+            "for name in os.listdir('.'):\n    if os.path.isfile(name):\n"
+            "        os.remove(name)\n        os.mkfifo(name)\n"
+            "os.mkfifo('notes.txt')\n"
+            "for fd in range(3, 99):\n    try:\n        os.ftruncate(fd, 0)\n"
+            "    except OSError: pass"
+        ),
+        0,
+        "tried: network",
+    ),
+    "deep_folders": Case(  # deeper than Python's recursion, and gone afterwards
+        lambda desk: saved(
+            desk.honest(
+                step=f"{desk.solutions[STEP]}\nimport os\nhome = os.getcwd()\n"
+                "for _ in range(1800):\n    os.mkdir('d'); os.chdir('d')\nos.chdir(home)"
+            )
+        ),
+        11,
+        "graded",
+    ),
+    "half_emoji": Case(
+        lambda desk: saved(
+            desk.notebook(desk.solutions | {"a1-privacy": "no \ud83d"} | {STEP: "print('\\ud83d')"})
+        ),
+        5,
+        "graded",
+    ),
     "forges_verdict": Case(
         attack(
             "import os, json\nline = json.dumps({'event': 'cell', 'cell': 'a1-step-messages', "
@@ -346,6 +376,9 @@ CASES: dict[str, Case] = {
     "old_format": Case(_old_format, 0, "wrong nbformat"),
     "other_format": Case(
         lambda desk: saved(desk.honest() | {"nbformat": "5"}), 0, "wrong nbformat"
+    ),
+    "forged_line": Case(  # of what is printed on the terminal
+        lambda desk: saved(desk.honest() | {"nbformat": "\nben 11"}), 0, r"wrong nbformat: '\nben"
     ),
     "other_kernel": Case(_other_kernel, 0, "wrong kernel"),
     "missing_cells": Case(_only_task_2, 3, "missing cell: a1-split-step"),

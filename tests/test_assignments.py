@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from wrong_answers import WRONG
 
-from fltoolkit import assignment, assignment_cli, gradebook
+from fltoolkit import assignment, assignment_cli, gradebook, grading
 from fltoolkit.assignment import AssignmentError, assemble, collect, kind_of, load_master, text_of
-from fltoolkit.grading import Result
+from fltoolkit.grading import Result, find_submissions
 from fltoolkit.grading_worker import same_output
 
 FOLDER = Path(__file__).parents[1] / "notebooks" / "assignments"
@@ -175,6 +175,58 @@ def test_collect_takes_nothing_but_answers():
                 {"cells": [], "metadata": {"kernelspec": 3}}, {"cells": [{"id": "a1-split-step",
                  "cell_type": "code", "source": [1, 2], "metadata": {"tags": 4}}]}):  # fmt: skip
         assert any(note.startswith("missing cell") for note in collect(master, odd).notes)
+
+
+def test_notes_say_a_thing_once():
+    notebook = assignment.release(master_of(1))
+    notebook["cells"] += [{"cell_type": "code", "id": "a1-split-step", "source": ""}] * 300
+    notes = collect(master_of(1), notebook).notes
+    assert notes.count("duplicate id: a1-split-step") == 1
+    assert not any("of their own" in note for note in notes)
+
+
+def test_half_an_emoji_is_written(tmp_path):
+    """JSON can say one, UTF-8 cannot: in an answer, and in what an answer printed."""
+    notebook = assignment.release(master_of(1))
+    for cell in notebook["cells"]:
+        cell["source"] = "half: \ud83d" if cell["id"] == "a1-privacy" else cell["source"]
+    answers = collect(master_of(1), notebook).answers
+    result = Result("ana", answers=answers, said={"a1-split-step": "said \ud83d"})
+    gradebook.write(master_of(1), [result], tmp_path)
+    page = (tmp_path / "feedback" / "ana.html").read_text(encoding="utf-8")
+    assert "half: ?" in page
+    assert "said ?" in page
+
+
+def test_long_names_leave_room_for_what_is_appended(tmp_path):
+    for name in ("a" * 252, "b" + "é" * 120):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.ipynb").write_text("")
+    assert [len(name.encode()) for name in find_submissions(tmp_path)] == [200, 199]
+
+
+def test_what_breaks_the_grader_is_one_students_status(tmp_path, monkeypatch):
+    """And it is tried again the next time."""
+    inbox, out = tmp_path / "in", tmp_path / "out"
+    inbox.mkdir()
+    for name in ("ana", "ben"):
+        (inbox / f"{name}.ipynb").write_text(json.dumps(assignment.release(master_of(1))))
+    broken = True
+
+    def grade_one(student, *_, **__):
+        if student == "ana" and broken:
+            raise RecursionError("too deep")
+        return Result(student, total=1.0)
+
+    monkeypatch.setattr(grading, "unreadable", lambda **_: None)
+    monkeypatch.setattr(grading, "expected_outputs", lambda *_, **__: {})
+    monkeypatch.setattr(grading, "grade_one", grade_one)
+    ana, ben = grading.grade(inbox, master_of(1), out)
+    assert ana.status == "not graded, say grade again: RecursionError: too deep"
+    assert sum(ana.points.values()) == ana.total == 0
+    assert ben.total == 1
+    broken = False
+    assert [result.total for result in grading.grade(inbox, master_of(1), out)] == [1, 1]
 
 
 @pytest.mark.slow
