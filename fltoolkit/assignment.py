@@ -38,6 +38,7 @@ __all__ = [
 
 Notebook = dict[str, Any]
 MAX_BYTES = 64 << 20  # a larger submission is not read
+MAX_PARTS = 500_000  # objects and lists in its JSON; each takes up to 232 bytes in memory
 MAX_ANSWER = 200_000  # characters
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 HIDDEN_BEGIN, HIDDEN_END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
@@ -279,7 +280,10 @@ def read_submission(path: Path) -> tuple[Notebook | None, str]:
             return None, "not a file (a link, folder or device)"
         if about.st_size > MAX_BYTES:
             return None, f"too large: {about.st_size / 1e6:.0f} MB, at most {MAX_BYTES / 1e6:.0f}"
-        notebook = json.loads(path.read_bytes())
+        content = path.read_bytes()
+        if (parts := content.count(b"{") + content.count(b"[")) > MAX_PARTS:
+            return None, f"too many parts: {parts:,}, at most {MAX_PARTS:,}; clear all outputs"
+        notebook = json.loads(content)
     except OSError as error:
         return None, f"cannot be read ({error.strerror})"
     except (ValueError, RecursionError, MemoryError):

@@ -282,6 +282,7 @@ def _run(notebook: dict[str, Any], limits: Limits, bubblewrap: bool) -> _Run:
         "environment": clean_environment(folder),
         "folder": str(folder),
         "words": WORDS,
+        "memory": max(limits.memory, 4 << 30),  # the worker's: it takes in what a kernel shows
         "cell_seconds": limits.cell_seconds,
         "output": limits.output,
     }

@@ -124,10 +124,14 @@ def unreadable(reaper: bool = True) -> None:
 
 def main() -> None:
     """Read the job, run it, write the events."""
+    import resource  # not on Windows, where this file is imported all the same
+
     unreadable()
     events = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     job = json.load(sys.stdin)
+    with contextlib.suppress(OSError, ValueError):  # macOS refuses
+        resource.setrlimit(resource.RLIMIT_AS, (job["memory"], job["memory"]))
     lock = threading.Lock()
 
     def emit(**event: Any) -> None:

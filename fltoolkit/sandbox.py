@@ -30,6 +30,16 @@ PACKAGE = Path(__file__).resolve().parent
 OWN_USER = "a user of its own"
 WORDS = ("network", "process", "write outside", "read outside", "signal")  # what a hook says
 _CAPABILITIES = ("chown", "setuid", "setgid", "setpcap", "dac_read_search", "sys_admin")
+# what Python, torch and matplotlib look up below /etc; the rest may hold keys and passwords
+_ETC = (
+    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives"),  # shared libraries
+    *("passwd", "group", "nsswitch.conf", "host.conf", "hosts", "resolv.conf", "services"),
+    *("localtime", "timezone", "locale.alias", "locale.conf", "os-release", "mime.types", "fonts"),
+    *("ssl/openssl.cnf", "ssl/cert.pem", "ssl/certs", "crypto-policies"),
+    *("pki/tls/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted"),
+    *("ipython", f"python{sys.version_info.major}.{sys.version_info.minor}"),
+)
+_DEVICES = ("null", "zero", "full", "random", "urandom", "shm")  # no disks, no terminals
 _UNSHARE = ("--unshare-pid", "--unshare-net", "--unshare-ipc")
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
@@ -146,7 +156,8 @@ def _bubblewrap(bwrap: str, folder: Path) -> list[str]:
 
 def _readable() -> list[str]:
     """What a kernel must be able to read: the system, Python with its packages, this package."""
-    system = ["/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc", "/nix/store"]
+    system = ["/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/nix/store"]
+    system += [f"/etc/{name}" for name in _ETC]
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(sys.executable).parent)]
     python += [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     found = [*system, *python, os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix)]
@@ -193,10 +204,8 @@ def main() -> None:
     notes = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.environ.pop("JPY_PARENT_PID", None)  # in a process namespace the parent looks dead
-    if user is None:
-        _isolate_network()
-    elif _LIBC is not None:
-        _LIBC.unshare(_NEWNET)
+    _isolate()
+    if user is not None:
         os.chown(sys.argv[sys.argv.index("-f") + 1], user, user)  # the connection file
     landlock = _landlock([folder])
     _set_limits(settings)
@@ -322,7 +331,7 @@ def _hook(folder: str, notes: int) -> Callable[[str, tuple[Any, ...]], None]:
 
 # ------------------------------------------------------------ Linux, through the C library
 
-_NEWUSER, _NEWNET = 0x10000000, 0x40000000
+_NEWIPC, _NEWUSER, _NEWNET = 0x08000000, 0x10000000, 0x40000000
 _DAC_READ_SEARCH = 1 << 2
 
 
@@ -348,7 +357,8 @@ def _landlock(writable: list[str]) -> bool:
         return False
     read, write_file = 0b1101, 0b0010  # execute, read a file, list a folder; write a file
     rules = [(path, read) for path in [*_readable(), "/proc", "/sys"]]
-    rules += [(path, rights) for path in writable] + [("/dev", read | write_file)]
+    rules += [(f"/dev/{name}", read | write_file) for name in _DEVICES]
+    rules += [(path, rights) for path in writable]
     for path, allowed in rules:
         try:
             place = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -374,8 +384,11 @@ def _may_unshare() -> bool:
     return subprocess.run([sys.executable, "-I", "-S", "-c", code], check=False).returncode == 0
 
 
-def _isolate_network() -> None:
-    """A network namespace without any network, if this machine lets an ordinary user have one."""
+def _isolate() -> None:
+    """Namespaces without a network and without others' shared memory, which ends with them.
+
+    If this machine lets an ordinary user have them.
+    """
     if _LIBC is None:
         return
     user, group = os.getuid(), os.getgid()
@@ -391,6 +404,7 @@ def _isolate_network() -> None:
                 Path(f"/proc/self/{name}").write_text(text)
             except OSError:
                 continue
+    _LIBC.unshare(_NEWIPC)  # some systems know no such thing
 
 
 def _become(user: int) -> None:

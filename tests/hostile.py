@@ -303,6 +303,16 @@ CASES: dict[str, Case] = {
         0,
         "C functions",
     ),
+    "reads_etc": Case(
+        attack(
+            "import ctypes\nc = ctypes.CDLL(None)\nc.fopen.restype = ctypes.c_void_p\n"
+            "f = c.fopen(b'/etc/shadow', b'r')\nbuf = ctypes.create_string_buffer(100)\n"
+            "if f: c.fread(buf, 1, 100, ctypes.c_void_p(f))\nprint(buf.value.decode())\n"
+            "print(open('/etc/shadow').read())"
+        ),
+        0,
+        "tried: read outside",
+    ),
     "searches": Case(attack(_SEARCH_STEP), 0, "frames and objects"),
     "network": Case(
         attack(
@@ -370,6 +380,7 @@ CASES: dict[str, Case] = {
         0,
         "frames and objects",
     ),
+    "many_parts": Case(lambda desk: b'{"cells": [' + b"{}," * 500_000, 0, "too many parts"),
     "not_json": Case(lambda desk: b"{cells: [", 0, "not JSON"),
     "pickle": Case(_pickle, 0, "not JSON"),
     "deep": Case(lambda desk: b"[" * 200_000, 0, "not JSON"),

@@ -98,6 +98,7 @@ def test_feedback_shows_no_hidden_check(batch):
         page = (batch.out / "feedback" / f"{name}.html").read_text()
         assert "affordable_steps(b, batch, cut)" not in page, name
         assert "SEED %" not in page, name
+    assert "root:" not in (batch.out / "feedback" / "reads_etc.html").read_text()
     page = (batch.out / "feedback" / "endless.html").read_text()
     assert "0 of 3 points" in page
     assert "3 of 3 points" in page
@@ -160,10 +161,18 @@ def test_limits_are_checked():
 
 
 def test_bubblewrap_in_use_and_not(master, tmp_path):
-    """Without bubblewrap the same student gets the same points (with it, where it is installed)."""
+    """Without bubblewrap the same student gets the same points (with it, where it is installed).
+
+    And shared memory that an answer made is gone when it is graded.
+    """
     desk = Desk(master, tmp_path, 1)
     (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "ana.ipynb").write_bytes(saved(desk.honest(bill=WRONG[BILL])))
+    share = "import ctypes\nprint('shared', ctypes.CDLL(None).shmget(0, 123_456, 0o1600))"
+    (tmp_path / "in" / "ana.ipynb").write_bytes(saved(desk.honest(bill=f"{share}\n{WRONG[BILL]}")))
     (result,) = grade(tmp_path / "in", master, tmp_path / "out", limits=LIMITS, bubblewrap=False)
     assert (result.total, result.status) == (8, "graded")
     assert result.memory > 50_000_000
+    assert "shared " in result.said[BILL]
+    segments = Path("/proc/sysvipc/shm")
+    if fences(False)["network"].startswith("namespace") and segments.exists():
+        assert "123456" not in segments.read_text()
