@@ -121,7 +121,7 @@ def _grade(args: argparse.Namespace) -> int:
         bubblewrap=not args.no_bubblewrap,
         progress=_bar,
     )
-    gradebook.write(master, results, args.out)
+    unknown = gradebook.write(master, results, args.out)
     points = {task.id: task.points for task in master.tasks}
     for result in results:
         maximum = sum(points[name] for name in result.points)
@@ -130,6 +130,8 @@ def _grade(args: argparse.Namespace) -> int:
     print(f"wrote {args.out}/gradebook.csv, summary.html, feedback/")
     if any(task.manual for task in master.tasks):
         print(f"open questions: fill {args.out}/by_hand.csv and run this again")
+    if unknown:
+        print(f"! points in {args.out}/by_hand.csv, but no submission:", ", ".join(unknown))
     return 0
 
 

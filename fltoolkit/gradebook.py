@@ -6,6 +6,7 @@ was expected do not appear in any feedback. Not here: grading itself (grading.py
 
 import csv
 import html
+import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -22,6 +23,7 @@ LMS = {
     "canvas": ("SIS Login ID", "ID", "SIS User ID", "Student"),
     "moodle": ("Email address", "Username", "ID number"),
 }
+_FORMULA = "=+-@\t\r"  # what a formula begins with in a spreadsheet
 _STYLE = """<meta charset="utf-8"><style>
 body{font:16px/1.5 system-ui,sans-serif;max-width:48em;margin:2em auto;padding:0 1em}
 pre{background:#f4f4f4;padding:.6em;overflow-x:auto;white-space:pre-wrap}
@@ -46,14 +48,17 @@ def rows(master: Master, results: Iterable[Result]) -> list[dict[str, Any]]:
     return table
 
 
-def write(master: Master, results: Sequence[Result], out: str | Path) -> None:
-    """Write gradebook.csv and .json, feedback/, summary.html and the sheet for hand grading."""
+def write(master: Master, results: Sequence[Result], out: str | Path) -> list[str]:
+    """Write gradebook.csv and .json, feedback/, summary.html and the sheet for hand grading.
+
+    Returns the names with points in that sheet and no submission here: misspelled, or gone.
+    """
     out = Path(out)
     (out / "feedback").mkdir(parents=True, exist_ok=True)
-    results = add_manual(master, results, out / "by_hand.csv")
+    unknown = add_manual(master, results, out / "by_hand.csv")
     table = rows(master, results)
     (out / "gradebook.json").write_text(json.dumps(table, indent=1), encoding="utf-8")
-    _write_csv(out / "gradebook.csv", table)
+    _write_csv(out / "gradebook.csv", list(table[0]) if table else ["student"], table)
     for result in results:
         page, notebook = feedback(master, result)
         path = out / "feedback" / f"{result.student}.html"
@@ -61,40 +66,74 @@ def write(master: Master, results: Sequence[Result], out: str | Path) -> None:
         path = out / "feedback" / f"{result.student}.ipynb"
         path.write_text(json.dumps(notebook, indent=1), encoding="utf-8")
     (out / "summary.html").write_text(_summary(master, results), encoding="utf-8")
+    return unknown
 
 
-def _write_csv(path: Path, table: Sequence[dict[str, Any]]) -> None:
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(table[0]) if table else ["student"])
+def _write_csv(
+    path: Path, header: Sequence[str], table: Iterable[dict[str, Any]], delimiter: str = ","
+) -> None:
+    with open(path, "w", newline="", encoding="utf-8", errors="replace") as file:
+        writer = csv.DictWriter(file, header, delimiter=delimiter)
         writer.writeheader()
         writer.writerows({k: _plain(v) for k, v in row.items()} for row in table)
 
 
+def _read_csv(path: str | Path, column: str = "") -> tuple[list[str], list[dict[str, str]], str]:
+    """Header, rows and delimiter of a table, also as spreadsheets save it; needs that column."""
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8; in Excel save it as 'CSV UTF-8'") from error
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restval="")
+    header, lines = list(reader.fieldnames or []), list(reader)
+    if column not in ("", *header) or len(set(header)) < len(header):
+        raise ValueError(f"{path}: its header is {header}; needs {column!r}, and each name once")
+    for line in lines:
+        if None in line:
+            raise ValueError(f"{path}: more cells than the header has, in {list(line.values())}")
+    return header, lines, delimiter
+
+
 def _plain(value: Any) -> Any:
     """Text that a spreadsheet does not take for a formula."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" and value else value
+    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA and value else value
 
 
-def add_manual(master: Master, results: Iterable[Result], path: Path) -> list[Result]:
+def _unplain(value: str) -> str:
+    return value[1:] if value[:1] == "'" and value[1:2] in _FORMULA and value[1:] else value
+
+
+def add_manual(master: Master, results: Iterable[Result], path: Path) -> list[str]:
     """Add the points that a person gave to open questions, from the sheet at ``path``.
 
     The sheet is made if it is not there, one row a student, one empty column a question. What is
-    filled in is never overwritten. Raises ValueError for points outside 0 and the question's.
+    filled in is never overwritten, and columns of one's own stay. Raises ValueError for points
+    outside 0 and the question's. Returns the names with points that are not among ``results``.
     """
-    results, questions = list(results), [task for task in master.tasks if task.manual]
+    questions = [task for task in master.tasks if task.manual]
     if not questions:
-        return results
+        return []
+    header, delimiter = ["student"], ","
     sheet: dict[str, dict[str, str]] = {}
     if path.exists():
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            sheet = {row["student"]: row for row in csv.DictReader(file)}
+        header, lines, delimiter = _read_csv(path, "student")
+        for line in lines:
+            row = {name: _unplain(cell) for name, cell in line.items()}
+            if row["student"] in sheet:
+                raise ValueError(f"{path}: {row['student']!r} stands twice; delete one row")
+            if any(row.values()):
+                sheet[row["student"]] = row
+    header += [task.id for task in questions if task.id not in header]
+    unknown = set(sheet)
     for result in results:
+        unknown.discard(result.student)
         row = sheet.setdefault(result.student, {"student": result.student})
         for task in questions:
             if not (given := (row.setdefault(task.id, "") or "").strip()):
                 continue
             try:
-                points = float(given)
+                points = float(given.replace(",", "."))
             except ValueError:
                 points = -1.0
             if not 0 <= points <= task.points:
@@ -104,14 +143,8 @@ def add_manual(master: Master, results: Iterable[Result], path: Path) -> list[Re
                 )
             result.points[task.id] = points
         result.total = sum(result.points.values())
-    _write_csv(
-        path,
-        [
-            {k: row.get(k, "") for k in ("student", *(t.id for t in questions))}
-            for row in sheet.values()
-        ],
-    )
-    return results
+    _write_csv(path, header, sheet.values(), delimiter)
+    return sorted(name for name in unknown if any(sheet[name].get(t.id) for t in questions))
 
 
 # ------------------------------------------------------------------------------- feedback
@@ -241,7 +274,7 @@ def fill_lms(
         results: from `grade`, with the names of files as students; compared with the key column.
         out: where to write.
         system: ``"canvas"`` or ``"moodle"``.
-        column: the header of the column for the total; added if it is not there.
+        column: the header of the column for the total; added if no header begins with it.
         key: the header of the column that names a student; by default the first of
             `LMS` that the file has.
 
@@ -249,25 +282,30 @@ def fill_lms(
     """
     if system not in LMS:
         raise ValueError(f"system={system!r}: one of {', '.join(LMS)}")
-    with open(roster, newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file)
-        header, lines = list(reader.fieldnames or []), list(reader)
+    header, lines, delimiter = _read_csv(roster)
     key = key or next((name for name in LMS[system] if name in header), None)
     if key not in header:
         raise ValueError(f"{roster}: no column {key or LMS[system]}; it has {header}. Give --key")
+    if column not in header and (like := [name for name in header if name.startswith(column)]):
+        raise ValueError(f"{roster}: no column {column!r}; give the whole header, one of {like}")
     totals = {result.student.lower(): result.total for result in results}
-    unused, empty = set(totals), []
+    found: dict[str, str] = {}  # the roster's name by the submission's
+    empty = []
     for line in lines:
         name = (line[key] or "").strip()
         who = next((n for n in (name.lower(), name.lower().split("@")[0]) if n in totals), None)
         if who is not None:
+            if found.setdefault(who, name) != name:
+                raise ValueError(
+                    f"{roster}: {found[who]!r} and {name!r} both fit the submission {who!r}; name "
+                    f"the file after the whole {key!r} and grade again, or give another --key"
+                )
             line[column] = f"{totals[who]:g}"
-            unused.discard(who)
         elif name and "points possible" not in str(line[header[0]]).lower():
             empty.append(name)
     header += [column] * (column not in header)
     with open(out, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, header, restval="", extrasaction="ignore")
+        writer = csv.DictWriter(file, header, restval="", delimiter=delimiter)
         writer.writeheader()
         writer.writerows(lines)
-    return empty, sorted(unused)
+    return empty, sorted(set(totals) - set(found))

@@ -366,6 +366,11 @@ def _key(path: Path, master: Master, seed: int) -> str:
 def _keep_seed(path: Path, name: str, seed: int | None) -> int:
     """The secret seed of this folder: the given one, the one kept, or a new one."""
     known: dict[str, int] = json.loads(path.read_text()) if path.exists() else {}
+    if others := sorted(set(known) - {name}):
+        raise AssignmentError(
+            f"{path.parent} holds the grades of {', '.join(others)}, not of {name}: "
+            "give each assignment an --out of its own"
+        )
     if seed is None:
         seed = known.get(name, secrets.randbelow(2**48))
     if known.get(name) != seed:

@@ -296,6 +296,74 @@ def test_points_by_hand_and_no_formulas(tmp_path):
         gradebook.write(master, [result], tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("sheet", "total", "after"),
+    [
+        ("student,comment,a1-privacy\nana,good,0.5\n", 0.5, "ana,good,0.5"),
+        ("student;a1-privacy\nana;0,5\nben;1\n", 0.5, "ben;1"),  # Excel in many countries
+        ("\ufeffstudent,a1-privacy\nana,0.5\n,\n", 0.5, "ana,0.5"),
+        ("student,comment\nana,good\n", 0, "ana,good,"),
+        ("student,a1-privacy\nAna,1\n", 0, "Ana,1"),  # nobody here: it is told, and kept
+    ],
+)
+def test_a_sheet_keeps_what_a_person_wrote(tmp_path, sheet, total, after):
+    path, result = tmp_path / "by_hand.csv", Result("ana")
+    path.write_text(sheet, encoding="utf-8")
+    unknown = gradebook.write(master_of(1), [result], tmp_path)
+    assert result.total == total
+    assert after in path.read_text().splitlines()
+    assert unknown == [name for name in ("ben", "Ana") if name in sheet]
+
+
+def test_a_name_like_a_formula_is_found_again(tmp_path):
+    path = tmp_path / "by_hand.csv"
+    gradebook.write(master_of(1), [Result("-ana")], tmp_path)
+    path.write_text(path.read_text().replace("'-ana,", "'-ana,1"))
+    for _ in range(2):
+        result = Result("-ana")
+        assert gradebook.write(master_of(1), [result], tmp_path) == []
+        assert result.total == 1
+    assert path.read_text().splitlines() == ["student,a1-privacy", "'-ana,1"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("student,a1-privacy\nZoë,1\n".encode("latin-1"), "CSV UTF-8"),
+        (b"name,a1-privacy\nana,1\n", "needs 'student'"),
+        (b"student,a1-privacy,a1-privacy\nana,1,0\n", "each name once"),
+        (b"student,a1-privacy\nana,1\nana,0\n", "stands twice"),
+        (b"student,a1-privacy\nana,1,well, nearly\n", "more cells"),
+    ],
+)
+def test_a_sheet_that_cannot_be_read_is_left_alone(tmp_path, content, said):
+    path = tmp_path / "by_hand.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=said):
+        gradebook.write(master_of(1), [Result("ana")], tmp_path)
+    assert path.read_bytes() == content
+
+
+def test_one_folder_of_grades_for_one_assignment(tmp_path):
+    seed = grading._keep_seed(tmp_path / "seed.json", "1_one", None)
+    assert grading._keep_seed(tmp_path / "seed.json", "1_one", None) == seed
+    with pytest.raises(AssignmentError, match="holds the grades of 1_one"):
+        grading._keep_seed(tmp_path / "seed.json", "2_two", None)
+
+
+def test_lms_names_and_columns_that_are_not_clear(tmp_path):
+    roster, out = tmp_path / "moodle.csv", tmp_path / "out.csv"
+    roster.write_text("Email address;A 1 (77)\nana@x.org;\nana@y.org;\n")
+    how = {"system": "moodle", "column": "A 1 (77)"}
+    with pytest.raises(ValueError, match=r"'ana@x\.org' and 'ana@y\.org' both fit"):
+        gradebook.fill_lms(roster, [Result("ana", total=9)], out, **how)
+    results = [Result("ana@x.org", total=9)]
+    assert gradebook.fill_lms(roster, results, out, **how) == (["ana@y.org"], [])
+    assert out.read_text().splitlines()[1:] == ["ana@x.org;9", "ana@y.org;"]
+    with pytest.raises(ValueError, match=r"give the whole header, one of \['A 1 \(77\)'\]"):
+        gradebook.fill_lms(roster, results, out, system="moodle", column="A 1")
+
+
 def test_feedback_is_inert():
     evil = "<script>alert(1)</script>"
     result = Result("ana", notes=[evil], answers={"a1-split-step": evil}, said={"a1-setup": evil})
