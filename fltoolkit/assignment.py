@@ -276,8 +276,10 @@ def read_submission(path: Path) -> tuple[Notebook | None, str]:
     """The notebook in a file that may be anything, or None and what is wrong with it."""
     try:
         about = path.lstat()
+        if stat.S_ISDIR(about.st_mode):
+            return None, "a folder with no notebook or with several: leave one"
         if not stat.S_ISREG(about.st_mode):
-            return None, "not a file (a link, folder or device)"
+            return None, "not a file (a link or device)"
         if about.st_size > MAX_BYTES:
             return None, f"too large: {about.st_size / 1e6:.0f} MB, at most {MAX_BYTES / 1e6:.0f}"
         content = path.read_bytes()
@@ -323,6 +325,11 @@ def collect(master: Master, notebook: Notebook | None, problem: str = "") -> Sub
         if isinstance(name, str) and name in wanted and name not in found:
             found[name] = cell
         own += cell.get("cell_type") == "code" and not any(cell is c for c in found.values())
+    metadata = notebook.get("metadata")
+    made = metadata.get("fltoolkit") if isinstance(metadata, dict) else None
+    of = made.get("assignment", master.name) if isinstance(made, dict) else master.name
+    if not found and of != master.name:
+        return Submission(problem=f"another assignment: {of!r:.60}, not {master.name!r}")
     answers = {}
     for name, theirs in wanted.items():
         kind, given = kind_of(theirs), found.get(name)
@@ -349,7 +356,6 @@ def collect(master: Master, notebook: Notebook | None, problem: str = "") -> Sub
             notes.append(f"outputs made up: {name}")
     if own > _unmarked_code(master):
         notes.append("cells of their own are not run: answers belong into the answer cells")
-    metadata = notebook.get("metadata")
     kernel = metadata.get("kernelspec") if isinstance(metadata, dict) else None
     language = kernel.get("language", "python") if isinstance(kernel, dict) else "python"
     if str(language).lower() != "python" or "python" not in str(

@@ -136,9 +136,10 @@ def _grade(args: argparse.Namespace) -> int:
 
 
 def _bar(results: Iterable[grading.Result], total: int) -> Iterator[grading.Result]:
-    """A progress bar on a terminal, silence elsewhere."""
+    """What is graded now, and a progress bar on a terminal."""
     from tqdm import tqdm
 
+    print(f"grading {total}; what was graded before is kept, also with its limits (see --regrade)")
     yield from tqdm(results, total=total, unit="submission", disable=not sys.stderr.isatty())
 
 
@@ -176,6 +177,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (assignment.AssignmentError, OSError, ValueError, ImportError) as error:
         print(f"fltoolkit assignment: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("stopped; what is graded is kept: say the same again to go on", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

@@ -20,9 +20,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+import unicodedata
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ from fltoolkit.sandbox import (
 __all__ = ["Result", "expected_outputs", "find_submissions", "grade", "grade_one"]
 
 WORKER = Path(__file__).with_name("grading_worker.py")
+_NOTEBOOK = re.compile(r"\.ipynb(\.\w+)?$", re.IGNORECASE)  # browsers append .txt or .json
 
 
 @dataclass
@@ -71,31 +73,47 @@ class Result:
 def find_submissions(folder: str | Path) -> dict[str, Path]:
     """Students' files by name: ``NAME.ipynb``, or nbgrader's ``NAME/**/*.ipynb``.
 
-    A folder with no notebook or with several is kept, as a file that will not be read.
+    Nothing that was handed in is left out: a folder with no notebook or with several, an archive
+    or a picture is kept, as a file that will not be read. Where two could have one name,
+    notebooks come first, and names that need no change.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise AssignmentError(f"{folder}: no such folder of submissions")
-    found: dict[str, Path] = {}
-    for path in sorted(folder.iterdir()):
+    handed_in = []
+    for path in folder.iterdir():
         if path.name.startswith("."):
             continue
+        name = unicodedata.normalize("NFC", path.name)  # a Mac writes ë as two characters
+        notebook = _NOTEBOOK.search(name)
         if path.is_dir() and not path.is_symlink():
             inside = [
-                p for p in sorted(path.rglob("*.ipynb")) if ".ipynb_checkpoints" not in p.parts
+                p
+                for p in path.rglob("*")
+                if _NOTEBOOK.search(p.name) and ".ipynb_checkpoints" not in p.parts
             ]
-            found[_unique(path.name, found)] = inside[0] if len(inside) == 1 else path
-        elif path.suffix == ".ipynb":
-            found[_unique(path.stem, found)] = path
-    if not found:
+            other = len(inside) != 1
+            path = path if other else inside[0]
+        else:
+            other = notebook is None
+            name = name[: notebook.start()] if notebook else Path(name).stem
+        handed_in.append((other, _safe(name) != name, name, path))
+    if not handed_in:
         raise AssignmentError(f"{folder}: no submissions; expected NAME.ipynb or NAME/*.ipynb")
-    return found
+    found: dict[str, Path] = {}
+    for *_, name, path in sorted(handed_in):
+        found[_unique(_safe(name), found)] = path
+    return dict(sorted(found.items()))
+
+
+def _safe(name: str) -> str:
+    """A student's name as a file's; with what is appended it stays below 255 bytes."""
+    name = re.sub(r"[^\w.@+-]", "_", name).lstrip(".") or "_"
+    return name.encode()[:200].decode(errors="ignore")
 
 
 def _unique(name: str, taken: Iterable[str]) -> str:
-    """A student's name that is safe as a file name and not taken yet."""
-    name = re.sub(r"[^\w.@+-]", "_", name).lstrip(".") or "_"
-    name = name.encode()[:200].decode(errors="ignore")  # 255 bytes with what is appended
+    """The name, or with a number if it is taken."""
     lower = {other.lower() for other in taken}
     names = [name, *(f"{name}_{number}" for number in range(2, 1000))]
     return next(candidate for candidate in names if candidate.lower() not in lower)
@@ -124,7 +142,7 @@ def grade(
         master: a master, its path, or its number.
         out: the folder for results; the secret seed is kept there, readable by its owner only.
         jobs: so many at a time; each takes a core and about half a gigabyte.
-        limits: what one submission may use.
+        limits: what one submission may use; results that are kept had the limits of their time.
         seed: the secret seed; drawn once by default.
         only: grade these students again, whatever there is, and nobody else.
         bubblewrap: use it where it is installed.
@@ -138,8 +156,12 @@ def grade(
         raise ImportError('grading needs nbval and psutil: pip install "fltoolkit[grading]"')
     unreadable(reaper=False)
     master = master if isinstance(master, Master) else load_master(master)
-    limits, out = limits or Limits(), Path(out)
-    found = find_submissions(submissions)
+    limits, out, folder = limits or Limits(), Path(out), Path(submissions)
+    if folder.resolve() in (out.resolve(), *out.resolve().parents):
+        raise AssignmentError(
+            f"{out} lies in {folder} and would be graded as a student: give an --out beside it"
+        )
+    found = find_submissions(folder)
     only = set(only)
     if missing := sorted(only - set(found)):
         raise AssignmentError(
@@ -155,10 +177,16 @@ def grade(
             kept.append(old)
         elif not only or student in only:
             todo.append((student, path, key))
-    fresh: Iterable[Result] = _grade_all(todo, master, seed, limits, jobs, bubblewrap, out)
-    fresh = progress(fresh, len(todo)) if progress is not None else fresh
-    order = {student: number for number, student in enumerate(found)}
-    return sorted([*kept, *fresh], key=lambda result: order[result.student])
+    with contextlib.closing(
+        _grade_all(todo, master, seed, limits, jobs, bubblewrap, out)
+    ) as graded:
+        fresh = progress(graded, len(todo)) if progress is not None else graded
+        results = sorted([*kept, *fresh], key=lambda result: result.student)
+    for result in results:
+        entry = found[result.student].relative_to(folder).parts[0]
+        if unicodedata.normalize("NFC", entry).removesuffix(".ipynb") != result.student:
+            result.notes.append(f"handed in as {entry!r}")
+    return results
 
 
 def _grade_all(
@@ -169,25 +197,28 @@ def _grade_all(
     jobs: int,
     bubblewrap: bool,
     out: Path,
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     if not todo:
         return
     expected = expected_outputs(master, seed, limits=limits, bubblewrap=bubblewrap)
-    with ThreadPoolExecutor(jobs) as pool:
-        futures = {}
-        for student, path, key in todo:
-            arguments = (student, path, master, seed, expected)
-            future = pool.submit(grade_one, *arguments, limits=limits, bubblewrap=bubblewrap)
-            futures[future] = student, key
-        for future in as_completed(futures):
-            student, key = futures[future]
-            try:
-                result = replace(future.result(), key=key)
-            except Exception as error:  # one submission's trouble; without a key it is tried again
-                result = _nothing(student, master)
-                result.status = f"not graded, say grade again: {type(error).__name__}: {error}"
-            _write_private(out / "results" / f"{result.student}.json", json.dumps(asdict(result)))
-            yield result
+
+    def one(student: str, path: Path, key: str) -> Result:
+        arguments = (student, path, master, seed, expected)
+        try:
+            result = grade_one(*arguments, limits=limits, bubblewrap=bubblewrap)
+            result.key = key
+        except Exception as error:  # one submission's trouble; without a key it is tried again
+            result = _nothing(student, master)
+            result.status = f"not graded, say grade again: {type(error).__name__}: {error}"
+        _write_private(out / "results" / f"{student}.json", json.dumps(asdict(result)))
+        return result
+
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        for future in as_completed([pool.submit(one, *about) for about in todo]):
+            yield future.result()
+    finally:  # after Ctrl-C what runs is finished and kept, and what waits is not begun
+        pool.shutdown(cancel_futures=True)
 
 
 def expected_outputs(

@@ -9,6 +9,7 @@ import copy
 import io
 import json
 import re
+import time
 from functools import cache
 from pathlib import Path
 
@@ -205,28 +206,105 @@ def test_long_names_leave_room_for_what_is_appended(tmp_path):
     assert [len(name.encode()) for name in find_submissions(tmp_path)] == [200, 199]
 
 
-def test_what_breaks_the_grader_is_one_students_status(tmp_path, monkeypatch):
+def test_everybody_is_found_under_a_name(tmp_path):
+    files = (
+        "ben k.ipynb",
+        "ben_k.ipynb",
+        "Kim.IPYNB",
+        "lea.ipynb.txt",
+        "lea.doc",
+        "Zoe\u0308.ipynb",
+    )
+    for name in (*files, "max.zip", ".DS_Store"):
+        (tmp_path / name).write_text("")
+    for name in ("two/a.ipynb", "two/b.ipynb", "uli/x.IPYNB", "uli/.ipynb_checkpoints/x.ipynb"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    found = {
+        name: str(path.relative_to(tmp_path)) for name, path in find_submissions(tmp_path).items()
+    }
+    assert found == {
+        "Kim": "Kim.IPYNB",
+        "Zoë": "Zoe\u0308.ipynb",
+        "ben_k": "ben_k.ipynb",
+        "ben_k_2": "ben k.ipynb",
+        "lea": "lea.ipynb.txt",
+        "lea_2": "lea.doc",
+        "max": "max.zip",
+        "two": "two",
+        "uli": "uli/x.IPYNB",
+    }
+    assert "with several" in assignment.read_submission(tmp_path / "two")[1]
+
+
+def test_another_assignment_is_called_so():
+    said = collect(master_of(1), assignment.release(master_of(2)))
+    assert said.problem == "another assignment: '2_abc_gate', not '1_splitnn_by_hand'"
+    assert not said.notes
+
+
+@pytest.fixture
+def graded(tmp_path, monkeypatch):
+    """`grade` of five submissions, without processes; ``each`` says what comes of a student."""
+    (tmp_path / "in").mkdir()
+    for name in "abcde":
+        (tmp_path / "in" / f"{name} x.ipynb").write_text("")
+    monkeypatch.setattr(grading, "unreadable", lambda **_: None)
+    monkeypatch.setattr(grading, "expected_outputs", lambda *_, **__: {})
+
+    def graded(each, out="out", **how):
+        monkeypatch.setattr(grading, "grade_one", lambda student, *_, **__: each(student))
+        return grading.grade(tmp_path / "in", master_of(1), tmp_path / out, **how)
+
+    return graded
+
+
+def test_a_stopped_run_begins_nothing_new_and_keeps_what_it_did(graded, tmp_path):
+    done = []
+
+    def each(student):
+        done.append(student)
+        time.sleep(0.1)
+        return Result(student)
+
+    def stop(results, total):
+        yield next(results)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        graded(each, progress=stop)
+    began = len(done)
+    assert began < 5
+    assert {path.stem for path in (tmp_path / "out" / "results").iterdir()} == set(done)
+    assert len(graded(each)) == len(done) == 5
+
+
+def test_another_name_than_the_files_is_noted(graded):
+    for _ in range(2):  # also when it is kept
+        assert graded(Result)[0].notes == ["handed in as 'a x.ipynb'"]
+
+
+def test_grades_are_no_submission(graded):
+    for out in ("in/grades", "in"):
+        with pytest.raises(AssignmentError, match="give an --out beside it"):
+            graded(Result, out=out)
+
+
+def test_what_breaks_the_grader_is_one_students_status(graded):
     """And it is tried again the next time."""
-    inbox, out = tmp_path / "in", tmp_path / "out"
-    inbox.mkdir()
-    for name in ("ana", "ben"):
-        (inbox / f"{name}.ipynb").write_text(json.dumps(assignment.release(master_of(1))))
     broken = True
 
-    def grade_one(student, *_, **__):
-        if student == "ana" and broken:
+    def each(student):
+        if student == "a_x" and broken:
             raise RecursionError("too deep")
         return Result(student, total=1.0)
 
-    monkeypatch.setattr(grading, "unreadable", lambda **_: None)
-    monkeypatch.setattr(grading, "expected_outputs", lambda *_, **__: {})
-    monkeypatch.setattr(grading, "grade_one", grade_one)
-    ana, ben = grading.grade(inbox, master_of(1), out)
-    assert ana.status == "not graded, say grade again: RecursionError: too deep"
-    assert sum(ana.points.values()) == ana.total == 0
-    assert ben.total == 1
+    first, *others = graded(each)
+    assert first.status == "not graded, say grade again: RecursionError: too deep"
+    assert sum(first.points.values()) == first.total == 0
+    assert [result.total for result in others] == [1] * 4
     broken = False
-    assert [result.total for result in grading.grade(inbox, master_of(1), out)] == [1, 1]
+    assert [result.total for result in graded(each)] == [1] * 5
 
 
 @pytest.mark.slow
