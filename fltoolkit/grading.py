@@ -302,7 +302,7 @@ class _Run:
 
 def _run(notebook: dict[str, Any], limits: Limits, bubblewrap: bool) -> _Run:
     """Run a notebook under nbval in a process of its own, in an empty folder, inside the fences."""
-    folder = Path(tempfile.mkdtemp(prefix="fltk-"))
+    folder, empty = (Path(tempfile.mkdtemp(prefix="fltk-")) for _ in range(2))
     user = None
     if fences(bubblewrap)["user"] == OWN_USER:
         user = 20_000 + secrets.randbelow(40_000)
@@ -312,6 +312,7 @@ def _run(notebook: dict[str, Any], limits: Limits, bubblewrap: bool) -> _Run:
         "kernel": kernel_command(folder, limits, user=user, bubblewrap=bubblewrap),
         "environment": clean_environment(folder),
         "folder": str(folder),
+        "empty": str(empty),  # the worker's own
         "words": WORDS,
         "memory": max(limits.memory, 4 << 30),  # the worker's: it takes in what a kernel shows
         "cell_seconds": limits.cell_seconds,
@@ -352,7 +353,7 @@ def _run(notebook: dict[str, Any], limits: Limits, bubblewrap: bool) -> _Run:
         if user is not None:
             kill_user(user)
         # not rmtree: it recurses, and what a student makes can be deeper than Python
-        subprocess.run(["rm", "-rf", "--", str(folder)], stderr=subprocess.DEVNULL, check=False)
+        subprocess.run(["rm", "-rf", "--", folder, empty], stderr=subprocess.DEVNULL, check=False)
     if run.memory == 0 and run.status == "graded":
         run.status = "the grader's process ended"
     return run

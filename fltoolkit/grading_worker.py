@@ -13,7 +13,6 @@ import os
 import re
 import select
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -143,14 +142,13 @@ def main() -> None:
 
     peak = _Peak()
     plugin = _plugin(job, emit, peak)
-    with tempfile.TemporaryDirectory(prefix="fltk-") as empty:
-        stub = Path(empty, "submission.graded")
-        stub.touch()
-        options = ["-q", "--nbval-lax", f"--nbval-cell-timeout={job['cell_seconds']}"]
-        options += ["-p", "nbval.plugin", "-p", "no:cacheprovider", "-c", os.devnull]
-        code = pytest.main([*options, "--rootdir", empty, str(stub)], plugins=[plugin])
-        kill_children(os.getpid())
-        emit(event="end", code=int(code), memory=peak.memory, cpu=peak.seconds)
+    stub = Path(job["empty"], "submission.graded")
+    stub.touch()
+    options = ["-q", "--nbval-lax", f"--nbval-cell-timeout={job['cell_seconds']}"]
+    options += ["-p", "nbval.plugin", "-p", "no:cacheprovider", "-c", os.devnull]
+    code = pytest.main([*options, "--rootdir", job["empty"], str(stub)], plugins=[plugin])
+    kill_children(os.getpid())
+    emit(event="end", code=int(code), memory=peak.memory, cpu=peak.seconds)
 
 
 class _Peak:

@@ -2,8 +2,11 @@
 
 import csv
 import json
+import os
+import shutil
 import socket
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,10 +64,16 @@ def batch(master, listener, tmp_path_factory):
             (folder / f"{name}.ipynb").write_bytes(content)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     out = tmp_path_factory.mktemp("grades")
-    results = grade(folder, master, out, jobs=2, limits=LIMITS)
+    runs = tempfile.mkdtemp()  # short, since a socket's path must be
+    os.chmod(runs, 0o711)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", runs)
+        results = grade(folder, master, out, jobs=2, limits=LIMITS)
+    left = os.listdir(runs)
+    shutil.rmtree(runs, ignore_errors=True)
     gradebook.write(master, results, out)
     found = {result.student: result for result in results}
-    return SimpleNamespace(results=found, before=before, folder=folder, out=out, master=master)
+    return SimpleNamespace(results=found, before=before, folder=folder, out=out, left=left)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -78,6 +87,7 @@ def test_nobody_left_the_room(batch, listener):
     after = {path.name: path.read_bytes() for path in batch.folder.iterdir()}
     assert after == batch.before  # nothing was written, nothing unpickled
     assert listener.callers == []
+    assert batch.left == []
 
 
 def test_everybody_is_in_the_gradebook(batch):
