@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from fltoolkit.channel import Channel, Link
 from fltoolkit.codecs import Codec, ErrorFeedback, Only, Pipeline
+from fltoolkit.difference import Difference
 from fltoolkit.history import Record
 from fltoolkit.parts import Coder
 from fltoolkit.trees import Tree, dense_nbytes
@@ -33,6 +34,8 @@ def weigh(codec: Codec, tree: Tree) -> tuple[float, float]:
     if isinstance(codec, ErrorFeedback):
         owed = {name: t + codec.residual.get(name, 0) for name, t in tree.items()}
         return weigh(codec.codec, owed)
+    if isinstance(codec, Difference):
+        return weigh(codec.codec, {name: codec._without(name, t) for name, t in tree.items()})
     if isinstance(codec, Only):
         exact = {name: t for name, t in tree.items() if t.numel() < codec.min_size}
         large = {name: t for name, t in tree.items() if name not in exact}

@@ -7,7 +7,7 @@ from somebody else can be opened. Next: experiment.py, whose files hold such tex
 import ast
 from typing import Any
 
-from fltoolkit import codecs, entropy, gates, levels, lowrank, quantize, rotate, sparse
+from fltoolkit import codecs, difference, entropy, gates, levels, lowrank, quantize, rotate, sparse
 
 __all__ = ["allow", "build"]
 
@@ -17,6 +17,7 @@ _NAMES: dict[str, type] = {
     cls.__name__: cls
     for cls in (
         *(codecs.Identity, codecs.Pipeline, codecs.ErrorFeedback, codecs.Only),
+        difference.Difference,
         *(quantize.Quantize, quantize.QSGD, quantize.Ternary, quantize.Sign),
         *(levels.Quantiles, levels.LloydMax, levels.Float8, levels.Half, levels.BFloat16),
         *(sparse.TopK, sparse.RandomK, sparse.RandTopK, sparse.SameMask, sparse.STC, sparse.DGC),

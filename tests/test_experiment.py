@@ -8,6 +8,7 @@ import torch
 from fltoolkit import SGD, Batches, Channel, Party, Pipeline, evaluate, load, splitnn_mlp
 from fltoolkit.codecs import ErrorFeedback, Only
 from fltoolkit.data import partition_dirichlet, partition_shards
+from fltoolkit.difference import Difference
 from fltoolkit.entropy import Entropy
 from fltoolkit.experiment import Experiment, read
 from fltoolkit.gates import BangBang, BudgetGate, Decay, LossGate
@@ -36,6 +37,7 @@ TWO_WAYS = {
         Pipeline(Quantize(4, stochastic=True, per=256), Entropy()),
         ErrorFeedback(Only(Pipeline(TopK(0.01), Float8()), min_size=7)),
         Pipeline(DGC(0.01, warmup=(0.25, 0.0625))),
+        Difference(Pipeline(Quantize(4), Entropy())),
         LossGate(0.1, every=3, schedule=Decay(0.9)),
         BudgetGate(10**6, 100, pace=0.5),
         BangBang(10**6, 100, every=25),
@@ -282,6 +284,16 @@ def test_through_is_how_it_is_tested():
     assert run(one)[-1]["nbytes"] == run(other)[-1]["nbytes"]
 
 
+def test_a_model_that_travels_as_differences():
+    codecs = {"model": Difference(Pipeline(Quantize(4), Entropy()))}
+    sent = [
+        run(Experiment("fedavg", codecs=c, lr=0.1, num_samples=64, rounds=3))[-1]
+        for c in (codecs, {"model": codecs["model"].codec})
+    ]
+    assert sent[0]["nbytes_model_down"] < sent[1]["nbytes_model_down"]
+    assert sent[0]["entropy_model_down"] < sent[1]["entropy_model_down"]
+
+
 def test_records_are_json_and_can_be_stopped():
     found = records(Experiment("split", rounds=1000))
     first = next(found)
@@ -303,6 +315,9 @@ def test_weighing_by_hand():
     feedback = ErrorFeedback(Pipeline(Quantize(2)))
     feedback.residual = {"h": -tree["h"]}
     assert weigh(feedback, tree)[1] == 8  # nothing is left: a constant has no entropy
+    moved = Difference(Pipeline(Quantize(2)))
+    moved.known = {"h": tree["h"]}
+    assert weigh(moved, tree)[1] == 8  # nothing is new
     both = {**tree, "small": torch.zeros(2)}
     assert weigh(Only(Pipeline(Quantize(2)), min_size=8), both)[0] == 10 + 8
 
