@@ -87,9 +87,12 @@ class Store:
                 raise
 
     def _open(self) -> None:
-        version, application = self._one("PRAGMA user_version"), self._one("PRAGMA application_id")
-        if application == 0 and self._one("SELECT count(*) FROM sqlite_master") == 0:
-            self._db.execute("PRAGMA journal_mode = WAL")
+        with self._transaction("DEFERRED"):  # one look: others may be making it right now
+            version = self._one("PRAGMA user_version")
+            application = self._one("PRAGMA application_id")
+            tables = self._one("SELECT count(*) FROM sqlite_master")
+        if application == 0 and tables == 0:
+            self._write_ahead()
             with self._transaction():
                 if self._one("PRAGMA user_version") == 0:  # nobody else was faster
                     for statement in filter(str.strip, _TABLES.split(";")):
@@ -107,6 +110,18 @@ class Store:
             raise sqlite3.DatabaseError(found)
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.execute("PRAGMA foreign_keys = ON")
+
+    def _write_ahead(self) -> None:
+        """Turn on WAL. SQLite does not wait here for others that do the same: ask again."""
+        until = time.monotonic() + 60
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
 
     # ------------------------------------------------------------------------------ what is there
 
@@ -164,14 +179,22 @@ class Store:
             self._db.executemany("INSERT INTO record VALUES (?, ?, ?)", lines)
             self._db.execute("DELETE FROM claim WHERE key = ?", (key,))
 
+    def forget_failures(self, keys: Iterable[str]) -> None:
+        """Remove those of these that ended in an error: they may be claimed, and run, again."""
+        statement = "DELETE FROM experiment WHERE key = ? AND error != ''"
+        with self._explained(), self._transaction():
+            self._db.executemany(statement, [(key,) for key in keys])
+
     def claim(self, key: str) -> bool:
-        """Say that this process runs an experiment; False if another one does.
+        """Say that this process runs an experiment; False if another one does, or it has been run.
 
         A claim is good for `LEASE` seconds, `renew` it before. That of a process on this machine
         which is gone counts no longer.
         """
         host, pid, now = socket.gethostname(), os.getpid(), time.time()
         with self._explained(), self._transaction():
+            if self._one("SELECT count(*) FROM experiment WHERE key = ?", key):
+                return False
             row = self._db.execute("SELECT host, pid, until FROM claim WHERE key = ?", (key,))
             for theirs, other, until in row.fetchall():
                 alive = theirs != host or _runs(other)
@@ -208,9 +231,9 @@ class Store:
         return self._db.execute(statement, values).fetchone()[0]
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self, kind: str = "IMMEDIATE") -> Iterator[None]:
         """All of it or nothing; waits up to a minute for other processes that are writing."""
-        self._db.execute("BEGIN IMMEDIATE")
+        self._db.execute(f"BEGIN {kind}")
         try:
             yield
         except BaseException:

@@ -11,7 +11,14 @@ import threading
 import time
 import traceback
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,7 +46,9 @@ def sweep(
     Each result is in the store as soon as its run ends. So an interrupted sweep (Ctrl-C, a crash,
     a power cut) goes on when it is called again, and several sweeps, also in several processes,
     may share a store: no experiment runs twice, and each waits for what the others are running.
-    A run that raises an error is kept with it, and the others go on.
+    A run that raises an error is kept with it, and the others go on. If a worker process dies
+    (killed, out of memory), those that were running begin again, one at a time; one that has no
+    luck alone either is kept as failed.
 
     Args:
         experiments: what to run.
@@ -47,23 +56,26 @@ def sweep(
         workers: processes on this machine; 1: this process.
         pool: run them there instead, ``workers`` at a time: any `concurrent.futures.Executor`, such
             as that of `cluster`. Only this process writes to the store.
-        retry: run again what failed before.
+        retry: forget what failed before, and run it again.
         progress: show a bar with the time left.
     """
     wanted = list({experiment.key: experiment for experiment in experiments}.values())
     if workers < 1:
         raise ValueError(f"workers={workers}: at least 1")
-    again = store.failed() if retry else set()
-    todo = [e for e in wanted if e.key in again or e.key not in store]
+    if retry:
+        store.forget_failures(e.key for e in wanted)
+    todo = [e for e in wanted if e.key not in store]
     bar = _bar(len(wanted), len(wanted) - len(todo), progress)
     with bar, _renewing(store):
         if workers == 1 and pool is None:
-            _run(todo, store, _Here(), 1, bar, again)
-        elif pool is not None:
-            _run(todo, store, pool, workers, bar, again)
-        elif todo:
-            with _processes(min(workers, len(todo))) as processes:
-                _run(todo, store, processes, workers, bar, again)
+            _run(todo, store, _Here(), 1, bar)
+        elif pool is None:
+            _run_in_processes(todo, store, workers, bar)
+        elif lost := _run(todo, store, pool, workers, bar):
+            raise RuntimeError(
+                f"pool={pool!r} broke while it ran {', '.join(e.title for e in lost)}: nothing of "
+                "them is kept. Call sweep again with a new pool"
+            )
     return store.results([e.key for e in wanted])
 
 
@@ -84,51 +96,81 @@ def cluster(address: str) -> Iterator[Executor]:
         yield pool
 
 
+def _run_in_processes(todo: list[Experiment], store: Store, workers: int, bar: Any) -> None:
+    """As `_run`, and on with new processes when one has died."""
+    while todo:
+        with _processes(min(workers, len(todo))) as processes:
+            lost = _run(todo, store, processes, workers, bar)
+        for experiment in lost:  # whose process it was is not known: now each has its own
+            alone = [experiment]
+            for _ in range(2):
+                if alone:
+                    with _processes(1) as process:
+                        alone = _run(alone, store, process, 1, bar)
+            if alone and store.claim(experiment.key):
+                store.add(Result(experiment, History(), _DIED, 0.0))
+                bar.update()
+
+
+_DIED = "its worker process died three times, twice of them alone: is there enough memory?"
+
+
 def _run(
-    todo: list[Experiment],
-    store: Store,
-    pool: Executor,
-    workers: int,
-    bar: Any,
-    again: set[str],
-) -> None:
-    """Keep ``workers`` experiments running until all are in the store."""
+    todo: list[Experiment], store: Store, pool: Executor, workers: int, bar: Any
+) -> list[Experiment]:
+    """Keep ``workers`` experiments running until all are in the store.
+
+    If the pool breaks, it ends early: what has not begun is left in ``todo``, and what was running
+    is returned.
+    """
     running: dict[Future[tuple[list[Record], str, float]], Experiment] = {}
     claimed: set[str] = set()
+    lost: list[Experiment] = []
     try:
-        while todo or running:
+        while running or (todo and not lost):
             elsewhere = []
-            while todo and len(running) < workers:
+            while todo and len(running) < workers and not lost:
                 experiment = todo.pop(0)
-                if experiment.key in store and experiment.key not in again:
-                    bar.update()  # another process was faster
-                elif store.claim(experiment.key):
+                if store.claim(experiment.key):
                     claimed.add(experiment.key)
-                    running[pool.submit(_job, experiment.to_json())] = experiment
+                    try:
+                        running[pool.submit(_job, experiment.to_json())] = experiment
+                    except BrokenExecutor:
+                        lost.append(experiment)
+                elif experiment.key in store:
+                    bar.update()  # another process was faster
                 else:
                     elsewhere.append(experiment)
             todo += elsewhere
             if not running:
-                if todo:  # others run all that is left: look again when they may be done
+                if todo and not lost:  # others run all that is left: look again when they are done
                     time.sleep(1)
                 continue
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 experiment = running.pop(future)
-                store.add(_result(experiment, future))
-                again.discard(experiment.key)
+                result = _result(experiment, future)
+                if result is None:
+                    lost.append(experiment)
+                    continue
+                store.add(result)
                 bar.set_postfix_str(experiment.title[:40], refresh=False)
                 bar.update()
+        return lost
     finally:
         for future in running:
             future.cancel()
         store.release(claimed)  # of those that are in the store, none is left
 
 
-def _result(experiment: Experiment, future: "Future[tuple[list[Record], str, float]]") -> Result:
-    """What came of it; that the worker died is an error like others."""
+def _result(
+    experiment: Experiment, future: "Future[tuple[list[Record], str, float]]"
+) -> Result | None:
+    """What came of it; None if the pool broke, which may be the fault of another one."""
     try:
         found, error, seconds = future.result()
+    except BrokenExecutor:
+        return None
     except Exception as broken:
         found, error, seconds = [], f"the worker is gone: {broken!r}", 0.0
     return Result(experiment, History(found), error, seconds)
@@ -180,7 +222,13 @@ def _processes(count: int) -> Iterator[Executor]:
     spawn = multiprocessing.get_context("spawn")  # a fork would copy torch's threads' locks
     pool = ProcessPoolExecutor(count, mp_context=spawn, initializer=_begin)
     try:
+        pool.submit(os.getpid).result()
         yield pool
+    except BrokenExecutor as error:
+        raise RuntimeError(
+            "the worker processes cannot start; what they said stands above. In a script, call "
+            'sweep below `if __name__ == "__main__":`; or take workers=1'
+        ) from error
     except BaseException:  # Ctrl-C above all: do not wait for runs of minutes
         for child in set(multiprocessing.active_children()) - before:
             child.terminate()

@@ -8,7 +8,8 @@ import sys
 import textwrap
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from typing import ClassVar
 
 import pytest
 
@@ -105,6 +106,50 @@ def test_claims(path, monkeypatch):
     assert other.claim("a")  # it has run out
 
 
+def test_what_is_finished_is_not_claimed(path):
+    """Somebody looked, another process ran it meanwhile, and now he would run it again."""
+    with Store(path) as store, Store(path) as other:
+        good, bad = PLANS[:2]
+        assert good.key not in store
+        other.add(Result(good, History([{"step": 1}]), "", 0.0))
+        other.add(Result(bad, History(), "it broke", 0.0))
+        assert not store.claim(good.key)
+        assert not store.claim(bad.key)
+        store.forget_failures([good.key, bad.key])
+        assert [r.experiment for r in store.results()] == [good]
+        assert store.claim(bad.key)
+
+
+def test_a_store_that_is_made_while_one_looks_is_no_file_of_another_program(path, monkeypatch):
+    whole, others = Store._one, []
+
+    def look(self, statement, *values):
+        found = whole(self, statement, *values)
+        if "application_id" in statement and not others:
+            others.append(threading.Thread(target=lambda: Store(path).close()))
+            others[0].start()
+            others[0].join(0.5)  # it waits for the look to end
+        return found
+
+    monkeypatch.setattr(Store, "_one", look)
+    with Store(path) as store:
+        assert len(store) == 0
+    others[0].join()
+
+
+def test_many_open_a_new_store_at_once(tmp_path):
+    """SQLite's locks are between connections: threads with one each stand for processes."""
+    together = threading.Barrier(6)
+
+    def open_all(_):
+        for number in range(30):
+            together.wait(20)
+            Store(tmp_path / f"{number}.db").close()
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(open_all, range(6)))
+
+
 def test_damage_is_told_as_such(path):
     with Store(path) as store:
         store.add(Result(Experiment(), History([{"step": n} for n in range(3000)]), "", 0.0))
@@ -161,6 +206,29 @@ def test_a_failure_is_kept_and_the_others_go_on(path):
         assert quiet([DIVERGES], store, retry=True)[0].seconds != found[0].seconds
 
 
+def test_two_that_try_again_share_the_work(path, monkeypatch):
+    """Another process has begun to try again what failed, too: this one takes what is left."""
+    ran = []
+    monkeypatch.setattr(
+        sweep_module, "records", lambda e: ran.append(e.seed) or iter([{"step": 1}])
+    )
+    with Store(path) as store, Store(path) as other:
+        for plan in PLANS:
+            store.add(Result(plan, History(), "it broke", 0.0))
+        whole = Store.forget_failures
+
+        def both(self, keys):
+            whole(self, keys)
+            whole(self, keys)
+            for plan in PLANS[:2]:
+                other.add(Result(plan, History(), "again", 0.0))
+
+        monkeypatch.setattr(Store, "forget_failures", both)
+        found = quiet(PLANS, store, retry=True)
+    assert ran == [2, 3]
+    assert [r.error for r in found] == ["again", "again", "", ""]
+
+
 def test_ctrl_c_leaves_what_is_finished(path, monkeypatch):
     original = sweep_module.records
 
@@ -195,6 +263,65 @@ def test_worker_processes_and_a_worker_that_dies(path, monkeypatch):
         assert "the worker is gone" in dead.error
     with pytest.raises(ValueError, match="workers=0"):
         quiet(PLANS, store, workers=0)
+
+
+class Fragile(ThreadPoolExecutor):
+    """A pool that breaks when it is given an experiment that kills."""
+
+    deaths: ClassVar[dict[int, int]] = {}  # by seed: so many times more
+
+    def submit(self, fn, /, *args, **kwargs):
+        seed = Experiment.from_json(args[0]).seed if args else None
+        if self.deaths.get(seed, 0) == 0:
+            return super().submit(fn, *args, **kwargs)
+        self.deaths[seed] -= 1
+        future: Future = Future()
+        future.set_exception(BrokenExecutor("gone"))
+        return future
+
+
+def test_when_a_worker_dies_the_others_lose_nothing(path, monkeypatch):
+    """Seed 0 kills its worker once, seed 2 always; 0 and 1 run beside one another at first."""
+    pools = []
+    monkeypatch.setattr(Fragile, "deaths", {0: 1, 2: 99})
+    monkeypatch.setattr(
+        sweep_module, "_processes", lambda count: pools.append(count) or Fragile(count)
+    )
+    with Store(path) as store:
+        found = quiet(PLANS, store, workers=2)
+        assert [r.error[:31] for r in found] == ["", "", "its worker process died three t", ""]
+        assert [len(r.history) for r in found] == [1, 1, 0, 1]
+        assert pools[0] == 2
+        assert Fragile.deaths == {0: 0, 2: 99 - 3}
+        assert not store._db.execute("SELECT * FROM claim").fetchall()
+
+
+def test_a_broken_pool_of_ones_own_is_told_and_nothing_kept(path):
+    class Breaks(ThreadPoolExecutor):
+        def submit(self, fn, /, *args, **kwargs):
+            future: Future = Future()
+            future.set_exception(BrokenExecutor("gone"))
+            return future
+
+    with Store(path) as store:
+        with pytest.raises(RuntimeError, match="again with a new pool"):
+            quiet(PLANS, store, pool=Breaks())
+        assert len(store) == 0
+        assert len(quiet(PLANS[:1], store)) == 1  # and nothing is claimed
+
+
+def test_workers_that_cannot_start_are_no_failure_of_the_experiments(path, monkeypatch):
+    """As in a script that calls sweep without a guard."""
+
+    class Breaks(ThreadPoolExecutor):
+        def submit(self, fn, /, *args, **kwargs):
+            raise BrokenExecutor("all are gone")
+
+    monkeypatch.setattr(sweep_module, "ProcessPoolExecutor", lambda *_, **__: Breaks())
+    with Store(path) as store:
+        with pytest.raises(RuntimeError, match="below `if __name__"):
+            quiet(PLANS, store, workers=2)
+        assert len(store) == 0
 
 
 def test_two_sweeps_share_a_store(path, monkeypatch):
