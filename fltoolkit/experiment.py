@@ -30,6 +30,8 @@ PROTOCOLS: dict[str, tuple[str, ...]] = {
 }
 """Each protocol's name, and which ``settings`` it knows."""
 
+_FLAGS, _AMOUNTS = ("delta", "masked"), ("moved", "prox")  # the others are counts, one a codec
+
 _MODELS = ("mlp", "cnn")
 _PARTITION = re.compile(r"iid|shards\(\d+\)|dirichlet\(\d*\.?\d+\)")
 
@@ -97,6 +99,8 @@ class Experiment:
                 f"settings {sorted(strangers)}: {self.protocol} knows "
                 f"{', '.join(PROTOCOLS[self.protocol])}"
             )
+        for name, value in self.settings.items():
+            _check_setting(name, value)
         for name, least in (("rounds", 1), ("num_clients", 1), ("batch_size", 1), ("seed", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)}: must be at least {least}")
@@ -135,7 +139,7 @@ class Experiment:
 
     @property
     def key(self) -> str:
-        """16 hexadecimal digits that stand for everything but the name."""
+        """16 hexadecimal digits that stand for all settings but the name, and for no code."""
         what = {**asdict(self), "format": 1}
         del what["name"]
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
@@ -211,12 +215,18 @@ def read(path: str | os.PathLike[str]) -> list[Experiment]:
         raise ValueError(f"{path}: not JSON: {error}") from error
     except Exception as error:  # YAML's errors share no class with Python's
         raise ValueError(f"{path}: {error}") from error
+    defaults: Mapping[str, Any] = {}
     if isinstance(value, dict) and value.keys() <= {"defaults", "experiments"}:
-        value = [{**value.get("defaults", {}), **each} for each in value["experiments"]]
+        defaults = _mapping(value.get("defaults") or {}, f"{path}, defaults")
+        value = value.get("experiments") or []
+    if value == [] or value is None:
+        raise ValueError(f"{path} holds no experiment: write a list below `experiments:`")
     found = []
     for number, each in enumerate(value if isinstance(value, list) else [value], 1):
-        entry = dict(_mapping(each, f"{path}, experiment {number}"))
+        entry = {**defaults, **_mapping(each, f"{path}, experiment {number}")}
         seeds = entry.pop("seeds", [entry.pop("seed", 0)])
+        if not isinstance(seeds, list) or not seeds:
+            raise ValueError(f"{path}, experiment {number}: seeds={seeds!r}: a list, as [0, 1, 2]")
         try:
             found += [Experiment.from_dict({**entry, "seed": seed}) for seed in seeds]
         except (TypeError, ValueError) as error:
@@ -242,6 +252,20 @@ def _check_type(name: str, value: Any) -> None:
         words = "a text" if wanted is str else "a whole number" if wanted is int else "a number"
         hint = ". In YAML write 0.001 or 1.0e-3, not 1e-3" if wanted == (int, float) else ""
         raise TypeError(f"{name}={value!r} is a {type(value).__name__}: give {words}{hint}")
+
+
+def _check_setting(name: str, value: Any) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if name in _FLAGS:
+        right, words = isinstance(value, bool), "True or False"
+    elif name in _AMOUNTS:
+        right, words = number and 0 <= value < math.inf, "a number, 0 or more"
+    elif name == "through":
+        right, words = isinstance(build(value), Codec), "a codec such as Pipeline(TopK(0.01))"
+    else:
+        right, words = number and isinstance(value, int) and value > 0, "a whole number above 0"
+    if not right:
+        raise ValueError(f"settings[{name!r}] = {value!r}: give {words}, or leave it out")
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:

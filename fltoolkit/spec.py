@@ -32,7 +32,8 @@ _NAMES: dict[str, type] = {
 def allow(*classes: type) -> None:
     """Let texts name classes of your own, e.g. a stage that you wrote: ``allow(PowersOfTwo)``.
 
-    Say it at the top level of your script, so that the worker processes of a sweep hear it too.
+    Say it at the top level of your script, so that the worker processes of a sweep hear it too; or
+    of a module that is named there, ``sweep(..., imports=["my_codecs"])``.
     """
     for cls in classes:
         if not isinstance(cls, type):
@@ -63,6 +64,7 @@ def build(text: str) -> Any:
         return _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, RecursionError) as error:
         why = error.msg if isinstance(error, SyntaxError) else str(error)
+        why += ": are numbers without quotes?" * ("not supported between" in why)
         raise ValueError(f"{text!r}: {why}") from error
 
 
@@ -84,5 +86,6 @@ def _value(node: ast.expr) -> Any:
     what = ast.unparse(node.func if isinstance(node, ast.Call) else node)
     raise ValueError(
         f"{what[:60]!r} is not allowed here. Known names: {', '.join(sorted(_NAMES))}. "
-        "A class of your own becomes known by fltoolkit.spec.allow(YourClass)"
+        "A class of your own becomes known by fltoolkit.spec.allow(YourClass). Say it in a module, "
+        "for the command line, and there --import MODULE"
     )

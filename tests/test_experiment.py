@@ -167,6 +167,12 @@ def test_the_key_is_the_content():
         ({"codecs": {"activations": "LossGate(0.1)"}}, "is no codec"),
         ({"protocol": "split_async", "gate": "Pipeline()"}, "is no gate"),
         ({"codecs": {"activation": "Pipeline()"}}, "activations"),
+        ({"codecs": {"activations": "Pipeline(TopK('0.1'))"}}, "numbers without quotes"),
+        ({"settings": {"through": "LossGate(0.1)"}}, "give a codec such as"),
+        ({"protocol": "fedavg", "settings": {"local_epochs": 1.5}}, "a whole number above 0"),
+        ({"protocol": "fedavg", "settings": {"cohort_size": True}}, "a whole number above 0"),
+        ({"protocol": "fedavg", "settings": {"masked": "no"}}, "give True or False"),
+        ({"protocol": "fedavg", "settings": {"prox": float("nan")}}, "a number, 0 or more"),
     ],
 )
 def test_mistakes_are_explained(wrong, words):
@@ -193,6 +199,18 @@ def test_files(tmp_path):
     path.write_text("- {protocol: split, learning_rate: 3}")
     with pytest.raises(ValueError, match=r"experiment 1: 'learning_rate' is no setting; known"):
         read(path)
+    for text, words in (
+        ("defaults: {rounds: 2}", "holds no experiment"),
+        ("experiments:", "holds no experiment"),
+        ("", "holds no experiment"),
+        ("- {seeds: 3}", r"experiment 1: seeds=3: a list"),
+        ("- {seeds: []}", r"experiment 1: seeds=\[\]: a list"),
+        ("{defaults: 3, experiments: [{}]}", "defaults is '3'"),
+        ("experiments: [split]", "experiment 1 is 'split'"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=rf"sweep\.yaml.* {words}"):
+            read(path)
     path.write_text("a: [")
     with pytest.raises(ValueError, match=r"sweep\.yaml"):
         read(path)
