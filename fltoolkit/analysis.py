@@ -6,7 +6,7 @@ settings (suggest.py). Next: suggest.py. Notebook 07 uses all of it.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict
 from statistics import mean
 from typing import NamedTuple
 
@@ -59,20 +59,28 @@ class Size(NamedTuple):
 def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
     """Results by title: those that differ in the seed alone are together. Failures are left out.
 
-    Raises ValueError if one name stands for different settings.
+    Where one title stands for several settings, what differs is added to it: "4 bits, lr=0.1".
     """
     found: dict[str, list[Result]] = {}
-    same: dict[str, str] = {}
-    for result in results:
-        if result.error or not len(result.history):
-            continue
-        title, key = result.experiment.title, replace(result.experiment, seed=0).key
-        if same.setdefault(title, key) != key:
-            raise ValueError(
-                f"two different settings are called {title!r}: give each experiment its own name"
-            )
-        found.setdefault(title, []).append(result)
+    for name, result in _named(r for r in results if not r.error and len(r.history)):
+        found.setdefault(name, []).append(result)
     return found
+
+
+def _named(results: Iterable[Result]) -> list[tuple[str, Result]]:
+    """Each with its title and what tells it from others of that title, the seed apart."""
+    results = list(results)
+    settings = [{**asdict(r.experiment), "name": "", "seed": 0} for r in results]
+    values: dict[tuple[str, str], set[str]] = {}  # by title and field: what is there
+    for result, mine in zip(results, settings, strict=True):
+        for field, value in mine.items():
+            values.setdefault((result.experiment.title, field), set()).add(repr(value))
+    named = []
+    for result, mine in zip(results, settings, strict=True):
+        title = result.experiment.title
+        differs = [f"{k}={v!r}" for k, v in mine.items() if len(values[title, k]) > 1]
+        named.append((", ".join([title, *differs]), result))
+    return named
 
 
 def by_task(results: Iterable[Result]) -> dict[str, list[Result]]:
@@ -141,6 +149,8 @@ def bytes_to_reach(history: History, accuracy: float) -> int | None:
     >>> bytes_to_reach(History([{"accuracy": 0.5, "nbytes": 10}, {"accuracy": 0.9, "nbytes": 20}]), 0.8)
     20
     """  # noqa: E501
+    if not 0 <= accuracy <= 1:
+        raise ValueError(f"accuracy={accuracy}: from 0 to 1; write 95 % as 0.95")
     for record in history.having("accuracy", "nbytes"):
         if float(record["accuracy"]) >= accuracy:
             return int(record["nbytes"])
@@ -260,9 +270,8 @@ def table(
 def failures(results: Iterable[Result]) -> Mapping[str, str]:
     """Title and last line of the error of what failed."""
     return {
-        f"{r.experiment.title}, seed {r.experiment.seed}": r.error.strip().splitlines()[-1]
-        for r in results
-        if r.error
+        f"{name}, seed {r.experiment.seed}": r.error.strip().splitlines()[-1]
+        for name, r in _named(r for r in results if r.error)
     }
 
 

@@ -5,8 +5,11 @@ Here: their arguments and what they print. Not here: the table of commands (cli.
 """
 
 import argparse
+import importlib
+import os
 import re
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -35,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("what", nargs="*", metavar="FILE or SETTING=VALUE", help="see below")
     parser.add_argument("--print", action="store_true", help="show the settings, train nothing")
-    args = parser.parse_args(arguments)
+    args = _parse(parser, arguments)
     experiment = _experiment(args.what)
     if args.print:
         print(f"# key {experiment.key}\n{experiment.to_yaml()}", end="")
@@ -77,7 +80,7 @@ A file with three experiments of two seeds each:
     parser.add_argument("--workers", type=int, default=1, help="runs at a time (default: 1)")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster to run them on")
     parser.add_argument("--retry", action="store_true", help="run again what failed before")
-    args = parser.parse_args(arguments)
+    args = _parse(parser, arguments)
     experiments = [experiment for path in args.files for experiment in read(path)]
     from fltoolkit.analysis import by_task, failures, table
     from fltoolkit.store import Store
@@ -88,7 +91,12 @@ A file with three experiments of two seeds each:
     pool: Any = cluster(args.scheduler) if args.scheduler else nullcontext()
     with Store(place) as store, pool as executor:
         found = sweep_all(
-            experiments, store=store, workers=args.workers, pool=executor, retry=args.retry
+            experiments,
+            store=store,
+            workers=args.workers,
+            pool=executor,
+            retry=args.retry,
+            imports=args.modules,
         )
     for task, mine in by_task(found).items():
         print(f"{task}\n{table(mine)}\n")
@@ -111,7 +119,7 @@ def compare(arguments: Sequence[str]) -> int:
 """,
     )
     _store_arguments(parser)
-    args = parser.parse_args(arguments)
+    args = _parse(parser, arguments)
     from fltoolkit.analysis import by_task, failures, table
 
     found = _results(args)
@@ -135,7 +143,7 @@ def report(arguments: Sequence[str]) -> int:
     )
     _store_arguments(parser)
     parser.add_argument("--out", type=Path, help="default: the store with the ending .html")
-    args = parser.parse_args(arguments)
+    args = _parse(parser, arguments)
     from fltoolkit.report import html_report
 
     place = args.out or args.store.with_suffix(".html")
@@ -158,6 +166,19 @@ def _parser(name: str, description: str, examples: str) -> argparse.ArgumentPars
     )
 
 
+def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    words = "first, from here too: where codecs of your own are allowed (fltoolkit.spec.allow)"
+    parser.add_argument(
+        "--import", dest="modules", action="append", default=[], metavar="MODULE", help=words
+    )
+    args = parser.parse_args(arguments)
+    if args.modules:
+        sys.path.insert(0, os.getcwd())  # as `python -m` has it
+    for module in args.modules:
+        importlib.import_module(module)
+    return args
+
+
 def _store_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", type=Path, metavar="STORE", help="made by fltoolkit sweep")
     parser.add_argument("--target", type=float, help="accuracy from 0 to 1")
@@ -170,8 +191,11 @@ def _results(args: argparse.Namespace) -> list[Any]:
 
     if not args.store.exists():
         raise FileNotFoundError(f"{args.store}: no such store. fltoolkit sweep makes one")
-    with Store(args.store) as store:
+    with Store(args.store) as store, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
         found = [r for r in store.results() if args.only in r.experiment.title]
+    for each in told:
+        print(each.message, file=sys.stderr)
     if not found:
         raise ValueError(f"{args.store} holds no experiment whose name has {args.only!r} in it")
     return found
@@ -183,7 +207,7 @@ def _nbytes(text: str) -> float:
     >>> _nbytes("1.5MB")
     1500000.0
     """
-    found = re.fullmatch(r"([\d.]+)\s*([a-z]*)", text.strip().lower())
+    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*([a-z]*)", text.strip().lower())
     if not found or found[2] not in _UNITS:
         raise argparse.ArgumentTypeError(f"{text!r}: write a number with B, kB, MB or GB")
     return float(found[1]) * _UNITS[found[2]]

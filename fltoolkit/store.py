@@ -11,6 +11,7 @@ import os
 import socket
 import sqlite3
 import time
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -143,7 +144,8 @@ class Store:
     def results(self, keys: Iterable[str] | None = None) -> list[Result]:
         """What has finished or failed, in the order in which it did; or those with these keys.
 
-        ``keys`` that are not there are left out.
+        ``keys`` that are not there are left out; with a warning, so is what cannot be read, such as
+        a codec of somebody's own that was not allowed (`fltoolkit.spec.allow`).
         """
         wanted = None if keys is None else list(keys)
         with self._explained():
@@ -153,16 +155,21 @@ class Store:
             records: dict[str, list[str]] = {key: [] for key, *_ in rows}
             for key, record in self._db.execute("SELECT key, record FROM record ORDER BY number"):
                 records.setdefault(key, []).append(record)
-        found = {
-            key: Result(
-                Experiment.from_json(settings),
-                History(map(json.loads, records[key])),
-                error,
-                seconds,
+        found, unread = {}, []
+        for key, settings, error, seconds in rows:
+            if wanted is None or key in wanted:
+                try:
+                    experiment = Experiment.from_json(settings)
+                except (TypeError, ValueError) as mistake:
+                    unread.append(f"{key}: {mistake}")
+                else:
+                    history = History(map(json.loads, records[key]))
+                    found[key] = Result(experiment, history, error, seconds)
+        if unread:
+            words = (
+                f"{self.path}: {len(unread)} of {len(rows)} experiments are left out. {unread[0]}"
             )
-            for key, settings, error, seconds in rows
-            if wanted is None or key in wanted
-        }
+            warnings.warn(words, stacklevel=2)
         order = found if wanted is None else wanted
         return [found[key] for key in order if key in found]
 
@@ -178,6 +185,12 @@ class Store:
             self._db.execute("INSERT INTO experiment VALUES (?, ?, ?, ?, ?)", row)
             self._db.executemany("INSERT INTO record VALUES (?, ?, ?)", lines)
             self._db.execute("DELETE FROM claim WHERE key = ?", (key,))
+
+    def rename(self, experiments: Iterable[Experiment]) -> None:
+        """Call those that are there what they are called now: a name is not in the key."""
+        rows = [(e.to_json(), e.key) for e in experiments]
+        with self._explained(), self._transaction():
+            self._db.executemany("UPDATE experiment SET settings = ? WHERE key = ?", rows)
 
     def forget_failures(self, keys: Iterable[str]) -> None:
         """Remove those of these that ended in an error: they may be claimed, and run, again."""

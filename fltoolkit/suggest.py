@@ -48,12 +48,14 @@ def suggest(
     half goes on to a half of it, and the better half of these to all of it. The last one that could
     be afforded counts, not the best moment. Who is better is judged on training samples that are
     held out, so that the test set stays untouched. Deterministic: the same seed finds the same.
+    A candidate whose training ends in an error, as one that diverges, is out: its accuracy is -1.
 
     Source: successive halving, Jamieson & Talwalkar 2016, arXiv 1502.07943.
 
     Args:
         task: data, model, clients, partition, learning rate, and ``rounds`` as the most there may
-            be. Of its protocol, codecs and gate nothing is used.
+            be. Of its protocol, codecs and gate nothing is used; with several clients say
+            "relay", as "split" has one.
         nbytes: all directions together.
         candidates: among these; by default `space` draws ``num_candidates``.
         num_candidates: more finds better ones, and costs more.
@@ -77,6 +79,7 @@ def suggest(
         raise ValueError(
             f"{nbytes:,.0f} bytes pay for no evaluation of any candidate; the first of them comes "
             f"after {least:,} bytes. Allow more bytes, fewer clients or more evaluations a round"
+            + "".join(f". {r.experiment.title}: {r.error}" for r in runs if r.error)[:500]
         )
     rest = sorted((run for run in runs if run not in racing), key=lambda run: -run.accuracy)
     tried = [(r.experiment.title, r.nbytes, r.accuracy) for r in (*racing, *rest)]
@@ -91,6 +94,8 @@ def spend(experiment: Experiment, nbytes: float) -> History:
     >>> int(history[-1]["nbytes"]) <= 5_000_000
     True
     """
+    if not nbytes > 0:
+        raise ValueError(f"nbytes={nbytes}: a budget above 0")
     return History(takewhile(lambda r: int(r["nbytes"]) <= nbytes, records(experiment)))
 
 
@@ -101,12 +106,16 @@ class _Run:
         self.experiment = experiment
         self._records: Iterator[Record] = records(experiment)
         self._next: Record | None = None  # made already, and dearer than what was allowed
-        self.accuracy, self.nbytes = -1.0, 0
+        self.accuracy, self.nbytes, self.error = -1.0, 0, ""
 
     def spend(self, allowed: float) -> None:
         """Go on until the next record is dearer than ``allowed``, or there is none."""
         while True:
-            record = self._next or next(self._records, None)
+            try:
+                record = self._next or next(self._records, None)
+            except (FloatingPointError, ValueError) as error:  # of codecs: they refuse NaN
+                self.accuracy, self.error = -1.0, str(error)
+                return
             self._next = None
             if record is None:
                 return

@@ -4,13 +4,14 @@ Here: who runs what next. Not here: one run (training.py), where results are kep
 Next: analysis.py.
 """
 
+import importlib
 import multiprocessing
 import os
 import signal
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -39,6 +40,7 @@ def sweep(
     workers: int = 1,
     pool: Executor | None = None,
     retry: bool = False,
+    imports: Sequence[str] = (),
     progress: bool = True,
 ) -> list[Result]:
     """Run what is not in the store yet; returns the results of all, in order, without repeats.
@@ -46,6 +48,7 @@ def sweep(
     Each result is in the store as soon as its run ends. So an interrupted sweep (Ctrl-C, a crash,
     a power cut) goes on when it is called again, and several sweeps, also in several processes,
     may share a store: no experiment runs twice, and each waits for what the others are running.
+    What has been renamed is so in the store, too.
     A run that raises an error is kept with it, and the others go on. If a worker process dies
     (killed, out of memory), those that were running begin again, one at a time; one that has no
     luck alone either is kept as failed.
@@ -57,6 +60,7 @@ def sweep(
         pool: run them there instead, ``workers`` at a time: any `concurrent.futures.Executor`, such
             as that of `cluster`. Only this process writes to the store.
         retry: forget what failed before, and run it again.
+        imports: modules that other processes import first: where codecs of your own are allowed.
         progress: show a bar with the time left.
     """
     wanted = list({experiment.key: experiment for experiment in experiments}.values())
@@ -64,14 +68,15 @@ def sweep(
         raise ValueError(f"workers={workers}: at least 1")
     if retry:
         store.forget_failures(e.key for e in wanted)
+    store.rename(wanted)
     todo = [e for e in wanted if e.key not in store]
     bar = _bar(len(wanted), len(wanted) - len(todo), progress)
     with bar, _renewing(store):
         if workers == 1 and pool is None:
-            _run(todo, store, _Here(), 1, bar)
+            _run(todo, store, _Here(), 1, bar, ())
         elif pool is None:
-            _run_in_processes(todo, store, workers, bar)
-        elif lost := _run(todo, store, pool, workers, bar):
+            _run_in_processes(todo, store, workers, bar, imports)
+        elif lost := _run(todo, store, pool, workers, bar, imports):
             raise RuntimeError(
                 f"pool={pool!r} broke while it ran {', '.join(e.title for e in lost)}: nothing of "
                 "them is kept. Call sweep again with a new pool"
@@ -96,17 +101,19 @@ def cluster(address: str) -> Iterator[Executor]:
         yield pool
 
 
-def _run_in_processes(todo: list[Experiment], store: Store, workers: int, bar: Any) -> None:
+def _run_in_processes(
+    todo: list[Experiment], store: Store, workers: int, bar: Any, imports: Sequence[str]
+) -> None:
     """As `_run`, and on with new processes when one has died."""
     while todo:
         with _processes(min(workers, len(todo))) as processes:
-            lost = _run(todo, store, processes, workers, bar)
+            lost = _run(todo, store, processes, workers, bar, imports)
         for experiment in lost:  # whose process it was is not known: now each has its own
             alone = [experiment]
             for _ in range(2):
                 if alone:
                     with _processes(1) as process:
-                        alone = _run(alone, store, process, 1, bar)
+                        alone = _run(alone, store, process, 1, bar, imports)
             if alone and store.claim(experiment.key):
                 store.add(Result(experiment, History(), _DIED, 0.0))
                 bar.update()
@@ -116,7 +123,12 @@ _DIED = "its worker process died three times, twice of them alone: is there enou
 
 
 def _run(
-    todo: list[Experiment], store: Store, pool: Executor, workers: int, bar: Any
+    todo: list[Experiment],
+    store: Store,
+    pool: Executor,
+    workers: int,
+    bar: Any,
+    imports: Sequence[str],
 ) -> list[Experiment]:
     """Keep ``workers`` experiments running until all are in the store.
 
@@ -134,7 +146,7 @@ def _run(
                 if store.claim(experiment.key):
                     claimed.add(experiment.key)
                     try:
-                        running[pool.submit(_job, experiment.to_json())] = experiment
+                        running[pool.submit(_job, experiment.to_json(), imports)] = experiment
                     except BrokenExecutor:
                         lost.append(experiment)
                 elif experiment.key in store:
@@ -176,11 +188,13 @@ def _result(
     return Result(experiment, History(found), error, seconds)
 
 
-def _job(text: str) -> tuple[list[Record], str, float]:
+def _job(text: str, imports: Sequence[str]) -> tuple[list[Record], str, float]:
     """One run, in whatever process: plain values in and out."""
     start = time.perf_counter()
     torch.set_num_threads(1)
     try:
+        for module in imports:
+            importlib.import_module(module)
         found, error = list(records(Experiment.from_json(text))), ""
     except Exception:
         found, error = [], traceback.format_exc()

@@ -2,10 +2,12 @@
 
 import base64
 import re
+import sys
+from pathlib import Path
 
 import pytest
 
-from fltoolkit import plots, tradeoff
+from fltoolkit import plots, spec, tradeoff
 from fltoolkit import suggest as suggest_module
 from fltoolkit.analysis import (
     accuracy_within,
@@ -22,6 +24,7 @@ from fltoolkit.analysis import (
     table,
 )
 from fltoolkit.cli import COMMANDS, main
+from fltoolkit.commands import _nbytes
 from fltoolkit.experiment import Experiment
 from fltoolkit.history import History
 from fltoolkit.report import html_report
@@ -61,8 +64,13 @@ def test_points_and_front():
     assert [p.name for p in front(found)] == ["cheap", "dear"]
     tie = [p._replace(nbytes=1.0, accuracy=0.5) for p in found]
     assert len(front(tie)) == 1
-    with pytest.raises(ValueError, match="two different settings are called 'cheap'"):
-        groups([*CHEAP, made_up("cheap", 2, (1, 0.1), rounds=9)])
+    other = made_up("cheap", 0, (1, 0.1), rounds=9)  # edited, and its name not
+    assert {name: len(runs) for name, runs in groups([*CHEAP, other, *DEAR]).items()} == {
+        **{"cheap, rounds=5": 2, "cheap, rounds=9": 1, "dear": 2}
+    }
+    assert "| cheap, rounds=9 |" in table([*CHEAP, other])
+    broken = [r._replace(error="no", history=History()) for r in (CHEAP[0], other)]
+    assert set(failures(broken)) == {"cheap, rounds=5, seed 0", "cheap, rounds=9, seed 0"}
 
 
 def test_the_front_within_a_budget():
@@ -78,6 +86,9 @@ def test_targets_and_budgets():
     history = DEAR[0].history
     assert bytes_to_reach(history, 0.4) == 1000
     assert bytes_to_reach(history, 0.95) is None
+    for wrong in (95, float("nan")):
+        with pytest.raises(ValueError, match=r"write 95 % as 0\.95"):
+            table(DEAR, target=wrong)
     assert accuracy_within(history, 1999) == 0.4
     assert accuracy_within(history, 2000) == 0.9
     assert accuracy_within(history, 999) is None
@@ -217,6 +228,23 @@ def test_halving_by_hand(monkeypatch):
     assert [nbytes for _, nbytes, _ in found.tried] == [120, 100, 50, 30]
 
 
+def test_one_that_diverges_is_out(monkeypatch):
+    def records(experiment):
+        yield {"nbytes": 10, "accuracy": 0.5}
+        if experiment.seed:
+            raise (FloatingPointError, ValueError)[experiment.seed - 1]("holds NaN")
+        yield {"nbytes": 20, "accuracy": 0.4}
+
+    monkeypatch.setattr(suggest_module, "records", records)
+    found = suggest(TASK, 20, candidates=[Experiment(seed=seed) for seed in (1, 0, 2)])
+    assert (found.best.seed, found.accuracy, found.nbytes) == (0, 0.4, 40)
+    assert [accuracy for *_, accuracy in found.tried] == [0.4, -1, -1]
+    with pytest.raises(ValueError, match=r"pay for no evaluation.*split: holds NaN"):
+        suggest(TASK, 20, candidates=[Experiment(seed=1)])
+    with pytest.raises(ValueError, match="nbytes=nan: a budget above 0"):
+        spend(Experiment(), float("nan"))
+
+
 # ----------------------------------------------------------------------------------- command line
 
 
@@ -238,6 +266,49 @@ def test_from_a_file_to_a_page(tmp_path, capsys):
     assert "</html>" in (tmp_path / "plan.html").read_text()
 
 
+CODEC = """
+from fltoolkit.parts import Stage
+from fltoolkit.spec import allow
+
+class Nothing(Stage):
+    def apply(self, parts):
+        return parts
+
+    undo = apply
+
+    def __repr__(self):
+        return "Nothing()"
+
+allow(Nothing)
+"""
+
+
+def test_a_codec_of_ones_own(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
+    Path("own_codec.py").write_text(CODEC)
+    plan = ["- {num_samples: 64, rounds: 1}"]
+    plan += ["- {num_samples: 64, rounds: 1, codecs: {gradients: Pipeline(Nothing())}}"]
+    Path("plan.yaml").write_text("\n".join(plan))
+    assert main(["sweep", "plan.yaml"]) == 2
+    assert "--import MODULE" in capsys.readouterr().err
+    assert main(["sweep", "plan.yaml", "--import", "own_codec"]) == 0
+    assert "Pipeline(Nothing())" in capsys.readouterr().out
+    del spec._NAMES["Nothing"]  # as in a new process
+    assert main(["compare", "plan.db"]) == 0
+    out, err = capsys.readouterr()
+    assert "| split |" in out
+    assert "plan.db: 1 of 2 experiments are left out" in err
+
+
+def test_budgets_are_numbers_with_a_unit(capsys):
+    assert _nbytes(".5 kB") == 500
+    with pytest.raises(SystemExit):
+        main(["compare", "x.db", "--budget", "1.2.3MB"])
+    assert "'1.2.3MB': write a number with B" in capsys.readouterr().err
+
+
 def test_run_says_what_it_does(capsys):
     words = ["protocol=fedavg", "num_samples=64", "rounds=1", "lr=0.1", "settings.local_steps=1"]
     assert main(["run", *words, "codecs.update=Pipeline(Quantize(4))"]) == 0
@@ -253,6 +324,8 @@ def test_run_says_what_it_does(capsys):
         (["run", "nothing.yaml"], "nothing.yaml"),
         (["compare", "nothing.db"], "fltoolkit sweep makes one"),
         (["run", "lr=fast"], "lr='fast' is a str"),
+        (["run", "protocol=fedavg", "settings.masked=no"], "['masked'] = 'no': give True or False"),
+        (["run", "--import", "not_there"], "No module named 'not_there'"),
     ],
 )
 def test_mistakes_are_told_in_a_line(words, message, capsys):

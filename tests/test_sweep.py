@@ -1,5 +1,6 @@
 """The store and the sweep: nothing lost, nothing twice, and errors in words."""
 
+import importlib
 import os
 import signal
 import sqlite3
@@ -9,6 +10,7 @@ import textwrap
 import threading
 import time
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -150,6 +152,26 @@ def test_many_open_a_new_store_at_once(tmp_path):
         list(pool.map(open_all, range(6)))
 
 
+def test_what_cannot_be_read_is_left_out_and_named(path):
+    with Store(path) as store:
+        for experiment in (PLANS[0], Experiment("split", codecs={"gradients": "Pipeline()"})):
+            store.add(Result(experiment, History([{"step": 1}]), "", 0.0))
+        store._db.execute("UPDATE experiment SET settings = replace(settings, '()', '(Strange())')")
+        with pytest.warns(
+            UserWarning, match=r"db: 1 of 2 .* left out. \w{16}: .*'Strange' is not"
+        ) as w:
+            assert [r.experiment for r in store.results()] == PLANS[:1]
+        assert w[0].filename == __file__
+        assert store.results([PLANS[0].key])
+
+
+def test_a_new_name_is_kept(path):
+    with Store(path) as store:
+        quiet(PLANS[:1], store)
+        found = quiet([replace(PLANS[0], name="renamed")], store)
+        assert [r.experiment.name for r in (*found, *store.results())] == ["renamed"] * 2
+
+
 def test_damage_is_told_as_such(path):
     with Store(path) as store:
         store.add(Result(Experiment(), History([{"step": n} for n in range(3000)]), "", 0.0))
@@ -246,12 +268,41 @@ def test_ctrl_c_leaves_what_is_finished(path, monkeypatch):
         assert len(quiet(PLANS, store)) == 4
 
 
+MODULE = """
+import os
+from pathlib import Path
+from fltoolkit.parts import Stage
+from fltoolkit.spec import allow
+
+class Deadly(Stage):
+    def apply(self, parts):
+        once = Path(__file__).with_name("once")
+        if not once.exists():
+            once.touch()
+            os._exit(9)
+        return parts
+
+    def undo(self, parts):
+        return parts
+
+    def __repr__(self):
+        return "Deadly()"
+
+allow(Deadly)
+"""
+
+
 @pytest.mark.slow
-def test_worker_processes_and_a_worker_that_dies(path, monkeypatch):
+def test_worker_processes_one_of_which_is_killed(path, monkeypatch):
+    monkeypatch.syspath_prepend(path.parent)
+    path.with_name("deadly_codec.py").write_text(MODULE)
+    importlib.import_module("deadly_codec")
+    deadly = Experiment("split", codecs={"gradients": "Pipeline(Deadly())"}, **TINY)
     with Store(path) as store:
-        found = quiet(PLANS[:2], store, workers=2)
-        here = quiet(PLANS[:2], Store(path.with_name("other.db")))
+        found = quiet([PLANS[0], deadly], store, workers=2, imports=["deadly_codec"])
+        here = quiet([PLANS[0], deadly], Store(path.with_name("other.db")))
         assert [r.history for r in found] == [r.history for r in here]
+        assert [r.error for r in found] == ["", ""]
 
         class Dies(ThreadPoolExecutor):
             def submit(self, fn, /, *args, **kwargs):
