@@ -3,6 +3,8 @@
 import copy
 import math
 import re
+import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,8 +12,10 @@ import numpy as np
 import pytest
 import torch
 
+from fltoolkit import spec
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
+from fltoolkit.cli import main
 from fltoolkit.codecs import Codec, ErrorFeedback, Identity, Only, Pipeline
 from fltoolkit.conformance import Conformance, normal
 from fltoolkit.difference import Difference
@@ -458,6 +462,30 @@ def test_one_nan_does_not_stay_in_a_residual():
     with pytest.raises(ValueError, match="'b' holds NaN or infinite"):
         codec.encode({"b": torch.tensor([1.0, float("nan"), 1.0])})
     assert torch.equal(codec.decode(codec.encode(good))["b"], good["b"])
+
+
+def test_the_pages_codec_goes_into_a_sweep(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
+    exec(BLOCKS[3], PAGE_CODE)
+    (_, _, full), (*name, _, small) = (
+        line.split() for line in capsys.readouterr().out.splitlines()
+    )
+    assert " ".join(name) == "powers of two"
+    assert 3.9 < int(full) / int(small) < 4.1
+
+
+def test_the_pages_command_lines(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
+    Path("my_codecs.py").write_text(
+        BLOCKS[1] + "from fltoolkit.spec import allow\nallow(PowersOfTwo)\n"
+    )
+    Path("plan.yaml").write_text(re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[0])
+    lines = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)[0].splitlines()
+    assert [main(shlex.split(line)[1:]) for line in lines] == [0, 0, 0]
+    assert "| powers of two |" in capsys.readouterr().out
 
 
 def test_doubles_beyond_float32_are_an_error_and_large_sums_are_not():

@@ -1,0 +1,43 @@
+"""The code of docs/howto.md runs, and does what the page says."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from fltoolkit import spec
+
+PAGE = (Path(__file__).parents[1] / "docs" / "howto.md").read_text(encoding="utf-8")
+SUGGEST, TRAIN, GATE, EXPERIMENT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.slow
+def test_settings_for_so_many_bytes(capsys):
+    page: dict = {}
+    exec(SUGGEST, page)
+    assert 0 < page["history"][-1]["nbytes"] <= 300_000
+    assert len(page["found"].tried) == 3
+    assert "Experiment(" in capsys.readouterr().out
+
+
+def test_stop_and_go_on(tmp_path):
+    page: dict = {}
+    exec(TRAIN, page)
+    page["train"](tmp_path / "stopped", 1)
+    again, channel = page["train"](tmp_path / "stopped", 2)
+    whole, through = page["train"](tmp_path / "whole", 2)
+    for one, other in zip(again.parameters(), whole.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert channel.transfers == through.transfers
+
+
+def test_a_gate_of_ones_own(capsys, monkeypatch):
+    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
+    page: dict = {"__name__": "docs_howto"}
+    exec("from fltoolkit.experiment import Experiment\n" + GATE, page)
+    assert capsys.readouterr().out == "AAABC\n"
+    exec(EXPERIMENT, page)
+    last = page["last"]
+    assert last["steps_a"] > 0 < last["steps_b"] + last["steps_c"]
+    assert page["gated"].gate == "WhileItFalls(factor=0.9, every=5)"
