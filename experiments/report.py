@@ -40,7 +40,7 @@ def effort(rows: Sequence[Row]) -> str:
     first = next(iter(runs))
     return (
         f"{len(runs)} runs: {first['data']}, {first['model']}, {first['epochs']} epochs, batch "
-        f"{BATCH_SIZE}, plain SGD, lr {LR}."
+        f"{BATCH_SIZE}, plain SGD, lr {LR[first['model']]}."
     )
 
 
