@@ -88,7 +88,9 @@ def range_coder() -> Coder:
         out = []
         for symbols in filter(len, map(np.ravel, integers(parts))):
             symbols = symbols - symbols.min()
-            model = stream.model.Categorical(np.bincount(symbols).astype(float), perfect=False)
+            model = stream.model.Categorical(
+                np.bincount(symbols, minlength=2).astype(float), perfect=False
+            )
             encoder = stream.queue.RangeEncoder()
             encoder.encode(symbols, model)
             out.append((encoder.get_compressed(), model, len(symbols)))

@@ -45,6 +45,7 @@ from fltoolkit.prediction import (
     Prediction,
     best_factors,
     find_levels,
+    one_thread,
 )
 from fltoolkit.wire import Reader, WireError, varint
 
@@ -63,12 +64,13 @@ def write_grids(values: Array, num_levels: int, shapes: Sequence[Sequence[int]])
     """Code symbols (one dimension, 2 to 256 levels), those of tensors with these shapes."""
     coder, start, head = _Coder(), 0, b""
     segments = _segments(shapes)
-    for length, widths in segments:
-        symbols = values[start : start + length]
-        start += length
-        width = _best_width(symbols, widths)
-        head += (varint(length) if start < len(values) else b"") + varint(width)
-        _code_segment(coder, symbols, length, width, num_levels)
+    with one_thread():
+        for length, widths in segments:
+            symbols = values[start : start + length]
+            start += length
+            width = _best_width(symbols, widths)
+            head += (varint(length) if start < len(values) else b"") + varint(width)
+            _code_segment(coder, symbols, length, width, num_levels)
     assert start == len(values)
     return varint(len(segments)) + head + coder.words()
 
@@ -93,7 +95,9 @@ def read_grids(payload: Array, count: int, num_levels: int) -> Array:
         raise reader.error(f"{left} symbols are in no segment")
     coder = _Coder(payload[reader.offset :])
     try:
-        return np.concatenate([_code_segment(coder, None, *s, num_levels) for s in segments])
+        with one_thread():
+            parts = [_code_segment(coder, None, *s, num_levels) for s in segments]
+        return np.concatenate(parts)
     except AssertionError:  # so constriction says that no symbol fits
         raise WireError("the range coder's words are damaged") from None
 

@@ -6,12 +6,14 @@ of its rows and columns. Not here: how they and what is left are coded (contexts
 
 import math
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
-__all__ = ["Factors", "Levels", "Prediction", "best_factors", "find_levels"]
+__all__ = ["Factors", "Levels", "Prediction", "best_factors", "find_levels", "one_thread"]
 
 LEVELS = 32  # of a row, of a column, of their sum
 RANK = 32  # outer products at most
@@ -24,6 +26,16 @@ COMMON = 0.05  # of their squares, if not less, rows must share beyond chance: e
 PART = 1 << 16  # cells at a time
 
 Array = NDArray[Any]
+
+
+def one_thread() -> Any:
+    """Inside, BLAS has one thread: more of them spin, save no time, and may change the bytes."""
+    return _blas().limit(limits=1, user_api="blas")
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 class Factors(NamedTuple):

@@ -1,6 +1,7 @@
 """Coders: exact inverses, near the entropy, below it where there is structure, robust."""
 
 import math
+import os
 import sys
 import time
 
@@ -9,8 +10,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from fltoolkit import contexts, entropy, prediction
+from fltoolkit.conformance import normal
 from fltoolkit.entropy import CODED, BitPack, Deflate, Entropy, Zstd
 from fltoolkit.parts import Indices, Symbols, side
 from fltoolkit.wire import WireError, varint
@@ -444,3 +447,18 @@ def test_missing_zstandard_says_what_to_type(monkeypatch):
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(ImportError, match="pip install zstandard"):
         Zstd().apply({"w": symbols([1], 2)})
+
+
+def test_bytes_and_other_peoples_threads_do_not_depend_on_blas():
+    """One thread inside, whatever is set outside; and outside it is as before."""
+    rows, columns, noise = normal(300, 3), normal(3, 400, seed=1), normal(300, 400, seed=2)
+    values = (40 * rows @ columns / 9 + noise).round().clamp(-99, 99) + 128
+    parts = {"w": Symbols(values.to(torch.uint8), 256)}
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            found.append(Entropy().apply(parts)[side("w", CODED)])
+            assert {p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"} == {
+                min(threads, os.cpu_count() or 1)
+            }
+    assert torch.equal(*found)
