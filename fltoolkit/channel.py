@@ -146,7 +146,8 @@ class Channel:
                 _load_states(self._open(link), kind, remembered)
             return  # links in files get the new codec when they are opened
         self.codecs[kind] = codec
-        self._changes[kind] = self._changes.get(kind, 0) + 1
+        if any(link[2] == kind for link in (*self._links, *self._away)):  # its numbers were drawn
+            self._changes[kind] = self._changes.get(kind, 0) + 1
         self._links = {link: ends for link, ends in self._links.items() if link[2] not in closed}
         self._away = {link: path for link, path in self._away.items() if link[2] not in closed}
 

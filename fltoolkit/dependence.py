@@ -4,6 +4,8 @@ Three functions: the definition, to differentiate; the same for thousands of row
 Next: leakage.py, where it is one of the measures of what leaks, and defence.py, where it is a loss.
 """
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -35,7 +37,10 @@ def batch_distance_correlation(
     var_x, var_y = (a * a).mean(), (b * b).mean()
     if not float(var_x.detach()) * float(var_y.detach()) > 0:
         return (x.sum() + y.sum()) * 0
-    squared = (a * b).mean() / (var_x * var_y).sqrt()
+    both = (var_x * var_y).sqrt()
+    if not 0 < float(both.detach()) < math.inf:  # float32 has no such product
+        both = var_x.sqrt() * var_y.sqrt()
+    squared = (a * b).mean() / both
     return squared.clamp_min(torch.finfo(squared.dtype).tiny).sqrt()
 
 

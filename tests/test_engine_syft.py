@@ -23,6 +23,7 @@ pytest.importorskip("syft_rds", reason=MISSING)
 
 from syft_rds import job_matches_criteria, login_do, login_ds  # noqa: E402
 
+from fltoolkit.engines import syft  # noqa: E402
 from fltoolkit.engines.syft import Datasite, MockDrive  # noqa: E402
 from fltoolkit.engines.syft_channel import SyftChannel  # noqa: E402
 from fltoolkit.engines.syft_jobs import Jobs, ReviewedJob, settings_of  # noqa: E402
@@ -175,6 +176,16 @@ def test_a_peer_is_one_who_has_asked_and_was_accepted(net):
         net.mallory.post("alice", "x", b"")
     with pytest.raises(PermissionError, match="cannot accept 'dave', who has not asked"):
         net.alice.accept("dave")
+
+
+def test_two_peers_of_one_short_name_are_told_apart():
+    """alice@example.org and alice@evil.org: neither is taken for the other."""
+    both = ["alice@evil.org", "alice@example.org", "bob@example.org"]
+    assert syft._called("bob", both) == ["bob@example.org"]
+    assert syft._called("alice@example.org", both) == ["alice@example.org"]
+    assert syft._called("carol", both) == []
+    with pytest.raises(PermissionError, match=r"'alice' may be any of .*give the whole e-mail"):
+        syft._called("alice", both)
 
 
 def test_a_message_from_a_stranger_who_has_only_asked_is_refused():
@@ -426,6 +437,19 @@ def test_a_run_that_died_goes_on_and_ends_with_the_same_weights(net, tmp_path, m
     assert len(channel.transport) == len(channel.transfers)
 
 
+def test_processes_that_agree_on_a_run_pass_over_what_an_earlier_one_left(net, monkeypatch):
+    """Also if that one had another version; without a name it cannot be told from today's."""
+    monkeypatch.setattr(flt, "__version__", "0.0.1")
+    SyftChannel([net.alice], run="monday 1").post("alice", "bob", "activations", {"h": -X})
+    monkeypatch.undo()
+    SyftChannel([net.alice], run="monday 1").post("alice", "bob", "activations", {"h": -X})
+    alice, bob = (SyftChannel([s], run="monday 2", timeout=0) for s in (net.alice, net.bob))
+    with pytest.raises(TimeoutError, match="nothing came"):
+        bob.receive("alice", "bob", "activations")
+    alice.post("alice", "bob", "activations", {"h": X})
+    assert torch.equal(bob.receive("alice", "bob", "activations")["h"], X)
+
+
 def test_a_party_of_another_process_is_reached_by_halves_only(net):
     channel = SyftChannel([net.alice], timeout=0)
     with pytest.raises(ValueError, match=r"'bob' is no datasite of this process.*\['alice'\]"):
@@ -470,6 +494,23 @@ def by_job(net, jobs):
 def approve(jobs, *owners):
     for owner in owners:
         jobs[owner].approve(jobs[owner].review(jobs["name"]), "read it")
+
+
+def test_a_reviewed_setting_of_none_or_0_is_one_that_is_not_there(net):
+    """FedSGD, as `fedavg` wants it said: ``batch_size=None``."""
+    code = CODE.replace('"batch_size": 16', '"batch_size": None, "prox": 0.0')
+    made = {site.name: Jobs(site) for site in (net.alice, net.carol, net.bob)}
+    made["name"] = f"fedsgd-{len(made['bob'].status())}"
+    for owner in ("alice", "carol"):
+        made["bob"].submit(owner, made["name"], code)
+    approve(made, "alice", "carol")
+    train, private = by_job(net, made), {}
+    for owner in (net.alice, net.carol):
+        private[owner.name] = tuple(owner.private("patients").values())
+    channel = SyftChannel([net.alice, net.carol, net.bob])
+    ours = fed(channel, train.mocks, model(), train=train, **settings_of(code))
+    theirs = fed(flt.Channel(), private, model(), **settings_of(code))
+    assert all(map(torch.equal, ours.values(), theirs.values()))
 
 
 def test_fedavg_by_reviewed_job_is_bit_identical_to_one_process(net, jobs):
@@ -604,7 +645,7 @@ def test_the_two_colab_notebooks_understand_each_other(monkeypatch):
     """All their cells but install, login and clean-up, in the order of turns, in two threads."""
     drive, turns = MockDrive(), {}
     settings = "OWNER, RESEARCHER = 'alice@example.org', 'bob@example.org'\n"
-    settings += "TIMEOUT, POLL, NUM_STEPS, NUM_ROUNDS = 600, 0.05, 2, 1"
+    settings += "TIMEOUT, POLL, NUM_STEPS, NUM_ROUNDS, ATTEMPT = 600, 0.05, 2, 1, 1"
     for book, name in (("owner", "alice"), ("researcher", "bob")):
         names = {name: drive.join(name)}
         exec(settings, names)

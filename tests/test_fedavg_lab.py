@@ -106,6 +106,18 @@ def test_the_script_knows_the_whole_codec_after_several_moves() -> None:
     assert again["channel"].transfers == run.training.channel.transfers
 
 
+def test_a_slider_that_is_dragged_in_a_pause_is_one_move() -> None:
+    """What it passed on its way changes nothing: neither bits nor what is drawn."""
+    lab = small(4, bits_up=8)
+    lab.set("bits_up", 4)
+    lab.run(1)
+    for bits in (8, 1, 2):
+        lab.set("bits_up", bits)
+    run = lab.run()
+    assert run.moves == [Move(1, "bits_up", 2)]
+    assert by_script(lab)["channel"].transfers == run.training.channel.transfers
+
+
 def test_the_script_stops_where_the_run_was_stopped() -> None:
     lab = small()
     lab.run(4)

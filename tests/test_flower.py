@@ -9,6 +9,7 @@ from torch import nn
 from fltoolkit import fedavg, pack
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline
+from fltoolkit.difference import Difference
 from fltoolkit.engines import flower
 from fltoolkit.local_sgd import local_updates
 from fltoolkit.models import seeded
@@ -189,6 +190,14 @@ class Damaging(LoopGrid):
 def test_a_damaged_message_names_client_and_round():
     with pytest.raises(ValueError, match=r"round 2: client-\d -> server, update: .*checksum"):
         run(Damaging(flower.client_app(make_client)))
+
+
+def test_difference_needs_every_message_so_it_is_refused():
+    server = flower.Server(
+        network(), settings(network()), NUM_NODES, {"model": Difference(Pipeline(Quantize(4)))}
+    )
+    with pytest.raises(ValueError, match=r"model: Difference.*over Flower a message may be lost"):
+        flower.run(LoopGrid(flower.client_app(make_client)), server)
 
 
 def test_a_mistake_at_a_client_names_it():

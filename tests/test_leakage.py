@@ -459,3 +459,14 @@ def test_noise_is_as_large_as_said():
     for sigma in (-1.0, float("nan")):
         with pytest.raises(ValueError, match=r"sigma=.*0 or more"):
             Noise(sigma)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_a_batch_of_any_scale_has_its_distance_correlation(scale):
+    """The product of two small variances would be no float32 any more."""
+    x = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
+    small = (scale * x).requires_grad_()
+    found = batch_distance_correlation(small, scale * x)
+    assert found.item() == pytest.approx(1, abs=1e-4)
+    found.backward()
+    assert bool(small.grad.isfinite().all())

@@ -21,7 +21,8 @@ from torch import Tensor, nn
 
 import fltoolkit
 from fltoolkit.channel import Channel, Link, Transfer
-from fltoolkit.codecs import Codec
+from fltoolkit.codecs import Codec, walk
+from fltoolkit.difference import Difference
 from fltoolkit.engines.remote import absent
 from fltoolkit.fedavg import fedavg, send_update
 from fltoolkit.history import Record
@@ -225,6 +226,11 @@ def run(grid: "Grid", server: Server) -> Letters:
     """What the ServerApp does; returns the channel, whose ledger holds every message."""
     if unfit := {"train", "tune", "server"} & set(server.settings):
         raise ValueError(f"settings {sorted(unfit)}: not over Flower")
+    for kind, codec in server.codecs.items():
+        if any(isinstance(part, Difference) for part in walk(codec)):
+            raise ValueError(
+                f"{kind}: {codec}: over Flower a message may be lost, and Difference needs them all"
+            )
     channel = Letters(server.codecs, SERVER)
     nodes, sizes = _introduced(grid, server, channel)
     clients = {name: (absent(sizes[name]), absent(sizes[name])) for name in sorted(nodes)}

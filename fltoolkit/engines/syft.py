@@ -203,7 +203,7 @@ class Datasite:
 
     def accept(self, peer: str) -> None:
         """Accept who has asked: messages may come and go, and jobs be submitted."""
-        asking = [email for email in self.requests() if peer in (email, email.partition("@")[0])]
+        asking = _called(peer, self.requests())
         if not asking:
             raise PermissionError(
                 f"{self.name} cannot accept {peer!r}, who has not asked: {peer}.ask({self.name!r}) "
@@ -222,9 +222,8 @@ class Datasite:
     def peer(self, name: str) -> str:
         """The e-mail of an accepted peer. Raises PermissionError for a stranger."""
         for known in (self._approved, self.peers):  # the Drive is asked only if need be
-            for email in known():
-                if name in (email, email.partition("@")[0]):
-                    return email
+            if found := _called(name, known()):
+                return found[0]
         raise PermissionError(
             f"{self.name} and {name} are no peers: one of them asks, {self.name}.ask({name!r}) or "
             f"{name}.ask({self.name!r}), and the other accepts"
@@ -403,3 +402,12 @@ class Datasite:
 
     def __repr__(self) -> str:
         return f"<Datasite {self.email}>"
+
+
+def _called(name: str, emails: Sequence[str]) -> list[str]:
+    """The e-mail that is meant by itself or by what stands before its @; none if there is none."""
+    found = [email for email in emails if name == email]
+    found = found or [email for email in emails if name == email.partition("@")[0]]
+    if len(found) > 1:
+        raise PermissionError(f"{name!r} may be any of {found}: give the whole e-mail")
+    return found

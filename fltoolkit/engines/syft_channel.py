@@ -6,10 +6,12 @@ The content of a message is the frame of wire.py, byte for byte; its name says a
 
     messages/<sender's e-mail>/<fltoolkit version>/<run>/<step>-<number>-<kind>
 
-``run`` is drawn anew for each channel, and ``number`` counts the messages from this sender to this
-receiver, from 0: so what was left over from a run that died is never taken for today's.
+``run`` is drawn anew for each channel, or made from the name that two processes have agreed on, and
+``number`` counts the messages from this sender to this receiver, from 0: so what was left over from
+a run that died is not taken for today's.
 """
 
+import hashlib
 import re
 import secrets
 import time
@@ -54,6 +56,9 @@ class SyftChannel(Channel):
         codecs: as for `Channel`.
         timeout: seconds to wait for a message.
         poll: seconds between two looks at the Drive; each costs a request there.
+        run: between processes, a name that all of them give and that is new for each start, such as
+            ``"monday 2"``: what an earlier run has left in an inbox is then passed over. Without
+            one, such a message cannot be told from the first of this run.
     """
 
     def __init__(
@@ -63,6 +68,7 @@ class SyftChannel(Channel):
         *,
         timeout: float = 120.0,
         poll: float = 1.0,
+        run: str | None = None,
     ):
         super().__init__(codecs)
         if not (timeout >= 0 and poll >= 0):
@@ -70,7 +76,8 @@ class SyftChannel(Channel):
         self.sites = {site.name: site for site in sites}
         self.timeout, self.poll = timeout, poll
         self.transport: list[int] = []  # bytes on the Drive, one for each of `transfers`
-        self._run = secrets.token_hex(4)
+        self._agreed = run is not None
+        self._run = _hex(run)
         self._posted: dict[tuple[str, str], int] = {}  # messages by sender and receiver
         self._taken: dict[tuple[str, str], int] = {}
         self._runs: dict[str, str] = {}  # of parties elsewhere
@@ -139,14 +146,17 @@ class SyftChannel(Channel):
             if named is None:
                 raise WireError(f"{path!r} is no name of a message")
             version, run, step, number, what = named.groups()
+            ours = self._run
+            if sender not in self.sites and not self._agreed:
+                ours = self._runs.get(sender, run)
+            elif run != ours:
+                continue  # left over from a run that ended before
             if version != fltoolkit.__version__:
                 raise ConnectionError(
                     f"{sender} runs fltoolkit {version}, {receiver} {fltoolkit.__version__}: the "
                     "bytes may mean something else. Install the same version on both sides"
                 )
-            if run != (ours := self._run if sender in self.sites else self._runs.get(sender, run)):
-                if sender in self.sites:
-                    continue  # left over from a run that ended before
+            if run != ours:
                 raise ConnectionError(
                     f"{sender} has begun run {run} while {receiver} is in run {ours}: make a new "
                     "channel on both sides, and go on from the same save_run"
@@ -233,5 +243,11 @@ class SyftChannel(Channel):
         """Go on from a saved `state_dict`, as a new run: older messages will be passed over."""
         super().load_state_dict(state)
         self.transport = list(state["transport"])
-        self._run = secrets.token_hex(4)
+        if not self._agreed:
+            self._run = _hex(None)
         self._posted, self._taken, self._runs = {}, {}, {}
+
+
+def _hex(run: str | None) -> str:
+    """The name of a run in a path."""
+    return secrets.token_hex(4) if run is None else hashlib.sha256(run.encode()).hexdigest()[:8]

@@ -263,13 +263,16 @@ class ReviewedJob:
     def _at(self, owner: str, start: Tree, seed: int, settings: Mapping[str, Any]) -> LocalUpdate:
         """What happens at one owner's."""
         jobs, place = self.owners[owner], f"{owner}, job {self.name!r}"
-        wanted = {key: value for key, value in settings.items() if value}  # without None and 0
-        if wanted != (reviewed := settings_of(jobs.approved(self.name).code)):
+        told = settings_of(jobs.approved(self.name).code)
+        wanted, reviewed = ({k: v for k, v in of.items() if v} for of in (settings, told))
+        if wanted != reviewed:  # None and 0 are as good as not there
             raise PermissionError(f"{place}: asked for {wanted}, approved were {reviewed}")
         try:
             update = jobs.run(self.name, self.data, start=start, seed=seed)
-        except (ValueError, RuntimeError) as error:  # what is raised in main()
-            raise type(error)(f"{place}: {error}") from error
+        except (ValueError, RuntimeError, FloatingPointError) as error:  # what is raised in main()
+            kinds = (FloatingPointError, ValueError)  # and not those made of more than words
+            kind = next((k for k in kinds if isinstance(error, k)), RuntimeError)
+            raise kind(f"{place}: {error}") from error
         if not isinstance(update, LocalUpdate):
             raise TypeError(f"{place}: main() returned {type(update).__name__}, not a LocalUpdate")
         got = {key: tuple(t.shape) for key, t in update.delta.items()}
