@@ -21,6 +21,7 @@ from pathlib import Path
 import tomli
 import torch
 from fedavg_digits.task import codecs, network, own_data, settings
+from loopback import WAIT_SECONDS, free_port, wait_for
 
 from fltoolkit import Channel, fedavg, load
 from fltoolkit.local_sgd import local_updates
@@ -51,11 +52,22 @@ def in_process(config: dict, out: Path) -> None:
 
 
 def simulation(config: dict, out: Path) -> None:
+    """On a SuperLink that ends with it; `flwr run` alone would leave one behind, for others."""
+    port, log = free_port(), out / "superlink.log"
+    env = os.environ | WITHOUT_ENVIRONMENTS | {"FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(port)}
+    words = "flower-superlink --insecure --simulation --isolation subprocess --host 127.0.0.1"
+    words += f" --port {port} --control-api-address 127.0.0.1:{free_port()}"
     changes = f"rounds={config['rounds']} out='{out}'"
     command = ["flwr", "run", ".", "local", "--stream", "--run-config", changes]
     command += ["--federation-config", f"num-supernodes={config['num-clients']}"]
-    env = os.environ | WITHOUT_ENVIRONMENTS
-    subprocess.run(command, cwd=HERE, env=env, check=True, timeout=SECONDS)
+    with log.open("w") as file:
+        superlink = subprocess.Popen(words.split(), env=env, stdout=file, stderr=file)
+    try:
+        wait_for(port, log, superlink)
+        subprocess.run(command, cwd=HERE, env=env, check=True, timeout=SECONDS)
+    finally:
+        superlink.terminate()
+        superlink.wait(WAIT_SECONDS)
 
 
 def deployment(config: dict, out: Path) -> None:
