@@ -121,12 +121,20 @@ def test_at_200_percent_zoom_nothing_is_cut_off(notebook: Notebook, page: Any) -
 
 
 def fits(picture: Any) -> bool:
-    """Whether a picture is as wide as what it lies in, or narrower, and wide enough to be read."""
-    return picture.evaluate(
-        """picture => { const own = picture.getBoundingClientRect().width;
-                        const around = picture.parentElement.clientWidth;
-                        return 250 < own && own <= around + 1; }"""
-    )
+    """Whether a picture is as wide as what it lies in, or narrower, and wide enough to be read.
+
+    A live one is replaced by the next all the time: one that is gone already is not measured.
+    """
+    for _ in range(20):
+        found = picture.evaluate(
+            """picture => { if (!picture.isConnected) return null;
+                            const own = picture.getBoundingClientRect().width;
+                            const around = picture.parentElement.clientWidth;
+                            return 250 < own && own <= around + 1; }"""
+        )
+        if found is not None:
+            return bool(found)
+    raise AssertionError("no picture stayed long enough to be measured")
 
 
 def test_notebook_01_runs_live_and_leaves_its_pictures(
