@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from fltoolkit.assignment import Master, kind_of, release, text_of
 
+PROJECT = Path(__file__).parents[1]
+
 STEP, BILL, MONEY = "a1-split-step", "a1-epoch-bill", "a1-affordable-steps"
 WRONG = {
     STEP: "def split_step(bottom, top, x, y, lr):\n    return 0.0, x, x",
@@ -58,11 +60,16 @@ def saved(notebook: dict[str, Any]) -> bytes:
 
 
 def attack(code: str) -> Callable[[Desk], bytes]:
-    """Wrong answers after ``code``, in which MASTER, FOLDER and PORT stand for what they say."""
+    """Wrong answers after ``code``; MASTER, FOLDER, PROJECT and PORT stand for what they say."""
 
     def make(desk: Desk) -> bytes:
-        path = Path(__file__).parents[1] / "notebooks" / "assignments" / f"{desk.master.name}.ipynb"
-        places = {"MASTER": str(path), "FOLDER": str(desk.folder), "PORT": str(desk.port)}
+        path = PROJECT / "notebooks" / "assignments" / f"{desk.master.name}.ipynb"
+        places = {
+            "MASTER": str(path),
+            "FOLDER": str(desk.folder),
+            "PROJECT": str(PROJECT),
+            "PORT": str(desk.port),
+        }
         text = code
         for name, place in places.items():
             text = text.replace(name, place)
@@ -170,7 +177,7 @@ def everything():
                 yield open(f"/proc/{pid}/{name}", errors="replace").read(100000)
             except Exception:
                 pass
-    for pattern in ("/tmp/**/*", "FOLDER/*", "/work/**/*.ipynb"):
+    for pattern in ("/tmp/**/*", "FOLDER/*", "PROJECT/notebooks/**/*.ipynb"):
         for path in glob.glob(pattern, recursive=True)[:200]:
             try:
                 yield open(path, errors="replace").read()
