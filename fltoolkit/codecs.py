@@ -431,8 +431,9 @@ def _entropy(part: Part) -> float:
 
 
 def walk(codec: Codec) -> Iterator[Any]:
-    """A codec, the codec that it wraps, and their stages."""
+    """A codec, the codecs that it wraps, and their stages."""
     yield codec
     yield from getattr(codec, "stages", ())
-    if (inner := getattr(codec, "codec", None)) is not None:
-        yield from walk(inner)
+    for name in ("codec", "first"):
+        if (inner := getattr(codec, name, None)) is not None:
+            yield from walk(inner)

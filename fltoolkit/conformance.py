@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import Codec, LinkState
+from fltoolkit.codecs import Codec, LinkState, walk
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError, pack, unpack
 
@@ -197,15 +197,7 @@ class Conformance:
 
     def test_repr_evaluates_back(self, codec: Codec) -> None:
         """To an equal codec, given the classes by name."""
-        classes: dict[str, type] = {}
-
-        def collect(thing: Any) -> None:
-            classes[type(thing).__name__] = type(thing)
-            for inner in (*getattr(thing, "stages", ()), getattr(thing, "codec", None)):
-                if inner is not None:
-                    collect(inner)
-
-        collect(codec)
-        again = eval(repr(codec), dict(classes))
+        classes = {type(part).__name__: type(part) for part in walk(codec)}
+        again = eval(repr(codec), classes)
         assert again == codec
         assert repr(again) == repr(codec)

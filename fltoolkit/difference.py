@@ -25,9 +25,16 @@ class Difference:
     by itself, for a tree that is sent anew each time (a model), where `ErrorFeedback` is for what
     is summed up at the receiver (updates). Put no `ErrorFeedback` around it.
 
+    A sparse C needs many messages to build a model up from zero: ``first`` sends the first one.
+    (Sattler et al. 2019, arXiv 1903.02891, send STC both ways between parties that begin alike.)
+
     Integer entries travel whole. It needs every message to arrive, as a `Channel`'s do, and memory:
     4 bytes a parameter at either end of each link (``Channel(max_links=...)`` bounds it). A client
     that is seldom drawn gets a large difference, which costs accuracy and not bytes.
+
+    Args:
+        codec: C, for what is new.
+        first: the codec of a link's first message; None: C, too.
 
     Source: Richtárik et al. 2021, arXiv 2106.05203 (EF21), whose "Markov compressor" it is.
 
@@ -40,22 +47,29 @@ class Difference:
     [[0.0, 0.0, 4.0], [0.0, 1.5, 4.0], [0.0, 1.5, 4.0]]
     """
 
-    def __init__(self, codec: Codec):
-        _check_inner(self, codec)
-        self.codec = codec
+    def __init__(self, codec: Codec, first: Codec | None = None):
+        for inner in (codec,) if first is None else (codec, first):
+            _check_inner(self, inner)
+        self.codec, self.first = codec, first
         self.known: Tree = {}
 
     def encode(self, tree: Tree) -> bytes:
         """Encode what is new; remember what the receiver will hold."""
         check_tree(tree)
-        message = self.codec.encode({name: self._without(name, t) for name, t in tree.items()})
-        self._add(self.codec.decode(message))
+        codec = self._next
+        message = codec.encode({name: self._without(name, t) for name, t in tree.items()})
+        self._add(codec.decode(message))
         return message
 
     def decode(self, message: bytes) -> Tree:
         """The tree as the receiver holds it now, in tensors of its own."""
-        self._add(self.codec.decode(message))
+        self._add(self._next.decode(message))
         return {name: tensor.clone() for name, tensor in self.known.items()}
+
+    @property
+    def _next(self) -> Codec:
+        """The codec of the next message."""
+        return self.codec if self.known or self.first is None else self.first
 
     def _without(self, name: str, tensor: Tensor) -> Tensor:
         if tensor.is_floating_point():
@@ -84,8 +98,9 @@ class Difference:
     def start_link(self, salt: int) -> None:
         """The receiver holds nothing yet."""
         self.known = {}
-        if isinstance(self.codec, LinkState):
-            self.codec.start_link(salt)
+        for codec in (self.codec, self.first):
+            if isinstance(codec, LinkState):
+                codec.start_link(salt)
 
     def state_dict(self) -> dict[str, Any]:
         """What the receiver holds, and the inner codec's state."""
@@ -99,7 +114,8 @@ class Difference:
             self.codec.load_state_dict(state["codec"])
 
     def __repr__(self) -> str:
-        return f"Difference({self.codec!r})"
+        first = "" if self.first is None else f", first={self.first!r}"
+        return f"Difference({self.codec!r}{first})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Difference) and repr(self) == repr(other)

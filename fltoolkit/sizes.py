@@ -35,7 +35,7 @@ def weigh(codec: Codec, tree: Tree) -> tuple[float, float]:
         owed = {name: t + codec.residual.get(name, 0) for name, t in tree.items()}
         return weigh(codec.codec, owed)
     if isinstance(codec, Difference):
-        return weigh(codec.codec, {name: codec._without(name, t) for name, t in tree.items()})
+        return weigh(codec._next, {name: codec._without(name, t) for name, t in tree.items()})
     if isinstance(codec, Only):
         exact = {name: t for name, t in tree.items() if t.numel() < codec.min_size}
         large = {name: t for name, t in tree.items() if name not in exact}

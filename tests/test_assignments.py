@@ -264,7 +264,7 @@ def test_a_stopped_run_begins_nothing_new_and_keeps_what_it_did(graded, tmp_path
 
     def each(student):
         done.append(student)
-        time.sleep(0.1)
+        time.sleep(0.5)  # enough for the other thread to hear of the first one
         return Result(student)
 
     def stop(results, total):

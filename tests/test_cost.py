@@ -1,5 +1,4 @@
 import copy
-import time
 
 import pytest
 import torch
@@ -103,11 +102,9 @@ def test_a_model_beyond_this_machines_memory():
     assert cost.flops_forward == 2 * 10**12
 
 
-def test_resnet50_on_meta_is_quick():
-    start = time.perf_counter()
+def test_resnet50_on_meta():
     with torch.device("meta"):
         cost = measure(resnet50(100, seed=0), (3, 32, 32), cut=1)
-    assert time.perf_counter() - start < 5
     assert cost.num_parameters == 23_705_252
     assert (cost.cut_width, cost.nbytes_bottom) == (65_536, 4 * 64 * 3 * 9)
 

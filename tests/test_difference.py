@@ -13,7 +13,7 @@ from fltoolkit.conformance import Conformance
 from fltoolkit.difference import Difference
 from fltoolkit.entropy import Entropy
 from fltoolkit.quantize import Quantize
-from fltoolkit.sparse import TopK
+from fltoolkit.sparse import STC, TopK
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,7 @@ from fltoolkit.sparse import TopK
         Difference(Pipeline(Quantize(4), Entropy())),
         Difference(Pipeline(TopK(0.1), Quantize(8, stochastic=True))),
         Difference(Only(Pipeline(Quantize(8)), min_size=20)),
+        Difference(Pipeline(STC(0.1), Entropy()), first=Pipeline(Quantize(8, stochastic=True))),
     ],
     ids=repr,
 )
@@ -72,6 +73,22 @@ def test_few_bits_follow_a_moving_model_better_than_anew():
         assert followed["n"] == tree["n"]  # whole numbers travel whole
     error = [float((got["w"] - tree["w"]).square().mean()) for got in (plain, followed)]
     assert error[1] < error[0] / 100
+
+
+def test_a_first_message_of_its_own():
+    """A model arrives whole, and only what is new is sparse; each link begins with it anew."""
+    trees, sparse = list(walk(6)), Pipeline(STC(0.05), Entropy())
+    channel = Channel({"model": Difference(sparse, first=Identity())})
+    for client in ("a", "b"):
+        assert torch.equal(channel.send("server", client, "model", trees[0])["w"], trees[0]["w"])
+    bare = Channel({"model": Difference(sparse)})
+    for tree in trees[1:]:
+        got, far = (c.send("server", "a", "model", tree)["w"] for c in (channel, bare))
+    assert (got - tree["w"]).norm() < 0.1 * (far - tree["w"]).norm()
+    first, *rest = [t.nbytes for t in channel.transfers if t.receiver == "a"]
+    assert max(rest) < first / 20
+    news = {"w": trees[1]["w"] - trees[0]["w"], "n": trees[1]["n"]}
+    assert rest[0] == len(sparse.encode(news))
 
 
 def test_each_client_is_told_what_it_lacks():

@@ -71,7 +71,7 @@ def test_a_model_that_never_pays_says_so() -> None:
 
 
 def test_the_panel_shows_svg_at_once_and_png_at_rest(shown: list[dict[str, Any]]) -> None:
-    panel = advisor_panel(num_clients=10, seconds_at_rest=0.05)
+    panel = advisor_panel(num_clients=10, seconds_at_rest=1)
     panel._ipython_display_()
     assert set(shown[-1]) == {"image/png", "text/plain"}
     for clients in (20, 50, 100):
@@ -79,7 +79,7 @@ def test_the_panel_shows_svg_at_once_and_png_at_rest(shown: list[dict[str, Any]]
         assert set(shown[-1]) == {"text/html", "text/plain"}
     assert panel.comparison == compare_bytes(100)
     assert shown[-1]["text/plain"] == compare_bytes(100).sentence
-    for _ in range(100):
+    for _ in range(1000):
         if "image/png" in shown[-1]:
             break
         time.sleep(0.05)
@@ -227,7 +227,7 @@ def test_bits_of_several_codecs_in_one_picture() -> None:
 
 def test_the_codec_panel_follows_its_controls(shown: list[dict[str, Any]]) -> None:
     tensors = {"activation": normal(20, 30).relu(), "update": 0.01 * normal(20, 30)}
-    panel = codec_panel(tensors, seconds_at_rest=0.05)
+    panel = codec_panel(tensors, seconds_at_rest=1)
     panel._ipython_display_()
     assert set(shown[-1]) == {"image/png", "text/plain"}
     assert panel.report == describe_codec(tensors["activation"], Pipeline(Quantize(4)))
@@ -242,7 +242,7 @@ def test_the_codec_panel_follows_its_controls(shown: list[dict[str, Any]]) -> No
     assert panel.report.sentence == panel._sentence.value
     assert f"sent <b>{panel.report.real_bits:.2f}</b>" in panel._readout.value
     assert "Quantize(bits=6" in panel._readout.value
-    for _ in range(100):
+    for _ in range(1000):
         if "image/png" in shown[-1]:
             break
         time.sleep(0.05)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labserver import Server, open_notebook
+from labserver import Server, open_notebook, wait_for
 
 pytestmark = pytest.mark.browser
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -42,22 +42,18 @@ def test_the_codec_panel_follows_dropdown_and_keyboard(
     assert len(said) == 3, said
 
     area.get_by_label("tensor", exact=True).select_option("update")
-    area.locator("img[src^='data:image/png']").wait_for()  # everything rests: PNG again
-    page.wait_for_timeout(1000)
-    opened.screenshot("codec_gallery_lloydmax")
+    wait_for(page, lambda: opened.ask("print(panel.controls['tensor'].value)") == "update")
     shown = opened.ask("print(panel.report.sentence)")
+    wait_for(page, lambda: set(opened.outputs(cell)[1]["data"]) == {"image/png", "text/plain"})
+    wait_for(page, lambda: opened.outputs(cell)[1]["data"]["text/plain"] == f"LloydMax: {shown}")
+    area.locator("img[src^='data:image/png']").wait_for()  # everything rests: PNG again
+    opened.screenshot("codec_gallery_lloydmax")
     assert sentence.inner_text() == shown
     assert opened.ask("print(describe_codec(update, panel.codec) == panel.report)") == "True"
-    _controls, picture = opened.outputs(cell)
-    assert set(picture["data"]) == {"image/png", "text/plain"}
-    assert picture["data"]["text/plain"] == f"LloydMax: {shown}"
 
     codec.select_option("Sign")
     readout.get_by_text("Sign uses no bits and no fraction: switched off").wait_for()
     page.wait_for_timeout(200)
     opened.screenshot("codec_gallery_sign")
-    for _ in range(100):
-        if "image/png" in opened.outputs(cell)[1]["data"]:
-            break
-        page.wait_for_timeout(50)
+    wait_for(page, lambda: "image/png" in opened.outputs(cell)[1]["data"])
     assert opened.outputs(cell)[1]["data"]["text/plain"].startswith("Sign: ")

@@ -45,6 +45,7 @@ def test_notebook_07_points_at_settings(folder: Path, server: Server, page: Any)
     words.get_by_text("delta-coded cache: ").wait_for()
     names = notebook.ask("print(*panel.slider.options, sep='|')").split("|")
 
+    notebook.ask("panel._picture._rest = 5")  # long enough to see what is drawn while moving
     slider = area.get_by_role("slider")
     slider.focus()
     page.keyboard.press("ArrowRight")
