@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fltoolkit.codecs import Codec, ErrorFeedback, Only, Pipeline
+from fltoolkit.difference import Difference
 from fltoolkit.entropy import Entropy
 from fltoolkit.experiment import Experiment
 from fltoolkit.gates import AlwaysA, BudgetGate, FreezeAfter, LossGate, Periodic
@@ -33,6 +34,16 @@ SAMPLES = {"digits": 1437, "mnist": 60_000}
 PARTITIONS = {"IID": "iid", "non-IID": "dirichlet(0.3)"}
 
 
+HANDED_ON = {"model": Only(Pipeline(Quantize(8), Entropy()), min_size=1000)}
+"""The bottom in 8 bits on its way from client to client; with 10 clients it is much of the bill."""
+MODEL_8_BITS = {"model": Pipeline(Quantize(8), Entropy())}
+DIFFERENCES = {"model": Difference(Pipeline(Quantize(3), Entropy()))}
+"""A whole model, or a bottom handed on: only what is new since the link's last message."""
+DIFFERENCES_STC = {
+    "model": Difference(Pipeline(STC(0.01), Entropy()), first=Pipeline(Quantize(8), Entropy()))
+}
+
+
 @dataclass(frozen=True)
 class Task:
     """What is learned and for how long: passes in split learning, rounds of a pass in FedAvg."""
@@ -43,6 +54,7 @@ class Task:
     evaluations: int  # a pass
     period: int | None  # of gates, in steps; None: a pass
     shares: tuple[int, int]  # byte budgets: one in so many of the float32 traffic
+    handed_on: Mapping[str, Codec]  # with few bits at the cut
     split: Mapping[str, Any] = field(default_factory=dict)  # lr and batch size
     federated: Mapping[str, Any] = field(default_factory=dict)
 
@@ -55,6 +67,7 @@ TASKS = {
         evaluations=3,
         period=None,
         shares=(20, 60),
+        handed_on=DIFFERENCES,
         split={"lr": 0.05, "batch_size": 32},
         federated={"lr": 0.1, "batch_size": 10},
     ),
@@ -65,13 +78,11 @@ TASKS = {
         evaluations=5,
         period=94,  # a client's turn: three passes would be three periods
         shares=(75, 150),
+        handed_on=HANDED_ON,  # three messages a link: differences are too large for 3 bits
         split={"lr": 0.05, "batch_size": 64},
         federated={"lr": 0.1, "batch_size": 32},
     ),
 }
-
-HANDED_ON = {"model": Only(Pipeline(Quantize(8), Entropy()), min_size=1000)}
-"""The bottom in 8 bits on its way from client to client; with 10 clients it is much of the bill."""
 
 FLOAT8 = {"activations": Pipeline(Float8()), "gradients": Pipeline(Float8()), **HANDED_ON}
 FOUR_BITS = {
@@ -82,14 +93,12 @@ FOUR_BITS = {
 FEW_BITS = {
     "activations": Pipeline(Quantize(2), Entropy()),
     "gradients": Pipeline(TopK(0.05), Quantize(4), Entropy()),
-    **HANDED_ON,
 }
 RAND_TOP_K = {
     "activations": Pipeline(RandTopK(0.1), Entropy()),
     "gradients": Pipeline(SameMask()),
     **HANDED_ON,
 }
-MODEL_8_BITS = {"model": Pipeline(Quantize(8), Entropy())}
 
 BASELINE_SPLIT, BASELINE_FEDERATED = "SplitNN, float32", "FedAvg, float32"
 
@@ -115,9 +124,11 @@ def methods(task: Task, partition: str) -> Iterator[Experiment]:
     yield relay(BASELINE_SPLIT, {})
     yield relay("SplitNN, Float8", FLOAT8)
     yield relay("SplitNN, 4 bits both ways", FOUR_BITS)
+    yield relay("SplitNN, 4 bits all ways", {**FOUR_BITS, **DIFFERENCES})
     testing = {"through": Pipeline(RandTopK(0.1, training=False))}
     yield relay("RandTopK 10 %", RAND_TOP_K, settings=testing)
-    yield gated("delta-coded cache, 2 bits", AlwaysA(), FEW_BITS, settings={"delta": True})
+    few_bits = {**FEW_BITS, **task.handed_on}
+    yield gated("delta-coded cache, 2 bits", AlwaysA(), few_bits, settings={"delta": True})
     yield gated("loss gate 0.1, Float8", LossGate(0.1, task.period), FLOAT8)
     yield gated("loss gate 0.3, Float8", LossGate(0.3, task.period), FLOAT8)
     yield gated("periodic 4, Float8", Periodic(4, task.period), FLOAT8)
@@ -128,7 +139,7 @@ def methods(task: Task, partition: str) -> Iterator[Experiment]:
     passed = base.rounds * SAMPLES[task.data]
     for share in task.shares:
         gate = BudgetGate(passed * CUT_WIDTH * 8 // share, steps)
-        yield gated(f"byte budget 1/{share}, few bits", gate, FEW_BITS)
+        yield gated(f"byte budget 1/{share}, few bits", gate, few_bits)
     fed_split = {"protocol": "splitfed", "evaluations": 1}
     yield relay("SplitFed, Float8", FLOAT8, **fed_split)
 
@@ -149,7 +160,11 @@ def methods(task: Task, partition: str) -> Iterator[Experiment]:
     top_k = ErrorFeedback(Pipeline(TopK(0.01), Quantize(8), Entropy()))
     yield fed("top-k 1 % + EF", top_k)
     yield fed("top-k 1 % + EF, model 8 bits", top_k, MODEL_8_BITS)
-    yield fed("STC 1 %", ErrorFeedback(Pipeline(STC(0.01), Entropy())))
+    three_bits = ErrorFeedback(Pipeline(Quantize(3), Entropy()))
+    yield fed("3 bits + EF both ways", three_bits, DIFFERENCES)
+    stc = ErrorFeedback(Pipeline(STC(0.01), Entropy()))
+    yield fed("STC 1 %", stc)
+    yield fed("STC 1 % both ways", stc, DIFFERENCES_STC)
     yield fed("DGC 1 %", Pipeline(DGC(0.01, momentum=0.5, warmup=(0.25, 0.06)), Entropy()))
     yield fed("EF-sign", ErrorFeedback(Pipeline(Sign(), Entropy())))
     yield fed("EF-sign, model 8 bits", ErrorFeedback(Pipeline(Sign(), Entropy())), MODEL_8_BITS)

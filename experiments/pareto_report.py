@@ -193,10 +193,10 @@ PRINTED = (
         "the same, entropy-coded; the total is another matter",
     ),
     (
-        "STC 1 %",
+        "STC 1 % both ways",
         "both ways, ternary and sparse",
         "Sattler et al. 2019, arXiv 1903.02891",
-        "up only here: the server sends its model, not a difference",
+        "parties begin alike there; here the first model is sent, in 8 bits, and is most of it",
     ),
     (
         "loss gate 0.1, Float8",

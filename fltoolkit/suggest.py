@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline
+from fltoolkit.difference import Difference
 from fltoolkit.entropy import Entropy
 from fltoolkit.experiment import Experiment
 from fltoolkit.history import History, Record
@@ -143,6 +144,10 @@ def space(task: Experiment, num_candidates: int, *, seed: int = 0) -> list[Exper
     return list(found.values())
 
 
+_DIFFERENCES = Difference(Pipeline(Quantize(3), Entropy()))
+"""A model that a link carries again and again: what is new, in few bits."""
+
+
 def _split(task: Experiment, pick: Callable[..., Any]) -> Experiment:
     up, down = pick(2, 3, 4), pick(0.02, 0.1, 1.0)
     gate = pick("", "", "Periodic(2)", "Periodic(4)", "FreezeAfter(2)", "LossGate(0.2)")
@@ -150,7 +155,7 @@ def _split(task: Experiment, pick: Callable[..., Any]) -> Experiment:
     codecs: dict[str, Codec] = {
         "activations": Pipeline(Quantize(up), Entropy()),
         "gradients": Pipeline(*kept, Quantize(4, stochastic=True), Entropy()),
-        "model": Pipeline(Quantize(8), Entropy()),
+        "model": _DIFFERENCES,
     }
     protocol = "split_async" if gate else "relay" if task.num_clients > 1 else "split"
     name = f"{protocol} {gate}: {up} bits up, {100 * down:g} % in 4 bits down".replace(" :", ":")
@@ -173,14 +178,19 @@ def _federated(task: Experiment, pick: Callable[..., Any]) -> Experiment:
         (ErrorFeedback(Pipeline(TopK(0.05), Quantize(4), Entropy())), "top 5 %"),
         (ErrorFeedback(Pipeline(STC(0.02), Entropy())), "STC 2 %"),
     )
-    bits, epochs, cohort = pick(4, 6, 8), pick(1, 2, 5), pick(0.3, 1.0)
+    model, down = pick(
+        (Pipeline(Quantize(6), Entropy()), "6 bits"),
+        (Pipeline(Quantize(8), Entropy()), "8 bits"),
+        (_DIFFERENCES, "differences"),
+    )
+    epochs, cohort = pick(1, 2, 5), pick(0.3, 1.0)
     size = max(1, round(cohort * task.num_clients))
     return replace(
         task,
         protocol="fedavg",
         gate="",
-        codecs={"update": update, "model": Pipeline(Quantize(bits), Entropy())},
+        codecs={"update": update, "model": model},
         settings={"local_epochs": epochs, "cohort_size": size},
         evaluations=1,
-        name=f"fedavg, {epochs} epochs, {size} clients: {words} up, {bits} bits down",
+        name=f"fedavg, {epochs} epochs, {size} clients: {words} up, {down} down",
     )

@@ -23,8 +23,8 @@ def kept():
 
 def test_the_list():
     plans = experiments("digits", 3)
-    assert len({e.key for e in plans}) == len(plans) == 3 * 2 * 22
-    assert len({e.name for e in plans}) == 2 * 22
+    assert len({e.key for e in plans}) == len(plans) == 3 * 2 * 25
+    assert len({e.name for e in plans}) == 2 * 25
     assert {e.num_clients for e in plans} == {10}
     one_task = {(e.data, e.model, e.partition) for e in methods(TASKS["digits"], "iid")}
     assert one_task == {("digits", "mlp", "iid")}
