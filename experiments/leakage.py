@@ -1,7 +1,7 @@
 """What leaks at the cut, and at which price in bytes and accuracy does it leak less?
 
     python -m experiments.leakage                  # digits, 3 seeds; goes on where it was
-    python -m experiments.leakage --data mnist     # one seed, a subset: 10,000 images
+    python -m experiments.leakage --data mnist     # the same on a subset: 10,000 images
     python -m experiments.leakage --only NoPeek    # settings whose table or name holds this
     python -m experiments.leakage --report         # tables and figures from what is there
 
@@ -81,7 +81,7 @@ class Task:
 
 TASKS = {
     "digits": Task("digits", 719, 718, 360, 60, 32, 0.06, 100, (0, 1, 2)),
-    "mnist": Task("mnist", 10_000, 5_000, 1_000, 10, 64, 0.06, 25, (0,)),
+    "mnist": Task("mnist", 10_000, 5_000, 1_000, 10, 64, 0.06, 25, (0, 1, 2)),
 }
 
 
