@@ -144,21 +144,26 @@ def space(task: Experiment, num_candidates: int, *, seed: int = 0) -> list[Exper
     return list(found.values())
 
 
-_DIFFERENCES = Difference(Pipeline(Quantize(3), Entropy()))
-"""A model that a link carries again and again: what is new, in few bits."""
+_MODELS = (
+    (Pipeline(Quantize(8), Entropy()), "8 bits"),
+    (Difference(Pipeline(Quantize(3), Entropy())), "differences"),
+)
+"""For a whole model, or a bottom handed on. Which is better depends on how far it moves between."""
 
 
 def _split(task: Experiment, pick: Callable[..., Any]) -> Experiment:
     up, down = pick(2, 3, 4), pick(0.02, 0.1, 1.0)
     gate = pick("", "", "Periodic(2)", "Periodic(4)", "FreezeAfter(2)", "LossGate(0.2)")
     kept = [TopK(down)] if down < 1 else []
+    model, handed_on = pick(*_MODELS) if task.num_clients > 1 else (None, "")
     codecs: dict[str, Codec] = {
         "activations": Pipeline(Quantize(up), Entropy()),
         "gradients": Pipeline(*kept, Quantize(4, stochastic=True), Entropy()),
-        "model": _DIFFERENCES,
+        **({} if model is None else {"model": model}),
     }
     protocol = "split_async" if gate else "relay" if task.num_clients > 1 else "split"
     name = f"{protocol} {gate}: {up} bits up, {100 * down:g} % in 4 bits down".replace(" :", ":")
+    name += f", {handed_on} across" if handed_on else ""
     return replace(
         task,
         protocol=protocol,
@@ -178,11 +183,7 @@ def _federated(task: Experiment, pick: Callable[..., Any]) -> Experiment:
         (ErrorFeedback(Pipeline(TopK(0.05), Quantize(4), Entropy())), "top 5 %"),
         (ErrorFeedback(Pipeline(STC(0.02), Entropy())), "STC 2 %"),
     )
-    model, down = pick(
-        (Pipeline(Quantize(6), Entropy()), "6 bits"),
-        (Pipeline(Quantize(8), Entropy()), "8 bits"),
-        (_DIFFERENCES, "differences"),
-    )
+    model, down = pick(*_MODELS)
     epochs, cohort = pick(1, 2, 5), pick(0.3, 1.0)
     size = max(1, round(cohort * task.num_clients))
     return replace(

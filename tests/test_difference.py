@@ -13,6 +13,7 @@ from fltoolkit.conformance import Conformance
 from fltoolkit.difference import Difference
 from fltoolkit.entropy import Entropy
 from fltoolkit.quantize import Quantize
+from fltoolkit.sizes import weigh
 from fltoolkit.sparse import STC, TopK
 
 
@@ -89,6 +90,24 @@ def test_a_first_message_of_its_own():
     assert max(rest) < first / 20
     news = {"w": trees[1]["w"] - trees[0]["w"], "n": trees[1]["n"]}
     assert rest[0] == len(sparse.encode(news))
+
+
+def test_first_messages_draw_for_each_link():
+    tree = next(walk(1))
+    channel = Channel(
+        {"model": Difference(Identity(), first=Pipeline(Quantize(2, stochastic=True)))}
+    )
+    a, b = (channel.send("server", client, "model", tree)["w"] for client in "ab")
+    assert not torch.equal(a, b)
+
+
+def test_the_first_message_is_weighed_by_its_own_codec():
+    tree, codec, first = next(walk(1)), Pipeline(Quantize(2)), Pipeline(Quantize(8))
+    difference = Difference(codec, first=first)
+    assert weigh(difference, tree) == weigh(first, tree)
+    difference.encode(tree)
+    news = {name: difference._without(name, t) for name, t in tree.items()}
+    assert weigh(difference, tree) == weigh(codec, news)
 
 
 def test_each_client_is_told_what_it_lacks():
