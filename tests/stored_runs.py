@@ -1,0 +1,678 @@
+"""The small runs and messages behind tests/stored: tools/make_stored.py wrote them down, and
+tests/test_stored.py plays them again.
+
+Where a call changes, change it here; the stored numbers must not change with it. Weights and values
+come from whole-number formulas, so that no library's random numbers are in them.
+"""
+
+import copy
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from fltoolkit.adaptive import AdaptiveLevels, ByteBudget
+from fltoolkit.channel import Channel
+from fltoolkit.clock import Backlog, LogNormal, Polynomial, Scripted
+from fltoolkit.codecs import Codec, ErrorFeedback, Identity, LinkState, Only, Pipeline
+from fltoolkit.data import Batches, load
+from fltoolkit.defence import Noise, NoPeek
+from fltoolkit.difference import Difference
+from fltoolkit.entropy import BitPack, Deflate, Entropy, Zstd
+from fltoolkit.fedasync import fedasync, fedbuff
+from fltoolkit.fedavg import fedavg, interval_averaging
+from fltoolkit.gates import BudgetGate, LossGate
+from fltoolkit.levels import BFloat16, Float8, Half, LloydMax, Quantiles
+from fltoolkit.lowrank import PowerSGD
+from fltoolkit.party import SGD, Party
+from fltoolkit.privacy import GaussianDP
+from fltoolkit.quantize import QSGD, Quantize, Sign, Ternary
+from fltoolkit.rotate import DRIVE, EDEN, Rotate
+from fltoolkit.server_step import Yogi
+from fltoolkit.sparse import DGC, STC, RandomK, RandTopK, SameMask, TopK
+from fltoolkit.split import (
+    add,
+    evaluate,
+    train_relay,
+    train_split,
+    train_splitfed,
+    train_vertical,
+)
+from fltoolkit.split_async import Bookmark, Upload, train_async, train_async_relay
+from fltoolkit.split_variants import train_local_loss, train_uploading
+from fltoolkit.trees import Tree
+
+# ------------------------------------------------------------------------------------- messages
+
+CODECS = [
+    Identity(),
+    Pipeline(),
+    Pipeline(BitPack()),
+    *(Pipeline(Quantize(bits)) for bits in (1, 3, 8, 16)),
+    Pipeline(Quantize(8, stochastic=True)),
+    Pipeline(Quantize(4, per="channel")),
+    Pipeline(Quantize(4, per=64)),
+    Pipeline(Quantiles(4)),
+    Pipeline(LloydMax(2)),
+    Pipeline(QSGD(4)),
+    Pipeline(Ternary()),
+    Pipeline(Sign()),
+    Pipeline(Float8()),
+    Pipeline(Half()),
+    Pipeline(BFloat16()),
+    Pipeline(TopK(0.1)),
+    Pipeline(TopK(0.1, scope="tensor")),
+    Pipeline(RandomK(0.1)),
+    Pipeline(RandTopK(0.2)),
+    Pipeline(STC(0.1)),
+    Pipeline(DGC(0.1)),
+    Pipeline(TopK(0.1), Quantize(8)),
+    Pipeline(TopK(0.1), Half()),
+    Pipeline(TopK(0.1, scope="tensor"), Float8()),
+    Pipeline(Quantize(8), Entropy()),
+    Pipeline(Quantize(2, stochastic=True), Entropy()),
+    Pipeline(TopK(0.1), Quantize(8), Entropy()),
+    Pipeline(STC(0.1), Entropy()),
+    Pipeline(Ternary(), Entropy()),
+    Pipeline(Quantize(4), Deflate()),
+    Pipeline(TopK(0.1), Zstd()),
+    ErrorFeedback(Pipeline()),
+    ErrorFeedback(Pipeline(TopK(0.1), Quantize(8, stochastic=True), Entropy())),
+    ErrorFeedback(Pipeline(Sign())),
+    Only(Pipeline(Quantize(8)), min_size=20),
+    ErrorFeedback(Only(Pipeline(TopK(0.1)), min_size=20)),
+    Pipeline(Rotate()),
+    Pipeline(Rotate(), Quantize(8, stochastic=True), Entropy()),
+    Pipeline(Rotate(seed=3), Quantize(4, per="channel")),
+    Pipeline(Rotate(), TopK(0.1)),
+    Pipeline(TopK(0.1, scope="tensor"), Rotate(), Half()),
+    Pipeline(DRIVE()),
+    Pipeline(EDEN(2), Entropy()),
+    ErrorFeedback(Pipeline(TopK(0.1), EDEN(3, seed=5, unbiased=False), Entropy())),
+    Only(Pipeline(EDEN(4)), min_size=20),
+    Pipeline(PowerSGD(1)),
+    Pipeline(PowerSGD(2, seed=5)),
+    Pipeline(PowerSGD(2), Half()),
+    Pipeline(PowerSGD(2), Quantize(8, per="channel")),
+    Pipeline(PowerSGD(1), Quantize(4, stochastic=True), Entropy()),
+    Pipeline(PowerSGD(2), TopK(0.3), Quantize(8), Entropy()),
+    Pipeline(PowerSGD(1), TopK(0.3, scope="tensor")),
+    ErrorFeedback(Pipeline(PowerSGD(2), Half())),
+    ErrorFeedback(Only(Pipeline(PowerSGD(1)), min_size=20)),
+    Difference(Identity()),
+    Difference(Pipeline(Quantize(4), Entropy())),
+    Difference(Pipeline(TopK(0.1), Quantize(8, stochastic=True))),
+    Difference(Only(Pipeline(Quantize(8)), min_size=20)),
+    Difference(Pipeline(STC(0.1), Entropy()), first=Pipeline(Quantize(8, stochastic=True))),
+    Pipeline(Noise(0.5)),
+    Pipeline(Noise(0.1, seed=3), Quantize(4), Entropy()),
+]
+"""Those of the conformance suite; `SameMask` is not here, as it needs a message to answer."""
+
+ANSWERED, ANSWER = Pipeline(TopK(0.2)), Pipeline(SameMask(), Quantize(4))
+SALT = 1234567
+
+
+def numbers(*shape: int, start: int = 0) -> np.ndarray:
+    """Values from -1 to 1 that look random and are not, in float32."""
+    i = np.arange(start, start + int(np.prod(shape)), dtype=np.int64)
+    mixed = (i * i * 7 + i * 37 + 11) % 101 - 50
+    return (mixed.astype(np.float32) / np.float32(50)).reshape(shape)
+
+
+def messages_tree(number: int) -> Tree:
+    """What message ``number`` of a link carries: 36 values of three dtypes."""
+    start = 17 * number
+    return {
+        "weight": torch.from_numpy(numbers(4, 6, start=start) ** 3),
+        "bias": torch.from_numpy(numbers(5, start=start + 50)),
+        "narrow": torch.from_numpy(numbers(4, start=start + 90)).half(),
+        "steps": torch.tensor([3 + number, -(2**40)]),
+        "scale": torch.tensor(0.75 + number),
+    }
+
+
+def dumped(tree: Tree) -> dict[str, list[Any]]:
+    """A tree as JSON: of each entry its dtype, its shape and its bytes."""
+    return {
+        name: [str(t.dtype)[6:], list(t.shape), t.contiguous().numpy().tobytes().hex()]
+        for name, t in tree.items()
+    }
+
+
+def undumped(stored: dict[str, list[Any]]) -> Tree:
+    """The reverse of `dumped`."""
+    return {
+        name: torch.frombuffer(bytearray.fromhex(raw), dtype=getattr(torch, dtype)).reshape(shape)
+        for name, (dtype, shape, raw) in stored.items()
+    }
+
+
+def exchanged(codec: Codec) -> list[dict[str, Any]]:
+    """Two messages of one link, and what arrives."""
+    sender, receiver = begun(codec), begun(codec)
+    rows = []
+    for number in range(2):
+        message = sender.encode(messages_tree(number))
+        rows.append({"message": message.hex(), "decoded": dumped(receiver.decode(message))})
+    return rows
+
+
+def begun(codec: Codec) -> Any:
+    """A codec at one end of a link."""
+    codec = copy.deepcopy(codec)
+    if isinstance(codec, LinkState):
+        codec.start_link(SALT)
+    return codec
+
+
+def answered() -> list[dict[str, Any]]:
+    """A sparse message, and the one that answers it at the same places."""
+    asking, answering = begun(ANSWERED), begun(ANSWERED)
+    message = asking.encode(messages_tree(0))
+    first = {"message": message.hex(), "decoded": dumped(answering.decode(message))}
+    answer = introduced(answering).encode(messages_tree(1))
+    second = {"message": answer.hex(), "decoded": dumped(introduced(asking).decode(answer))}
+    return [first, second]
+
+
+def introduced(partner: Pipeline) -> Pipeline:
+    """`ANSWER` at the end of a link where ``partner`` knows what is answered."""
+    codec = begun(ANSWER)
+    codec.stages[0].listen(partner.stages[0])
+    return codec
+
+
+# ------------------------------------------------------------------------ data, networks, parties
+
+DATA = load("digits").flat()
+X, Y = DATA.x_train[:240], DATA.y_train[:240]
+SIZES = {"ann": 50, "ben": 30, "cleo": 40, "dan": 20, "eve": 60, "finn": 40}
+
+
+@dataclass
+class Run:
+    """What a run leaves behind."""
+
+    records: list[dict[str, Any]]
+    channel: Channel
+    modules: dict[str, nn.Module]
+
+
+def filled(module: nn.Module, start: int = 0) -> Any:
+    """The module with weights by formula, about as large as torch would make them."""
+    with torch.no_grad():
+        for number, param in enumerate(module.parameters()):
+            values = torch.from_numpy(numbers(*param.shape, start=start + 29 * number))
+            scale = 1.5 / param.shape[-1] ** 0.5 if param.dim() > 1 else 0.1
+            param.copy_(values * scale)
+    return module
+
+
+def network() -> nn.Sequential:
+    layers = [nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 10)]
+    return filled(nn.Sequential(*layers, nn.LogSoftmax(dim=1)))
+
+
+def party(name: str, module: nn.Module, loss: bool = False, lr: float = 0.4) -> Party:
+    return Party(name, module, SGD(module.parameters(), lr), nn.NLLLoss() if loss else None)
+
+
+def pair() -> list[Party]:
+    return [party("alice", network()[:4]), party("bob", network()[4:], loss=True)]
+
+
+def alices(count: int = 3) -> list[Party]:
+    return [party(name, network()[:4]) for name in islice(SIZES, count)]
+
+
+def batches(size: int = 30, num: int = 120) -> Batches:
+    return Batches(X[:num], Y[:num], size, seed=3)
+
+
+def shares() -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    ends = np.cumsum([*SIZES.values()]).tolist()
+    return {
+        name: (X[end - size : end], Y[end - size : end])
+        for (name, size), end in zip(SIZES.items(), ends, strict=True)
+    }
+
+
+def shared_batches(count: int = 3) -> list[Batches]:
+    return [Batches(x, y, 20, seed=k) for k, (x, y) in enumerate(islice(shares().values(), count))]
+
+
+def finished(records: Iterator[Any], channel: Channel, parties: Sequence[Party]) -> Run:
+    names = [f"{k} {each.name}" for k, each in enumerate(parties)]
+    modules = dict(zip(names, (each.module for each in parties), strict=True))
+    return Run([dict(record) for record in records], channel, modules)
+
+
+# ------------------------------------------------------------------------------- split learning
+
+
+def split_vanilla() -> Run:
+    parties, channel = pair(), Channel()
+    run = finished(train_split(parties, batches().epochs(2), channel), channel, parties)
+    through = Pipeline(TopK(0.5))
+    run.records.append(dict(evaluate(parties, DATA.x_test, DATA.y_test)))
+    run.records.append(dict(evaluate(parties, DATA.x_test, DATA.y_test, through=through)))
+    return run
+
+
+def split_with_codecs() -> Run:
+    codecs = {
+        "activations": Pipeline(Quantize(4, stochastic=True)),
+        "gradients": ErrorFeedback(Pipeline(TopK(0.3, scope="tensor"), BFloat16())),
+    }
+    parties, channel = pair(), Channel(codecs)
+    return finished(train_split(parties, batches().epochs(2), channel), channel, parties)
+
+
+def split_with_same_mask() -> Run:
+    codecs = {"activations": Pipeline(RandTopK(0.4)), "gradients": Pipeline(SameMask())}
+    parties, channel = pair(), Channel(codecs)
+    return finished(train_split(parties, batches().epochs(1), channel), channel, parties)
+
+
+def split_with_changed_codec() -> Run:
+    parties, channel = pair(), Channel({"activations": Pipeline(Quantize(8))})
+
+    def records() -> Iterator[Any]:
+        for record in train_split(parties, batches().epochs(1), channel):
+            yield record
+            channel.change_codec("activations", Pipeline(Quantize(2, stochastic=True)))
+
+    return finished(records(), channel, parties)
+
+
+def split_multi_hop() -> Run:
+    model, channel = network(), Channel()
+    parties = [party("ann", model[:2]), party("ben", model[2:4]), party("bob", model[4:], True)]
+    records = train_split(parties, batches().epochs(1), channel, labels_from="ann")
+    return finished(records, channel, parties)
+
+
+def split_u_shaped() -> Run:
+    model, channel = network(), Channel()
+    parties = [party("ann", model[:2]), party("bob", model[2:4]), party("ann", model[4:], True)]
+    return finished(train_split(parties, batches().epochs(1), channel), channel, parties)
+
+
+def split_frozen_bottom_and_adam() -> Run:
+    model, channel = network(), Channel()
+    top = Party("bob", model[4:], torch.optim.Adam(model[4:].parameters(), 0.01), nn.NLLLoss())
+    parties = [Party("alice", model[:4]), top]
+    return finished(train_split(parties, batches().epochs(1), channel), channel, parties)
+
+
+def split_nopeek() -> Run:
+    bottom, channel = network()[:4], Channel()
+    alice = NoPeek("alice", bottom, SGD(bottom.parameters(), 0.1), weight=0.5)
+    parties = [alice, pair()[1]]
+    return finished(train_split(parties, batches().epochs(1), channel), channel, parties)
+
+
+def vertical() -> Run:
+    left, right = (filled(nn.Linear(32, 6), start) for start in (0, 40))
+    top = filled(nn.Sequential(nn.ReLU(), nn.Linear(12, 10), nn.LogSoftmax(dim=1)))
+    parties = [party("left", left), party("right", right), party("bob", top, loss=True)]
+    halves = Batches((X[:120, :32], X[:120, 32:]), Y[:120], 30, seed=3)
+    channel = Channel({"activations": Pipeline(Half())})
+    records = train_vertical(parties[:2], parties[2], halves.epochs(2), channel)
+    return finished(records, channel, parties)
+
+
+def vertical_added() -> Run:
+    left, right = (filled(nn.Linear(32, 6), start) for start in (0, 40))
+    top = filled(nn.Sequential(nn.ReLU(), nn.Linear(6, 10), nn.LogSoftmax(dim=1)))
+    parties = [party("left", left), party("right", right), party("bob", top, loss=True)]
+    halves = Batches((X[:120, :32], X[:120, 32:]), Y[:120], 30, seed=3)
+    channel = Channel()
+    records = train_vertical(parties[:2], parties[2], halves.epochs(1), channel, merge=add)
+    return finished(records, channel, parties)
+
+
+def relay() -> Run:
+    clients, bob = alices(), pair()[1]
+    channel = Channel({"model": Difference(Pipeline(Quantize(8)))})
+    records = train_relay(clients, bob, shared_batches(), channel, num_rounds=2)
+    return finished(records, channel, [*clients, bob])
+
+
+def splitfed(version: int) -> Run:
+    clients, bob, channel = alices(), pair()[1], Channel({"gradients": Pipeline(Float8())})
+    records = train_splitfed(
+        clients, bob, shared_batches(), channel, num_rounds=2, version=version, seed=5
+    )
+    return finished(records, channel, [*clients, bob])
+
+
+def splitfed_1() -> Run:
+    return splitfed(1)
+
+
+def splitfed_2() -> Run:
+    return splitfed(2)
+
+
+# ------------------------------------------------------------------------------ states A, B and C
+
+
+def split_async() -> Run:
+    parties, channel = pair(), Channel({"activations": Pipeline(Quantize(8))})
+    gate = LossGate(0.2, every=2)
+    records = train_async(*parties, batches(), channel, gate=gate, num_epochs=5)
+    run = finished(records, channel, parties)
+    assert {record["state"] for record in run.records} == {"A", "B", "C"}
+    return run
+
+
+def split_async_moved_and_delta() -> Run:
+    codecs = {"activations": Pipeline(Quantize(4)), "gradients": Pipeline(Sign())}
+    parties, channel = pair(), Channel(codecs)
+    records = train_async(
+        *parties,
+        batches(),
+        channel,
+        gate=BudgetGate(nbytes=2_500, num_steps=16),
+        num_epochs=4,
+        upload=Upload(moved=0.1, delta=True),
+    )
+    return finished(records, channel, parties)
+
+
+def split_async_relay() -> Run:
+    clients, bob, channel = alices(), pair()[1], Channel({"model": Pipeline(Half())})
+    records = train_async_relay(
+        clients, bob, shared_batches(), channel, gate=LossGate(0.3, every=3), num_rounds=4
+    )
+    run = finished(records, channel, [*clients, bob])
+    assert {record["state"] for record in run.records} == {"A", "B", "C"}
+    return run
+
+
+def uploading() -> Run:
+    parties, channel = pair(), Channel()
+    gate = LossGate(0.15, every=1)
+    records = train_uploading(*parties, batches().epochs(3), channel, gate=gate, max_local_steps=2)
+    return finished(records, channel, parties)
+
+
+def local_loss() -> Run:
+    (alice, bob), channel = pair(), Channel()
+    head = party("alice", filled(nn.Sequential(nn.Linear(8, 10), nn.LogSoftmax(dim=1)), 7), True)
+    records = train_local_loss(alice, head, bob, batches().epochs(2), channel)
+    return finished(records, channel, [alice, head, bob])
+
+
+# --------------------------------------------------------------------------- federated averaging
+
+
+def federated(
+    codecs: dict[str, Any] | None = None, *, model: nn.Module | None = None, **how: Any
+) -> Run:
+    """`fedavg` with what most of the runs below have in common."""
+    model, channel = network() if model is None else model, Channel(codecs)
+    if not how.keys() & {"local_epochs", "local_steps"}:
+        how["local_epochs"] = 1
+    how = {"rounds": 4, "cohort_size": 3, "batch_size": 10, "lr": 0.1, "seed": 2, **how}
+    return Run([*map(dict, fedavg(model, shares(), channel, **how))], channel, {"server": model})
+
+
+def fedavg_plain() -> Run:
+    return federated()
+
+
+def fedsgd() -> Run:
+    return federated(cohort_size=6, batch_size=None, local_steps=1, lr=0.5)
+
+
+def fedavg_compressed_both_ways() -> Run:
+    codecs = {
+        "model": Difference(Pipeline(Quantize(4)), first=Pipeline(Quantize(8))),
+        "update": ErrorFeedback(Pipeline(TopK(0.1), Quantize(8, stochastic=True))),
+    }
+    return federated(codecs, masked=True, rounds=6, cohort_size=4)
+
+
+def fedavg_entropy_coded() -> Run:
+    codecs = {
+        "model": Only(Pipeline(Quantize(8), Entropy()), min_size=90),
+        "update": Pipeline(QSGD(4), Entropy()),
+    }
+    return federated(codecs)
+
+
+def fedavg_stragglers() -> Run:
+    run = federated(
+        rounds=7,
+        cohort_size=4,
+        wait_for=2,
+        timeout=4.0,
+        staleness=Polynomial(0.5),
+        clock=LogNormal(1.0, dropout=0.1, seed=4),
+    )
+    assert sum(record["num_stale"] for record in run.records) > 1
+    return run
+
+
+def fedadam() -> Run:
+    model = network()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02, betas=(0.9, 0.99), eps=1e-3)
+    return federated(model=model, server_optimizer=optimizer)
+
+
+def fedyogi() -> Run:
+    model = network()
+    return federated(model=model, server_optimizer=Yogi(model.parameters(), lr=0.02))
+
+
+def fedprox_with_replacement() -> Run:
+    return federated(prox=0.5, with_replacement=True, cohort_size=5, local_epochs=2)
+
+
+def fedavg_private() -> Run:
+    return federated(privacy=GaussianDP(clip=0.3, noise_multiplier=0.2, seed=6))
+
+
+def fedavg_adaptive_levels() -> Run:
+    def make(levels: int) -> Pipeline:
+        return Pipeline(QSGD(levels))
+
+    tune = AdaptiveLevels(make, first=2)
+    return federated({"update": make(2)}, tune=tune, rounds=5, lr=0.3)
+
+
+def fedavg_byte_budget() -> Run:
+    def make(fraction: float) -> ErrorFeedback:
+        return ErrorFeedback(Pipeline(TopK(fraction), Half()))
+
+    tune = ByteBudget(make, nbytes=70_000, rounds=5, fraction=0.05)
+    return federated({"update": make(0.05)}, tune=tune, rounds=5)
+
+
+def fedavg_with_buffers() -> Run:
+    layers = [nn.Linear(64, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 10)]
+    return federated(model=filled(nn.Sequential(*layers, nn.LogSoftmax(dim=1))))
+
+
+def intervals() -> Run:
+    model, channel = network(), Channel()
+    records = interval_averaging(
+        model,
+        shares(),
+        channel,
+        num_averages=3,
+        interval_steps=4,
+        replicas_to_aggregate=4,
+        batch_size=10,
+        lr=0.1,
+        seed=2,
+        clock=LogNormal(0.5, seed=1),
+    )
+    return Run([*map(dict, records)], channel, {"server": model})
+
+
+def fedasync_by_staleness() -> Run:
+    model, channel = network(), Channel({"update": Pipeline(Quantize(8))})
+    records = fedasync(
+        model,
+        shares(),
+        channel,
+        num_updates=9,
+        concurrency=3,
+        batch_size=10,
+        lr=0.1,
+        local_epochs=1,
+        clock=LogNormal(1.0, dropout=0.1, seed=1),
+        seed=2,
+    )
+    return Run([*map(dict, records)], channel, {"server": model})
+
+
+def fedbuff_with_momentum() -> Run:
+    model, channel = network(), Channel({"update": Pipeline(Rotate(), Quantize(4))})
+    records = fedbuff(
+        model,
+        shares(),
+        channel,
+        rounds=4,
+        buffer_size=3,
+        concurrency=4,
+        batch_size=10,
+        lr=0.1,
+        local_steps=3,
+        clock=LogNormal(1.0, seed=1),
+        server_optimizer=torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9),
+        seed=2,
+    )
+    return Run([*map(dict, records)], channel, {"server": model})
+
+
+RUNS: dict[str, Callable[[], Run]] = {
+    run.__name__: run
+    for run in (
+        *(split_vanilla, split_with_codecs, split_with_same_mask, split_with_changed_codec),
+        *(split_multi_hop, split_u_shaped, split_frozen_bottom_and_adam, split_nopeek),
+        *(vertical, vertical_added, relay, splitfed_1, splitfed_2),
+        *(split_async, split_async_moved_and_delta, split_async_relay, uploading, local_loss),
+        *(fedavg_plain, fedsgd, fedavg_compressed_both_ways, fedavg_entropy_coded),
+        *(fedavg_stragglers, fedadam, fedyogi, fedprox_with_replacement, fedavg_private),
+        *(fedavg_adaptive_levels, fedavg_byte_budget, fedavg_with_buffers, intervals),
+        *(fedasync_by_staleness, fedbuff_with_momentum),
+    )
+}
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """All of a run that is stored, as JSON."""
+    kinds: Counter[str] = Counter()
+    for transfer in run.channel.transfers:
+        kinds[transfer.kind] += transfer.nbytes
+    ledger = "\n".join(" ".join(map(str, transfer)) for transfer in run.channel.transfers)
+    return {
+        "records": run.records,
+        "nbytes": dict(sorted(kinds.items())),
+        "num_transfers": len(run.channel.transfers),
+        "ledger_crc32": zlib.crc32(ledger.encode()),
+        "weights": {name: weights(module) for name, module in run.modules.items()},
+    }
+
+
+def weights(module: nn.Module) -> dict[str, list[float]]:
+    """Of each tensor: sum, sum of squares, first value, last value."""
+    flat = {name: t.detach().double().reshape(-1) for name, t in module.state_dict().items()}
+    return {n: [*map(float, (t.sum(), t.square().sum(), t[0], t[-1]))] for n, t in flat.items()}
+
+
+# ------------------------------------------------------------------ runs that stop, and go on later
+
+
+@dataclass
+class Resumable:
+    """A run, and how it begins or goes on after so many steps or rounds."""
+
+    saved: list[Any]  # what `save_run` gets
+    parties: list[Party]  # whose weights are compared
+    channel: Channel
+    train: Callable[[int], Iterator[Any]]
+    stop: int  # where the stored run was saved
+
+
+def resumable_split() -> Resumable:
+    codecs = {
+        "activations": Difference(Pipeline(TopK(0.5, scope="tensor"), Half())),
+        "gradients": ErrorFeedback(Pipeline(Quantize(2, stochastic=True), Entropy())),
+    }
+    model, channel = network(), Channel(codecs)
+    top = torch.optim.Adam(model[4:].parameters(), 0.01)
+    parties = [party("alice", model[:4]), Party("bob", model[4:], top, nn.NLLLoss())]
+
+    def train(step: int) -> Iterator[Any]:
+        return train_split(parties, islice(batches().epochs(3), step, None), channel)
+
+    return Resumable(parties, parties, channel, train, stop=5)
+
+
+def resumable_fedavg() -> Resumable:
+    codecs = {
+        "model": Difference(Pipeline(Quantize(8))),
+        "update": ErrorFeedback(Pipeline(TopK(0.2), Quantize(4, stochastic=True))),
+    }
+    layers = nn.Linear(64, 4), nn.ReLU(), nn.Linear(4, 10), nn.LogSoftmax(dim=1)
+    model, channel, backlog = filled(nn.Sequential(*layers)), Channel(codecs), Backlog()
+    server = Party("server", model, Yogi(model.parameters(), lr=0.02))
+    times = {name: [1.0 + 0.2 * k] for k, name in enumerate(SIZES)}
+
+    def train(step: int) -> Iterator[Any]:
+        return fedavg(
+            model,
+            shares(),
+            channel,
+            rounds=7,
+            cohort_size=4,
+            batch_size=10,
+            lr=0.1,
+            local_epochs=1,
+            wait_for=2,
+            staleness=Polynomial(0.5),
+            clock=Scripted(times | {"dan": [3.5], "eve": [2.5, 4.0]}),
+            server_optimizer=server.optimizer,
+            seed=2,
+            start_round=step,
+            backlog=backlog,
+        )
+
+    return Resumable([server, backlog], [server], channel, train, stop=3)
+
+
+def resumable_async() -> Resumable:
+    codecs = {"activations": Pipeline(Quantize(4, stochastic=True))}
+    parties, channel, bookmark = pair(), Channel(codecs), Bookmark()
+
+    def train(step: int) -> Iterator[Any]:
+        return train_async(
+            *parties,
+            batches(),
+            channel,
+            gate=LossGate(0.2, every=2),
+            num_epochs=5,
+            upload=Upload(delta=True),
+            bookmark=bookmark,
+        )
+
+    return Resumable([*parties, bookmark], parties, channel, train, stop=9)
+
+
+RESUMABLE: dict[str, Callable[[], Resumable]] = {
+    "split": resumable_split,
+    "fedavg": resumable_fedavg,
+    "split_async": resumable_async,
+}
