@@ -26,14 +26,26 @@ import torch
 from torch import Tensor
 
 from benchmarks.split_speed import interleaved
-from fltoolkit.codecs import Codec, Pipeline
-from fltoolkit.entropy import Deflate, Entropy
-from fltoolkit.levels import Float8, Half
-from fltoolkit.lowrank import PowerSGD
-from fltoolkit.places import largest
-from fltoolkit.quantize import QSGD, Quantize, Sign, Ternary
-from fltoolkit.rotate import DRIVE, EDEN, Rotate
-from fltoolkit.sparse import STC, RandomK, TopK
+from fltoolkit.codecs import (
+    DRIVE,
+    EDEN,
+    QSGD,
+    STC,
+    Codec,
+    Deflate,
+    Entropy,
+    Float8,
+    Half,
+    Pipeline,
+    PowerSGD,
+    Quantize,
+    RandomK,
+    Rotate,
+    Sign,
+    Ternary,
+    TopK,
+)
+from fltoolkit.codecs._places import largest
 
 TOGETHER = 25_000_000  # values in memory for each test: 100 MB
 COPY, FRESH = "copy, memory to memory", "copy, new memory"

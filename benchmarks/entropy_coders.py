@@ -36,12 +36,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fltoolkit.codecs import (
+    BitPack,
+    Deflate,
+    Entropy,
+    Indices,
+    Part,
+    Quantize,
+    Symbols,
+    TopK,
+    Zstd,
+    side,
+)
 from fltoolkit.data import load
-from fltoolkit.entropy import BitPack, Deflate, Entropy, Zstd
 from fltoolkit.models import mcmahan_cnn, seeded, splitnn_mlp
-from fltoolkit.parts import Indices, Part, Symbols, side
-from fltoolkit.quantize import Quantize
-from fltoolkit.sparse import TopK
 
 STAGES = {
     **{

@@ -16,9 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from fltoolkit.assignment import kind_of, load_master, release, text_of
-from fltoolkit.grading import grade
-from fltoolkit.sandbox import Limits, fences
+from fltoolkit.assignments import Limits, fences, grade, load_master, release
+from fltoolkit.assignments.master import kind_of, text_of
 
 
 def hand_in(folder: Path, students: int) -> None:

@@ -31,18 +31,11 @@ import torch
 from torch import Tensor, nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import ErrorFeedback, Pipeline
-from fltoolkit.fedavg import fedavg
-from fltoolkit.local_sgd import (
-    _batches,
-    _together,
-    clients_at_once,
-    local_update,
-    local_update_lean,
-    local_updates,
-)
+from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
+from fltoolkit.federated import fedavg, local_update, local_update_lean
+from fltoolkit.federated._many_at_once import _together, clients_at_once, local_updates
+from fltoolkit.federated.client import _batches
 from fltoolkit.models import mcmahan_2nn, mcmahan_cnn, seeded
-from fltoolkit.sparse import TopK
 from fltoolkit.trees import Tree, weighted_mean
 
 NUM_CLIENTS, NUM_SAMPLES, LR = 10, 100, 0.1

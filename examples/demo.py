@@ -32,7 +32,7 @@ from fltoolkit import (
 )
 from fltoolkit.data import Dataset, partition_iid
 from fltoolkit.history import Record
-from fltoolkit.live import watch
+from fltoolkit.plots import watch
 
 LR, BATCH_SIZE = 0.03, 64
 Run = tuple[Iterator[Record], Channel, int]  # the training, its ledger, its number of steps

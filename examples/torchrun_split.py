@@ -24,10 +24,9 @@ import torch
 from torch import Tensor, nn
 
 from fltoolkit import SGD, Batches, Channel, History, Party, load, splitnn_mlp, train_split
-from fltoolkit.codecs import Pipeline
+from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.engines.remote import RemoteParty, absent, known
 from fltoolkit.engines.torch_distributed import DistributedChannel
-from fltoolkit.quantize import Quantize
 
 NAMES = ["alice", "bob", "carol"]
 CUTS = {2: [0, 4, 6], 3: [0, 2, 4, 6]}  # where the six layers are cut

@@ -29,11 +29,11 @@ import torch
 from torch import nn
 
 from fltoolkit import SGD, Batches, Channel, Codec, Party, Pipeline, evaluate, load, splitnn_mlp
-from fltoolkit.cache import ActivationCache
-from fltoolkit.codecs import Only
+from fltoolkit.codecs import Entropy, Float8, Only, Quantize, TopK
 from fltoolkit.data import Dataset, partition_iid
-from fltoolkit.entropy import Entropy
-from fltoolkit.gates import (
+from fltoolkit.models import seeded
+from fltoolkit.split import (
+    ActivationCache,
     AlwaysA,
     BangBang,
     BudgetGate,
@@ -42,12 +42,10 @@ from fltoolkit.gates import (
     LogSpaced,
     LossGate,
     Periodic,
+    Upload,
+    train_async,
+    train_async_relay,
 )
-from fltoolkit.levels import Float8
-from fltoolkit.models import seeded
-from fltoolkit.quantize import Quantize
-from fltoolkit.sparse import TopK
-from fltoolkit.split_async import Upload, train_async, train_async_relay
 
 RESULTS = Path(__file__).parent / "results" / "async_states.jsonl"
 FIGURE = Path(__file__).parents[1] / "docs" / "images" / "async_states.png"

@@ -25,12 +25,10 @@ from torch import nn
 
 from experiments.async_states import Result, read, sweep
 from fltoolkit import Channel, Codec, ErrorFeedback, Party, Pipeline, evaluate, fedavg, load, pack
-from fltoolkit.data import PIXEL_STATISTICS, Dataset, partition_iid, partition_shards
-from fltoolkit.difference import Difference
-from fltoolkit.entropy import Entropy
+from fltoolkit.codecs import DGC, QSGD, STC, Difference, Entropy, Quantize, TopK
+from fltoolkit.data import Dataset, partition_iid, partition_shards
+from fltoolkit.data.datasets import PIXEL_STATISTICS
 from fltoolkit.models import mcmahan_2nn, mcmahan_cnn, splitnn_mlp
-from fltoolkit.quantize import QSGD, Quantize
-from fltoolkit.sparse import DGC, STC, TopK
 from fltoolkit.trees import Tree
 
 RESULTS = Path(__file__).parent / "results" / "fedavg.jsonl"

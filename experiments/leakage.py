@@ -38,22 +38,21 @@ from fltoolkit import (
     predict,
     splitnn_mlp,
 )
+from fltoolkit.codecs import Float8, Quantize, RandTopK, Rotate, TopK
 from fltoolkit.data import Dataset
-from fltoolkit.defence import Noise, NoPeek
-from fltoolkit.dependence import corrected_distance_correlation, distance_correlation
 from fltoolkit.leakage import (
     Listener,
+    Noise,
+    NoPeek,
     auc,
+    corrected_distance_correlation,
     direction_aucs,
+    distance_correlation,
     explained_variance,
     norm_aucs,
     overhear,
     train_decoder,
 )
-from fltoolkit.levels import Float8
-from fltoolkit.quantize import Quantize
-from fltoolkit.rotate import Rotate
-from fltoolkit.sparse import RandTopK, TopK
 from fltoolkit.split import train_split
 
 RESULTS = Path(__file__).parent / "results" / "leakage.jsonl"

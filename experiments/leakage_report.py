@@ -14,7 +14,7 @@ import numpy as np
 from experiments.leakage import BINARY, DEFENCES, DOWN, NUM_SHOWN, TASKS, UP, Result, Setting, Task
 from experiments.leakage import settings as all_settings
 from fltoolkit import plots
-from fltoolkit.svg import COLORS, spread
+from fltoolkit.plots import COLORS, spread
 
 Runs = dict[int, Result]  # by seed
 Row = tuple[Setting, Runs]

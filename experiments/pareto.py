@@ -16,17 +16,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fltoolkit.codecs import Codec, ErrorFeedback, Only, Pipeline
-from fltoolkit.difference import Difference
-from fltoolkit.entropy import Entropy
-from fltoolkit.experiment import Experiment
-from fltoolkit.gates import AlwaysA, BudgetGate, FreezeAfter, LossGate, Periodic
-from fltoolkit.levels import Float8
-from fltoolkit.quantize import QSGD, Quantize, Sign
-from fltoolkit.sparse import DGC, STC, RandTopK, SameMask, TopK
-from fltoolkit.store import Store
-from fltoolkit.sweep import sweep
-from fltoolkit.training import num_steps
+from fltoolkit.codecs import (
+    DGC,
+    QSGD,
+    STC,
+    Codec,
+    Difference,
+    Entropy,
+    ErrorFeedback,
+    Float8,
+    Only,
+    Pipeline,
+    Quantize,
+    RandTopK,
+    SameMask,
+    Sign,
+    TopK,
+)
+from fltoolkit.research import Experiment, Store, num_steps, sweep
+from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, LossGate, Periodic
 
 STORE = Path("runs") / "pareto.db"
 NUM_CLIENTS, CUT_WIDTH = 10, 640

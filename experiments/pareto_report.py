@@ -18,12 +18,10 @@ from experiments.pareto import (
     TASKS,
     experiments,
 )
-from fltoolkit import plots, tradeoff
-from fltoolkit.analysis import bytes_to_reach, front, groups, points
+from fltoolkit import plots
 from fltoolkit.cost import published_tables
-from fltoolkit.experiment import Experiment
 from fltoolkit.history import History
-from fltoolkit.store import Result, Store
+from fltoolkit.research import Experiment, Result, Store, bytes_to_reach, front, groups, points
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
@@ -249,7 +247,7 @@ def draw(parts: Parts, path: Path = FIGURE) -> None:
     figure = plots.new_figure(width=10, height=4.6 * len(parts))
     axes = figure.subplots(len(parts), squeeze=False)[:, 0]
     for ax, ((data, words), results) in zip(axes, parts.items(), strict=True):
-        tradeoff.pareto(results, ax)
+        plots.pareto(results, ax)
         seeds = len({r.experiment.seed for r in results})
         title = f"{data}, 10 clients, {words}, {seeds} seed{'s' * (seeds > 1)}"
         ax.set_title(title, fontsize=10)

@@ -1,7 +1,6 @@
 """The channel: the one door through which data leaves a party, and the ledger beside it.
 
 Not here: the frame (wire.py), compression (codecs.py), who speaks when (split.py).
-Next: history.py.
 """
 
 import copy
@@ -12,13 +11,13 @@ import tempfile
 import warnings
 import weakref
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from fltoolkit.codecs import Codec, Identity, LinkState, walk
+from fltoolkit.codecs.base import Codec, Identity, LinkState, walk
 from fltoolkit.trees import Tree, dense_nbytes
 from fltoolkit.wire import WireError
 
@@ -164,6 +163,27 @@ class Channel:
             and receiver in (None, t.receiver)
             and kind in (None, t.kind)
         )
+
+    def totals(self, clients: Collection[str]) -> Callable[[], dict[str, int]]:
+        """A function that says what was sent so far; it reads only what is new each time.
+
+        Up is what a client sent to someone who is none, down the reverse; the total has all links,
+        those between two clients or two servers too.
+        """
+        seen = up = down = total = 0
+
+        def totals() -> dict[str, int]:
+            nonlocal seen, up, down, total
+            for transfer in self.transfers[seen:]:
+                total += transfer.nbytes
+                if transfer.sender in clients and transfer.receiver not in clients:
+                    up += transfer.nbytes
+                elif transfer.receiver in clients and transfer.sender not in clients:
+                    down += transfer.nbytes
+            seen = len(self.transfers)
+            return {"nbytes_up": up, "nbytes_down": down, "nbytes": total}
+
+        return totals
 
     def state_dict(self) -> dict[str, Any]:
         """All that is needed to go on after a restart: the ledger, and each link's codec state."""

@@ -1,7 +1,6 @@
 """Saving a run and going on with it later: each party's state in a file of its own.
 
 Not here: the records of the run, which a `History` with a path keeps by itself.
-Next: svg.py.
 """
 
 import hashlib

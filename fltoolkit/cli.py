@@ -15,7 +15,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": ("fltoolkit.commands", "run", "train one experiment and print what came out"),
     "sweep": ("fltoolkit.commands", "sweep", "run many experiments, each once, into a store"),
     "compare": ("fltoolkit.commands", "compare", "a table of what is in a store"),
-    "assignment": ("fltoolkit.assignment_cli", "main", "release, check and grade assignments"),
+    "assignment": ("fltoolkit.assignments.cli", "main", "release, check and grade assignments"),
     "report": ("fltoolkit.commands", "report", "one HTML file with plots and tables of a store"),
 }
 """Name: module, function(arguments) -> exit status, what it does."""

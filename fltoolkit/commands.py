@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from fltoolkit.experiment import Experiment, read
+from fltoolkit.research.experiment import Experiment, read
 
 __all__ = ["compare", "report", "run", "sweep"]
 
@@ -27,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = _parser(
         "run",
         "Train one experiment and print a line at each evaluation: accuracy, loss, and all bytes\n"
-        "that were sent. Settings are those of fltoolkit.experiment.Experiment.",
+        "that were sent. Settings are those of fltoolkit.research.experiment.Experiment.",
         """
   fltoolkit run                                   split learning of digits, one client
   fltoolkit run experiment.yaml                   settings from a file
@@ -43,8 +43,8 @@ def run(arguments: Sequence[str]) -> int:
     if args.print:
         print(f"# key {experiment.key}\n{experiment.to_yaml()}", end="")
         return 0
-    from fltoolkit.svg import amount
-    from fltoolkit.training import records
+    from fltoolkit.research.run import records
+    from fltoolkit.units import amount
 
     print(f"{experiment.title}   key {experiment.key}")
     for record in records(experiment):
@@ -82,10 +82,10 @@ A file with three experiments of two seeds each:
     parser.add_argument("--retry", action="store_true", help="run again what failed before")
     args = _parse(parser, arguments)
     experiments = [experiment for path in args.files for experiment in read(path)]
-    from fltoolkit.analysis import by_task, failures, table
-    from fltoolkit.store import Store
-    from fltoolkit.sweep import cluster
-    from fltoolkit.sweep import sweep as sweep_all
+    from fltoolkit.research.analysis import by_task, failures, table
+    from fltoolkit.research.store import Store
+    from fltoolkit.research.sweep import cluster
+    from fltoolkit.research.sweep import sweep as sweep_all
 
     place = args.store or args.files[0].with_suffix(".db")
     pool: Any = cluster(args.scheduler) if args.scheduler else nullcontext()
@@ -120,7 +120,7 @@ def compare(arguments: Sequence[str]) -> int:
     )
     _store_arguments(parser)
     args = _parse(parser, arguments)
-    from fltoolkit.analysis import by_task, failures, table
+    from fltoolkit.research.analysis import by_task, failures, table
 
     found = _results(args)
     for task, mine in by_task(found).items():
@@ -144,7 +144,7 @@ def report(arguments: Sequence[str]) -> int:
     _store_arguments(parser)
     parser.add_argument("--out", type=Path, help="default: the store with the ending .html")
     args = _parse(parser, arguments)
-    from fltoolkit.report import html_report
+    from fltoolkit.plots.html_report import html_report
 
     place = args.out or args.store.with_suffix(".html")
     found = _results(args)
@@ -167,7 +167,9 @@ def _parser(name: str, description: str, examples: str) -> argparse.ArgumentPars
 
 
 def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    words = "first, from here too: where codecs of your own are allowed (fltoolkit.spec.allow)"
+    words = (
+        "first, from here too: where codecs of your own are allowed (fltoolkit.research.text.allow)"
+    )
     parser.add_argument(
         "--import", dest="modules", action="append", default=[], metavar="MODULE", help=words
     )
@@ -187,7 +189,7 @@ def _store_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _results(args: argparse.Namespace) -> list[Any]:
-    from fltoolkit.store import Store
+    from fltoolkit.research.store import Store
 
     if not args.store.exists():
         raise FileNotFoundError(f"{args.store}: no such store. fltoolkit sweep makes one")

@@ -1,7 +1,7 @@
 """What a method will cost before it is run: client FLOPs and payload bytes, from formulas.
 
 What a run really sends is counted by channel.py; a test holds that it is this plus headers. The
-formulas are our derivation; compare Singh et al. 2019 (arXiv 1909.09145). Next: checkpoint.py.
+formulas are our derivation; compare Singh et al. 2019 (arXiv 1909.09145).
 """
 
 import copy

@@ -1,7 +1,6 @@
 """Models as a list of layers, so that ``model[:cut], model[cut:]`` is the split.
 
 Not here: parties and training. All models return log-probabilities for ``nn.NLLLoss``.
-Next: party.py.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,6 @@
 """A party: one owner of data or labels, with its part of the network and its own optimizer.
 
 A party computes and learns; it knows no channel, no codec, no record and no other party.
-Next: split.py, where parties speak to each other.
 """
 
 import math
@@ -11,6 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
+
+from fltoolkit.trees import Tree
 
 __all__ = ["SGD", "Party"]
 
@@ -150,6 +151,14 @@ class Party:
                 )
             self.optimizer.step()
         return x.grad
+
+    def weights(self) -> Tree:
+        """All that makes up this party's part of the model, buffers included, by name."""
+        return self.module.state_dict()
+
+    def load_weights(self, weights: Tree) -> None:
+        """Replace this party's part of the model, buffers included."""
+        self.module.load_state_dict(weights)
 
     def state_dict(self) -> dict[str, Any]:
         """All that this party must keep to go on later: its weights and its optimizer's state."""

@@ -1,6 +1,6 @@
 """Trees: flat dictionaries of tensors, as `state_dict` gives them, and their arithmetic.
 
-Not here: turning them into bytes (wire.py). Next: wire.py.
+Not here: turning them into bytes (wire.py).
 """
 
 import math

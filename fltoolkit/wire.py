@@ -1,6 +1,6 @@
 """The wire format: a tree becomes one frame of bytes and back.
 
-Not here: making a message smaller (codecs.py) and counting it (channel.py). Next: parts.py.
+Not here: making a message smaller (codecs.py) and counting it (channel.py).
 For those who write formats of their own inside a message (places.py, entropy.py): `varint` and its
 `Reader`, and a frame's header without the frame, `write_layout` and `read_layout`.
 

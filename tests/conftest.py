@@ -5,14 +5,10 @@ from jaxtyping import install_import_hook
 
 # the shapes in these modules' signatures are checked while tests run; users never pay for it
 CHECKED = [
-    "party",
-    "split",
-    "data",
-    "cache",
-    "split_async",
-    "split_variants",
-    "fedavg",
-    "local_sgd",
+    *("party", "evaluation", "data.datasets", "data.partitions", "data.batches"),
+    *("split.chain", "split.vertical", "split.clients", "split.cache"),
+    *("split.asynchronous", "split.uploads", "split.variants"),
+    *("federated.fedavg", "federated.client", "federated._many_at_once"),
 ]
 install_import_hook([f"fltoolkit.{name}" for name in CHECKED], "shape_checks.checker")
 

@@ -20,17 +20,20 @@ from torch import nn
 
 import fltoolkit
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import ErrorFeedback, Pipeline
+from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.data import Batches
 from fltoolkit.engines.remote import RemoteGate, RemoteParty, absent, known
 from fltoolkit.engines.torch_distributed import NBYTES_ENVELOPE, DistributedChannel
-from fltoolkit.gates import Periodic
 from fltoolkit.models import seeded
 from fltoolkit.party import SGD, Party
-from fltoolkit.quantize import Quantize
-from fltoolkit.sparse import TopK
-from fltoolkit.split import train_relay, train_split, train_splitfed, train_vertical
-from fltoolkit.split_async import train_async
+from fltoolkit.split import (
+    Periodic,
+    train_async,
+    train_relay,
+    train_split,
+    train_splitfed,
+    train_vertical,
+)
 from fltoolkit.wire import pack
 
 NUM_SAMPLES, WIDTH, CUT = 24, 6, 5

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fltoolkit.assignment import Master, kind_of, release, text_of
+from fltoolkit.assignments import Master, release
+from fltoolkit.assignments.master import kind_of, text_of
 
 PROJECT = Path(__file__).parents[1]
 
@@ -230,7 +231,7 @@ CASES: dict[str, Case] = {
     ),
     "patched": Case(
         attack(
-            "import builtins, fltoolkit.course as c\nbuiltins.print = lambda *a, **k: None\n"
+            "import builtins, fltoolkit.course.check as c\nbuiltins.print = lambda *a, **k: None\n"
             "c.check = lambda *a, **k: True\nc.fingerprint = lambda v: 'right'\n"
             "def skip(lines):\n    return ['pass\\n']\n"
             "get_ipython().input_transformers_post.append(skip)"

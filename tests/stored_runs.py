@@ -17,35 +17,72 @@ import numpy as np
 import torch
 from torch import nn
 
-from fltoolkit.adaptive import AdaptiveLevels, ByteBudget
 from fltoolkit.channel import Channel
-from fltoolkit.clock import Backlog, LogNormal, Polynomial, Scripted
-from fltoolkit.codecs import Codec, ErrorFeedback, Identity, LinkState, Only, Pipeline
+from fltoolkit.codecs import (
+    DGC,
+    DRIVE,
+    EDEN,
+    QSGD,
+    STC,
+    BFloat16,
+    BitPack,
+    Codec,
+    Deflate,
+    Difference,
+    Entropy,
+    ErrorFeedback,
+    Float8,
+    Half,
+    Identity,
+    LinkState,
+    LloydMax,
+    Only,
+    Pipeline,
+    PowerSGD,
+    Quantiles,
+    Quantize,
+    RandomK,
+    RandTopK,
+    Rotate,
+    SameMask,
+    Sign,
+    Ternary,
+    TopK,
+    Zstd,
+)
 from fltoolkit.data import Batches, load
-from fltoolkit.defence import Noise, NoPeek
-from fltoolkit.difference import Difference
-from fltoolkit.entropy import BitPack, Deflate, Entropy, Zstd
-from fltoolkit.fedasync import fedasync, fedbuff
-from fltoolkit.fedavg import fedavg, interval_averaging
-from fltoolkit.gates import BudgetGate, LossGate
-from fltoolkit.levels import BFloat16, Float8, Half, LloydMax, Quantiles
-from fltoolkit.lowrank import PowerSGD
+from fltoolkit.evaluation import evaluate
+from fltoolkit.federated import (
+    AdaptiveLevels,
+    Backlog,
+    ByteBudget,
+    GaussianDP,
+    LogNormal,
+    Polynomial,
+    Scripted,
+    Yogi,
+    fedasync,
+    fedavg,
+    fedbuff,
+    interval_averaging,
+)
+from fltoolkit.leakage import Noise, NoPeek
 from fltoolkit.party import SGD, Party
-from fltoolkit.privacy import GaussianDP
-from fltoolkit.quantize import QSGD, Quantize, Sign, Ternary
-from fltoolkit.rotate import DRIVE, EDEN, Rotate
-from fltoolkit.server_step import Yogi
-from fltoolkit.sparse import DGC, STC, RandomK, RandTopK, SameMask, TopK
 from fltoolkit.split import (
+    Bookmark,
+    BudgetGate,
+    LossGate,
+    Upload,
     add,
-    evaluate,
+    train_async,
+    train_async_relay,
+    train_local_loss,
     train_relay,
     train_split,
     train_splitfed,
+    train_uploading,
     train_vertical,
 )
-from fltoolkit.split_async import Bookmark, Upload, train_async, train_async_relay
-from fltoolkit.split_variants import train_local_loss, train_uploading
 from fltoolkit.trees import Tree
 
 # ------------------------------------------------------------------------------------- messages

@@ -4,15 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from fltoolkit.adaptive import AdaptiveLevels, ByteBudget
 from fltoolkit.channel import Channel
-from fltoolkit.clock import Backlog, LogNormal
-from fltoolkit.codecs import ErrorFeedback, Pipeline
-from fltoolkit.entropy import Entropy
-from fltoolkit.fedavg import fedavg
+from fltoolkit.codecs import QSGD, Entropy, ErrorFeedback, Pipeline, Quantize, TopK
+from fltoolkit.federated import AdaptiveLevels, Backlog, ByteBudget, LogNormal, fedavg
 from fltoolkit.models import seeded
-from fltoolkit.quantize import QSGD, Quantize
-from fltoolkit.sparse import TopK
 
 
 def net():

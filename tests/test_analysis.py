@@ -1,15 +1,23 @@
 """Numbers, pictures and pages from results, and the search for good settings."""
 
 import base64
+import importlib
 import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from fltoolkit import plots, spec, tradeoff
-from fltoolkit import suggest as suggest_module
-from fltoolkit.analysis import (
+from fltoolkit import plots
+from fltoolkit.cli import COMMANDS, main
+from fltoolkit.commands import _nbytes
+from fltoolkit.history import History
+from fltoolkit.panels import TradeoffPanel
+from fltoolkit.plots import figures, html_report
+from fltoolkit.research import (
+    Experiment,
+    Result,
+    Store,
     accuracy_within,
     bytes_to_reach,
     c3_score,
@@ -21,16 +29,14 @@ from fltoolkit.analysis import (
     points,
     seconds_on,
     sizes_of,
+    space,
+    spend,
+    suggest,
     table,
 )
-from fltoolkit.cli import COMMANDS, main
-from fltoolkit.commands import _nbytes
-from fltoolkit.experiment import Experiment
-from fltoolkit.history import History
-from fltoolkit.report import html_report
-from fltoolkit.store import Result, Store
-from fltoolkit.suggest import space, spend, suggest
-from fltoolkit.tradeoff_panel import TradeoffPanel
+from fltoolkit.research import text as spec
+
+suggest_module = importlib.import_module("fltoolkit.research.suggest")
 
 
 def made_up(name, seed, *rows, rounds=5):
@@ -119,21 +125,21 @@ def test_the_table():
 
 
 def test_pictures_say_their_numbers():
-    ax = tradeoff.pareto(ALL)
-    assert "cheap: 70.00 % for 210 B (front)" in plots._summary(ax)
-    assert "worse: 90.00 % for 3.0 kB" in plots._summary(ax)
+    ax = plots.pareto(ALL)
+    assert "cheap: 70.00 % for 210 B (front)" in figures.summary(ax)
+    assert "worse: 90.00 % for 3.0 kB" in figures.summary(ax)
     assert ax.get_xlabel() == "all bytes sent [kB], logarithmic"
-    ax = tradeoff.three_sizes(CHEAP[0].history[-1])
-    assert "update up: nominal 400 B, real 200 B, entropy 5 B" in plots._summary(ax)
-    tradeoff.three_sizes({"a": CHEAP[0].history[-1], "b": DEAR[0].history[-1]})
-    ax = tradeoff.heat_map({(2, 4): [0.5, 0.7], (8, 4): [0.9]})
-    assert "2 x 4: 60.0 ±10.0; 8 x 4: 90.0" in plots._summary(ax)
-    ax = tradeoff.over_seconds({"cheap": [r.history for r in CHEAP]}, rate=100, latency=0.1)
+    ax = plots.three_sizes(CHEAP[0].history[-1])
+    assert "update up: nominal 400 B, real 200 B, entropy 5 B" in figures.summary(ax)
+    plots.three_sizes({"a": CHEAP[0].history[-1], "b": DEAR[0].history[-1]})
+    ax = plots.heat_map({(2, 4): [0.5, 0.7], (8, 4): [0.9]})
+    assert "2 x 4: 60.0 ±10.0; 8 x 4: 90.0" in figures.summary(ax)
+    ax = plots.over_seconds({"cheap": [r.history for r in CHEAP]}, rate=100, latency=0.1)
     assert ax.get_xlabel() == "seconds [s]"
     for wrong in (
-        lambda: tradeoff.pareto([FAILED]),
-        lambda: tradeoff.three_sizes({"step": 1}),
-        lambda: tradeoff.heat_map({}),
+        lambda: plots.pareto([FAILED]),
+        lambda: plots.three_sizes({"step": 1}),
+        lambda: plots.heat_map({}),
     ):
         with pytest.raises(ValueError, match=r"run a sweep|training\.run|no cells"):
             wrong()
@@ -267,8 +273,8 @@ def test_from_a_file_to_a_page(tmp_path, capsys):
 
 
 CODEC = """
-from fltoolkit.parts import Stage
-from fltoolkit.spec import allow
+from fltoolkit.codecs import Stage
+from fltoolkit.research import allow
 
 class Nothing(Stage):
     def apply(self, parts):

@@ -16,10 +16,20 @@ from pathlib import Path
 import pytest
 from wrong_answers import WRONG
 
-from fltoolkit import assignment, assignment_cli, gradebook, grading
-from fltoolkit.assignment import AssignmentError, assemble, collect, kind_of, load_master, text_of
-from fltoolkit.grading import Result, find_submissions
-from fltoolkit.grading_worker import same_output
+from fltoolkit.assignments import (
+    AssignmentError,
+    Result,
+    assemble,
+    collect,
+    find_submissions,
+    gradebook,
+    grading,
+    load_master,
+)
+from fltoolkit.assignments import cli as assignment_cli
+from fltoolkit.assignments import master as assignment
+from fltoolkit.assignments.master import kind_of, text_of
+from fltoolkit.assignments.worker import same_output
 
 FOLDER = Path(__file__).parents[1] / "notebooks" / "assignments"
 PATHS = sorted(FOLDER.glob("*.ipynb"))

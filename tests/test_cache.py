@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fltoolkit.cache import ActivationCache
+from fltoolkit.split import ActivationCache
 
 
 def fill(cache, ids, value=0.0):

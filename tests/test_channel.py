@@ -4,10 +4,8 @@ import pytest
 import torch
 
 from fltoolkit.channel import KINDS, Channel, Transfer
-from fltoolkit.codecs import ErrorFeedback, Identity, Pipeline
-from fltoolkit.conformance import normal
-from fltoolkit.quantize import Quantize
-from fltoolkit.sparse import SameMask, TopK
+from fltoolkit.codecs import ErrorFeedback, Identity, Pipeline, Quantize, SameMask, TopK
+from fltoolkit.testing import normal
 from fltoolkit.wire import WireError, pack, unpack
 
 H = {"h": torch.arange(6.0).reshape(2, 3)}

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from fltoolkit.clock import (
+from fltoolkit.federated import (
     Arrival,
     Backlog,
     Constant,

@@ -12,20 +12,41 @@ import numpy as np
 import pytest
 import torch
 
-from fltoolkit import spec
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.cli import main
-from fltoolkit.codecs import Codec, ErrorFeedback, Identity, Only, Pipeline
-from fltoolkit.conformance import Conformance, normal
-from fltoolkit.difference import Difference
-from fltoolkit.entropy import BitPack, Deflate, Entropy, Zstd
-from fltoolkit.levels import BFloat16, Float8, Half, LloydMax, Quantiles
-from fltoolkit.lowrank import PowerSGD
+from fltoolkit.codecs import (
+    DGC,
+    QSGD,
+    STC,
+    BFloat16,
+    BitPack,
+    Codec,
+    Deflate,
+    Difference,
+    Entropy,
+    ErrorFeedback,
+    Float8,
+    Half,
+    Identity,
+    LloydMax,
+    Only,
+    Pipeline,
+    PowerSGD,
+    Quantiles,
+    Quantize,
+    RandomK,
+    RandTopK,
+    Sign,
+    Stage,
+    Ternary,
+    TopK,
+    Zstd,
+    floats,
+)
 from fltoolkit.models import mcmahan_cnn
-from fltoolkit.parts import Stage, floats
-from fltoolkit.quantize import QSGD, Quantize, Sign, Ternary
-from fltoolkit.sparse import DGC, STC, RandomK, RandTopK, TopK
+from fltoolkit.research import text as spec
+from fltoolkit.testing import Conformance, normal
 from fltoolkit.trees import dense_nbytes, masked_mean
 from fltoolkit.wire import WireError, pack, unpack
 
@@ -480,7 +501,7 @@ def test_the_pages_command_lines(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
     Path("my_codecs.py").write_text(
-        BLOCKS[1] + "from fltoolkit.spec import allow\nallow(PowersOfTwo)\n"
+        BLOCKS[1] + "from fltoolkit.research import allow\nallow(PowersOfTwo)\n"
     )
     Path("plan.yaml").write_text(re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[0])
     lines = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)[0].splitlines()

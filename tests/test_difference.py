@@ -8,13 +8,9 @@ import torch
 
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.codecs import Identity, Only, Pipeline
-from fltoolkit.conformance import Conformance
-from fltoolkit.difference import Difference
-from fltoolkit.entropy import Entropy
-from fltoolkit.quantize import Quantize
-from fltoolkit.sizes import weigh
-from fltoolkit.sparse import STC, TopK
+from fltoolkit.codecs import STC, Difference, Entropy, Identity, Only, Pipeline, Quantize, TopK
+from fltoolkit.research import weigh
+from fltoolkit.testing import Conformance
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 import fltoolkit as flt
+from fltoolkit.codecs import Quantize
 from fltoolkit.models import seeded
-from fltoolkit.quantize import Quantize
 from fltoolkit.wire import WireError
 
 MISSING = 'needs pip install "syft>=0.10,<0.11" "syft-rds>=0.6.1,<0.7" (not on native Windows)'
@@ -32,7 +32,7 @@ Q8 = {kind: flt.Pipeline(Quantize(8)) for kind in ("activations", "gradients", "
 X, Y = torch.randn(64, 12, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 3
 CODE = """
 from torch import nn
-from fltoolkit.local_sgd import local_update
+from fltoolkit.federated import local_update
 
 SETTINGS = {"lr": 0.1, "batch_size": 16, "local_epochs": 1}
 

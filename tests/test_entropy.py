@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from fltoolkit import contexts, entropy, prediction
-from fltoolkit.conformance import normal
-from fltoolkit.entropy import CODED, BitPack, Deflate, Entropy, Zstd
-from fltoolkit.parts import Indices, Symbols, side
+from fltoolkit.codecs import CODED, BitPack, Deflate, Entropy, Indices, Symbols, Zstd, side
+from fltoolkit.codecs import _contexts as contexts
+from fltoolkit.codecs import _outer_products as prediction
+from fltoolkit.codecs import coders as entropy
+from fltoolkit.testing import normal
 from fltoolkit.wire import WireError, varint
 
 NAME = side("w", CODED)

@@ -6,20 +6,33 @@ import pytest
 import torch
 
 from fltoolkit import SGD, Batches, Channel, Party, Pipeline, evaluate, load, splitnn_mlp
-from fltoolkit.codecs import ErrorFeedback, Only
+from fltoolkit.codecs import (
+    DGC,
+    Difference,
+    Entropy,
+    ErrorFeedback,
+    Float8,
+    Only,
+    Parts,
+    Quantize,
+    SameMask,
+    Stage,
+    TopK,
+)
 from fltoolkit.data import partition_dirichlet, partition_shards
-from fltoolkit.difference import Difference
-from fltoolkit.entropy import Entropy
-from fltoolkit.experiment import Experiment, read
-from fltoolkit.gates import BangBang, BudgetGate, Decay, LossGate
-from fltoolkit.levels import Float8
-from fltoolkit.parts import Parts, Stage
-from fltoolkit.quantize import Quantize
-from fltoolkit.sizes import WeighingChannel, weigh
-from fltoolkit.sparse import DGC, SameMask, TopK
-from fltoolkit.spec import allow, build
-from fltoolkit.split import train_split
-from fltoolkit.training import _Training, num_steps, records, run
+from fltoolkit.research import (
+    Experiment,
+    WeighingChannel,
+    allow,
+    build,
+    num_steps,
+    read,
+    records,
+    run,
+    weigh,
+)
+from fltoolkit.research.run import _Training
+from fltoolkit.split import BangBang, BudgetGate, Decay, LossGate, train_split
 
 SMALL = {"num_samples": 200, "rounds": 1}
 TWO_WAYS = {

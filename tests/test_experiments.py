@@ -13,7 +13,7 @@ from experiments.async_states import FLOAT8, RESULTS, SIZES, Setting, Task, run,
 from experiments.report import report, rows_of
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, splitnn_mlp, train_split
 from fltoolkit.data import Dataset
-from fltoolkit.gates import AlwaysA, BudgetGate, FreezeAfter, Periodic, State
+from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, Periodic, State
 
 DIGITS = Task("digits", epochs=2, clients=3)
 STEPS = DIGITS.num_steps

@@ -8,14 +8,22 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.clock import Constant, Drop, Even, LogNormal, Polynomial, Scripted
-from fltoolkit.codecs import ErrorFeedback, Pipeline
-from fltoolkit.fedasync import Flight, fedasync, fedbuff
-from fltoolkit.fedavg import fedavg
-from fltoolkit.local_sgd import LocalUpdate
+from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
+from fltoolkit.federated import (
+    Constant,
+    Drop,
+    Even,
+    Flight,
+    LocalUpdate,
+    LogNormal,
+    Polynomial,
+    Scripted,
+    fedasync,
+    fedavg,
+    fedbuff,
+)
 from fltoolkit.models import seeded
 from fltoolkit.party import Party
-from fltoolkit.sparse import TopK
 
 
 class One(nn.Module):

@@ -12,16 +12,25 @@ from torch.nn.functional import nll_loss
 
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.clock import Backlog, Constant, Even, LogNormal, Polynomial, Scripted
-from fltoolkit.codecs import ErrorFeedback, Identity, Only, Pipeline
-from fltoolkit.entropy import Entropy
-from fltoolkit.fedavg import client_seed, fedavg, interval_averaging
-from fltoolkit.local_sgd import LocalUpdate, local_update, local_updates
+from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, Only, Pipeline, Quantize, TopK
+from fltoolkit.federated import (
+    Backlog,
+    Constant,
+    Even,
+    LocalUpdate,
+    LogNormal,
+    Polynomial,
+    Scripted,
+    Yogi,
+    check_optimizer,
+    fedavg,
+    interval_averaging,
+    local_update,
+)
+from fltoolkit.federated._many_at_once import local_updates
+from fltoolkit.federated.fedavg import client_seed
 from fltoolkit.models import mcmahan_cnn, seeded
 from fltoolkit.party import SGD, Party
-from fltoolkit.quantize import Quantize
-from fltoolkit.server_step import Yogi, check_optimizer
-from fltoolkit.sparse import TopK
 
 SIZES = [9, 30, 2, 17, 4, 12]
 

@@ -8,16 +8,21 @@ from typing import Any
 import pytest
 import torch
 
-from fltoolkit import dashboard
-from fltoolkit.codecs import ErrorFeedback, Identity, Pipeline
-from fltoolkit.dashboard import svg
+from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, Pipeline, Quantize, TopK
 from fltoolkit.data import Dataset, load
-from fltoolkit.entropy import Entropy
-from fltoolkit.fedavg_lab import FedAvgLab, model_codec, update_codec
-from fltoolkit.lab import Lab, Move, Plot
-from fltoolkit.quantize import Quantize
-from fltoolkit.sparse import TopK
-from fltoolkit.traces import Picture, Trace, compose
+from fltoolkit.labs import (
+    FedAvgLab,
+    Lab,
+    Move,
+    Picture,
+    Plot,
+    Trace,
+    compose,
+    model_codec,
+    svg,
+    update_codec,
+)
+from fltoolkit.labs import drawing as dashboard
 
 
 def few_digits() -> Dataset:
@@ -320,7 +325,7 @@ def test_the_right_plot_can_be_over_virtual_time() -> None:
 
 def test_panel_shows_a_control_for_each_setting() -> None:
     pytest.importorskip("ipywidgets")
-    from fltoolkit.panel import Panel
+    from fltoolkit.labs import Panel
 
     lab = small(show=("bits_up", "alpha"))
     panel = Panel(lab)

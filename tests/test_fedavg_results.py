@@ -13,10 +13,9 @@ from experiments.async_states import read, sweep
 from experiments.fedavg_report import BEGIN, END, put, report, rows_of
 from experiments.fedavg_results import DOWN, RESULTS, UP, WINNER, Once, Setting, Task, settings
 from fltoolkit import Channel, Party, Pipeline, evaluate, fedavg, load
+from fltoolkit.codecs import Entropy, Quantize
 from fltoolkit.data import partition_iid
-from fltoolkit.entropy import Entropy
 from fltoolkit.models import splitnn_mlp
-from fltoolkit.quantize import Quantize
 
 DIGITS = Task("digits", clients=20, rounds=3)
 PLAIN = Setting("part", "float32")

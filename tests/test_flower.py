@@ -8,13 +8,10 @@ from torch import nn
 
 from fltoolkit import fedavg, pack
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import ErrorFeedback, Pipeline
-from fltoolkit.difference import Difference
+from fltoolkit.codecs import Difference, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.engines import flower
-from fltoolkit.local_sgd import local_updates
+from fltoolkit.federated._many_at_once import local_updates
 from fltoolkit.models import seeded
-from fltoolkit.quantize import Quantize
-from fltoolkit.sparse import TopK
 
 
 def test_a_missing_flower_is_named(monkeypatch):

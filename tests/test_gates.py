@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fltoolkit.gates import (
+from fltoolkit.split import (
     AlwaysA,
     BangBang,
     BudgetGate,
@@ -16,9 +16,9 @@ from fltoolkit.gates import (
     Periodic,
     Progress,
     State,
-    check_gate,
     gate_trace,
 )
+from fltoolkit.split.gates import check_gate
 
 GATES = [
     AlwaysA(),

@@ -15,11 +15,8 @@ from types import SimpleNamespace
 import pytest
 from hostile import BILL, CASES, WRONG, Desk, saved
 
-from fltoolkit import gradebook
-from fltoolkit.assignment import load_master
-from fltoolkit.grading import grade
-from fltoolkit.grading_worker import same_output
-from fltoolkit.sandbox import Limits, fences
+from fltoolkit.assignments import Limits, fences, grade, gradebook, load_master
+from fltoolkit.assignments.worker import same_output
 
 MASTERS = Path(__file__).parents[1] / "notebooks" / "assignments"
 pytestmark = [

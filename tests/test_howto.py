@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fltoolkit import spec
+from fltoolkit.research import text as spec
 
 PAGE = (Path(__file__).parents[1] / "docs" / "howto.md").read_text(encoding="utf-8")
 SUGGEST, TRAIN, GATE, EXPERIMENT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -35,7 +35,7 @@ def test_stop_and_go_on(tmp_path):
 def test_a_gate_of_ones_own(capsys, monkeypatch):
     monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
     page: dict = {"__name__": "docs_howto"}
-    exec("from fltoolkit.experiment import Experiment\n" + GATE, page)
+    exec("from fltoolkit.research import Experiment\n" + GATE, page)
     assert capsys.readouterr().out == "AAABC\n"
     exec(EXPERIMENT, page)
     last = page["last"]

@@ -17,14 +17,24 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from fltoolkit.codecs import Identity
-from fltoolkit.dashboard import coarse, figure, svg
 from fltoolkit.data import Dataset, load
-from fltoolkit.fedavg_lab import FedAvgLab
-from fltoolkit.gates import LossGate, Progress, State
 from fltoolkit.history import History
-from fltoolkit.lab import Lab, Move, Run, Setting
-from fltoolkit.threshold_lab import ThresholdLab, codec_of
-from fltoolkit.traces import Picture, Trace, compose
+from fltoolkit.labs import (
+    FedAvgLab,
+    Lab,
+    Move,
+    Picture,
+    Run,
+    Setting,
+    ThresholdLab,
+    Trace,
+    coarse,
+    codec_of,
+    compose,
+    figure,
+    svg,
+)
+from fltoolkit.split import LossGate, Progress, State
 
 SECONDS = 60
 
@@ -379,7 +389,7 @@ def test_a_real_kernel_runs_a_cell_again() -> None:
     manager, kernel = client.manager.start_new_kernel(startup_timeout=5 * SECONDS)
     try:
         code = (
-            "import threading; from fltoolkit.threshold_lab import ThresholdLab\n"
+            "import threading; from fltoolkit.labs import ThresholdLab\n"
             "try: old = lab\n"
             "except NameError: old = None\n"
             "lab = ThresholdLab(num_epochs=100_000); lab.start()\n"

@@ -1,4 +1,4 @@
-"""Imports go one way, and `import fltoolkit` stays light."""
+"""Rooms with doors: imports go one way, no circle, no private name elsewhere, one reading order."""
 
 import ast
 import importlib
@@ -12,83 +12,130 @@ import pytest
 import fltoolkit
 
 PACKAGE = Path(fltoolkit.__file__).parent
-LAYERS = [
-    {"trees", "history", "datafiles", "data", "models", "dependence"},
-    {"wire", "parts"},
-    {
-        *("prediction", "contexts", "entropy", "quantize", "levels"),
-        *("places", "sparse", "rotate", "lowrank"),
-    },
+LEVELS = [  # a room or file of the core imports from lower levels only
+    {"trees", "history", "models", "data", "units"},
+    {"wire", "party", "cost"},
     {"codecs"},
-    {"difference"},
     {"channel"},
-    {
-        *("party", "cost", "conformance", "gates", "cache", "local_sgd"),
-        *("clock", "privacy", "adaptive", "defence"),
-    },
-    {"split", "server_step", "checkpoint", "leakage"},
-    {"split_async", "split_variants", "fedavg"},
-    {"fedasync"},
-    {"spec", "experiment", "sizes"},
-    {"training", "store"},
-    {"sweep"},
-    {
-        *("svg", "plots", "live", "course", "codec_report", "widgets"),
-        *("analysis", "suggest", "tradeoff"),
-    },
-    {
-        *("runner", "lab", "traces", "dashboard", "panel", "threshold_lab", "fedavg_lab"),
-        *("leakage_panel", "tradeoff_panel", "report", "commands", "cli"),
-        *("assignment", "sandbox", "grading_worker", "grading", "gradebook", "assignment_cli"),
-    },
+    {"split", "checkpoint", "testing"},
+    {"evaluation", "federated"},
+    {"leakage", "research"},
+    {"plots"},
+    {"labs", "panels", "course", "assignments", "commands", "cli"},
     {"engines"},
 ]
-MODULES = sorted(  # "wire", "engines.syft"
-    ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
-    for path in PACKAGE.rglob("*.py")
+LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
+FILES = {  # "wire", "codecs.quantize"
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
+    for path in sorted(PACKAGE.rglob("*.py"))
     if path.stem != "__init__"
-)
-LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+}
+ROOMS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 
 
-def imports_of(source: str) -> set[str]:
-    """The fltoolkit modules a source imports, at any depth of the file."""
-    found = set()
+def imports_of(source: str) -> dict[str, set[str]]:
+    """Each fltoolkit module that a source imports from, at any depth of the file, and the names."""
+    found: dict[str, set[str]] = {}
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fltoolkit."):
-            found.add((node.module or "").split(".")[1])
-        elif isinstance(node, ast.ImportFrom) and node.module == "fltoolkit":
-            found.update(alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "fltoolkit":
+            for alias in node.names:
+                module = f"{node.module}.{alias.name}".removeprefix("fltoolkit.")
+                if module not in FILES and module not in ROOMS:
+                    module = (node.module or "").removeprefix("fltoolkit").lstrip(".")
+                found.setdefault(module, set()).add(alias.name)
         elif isinstance(node, ast.Import):
-            found.update(
-                a.name.split(".")[1] for a in node.names if a.name.startswith("fltoolkit.")
-            )
+            for alias in node.names:
+                if alias.name.startswith("fltoolkit."):
+                    found.setdefault(alias.name.removeprefix("fltoolkit."), set())
     return found
 
 
-def test_every_module_has_a_layer():
-    assert {name.split(".")[0] for name in MODULES} == set(LEVEL)
+IMPORTS = {name: imports_of(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_imports_go_down(name):
-    level = LEVEL[name.split(".")[0]]
-    for imported in imports_of((PACKAGE / f"{name.replace('.', '/')}.py").read_text()):
-        assert LEVEL[imported] <= level, f"{name} imports {imported}, which lies above it"
-
-
-@pytest.mark.parametrize(
-    "name", ["wire", "codecs", "channel", "party", "split", "checkpoint", "split_async", "fedavg"]
-)
-def test_algorithms_never_import_data_or_plots(name):
-    above = {"data", "models"} | set().union(*LAYERS[-2:])
-    assert not imports_of((PACKAGE / f"{name}.py").read_text()) & above
+def room_of(module: str) -> str:
+    return module.split(".")[0]
 
 
 def test_the_import_finder_finds():
-    source = "import fltoolkit.data\nfrom fltoolkit import plots\n"
-    source += "def f():\n  from fltoolkit.wire import pack"
-    assert imports_of(source) == {"data", "plots", "wire"}
+    source = "import fltoolkit.data.datasets\nfrom fltoolkit import plots, Channel\n"
+    source += "def f():\n  from fltoolkit.wire import pack, _Header"
+    assert imports_of(source) == {
+        "data.datasets": set(),
+        "plots": {"plots"},
+        "": {"Channel"},
+        "wire": {"pack", "_Header"},
+    }
+
+
+def test_every_room_has_a_level():
+    assert {room_of(name) for name in FILES} == set(LEVEL)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_imports_go_down(name):
+    for imported in filter(None, map(room_of, IMPORTS[name])):
+        if imported != room_of(name):
+            assert LEVEL[imported] < LEVEL[room_of(name)], f"{name} imports {imported}: not below"
+
+
+def test_there_is_no_circle():
+    """Neither among files nor, since levels are strict, among rooms."""
+    waiting = {name: {i for i in found if i in FILES} for name, found in IMPORTS.items()}
+    while ready := {name for name, needs in waiting.items() if not needs & waiting.keys()}:
+        waiting = {name: needs for name, needs in waiting.items() if name not in ready}
+    assert not waiting, f"these files import each other, or one that does: {sorted(waiting)}"
+
+
+def test_no_private_name_crosses_a_module():
+    crossing = [
+        f"{name} takes {each} from {module}"
+        for name, found in IMPORTS.items()
+        for module, names in found.items()
+        for each in names
+        if each.startswith("_") and not each.startswith("__") and f"{module}.{each}" not in FILES
+    ]
+    assert crossing == []
+
+
+def test_no_engine_room_is_used_from_another_room():
+    crossing = [
+        f"{name} uses {module}"
+        for name, found in IMPORTS.items()
+        for module in found
+        if "._" in module and room_of(module) != room_of(name)
+    ]
+    assert crossing == []
+
+
+@pytest.mark.parametrize("room", ["codecs", "channel", "party", "split", "federated", "checkpoint"])
+def test_algorithms_never_import_data_or_plots(room):
+    above = {"data", "models"} | set().union(*LEVELS[-4:])
+    for name in FILES:
+        if room_of(name) == room:
+            assert not {room_of(imported) for imported in IMPORTS[name]} & above, name
+
+
+def listed(docstring: str | None) -> list[str]:
+    """The names at the beginning of the indented lines, in order."""
+    return re.findall(r"^    (\w+) +\S", docstring or "", re.MULTILINE)
+
+
+def test_the_reading_order_names_every_module_once():
+    core = [name for name in FILES if "." not in name]
+    assert sorted(listed(fltoolkit.__doc__)) == sorted([*core, *ROOMS])
+    for room in ROOMS:
+        files = [name.split(".")[1] for name in FILES if room_of(name) == room]
+        told = importlib.import_module(f"fltoolkit.{room}").__doc__ if room != "engines" else None
+        told = told or ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text()))
+        public = [name for name in files if not name.startswith("_")]
+        assert sorted(name for name in listed(told) if name in files) == sorted(public), room
+        for name in files:
+            assert name in (told or ""), f"{room}.{name} is on nobody's path"
+
+
+def test_no_file_says_what_comes_next():
+    assert [name for name, path in FILES.items() if re.search(r"\bNext: ", path.read_text())] == []
 
 
 def test_import_is_light():
@@ -99,17 +146,13 @@ def test_import_is_light():
     assert done.stdout.strip() == "[]"
 
 
-def test_table_of_contents_is_complete():
+def test_doors_hold_what_they_say():
     for name in fltoolkit.__all__:
         assert getattr(fltoolkit, name).__doc__, f"{name} has no docstring"
-    for name in {name for name in MODULES if "." not in name} - {"widgets"}:
-        module = __import__(f"fltoolkit.{name}", fromlist=["__all__"])
-        assert set(module.__all__) <= set(dir(module))
-
-
-def test_no_file_is_two():
-    sizes = {path.name: len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")}
-    assert {name: n for name, n in sizes.items() if n > 450} == {}
+    for room in set(ROOMS) - {"engines"}:
+        door = importlib.import_module(f"fltoolkit.{room}")
+        assert set(door.__all__) <= set(dir(door))
+        assert not [name for name in door.__all__ if name.startswith("_")]
 
 
 def test_without_syft_the_error_holds_the_pip_line(monkeypatch):
@@ -118,8 +161,3 @@ def test_without_syft_the_error_holds_the_pip_line(monkeypatch):
     line = 'pip install "syft>=0.10,<0.11" "syft-rds>=0.6.1,<0.7"'
     with pytest.raises(ImportError, match=re.escape(line)):
         importlib.import_module("fltoolkit.engines.syft")
-
-
-def test_nothing_imports_an_engine():
-    for path in PACKAGE.glob("*.py"):
-        assert "engines" not in imports_of(path.read_text()), path.name

@@ -1,6 +1,7 @@
 """Measures of leakage against theory, attacks where the answer is known, defences by their law."""
 
 import copy
+import importlib
 
 import pytest
 import torch
@@ -12,30 +13,26 @@ from fltoolkit import (
     Channel,
     Party,
     Pipeline,
-    dependence,
     split_step,
     splitnn_mlp,
     train_split,
 )
-from fltoolkit.conformance import Conformance
-from fltoolkit.defence import Noise, NoPeek
-from fltoolkit.dependence import (
-    batch_distance_correlation,
-    corrected_distance_correlation,
-    distance_correlation,
-)
-from fltoolkit.entropy import Entropy
+from fltoolkit.codecs import Entropy, Quantize, TopK
 from fltoolkit.leakage import (
     Listener,
+    Noise,
+    NoPeek,
     auc,
+    batch_distance_correlation,
+    corrected_distance_correlation,
     direction_aucs,
+    distance_correlation,
     explained_variance,
     norm_aucs,
     overhear,
     train_decoder,
 )
-from fltoolkit.quantize import Quantize
-from fltoolkit.sparse import TopK
+from fltoolkit.testing import Conformance
 
 MEASURES = [distance_correlation, corrected_distance_correlation, batch_distance_correlation]
 
@@ -158,14 +155,15 @@ def test_nan_is_refused(measure, value):
 
 
 def test_thousands_of_rows_take_memory_for_a_block(monkeypatch):
-    shapes, original = [], dependence._distances
+    module = importlib.import_module("fltoolkit.leakage.distance_correlation")
+    shapes, original = [], module._distances
 
     def distances(*args):
         out = original(*args)
         shapes.append(tuple(out.shape))
         return out
 
-    monkeypatch.setattr(dependence, "_distances", distances)
+    monkeypatch.setattr(module, "_distances", distances)
     distance_correlation(normal(2050, 2), normal(2050, 2, seed=1), block=100)
     assert len(shapes) == 2 * 21
     assert max(shapes) == (100, 2050)

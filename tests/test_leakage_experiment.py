@@ -11,8 +11,7 @@ from experiments.async_states import read
 from experiments.leakage import BINARY, RESULTS, TASKS, UP, Setting, Task, run, settings, sweep
 from experiments.leakage_report import draw, report
 from fltoolkit import Pipeline
-from fltoolkit.quantize import Quantize
-from fltoolkit.sparse import TopK
+from fltoolkit.codecs import Quantize, TopK
 
 SMALL = Task("digits", 200, 150, 60, 2, 50, 0.06, 3, (0, 1))
 PAGE = Path(__file__).parents[1] / "docs" / "leakage.md"

@@ -9,10 +9,9 @@ import torch
 from torch import nn
 
 from fltoolkit import Party, Pipeline, load, splitnn_mlp
-from fltoolkit.defence import Noise
-from fltoolkit.leakage_panel import describe_leak, leak_panel, plot_reconstructions
-from fltoolkit.quantize import Quantize
-from fltoolkit.sparse import TopK
+from fltoolkit.codecs import Quantize, TopK
+from fltoolkit.leakage import Noise
+from fltoolkit.panels import describe_leak, leak_panel, plot_reconstructions
 
 pytest.importorskip("ipywidgets", reason='the panel needs it: pip install "fltoolkit[lab]"')
 
@@ -104,6 +103,6 @@ def test_pictures() -> None:
 
 def test_without_ipywidgets_the_error_holds_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    way_out = r'pip install "fltoolkit\[lab\]".*fltoolkit.leakage_panel.describe_leak'
+    way_out = r'pip install "fltoolkit\[lab\]".*fltoolkit.panels.describe_leak'
     with pytest.raises(ImportError, match=way_out):
         leak_panel(*GIVEN)

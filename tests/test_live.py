@@ -11,9 +11,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from fltoolkit import live
 from fltoolkit.history import History, Record
-from fltoolkit.live import watch
+from fltoolkit.plots import live, watch
 
 
 def training(steps: int = 100, failing_at: int | None = None) -> Iterator[Record]:
@@ -194,7 +193,7 @@ def test_durations_in_words(seconds: float, words: str) -> None:
 def test_a_real_kernel_keeps_one_png_per_cell(tmp_path: Path) -> None:
     nbclient = pytest.importorskip("nbclient")
     source = (
-        "from fltoolkit.live import watch\n"
+        "from fltoolkit.plots import watch\n"
         "records = [{'step': k, 'loss': 1 / (k + 1)} for k in range(50)]\n"
         "for record in watch(records, x='step'):\n"
         "    if record['step'] == 40: raise KeyboardInterrupt"

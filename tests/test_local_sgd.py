@@ -13,14 +13,9 @@ from torch import nn
 from torch.nn.functional import mse_loss, nll_loss
 
 from fltoolkit.data import Batches
-from fltoolkit.local_sgd import (
-    _batches,
-    _together,
-    clients_at_once,
-    local_update,
-    local_update_lean,
-    local_updates,
-)
+from fltoolkit.federated import local_update, local_update_lean
+from fltoolkit.federated._many_at_once import _together, clients_at_once, local_updates
+from fltoolkit.federated.client import batch_indices
 from fltoolkit.models import mcmahan_cnn, seeded
 from fltoolkit.trees import weighted_mean
 
@@ -323,7 +318,7 @@ def test_small_models_of_like_clients_learn_at_once_and_others_in_turn():
 
 def test_clients_of_unlike_sizes_wait_for_each_other():
     """71 and 72 samples in batches of 10: seven steps together and one alone, in every epoch."""
-    plans = [deque(_batches(n, 10, 5, None, n)) for n in (71, 72)]
+    plans = [deque(batch_indices(n, 10, 5, None, n)) for n in (71, 72)]
     assert [len(group) for group, _ in _together(plans)] == 5 * [*[2] * 7, 1, 1]
 
 

@@ -7,14 +7,21 @@ import torch
 
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.codecs import ErrorFeedback, Only, Pipeline
-from fltoolkit.conformance import Conformance, normal
-from fltoolkit.entropy import Entropy
-from fltoolkit.levels import Half
-from fltoolkit.lowrank import CHUNK, MAX_SIZE, PowerSGD, power_step
-from fltoolkit.parts import Symbols, side
-from fltoolkit.quantize import Quantize
-from fltoolkit.sparse import TopK
+from fltoolkit.codecs import (
+    Entropy,
+    ErrorFeedback,
+    Half,
+    Only,
+    Pipeline,
+    PowerSGD,
+    Quantize,
+    Symbols,
+    TopK,
+    power_step,
+    side,
+)
+from fltoolkit.codecs.lowrank import CHUNK, MAX_SIZE
+from fltoolkit.testing import Conformance, normal
 from fltoolkit.wire import WireError, pack, unpack, write_layout
 
 MAX = torch.finfo(torch.float32).max

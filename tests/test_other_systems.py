@@ -23,12 +23,20 @@ import torch
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline
-from fltoolkit.conformance import normal
-from fltoolkit.parts import Stage
-from fltoolkit.quantize import QSGD, Quantize, Sign
-from fltoolkit.rotate import DRIVE
-from fltoolkit.sparse import STC, RandomK, TopK
+from fltoolkit.codecs import (
+    DRIVE,
+    QSGD,
+    STC,
+    Codec,
+    ErrorFeedback,
+    Pipeline,
+    Quantize,
+    RandomK,
+    Sign,
+    Stage,
+    TopK,
+)
+from fltoolkit.testing import normal
 from fltoolkit.trees import masked_mean
 from fltoolkit.wire import pack, unpack
 

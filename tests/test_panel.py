@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from fltoolkit import panel as panel_module
 from fltoolkit.data import load
-from fltoolkit.panel import Panel
-from fltoolkit.threshold_lab import ThresholdLab
+from fltoolkit.labs import Panel, ThresholdLab
+from fltoolkit.labs import panel as panel_module
 
 pytest.importorskip("ipywidgets")
 SECONDS = 60
@@ -192,7 +191,7 @@ def test_drawing_takes_its_share_and_no_more(
         drawn.append(clock[0])
         clock[0] += 0.02
 
-    monkeypatch.setattr("fltoolkit.panel.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("fltoolkit.labs.panel.time.perf_counter", lambda: clock[0])
     monkeypatch.setattr(lab.panel, "_update", draw)
     for _ in range(20_000):
         clock[0] += 0.001

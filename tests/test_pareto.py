@@ -8,9 +8,7 @@ import pytest
 
 from experiments import pareto, pareto_report
 from experiments.pareto import TASKS, experiments, methods
-from fltoolkit.spec import build
-from fltoolkit.store import Result
-from fltoolkit.training import num_steps, run
+from fltoolkit.research import Result, build, num_steps, run
 
 COUNTED = {("mnist", "iid"), ("digits", "iid"), ("digits", "dirichlet(0.3)")}
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"

@@ -14,7 +14,8 @@ from matplotlib.text import Text
 from fltoolkit import plots
 from fltoolkit.channel import Channel
 from fltoolkit.history import History
-from fltoolkit.svg import amount, axis_of, byte_unit, chart, spread
+from fltoolkit.plots import chart, spread
+from fltoolkit.units import amount, axis_of, byte_unit
 
 
 def run(*accuracies: float, nbytes: int = 2_000_000) -> History:

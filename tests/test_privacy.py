@@ -8,12 +8,8 @@ import torch
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.clock import Constant
-from fltoolkit.codecs import ErrorFeedback, Pipeline
-from fltoolkit.fedavg import fedavg
-from fltoolkit.local_sgd import LocalUpdate
-from fltoolkit.privacy import GaussianDP, clipped
-from fltoolkit.sparse import TopK
+from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
+from fltoolkit.federated import Constant, GaussianDP, LocalUpdate, clipped, fedavg
 
 
 def test_clipping_is_over_all_entries_together():

@@ -6,9 +6,20 @@ import numpy as np
 import pytest
 import torch
 
-from fltoolkit.levels import BFloat16, Float8, Half, LloydMax, Quantiles
-from fltoolkit.parts import Symbols, side
-from fltoolkit.quantize import CHUNK, QSGD, Quantize, Sign, Ternary, _chunks
+from fltoolkit.codecs import (
+    QSGD,
+    BFloat16,
+    Float8,
+    Half,
+    LloydMax,
+    Quantiles,
+    Quantize,
+    Sign,
+    Symbols,
+    Ternary,
+    side,
+)
+from fltoolkit.codecs.quantize import CHUNK, chunks
 from fltoolkit.wire import WireError
 
 MAX = torch.finfo(torch.float32).max
@@ -316,7 +327,7 @@ def test_blocks_of_any_width_are_plain(width):
 @pytest.mark.parametrize("n", [1, 1000, CHUNK, 2 * CHUNK + 1, 3 * CHUNK + 17])
 def test_chunks_cover_each_value_once(n, width):
     end = 0
-    for rows, places in _chunks(n, width):
+    for rows, places in chunks(n, width):
         size = places.stop - places.start
         assert places.start == end
         assert 0 < size <= CHUNK

@@ -7,23 +7,27 @@ import numpy as np
 import pytest
 import torch
 
-from fltoolkit.codecs import ErrorFeedback, Only, Pipeline
-from fltoolkit.conformance import Conformance, normal
-from fltoolkit.entropy import Entropy
-from fltoolkit.levels import Half
-from fltoolkit.models import mcmahan_cnn
-from fltoolkit.parts import Symbols, side
-from fltoolkit.quantize import CHUNK, Quantize
-from fltoolkit.rotate import (
+from fltoolkit.codecs import (
     DRIVE,
     EDEN,
     SEED,
+    Entropy,
+    ErrorFeedback,
+    Half,
+    Only,
+    Pipeline,
+    Quantize,
     Rotate,
+    Symbols,
+    TopK,
     gaussian_levels,
     hadamard,
     hadamard_plain,
+    side,
 )
-from fltoolkit.sparse import TopK
+from fltoolkit.codecs.quantize import CHUNK
+from fltoolkit.models import mcmahan_cnn
+from fltoolkit.testing import Conformance, normal
 from fltoolkit.wire import WireError
 
 CODECS = [

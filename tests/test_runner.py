@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fltoolkit.history import Record
-from fltoolkit.runner import Runner
+from fltoolkit.labs import Runner
 
 SECONDS = 20  # far more than any of this takes
 
@@ -378,7 +378,7 @@ def test_many_threads_at_once() -> None:
 @pytest.mark.slow
 def test_a_script_may_end_while_it_runs() -> None:
     code = (
-        "import torch\nfrom fltoolkit.runner import Runner\n"
+        "import torch\nfrom fltoolkit.labs import Runner\n"
         "def work():\n    while True: yield {'sum': float(torch.rand(300, 300).mm("
         "torch.rand(300, 300)).sum())}\n"
         "runner = Runner(work()); runner.start()\n"
@@ -392,6 +392,6 @@ def test_a_script_may_end_while_it_runs() -> None:
 
 @pytest.mark.slow
 def test_runner_knows_no_widgets() -> None:
-    code = "import sys, fltoolkit.runner; print('ipywidgets' in sys.modules)"
+    code = "import sys, fltoolkit.labs.runner; print('ipywidgets' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -9,23 +9,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fltoolkit import places
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import Pipeline
-from fltoolkit.conformance import normal
-from fltoolkit.entropy import Entropy
-from fltoolkit.parts import SEPARATOR, Indices, Symbols, side
-from fltoolkit.places import largest, largest_in_rows, largest_plain, random_places
-from fltoolkit.quantize import Quantize
-from fltoolkit.sparse import (
+from fltoolkit.codecs import (
     DGC,
+    SEPARATOR,
     STC,
+    Entropy,
+    Indices,
+    Pipeline,
+    Quantize,
     RandomK,
     RandTopK,
     SameMask,
+    Symbols,
     TopK,
     num_kept,
+    side,
 )
+from fltoolkit.codecs import _places as places
+from fltoolkit.codecs._places import largest, largest_in_rows, largest_plain, random_places
+from fltoolkit.testing import normal
 from fltoolkit.trees import masked_mean, weighted_mean
 from fltoolkit.wire import WireError, pack
 

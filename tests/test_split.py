@@ -11,20 +11,17 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.codecs import Pipeline
+from fltoolkit.codecs import BFloat16, Pipeline, RandTopK, TopK
 from fltoolkit.cost import measure, split_nbytes
 from fltoolkit.data import Batches, load, partition_iid
+from fltoolkit.evaluation import evaluate, predict
 from fltoolkit.history import evaluated
-from fltoolkit.levels import BFloat16
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.party import SGD, Party
-from fltoolkit.sparse import RandTopK, TopK
 from fltoolkit.split import (
     add,
     average,
     concatenate,
-    evaluate,
-    predict,
     split_step,
     train_relay,
     train_split,

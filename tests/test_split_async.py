@@ -7,38 +7,36 @@ import pytest
 import torch
 from torch import nn
 
-from fltoolkit.cache import ActivationCache
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.codecs import ErrorFeedback, Pipeline
+from fltoolkit.codecs import BFloat16, ErrorFeedback, Float8, Pipeline, Quantize, TopK
 from fltoolkit.cost import async_saving
 from fltoolkit.data import Batches, load, partition_iid
-from fltoolkit.gates import (
+from fltoolkit.evaluation import evaluate
+from fltoolkit.models import splitnn_mlp
+from fltoolkit.party import SGD, Party
+from fltoolkit.split import (
+    ActivationCache,
     AlwaysA,
     BangBang,
+    Bookmark,
     BudgetGate,
     FreezeAfter,
     LogSpaced,
     LossGate,
+    Memory,
     Periodic,
     State,
-    gate_trace,
-)
-from fltoolkit.levels import BFloat16, Float8
-from fltoolkit.models import splitnn_mlp
-from fltoolkit.party import SGD, Party
-from fltoolkit.quantize import Quantize
-from fltoolkit.sparse import TopK
-from fltoolkit.split import evaluate, train_relay, train_split
-from fltoolkit.split_async import (
-    Bookmark,
-    Memory,
     Upload,
     async_step,
+    gate_trace,
     train_async,
     train_async_relay,
+    train_local_loss,
+    train_relay,
+    train_split,
+    train_uploading,
 )
-from fltoolkit.split_variants import train_local_loss, train_uploading
 
 DATA = load("digits").flat()
 LR = 0.05

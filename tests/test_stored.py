@@ -17,9 +17,7 @@ from stored_runs import ANSWER, ANSWERED, CODECS, RESUMABLE, RUNS
 
 from experiments import pareto_report
 from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.experiment import read
-from fltoolkit.store import Store
-from fltoolkit.training import run
+from fltoolkit.research import Store, read, run
 
 STORED = Path(__file__).parent / "stored"
 MESSAGES, STORED_RUNS, KEYS, RESUMED = (

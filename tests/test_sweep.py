@@ -15,20 +15,19 @@ from typing import ClassVar
 
 import pytest
 
-from fltoolkit import sweep as sweep_module
-from fltoolkit.experiment import Experiment
 from fltoolkit.history import History
-from fltoolkit.store import Result, Store, StoreError
-from fltoolkit.sweep import cluster, sweep
+from fltoolkit.research import Experiment, Result, Store, StoreError, cluster, sweep
+
+sweep_module = importlib.import_module("fltoolkit.research.sweep")
 
 TINY = {"num_samples": 64, "rounds": 1}
 PLANS = [Experiment("split", seed=seed, **TINY) for seed in range(4)]
 DIVERGES = Experiment("split", lr=1e30, **TINY)
 SCRIPT = """
     import os, sys
-    from fltoolkit.experiment import Experiment
+    from fltoolkit.research import Experiment
     from fltoolkit.history import History
-    from fltoolkit.store import Result, Store
+    from fltoolkit.research import Result, Store
 
     store = Store(sys.argv[1])
     for seed in range(1000):
@@ -271,8 +270,8 @@ def test_ctrl_c_leaves_what_is_finished(path, monkeypatch):
 MODULE = """
 import os
 from pathlib import Path
-from fltoolkit.parts import Stage
-from fltoolkit.spec import allow
+from fltoolkit.codecs import Stage
+from fltoolkit.research import allow
 
 class Deadly(Stage):
     def apply(self, parts):
@@ -402,9 +401,9 @@ def test_two_sweeps_share_a_store(path, monkeypatch):
 def test_a_real_ctrl_c_with_workers_ends_them(path):
     script = """
         import multiprocessing, sys, threading, os, signal, time
-        from fltoolkit.experiment import Experiment
-        from fltoolkit.store import Store
-        from fltoolkit.sweep import sweep
+        from fltoolkit.research import Experiment
+        from fltoolkit.research import Store
+        from fltoolkit.research import sweep
 
         if __name__ == "__main__":
             # in the background of a shell it is ignored, and a child inherits that

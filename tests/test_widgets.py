@@ -10,12 +10,9 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from fltoolkit.codec_report import describe_codec, plot_bits, plot_values, report_svg
-from fltoolkit.codecs import ErrorFeedback, Pipeline
-from fltoolkit.entropy import Entropy
-from fltoolkit.quantize import Quantize, Sign
-from fltoolkit.sparse import RandomK, TopK
-from fltoolkit.widgets import advisor_panel, codec_panel, compare_bytes
+from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize, RandomK, Sign, TopK
+from fltoolkit.panels import advisor_panel, codec_panel, compare_bytes
+from fltoolkit.plots import describe_codec, plot_bits, plot_values, report_svg
 
 pytest.importorskip("ipywidgets")
 
@@ -306,5 +303,5 @@ def test_where_the_codec_panel_starts() -> None:
 
 def test_the_codec_panel_without_ipywidgets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    with pytest.raises(ImportError, match=r"widgets\.describe_codec\(tensor, codec\)"):
+    with pytest.raises(ImportError, match=r"plots\.describe_codec\(tensor, codec\)"):
         codec_panel(normal(3))

@@ -26,9 +26,11 @@ import stored_runs  # noqa: E402
 
 from fltoolkit import __version__  # noqa: E402
 from fltoolkit.checkpoint import save_run  # noqa: E402
-from fltoolkit.experiment import read  # noqa: E402
-from fltoolkit.store import Store  # noqa: E402
-from fltoolkit.sweep import sweep  # noqa: E402
+from fltoolkit.research import (  # noqa: E402
+    Store,
+    read,
+    sweep,
+)
 
 
 def write(name: str, value: Any) -> None:

@@ -1,5 +1,11 @@
-"""The same parties, codecs and protocols on engines that others have built.
+"""The same parties elsewhere. Each engine names its pip line when what it needs is missing.
 
-What changes is the channel. Each engine is imported in its own module and nowhere else:
-`torch_distributed` (one process a party), `flower` (many clients), `syft` (private owners).
+    remote              stand-ins for parties and gates that live in another process
+    torch_distributed   one process a party, over gloo or NCCL
+    flower              federated averaging over Flower
+    syft                datasites of PySyft: data that stay with their owner
+    syft_channel        messages between datasites
+    syft_jobs           training at the owner's, on approval
+
+Nothing in the package imports an engine.
 """

@@ -1,7 +1,7 @@
 """Federated averaging over Flower: `fedavg` at the server, its clients on Flower's nodes.
 
-Here: a ClientApp and a ServerApp. The server runs `fltoolkit.fedavg.fedavg` itself, unchanged, with
-a channel whose messages Flower carries; so cohorts, codecs, stragglers, averaging and the server
+Here: a ClientApp and a ServerApp. The server runs `fltoolkit.federated.fedavg` itself, unchanged,
+with a channel whose messages Flower carries; so cohorts, codecs, stragglers, averaging and server
 optimizer are those of the notebooks. Not here: split learning, for which a Flower message, which
 takes seconds when deployed, is too slow (torch_distributed.py). Notebook 10 runs it.
 
@@ -21,12 +21,12 @@ from torch import Tensor, nn
 
 import fltoolkit
 from fltoolkit.channel import Channel, Link, Transfer
-from fltoolkit.codecs import Codec, walk
-from fltoolkit.difference import Difference
+from fltoolkit.codecs.base import Codec, walk
+from fltoolkit.codecs.difference import Difference
 from fltoolkit.engines.remote import absent
-from fltoolkit.fedavg import fedavg, send_update
+from fltoolkit.federated.client import LocalUpdate, local_update_lean
+from fltoolkit.federated.fedavg import fedavg, send_update
 from fltoolkit.history import Record
-from fltoolkit.local_sgd import LocalUpdate, local_update_lean
 from fltoolkit.trees import Tree, dense_nbytes
 
 if TYPE_CHECKING:

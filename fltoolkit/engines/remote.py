@@ -1,8 +1,7 @@
 """What stands in a process for that which lives in another: parties, data, a gate.
 
 Here: stand-ins that compute nothing, so that every process can run the same protocol function with
-the same list of parties. Not here: how messages get from one process to another. Next:
-torch_distributed.py.
+the same list of parties. Not here: how messages get from one process to another.
 """
 
 import math
@@ -13,9 +12,9 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from fltoolkit.gates import Progress, State
 from fltoolkit.history import Record
 from fltoolkit.party import SGD, Party
+from fltoolkit.split.gates import Progress, State
 from fltoolkit.trees import Tree
 
 __all__ = ["RemoteGate", "RemoteParty", "absent", "known"]

@@ -2,7 +2,7 @@
 
 Here: `MockDrive`, a Drive in this process for lessons and tests, and `Datasite`, one owner: its
 peers, data sets, permissions and messages. Not here: training over them (syft_channel.py), reviewed
-jobs (syft_jobs.py). This is the only file that imports syft. Next: syft_channel.py. Notebook 09
+jobs (syft_jobs.py). This is the only file that imports syft. Notebook 09
 runs it, and docs/engines_syft.md says what syft protects and what it does not.
 
 syft 0.10 has no remote tensors: it keeps folders in step over Google Drive. Who wants to change

@@ -1,6 +1,6 @@
 """A channel whose messages are syft's: same protocols, same bytes, another transport.
 
-Here: `SyftChannel`. Not here: owners, peers and the Drive (syft.py). Next: syft_jobs.py.
+Here: `SyftChannel`. Not here: owners, peers and the Drive (syft.py).
 
 The content of a message is the frame of wire.py, byte for byte; its name says all about it:
 
@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import fltoolkit
 from fltoolkit.channel import Channel, Link, Transfer
-from fltoolkit.codecs import Codec
+from fltoolkit.codecs.base import Codec
 from fltoolkit.trees import Tree, dense_nbytes
 from fltoolkit.wire import WireError
 

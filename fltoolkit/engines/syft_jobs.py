@@ -22,8 +22,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from fltoolkit.engines.syft import Datasite, quiet
+from fltoolkit.federated.client import LocalUpdate
 from fltoolkit.history import Record
-from fltoolkit.local_sgd import LocalUpdate
 from fltoolkit.trees import Tree
 
 __all__ = ["Jobs", "Review", "ReviewedJob", "settings_of"]

@@ -1,7 +1,7 @@
 """Split learning with each party in a process of its own, on this machine or on several.
 
 Here: a `Channel` over torch.distributed. Not here: the protocols, which stay as they are, and what
-stands for parties elsewhere (remote.py). Next: flower.py. Notebook 10 runs it.
+stands for parties elsewhere (remote.py). Notebook 10 runs it.
 
 Every process runs the same function, e.g. `train_split`, with the same list of parties; those that
 live elsewhere are a `RemoteParty`. What `Channel.send` does then depends on who is here: the
@@ -39,7 +39,7 @@ from torch import Tensor
 import fltoolkit
 from fltoolkit.channel import KINDS, Channel, Link, Transfer
 from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.codecs import Codec
+from fltoolkit.codecs.base import Codec
 from fltoolkit.engines.remote import RemoteParty
 from fltoolkit.party import Party
 from fltoolkit.trees import Tree, dense_nbytes

@@ -13,7 +13,7 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 WATCH = """
 import time
-from fltoolkit.live import watch
+from fltoolkit.plots import watch
 
 def training(steps):
     for step in range(1, steps + 1):
@@ -31,7 +31,7 @@ for record in watch(training(500), 500, title="Stopped early"):
         break
 """
 PANEL = """
-from fltoolkit.widgets import advisor_panel
+from fltoolkit.panels import advisor_panel
 panel = advisor_panel(num_clients=10, seconds_at_rest=3)
 panel
 """

@@ -8,9 +8,8 @@ import pytest
 from labserver import Notebook, Server, open_notebook, wait_for
 
 from fltoolkit import Pipeline
-from fltoolkit.defence import Noise
-from fltoolkit.parts import Stage
-from fltoolkit.quantize import Quantize
+from fltoolkit.codecs import Quantize, Stage
+from fltoolkit.leakage import Noise
 
 pytestmark = pytest.mark.browser
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -60,7 +59,7 @@ def test_notebook_07_points_at_settings(folder: Path, server: Server, page: Any)
     notebook.screenshot("tradeoff_panel_end")
     assert set(picture(notebook, cell)) == {"image/png", "text/plain"}
     shown = notebook.ask(
-        "from fltoolkit.tradeoff_panel import describe_point\n"
+        "from fltoolkit.panels import describe_point\n"
         "print(describe_point(results, panel.selected))"
     )
     assert shown.startswith(f"{names[-1]}: ")

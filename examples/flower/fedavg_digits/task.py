@@ -6,10 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from fltoolkit import ErrorFeedback, Pipeline, load
+from fltoolkit.codecs import Quantize, TopK
 from fltoolkit.data import partition_dirichlet
 from fltoolkit.models import seeded
-from fltoolkit.quantize import Quantize
-from fltoolkit.sparse import TopK
 
 torch.set_num_threads(1)
 
@@ -35,7 +34,7 @@ def own_data(number: int, num_clients: int, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def settings(config: Any) -> dict[str, Any]:
-    """What `fltoolkit.fedavg` is told, here or in one process."""
+    """What `fltoolkit.federated.fedavg` is told, here or in one process."""
     return {
         "rounds": int(config["rounds"]),
         "cohort_size": int(config["cohort-size"]),

@@ -1,0 +1,311 @@
+"""What comes out of grading: gradebook, feedback per student, summary, and columns for an LMS.
+
+All that students wrote is escaped here and printed as text. Hidden checks, their inputs and what
+was expected do not appear in any feedback. Not here: grading itself (grading.py).
+"""
+
+import csv
+import html
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fltoolkit.assignments.grading import Result
+from fltoolkit.assignments.master import Master, Task, kind_of, release, text_of
+
+__all__ = ["LMS", "add_manual", "feedback", "fill_lms", "histogram", "rows", "write"]
+
+# the column that names a student, in the files that these systems export and import
+LMS = {
+    "canvas": ("SIS Login ID", "ID", "SIS User ID", "Student"),
+    "moodle": ("Email address", "Username", "ID number"),
+}
+_FORMULA = "=+-@\t\r"  # what a formula begins with in a spreadsheet
+_STYLE = """<meta charset="utf-8"><style>
+body{font:16px/1.5 system-ui,sans-serif;max-width:48em;margin:2em auto;padding:0 1em}
+pre{background:#f4f4f4;padding:.6em;overflow-x:auto;white-space:pre-wrap}
+table{border-collapse:collapse}td,th{padding:.2em .8em;border-bottom:1px solid #ccc;text-align:left}
+.bar{background:#0072b2;display:inline-block;height:.8em}</style>"""
+
+
+def rows(master: Master, results: Iterable[Result]) -> list[dict[str, Any]]:
+    """The gradebook: student, points per task, total, maximum, status, notes, seconds, memory.
+
+    A question that nobody has graded yet is an empty cell, and its points are in ``maximum``.
+    """
+    maximum = sum(task.points for task in master.tasks)
+    table = []
+    for result in results:
+        row: dict[str, Any] = {"student": result.student}
+        row |= {task.id: result.points.get(task.id, "") for task in master.tasks}
+        row |= {"total": result.total, "maximum": maximum, "status": result.status}
+        row["notes"] = "; ".join(result.notes)
+        row |= {"seconds": result.seconds, "memory_MB": round(result.memory / 1e6)}
+        table.append(row)
+    return table
+
+
+def write(master: Master, results: Sequence[Result], out: str | Path) -> list[str]:
+    """Write gradebook.csv and .json, feedback/, summary.html and the sheet for hand grading.
+
+    Returns the names with points in that sheet and no submission here: misspelled, or gone.
+    """
+    out = Path(out)
+    (out / "feedback").mkdir(parents=True, exist_ok=True)
+    unknown = add_manual(master, results, out / "by_hand.csv")
+    table = rows(master, results)
+    (out / "gradebook.json").write_text(json.dumps(table, indent=1), encoding="utf-8")
+    _write_csv(out / "gradebook.csv", list(table[0]) if table else ["student"], table)
+    for result in results:
+        page, notebook = feedback(master, result)
+        path = out / "feedback" / f"{result.student}.html"
+        path.write_text(page, encoding="utf-8", errors="replace")  # as in text_of
+        path = out / "feedback" / f"{result.student}.ipynb"
+        path.write_text(json.dumps(notebook, indent=1), encoding="utf-8")
+    (out / "summary.html").write_text(_summary(master, results), encoding="utf-8")
+    return unknown
+
+
+def _write_csv(
+    path: Path, header: Sequence[str], table: Iterable[dict[str, Any]], delimiter: str = ","
+) -> None:
+    with open(path, "w", newline="", encoding="utf-8", errors="replace") as file:
+        writer = csv.DictWriter(file, header, delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows({k: _plain(v) for k, v in row.items()} for row in table)
+
+
+def _read_csv(path: str | Path, column: str = "") -> tuple[list[str], list[dict[str, str]], str]:
+    """Header, rows and delimiter of a table, also as spreadsheets save it; needs that column."""
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8; in Excel save it as 'CSV UTF-8'") from error
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restval="")
+    header, lines = list(reader.fieldnames or []), list(reader)
+    if column not in ("", *header) or len(set(header)) < len(header):
+        raise ValueError(f"{path}: its header is {header}; needs {column!r}, and each name once")
+    for line in lines:
+        if None in line:
+            raise ValueError(f"{path}: more cells than the header has, in {list(line.values())}")
+    return header, lines, delimiter
+
+
+def _plain(value: Any) -> Any:
+    """Text that a spreadsheet does not take for a formula."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA and value else value
+
+
+def _unplain(value: str) -> str:
+    return value[1:] if value[:1] == "'" and value[1:2] in _FORMULA and value[1:] else value
+
+
+def add_manual(master: Master, results: Iterable[Result], path: Path) -> list[str]:
+    """Add the points that a person gave to open questions, from the sheet at ``path``.
+
+    The sheet is made if it is not there, one row a student, one empty column a question. What is
+    filled in is never overwritten, and columns of one's own stay. Raises ValueError for points
+    outside 0 and the question's. Returns the names with points that are not among ``results``.
+    """
+    questions = [task for task in master.tasks if task.manual]
+    if not questions:
+        return []
+    header, delimiter = ["student"], ","
+    sheet: dict[str, dict[str, str]] = {}
+    if path.exists():
+        header, lines, delimiter = _read_csv(path, "student")
+        for line in lines:
+            row = {name: _unplain(cell) for name, cell in line.items()}
+            if row["student"] in sheet:
+                raise ValueError(f"{path}: {row['student']!r} stands twice; delete one row")
+            if any(row.values()):
+                sheet[row["student"]] = row
+    header += [task.id for task in questions if task.id not in header]
+    unknown = set(sheet)
+    for result in results:
+        unknown.discard(result.student)
+        row = sheet.setdefault(result.student, {"student": result.student})
+        for task in questions:
+            if not (given := (row.setdefault(task.id, "") or "").strip()):
+                continue
+            try:
+                points = float(given.replace(",", "."))
+            except ValueError:
+                points = -1.0
+            if not 0 <= points <= task.points:
+                raise ValueError(
+                    f"{path}: {given!r} points for {result.student} in {task.id!r}; "
+                    f"a number from 0 to {task.points:g}"
+                )
+            result.points[task.id] = points
+        result.total = sum(result.points.values())
+    _write_csv(path, header, sheet.values(), delimiter)
+    return sorted(name for name in unknown if any(sheet[name].get(t.id) for t in questions))
+
+
+# ------------------------------------------------------------------------------- feedback
+
+
+def feedback(master: Master, result: Result) -> tuple[str, dict[str, Any]]:
+    """One student's page (HTML) and notebook: answers, what the open checks said, points, hints."""
+    tasks = {task.id: task for task in master.tasks}
+    head = f"{result.student}: {result.total:g} points"
+    lines = [f"Status: {result.status}.", *(f"Note: {note}." for note in result.notes)]
+    cells = [_markdown(f"# {head}\n\n" + "\n".join(f"- {_inert(line)}" for line in lines))]
+    page = [f"<title>{html.escape(head)}</title>{_STYLE}<h1>{html.escape(head)}</h1>"]
+    page += [f"<p>{html.escape(line)}</p>" for line in lines]
+    for cell in release(master)["cells"]:
+        name, kind = cell["id"], kind_of(cell)
+        answer = result.answers.get(name, "")
+        if kind == "answer":
+            cells.append(_code(answer, result.said.get(name, "")))
+            page.append(f"<h3>{html.escape(name)}</h3><pre>{html.escape(answer)}</pre>")
+        elif kind == "check" and cell["cell_type"] == "code":
+            cells.append(_code(text_of(cell), result.said.get(name, "")))
+        if kind in ("answer", "check") and (said := result.said.get(name)):
+            page.append(f"<p>{html.escape(name)} said:</p><pre>{html.escape(said)}</pre>")
+        if name in tasks:
+            verdict = _verdict(tasks[name], result)
+            if kind == "question":
+                cells.append(_code(f"# {name}", answer))
+                page.append(f"<h3>{html.escape(name)}</h3><pre>{html.escape(answer)}</pre>")
+            cells.append(_markdown(f"**{verdict}**"))
+            page.append(f"<p><b>{html.escape(verdict)}</b></p>")
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number:02d}"
+    metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": cells}
+    return "\n".join(page), notebook
+
+
+def _verdict(task: Task, result: Result) -> str:
+    points = result.points.get(task.id)
+    if points is None:
+        return f"{task.title}: graded by hand, up to {task.points:g} points"
+    missed = f" {task.hint}" if points < task.points and task.hint else ""
+    said = result.said.get(task.id, "")
+    error = f" It stopped with {said}." if said and points < task.points else ""
+    return f"{task.title}: {points:g} of {task.points:g} points.{error}{missed}"
+
+
+def _inert(text: str) -> str:
+    """Text in Markdown that stays text: no HTML, no links."""
+    return html.escape(text).replace("[", "\\[").replace("`", "\\`")
+
+
+def _markdown(source: str) -> dict[str, Any]:
+    return {"cell_type": "markdown", "metadata": {}, "source": source}
+
+
+def _code(source: str, text: str) -> dict[str, Any]:
+    outputs = [{"output_type": "stream", "name": "stdout", "text": text}] if text else []
+    return {
+        "cell_type": "code", "metadata": {}, "source": source,
+        "outputs": outputs, "execution_count": None,
+    }  # fmt: skip
+
+
+# -------------------------------------------------------------------------------- summary
+
+
+def histogram(values: Iterable[float], maximum: float) -> list[tuple[str, int]]:
+    """How many students have how many points: none, under half, over half, all.
+
+    >>> histogram([0, 4, 4, 3], 4)
+    [('0', 1), ('2 and more', 1), ('4', 2)]
+    """
+    half = maximum / 2
+    names = ["0", f"under {half:g}", f"{half:g} and more", f"{maximum:g}"]
+    places = [0 if v <= 0 else 3 if v >= maximum else 1 if v < half else 2 for v in values]
+    counts = Counter(places)
+    return [(names[place], counts[place]) for place in range(4) if counts[place] or place in (0, 3)]
+
+
+def _summary(master: Master, results: Sequence[Result]) -> str:
+    """All tasks as bars, and everybody whose run or file was odd."""
+    body = [f"<title>{html.escape(master.name)}</title>{_STYLE}<h1>{html.escape(master.name)}</h1>"]
+    totals = [result.total for result in results]
+    mean = sum(totals) / len(totals) if totals else 0.0
+    body.append(f"<p>{len(results)} submissions, mean {mean:.1f} points.</p>")
+    columns = [
+        (t.title, t.points, [r.points[t.id] for r in results if t.id in r.points])
+        for t in master.tasks
+    ]
+    columns.insert(0, ("Total", sum(task.points for task in master.tasks), totals))
+    for title, points, values in columns:
+        body.append(f"<h3>{html.escape(title)} ({points:g} points)</h3>")
+        if not values:
+            body.append("<p>Not graded yet: see by_hand.csv.</p>")
+            continue
+        body.append("<table>")
+        for label, count in histogram(values, points):
+            width = 20 * count / len(values)
+            bar = f'<span class="bar" style="width:{width:.1f}em"></span> {count}'
+            body.append(f"<tr><td>{label} points</td><td>{bar}</td></tr>")
+        body.append("</table>")
+    body.append("<h3>Worth a look</h3><table>")
+    for result in results:
+        if result.status != "graded" or result.notes:
+            words = html.escape("; ".join([result.status, *result.notes]))
+            body.append(f"<tr><td>{html.escape(result.student)}</td><td>{words}</td></tr>")
+    return "\n".join([*body, "</table>"])
+
+
+# ------------------------------------------------------------------------------------- LMS
+
+
+def fill_lms(
+    roster: str | Path,
+    results: Iterable[Result],
+    out: str | Path,
+    *,
+    system: str,
+    column: str,
+    key: str | None = None,
+) -> tuple[list[str], list[str]]:
+    """Fill one column of the file that the LMS exported, for import into the same LMS.
+
+    Args:
+        roster: the exported CSV. Its other columns and its order stay as they are.
+        results: from `grade`, with the names of files as students; compared with the key column.
+        out: where to write.
+        system: ``"canvas"`` or ``"moodle"``.
+        column: the header of the column for the total; added if no header begins with it.
+        key: the header of the column that names a student; by default the first of
+            `LMS` that the file has.
+
+    Returns students of the roster without a result, and results without a line in the roster.
+    """
+    if system not in LMS:
+        raise ValueError(f"system={system!r}: one of {', '.join(LMS)}")
+    header, lines, delimiter = _read_csv(roster)
+    key = key or next((name for name in LMS[system] if name in header), None)
+    if key not in header:
+        raise ValueError(f"{roster}: no column {key or LMS[system]}; it has {header}. Give --key")
+    if column not in header and (like := [name for name in header if name.startswith(column)]):
+        raise ValueError(f"{roster}: no column {column!r}; give the whole header, one of {like}")
+    totals = {result.student.lower(): result.total for result in results}
+    found: dict[str, str] = {}  # the roster's name by the submission's
+    empty = []
+    for line in lines:
+        name = (line[key] or "").strip()
+        who = next((n for n in (name.lower(), name.lower().split("@")[0]) if n in totals), None)
+        if who is not None:
+            if found.setdefault(who, name) != name:
+                raise ValueError(
+                    f"{roster}: {found[who]!r} and {name!r} both fit the submission {who!r}; name "
+                    f"the file after the whole {key!r} and grade again, or give another --key"
+                )
+            line[column] = f"{totals[who]:g}"
+        elif name and "points possible" not in str(line[header[0]]).lower():
+            empty.append(name)
+    header += [column] * (column not in header)
+    with open(out, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, header, restval="", delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(lines)
+    return empty, sorted(set(totals) - set(found))

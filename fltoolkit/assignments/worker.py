@@ -1,0 +1,341 @@
+"""The process that grades one submission: pytest with nbval, and the fenced kernel as its child.
+
+``grading.py`` starts this file by its path (so that torch is not imported here), writes a job to
+its standard input and reads one line of JSON per cell from its standard output. The expected
+outputs arrive in the job and stay in this process's memory: they are never on disk and never in the
+kernel. This process may not be read by others of its user.
+"""
+
+import contextlib
+import json
+import math
+import os
+import re
+import select
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+__all__ = ["kill_children", "kill_user", "same_output", "unreadable"]
+
+_NUMBER = re.compile(r"([-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?)")
+CHECK = "nbval-check-output"
+
+
+def same_output(expected: str, got: str, relative: float = 1e-4, absolute: float = 1e-6) -> bool:
+    """Whether two printed texts say the same.
+
+    Words and whole numbers must be equal, and so must the count of numbers; numbers with a point
+    or an exponent may differ by rounding, since sums in another order differ in their last bits.
+
+    >>> same_output("loss 0.50000, 12 B", "loss 0.50001, 12 B")
+    True
+    >>> same_output("12 B", "13 B"), same_output("0.5", "nan"), same_output("0.5", "0.501")
+    (False, False, False)
+    """
+    ours, theirs = (_NUMBER.split(" ".join(text.split())) for text in (expected, got))
+    if len(ours) != len(theirs) or ours[::2] != theirs[::2]:
+        return False
+    for a, b in zip(ours[1::2], theirs[1::2], strict=True):
+        if a == b:
+            continue
+        if not (set(".eE") & set(a) and set(".eE") & set(b)):
+            return False
+        x, y = float(a), float(b)  # 1e999 is inf, and inf is close to nothing but itself
+        if not math.isclose(x, y, rel_tol=relative, abs_tol=absolute):
+            return False
+    return True
+
+
+def printed(outputs: list[Any]) -> str:
+    """The text on standard output among a cell's outputs; nothing else is compared."""
+    return "".join(
+        str(out.get("text", ""))
+        for out in outputs
+        if out.get("output_type") == "stream" and out.get("name") == "stdout"
+    )
+
+
+def kill_children(pid: int) -> None:
+    """End all processes below ``pid``, however often they fork meanwhile."""
+    import psutil
+
+    for _ in range(50):
+        try:
+            children = psutil.Process(pid).children(recursive=True)
+        except psutil.Error:
+            return
+        alive = [child for child in children if _lives(child)]
+        if not alive:
+            return
+        for signal in ("suspend", "kill"):  # all stand still before the first one goes
+            for child in alive:
+                try:
+                    getattr(child, signal)()
+                except psutil.Error:
+                    continue
+
+
+def _lives(process: Any) -> bool:
+    import psutil
+
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
+def cpu_seconds() -> float:
+    """Processor time that all processes below this one have used."""
+    import psutil
+
+    total = 0.0
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            times = child.cpu_times()
+            total += times.user + times.system
+    return total
+
+
+def kill_user(user: int) -> None:
+    """End whatever still runs as ``user``, a number that only one kernel had."""
+    import psutil
+
+    for process in psutil.process_iter(["uids"]):
+        if process.info["uids"] and process.info["uids"].real == user:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+
+
+def unreadable(reaper: bool = True) -> None:
+    """Let no other process of this user read this one's memory; orphans become our children."""
+    if sys.platform == "linux":
+        import ctypes
+
+        libc = ctypes.CDLL(None)
+        libc.prctl(4, 0, 0, 0, 0)  # not dumpable: /proc/PID/mem, fd and environ are root's
+        if reaper:
+            libc.prctl(36, 1, 0, 0, 0)
+
+
+def main() -> None:
+    """Read the job, run it, write the events."""
+    import resource  # not on Windows, where this file is imported all the same
+
+    unreadable()
+    events = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    job = json.load(sys.stdin)
+    with contextlib.suppress(OSError, ValueError):  # macOS refuses
+        resource.setrlimit(resource.RLIMIT_AS, (job["memory"], job["memory"]))
+    lock = threading.Lock()
+
+    def emit(**event: Any) -> None:
+        with lock:
+            events.write(json.dumps(event) + "\n")
+            events.flush()
+
+    import pytest
+
+    peak = _Peak()
+    plugin = _plugin(job, emit, peak)
+    stub = Path(job["empty"], "submission.graded")
+    stub.touch()
+    options = ["-q", "--nbval-lax", f"--nbval-cell-timeout={job['cell_seconds']}"]
+    options += ["-p", "nbval.plugin", "-p", "no:cacheprovider", "-c", os.devnull]
+    code = pytest.main([*options, "--rootdir", job["empty"], str(stub)], plugins=[plugin])
+    kill_children(os.getpid())
+    emit(event="end", code=int(code), memory=peak.memory, cpu=peak.seconds)
+
+
+class _Peak:
+    """The most memory of one process below this one and the time of all, when last looked at."""
+
+    memory, seconds = 1, 0.0
+
+    def look(self) -> None:
+        import psutil
+
+        self.seconds = max(self.seconds, cpu_seconds())
+        for child in psutil.Process().children(recursive=True):
+            try:
+                text = Path(f"/proc/{child.pid}/status").read_text()
+                held = int(text.split("VmHWM:")[1].split()[0]) * 1024
+            except (OSError, IndexError):  # not Linux, or gone
+                try:
+                    held = child.memory_info().rss
+                except psutil.Error:
+                    continue
+            self.memory = max(self.memory, held)
+
+
+def _plugin(job: dict[str, Any], emit: Any, peak: _Peak) -> Any:
+    """A pytest plugin: nbval's notebook from memory, in our kernel, with our comparison."""
+    import nbformat
+    import nbval.plugin
+    import pytest
+    from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+    from jupyter_client.manager import KernelManager
+    from nbval.kernel import RunningKernel
+
+    class OneSpec(KernelSpecManager):
+        def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+            return KernelSpec(
+                argv=job["kernel"], display_name="graded", language="python",
+                interrupt_mode="message",
+            )  # fmt: skip
+
+    class Kernel(RunningKernel):
+        """nbval's kernel, in its folder, over sockets in that folder; it drops floods of output."""
+
+        def __init__(self) -> None:
+            self.begin_cell()
+            folder = job["folder"]
+            self.km = KernelManager(
+                kernel_name="graded",
+                kernel_spec_manager=OneSpec(),
+                transport="ipc",
+                connection_file=str(Path(folder, "k.json")),
+            )
+            null = open(os.devnull, "w")  # noqa: SIM115 (as long as the kernel)
+            reads, writes = os.pipe()
+            self.km.start_kernel(cwd=folder, env=job["environment"], stdout=writes, stderr=null)
+            os.close(writes)
+            threading.Thread(target=self._watch, daemon=True).start()
+            self.kc = self.km.client()
+            self.kc.start_channels()
+            self.kc.wait_for_ready(timeout=120)
+            self._ensure_iopub_up()
+            while select.select([reads], [], [], 0)[0] and os.read(reads, 1 << 16):
+                pass  # what starting it did is nobody's doing
+            notes = open(reads, "rb")  # noqa: SIM115 (as long as the kernel)
+            about = (notes, set(job["words"]), emit)
+            self.listener = threading.Thread(target=_listen, args=about, daemon=True)
+            self.listener.start()
+
+        def _watch(self) -> None:
+            """A kernel that dies would hang nbval until the time is up: end here instead."""
+            process: Any = getattr(self.km.provisioner, "process")  # noqa: B009
+            while process.poll() is None:
+                time.sleep(0.1)
+            if hasattr(self, "km") and not self.stopping:
+                time.sleep(0.5)  # what it still said comes first
+                kill_children(os.getpid())
+                self.listener.join(5)
+                emit(event="dead", code=process.returncode, memory=peak.memory, cpu=peak.seconds)
+                os._exit(1)
+
+        stopping = False
+
+        def stop(self) -> None:
+            self.stopping = True
+            super().stop()
+            self.listener.join(1)
+
+        def begin_cell(self) -> None:
+            self.nbytes, self.began, self.used = 0, time.monotonic(), cpu_seconds()
+
+        def await_reply(self, msg_id: str, timeout: float | None = None) -> None:
+            """As nbval's, but the time is the processor's: a busy machine is nobody's fault."""
+            while True:
+                try:
+                    return super().await_reply(msg_id, timeout=0.5)
+                except nbval.plugin.Empty:
+                    limit, waited = job["cell_seconds"], time.monotonic() - self.began
+                    if waited > 5 * limit or cpu_seconds() - self.used > limit:
+                        raise
+
+        def get_message(self, stream: str, timeout: float | None = None) -> Any:
+            while True:
+                message = super().get_message(stream, timeout)
+                if message["msg_type"] not in ("stream", "display_data", "execute_result", "error"):
+                    return message
+                self.nbytes += len(repr(message["content"]))
+                if self.nbytes <= job["output"]:
+                    return message
+                if message["msg_type"] == "error":  # still an error, but a short one
+                    message["content"].update(evalue="(long)", traceback=[])
+                    return message
+                if time.monotonic() - self.began > 5 * job["cell_seconds"] + 10:
+                    raise nbval.plugin.Empty
+
+    class Submission(nbval.plugin.IPyNbFile):
+        def collect(self) -> Iterator[Any]:
+            notebook = nbformat.from_dict(job["notebook"])
+            nbval.plugin.nbformat = type("Memory", (), {"read": lambda *a, **k: notebook})
+            for item in super().collect():
+                item.compare_outputs = self._comparison(item)
+                item.output_timeout = 10 + job["cell_seconds"]  # to come to rest when interrupted
+                yield item
+
+        @staticmethod
+        def _comparison(item: Any) -> Any:
+            def compare(test: list[Any], ref: list[Any], skip_compare: Any = None) -> bool:
+                item.comparison_traceback = []
+                return same_output(printed(ref), printed(test))
+
+            return compare
+
+        def setup(self) -> None:
+            self.kernel = Kernel()
+
+    class Plugin:
+        def pytest_collect_file(self, file_path: Path, parent: Any) -> Any:
+            if file_path.suffix == ".graded":
+                return Submission.from_parent(parent, path=file_path)
+            return None
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_setup(self, item: Any) -> None:
+            # nbval 0.11 expects all cells after a time-out to fail: give them their own verdict
+            item.parent.timed_out = False
+            if item.parent.kernel is not None:
+                item.parent.kernel.begin_cell()
+
+        @pytest.hookimpl(hookwrapper=True)
+        def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[Any]:
+            outcome: Any = yield
+            report = outcome.get_result()
+            if report.when == "call" or report.failed:
+                peak.look()
+                emit(**_event(item, report, call, job["output"]))
+
+    return Plugin()
+
+
+def _listen(notes: BinaryIO, words: set[str], emit: Any) -> None:
+    """Tell once which of the ``words`` the kernel's audit hook says; nothing else is taken."""
+    while line := notes.readline(100):
+        word = line.decode(errors="replace").strip()
+        if word in words:
+            words.remove(word)
+            emit(event="tried", word=word)
+
+
+def _event(item: Any, report: Any, call: Any, limit: int) -> dict[str, Any]:
+    """What happened to one cell."""
+    outputs = list(item.test_outputs or [])
+    text = printed(outputs)
+    error = next((out for out in outputs if out.get("output_type") == "error"), None)
+    said = f"{error['ename']}: {error['evalue']}" if error else ""
+    if call.excinfo is not None and not error:
+        said = str(call.excinfo.value)
+    timed_out = item.parent.timed_out
+    kernel = item.parent.kernel
+    return {
+        "event": "cell",
+        "cell": item.cell.id,
+        "passed": report.passed,
+        "error": "the time was up" if timed_out else said[:500],
+        "text": text[:limit],
+        "flood": kernel is not None and kernel.nbytes > limit,
+        "seconds": round(call.duration, 3),
+    }
+
+
+if __name__ == "__main__":
+    sys.path = [path for path in sys.path if Path(path or ".") != Path(__file__).parent]
+    main()

@@ -1,0 +1,106 @@
+"""How a tree becomes the bytes of a message, and back: the one door for codecs.
+
+    from fltoolkit.codecs import Quantize, TopK, Entropy, ErrorFeedback, Difference, Pipeline
+
+A codec is a `Pipeline` of stages, or another codec in a wrapper. Read the room in this order:
+
+    base        what a channel asks of a codec; the codec that compresses nothing
+    stage       what travels from stage to stage, and what a stage is
+    pipeline    stages one after the other, then a frame
+    quantize    fewer bits a value, on evenly spaced levels
+    codebooks   fewer bits a value, on other levels: learned ones, small floats
+    sparse      fewer values: the largest, random ones, those that a mask names
+    rotate      a random rotation before quantization
+    lowrank     a matrix as the product of two thin ones
+    coders      symbols and places become bytes without loss
+    wrappers    what a codec remembers between messages: error feedback, exact small entries
+    difference  only what has changed since the last message
+
+The engine rooms begin with an underscore and are read last: `_places` (which values are kept),
+`_contexts` (adaptive models of symbols), `_outer_products` (what rows and columns tell of a value).
+"""
+
+from fltoolkit.codecs.base import Codec, Identity, LinkState, walk
+from fltoolkit.codecs.codebooks import BFloat16, Float8, Half, LloydMax, Quantiles
+from fltoolkit.codecs.coders import CODED, BitPack, Deflate, Entropy, Zstd
+from fltoolkit.codecs.difference import Difference
+from fltoolkit.codecs.lowrank import PowerSGD, power_step
+from fltoolkit.codecs.pipeline import Explanation, Pipeline
+from fltoolkit.codecs.quantize import QSGD, Quantize, Sign, Ternary
+from fltoolkit.codecs.rotate import (
+    DRIVE,
+    EDEN,
+    SEED,
+    Rotate,
+    gaussian_levels,
+    hadamard,
+    hadamard_plain,
+)
+from fltoolkit.codecs.sparse import DGC, STC, RandomK, RandTopK, SameMask, TopK, num_kept
+from fltoolkit.codecs.stage import (
+    SEPARATOR,
+    Coder,
+    Drawing,
+    Indices,
+    Part,
+    Parts,
+    Stage,
+    Symbols,
+    floats,
+    is_main,
+    side,
+)
+from fltoolkit.codecs.wrappers import ErrorFeedback, Only
+
+__all__ = [
+    "CODED",
+    "DGC",
+    "DRIVE",
+    "EDEN",
+    "QSGD",
+    "SEED",
+    "SEPARATOR",
+    "STC",
+    "BFloat16",
+    "BitPack",
+    "Codec",
+    "Coder",
+    "Deflate",
+    "Difference",
+    "Drawing",
+    "Entropy",
+    "ErrorFeedback",
+    "Explanation",
+    "Float8",
+    "Half",
+    "Identity",
+    "Indices",
+    "LinkState",
+    "LloydMax",
+    "Only",
+    "Part",
+    "Parts",
+    "Pipeline",
+    "PowerSGD",
+    "Quantiles",
+    "Quantize",
+    "RandTopK",
+    "RandomK",
+    "Rotate",
+    "SameMask",
+    "Sign",
+    "Stage",
+    "Symbols",
+    "Ternary",
+    "TopK",
+    "Zstd",
+    "floats",
+    "gaussian_levels",
+    "hadamard",
+    "hadamard_plain",
+    "is_main",
+    "num_kept",
+    "power_step",
+    "side",
+    "walk",
+]

@@ -1,0 +1,314 @@
+"""Contexts: what the rest of an update tells about each of its symbols, and the range coder.
+
+Not here: which parts of a message are coded so (entropy.py).
+
+Symbols are a grid. What a few steps of SGD do to a dense layer says much about its cells:
+
+1. Rows and columns of dead units, and of inputs that are always zero, hold one symbol only. They
+   are named and left out.
+2. Each sample adds an outer product, delta times input, so the grid is nearly of low rank. A sum
+   of a few outer products, in whole numbers, predicts each cell; what is left is coded.
+3. That is larger in some rows and columns than in others. Each has a level, on a scale of
+   logarithms. Cells with the same sum of levels, and the same fraction of their prediction, are
+   one context: they share a distribution.
+4. Of few symbols (places of a sparse update) even columns go first: whether a cell's neighbours
+   hold anything is a context of odd ones.
+
+Distributions are not sent: both sides count what was coded so far. Each step is only taken where
+it seems to save more than it costs. A decoder computes in whole numbers, and in float where that
+rounds the same way everywhere, so that all machines agree to the bit.
+
+    varint      number of segments, then for each
+    varint x 2  number of symbols (the last: all that are left), width of the grid
+    the rest    words of one range coder, that of ``constriction``, little-endian, without zeros at
+                the end: each segment as `_code_segment` and what it calls say
+
+Low rank: Vogels et al. 2019, arXiv 1905.13727. Contexts and adaptive models for parameters, from
+the last symbol only: Wiedemann et al. 2020, DeepCABAC, arXiv 1907.11900, in ISO/IEC 15938-17.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fltoolkit.codecs._outer_products import (
+    FAR,
+    LEVELS,
+    RANK,
+    REACH,
+    SHIFTS,
+    Factors,
+    Levels,
+    Prediction,
+    best_factors,
+    find_levels,
+    one_thread,
+)
+from fltoolkit.wire import Reader, WireError, varint
+
+__all__ = ["read_grids", "write_grids"]
+
+MAX_LEVELS = 256
+SEGMENT = 1 << 21  # about how many symbols are one grid at most: bounds memory
+SMALL = 1 << 10  # tensors of fewer symbols become rows of the grid before
+WIDTH = 64  # of the grid, where there is one dimension
+FEW = 4  # levels, for which neighbours are contexts
+
+Array = NDArray[Any]
+
+
+def write_grids(values: Array, num_levels: int, shapes: Sequence[Sequence[int]]) -> bytes:
+    """Code symbols (one dimension, 2 to 256 levels), those of tensors with these shapes."""
+    coder, start, head = _Coder(), 0, b""
+    segments = _segments(shapes)
+    with one_thread():
+        for length, widths in segments:
+            symbols = values[start : start + length]
+            start += length
+            width = _best_width(symbols, widths)
+            head += (varint(length) if start < len(values) else b"") + varint(width)
+            _code_segment(coder, symbols, length, width, num_levels)
+    assert start == len(values)
+    return varint(len(segments)) + head + coder.words()
+
+
+def read_grids(payload: Array, count: int, num_levels: int) -> Array:
+    """The ``count`` symbols again, as uint8. Raises WireError for damaged bytes.
+
+    The caller has checked that so many bytes may mean so many symbols.
+    """
+    reader, left = Reader(payload.data), count
+    segments: list[tuple[int, int]] = []
+    if not 2 <= num_levels <= MAX_LEVELS:
+        raise reader.error(f"expected 2 to {MAX_LEVELS} levels, found {num_levels}")
+    for number in range(num := reader.count("the number of segments")):
+        length = left if number == num - 1 else reader.number("a segment's length")
+        width = reader.number("a width")
+        if not 1 <= width <= length <= left:
+            raise reader.error(f"{length} symbols in rows of {width} are not possible")
+        segments.append((length, width))
+        left -= length
+    if left or not segments:
+        raise reader.error(f"{left} symbols are in no segment")
+    coder = _Coder(payload[reader.offset :])
+    try:
+        with one_thread():
+            parts = [_code_segment(coder, None, *s, num_levels) for s in segments]
+        return np.concatenate(parts)
+    except AssertionError:  # so constriction says that no symbol fits
+        raise WireError("the range coder's words are damaged") from None
+
+
+def _segments(shapes: Sequence[Sequence[int]]) -> list[tuple[int, list[int]]]:
+    """Numbers of symbols, and widths to try: all dimensions but the first, or but the first two."""
+    segments: list[tuple[int, list[int]]] = []
+    for shape in filter(math.prod, shapes):
+        length = math.prod(shape)
+        widths = [math.prod(shape[d:]) for d in range(1, min(len(shape), 3))] or [
+            min(WIDTH, length)
+        ]
+        if segments and length < SMALL:
+            before, widths = segments.pop()
+            segments.append((before + length, widths))
+            continue
+        block = max(SEGMENT // widths[0], 1) * widths[0]
+        while length >= 2 * block:
+            segments.append((block, widths))
+            length -= block
+        segments.append((length, widths))
+    return segments
+
+
+def _best_width(values: Array, widths: list[int]) -> int:
+    """The width whose rows and columns tell most."""
+
+    def saved(width: int) -> float:
+        num_rows = max(min(len(values), 1 << 18) // width, 1)
+        cells = values[: num_rows * width].reshape(num_rows, width)
+        return find_levels(np.abs(cells.astype(np.int16) - center)).saved / cells.size
+
+    if len(widths) == 1:
+        return widths[0]
+    center = _most_frequent(values)
+    return max(widths, key=saved)
+
+
+def _most_frequent(values: Array) -> int:
+    """Of a sample, if there are many."""
+    return int(np.bincount(values[:: 1 + (len(values) >> 18)]).argmax())
+
+
+class _Coder:
+    """A range coder with adaptive models. Given numbers it writes them, given None it reads."""
+
+    def __init__(self, words: Array | None = None):
+        from constriction import stream
+
+        self._model = stream.model.Categorical
+        self._encoder = self._decoder = None
+        if words is None:
+            self._encoder = stream.queue.RangeEncoder()
+        else:
+            padded = words.tobytes().ljust(max(-(-len(words) // 4) * 4, 4), b"\0")
+            self._decoder = stream.queue.RangeDecoder(np.frombuffer(padded, "<u4").astype("u4"))
+
+    def words(self) -> bytes:
+        """All that was written."""
+        assert self._encoder
+        return self._encoder.get_compressed().astype("<u4").tobytes().rstrip(b"\0")
+
+    def number(self, value: int, below: int) -> int:
+        """A whole number, all equally likely."""
+        return int(self._code(np.array([value], np.int32), np.ones(below))[0])
+
+    def naturals(self, values: Array | None, count: int, below: int) -> Array:
+        """Whole numbers from 0 on, in one context: the largest, and they."""
+        top = 0 if values is None else int(values.max(initial=0))
+        small_first = 1 / (1 + np.arange(below)) ** 2
+        top = int(self._code(np.array([top], np.int32), small_first)[0])
+        out = np.zeros(count, np.int32) if values is None else values.astype(np.int32).clip(0)
+        if top:
+            self._adapt(out, np.full(top + 1, 4 / (top + 1)))
+        return out
+
+    def integers(self, values: Array | None, lengths: list[int]) -> Array:
+        """Whole numbers around 0, in contexts one after the other: their ranges, and they.
+
+        The first context expects 1 / (1 + (6 value / range)**2), each other what the one before
+        has counted, both as if it had seen 8 numbers, and half as many more as its range is wide.
+        """
+        out = np.zeros(sum(lengths), np.int32) if values is None else values.astype(np.int32)
+        starts, below, above = np.cumsum([0, *lengths[:-1]]), None, None
+        if values is not None:
+            below, above = -np.minimum.reduceat(out, starts), np.maximum.reduceat(out, starts)
+        lows, highs = (self.naturals(x, len(lengths), REACH).tolist() for x in (below, above))
+        square = ((lows[0] + highs[0]) // 6 + 1) ** 2
+        expected = (square << 20) // (square + np.arange(-REACH, REACH) ** 2)
+        for start, length, low, high in zip(starts, lengths, lows, highs, strict=True):
+            window, numbers = slice(REACH - low, REACH + high + 1), out[start : start + length]
+            counts = np.array([length])
+            if reach := low + high:
+                seen = (8 + reach // 2) / max(int(expected[window].sum()), 1)
+                prior = expected[window] * seen + min(0.3, 16 / reach)
+                numbers += low
+                counts = self._adapt(numbers, prior)
+                numbers -= low
+            expected = np.zeros(2 * REACH, np.int64)
+            expected[window] = counts
+        return out
+
+    def _adapt(self, numbers: Array, prior: Array) -> Array:
+        """Code numbers of one context; the model is renewed whenever they have tripled."""
+        done, counts = 0, np.zeros(len(prior), np.int64)
+        while done < len(numbers):
+            part = numbers[done : 3 * done + 8]
+            self._code(part, prior + counts)
+            counts += np.bincount(part, minlength=len(prior))
+            done += len(part)
+        return counts
+
+    def _code(self, numbers: Array, weights: Array) -> Array:
+        model = self._model(weights, perfect=False)
+        if self._encoder:
+            self._encoder.encode(numbers, model)
+        elif self._decoder:
+            numbers[:] = self._decoder.decode(model, len(numbers))
+        return numbers
+
+
+def _code_segment(
+    coder: _Coder, values: Array | None, length: int, width: int, num_levels: int
+) -> Array:
+    """Most frequent symbol; which rows and columns hold others; these, as distances from it."""
+    center = coder.number(0 if values is None else _most_frequent(values), num_levels)
+    shape = -(-length // width), width
+    cells = np.full(shape, center, np.uint8)
+    rows = columns = away = None
+    if values is not None:
+        cells.reshape(-1)[:length] = values
+        others = cells != center
+        rows, columns = others.any(1), others.any(0)
+    rows = coder.naturals(rows, shape[0], 2).astype(bool)
+    columns = coder.naturals(columns, shape[1], 2).astype(bool)
+    live = int(rows.sum()), int(columns.sum())
+    if not live[0] * live[1]:
+        return cells.reshape(-1)[:length]
+    if values is not None:
+        kept = cells if live == shape else cells[rows].compress(columns, axis=1)
+        away = kept.astype(np.int16) - np.int16(center)
+    away = _code_grid(coder, away, live, num_levels)
+    if values is None:
+        symbols = away.astype(np.uint8) + np.uint8(center)
+        if live == shape:
+            return symbols.reshape(-1)[:length]
+        symbols = np.pad(symbols, ((1, 0), (1, 0)), constant_values=center)  # for all not live
+        cells = symbols.take(np.cumsum(rows) * rows, axis=0)
+        cells = cells.take(np.cumsum(columns) * columns, axis=1)
+    return cells.reshape(-1)[:length]
+
+
+def _code_grid(
+    coder: _Coder, cells: Array | None, shape: tuple[int, int], num_levels: int
+) -> Array:
+    """Outer products; levels of rows and columns; what is left of each cell, by context."""
+    factors, levels, near = Factors(), Levels(), 0
+    if cells is not None:
+        factors, cells = best_factors(cells)
+        levels = find_levels(np.abs(cells))
+        near = int(num_levels <= FEW and np.count_nonzero(cells) >= 1000)
+    factors = _code_factors(coder, factors, shape)
+    rows = coder.naturals(levels.rows, shape[0], LEVELS).astype(np.uint8)
+    columns = coder.naturals(levels.columns, shape[1], LEVELS).astype(np.uint8)
+    contexts = np.minimum(rows[:, None] + columns, LEVELS - 1)
+    predicted = Prediction(factors, shape) if factors.rank else None
+    if predicted:
+        predicted.add_contexts(contexts)
+    if coder.number(near, 2) and shape[1] > 1:
+        left = _code_alternating(coder, cells, contexts)
+    else:
+        left = _code_by_context(coder, cells, contexts)
+    if predicted and cells is None:
+        predicted.add_to(left)
+    return left
+
+
+def _code_alternating(coder: _Coder, cells: Array | None, contexts: Array) -> Array:
+    """Even columns, then odd ones: their contexts are told apart by how many neighbours are 0."""
+    known = np.zeros(contexts.shape, np.int16) if cells is None else cells
+    known[:, ::2] = _code_by_context(
+        coder, None if cells is None else cells[:, ::2], contexts[:, ::2]
+    )
+    filled, num = (known[:, ::2] != 0).view(np.uint8), int(contexts.max()) + 1
+    others = filled[:, : contexts.shape[1] // 2].copy()  # the neighbour on the left, and
+    others[:, : filled.shape[1] - 1] += filled[:, 1:]  # on the right, but for the last column
+    contexts = contexts[:, 1::2] + others.astype(np.uint8 if 3 * num <= 256 else np.uint16) * num
+    known[:, 1::2] = _code_by_context(coder, None if cells is None else cells[:, 1::2], contexts)
+    return known
+
+
+def _code_by_context(coder: _Coder, cells: Array | None, contexts: Array) -> Array:
+    """Numbers around 0, context by context."""
+    shape, contexts = contexts.shape, contexts.reshape(-1)
+    order = np.argsort(contexts, kind="stable")
+    every = np.arange(int(contexts.max()) + 1, dtype=contexts.dtype)
+    lengths = np.diff(np.searchsorted(contexts, every, "right", order), prepend=0)
+    numbers = None if cells is None else cells.reshape(-1)[order]
+    numbers = coder.integers(numbers, lengths[lengths > 0].tolist())
+    if cells is None:
+        cells = np.empty(len(order), np.int16)
+        cells[order] = numbers.astype(np.int16)
+    return cells.reshape(shape)
+
+
+def _code_factors(coder: _Coder, factors: Factors, shape: tuple[int, int]) -> Factors:
+    """Rank; if it is not 0, unit and mean, and a number for each row and column."""
+    rank = coder.number(factors.rank, RANK + 1)
+    if not rank:
+        return factors
+    shift = SHIFTS[coder.number(factors.shift - SHIFTS.start, len(SHIFTS))]
+    mean = coder.number(factors.mean + FAR, 2 * FAR + 1) - FAR
+    lengths = [shape[0]] * rank + [shape[1]] * rank
+    return Factors(rank, shift, mean, coder.integers(factors.numbers, lengths))

@@ -1,0 +1,327 @@
+"""Quantization to levels that are not evenly spaced.
+
+Here: codebooks that follow the data (`Quantiles`, `LloydMax`) and small floats (`Float8`, `Half`,
+`BFloat16`). Not here: evenly spaced levels (quantize.py).
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fltoolkit.codecs.quantize import CHUNK, Array, Draw, Quantizer, check_number, chunks, expect
+from fltoolkit.codecs.stage import Parts, Stage, floats, is_main
+from fltoolkit.wire import WireError
+
+__all__ = ["BFloat16", "Float8", "Half", "LloydMax", "Quantiles"]
+
+
+class _Codebook(Quantizer):
+    """What stages share whose levels travel as a sorted codebook: each value goes to the nearest.
+
+    Tensors with no more than 2^bits different values are exact.
+    """
+
+    bits: int
+    what = "c"
+
+    def __post_init__(self) -> None:
+        check_number("bits", self.bits, 1, 8)  # a larger codebook does not pay
+
+    @property
+    def num_levels(self) -> int:
+        """2^bits, of which a tensor with few different values uses fewer."""
+        return 1 << self.bits
+
+    def _levels(self, ordered: Array) -> Array:
+        """At most num_levels levels for sorted values."""
+        raise NotImplementedError
+
+    def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
+        ordered = np.sort(values)
+        codebook = ordered[np.append(True, ordered[1:] > ordered[:-1])]
+        if len(codebook) > self.num_levels:
+            codebook = np.unique(self._levels(ordered).astype(np.float32))
+        exact, symbols = middles(codebook), np.zeros(len(values), np.uint8)
+        rounded = exact.astype(np.float32)  # rounded down, so that comparing float32 is exact
+        rounded = np.where(rounded > exact, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+        memory = np.empty(CHUNK, bool)
+        for _, places in chunks(len(values), len(values)):
+            x, count = values[places], symbols[places]
+            above = memory[: len(x)]
+            for middle in rounded:  # up to 255 quick comparisons beat a binary search
+                np.greater(x, middle, out=above)
+                count += above.view(np.uint8)
+        return symbols, codebook
+
+    def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
+        if info.ndim != 1 or not symbols.max() < len(info) <= self.num_levels:
+            raise WireError(f"expected a codebook for symbols up to {symbols.max()}")
+        return look_up(info, symbols)
+
+
+@dataclass
+class Quantiles(_Codebook):
+    """Non-uniform levels: the medians of 2^bits groups of equally many values.
+
+    All symbols are about equally frequent, so entropy coding gains nothing; fine where values are
+    dense, coarse in the tails. So coarse that nothing is guaranteed, and ``alpha`` is None: where
+    most values are -1 and few are large, the large ones may arrive as -1, too.
+    """
+
+    bits: int  # 1 to 8; smaller = more compression
+
+    def _levels(self, ordered: Array) -> Array:
+        return ordered[(2 * np.arange(self.num_levels) + 1) * len(ordered) // (2 * self.num_levels)]
+
+
+@dataclass
+class LloydMax(_Codebook):
+    """Non-uniform levels with the least squared error: k-means in one dimension.
+
+    Starts from the mean of all values. Then, until there are 2^bits levels: splits each group of
+    values in two at its mean, and ``iterations`` times moves each level to the mean of the values
+    nearest to it.
+
+    Source: Lloyd 1982, "Least squares quantization in PCM", method I; Max 1960; the start by
+    splitting is Linde, Buzo and Gray 1980's.
+    """
+
+    bits: int  # 1 to 8; smaller = more compression
+    iterations: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("iterations", self.iterations, 0)
+
+    def alpha(self, n: int) -> float:
+        """E|C(x)-x|^2 <= (1-alpha) |x|^2: up to 2^bits values are exact, else the worst case.
+
+        Splitting m values at their mean takes at least 2/m off their squared error: half of the
+        distances lie on either side. All groups are split ``bits`` times, and nothing that follows
+        adds error. Real data, without the worst case's two outliers, do much better.
+        """
+        return 1.0 if n <= self.num_levels else 1 - (1 - 2 / n) ** self.bits
+
+    def _levels(self, ordered: Array) -> Array:
+        exact = ordered.astype(np.float64)
+        # a level's values lie side by side in ``exact``, so where they start says all
+        starts = np.zeros(1, np.int64)
+        levels = _means(exact, starts)
+        for _ in range(2 * self.bits):  # more often than doublings, since empty groups vanish
+            if room := self.num_levels - len(starts):
+                starts = np.union1d(starts, _splits(exact, starts, levels)[:room])
+                levels = _means(exact, starts)
+                for _ in range(self.iterations):
+                    nearest = np.searchsorted(exact, middles(levels), "right")
+                    starts = np.unique(np.append(0, nearest[nearest < len(exact)]))
+                    levels = _means(exact, starts)
+        return levels
+
+
+@dataclass
+class Float8(Quantizer):
+    """A float of 1 + exponent + mantissa bits, at most 8: E4M3, E5M2, E2M5 and all their family.
+
+    Code (sign, E, M) means sign * M * 2^(1 - bias - mantissa) for E = 0 (subnormal), else
+    sign * (2^mantissa + M) * 2^(E - bias - mantissa). All codes are numbers: there is no infinity
+    and no NaN. Rounds to nearest, ties away from zero; beyond the largest value, saturates. Values
+    below the finest step of bias 127 (2^(-126 - mantissa)) are lost.
+
+    ``bias="search"`` takes for each tensor the bias with the least squared error; it
+    travels as int8. Chen et al. 2021, arXiv 2107.09786, send activations as 8-bit floats with a
+    searched bias; how they search is not in what we could read, so the search is our own.
+    """
+
+    exponent: int = 4
+    mantissa: int = 3
+    bias: str | int = "search"
+
+    what = "b"
+    dtype = torch.int8
+
+    def __post_init__(self) -> None:
+        check_number("exponent", self.exponent, 1, 7)
+        check_number(
+            "mantissa", self.mantissa, 0, 7 - self.exponent
+        )  # with the sign, at most 8 bits
+        if self.bias != "search":
+            check_number("bias ('search' or a number)", self.bias, self._biases()[0], 127)
+
+    @property
+    def num_levels(self) -> int:
+        """2^(1 + exponent + mantissa), two of them zeros."""
+        return 2 << (self.exponent + self.mantissa)
+
+    def alpha(self, n: int) -> float | None:
+        """E|C(x)-x|^2 <= (1-alpha) |x|^2 with a searched bias; None where none is guaranteed.
+
+        With the largest bias that saturates nothing, the largest |x_i| is more than half the top
+        level. A value's error is at most 2^-(mantissa + 1) of it or, among the subnormals, half of
+        the finest step; the best bias does no worse. For values above float32's own subnormals.
+        """
+        finest = 2.0 ** (2 - (1 << self.exponent)) / ((2 << self.mantissa) - 1)  # step / top level
+        bound = 4.0 ** -(self.mantissa + 1) + (n - 1) * finest**2
+        return 1 - bound if self.bias == "search" and bound < 1 else None
+
+    def _biases(self) -> range:
+        """What fits into int8 and keeps the largest value within float32."""
+        return range((1 << self.exponent) - 128, 128)
+
+    def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
+        bias = self._search(values) if self.bias == "search" else self.bias
+        codes, _ = _float_tables(self.exponent, self.mantissa, int(bias))
+        upper, symbols = values.view(np.uint16)[1::2], np.empty(len(values), np.uint8)
+        for _, places in chunks(len(values), len(values)):
+            np.take(codes, upper[places], out=symbols[places], mode="clip")
+        return symbols, np.array(bias, np.int8)
+
+    def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
+        expect(info, ())
+        if int(info) not in self._biases():
+            raise WireError(f"bias {info} leads beyond float32")
+        return look_up(_float_tables(self.exponent, self.mantissa, int(info))[1], symbols)
+
+    def _search(self, values: Array) -> int:
+        """The bias with the least squared error.
+
+        As long as nothing saturates, a larger bias only adds levels: so start at the largest such.
+        From there on the error that saturation alone makes only grows: stop when that is too much.
+        """
+        biases, largest = self._biases(), max(values.max(), -values.min())
+        fits = [bias for bias in biases if self._largest(bias) >= largest]
+        best, least = biases[0], np.inf
+        for bias in range(fits[-1] if fits else biases[0], 128):
+            if self._saturation(values, bias) >= least:
+                break
+            if (error := self._error(values, bias)) < least:
+                best, least = bias, error
+        return best
+
+    def _largest(self, bias: int) -> float:
+        top = (2 << self.mantissa) - 1  # as its exponent, the significand has ones only
+        return math.ldexp(top, (1 << self.exponent) - 1 - bias - self.mantissa)
+
+    def _saturation(self, values: Array, bias: int) -> float:
+        """The squared error of the values beyond the largest level."""
+        total, top = 0.0, self._largest(bias)
+        for _, places in chunks(len(values), len(values)):
+            beyond = np.maximum(np.abs(values[places]).astype(np.float64) - top, 0)
+            total += float(beyond @ beyond)
+        return total
+
+    def _error(self, values: Array, bias: int) -> float:
+        """The squared error of all values."""
+        codes, levels = _float_tables(self.exponent, self.mantissa, bias)
+        total, upper, rounded = 0.0, values.view(np.uint16)[1::2], levels[codes]
+        for _, places in chunks(len(values), len(values)):
+            wrong = values[places].astype(np.float64) - rounded.take(upper[places], mode="clip")
+            total += float(wrong @ wrong)
+        return total
+
+
+class _Narrow(Stage):
+    """What the stages share that only change the dtype."""
+
+    dtype: ClassVar[torch.dtype]
+    leaves_floats = False
+
+    def omega(self, n: int) -> float | None:
+        """None: what arrives is not right on average."""
+        return None
+
+    def apply(self, parts: Parts) -> Parts:
+        """Each float32 entry becomes a tensor of the narrower dtype."""
+        top = torch.finfo(self.dtype).max
+        narrow = {name: t.clamp(-top, top).to(self.dtype) for name, t in floats(parts).items()}
+        return {**parts, **narrow}
+
+    def undo(self, parts: Parts) -> Parts:
+        """And float32 again."""
+        return {
+            name: part.float()
+            if isinstance(part, Tensor) and is_main(name) and part.dtype == self.dtype
+            else part
+            for name, part in parts.items()
+        }
+
+
+@dataclass
+class Half(_Narrow):
+    """IEEE float16: 11 significant bits, values up to 65504, where larger ones saturate."""
+
+    dtype = torch.float16
+
+    def alpha(self, n: int) -> float | None:
+        """None: above 65504 and below 2^-25 next to nothing arrives; between, nearly all does.
+
+        From 2^-14 (6.1e-5) to 65504 a value's error is at most 2^-11 of it.
+        """
+        return None
+
+
+@dataclass
+class BFloat16(_Narrow):
+    """bfloat16: 8 significant bits and the range of float32; saturates instead of overflowing."""
+
+    dtype = torch.bfloat16
+
+    def alpha(self, n: int) -> float:
+        """E|C(x)-x|^2 <= (1-alpha) |x|^2: a value's error is at most 2^-8 of it.
+
+        For zeros and values above the subnormals of float32 (from 2^-126 on).
+        """
+        return 1 - 2.0**-16
+
+
+def middles(levels: Array) -> Array:
+    """Where the nearest level changes, as float64."""
+    return (levels[1:].astype(np.float64) + levels[:-1]) / 2
+
+
+def _means(ordered: Array, starts: Array) -> Array:
+    """The mean of each group."""
+    return np.add.reduceat(ordered, starts) / np.diff(starts, append=len(ordered))
+
+
+def _splits(ordered: Array, starts: Array, means: Array) -> Array:
+    """Where each group begins to lie above its mean, groups of largest squared error first."""
+    wrong = ordered - np.repeat(means, np.diff(starts, append=len(ordered)))
+    errors = np.add.reduceat(wrong * wrong, starts)
+    splits = np.searchsorted(ordered, means, "right")
+    order = np.argsort(-errors, kind="stable")
+    return splits[order][errors[order] > 0]
+
+
+def look_up(levels: Array, symbols: Array) -> Array:
+    """levels[symbols], in chunks."""
+    values = np.empty(len(symbols), np.float32)
+    for _, places in chunks(len(symbols), len(symbols)):
+        np.take(levels, symbols[places], out=values[places], mode="clip")
+    return values
+
+
+def _float_values(exponent: int, mantissa: int, bias: int) -> Array:
+    """The non-negative values of a small float, ascending, as float64."""
+    code = np.arange(1 << (exponent + mantissa))
+    e, m = code >> mantissa, code & ((1 << mantissa) - 1)
+    return np.ldexp(np.where(e > 0, m + (1 << mantissa), m), np.maximum(e, 1) - bias - mantissa)
+
+
+@lru_cache(maxsize=64)
+def _float_tables(exponent: int, mantissa: int, bias: int) -> tuple[Array, Array]:
+    """Codes by the upper 16 bits of a float32, and the float32 that each code means.
+
+    The upper 16 bits hold 8 significant bits of a number. Where the nearest code changes has at
+    most mantissa + 2 <= 8 of them, so the lower 16 bits never matter.
+    """
+    values = _float_values(exponent, mantissa, bias)
+    upper = np.minimum(np.arange(1 << 15, dtype=np.uint32), 0x7F7F)  # above: infinite or NaN
+    inputs = (upper << 16).view(np.float32)
+    codes = np.searchsorted(middles(values), inputs, side="right").astype(np.uint8)
+    sign = np.uint8(len(values))  # one bit above exponent and mantissa
+    return np.concatenate([codes, codes | sign]), np.concatenate([values, -values]).astype("f4")

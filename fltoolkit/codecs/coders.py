@@ -1,0 +1,401 @@
+"""Coders: symbols and indices become bytes without loss, at the end of a pipeline.
+
+`BitPack` spends the nominal width, `Entropy` what the symbols' statistics allow; `Deflate` and
+`Zstd` are there for comparison. Each reads what any of them wrote.
+Not here: how values become symbols (quantize.py).
+
+A coded entry is one uint8 tensor under ``side(name, CODED)``; the bytes alone say how to read them:
+
+    1 byte    method (see the constants below)
+    varints   symbols: num_levels, number of dimensions, each dimension; indices: size, count
+    the rest  what the method makes of them; DEFLATED and ZSTANDARD hold, compressed, another entry
+              from its first byte on
+"""
+
+import math
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fltoolkit.codecs._contexts import read_grids, write_grids
+from fltoolkit.codecs.stage import Coder, Indices, Part, Parts, Symbols, side
+from fltoolkit.wire import MAX_DIMENSIONS, Reader, WireError, varint
+
+__all__ = ["CODED", "BitPack", "Deflate", "Entropy", "Zstd"]
+
+CODED = "#"  # what a coded entry's name ends in, after the separator
+# methods: symbols at their nominal width, in whole bytes, modelled; indices three ways; compressed
+# (2 and 5 were earlier models)
+PACKED, BYTES, _, RICE, BITMAP, _, DEFLATED, ZSTANDARD, MODELLED, MASK = range(10)
+MAX_LEVELS = 1 << 16
+MAX_SIZE = 1 << 40
+# Symbols that are all alike cost nothing, so bytes must vouch for their number: a small message
+# never makes the receiver allocate without limit. Longer runs are padded.
+FREE_SYMBOLS, SYMBOLS_PER_BYTE = 1 << 16, 1 << 12
+SPARSEST = 1 << 11  # fewer ones than one in so many are faster, and small, as gaps
+
+Array = NDArray[Any]
+
+
+@dataclass
+class BitPack(Coder):
+    """Fixed width: ceil(log2(num_levels)) bits a symbol; indices as Rice-coded gaps or a bitmap."""
+
+    def apply(self, parts: Parts) -> Parts:
+        """Every `Symbols` and `Indices` becomes bytes."""
+        out: Parts = {}
+        for name, part in parts.items():
+            if isinstance(part, Tensor):
+                out[name] = part
+            else:
+                out[side(name, CODED)] = torch.frombuffer(self._encode(part), dtype=torch.uint8)
+        return out
+
+    def undo(self, parts: Parts) -> Parts:
+        """Bytes become `Symbols` and `Indices` again. Raises WireError for damaged ones."""
+        out: Parts = {}
+        for coded, part in parts.items():
+            name = coded.removesuffix(side("", CODED))
+            if name == coded:
+                out[name] = part
+                continue
+            if not isinstance(part, Tensor) or part.dtype != torch.uint8 or part.dim() != 1:
+                raise WireError(f"entry {coded!r}: expected bytes, one dimension of uint8")
+            if name in parts:
+                raise WireError(f"entry {name!r} is there twice: as it is, and coded")
+            try:
+                out[name] = _decode(np.ascontiguousarray(part.numpy()))
+            except WireError as error:
+                raise WireError(f"entry {name!r}: {error}") from None
+        return out
+
+    def _encode(self, part: Symbols | Indices) -> bytearray:
+        return _join(part, *(_packed(part) if isinstance(part, Symbols) else _gaps(part)))
+
+
+@dataclass
+class Entropy(BitPack):
+    """What the statistics of symbols and places allow: prediction, contexts and range coding.
+
+    A tensor is a matrix: first dimension by the rest, or first two. A sum of few outer products
+    predicts its symbols, and rows and columns tell how well (see contexts.py). Memoryless data
+    cost their entropy and a few bytes; structured ones, as updates of dense layers, much less.
+    Indices are a matrix of zeros and ones. Whatever is smaller as `BitPack` has it stays so.
+
+    Range coding is that of ``constriction``. ``python -m benchmarks.entropy_coders`` compares.
+    """
+
+    def _encode(self, part: Symbols | Indices) -> bytearray:
+        entry = None
+        if isinstance(part, Symbols):
+            if part.num_levels > 1 and part.values.numel():
+                entry = _join(part, *_modelled(part))
+                if len(entry) <= _packed_nbytes(part.values.numel(), _width(part.num_levels)):
+                    return entry
+        elif len(part.values) and part.size <= FREE_SYMBOLS + SPARSEST * len(part.values):
+            entry = _join(part, *_masked(part))
+        plain = super()._encode(part)
+        return plain if entry is None else min(plain, entry, key=len)
+
+
+@dataclass
+class Deflate(BitPack):
+    """zlib, for comparison: over packed symbols or whole bytes, whichever is smaller."""
+
+    level: int = 6
+
+    def _encode(self, part: Symbols | Indices) -> bytearray:
+        plain = super()._encode(part)
+        return min((plain, *map(self._squeeze, [plain, *_unpacked(part)])), key=len)
+
+    def _squeeze(self, entry: bytearray) -> bytearray:
+        return bytearray(_pad(bytes([DEFLATED]) + zlib.compress(entry, self.level), len(entry)))
+
+
+@dataclass
+class Zstd(Deflate):
+    """Zstandard, for comparison; needs the package ``zstandard``."""
+
+    level: int = 1
+
+    def _squeeze(self, entry: bytearray) -> bytearray:
+        squeezed = _zstandard().ZstdCompressor(level=self.level).compress(entry)
+        return bytearray(_pad(bytes([ZSTANDARD]) + squeezed, len(entry)))
+
+
+def _join(part: Symbols | Indices, method: int, *payload: Any) -> bytearray:
+    """Method, header and payload: each byte is copied once."""
+    if isinstance(part, Symbols):
+        numbers = [part.num_levels, part.values.dim(), *part.values.shape]
+        short = _least(part.values.numel()) - sum(memoryview(piece).nbytes for piece in payload)
+        payload = (*payload, bytes(max(short, 0)))
+    else:
+        numbers = [part.size, len(part.values)]
+    return bytearray().join((bytes([method]), *map(varint, numbers), *payload))
+
+
+def _pad(data: bytes, count: int) -> bytes:
+    """Zeros after data that are too short to vouch for ``count`` symbols."""
+    return data.ljust(_least(count), b"\0")
+
+
+def _least(count: int) -> int:
+    """How many bytes vouch for so many symbols."""
+    return max((count - FREE_SYMBOLS) // SYMBOLS_PER_BYTE + 1, 0)
+
+
+def _decode(data: Array) -> Part:
+    """Read the header, check that it is possible, and let the method do the rest."""
+    reader = Reader(data.data)
+    method = reader.byte("the method")
+    if method in (PACKED, BYTES, MODELLED):
+        num_levels = reader.number("num_levels")
+        shape = [reader.number("a dimension") for _ in range(reader.count("dimensions"))]
+        count, payload = math.prod(shape), data[reader.offset :]
+        if not 1 <= num_levels <= MAX_LEVELS:
+            raise reader.error(f"expected 1 to {MAX_LEVELS} levels, found {num_levels}")
+        if len(shape) > MAX_DIMENSIONS or math.prod(max(d, 1) for d in shape) >= 2**56:
+            raise reader.error(f"expected a possible shape, found {shape[:16]}")
+        if count > FREE_SYMBOLS + SYMBOLS_PER_BYTE * len(payload):
+            raise reader.error(f"{len(payload)} bytes are too few for symbols of shape {shape}")
+        if method == MODELLED:
+            values = _read_modelled(payload, count, num_levels)
+        else:
+            values = _unpack(payload, count, _width(num_levels, whole=method == BYTES))
+        if count and num_levels != 256 and int(values.max()) >= num_levels:
+            raise reader.error(f"expected symbols below {num_levels}, found {values.max()}")
+        dtype = np.uint8 if num_levels <= 256 else np.int32
+        values = values.astype(dtype, copy=False).reshape(shape)
+        return Symbols(torch.from_numpy(values), num_levels)
+    if method in (RICE, BITMAP, MASK):
+        size, count = reader.number("size"), reader.number("the number of indices")
+        if count > size or size > MAX_SIZE:
+            raise reader.error(f"{count} indices below {size} are not possible")
+        read = {RICE: _read_rice, BITMAP: _read_bitmap, MASK: _read_mask}[method]
+        return Indices(torch.from_numpy(read(data[reader.offset :], count, size)), size)
+    if method in (DEFLATED, ZSTANDARD):
+        return _decode(_expand(data.tobytes()))
+    raise reader.error(f"expected a method, found {method}: another version of fltoolkit?")
+
+
+def _numbers(part: Symbols) -> Array:
+    """The symbols in one dimension, checked."""
+    values = part.values.detach().contiguous().numpy(force=True).reshape(-1)
+    if not 1 <= part.num_levels <= MAX_LEVELS:
+        raise ValueError(f"num_levels={part.num_levels}: symbols have 1 to {MAX_LEVELS} levels")
+    if values.dtype == np.uint8 and part.num_levels == 256:
+        return values  # which has no others
+    if len(values) and not (values.min() >= 0 and values.max() < part.num_levels):
+        raise ValueError(f"symbols must be 0 to {part.num_levels - 1}, found {values.max()}")
+    return values
+
+
+def _packed(part: Symbols, whole: bool = False) -> tuple[Any, ...]:
+    return PACKED + whole, *_pack(_numbers(part), _width(part.num_levels, whole))
+
+
+def _width(num_levels: int, whole: bool = False) -> int:
+    """Bits of one symbol, or of the bytes that hold it."""
+    bits = (num_levels - 1).bit_length()
+    return 8 + 8 * (bits > 8) if whole else bits
+
+
+def _unpacked(part: Symbols | Indices) -> list[bytearray]:
+    """Longer forms that other compressors sometimes like better."""
+    if isinstance(part, Symbols):
+        return [_join(part, *_packed(part, whole=True))]
+    return [_join(part, *_bitmap(part))] if part.size <= 64 * len(part.values) else []
+
+
+def _pieces(width: int) -> list[tuple[int, int]]:
+    """(shift, bits) of the pieces, 32 to 1 bits each, that ``width`` bits are cut into."""
+    pieces, shift = [], 0
+    for bits in (32, 16, 8, 4, 2, 1):
+        if width & bits:
+            pieces.append((shift, bits))
+            shift += bits
+    return pieces
+
+
+def _pack(values: Array, width: int) -> list[Array]:
+    """Values below 2**width, piece by piece: 7 bits are 4, then 2, then 1.
+
+    Pieces of whole bytes are little-endian numbers. Smaller ones are planar: with m bytes for the
+    piece of 4 bits, byte i holds that of value i low and that of value i + m high; so packing is
+    shifting long contiguous rows.
+    """
+    out: list[Array] = []
+    for shift, bits in _pieces(width):
+        piece: Array = values >> shift if shift else values
+        if bits >= 8:
+            out.append(np.ascontiguousarray(piece, f"<u{bits // 8}"))
+            continue
+        piece = piece.astype(np.uint8, copy=False)
+        if shift + bits < width:
+            piece = piece & np.uint8((1 << bits) - 1)
+        nbytes = _nbytes(len(piece), bits)
+        packed: Array = np.zeros(nbytes, np.uint8)
+        for row in reversed(range(8 // bits)):
+            packed <<= np.uint8(bits)
+            part = piece[row * nbytes : (row + 1) * nbytes]
+            packed[: len(part)] |= part
+        out.append(packed)
+    return out
+
+
+def _unpack(payload: Array, count: int, width: int) -> Array:
+    """The inverse of `_pack`: uint8 up to 8 bits, else int64. Whatever follows is left alone."""
+    if _packed_nbytes(count, width) > len(payload):
+        raise WireError(f"expected {count} times {width} bits, found {len(payload)} bytes")
+    if width == 8:
+        return payload[:count]
+    values: Array = np.zeros(count, np.uint8 if width <= 8 else np.int64)
+    for shift, bits in _pieces(width):
+        nbytes = _nbytes(count, bits)
+        packed, payload = payload[:nbytes], payload[nbytes:]
+        if bits >= 8:
+            piece = packed.view(f"<u{bits // 8}").astype(values.dtype, copy=False)
+            np.bitwise_or(values, piece << shift, out=values)
+            continue
+        mask = np.uint8((1 << bits) - 1)
+        for row in range(8 // bits):
+            part = values[row * nbytes : (row + 1) * nbytes]
+            if shift:
+                piece = (packed[: len(part)] >> np.uint8(row * bits)) & mask
+                np.bitwise_or(part, piece.astype(values.dtype, copy=False) << shift, out=part)
+            else:
+                np.right_shift(packed[: len(part)], np.uint8(row * bits), out=part)
+                part &= mask
+    return values
+
+
+def _packed_nbytes(count: int, width: int) -> int:
+    return sum(_nbytes(count, bits) for _, bits in _pieces(width))
+
+
+def _nbytes(count: int, bits: int) -> int:
+    return -(-count * bits // 8)
+
+
+def _gaps(part: Indices) -> tuple[Any, ...]:
+    """Rice-coded gaps or a bitmap, whichever is smaller (about: below or above one in four)."""
+    places = part.values.numpy(force=True)
+    count, size = len(places), part.size
+    if size > MAX_SIZE or (count and not (places[0] >= 0 and places[-1] < size)):
+        raise ValueError(f"indices must be below size={size}, and that at most {MAX_SIZE}")
+    gaps = np.diff(places, prepend=-1) - 1
+    if count and gaps.min() < 0:
+        raise ValueError("indices must be strictly increasing")
+    # quotients cost 1 + gap // 2**shift bits, remainders shift bits: convex in shift
+    shift = (size // count).bit_length() - 1 if count else 0
+    cost = int((gaps >> shift).sum()) + count * (1 + shift)
+    while shift and (less := int((gaps >> shift - 1).sum()) + count * shift) <= cost:
+        shift, cost = shift - 1, less
+    if cost / 8 + 2 >= _nbytes(size, 1):
+        return _bitmap(part)
+    unary = np.zeros(cost - count * shift, np.uint8)
+    unary[np.cumsum((gaps >> shift) + 1) - 1] = 1
+    ones = np.packbits(unary, bitorder="little")
+    return RICE, bytes([shift]), *_pack(gaps & ((1 << shift) - 1), shift), ones
+
+
+def _mask(part: Indices) -> Array:
+    mask = np.zeros(part.size, np.uint8)
+    mask[part.values.numpy(force=True)] = 1
+    return mask
+
+
+def _bitmap(part: Indices) -> tuple[int, Array]:
+    return BITMAP, np.packbits(_mask(part), bitorder="little")
+
+
+def _read_rice(payload: Array, count: int, size: int) -> Array:
+    shift = int(payload[0]) if len(payload) else 0
+    if shift > 40 or count << shift > size or count > 8 * len(payload):
+        raise WireError(f"Rice parameter {shift} does not go with {count} indices below {size}")
+    payload = payload[1:]
+    remainders = _unpack(payload, count, shift).astype(np.int64)
+    start = _packed_nbytes(count, shift)
+    ends = np.flatnonzero(np.unpackbits(payload[start:], bitorder="little"))
+    if len(ends) != count or (count and int(ends[-1]) + 1 - count << shift > size):
+        raise WireError(f"expected the gaps of {count} indices, found {len(ends)}")
+    places = np.cumsum((np.diff(ends, prepend=-1) - 1 << shift) + remainders + 1) - 1
+    if count and places[-1] >= size:
+        raise WireError(f"expected indices below {size}, found {places[-1]}")
+    return places
+
+
+def _read_bitmap(payload: Array, count: int, size: int) -> Array:
+    if len(payload) != _nbytes(size, 1):
+        raise WireError(f"expected a bitmap of {size} bits, found {len(payload)} bytes")
+    places = np.flatnonzero(np.unpackbits(payload, bitorder="little"))
+    if len(places) != count or (count and places[-1] >= size):
+        raise WireError(f"expected a bitmap with {count} ones, found {len(places)}")
+    return places
+
+
+def _modelled(part: Symbols) -> tuple[Any, ...]:
+    """The highest 8 bits by context; lower ones are noise, and sent as they are."""
+    values, low = _numbers(part), _low(part.num_levels)
+    levels = (part.num_levels - 1 >> low) + 1
+    high = values >> low if low else values
+    lows = _pack(values & ((1 << low) - 1), low) if low else []
+    return MODELLED, *lows, write_grids(high, levels, [part.values.shape])
+
+
+def _read_modelled(payload: Array, count: int, num_levels: int) -> Array:
+    low = _low(num_levels)
+    lows = _unpack(payload, count, low)
+    levels = (num_levels - 1 >> low) + 1
+    high = read_grids(payload[_packed_nbytes(count, low) :], count, levels)
+    return (high.astype(np.int64) << low) | lows if low else high
+
+
+def _low(num_levels: int) -> int:
+    return max(_width(num_levels) - 8, 0)
+
+
+def _masked(part: Indices) -> tuple[int, bytes]:
+    """Zeros and ones by context, tensor by tensor if `Indices.shapes` is known."""
+    known = sum(map(math.prod, part.shapes)) == part.size
+    grids = write_grids(_mask(part), 2, part.shapes if known else [(part.size,)])
+    return MASK, _pad(grids, part.size)
+
+
+def _read_mask(payload: Array, count: int, size: int) -> Array:
+    if size > FREE_SYMBOLS + SYMBOLS_PER_BYTE * len(payload):
+        raise WireError(f"{len(payload)} bytes are too few for a mask of {size}")
+    places = np.flatnonzero(read_grids(payload, size, 2))
+    if len(places) != count:
+        raise WireError(f"expected a mask with {count} ones, found {len(places)}")
+    return places
+
+
+def _expand(entry: bytes) -> Array:
+    """Undo `Deflate` or `Zstd`, to no more than the bytes vouch for."""
+    method, limit = entry[0], FREE_SYMBOLS + SYMBOLS_PER_BYTE * len(entry)
+    wrong: type[Exception] = zlib.error if method == DEFLATED else _zstandard().ZstdError
+    try:
+        if method == DEFLATED:
+            out = zlib.decompressobj().decompress(entry[1:], limit)
+        else:
+            with _zstandard().ZstdDecompressor().stream_reader(entry[1:]) as reader:
+                out = reader.read(limit)
+    except wrong as error:
+        raise WireError(f"damaged bytes: {error}") from None
+    if out[:1] in (bytes([DEFLATED]), bytes([ZSTANDARD])):
+        raise WireError("compressed twice")
+    return np.frombuffer(bytearray(out), np.uint8)
+
+
+def _zstandard() -> Any:
+    try:
+        import zstandard
+    except ImportError:
+        raise ImportError("Zstd() needs a package: pip install zstandard") from None
+    return zstandard

@@ -1,0 +1,225 @@
+"""Low rank: send two narrow matrices instead of a large one.
+
+Here: `PowerSGD`. Not here: fewer bits a value (quantize.py), fewer values (sparse.py): both work on
+what is left here.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fltoolkit.codecs.stage import Drawing, Part, Parts, floats, is_main, side
+from fltoolkit.trees import Tree
+from fltoolkit.wire import WireError, read_layout, write_layout
+
+__all__ = ["PowerSGD", "power_step"]
+
+SHAPE = "~"  # the name of the side information: the shape, written as in a frame's header (wire.py)
+MAX_SIZE = 1 << 31  # values of a tensor that a small message may ask the receiver to make
+NOTHING = 1e-12  # of the whole: below this a direction is rounding error
+TINIEST = 1e-300  # where dividing by zero must give zero
+FLOAT32_MAX = torch.finfo(torch.float32).max
+CHUNK = 1 << 16  # values at a time
+
+
+@dataclass
+class PowerSGD(Drawing):
+    """The best low-rank approximation that one power iteration finds: M becomes P Q^T.
+
+    Each tensor of two and more dimensions is a matrix M [m, n]: m its first dimension, n all
+    others. Per message and matrix:
+
+    1. P = M Q [m, rank], with the Q of this link's last message (the warm start);
+    2. orthonormalize the columns of P;
+    3. Q = M^T P [n, rank]; P and Q are sent, rank * (m + n) values instead of m * n.
+
+    For a matrix that stays as it is, each message is nearer to the best approximation of this
+    rank. Gradients change slowly, so one step a message is enough. Where a column of Q tells
+    nothing about M, as in the first message or after gradients of lower rank, it is drawn afresh.
+    Zeros are sent as zeros and leave the warm start as it was. Vectors and matrices that would not
+    become smaller pass through.
+
+    P and Q are one entry of shape [rank, m + n], row i of which holds column i of both, scaled such
+    that their values are about equally large. So a later stage (`Quantize`, also
+    ``per="channel"``; `Half`; `TopK`) works on all of it alike, and what a small column loses in
+    rounding is small. Biased: use `ErrorFeedback`. The paper's workers average P and Q on the way;
+    here each directed link has its own.
+
+    Decoding makes a message larger, as is the purpose of the method: rank * s values become up to
+    (s / 2)^2. Never more than 2^31 (8 GiB) for one tensor, though: larger ones pass through.
+
+    Source: Vogels, Karimireddy and Jaggi 2019, arXiv 1905.13727, algorithm 1.
+
+    >>> parts = PowerSGD(1).apply({"w": torch.ones(30, 50)})
+    >>> parts["w"].shape, PowerSGD(1).undo(parts)["w"].mean()
+    (torch.Size([1, 80]), tensor(1.))
+    """
+
+    rank: int  # larger = less compression
+    seed: int = 0
+    warm: Tree = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name, value, low in (("rank", self.rank, 1), ("seed", self.seed, 0)):
+            if not isinstance(value, int) or value < low:
+                raise ValueError(f"{name}={value!r}: a whole number, {low} or more")
+
+    def apply(self, parts: Parts) -> Parts:
+        """P and Q in one entry, and the shape; moves the warm start on."""
+        out, warm = dict(parts), {}
+        random = np.random.Generator(np.random.SFC64(self.draw_key()))
+        for name, tensor in floats(parts).items():
+            if self._pays(tensor.shape):
+                matrix = tensor.detach().reshape(len(tensor), -1)
+                p, q = power_step(matrix, self._start(name, matrix.shape[1]), random)
+                if q.any():
+                    warm[name] = (q / q.norm(dim=1, keepdim=True).clamp_min(TINIEST)).float()
+                out[name] = _join(p, q)
+                layout = write_layout((("", torch.float32, tuple(tensor.shape)),))
+                out[side(name, SHAPE)] = torch.frombuffer(bytearray(layout), dtype=torch.uint8)
+        self.warm = {**self.warm, **warm}
+        return out
+
+    def undo(self, parts: Parts) -> Parts:
+        """The product of P and Q."""
+        out = dict(parts)
+        for name in [name for name in parts if is_main(name) and side(name, SHAPE) in parts]:
+            part, shape = parts[name], self._shape(name, out.pop(side(name, SHAPE)))
+            m, n = _sides(shape)
+            if (
+                not isinstance(part, Tensor)
+                or part.dtype != torch.float32
+                or not part.isfinite().all()
+            ):
+                raise WireError(f"entry {name!r}: expected finite P and Q in float32")
+            if part.shape != (self.rank, m + n):
+                raise WireError(
+                    f"entry {name!r}: expected P and Q of rank {self.rank} for {shape} in a shape "
+                    f"of {(self.rank, m + n)}, found {tuple(part.shape)}"
+                )
+            out[name] = _product(part[:, :m], part[:, m:]).reshape(shape)
+        return out
+
+    def omega(self, n: int) -> float | None:
+        """None: what arrives is not right on average."""
+        return None
+
+    def alpha(self, n: int) -> float | None:
+        """None: |C(x)-x| is never above |x|, but the warm start may hold nothing of the new x.
+
+        C(x) = P P^T M projects, so that |C(x)-x|^2 = |x|^2 - |C(x)|^2. How much that is depends on
+        how well the last messages foretell the next.
+        """
+        return None
+
+    def start_link(self, salt: int) -> None:
+        """Start without a warm start."""
+        super().start_link(salt)
+        self.warm = {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The warm start, the link's salt and the number of messages."""
+        return {**super().state_dict(), "warm": dict(self.warm)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        super().load_state_dict(state)
+        self.warm = dict(state["warm"])
+
+    def _pays(self, shape: tuple[int, ...]) -> bool:
+        """Whether P and Q are smaller than the tensor."""
+        size, (m, n) = math.prod(shape), _sides(shape)
+        return len(shape) > 1 and self.rank * (m + n) < size < MAX_SIZE
+
+    def _start(self, name: str, n: int) -> Tensor:
+        """The warm start, or zeros: `power_step` replaces them."""
+        start = self.warm.get(name, torch.zeros(self.rank, n))
+        if start.shape[1] != n:
+            raise ValueError(
+                f"entry {name!r} has {n} values a row, its warm start {start.shape[1]}: one link "
+                "carries one model"
+            )
+        return start.double()
+
+    def _shape(self, name: str, layout: Part) -> tuple[int, ...]:
+        """The shape of the tensor behind an entry, if this stage would have coded it."""
+        if not isinstance(layout, Tensor) or layout.dtype != torch.uint8:
+            raise WireError(f"entry {name!r}: expected a shape as bytes")
+        entries, _ = read_layout(layout.numpy().tobytes())
+        if len(entries) != 1 or entries[0][:2] != ("", torch.float32):
+            raise WireError(f"entry {name!r}: expected one shape, found {entries}")
+        shape = entries[0][2]
+        if not self._pays(shape):
+            raise WireError(f"entry {name!r}: {self!r} would not have coded the shape {shape}")
+        return shape
+
+
+def power_step(matrix: Tensor, start: Tensor, random: np.random.Generator) -> tuple[Tensor, Tensor]:
+    """One power iteration: P, orthonormal, and Q = M^T P, in float64 and as rows.
+
+    Rows of ``start`` [rank, n] that show nothing of ``matrix`` [m, n] beyond what the others do are
+    replaced with random ones. (Householder's orthonormalization needs no care for zeros.)
+
+    Returns:
+        P^T [rank, m] and Q^T [rank, n]: matrix kernels are several times faster along long rows.
+    """
+    nothing = NOTHING * math.sqrt(sum(float(x.flatten() @ x.flatten()) for _, x in _rows(matrix)))
+    p, weak = _orthonormal(_image(matrix, start), nothing)
+    if nothing > 0 and weak.any():
+        afresh = torch.from_numpy(random.standard_normal(start.shape) / math.sqrt(start.shape[1]))
+        p, _ = _orthonormal(_image(matrix, afresh.where(weak[:, None], start)), nothing)
+    q = torch.zeros_like(start)
+    for rows, x in _rows(matrix):
+        q += p[:, rows] @ x
+    q[q.norm(dim=1) <= nothing] = 0
+    return p, q
+
+
+def _rows(matrix: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Some rows at a time, as float64: squares do not overflow, and a chunk stays in the cache."""
+    step = max(CHUNK // matrix.shape[1], 1)
+    for first in range(0, len(matrix), step):
+        rows = slice(first, first + step)
+        yield rows, matrix[rows].double()
+
+
+def _image(matrix: Tensor, start: Tensor) -> Tensor:
+    """(M Q)^T [rank, m]."""
+    return torch.cat([start @ x.t() for _, x in _rows(matrix)], dim=1)
+
+
+def _orthonormal(rows: Tensor, nothing: float) -> tuple[Tensor, Tensor]:
+    """Orthonormal rows that span the same, and which of them the earlier ones said all about."""
+    basis, r = torch.linalg.qr(rows.t())
+    return basis.t().contiguous(), r.diagonal().abs() <= nothing
+
+
+def _sides(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Rows and columns of the tensor as a matrix."""
+    return (shape[0], math.prod(shape[1:])) if shape else (1, 1)
+
+
+def _join(p: Tensor, q: Tensor) -> Tensor:
+    """Both as float32 [rank, m + n], each pair of rows scaled such that the product stays.
+
+    With equal mean squares in both, one range fits, rounding them with one step makes the least
+    error, and neither over- nor underflows where M does not.
+    """
+    share = q.norm(dim=1, keepdim=True).sqrt() * (p.shape[1] / q.shape[1]) ** 0.25
+    return torch.cat([p * share, q / share.clamp_min(TINIEST)], dim=1).float()
+
+
+def _product(p: Tensor, q: Tensor) -> Tensor:
+    """P Q^T as float32 [m, n], for rows [rank, m] and [rank, n]; saturates."""
+    out = torch.empty(p.shape[1], q.shape[1])
+    columns, q = p.t().double(), q.double()
+    step = max(CHUNK // q.shape[1], 1)
+    for first in range(0, len(out), step):
+        rows = slice(first, first + step)
+        out[rows] = (columns[rows] @ q).clamp_(-FLOAT32_MAX, FLOAT32_MAX)
+    return out

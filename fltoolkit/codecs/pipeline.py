@@ -1,0 +1,213 @@
+"""Codecs: how a tree becomes the bytes of a message, and back.
+
+Here: what a codec is, and how small stages make one. The stages themselves are in quantize.py
+and sparse.py, the coders of symbols in entropy.py.
+"""
+
+import copy
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fltoolkit.codecs.base import (
+    check_names,
+)
+from fltoolkit.codecs.coders import BitPack
+from fltoolkit.codecs.stage import (
+    SEPARATOR,
+    Coder,
+    Indices,
+    Part,
+    Parts,
+    Stage,
+    Symbols,
+    floats,
+    is_main,
+    side,
+)
+from fltoolkit.trees import Tree, check_finite, is_finite
+from fltoolkit.wire import DTYPES, WireError, check_tree, pack, unpack
+
+__all__ = ["Explanation", "Pipeline"]
+
+
+class Explanation(NamedTuple):
+    """What one stage of a pipeline made of a tree: a row of `Pipeline.explain`."""
+
+    stage: str  # its repr
+    parts: Parts  # what it hands on
+    nominal_bits: float  # values at their nominal width, log2(num_levels) for symbols
+    nbytes: int  # of the message, if the pipeline ended here
+    entropy_bits: float  # of the symbols, taken as independent; other values at full width
+
+
+class Pipeline:
+    """Stages one after the other, then a frame: ``Pipeline(TopK(0.01), Quantize(8), Entropy())``.
+
+    Each stage works on what the one before left: quantization after top-k sees the kept values
+    only. Floating-point entries are compressed (as float32, and come back in their own dtype);
+    integers, bools and empty tensors pass through. If the last stage is no coder, symbols are
+    packed at their nominal width (`BitPack`).
+
+    Raises ValueError, naming the entry, for values that are NaN or infinite.
+    """
+
+    def __init__(self, *stages: Stage):
+        for stage in stages:
+            if not isinstance(stage, Stage):
+                raise TypeError(
+                    f"{stage!r} is no stage; give objects, such as Quantize(8), TopK(0.1)"
+                )
+        for stage, after in itertools.pairwise(stages):
+            if isinstance(stage, Coder):
+                raise ValueError(f"{stage!r} turns symbols into bytes: it must come last")
+            if not (stage.leaves_floats or isinstance(after, Coder)):
+                raise ValueError(
+                    f"{after!r} would have nothing to do: {stage!r} before it leaves no float "
+                    "values. Put it first, or leave one of them out"
+                )
+        self.stages = stages
+        ends = bool(stages) and isinstance(stages[-1], Coder)
+        self._stages = list(stages) if ends else [*stages, BitPack()]
+
+    def encode(self, tree: Tree) -> bytes:
+        """Run all stages forward and pack what is left."""
+        parts = self._enter(tree)
+        for stage in self._stages:
+            parts = stage.apply(parts)
+        return pack(_tensors(parts))
+
+    def decode(self, message: bytes) -> Tree:
+        """Unpack and run all stages backward. Raises WireError for damaged bytes."""
+        parts: Parts = dict(unpack(message))
+        for stage in reversed(self._stages):
+            parts = stage.undo(parts)
+        return self._leave(parts)
+
+    def masks(self, message: bytes) -> Tree:
+        """Which coordinates a message really sent, as `masked_mean` wants it.
+
+        Names to bool tensors of the entries' shapes. A zero that was sent counts as sent, since
+        masks come from the places and not from the values. An entry without a mask was sent whole.
+        Raises WireError for damaged bytes.
+        """
+        parts: Parts = dict(unpack(message))
+        masks: Tree = {}
+        for stage in reversed(self._stages):
+            own = stage.masks(parts)
+            if own and masks:  # a later stage left out some of what this one kept
+                ones = {name: mask.float() for name, mask in masks.items()}
+                own = {name: x.bool() for name, x in floats(stage.undo({**parts, **ones})).items()}
+            parts = stage.undo(parts)
+            masks = own or ({} if stage.mixes else masks)
+        tree = self._leave(parts)  # where a stage changed shapes, it mixed the values
+        return {
+            name: m for name, m in masks.items() if name in tree and m.shape == tree[name].shape
+        }
+
+    def explain(self, tree: Tree) -> list[Explanation]:
+        """For teaching: what is left after each stage, and its size by three measures.
+
+        Encodes ``tree`` on copies of the stages; the pipeline's own state does not move.
+        """
+        parts, rows = self._enter(tree), []
+        for stage in copy.deepcopy(self._stages):
+            parts = stage.apply(parts)
+            nbytes = len(pack(_tensors(BitPack().apply(parts))))
+            nominal, entropy = (sum(map(of, parts.values())) for of in (_nominal, _entropy))
+            rows.append(Explanation(repr(stage), parts, nominal, nbytes, entropy))
+        return rows
+
+    def start_link(self, salt: int) -> None:
+        """Tell each stage, each with another salt."""
+        for number, stage in enumerate(self._stages):
+            stage.start_link(salt + number)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of each stage, by its number."""
+        return {str(number): stage.state_dict() for number, stage in enumerate(self._stages)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        for number, stage in enumerate(self._stages):
+            stage.load_state_dict(state[str(number)])
+
+    def __repr__(self) -> str:
+        return f"Pipeline({', '.join(map(repr, self.stages))})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pipeline) and repr(self) == repr(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _enter(self, tree: Tree) -> Parts:
+        """Check names and values, and bring floating-point entries to float32."""
+        check_tree(tree)
+        check_names(tree)
+        parts: Parts = {}
+        for name, tensor in tree.items():
+            parts[name] = tensor
+            if tensor.is_floating_point():
+                parts[name] = values = tensor.detach().cpu().float()
+                check_finite(name, values)
+                if tensor.dtype != torch.float32:
+                    parts[side(name, "dtype")] = torch.tensor(DTYPES.index(tensor.dtype)).byte()
+        return parts
+
+    def _leave(self, parts: Parts) -> Tree:
+        """Bring entries back to their own dtype; complain about what no stage has undone."""
+        tree: Tree = {}
+        for name, part in parts.items():
+            if not isinstance(part, Tensor):
+                raise WireError(f"entry {name!r} is still coded: another codec made this message")
+            if is_main(name):
+                tree[name] = part
+                if part.is_floating_point() and not is_finite(part):
+                    raise WireError(f"entry {name!r} holds NaN or infinite values: none were sent")
+        for name in parts.keys() - tree.keys():
+            main, _, what = name.partition(SEPARATOR)
+            dtype, tensor = _dtype(parts[name]), tree.get(main)
+            if what != "dtype" or dtype is None or tensor is None or tensor.dtype != torch.float32:
+                raise WireError(f"entry {name!r} is unknown here: another codec made this message")
+            top = min(torch.finfo(dtype).max, torch.finfo(torch.float32).max)
+            tree[main] = tensor.clamp(-top, top).to(dtype)  # what was rounded up must not overflow
+        return tree
+
+
+def _dtype(code: Part) -> torch.dtype | None:
+    """The dtype that an entry had, if the code is one of a floating-point dtype."""
+    if not isinstance(code, Tensor) or code.dtype != torch.uint8 or code.dim():
+        return None
+    dtype = DTYPES[int(code)] if int(code) < len(DTYPES) else None
+    return dtype if dtype is not None and dtype.is_floating_point else None
+
+
+def _tensors(parts: Parts) -> Tree:
+    """The parts, all of which are tensors once the coder is done."""
+    assert all(isinstance(part, Tensor) for part in parts.values())
+    return parts  # type: ignore[return-value]
+
+
+def _nominal(part: Part) -> float:
+    """Bits of a part at the nominal width of its values."""
+    if isinstance(part, Symbols):
+        return part.values.numel() * math.ceil(math.log2(max(part.num_levels, 1)))
+    if isinstance(part, Indices):
+        return len(part.values) * math.ceil(math.log2(max(part.size, 2)))
+    return 8.0 * part.nbytes
+
+
+def _entropy(part: Part) -> float:
+    """The fewest bits for a part whose symbols, or positions, are independent of each other."""
+    if isinstance(part, Symbols):
+        counts = torch.bincount(part.values.reshape(-1).long()).double()
+        shares = counts[counts > 0] / counts.sum()
+        return float(-(shares * shares.log2()).sum()) * part.values.numel()
+    if isinstance(part, Indices):  # log2 of the number of ways to choose k of n
+        n, k = part.size, len(part.values)
+        return (math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)) / math.log(2)
+    return 8.0 * part.nbytes

@@ -1,0 +1,427 @@
+"""Quantization: fewer bits for each value.
+
+Here: evenly spaced levels (`Quantize`, `QSGD`, `Ternary`) and one bit (`Sign`). Not here: levels of
+other kinds (levels.py), fewer values (sparse.py), symbols as bits (entropy.py).
+
+A stage undoes the entries that carry its own side information and leaves the others alone.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fltoolkit.codecs.stage import Drawing, Parts, Stage, Symbols, floats, is_main, side
+from fltoolkit.wire import WireError
+
+__all__ = ["QSGD", "Quantize", "Sign", "Ternary"]
+
+CHUNK = 1 << 16  # values at a time: what a chunk needs stays in the cache
+DITHER = 1 << 16  # random numbers are drawn in steps of 1/DITHER
+FLOAT32_MAX = float(torch.finfo(torch.float32).max)
+
+Array = NDArray[Any]
+Draw = Callable[[int], Array]  # so many numbers in [0, 1), in steps of 1/DITHER, as float32
+
+
+def chunks(n: int, width: int) -> Iterator[tuple[slice, slice]]:
+    """Slices (of rows, of values) of at most CHUNK values, if n values are cut into rows.
+
+    Row i holds the values from i * width on; the last row may be shorter. A chunk is either some
+    whole rows or a piece of one.
+    """
+    whole = n // width * width
+    for first in range(0, whole, step := max(CHUNK // width, 1) * width):
+        last = min(first + step, whole)
+        for start in range(first, last, CHUNK):
+            yield slice(first // width, last // width), slice(start, min(start + CHUNK, last))
+    for start in range(whole, n, CHUNK):
+        yield slice(whole // width, whole // width + 1), slice(start, min(start + CHUNK, n))
+
+
+class _Grid(NamedTuple):
+    """Evenly spaced levels, row by row: symbol q means base + (q - zero) * step.
+
+    Plainly, symbols are floor((x - base) / step + zero + u), with u = 1/2 (nearest) or u uniform in
+    [0, 1) (stochastic: right on average). The functions do the same in chunks and in place.
+    """
+
+    base: Array  # [rows] float64
+    step: Array  # [rows] float64; 0 where all values equal base
+    width: int  # values per row
+    num_levels: int
+    zero: int = 0  # the symbol of ``base`` itself
+
+    def symbols(self, values: Array, draw: Draw | None) -> Array:
+        """Nearest (``draw`` None) or stochastically rounded symbols of float32 values [n].
+
+        No value lies outside the levels.
+        """
+        out = np.empty(len(values), np.uint8 if self.num_levels <= 256 else np.int32)
+        real = self._dtype()
+        base: Array = self.base[:, None].astype(real)
+        scale = self._scale(base)
+        # memory for one chunk, used again: new memory takes longer than the arithmetic
+        memory: Array = np.empty(CHUNK, real)
+        for rows, places in chunks(len(values), self.width):
+            x = values[places].reshape(rows.stop - rows.start, -1)
+            y: Array = memory[: x.size].reshape(x.shape)
+            np.subtract(x, base[rows], out=y)
+            y *= scale[rows]
+            if draw is None:
+                np.rint(y, out=y)
+            else:
+                if self.zero:
+                    y += real(self.zero)
+                y += draw(x.size).reshape(x.shape)
+            np.copyto(out[places], y.reshape(-1), casting="unsafe")  # cuts off what is below 1
+        return out
+
+    def _scale(self, base: Array) -> Array:
+        """[rows, 1] 1 / step, or a hair less where rounding would lead above the top level.
+
+        255.00001 must not become 256. It is enough to look at the largest value that a row can
+        hold: rounding keeps order.
+        """
+        real, levels = base.dtype.type, self.num_levels - 1 - self.zero
+        with np.errstate(divide="ignore"):
+            scale: Array = np.where(self.step > 0, 1 / self.step, 0)[:, None].astype(real)
+        largest = (self.base + levels * self.step)[:, None].astype(np.float32).astype(real)
+        while (above := (largest - base) * scale > levels).any():
+            scale[above] = np.nextafter(scale[above], real(0))
+        return scale
+
+    def values(self, symbols: Array) -> Array:
+        """The float32 values [n] that symbols mean."""
+        out = np.empty(len(symbols), np.float32)
+        real = self._dtype()
+        base: Array = self.base[:, None].astype(real)
+        step: Array = self.step[:, None].astype(real)
+        memory: Array = np.empty(0 if real == np.float32 else CHUNK, real)
+        for rows, places in chunks(len(symbols), self.width):
+            q = symbols[places].reshape(rows.stop - rows.start, -1)
+            flat = memory[: q.size] if len(memory) else out[places]
+            y: Array = flat.reshape(q.shape)
+            np.copyto(y, q)
+            if self.zero:
+                y -= real(self.zero)
+            y *= step[rows]
+            y += base[rows]
+            if len(memory):
+                out[places] = flat
+        return out
+
+    def _dtype(self) -> Any:
+        """What to compute in: 32 bits are twice as fast, but only where they cannot go wrong.
+
+        They have 24 significant bits: 8 for the symbol and 16 for its dither, and no room for the
+        reciprocal of a denormal or for the difference of the largest numbers.
+        """
+        steps = self.step[self.step > 0]
+        plain = not len(steps) or 1e-30 < steps.min() <= steps.max() < 1e30
+        return np.float32 if plain and self.num_levels <= 256 else np.float64
+
+
+class Quantizer(Stage):
+    """What the stages that make symbols share: the walk over the entries, and its checks."""
+
+    what: ClassVar[str]  # the name of the side information
+    dtype: ClassVar[torch.dtype] = torch.float32  # and its dtype
+    leaves_floats = False
+
+    @property
+    def num_levels(self) -> int:
+        """How many symbols there are."""
+        raise NotImplementedError
+
+    def omega(self, n: int) -> float | None:
+        """None: what arrives is not right on average."""
+        return None
+
+    def alpha(self, n: int) -> float | None:
+        """None: the squared error has no sure bound below |x|^2."""
+        return None
+
+    def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
+        """Symbols [n] of float32 values [n] > 0, and side information."""
+        raise NotImplementedError
+
+    def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
+        """Float32 values [n]; symbols are in range and floats in ``info`` are finite."""
+        raise NotImplementedError
+
+    def _start_message(self) -> Draw | None:
+        """Where this message's random numbers come from, if it needs any."""
+        return None
+
+    def apply(self, parts: Parts) -> Parts:
+        """Each float32 entry becomes `Symbols` of its shape."""
+        out, draw = dict(parts), self._start_message()
+        for name, tensor in floats(parts).items():
+            values = tensor.detach().contiguous().numpy(force=True).reshape(-1)
+            symbols, info = self._quantize(values, tensor.shape, draw)
+            out[name] = Symbols(torch.from_numpy(symbols).reshape(tensor.shape), self.num_levels)
+            out[side(name, self.what)] = torch.from_numpy(info)
+        return out
+
+    def undo(self, parts: Parts) -> Parts:
+        """Each entry with this stage's side information becomes float32 again."""
+        out = dict(parts)
+        for name in [name for name in parts if is_main(name) and side(name, self.what) in parts]:
+            part, info = parts[name], out.pop(side(name, self.what))
+            if not isinstance(part, Symbols) or part.num_levels != self.num_levels:
+                raise WireError(f"entry {name!r}: expected symbols of {self!r}")
+            symbols = part.values.contiguous().numpy(force=True).reshape(-1)
+            if not len(symbols) or symbols.min() < 0 or symbols.max() >= self.num_levels:
+                raise WireError(f"entry {name!r}: expected symbols from 0 to {self.num_levels - 1}")
+            if (
+                not isinstance(info, Tensor)
+                or info.dtype != self.dtype
+                or not info.isfinite().all()
+            ):
+                raise WireError(f"entry {name!r}: expected finite side information, {self.dtype}")
+            try:
+                values = self._restore(symbols, part.values.shape, info.numpy(force=True))
+            except WireError as error:
+                raise WireError(f"entry {name!r}: {error}") from None
+            out[name] = torch.from_numpy(values).reshape(part.values.shape)
+        return out
+
+
+class _Random(Drawing, Quantizer):
+    """What quantizers with random rounding share: a fresh generator for each message."""
+
+    seed: int
+
+    def _start_message(self) -> Draw | None:
+        """Random bits are dear, so each 16 serve two values, half a chunk apart: as u and 1 - u.
+
+        To each of the two they are as random as any, and where one is rounded up the other is more
+        likely to be rounded down: if at all, sums come out better (antithetic variates).
+        """
+        generator, memory = np.random.SFC64(self.draw_key()), np.empty(CHUNK, np.float32)
+
+        def draw(n: int) -> Array:
+            half = -(-n // 2)
+            bits = generator.random_raw(-(-half // 4)).view(np.uint16)[:half]  # 4 in each 64 bits
+            np.multiply(bits, np.float32(1 / DITHER), out=memory[:half])
+            np.subtract(np.float32(1 - 1 / DITHER), memory[: n - half], out=memory[half:n])
+            return memory[:n]
+
+        return draw
+
+    def __post_init__(self) -> None:
+        check_number("seed", self.seed, 0)
+
+
+@dataclass
+class Quantize(_Random):
+    """Uniform levels from the least to the largest value: x becomes lo + q * step.
+
+    step = (hi - lo) / (2^bits - 1). The error is at most step / 2 (nearest rounding) or below step
+    (stochastic rounding, which is unbiased), plus the rounding of float32 numbers as large as lo
+    and hi. A constant tensor is exact. lo and hi travel as two float32, for each tensor
+    (``per="tensor"``), each index of the first dimension (``per="channel"``, for tensors of two
+    and more dimensions) or each so many consecutive values of the flattened tensor (``per=256``).
+
+    >>> parts = Quantize(2).apply({"w": torch.tensor([0.0, 1.1, 3.0])})
+    >>> parts["w"].values, Quantize(2).undo(parts)["w"]
+    (tensor([0, 1, 3], dtype=torch.uint8), tensor([0., 1., 3.]))
+    """
+
+    bits: int  # 1 to 16; smaller = more compression
+    stochastic: bool = False
+    seed: int = 0
+    per: str | int = "tensor"
+
+    what = "r"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("bits", self.bits, 1, 16)
+        if self.per not in ("tensor", "channel"):
+            check_number("per ('tensor', 'channel' or a block size)", self.per, 2)
+
+    @property
+    def num_levels(self) -> int:
+        """2^bits."""
+        return 1 << self.bits
+
+    def omega(self, n: int) -> float | None:
+        """E|C(x)-x|^2 <= omega |x|^2 if stochastic, with n values; None for nearest rounding.
+
+        Each value's variance is at most step^2 / 4, lo and hi have none, and (hi - lo)^2 is at most
+        2 |x|^2. With ``per="channel"``, as if there were one channel.
+        """
+        return self._bound(n) if self.stochastic else None
+
+    def alpha(self, n: int) -> float | None:
+        """E|C(x)-x|^2 <= (1-alpha) |x|^2 for nearest rounding; None where none is guaranteed."""
+        return None if self.stochastic or self._bound(n) >= 1 else 1 - self._bound(n)
+
+    def _bound(self, n: int) -> float:
+        width = min(n, self.per) if isinstance(self.per, int) else n
+        return max(width - 2, 0) / (2 * (self.num_levels - 1) ** 2)
+
+    def _start_message(self) -> Draw | None:
+        return super()._start_message() if self.stochastic else None
+
+    def _width(self, shape: torch.Size) -> int:
+        n = shape.numel()
+        if isinstance(self.per, int):
+            return min(self.per, n)
+        return n // shape[0] if self.per == "channel" and len(shape) > 1 else n
+
+    def _grid(self, ranges: Array, width: int) -> _Grid:
+        lo, hi = ranges.astype(np.float64).T
+        return _Grid(lo, (hi - lo) / (self.num_levels - 1), width, self.num_levels)
+
+    def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
+        width = self._width(shape)
+        if width == len(values):  # torch finds both in one go
+            least, largest = torch.aminmax(torch.from_numpy(values))
+            ranges = np.array([[least, largest]], np.float32)
+            return self._grid(ranges, width).symbols(values, draw), ranges
+        ranges = np.full((-(-len(values) // width), 2), [np.inf, -np.inf], np.float32)
+        for rows, places in chunks(len(values), width):
+            x, (lo, hi) = values[places].reshape(rows.stop - rows.start, -1), ranges[rows].T
+            if width <= 64:  # numpy is slow along short rows, and fast along their columns
+                x = np.asfortranarray(x)
+            np.minimum(lo, x.min(axis=1), out=lo)
+            np.maximum(hi, x.max(axis=1), out=hi)
+        return self._grid(ranges, width).symbols(values, draw), ranges
+
+    def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
+        width = self._width(shape)
+        expect(info, (-(-len(symbols) // width), 2))
+        if not (info[:, 0] <= info[:, 1]).all():
+            raise WireError("expected ranges from low to high")
+        return self._grid(info, width).values(symbols)
+
+
+@dataclass
+class QSGD(_Random):
+    """Quantized SGD: |x_i| / |x| rounded stochastically to multiples of 1/levels, with its sign.
+
+    Each bucket of consecutive values has its own norm |x|, which travels as float32. Sign and level
+    are one symbol of 2 * levels + 1; zero stays zero. Unbiased.
+
+    Source: Alistarh et al. 2017, arXiv 1610.02132, section 3.1; s = levels, d = bucket.
+    """
+
+    levels: int  # 1 to 32767; smaller = more compression
+    bucket: int = 512
+    seed: int = 0
+
+    what = "n"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("levels", self.levels, 1, (1 << 15) - 1)
+        check_number("bucket", self.bucket, 1)
+
+    @property
+    def num_levels(self) -> int:
+        """Symbols from -levels to levels."""
+        return 2 * self.levels + 1
+
+    def omega(self, n: int) -> float:
+        """E|C(x)-x|^2 <= omega |x|^2: min(d / s^2, sqrt(d) / s), lemma 3.1 of the paper."""
+        d = min(n, self.bucket)
+        return min(d / self.levels**2, d**0.5 / self.levels)
+
+    def _grid(self, norms: Array, width: int) -> _Grid:
+        step = norms.astype(np.float64) / self.levels
+        return _Grid(np.zeros(len(step)), step, width, self.num_levels, zero=self.levels)
+
+    def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
+        width = min(self.bucket, len(values))
+        squares = np.zeros(-(-len(values) // width))
+        for rows, places in chunks(len(values), width):
+            x = values[places].reshape(rows.stop - rows.start, -1).astype(np.float64)
+            squares[rows] += np.einsum("ij,ij->i", x, x)
+        # any number from the largest |x_i| on is unbiased, so the largest float32 will do for more
+        norms = np.minimum(np.sqrt(squares), FLOAT32_MAX).astype(np.float32)
+        return self._grid(norms, width).symbols(values, draw), norms
+
+    def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
+        width = min(self.bucket, len(symbols))
+        expect(info, (-(-len(symbols) // width),), low=0)
+        return self._grid(info, width).values(symbols)
+
+
+@dataclass
+class Ternary(_Random):
+    """TernGrad: -s, 0 or s with s = max|x|, and s with probability |x_i| / s. Unbiased.
+
+    Without the paper's gradient clipping: clip before, if it is wanted.
+
+    Source: Wen et al. 2017, arXiv 1705.07878, equations 3 to 5.
+    """
+
+    seed: int = 0
+
+    what = "t"
+    num_levels: ClassVar[int] = 3
+
+    def omega(self, n: int) -> float:
+        """E|C(x)-x|^2 = s |x|_1 - |x|^2; worst for one s and n - 1 times s / (sqrt(n) + 1)."""
+        return (n**0.5 - 1) / 2
+
+    def _grid(self, scale: Array, width: int) -> _Grid:
+        return _Grid(np.zeros(1), scale.astype(np.float64).reshape(1), width, 3, zero=1)
+
+    def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
+        scale = np.array(max(values.max(), -values.min()), np.float32)
+        return self._grid(scale, len(values)).symbols(values, draw), scale
+
+    def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
+        expect(info, (), low=0)
+        return self._grid(info, len(symbols)).values(symbols)
+
+
+@dataclass
+class Sign(Quantizer):
+    """Scaled sign: mean|x| with the sign of x, one bit a value. Biased: use `ErrorFeedback`.
+
+    A zero counts as positive, since one bit has no third state, and arrives as +mean|x|. In an
+    all-zero tensor the mean is 0, so it is exact.
+
+    Source: Karimireddy et al. 2019, arXiv 1901.09847, algorithm 1.
+    """
+
+    what = "s"
+    num_levels: ClassVar[int] = 2
+
+    def alpha(self, n: int) -> float:
+        """|C(x)-x|^2 = (1-alpha) |x|^2, alpha = |x|_1^2 / (n |x|^2): at least 1/n, at most 1."""
+        return 1 / n
+
+    def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
+        parts = (values[places] for _, places in chunks(len(values), len(values)))
+        total = sum(float(np.abs(x).sum(dtype=np.float64)) for x in parts)
+        return (values >= 0).view(np.uint8), np.array(total / len(values), np.float32)
+
+    def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
+        expect(info, (), low=0)
+        scale = info.astype(np.float64).reshape(1)
+        return _Grid(-scale, 2 * scale, len(symbols), 2).values(symbols)
+
+
+def expect(info: Array, shape: tuple[int, ...], low: float = -np.inf) -> None:
+    """Side information from the network must look like what the sender would have made."""
+    if info.shape != shape or (info < low).any():
+        raise WireError(
+            f"expected side information of shape {shape}, {low} or more, found {info.shape}"
+        )
+
+
+def check_number(name: str, value: object, low: int, high: int | None = None) -> None:
+    """Raise ValueError unless an argument is a whole number from low to high."""
+    if not isinstance(value, int) or value < low or (high is not None and value > high):
+        allowed = f"{low} or more" if high is None else f"from {low} to {high}"
+        raise ValueError(f"{name}={value!r}: expected a whole number {allowed}")

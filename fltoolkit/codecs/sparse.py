@@ -1,0 +1,437 @@
+"""Sparsification: send few of the values and say which: top-k, random-k and their relatives.
+
+Not here: how places are found, and how values, places and shapes travel (places.py); fewer bits a
+value (quantize.py); places as bits (entropy.py).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fltoolkit.codecs._places import (
+    PLACES,
+    Array,
+    Shape,
+    densify,
+    largest,
+    largest_in_rows,
+    random_places,
+    received_places,
+    shapes_behind,
+    sparsify,
+    spread,
+    take,
+)
+from fltoolkit.codecs.stage import Drawing, Indices, Parts, Stage, Symbols, floats, is_main, side
+from fltoolkit.trees import Tree
+from fltoolkit.wire import WireError
+
+__all__ = ["DGC", "STC", "RandTopK", "RandomK", "SameMask", "TopK", "num_kept"]
+
+SEED, MEAN = "?|"  # names of side information: of RandomK and of STC
+LARGEST = torch.finfo(torch.float32).max
+
+
+def num_kept(fraction: float, n: int) -> int:
+    """k: how many of n values stay, at least one."""
+    return max(1, round(fraction * n))
+
+
+class _Sparse(Drawing):
+    """What sparse stages share: the way back, and what was sent."""
+
+    fraction: float
+    scope = "model"
+    _last: Parts | None = None  # of the last message, for a stage that answers it
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction <= 1:
+            raise ValueError(f"fraction={self.fraction}: the share to keep, above 0 and at most 1")
+        if self.scope not in ("model", "tensor"):
+            raise ValueError(f"scope={self.scope!r}: 'model' (all together) or 'tensor' (each)")
+        if not isinstance(self.seed, int) or self.seed < 0:
+            raise ValueError(f"seed={self.seed!r}: a whole number, 0 or more")
+
+    def apply(self, parts: Parts) -> Parts:
+        """Values, places and layout."""
+        self._last = self._compress(parts)
+        return self._last
+
+    def undo(self, parts: Parts) -> Parts:
+        """Zeros, and what was sent in its places."""
+        out = densify(self._restore(parts), self.scope, self._allowed)
+        self._last = parts
+        return out
+
+    def _compress(self, parts: Parts) -> Parts:
+        """What `apply` hands on."""
+        raise NotImplementedError
+
+    def masks(self, parts: Parts) -> Tree:
+        """Which coordinates were sent, in the parts that `undo` gets: names to bool tensors.
+
+        From the places alone, never from the values: a zero that was sent counts as sent.
+        """
+        masks: Tree = {}
+        received = received_places(self._restore(parts), self.scope, self._allowed)
+        for shapes, places in received.values():
+            masks.update(spread(np.ones(len(places), bool), places, shapes))
+        return masks
+
+    def last_masks(self) -> list[Tensor] | None:
+        """The masks of the last message that passed here, in order; None before the first."""
+        return None if self._last is None else list(self.masks(self._last).values())
+
+    def _restore(self, parts: Parts) -> Parts:
+        """Back to values, places and layout, where a stage sends something else."""
+        return parts
+
+    def _allowed(self, shapes: Sequence[Shape]) -> set[int]:
+        """How many values may have been kept of tensors with these shapes."""
+        return {num_kept(self.fraction, sum(map(math.prod, shapes)))}
+
+    def _draw(self) -> int:
+        """A random seed for the next message of this link, below 2**32."""
+        return int(self.draw_key().generate_state(1)[0])
+
+
+@dataclass
+class TopK(_Sparse):
+    """Keep the values of largest magnitude, with their sign; the others arrive as zeros.
+
+    k = round(fraction * n), and at least 1, values are kept of all n (scope "model") or of the n
+    of each tensor (scope "tensor"). Exactly k: among equal magnitudes the first places win. To
+    send later what is lost now, wrap the pipeline in `ErrorFeedback`.
+
+    Source: Aji and Heafield 2017, arXiv 1704.05021; Stich et al. 2018, arXiv 1809.07599.
+
+    >>> TopK(0.5).apply({"w": torch.tensor([[1.0, -3.0], [0.0, 2.0]])})["*"]
+    tensor([-3.,  2.])
+    """
+
+    fraction: float  # larger = less compression
+    scope: str = "model"
+
+    def _compress(self, parts: Parts) -> Parts:
+        return sparsify(
+            parts, self.scope, lambda tensors, n: largest(tensors, num_kept(self.fraction, n))
+        )
+
+    def alpha(self, n: int) -> float:
+        """E|C(x)-x|^2 <= (1-alpha) |x|^2; with scope "tensor", the least over all tensors."""
+        return num_kept(self.fraction, n) / n
+
+
+@dataclass
+class RandomK(_Sparse):
+    """Keep k values at random places of the whole tree. Their places cost 4 bytes: a seed.
+
+    Unbiased, the kept values are multiplied by n/k, so that the mean over many draws is the tree;
+    otherwise they stay as they are, which is what `ErrorFeedback` and `masked_mean` need.
+
+    Source: Konečný et al. 2016, arXiv 1610.05492, "random mask"; Stich et al. 2018, arXiv
+    1809.07599.
+    """
+
+    fraction: float  # larger = less compression
+    seed: int = 0
+    unbiased: bool = True
+
+    def _compress(self, parts: Parts) -> Parts:
+        """Values, layout and the seed that tells the places."""
+        seed = self._draw()
+
+        def choose(tensors: list[Tensor], n: int) -> tuple[Array, Array]:
+            places = random_places(seed, n, num_kept(self.fraction, n))
+            return places, take(tensors, places)
+
+        out = sparsify(parts, "model", choose)
+        for name, values in floats(out).items():
+            places = out.pop(side(name, PLACES))
+            out[side(name, SEED)] = torch.from_numpy(np.array(seed, np.uint32).view(np.int32))
+            if self.unbiased and isinstance(places, Indices):
+                scaled = values * (places.size / values.numel())
+                out[name] = scaled.clamp(-LARGEST, LARGEST)  # finite, if not unbiased there
+        return out
+
+    def omega(self, n: int) -> float | None:
+        """If unbiased: E|C(x)-x|^2 <= omega |x|^2."""
+        return n / num_kept(self.fraction, n) - 1 if self.unbiased else None
+
+    def alpha(self, n: int) -> float | None:
+        """If biased: E|C(x)-x|^2 <= (1-alpha) |x|^2."""
+        return None if self.unbiased else num_kept(self.fraction, n) / n
+
+    def _restore(self, parts: Parts) -> Parts:
+        """The places, drawn again."""
+        out = dict(parts)
+        for name in [name for name in parts if is_main(name) and side(name, SEED) in parts]:
+            seed, values = out.pop(side(name, SEED)), parts[name]
+            if not isinstance(seed, Tensor) or seed.dtype != torch.int32 or seed.numel() != 1:
+                raise WireError(f"entry {name!r}: expected a seed of 4 bytes")
+            n = sum(map(math.prod, shapes_behind(parts, "model", name).values()))
+            k = num_kept(self.fraction, n)
+            if not isinstance(values, Tensor) or values.numel() != k:  # before n bytes are taken
+                raise WireError(f"entry {name!r}: expected {k} values, this codec's share of {n}")
+            places = random_places(int(seed) & 0xFFFF_FFFF, n, k)
+            out[side(name, PLACES)] = Indices(torch.from_numpy(places), n)
+        return out
+
+
+@dataclass
+class RandTopK(_Sparse):
+    """Randomized top-k of each row of activations: now and then a small value gets its chance.
+
+    Each row (last dimension, d values) keeps k = round(fraction * d), at least 1, picked one by
+    one: with probability 1 - alpha any of its top k, else any of the others, never one twice.
+    Plain top-k of each row while ``training`` is False; the receiver need not know.
+
+    In the paper the gradient comes back at the same places, without sending them: give the channel
+    ``"gradients": Pipeline(SameMask())`` for that.
+
+    Source: Zheng et al. 2023, arXiv 2305.18469.
+    """
+
+    fraction: float  # larger = less compression
+    alpha: float = 0.1  # 0.05 to 0.3 in the paper; 0 is plain top-k
+    seed: int = 0
+    training: bool = True
+
+    scope = "tensor"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.alpha <= 1:
+            raise ValueError(f"alpha={self.alpha}: a probability, from 0 to 1")
+
+    def _compress(self, parts: Parts) -> Parts:
+        random = np.random.Generator(np.random.SFC64(self._draw())) if self.training else None
+        return sparsify(parts, "tensor", lambda tensors, n: self._choose(tensors, random))
+
+    def _allowed(self, shapes: Sequence[Shape]) -> set[int]:
+        (shape,) = shapes
+        d = shape[-1] if shape else 1
+        return {math.prod(shape) // d * num_kept(self.fraction, d)}
+
+    def _choose(
+        self, tensors: list[Tensor], random: np.random.Generator | None
+    ) -> tuple[Array, Array]:
+        (tensor,) = tensors
+        d = tensor.shape[-1] if tensor.dim() else 1
+        k = num_kept(self.fraction, d)
+        chosen, rest = largest_in_rows(tensor, k)
+        if random is not None and k < d:
+            # first how many picks fall on the rest, then which: the same as picking one by one
+            num_rest = random.binomial(k, self.alpha, size=len(chosen))
+            chosen, rest = random.permuted(chosen, axis=1), random.permuted(rest, axis=1)
+            width = min(k, d - k)
+            swapped = np.arange(width) < num_rest[:, None]
+            chosen[:, :width][swapped] = rest[:, :width][swapped]
+        places = (np.sort(chosen, axis=1) + d * np.arange(len(chosen))[:, None]).reshape(-1)
+        return places, take(tensors, places)
+
+
+@dataclass
+class SameMask(Stage):
+    """Send the values at the places of the message that this one answers, and no places.
+
+    For gradients of sparse activations: who made the activations knows what was kept, and who got
+    them too, so the gradient travels at the same places for free. The other values are lost, as in
+    the paper; notebook 06 shows what sending them too would buy. Tensors go with those of the
+    answered message in order and must have their shapes. A `Channel` introduces the two; nothing
+    works without one.
+
+    Source: Zheng et al. 2023, arXiv 2305.18469, section 3.
+
+    >>> from fltoolkit import Channel, Pipeline
+    >>> codecs = {"activations": Pipeline(TopK(0.25)), "gradients": Pipeline(SameMask())}
+    >>> channel = Channel(codecs)
+    >>> h = channel.send("alice", "bob", "activations", {"h": torch.tensor([1.0, -3.0, 0.0, 2.0])})
+    >>> channel.send("bob", "alice", "gradients", {"g": torch.ones(4)})
+    {'g': tensor([0., 1., 0., 0.])}
+    """
+
+    answers: str = "activations"  # the kind of message, in the other direction
+
+    def listen(self, partner: Any) -> None:
+        """``partner`` is the stage at the same end that knows the places (`TopK.last_masks`)."""
+        self._partner = partner
+
+    def apply(self, parts: Parts) -> Parts:
+        """The values at the places."""
+        empty = [name for name in _float_names(parts) if name not in floats(parts)]
+        if empty:
+            raise ValueError(
+                f"entry {empty[0]!r} is empty: leave it out, nothing is to be answered"
+            )
+        masks, entries = self._masks(), floats(parts)
+        if [mask.shape for mask in masks] != [tensor.shape for tensor in entries.values()]:
+            raise ValueError(
+                f"shapes {[tuple(t.shape) for t in entries.values()]} do not answer the last "
+                f"{self.answers}, which had {[tuple(mask.shape) for mask in masks]}"
+            )
+        kept = zip(entries.items(), masks, strict=True)
+        return {**parts, **{name: tensor[mask] for (name, tensor), mask in kept}}
+
+    def undo(self, parts: Parts) -> Parts:
+        """Zeros, and what was sent in its places."""
+        masks, names, out = self._masks(), _float_names(parts), dict(parts)
+        if len(masks) != len(names):
+            raise WireError(f"{len(names)} entries answer {len(masks)}: another codec made this")
+        for name, mask in zip(names, masks, strict=True):
+            values = parts[name]
+            assert isinstance(values, Tensor)
+            if values.shape != (int(mask.sum()),):
+                raise WireError(
+                    f"entry {name!r}: {tuple(values.shape)} values, {mask.sum()} places"
+                )
+            out[name] = torch.zeros(mask.shape).masked_scatter(mask, values)
+        return out
+
+    def masks(self, parts: Parts) -> Tree:
+        """Which coordinates were sent: those of the answered message."""
+        return dict(zip(_float_names(parts), self._masks(), strict=True))
+
+    def _masks(self) -> list[Tensor]:
+        partner = getattr(self, "_partner", None)
+        if partner is None or (masks := partner.last_masks()) is None:
+            raise ValueError(
+                f"{self!r} answers {self.answers} that were made sparse, and none crossed in the "
+                "other direction: use it in a Channel whose codec for them has TopK or the like"
+            )
+        return masks
+
+
+def _float_names(parts: Parts) -> list[str]:
+    """Main entries in float32, empty ones too."""
+    return [
+        name
+        for name, part in parts.items()
+        if isinstance(part, Tensor) and is_main(name) and part.dtype == torch.float32
+    ]
+
+
+@dataclass
+class STC(_Sparse):
+    """Sparse ternary compression: of the whole tree's top k only the sign, and one magnitude.
+
+    Each kept value is replaced by sign * mean magnitude of the kept ones: 1 bit, plus its place.
+    Where fewer than k values are nonzero, zeros are among the kept: they stay zeros (a third
+    symbol) and the mean goes over the others. Meant to be wrapped in `ErrorFeedback`.
+
+    Source: Sattler et al. 2019, arXiv 1903.02891, algorithm 1.
+    """
+
+    fraction: float  # larger = less compression
+
+    leaves_floats = False
+
+    def _compress(self, parts: Parts) -> Parts:
+        """Signs, their one magnitude, places and layout."""
+        out = TopK(self.fraction).apply(parts)
+        for name, values in floats(out).items():
+            num_nonzero = int(values.count_nonzero())
+            mean = values.abs().sum(dtype=torch.float64) / max(num_nonzero, 1)
+            ternary = num_nonzero < values.numel()
+            signs = values.sign() + 1 if ternary else values > 0
+            out[name] = Symbols(signs.byte(), 3 if ternary else 2)
+            out[side(name, MEAN)] = mean.float()
+        return out
+
+    def alpha(self, n: int) -> float:
+        """E|C(x)-x|^2 <= (1-alpha) |x|^2, where alpha is the least of |top k|_1^2 / (k |x|^2).
+
+        That is k/n if all magnitudes are equal, and 1/k if one dwarfs the others.
+        """
+        k = num_kept(self.fraction, n)
+        return min(k / n, 1 / k)
+
+    def _restore(self, parts: Parts) -> Parts:
+        """Signs to values."""
+        out = dict(parts)
+        for name in [name for name in parts if is_main(name) and side(name, MEAN) in parts]:
+            mean, signs = out.pop(side(name, MEAN)), parts[name]
+            if not isinstance(mean, Tensor) or mean.dtype != torch.float32 or mean.numel() != 1:
+                raise WireError(f"entry {name!r}: expected one magnitude in float32")
+            if not isinstance(signs, Symbols) or signs.num_levels not in (2, 3):
+                raise WireError(f"entry {name!r}: expected 2 or 3 kinds of signs")
+            step = 1 if signs.num_levels == 3 else 2
+            out[name] = (signs.values.float() * step - 1) * mean.reshape(())
+        return out
+
+
+@dataclass
+class DGC(_Sparse):
+    """Deep gradient compression: top-k of gradients that gather momentum while they wait.
+
+    Per link and entry: u = momentum * u + g; v = v + u; the top k of v are sent, and u and v set
+    to zero there (momentum factor masking). So this stage has its own memory: no `ErrorFeedback`
+    around it, and no momentum at the receiver, who applies what comes as plain SGD does. What a
+    later `Quantize` loses is lost. The paper's gradient clipping is left to the sender.
+
+    Source: Lin et al. 2018, arXiv 1712.01887, algorithm 1 and section 3. There k is taken of each
+    tensor, and warm-up sends 25 %, 6.25 %, 1.56 % and 0.4 % in the first four epochs.
+    """
+
+    fraction: float  # larger = less compression
+    momentum: float = 0.9
+    warmup: tuple[float, ...] = ()  # the fractions of the first messages, one each
+    scope: str = "tensor"
+    u: Tree = field(default_factory=dict, init=False, repr=False, compare=False)
+    v: Tree = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.warmup = tuple(self.warmup)
+        for fraction in self.warmup:
+            TopK(fraction)  # complains if it is none
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum={self.momentum}: 0 or more, and below 1")
+
+    def _compress(self, parts: Parts) -> Parts:
+        """Values of v, places and layout; moves the state on."""
+        u, v = {}, {}
+        for name, gradient in floats(parts).items():
+            before = self.u.get(name, torch.zeros_like(gradient))
+            if before.shape != gradient.shape:
+                raise ValueError(
+                    f"entry {name!r} has shape {tuple(gradient.shape)}, its momentum "
+                    f"{tuple(before.shape)}: one link carries one model"
+                )
+            u[name] = self.momentum * before + gradient.detach()
+            v[name] = self.v[name] + u[name] if name in self.v else u[name].clone()
+        fractions = (*self.warmup, self.fraction)
+        stage = TopK(fractions[min(self._messages, len(self.warmup))], self.scope)
+        out = stage.apply({**parts, **v})
+        for name, values in floats(out).items():
+            if not bool(values.isfinite().all()):
+                raise ValueError(
+                    f"entry {name!r}: what waited grew infinite: has training diverged?"
+                )
+        for name, sent in stage.masks(out).items():
+            u[name][sent] = v[name][sent] = 0
+        self.u, self.v, self._messages = {**self.u, **u}, {**self.v, **v}, self._messages + 1
+        return out
+
+    def start_link(self, salt: int) -> None:
+        """Start without momentum, and with the warm-up."""
+        super().start_link(salt)
+        self.u, self.v = {}, {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Momentum u, what waits (v), and how many messages there were."""
+        return {**super().state_dict(), "u": dict(self.u), "v": dict(self.v)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        super().load_state_dict(state)
+        self.u, self.v = dict(state["u"]), dict(state["v"])
+
+    def _allowed(self, shapes: Sequence[Shape]) -> set[int]:
+        n = sum(map(math.prod, shapes))
+        return {num_kept(fraction, n) for fraction in (*self.warmup, self.fraction)}

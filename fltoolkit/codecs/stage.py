@@ -1,0 +1,150 @@
+"""What travels between the stages of a codec: tensors, symbols and indices, by name.
+
+Not here: the stages (quantize.py, sparse.py), the coders (entropy.py) and what strings them
+together (codecs.py).
+
+A name with `SEPARATOR` in it belongs to side information: what a stage needs to undo its work, such
+as a range or a seed. Stages work on main entries only and leave side information alone. Both are
+packed into the frame and counted.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = [
+    "SEPARATOR",
+    "Coder",
+    "Drawing",
+    "Indices",
+    "Part",
+    "Parts",
+    "Stage",
+    "Symbols",
+    "floats",
+    "is_main",
+    "side",
+]
+
+SEPARATOR = "\x1f"  # the ASCII unit separator: one byte, and in no parameter's name
+
+
+class Symbols(NamedTuple):
+    """Whole numbers from 0 to ``num_levels - 1``: quantized values before they become bits."""
+
+    values: Tensor  # any shape, uint8 for up to 256 levels, else int32
+    num_levels: int
+
+
+class Indices(NamedTuple):
+    """Which of ``size`` places are meant: strictly increasing int64, one dimension.
+
+    ``shapes`` are those of the tensors whose values stand in the places, one after the other. They
+    help a coder to see rows and columns, are not sent, and are empty where places are read.
+    """
+
+    values: Tensor
+    size: int
+    shapes: tuple[tuple[int, ...], ...] = ()
+
+
+Part = Tensor | Symbols | Indices
+Parts = dict[str, Part]
+
+
+class Stage:
+    """One step of a `Pipeline`: `apply` on the way out, `undo` on the way in.
+
+    A stage changes the main entries that are float32 tensors (see `floats`), may add side
+    information, and hands on everything else as it is. ``undo`` needs the parts and the stage's
+    configuration, nothing else, and takes its own side information out again. Inputs are never
+    changed in place; they are never empty and never NaN or infinite. Subclasses are dataclasses,
+    so that ``repr`` evaluates back.
+    """
+
+    leaves_floats = True  # False: after `apply` there are none, so only a coder may follow
+    mixes = False  # True: each value that `undo` restores depends on many, so no mask holds for it
+
+    def apply(self, parts: Parts) -> Parts:
+        """Compress: from what the stage before made to what the next one gets."""
+        raise NotImplementedError(f"{type(self).__name__} has no apply")
+
+    def undo(self, parts: Parts) -> Parts:
+        """Restore, as well as the stage can, what `apply` was given."""
+        raise NotImplementedError(f"{type(self).__name__} has no undo")
+
+    def masks(self, parts: Parts) -> dict[str, Tensor]:
+        """Of a stage that sends few values: which ones, in the parts that `undo` gets.
+
+        Names, as after `undo`, to bool tensors. Entries without a mask were sent whole.
+        """
+        return {}
+
+    def start_link(self, salt: int) -> None:
+        """Begin on one directed link; a stage that draws random numbers mixes the salt in."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What must be kept to go on later."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+
+
+class Drawing(Stage):
+    """A stage that draws random numbers: afresh for each message, differently on each link.
+
+    What it draws depends on its ``seed``, the link's salt and the number of the message alone.
+    """
+
+    seed = 0
+    _salt = 0
+    _messages = 0
+
+    def draw_key(self) -> np.random.SeedSequence:
+        """What the next message's generator is made from."""
+        key = np.random.SeedSequence([self.seed, self._salt, self._messages])
+        self._messages += 1
+        return key
+
+    def start_link(self, salt: int) -> None:
+        """Other links draw other numbers."""
+        self._salt, self._messages = salt, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """The link's salt and how many messages were drawn for."""
+        return {"salt": self._salt, "messages": self._messages}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        self._salt, self._messages = state["salt"], state["messages"]
+
+
+class Coder(Stage):
+    """A last stage: turns every `Symbols` and `Indices` into a uint8 tensor, losslessly.
+
+    Works on main entries and on side information alike, since both may hold symbols.
+    """
+
+
+def side(name: str, what: str) -> str:
+    """The name of side information ``what`` about entry ``name``."""
+    return f"{name}{SEPARATOR}{what}"
+
+
+def is_main(name: str) -> bool:
+    """Whether the entry holds values, and not side information."""
+    return SEPARATOR not in name
+
+
+def floats(parts: Parts) -> dict[str, Tensor]:
+    """The entries that stages work on: main, float32 and not empty."""
+    tensors = {name: part for name, part in parts.items() if isinstance(part, Tensor)}
+    return {
+        name: tensor
+        for name, tensor in tensors.items()
+        if is_main(name) and tensor.dtype == torch.float32 and tensor.numel()
+    }

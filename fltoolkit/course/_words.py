@@ -1,0 +1,59 @@
+"""How the course speaks of values: the same or not, how far apart, and in words."""
+
+import math
+from typing import Any
+
+import torch
+
+
+def tensor(value: Any) -> torch.Tensor | None:
+    """Real numbers as a float64 tensor of the same shape; None if ``value`` is something else."""
+    try:
+        tensor = torch.as_tensor(value).detach()
+        return None if tensor.is_complex() else tensor.to("cpu", torch.float64)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        return None
+
+
+def is_words(value: Any) -> bool:
+    """Whether ``value`` is a list of texts, and not empty."""
+    return isinstance(value, list) and {type(item) for item in value} == {str}
+
+
+def same(a: Any, b: Any) -> bool:
+    try:
+        return bool(a == b)
+    except Exception:  # e.g. a dict of tensors: it has no truth value
+        return False
+
+
+def say(value: Any) -> str:
+    """A value as a reader writes it: 163,854 or 0.0312 or (the beginning of a) text."""
+    if isinstance(value, torch.Tensor) and value.numel() == 1:
+        value = value.item()
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    if isinstance(value, float):
+        whole = math.isfinite(value) and value.is_integer() and abs(value) < 1e15
+        return f"{value:,.0f}" if whole else f"{value:.4g}"
+    words = str(value)
+    return words if len(words) <= 80 else f"{words[:77]}..."
+
+
+def distance(guess: Any, measured: Any, subject: str = "Your guess") -> str:
+    """How far ``guess`` is from ``measured``, as a sentence."""
+    try:
+        g, m = float(guess), float(measured)
+    except (TypeError, ValueError):
+        return "Right." if same(guess, measured) else f"{subject} is not what happened."
+    if math.isnan(g) or math.isnan(m):
+        return f"{subject} cannot be compared: one of the two is NaN."
+    if g == m:
+        return f"{subject} is exactly right."
+    direction = "small" if g < m else "large"
+    if not (0 < g < math.inf and 0 < m < math.inf):  # no ratio that would make sense
+        return f"{subject} is {say(abs(g - m))} too {direction}."
+    ratio = max(g, m) / min(g, m)
+    if ratio < 1.5:
+        return f"{subject} is {100 * abs(g - m) / m:.2g} % too {direction}."
+    return f"{subject} is {say(float(f'{ratio:.2g}'))} times too {direction}."

@@ -1,0 +1,97 @@
+"""What the notebooks ask of their reader: guesses before a result, and checks of an answer.
+
+Both only print and never raise for a wrong answer. The expected values stand in the notebooks'
+own cells, nothing is hidden here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from fltoolkit.course._words import distance, is_words, same, say, tensor
+
+__all__ = ["check"]
+
+Hints = Mapping[Any, str] | Sequence[tuple[Callable[[Any], bool], str]]
+
+
+def check(
+    name: str,
+    answer: Any,
+    expected: Any,
+    *,
+    tolerance: float = 0.0,
+    hints: Hints | None = None,
+) -> bool:
+    """Say whether ``answer`` is right and, if not, how far off it is; True if it is right.
+
+    Args:
+        name: what is checked, the first words of what is printed.
+        answer: number, text, list or tensor; None or ``...`` stands for "not answered yet".
+        expected: the right answer. A NaN in the answer is never right. ``[]``: the answer is a
+            list of what is still missing, in words.
+        tolerance: largest absolute difference that still counts as right.
+        hints: {wrong answer: message}, or [(predicate of the answer, message), ...]; the first
+            that fits is printed with a wrong answer.
+
+    >>> check("bytes up", 64 * 640, 163_840, hints={40_960: "Each float32 takes 4 bytes."})
+    bytes up: not yet. 40,960 is 4 times too small. Each float32 takes 4 bytes.
+    False
+    """
+    if answer is None or answer is ...:
+        print(f"{name}: not answered yet. Replace None by your answer and run this cell again.")
+        return False
+    right, message = _compare(answer, expected, tolerance)
+    hint = "" if right else _hint(answer, hints, tolerance)
+    print(f"{name}: {message} {hint}".rstrip())
+    return right
+
+
+def _compare(answer: Any, expected: Any, tolerance: float) -> tuple[bool, str]:
+    """Whether the answer is right, and the sentence about it."""
+    if callable(answer) and not callable(expected):
+        return False, "not yet. This is a function: call it and pass its result."
+    a, e = tensor(answer), tensor(expected)
+    if isinstance(expected, list) and not expected and is_words(answer):
+        return False, f"not yet. Still missing: {', '.join(answer)}."
+    if e is None:
+        right = a is None and same(answer, expected)
+        return right, "right." if right else f"not yet. {say(answer)} is not it."
+    if a is None:
+        wanted = "a number" if e.ndim == 0 else f"numbers of shape {tuple(e.shape)}"
+        return False, f"not yet. This is a {type(answer).__name__} where {wanted} should be."
+    if a.shape != e.shape:
+        return False, f"not yet. Its shape is {tuple(a.shape)}, it should be {tuple(e.shape)}."
+    dtypes = [value.dtype for value in (answer, expected) if isinstance(value, torch.Tensor)]
+    if len(set(dtypes)) == 2:
+        return False, f"not yet. Its dtype is {dtypes[0]}, it should be {dtypes[1]}."
+    num_nan = int(a.isnan().sum())
+    if num_nan:
+        where = "it is NaN" if a.ndim == 0 else f"{num_nan} of {a.numel()} values are NaN"
+        return False, f"not yet. NaN is never right, and {where}."
+    difference = torch.where(a == e, 0.0, (a - e).abs())  # inf - inf would be NaN
+    largest = float(difference.max()) if a.numel() else 0.0
+    if largest == 0:
+        return True, "right, exactly."
+    if largest <= tolerance:
+        return True, f"right within {tolerance:g} (largest difference {largest:.2g})."
+    if a.ndim == 0:
+        return False, f"not yet. {distance(answer, expected, say(answer))}"
+    wrong = int((~(difference <= tolerance)).sum())
+    return False, f"not yet. {wrong} of {a.numel()} values differ, by up to {largest:.4g}."
+
+
+def _hint(answer: Any, hints: Hints | None, tolerance: float) -> str:
+    """The first hint that fits the answer; a predicate that fails on it does not fit."""
+    if isinstance(hints, Mapping):
+        for wrong, message in hints.items():
+            if _compare(answer, wrong, tolerance)[0]:
+                return message
+    for fits, message in [] if hints is None or isinstance(hints, Mapping) else hints:
+        try:
+            if fits(answer):
+                return message
+        except Exception:  # the answer may be anything
+            continue
+    return ""

@@ -1,0 +1,75 @@
+"""Batches in an order that depends on seed and epoch alone, with the ids of their samples."""
+
+import math
+from collections.abc import Iterator
+from itertools import chain
+
+import torch
+from jaxtyping import Int64, Shaped
+from torch import Tensor
+
+from fltoolkit.data.partitions import (
+    generator,
+)
+
+__all__ = ["Batches"]
+
+
+Inputs = Tensor | tuple[Tensor, ...]
+"""What one batch feeds in: a tensor, or for vertical data one tensor per feature party."""
+
+
+class Batches:
+    """Batches of samples in memory; the order is a pure function of (seed, epoch number).
+
+    The last, smaller batch is included: 60,000 samples make 938 batches of 64, the last of 32.
+    ``x`` may be a tuple with one tensor per feature party, whose rows belong to the same samples.
+
+    >>> batches = Batches(torch.arange(10), torch.arange(10), 4, seed=0)
+    >>> [len(y) for x, y in batches.epoch(0)]
+    [4, 4, 2]
+    """
+
+    def __init__(
+        self, x: Inputs, y: Shaped[Tensor, " num_samples *label"], batch_size: int, *, seed: int
+    ):
+        for part in x if isinstance(x, tuple) else (x,):
+            if len(part) != len(y):
+                raise ValueError(f"x has {len(part)} samples but y {len(y)}: they must agree")
+        if batch_size < 1 or not len(y):
+            raise ValueError(f"batch_size={batch_size} of {len(y)} samples: both must be 1 or more")
+        generator(seed)  # a bad seed fails here and not in the first epoch
+        self.x, self.y, self.batch_size, self.seed = x, y, batch_size, seed
+        self.num_samples = len(y)
+
+    def __len__(self) -> int:
+        return math.ceil(self.num_samples / self.batch_size)
+
+    def epoch(self, number: int) -> Iterator[tuple[Inputs, Tensor]]:
+        """The batches of one epoch: each sample once."""
+        return map(self.at, self.rows(number))
+
+    def rows(self, number: int) -> Iterator[Int64[Tensor, " batch"]]:
+        """Which samples make up the batches of one epoch, as ids from 0 to num_samples - 1."""
+        order = torch.from_numpy(generator(self.seed, number).permutation(self.num_samples))
+        return iter(order.split(self.batch_size))
+
+    def at(self, rows: Int64[Tensor, " batch"]) -> tuple[Inputs, Tensor]:
+        """The samples with these ids, and their labels."""
+        x = self.x
+        picked = tuple(_pick(p, rows) for p in x) if isinstance(x, tuple) else _pick(x, rows)
+        return picked, _pick(self.y, rows)
+
+    def epochs(self, num_epochs: int, start: int = 0) -> Iterator[tuple[Inputs, Tensor]]:
+        """The batches of epochs ``start`` to ``num_epochs - 1``, one after the other.
+
+        To resume a run of 15 epochs: ``epochs(15, start=4)`` after four whole epochs, or
+        ``itertools.islice(batches.epochs(15), step, None)`` after ``step`` batches.
+        """
+        if not 0 <= start <= num_epochs:
+            raise ValueError(f"start={start}: must be 0 to num_epochs={num_epochs}")
+        return chain.from_iterable(map(self.epoch, range(start, num_epochs)))
+
+
+def _pick(tensor: Tensor, rows: Tensor) -> Tensor:
+    return tensor.index_select(0, rows.to(tensor.device))

@@ -1,0 +1,114 @@
+"""Who has which samples: the ways to deal a data set out to clients, and its columns to parties.
+
+Not here: the picture of it (plots.partition).
+"""
+
+import math
+
+import numpy as np
+import torch
+from jaxtyping import Int, Int64
+from torch import Tensor
+
+__all__ = ["partition_dirichlet", "partition_iid", "partition_shards", "split_features"]
+
+
+def partition_iid(
+    labels: Int[Tensor, " num_samples"], num_clients: int, *, seed: int
+) -> list[Int64[Tensor, " _"]]:
+    """Shuffle the samples and deal them out evenly; sizes differ by at most one.
+
+    >>> [len(rows) for rows in partition_iid(torch.arange(10), 3, seed=0)]
+    [4, 3, 3]
+    """
+    num_samples = len(_labels_to_divide(labels, num_clients))
+    return _tensors(np.array_split(generator(seed).permutation(num_samples), num_clients))
+
+
+def partition_dirichlet(
+    labels: Int[Tensor, " num_samples"], num_clients: int, *, alpha: float, seed: int
+) -> list[Int64[Tensor, " _"]]:
+    """Give each client its own mix of classes, drawn from a Dirichlet distribution.
+
+    For each class, the proportions p ~ Dir(alpha, ..., alpha) over the *clients* are drawn and
+    the samples of that class are cut accordingly, so clients differ in size as well (Yurochkin et
+    al. 2019, arXiv 1905.12022). Hsu et al. 2019 (arXiv 1909.06335) draw the proportions over the
+    *classes* for each client instead and keep sizes equal. Small alpha (0.1): few classes per
+    client; large alpha (100): nearly iid. A client that drew nothing takes one sample from the
+    client that then has most, until no client is empty.
+    """
+    y = _labels_to_divide(labels, num_clients)
+    if not 0 < alpha < math.inf:
+        raise ValueError(f"alpha={alpha}: must be positive and finite; 0.1 is skewed, 100 even")
+    rng = generator(seed)
+    clients: list[list[int]] = [[] for _ in range(num_clients)]
+    for label in np.unique(y):
+        rows = rng.permutation(np.flatnonzero(y == label))
+        proportions = rng.dirichlet([alpha] * num_clients)
+        cuts = np.rint(proportions.cumsum()[:-1] * len(rows)).astype(np.int64)
+        for client, part in zip(clients, np.split(rows, cuts), strict=True):
+            client.extend(part)
+    for client in clients:
+        if not client:
+            client.append(max(clients, key=len).pop())
+    return _tensors([rng.permutation(client) for client in clients])
+
+
+def partition_shards(
+    labels: Int[Tensor, " num_samples"], num_clients: int, *, shards_per_client: int = 2, seed: int
+) -> list[Int64[Tensor, " _"]]:
+    """Sort by label, cut into equal shards, deal each client ``shards_per_client`` at random.
+
+    The "pathological non-IID" split of McMahan et al. 2017 (arXiv 1602.05629, section 3): with 2
+    shards most clients see two classes. A shard that straddles a class border brings two.
+    """
+    y = _labels_to_divide(labels, num_clients)
+    num_shards = num_clients * shards_per_client
+    if not 0 < num_shards <= len(y):
+        raise ValueError(
+            f"shards_per_client={shards_per_client} for {num_clients} clients: must be at least 1 "
+            f"and make at most {len(y)} shards, one per sample"
+        )
+    rng = generator(seed)
+    shuffled = rng.permutation(len(y))  # so that the samples of a class meet in random order
+    shards = np.array_split(shuffled[np.argsort(y[shuffled], kind="stable")], num_shards)
+    dealt = rng.permutation(num_shards).reshape(num_clients, shards_per_client)
+    return _tensors([np.concatenate([shards[shard] for shard in hand]) for hand in dealt])
+
+
+def split_features(
+    num_features_or_shape: int | tuple[int, ...], num_parties: int, *, seed: int | None = None
+) -> list[Int64[Tensor, " _"]]:
+    """Divide the columns of *flat* samples among parties that hold the same people (vertical data).
+
+    Without a seed each party gets a contiguous block (for images: a band of rows, top to
+    bottom); with one, columns at random. Sizes differ by at most one.
+
+    >>> split_features((1, 2, 3), 2)
+    [tensor([0, 1, 2]), tensor([3, 4, 5])]
+    """
+    shape = num_features_or_shape
+    num_features = shape if isinstance(shape, int) else math.prod(shape)
+    if not 1 <= num_parties <= num_features:
+        raise ValueError(f"num_parties={num_parties}: must be 1 to {num_features}, the features")
+    order = np.arange(num_features) if seed is None else generator(seed).permutation(num_features)
+    return _tensors(np.array_split(order, num_parties))
+
+
+def _labels_to_divide(labels: Tensor, num_clients: int) -> np.ndarray:
+    if labels.ndim != 1:
+        raise ValueError(f"labels of shape {list(labels.shape)}: expected one class per sample")
+    if not 1 <= num_clients <= len(labels):
+        raise ValueError(f"num_clients={num_clients}: must be 1 to {len(labels)}, the samples")
+    return labels.numpy(force=True)
+
+
+def generator(*seed: int) -> np.random.Generator:
+    """A generator of random numbers for these seeds; none may be negative."""
+    if min(seed) < 0:
+        raise ValueError(f"seed and epoch number must be at least 0, not {min(seed)}")
+    return np.random.default_rng(seed if len(seed) > 1 else seed[0])
+
+
+def _tensors(parts: list[np.ndarray]) -> list[Tensor]:
+    return [torch.from_numpy(part.astype(np.int64)) for part in parts]

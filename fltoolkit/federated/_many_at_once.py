@@ -1,0 +1,205 @@
+"""Many clients in one vectorized computation: the same updates as one after the other, sooner.
+
+Not here: the plain version, which reads like the paper (client.py).
+"""
+
+import warnings
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain
+from typing import Any
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor, nn
+from torch.func import functional_call, grad_and_value, vmap
+
+from fltoolkit.federated.client import (
+    Data,
+    LocalUpdate,
+    LossFn,
+    batch_indices,
+    check_settings,
+    descend,
+    finished,
+    local_update_lean,
+    outcome_of,
+    training,
+)
+from fltoolkit.trees import Tree, dense_nbytes
+
+__all__ = ["clients_at_once", "local_updates"]
+
+
+def local_updates(
+    module: nn.Module,
+    starts: Sequence[Tree],
+    data: Sequence[Data],
+    *,
+    loss_fn: LossFn,
+    lr: float,
+    batch_size: int | None,
+    local_epochs: int | None = None,
+    local_steps: int | None = None,
+    prox: float = 0.0,
+    seeds: Sequence[int],
+    chunk: int | None = None,
+) -> list[LocalUpdate | FloatingPointError]:
+    """`local_update` of many clients, equal up to rounding, ``chunk`` clients at once.
+
+    Weights are stacked, client by client, and `torch.func.vmap` takes the steps. No batch is
+    padded: those clients step together whose next batch has the same size. So any loss works,
+    BatchNorm sees real samples only, and a client that has finished costs nothing. Memory: weights,
+    gradients and samples of ``chunk`` clients.
+
+    Where vmap cannot (Dropout, whose masks would not be the loop's; a forward that looks at values)
+    a warning says why, and `local_update_lean` trains the clients one after the other.
+
+    ``chunk=1`` is a loop over `local_update_lean`; by default `clients_at_once` decides. Returns
+    one update a client, in their order. Where `local_update` would have raised FloatingPointError,
+    that error stands in the client's place: the others' updates are good.
+    """
+    if len({*(numbers := (len(starts), len(data), len(seeds)))}) > 1:
+        raise ValueError("{} starts, {} data and {} seeds: need one each".format(*numbers))
+    check_settings(module, starts, data, lr, prox)
+    dealt: dict[str, Any] = {"local_epochs": local_epochs, "local_steps": local_steps}
+    dealt["batch_size"] = batch_size
+    chunk = clients_at_once(module, [len(y) for _, y in data], **dealt) if chunk is None else chunk
+    if chunk < 1:
+        raise ValueError(f"chunk={chunk}: must be at least 1 client")
+    how = {"loss_fn": loss_fn, "lr": lr, "prox": prox, **dealt}
+    clients = list(zip(starts, data, seeds, strict=True))
+    # like sizes side by side: few groups, and most of them a slice of the stack
+    order = sorted(range(len(clients)), key=lambda k: len(data[k][1]), reverse=True)
+    outcomes: dict[int, LocalUpdate | FloatingPointError] = {}
+    for i in range(0, len(order), chunk):
+        together = order[i : i + chunk]
+        found = _at_once_or_in_turn(module, [clients[k] for k in together], how)
+        outcomes.update(zip(together, found, strict=True))
+    return [outcomes[k] for k in range(len(clients))]
+
+
+def clients_at_once(module: nn.Module, num_samples: Sequence[int], **dealt: int | None) -> int:
+    """How many clients with so many samples `local_updates` trains at once by default: 64 or 1.
+
+    On a CPU vmap pays where calls cost more than arithmetic: models up to 500 kB, of which ten or
+    more step together on average (``python -m benchmarks.round_speed --choice``). On other devices
+    it is a guess. ``dealt``: batch_size, and local_epochs or local_steps.
+
+    >>> like, unlike = [100] * 10, range(91, 101)
+    >>> how = {"batch_size": 20, "local_epochs": 1}
+    >>> [clients_at_once(nn.Linear(64, 10), sizes, **how) for sizes in (like, unlike)]
+    [64, 1]
+    """
+    on_cpu = next(module.parameters()).device.type == "cpu"
+    if len(num_samples) < 10 or (on_cpu and dense_nbytes(module.state_dict()) > 500_000):
+        return 1
+    plans = [deque(batch_indices(n, **dealt, seed=0)) for n in num_samples]
+    num_steps, num_calls = sum(map(len, plans)), sum(1 for _ in _together(plans))
+    return 64 if not on_cpu or num_steps >= 10 * num_calls else 1
+
+
+_Client = tuple[Tree, Data, int]  # start, (x, y), seed
+
+
+_Outcomes = list[LocalUpdate | FloatingPointError]
+
+
+def _at_once_or_in_turn(module: nn.Module, clients: list[_Client], how: dict) -> _Outcomes:
+    if len(clients) > 1:
+        try:
+            return _at_once(module, clients, **how)
+        except RuntimeError as error:  # the loop now does it right, or fails with its own words
+            why = str(error).strip().partition("\n")[0]
+            warnings.warn(f"clients learn in turn, vmap cannot train them: {why}", stacklevel=3)
+    each = ((start, x, y, seed) for start, (x, y), seed in clients)
+    return [outcome_of(local_update_lean, module, *c[:3], seed=c[3], **how) for c in each]
+
+
+def _at_once(
+    module: nn.Module, clients: list[_Client], loss_fn: LossFn, lr: float, prox: float, **dealt: Any
+) -> _Outcomes:
+    """All these clients with stacked weights: ``[k, ...]`` is client k's."""
+    starts, data, seeds = zip(*clients, strict=True)
+    own: Tree = dict(chain(module.named_parameters(), module.named_buffers()))
+    named = {id(tensor): name for name, tensor in own.items()}  # a tied tensor has more names
+    saved = {name: named[id(t)] for name, t in module.state_dict(keep_vars=True).items()}
+    spots = {  # where tensors go; a block that stands in two places has one set of spots
+        spot: named[id(tensor)]
+        for path, part in module.named_modules()
+        for members in (part.named_parameters, part.named_buffers)
+        for spot, tensor in members(path, recurse=False, remove_duplicate=False)
+    }
+    last = {name: alias for alias, name in saved.items()}  # which name counts, as in loading
+    state = {
+        name: torch.stack([start.get(last.get(name, name), t) for start in starts]).to(t).detach()
+        for name, t in own.items()
+    }
+    learning = [name for name, param in module.named_parameters() if param.requires_grad]
+    buffers = [name for name, _ in module.named_buffers()]
+    first = {name: state[name].clone() for name in learning} if prox else {}
+    device = own[learning[0]].device
+    x, y = (torch.cat([part.to(device) for part in column]) for column in zip(*data, strict=True))
+    sizes = [len(labels) for _, labels in data]
+    each_has = zip(sizes, seeds, accumulate(sizes, initial=0), strict=False)
+    plans = [  # each client's batches, as rows of all clients' samples
+        deque(rows + before for rows in batch_indices(n, seed=s, **dealt))
+        for n, s, before in each_has
+    ]
+
+    def loss_of(params: Tree, fixed: Tree, x: Tensor, y: Tensor) -> tuple[Tensor, Tree]:
+        tensors = {spot: (params | fixed)[name] for spot, name in spots.items()}
+        loss = loss_fn(functional_call(module, tensors, (x,), tie_weights=False), y)
+        return loss, {name: tensors[name] for name in buffers}  # as the forward left them
+
+    gradients = vmap(grad_and_value(loss_of, has_aux=True))
+
+    def step(group: list[int], batches: list[Tensor]) -> Tensor:
+        rows = torch.stack(batches).to(device)
+        at = _places(group)
+        fixed = {name: tensor[at] for name, tensor in state.items()}
+        params = {name: fixed.pop(name) for name in learning}
+        grads, (losses, after) = gradients(params, fixed, _pick(x, rows), _pick(y, rows))
+        start = [tensor[at] for tensor in first.values()]
+        descend(list(params.values()), tuple(grads.values()), start, lr, prox)
+        # behind a slice the parameters have moved already; behind a list they are copies
+        for name, tensor in (after if isinstance(at, slice) else after | params).items():
+            state[name][at] = tensor
+        return losses
+
+    history = []  # who stepped, with which losses; read at the end: a GPU need not wait
+    with training(module):
+        for group, batches in _together(plans):
+            history.append((group, step(group, batches)))
+
+    end = {alias: state[name] for alias, name in saved.items()}
+    each: list[list[float]] = [[] for _ in clients]
+    for k, loss in chain(*(zip(g, losses.tolist(), strict=True) for g, losses in history)):
+        each[k].append(loss)
+    return [
+        outcome_of(finished, start, {name: t[k] for name, t in end.items()}, each[k], sizes[k])
+        for k, start in enumerate(starts)
+    ]
+
+
+def _together(plans: Sequence[deque[Tensor]]) -> Iterator[tuple[list[int], list[Tensor]]]:
+    """Who steps next, with which batches: who has most steps left, and all with batches as large.
+
+    Those who are ahead wait, so that groups stay large.
+    """
+    while any(plans):
+        most, sizes = max(map(len, plans)), Counter(len(plan[0]) for plan in plans if plan)
+        behind = {len(plan[0]) for plan in plans if len(plan) == most}
+        size = max(behind, key=lambda size: (sizes[size], size))
+        group = [k for k, plan in enumerate(plans) if plan and len(plan[0]) == size]
+        yield group, [plans[k].popleft() for k in group]
+
+
+def _places(group: list[int]) -> slice | list[int]:
+    """Where the group's weights are: a slice if they lie side by side, which costs no copy."""
+    first, end = group[0], group[-1] + 1
+    return slice(first, end) if end - first == len(group) else group
+
+
+def _pick(tensor: Tensor, rows: Int64[Tensor, "clients batch"]) -> Tensor:
+    return tensor.index_select(0, rows.flatten()).unflatten(0, rows.shape)

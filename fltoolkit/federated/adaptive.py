@@ -1,0 +1,106 @@
+"""Compression that follows the run: how many levels, how many values, decided round by round.
+
+A rule looks at a record and makes the codec of the next updates: ``fedavg(..., tune=rule)``. What
+the codecs' links remember, such as residuals, is kept. Not here: the codecs (codecs.py), the
+rounds (fedavg.py).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fltoolkit.codecs.base import Codec
+from fltoolkit.history import Record
+
+__all__ = ["AdaptiveLevels", "ByteBudget", "Rule"]
+
+Rule = Callable[[Record], Codec | None]
+"""``rule(record)``: the codec of the updates after this record; None: as before.
+
+A rule may remember, but only what records have told it: to go on with a saved run, show a new one
+the history, and build the channel with the last codec it made (of which `load_run` will warn).
+"""
+
+
+@dataclass
+class AdaptiveLevels:
+    """More levels as the loss falls: ``ceil(sqrt(first_loss / loss) * first)``.
+
+    Coarse steps are good enough while the model is bad. ``make(levels)`` makes the codec, e.g.
+    ``lambda levels: Pipeline(QSGD(levels), Entropy())``; begin with ``make(first)``.
+    Source: AdaQuantFL, Jhunjhunwala et al. 2021, arXiv 2102.04487.
+
+    >>> rule = AdaptiveLevels(make=print, first=2)
+    >>> for loss in (2.0, 0.5, 0.02):
+    ...     _ = rule({"loss": loss})
+    2
+    4
+    20
+    """
+
+    make: Callable[[int], Codec]
+    first: int
+    most: int = 255  # levels; larger = less compression in the end
+    first_loss: float | None = None  # found in the first record
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.first <= self.most:
+            raise ValueError(f"first={self.first} levels: must be 1 to most={self.most}")
+
+    def __call__(self, record: Record) -> Codec | None:
+        """The codec for this loss; none for a round without one."""
+        if "loss" not in record:
+            return None
+        loss = float(record["loss"])
+        self.first_loss = loss if self.first_loss is None else self.first_loss
+        ratio = max(self.first_loss, 0.0) / loss if loss > 0 else math.inf
+        # the loss may come from division: ceil(2.0000000001) would be a level too many
+        levels = math.sqrt(min(ratio, self.most**2)) * self.first
+        return self.make(min(max(math.ceil(levels - 1e-9), 1), self.most))
+
+
+@dataclass
+class ByteBudget:
+    """Land on a number of bytes, both directions together: keep a larger or smaller fraction.
+
+    After each round, what is left of the budget is shared out over the rounds that are left, less
+    what the way down costs, and ``fraction`` moves by how much the last updates missed their
+    share. ``make(fraction)`` makes the codec, e.g.
+    ``lambda fraction: ErrorFeedback(Pipeline(TopK(fraction), Quantize(8), Entropy()))``; begin
+    with ``make(fraction)``. Bytes should grow roughly as the fraction does.
+    """
+
+    make: Callable[[float], Codec]
+    nbytes: int  # on all links, at the end
+    rounds: int
+    fraction: float = 0.01  # of the round that comes next
+    _before: dict[str, int] = field(default_factory=dict)  # totals of the last record
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction <= 1:
+            raise ValueError(f"fraction={self.fraction}: to begin with, above 0 and at most 1")
+
+    def __call__(self, record: Record) -> Codec | None:
+        """The codec of the next round; none after the last.
+
+        Raises ValueError if what is left does not even pay for the way down.
+        """
+        up, down = (self._since(record, key) for key in ("nbytes_up", "nbytes_down"))
+        if (num_left := self.rounds - int(record["step"])) < 1:
+            return None
+        left = self.nbytes - int(record["nbytes"])
+        if (share := left / num_left - down) <= 0:
+            raise ValueError(
+                f"{left:,} bytes are left for {num_left} rounds, and a round costs {down:,} on the "
+                "way down alone: compress the kind 'model' too, or raise nbytes"
+            )
+        if up:
+            self.fraction *= min(max(share / up, 0.25), 4.0)
+            self.fraction = min(max(self.fraction, 1e-6), 1.0)
+        return self.make(self.fraction)
+
+    def _since(self, record: Record, key: str) -> int:
+        total = int(record[key])
+        spent = total - self._before.get(key, 0)
+        self._before[key] = total
+        return spent

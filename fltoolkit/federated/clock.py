@@ -1,0 +1,253 @@
+"""Virtual time: which client takes how long, who drops out, and what a late update is worth.
+
+Nothing here waits, and nothing reads the real time: a clock is a pure function, so a run with
+stragglers is as repeatable as any other.
+"""
+
+import math
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fltoolkit.trees import Tree
+
+__all__ = [
+    "Arrival",
+    "Backlog",
+    "Clock",
+    "Constant",
+    "Drop",
+    "Even",
+    "Hinge",
+    "LogNormal",
+    "Polynomial",
+    "Scripted",
+    "Staleness",
+]
+
+# -------------------------------------------------------------------------------------- clocks
+
+Clock = Callable[[str, int], float]
+"""``clock(client, round_)``: virtual seconds from being sent the model to delivering the update.
+
+``math.inf`` says that the client drops out of this round: it never delivers.
+"""
+
+
+@dataclass(frozen=True)
+class Even:
+    """Everybody takes the same time, always.
+
+    >>> Even()("alice", 3)
+    1.0
+    """
+
+    seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_seconds(self.seconds, "seconds")
+
+    def __call__(self, client: str, round_: int) -> float:
+        """The same for all."""
+        return self.seconds
+
+
+@dataclass(frozen=True)
+class LogNormal:
+    """Fast and slow clients: median 1 second, ``exp(sigma * normal)`` for each client for good.
+
+    Each round adds noise of its own, ``exp(noise * normal)``, and with probability ``dropout`` a
+    client drops out of it. The law has a long tail: some clients are very slow. Times are a
+    function of the seed, the client's id and the round alone.
+
+    >>> clock = LogNormal(sigma=1.0, noise=0.0, seed=1)
+    >>> clock("alice", 0) == clock("alice", 7), clock("alice", 0) == clock("bob", 0)
+    (True, False)
+    """
+
+    sigma: float  # larger = more unequal clients
+    noise: float = 0.1  # larger = more unequal rounds
+    dropout: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value in (("sigma", self.sigma), ("noise", self.noise)):
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{name}={value}: a spread, 0 or more")
+        if not 0 <= self.dropout <= 1:
+            raise ValueError(f"dropout={self.dropout}: a probability, 0 to 1")
+
+    def __call__(self, client: str, round_: int) -> float:
+        """Draw this client's speed, and this round's noise and luck."""
+        who = zlib.crc32(client.encode())
+        speed = np.random.default_rng([self.seed, who]).normal()
+        today = np.random.default_rng([self.seed, who, round_])
+        noise = today.normal()
+        if today.random() < self.dropout:
+            return math.inf
+        return math.exp(self.sigma * speed + self.noise * noise)
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """Times written by hand, for each client a list by round; the last one goes on.
+
+    >>> clock = Scripted({"alice": [1.0], "bob": [5.0, math.inf, 2.0]})
+    >>> [clock("bob", round_) for round_ in range(4)], clock("alice", 3)
+    ([5.0, inf, 2.0, 2.0], 1.0)
+    """
+
+    seconds: Mapping[str, Sequence[float]]
+
+    def __post_init__(self) -> None:
+        for client, row in self.seconds.items():
+            if not row:
+                raise ValueError(f"client {client!r} has no times: give one or more")
+            for value in row:
+                _check_seconds(value, f"seconds[{client!r}]")
+
+    def __call__(self, client: str, round_: int) -> float:
+        """What the script says."""
+        if client not in self.seconds:
+            raise ValueError(f"no times for client {client!r}, only for {sorted(self.seconds)}")
+        row = self.seconds[client]
+        return row[min(round_, len(row) - 1)]
+
+
+# ------------------------------------------------------------------------------- stale updates
+
+Staleness = Callable[[int], float]
+"""The weight of an update that is so many rounds late; 0: it is dropped. Weights of updates in time
+are 1. `Drop`, `Constant`, `Polynomial` and `Hinge` fit."""
+
+
+@dataclass(frozen=True)
+class Drop:
+    """A late update is thrown away; its bytes were sent all the same."""
+
+    def __call__(self, staleness: int) -> float:
+        """0 for anything late."""
+        return float(staleness == 0)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A late update counts this much, however late it is."""
+
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_positive("weight", self.weight)
+
+    def __call__(self, staleness: int) -> float:
+        """1 in time, ``weight`` afterwards."""
+        return self.weight if staleness else 1.0
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """``(staleness + 1) ** -a``. Source: Xie et al. 2019, arXiv 1903.03934."""
+
+    a: float = 0.5  # larger = late updates count less
+
+    def __post_init__(self) -> None:
+        _check_positive("a", self.a)
+
+    def __call__(self, staleness: int) -> float:
+        """1 in time, then less and less."""
+        return float((staleness + 1) ** -self.a)
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """1 up to a staleness of b, then ``1 / (a (staleness - b) + 1)``.
+
+    Source: Xie et al. 2019, arXiv 1903.03934.
+    """
+
+    a: float = 10.0  # larger = very late updates count less
+    b: int = 4
+
+    def __post_init__(self) -> None:
+        _check_positive("a", self.a)
+
+    def __call__(self, staleness: int) -> float:
+        """1, and from b on less and less."""
+        return 1 / (self.a * max(staleness - self.b, 0) + 1)
+
+
+# ---------------------------------------------------------------------------------- the backlog
+
+
+class Arrival(NamedTuple):
+    """One client's answer, as the server has it."""
+
+    client: str
+    round_: int  # in which it was asked
+    seconds: float  # when it arrives, by the virtual clock
+    weight: int  # number of samples, times how often the client was drawn
+    loss: float
+    delta: Tree | None  # None: the client said that its training failed
+    masks: Tree  # which coordinates came; empty for all
+
+
+@dataclass
+class Backlog:
+    """What a round leaves to the next: late updates that are still under way, and the time.
+
+    Pass one to `fedavg` to save a run and go on with it; it has what `save_run` asks of a party.
+    """
+
+    seconds: float = 0.0
+    late: list[Arrival] = field(default_factory=list)
+    name = "late updates"  # of its file
+
+    def busy(self) -> set[str]:
+        """Clients still at work for an earlier round."""
+        return {a.client for a in self.late if a.seconds > self.seconds}
+
+    def take(self, until: float) -> list[Arrival]:
+        """Move the time on; returns the late updates that have arrived by then."""
+        self.seconds = until
+        come = sorted((a for a in self.late if a.seconds <= until), key=lambda a: a.seconds)
+        self.late = [a for a in self.late if a.seconds > until]
+        return come
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values and tensors, so that it can be saved without pickle."""
+        return {"seconds": self.seconds, "late": [a._asdict() for a in self.late]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        self.seconds = state["seconds"]
+        self.late = [Arrival(**a) for a in state["late"]]
+
+
+def takes(clock: Clock, client: str, round_: int) -> float:
+    """What a clock says, if that is a time."""
+    if not (seconds := clock(client, round_)) >= 0:
+        raise ValueError(
+            f"{clock!r} gives {seconds} for {client!r} in round {round_}: virtual seconds, 0 or "
+            "more, or math.inf for a drop-out"
+        )
+    return seconds
+
+
+def weigh(staleness: Staleness, rounds: int) -> float:
+    """What an update of so many rounds ago weighs, if that is a weight."""
+    if not 0 <= (weight := staleness(rounds)) < math.inf:
+        raise ValueError(f"{staleness!r} gives {weight} for {rounds} rounds: a weight, 0 or more")
+    return weight
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name}={value}: must be above 0 and finite")
+
+
+def _check_seconds(value: float, name: str) -> None:
+    if not value > 0:  # NaN too
+        raise ValueError(f"{name}={value}: virtual seconds above 0, or math.inf for a drop-out")

@@ -1,0 +1,297 @@
+"""Servers that never wait for a round: FedAsync and FedBuff, on the virtual clock.
+
+Some clients are at work at any time; whoever is done sends its update at once, and the next client
+begins from the newest model. So nobody waits for stragglers, and updates are stale instead.
+Not here: rounds (fedavg.py), what staleness weighs (clock.py).
+"""
+
+import heapq
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.federated._many_at_once import local_updates
+from fltoolkit.federated.client import LocalUpdate
+from fltoolkit.federated.clock import Clock, Even, Polynomial, Staleness, takes, weigh
+from fltoolkit.federated.fedavg import Clients, Train, client_seed, send_update
+from fltoolkit.federated.server import check_optimizer, move
+from fltoolkit.history import Record
+from fltoolkit.trees import Tree, weighted_mean
+
+__all__ = ["Flight", "fedasync", "fedbuff"]
+
+_AtWork = tuple[float, int, str, int, Tree]  # done when, order, client, step and model of its start
+
+
+@dataclass
+class Flight:
+    """What is under way between two records: who is at work from which model, and who is idle.
+
+    Pass one to `fedasync` or `fedbuff` to save a run and go on with it; it has what `save_run` asks
+    of a party, as `Backlog` has for rounds.
+    """
+
+    seconds: float = 0.0
+    idle: list[str] = field(default_factory=list)
+    asked: Counter[str] = field(default_factory=Counter)  # how often each client was
+    at_work: list[_AtWork] = field(default_factory=list)  # a heap by time, then by order
+    fruitless: int = 0  # answers that did not come, in a row
+    random: np.random.Generator | None = None  # None: nothing has begun
+    name = "in flight"  # of its file
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values and tensors, so that it can be saved without pickle."""
+        random = "" if self.random is None else json.dumps(self.random.bit_generator.state)
+        own = {"seconds": self.seconds, "idle": list(self.idle), "fruitless": self.fruitless}
+        return {**own, "asked": dict(self.asked), "at_work": self.at_work, "random": random}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        self.seconds, self.idle = state["seconds"], list(state["idle"])
+        self.asked, self.fruitless = Counter(state["asked"]), state["fruitless"]
+        self.at_work, self.random = list(state["at_work"]), None
+        if state["random"]:
+            self.random = np.random.default_rng()
+            self.random.bit_generator.state = json.loads(state["random"])
+
+
+class _Landed(NamedTuple):
+    """An update that has arrived, and the model it started from."""
+
+    client: str
+    seconds: float
+    staleness: int  # how often the server's model has moved in between
+    start: Tree
+    delta: Tree
+    loss: float
+
+
+def fedasync(
+    model: nn.Module,
+    clients: Clients,
+    channel: Channel,
+    *,
+    num_updates: int,
+    concurrency: int,
+    batch_size: int | None,
+    lr: float,
+    local_epochs: int | None = None,
+    local_steps: int | None = None,
+    prox: float = 0.0,
+    loss_fn: Callable[[Tensor, Tensor], Tensor] = nn.functional.nll_loss,
+    alpha: float = 0.6,
+    staleness: Staleness = Polynomial(),
+    clock: Clock = Even(),
+    train: Train = local_updates,
+    seed: int = 0,
+    start_round: int = 0,
+    flight: Flight | None = None,
+    server: str = "server",
+) -> Iterator[Record]:
+    """Each client's model is mixed into the server's as soon as it arrives; a record an update.
+
+    ``x <- (1 - a) x + a x_new`` with ``a = alpha * staleness(t - tau)``: t counts the server's
+    moves, tau was t when the client was sent its model. Sample counts play no part.
+    Source: Xie et al. 2019, arXiv 1903.03934, algorithm 1; ``prox`` is its rho.
+
+    Records hold ``round`` (t), ``step`` (t + 1), ``client``, ``loss``, ``staleness``,
+    ``num_failed`` since the last record, ``seconds`` and the totals of bytes. What is still under
+    way at the end has not been sent. For the other arguments see `fedavg` and `fedbuff`. To save a
+    run and go on::
+
+        parties = [Party("server", model), flight := Flight()]
+        save_run(folder, parties, channel)              # after any record
+        start_round = load_run(folder, parties, channel)
+    """
+    if not 0 < alpha <= 1:
+        raise ValueError(f"alpha={alpha}: the share of the new model, above 0 and at most 1")
+    how = {"loss_fn": loss_fn, "lr": lr, "prox": prox, "batch_size": batch_size}
+    how |= {"local_epochs": local_epochs, "local_steps": local_steps}
+    _check(clients, num_updates - start_round, concurrency, server)
+    totals, failed = channel.totals(set(clients)), Counter[str]()
+    flight = _begun(flight, clients, seed, start_round)
+    landed = _landings(
+        model, clients, channel, concurrency, clock, train, how, seed, server, failed, flight
+    )
+    for t in range(start_round, num_updates):
+        channel.step = t + 1
+        update = next(landed)
+        share = alpha * weigh(staleness, update.staleness)
+        move(model, _toward(model.state_dict(), update.start, update.delta, share), None)
+        yield {
+            "round": t,
+            "step": t + 1,
+            "client": update.client,
+            "loss": update.loss,
+            "staleness": update.staleness,
+            "num_failed": failed.total(),
+            "seconds": update.seconds,
+            **totals(),
+        }
+        failed.clear()
+
+
+def fedbuff(
+    model: nn.Module,
+    clients: Clients,
+    channel: Channel,
+    *,
+    rounds: int,
+    buffer_size: int,
+    concurrency: int,
+    batch_size: int | None,
+    lr: float,
+    local_epochs: int | None = None,
+    local_steps: int | None = None,
+    prox: float = 0.0,
+    loss_fn: Callable[[Tensor, Tensor], Tensor] = nn.functional.nll_loss,
+    staleness: Staleness = Polynomial(),
+    clock: Clock = Even(),
+    server_optimizer: torch.optim.Optimizer | None = None,
+    train: Train = local_updates,
+    seed: int = 0,
+    start_round: int = 0,
+    flight: Flight | None = None,
+    server: str = "server",
+) -> Iterator[Record]:
+    """The server's model moves by every ``buffer_size`` updates that arrive; a record a move.
+
+    ``x <- x + 1/K sum_k staleness(t - tau_k) delta_k`` over the K updates in the buffer; a server
+    optimizer gets minus that as gradient (the paper's server learning rate: SGD's).
+    Source: Nguyen et al. 2022, arXiv 2106.06639, algorithm 1; ``Polynomial(0.5)`` is its weight.
+
+    Records are those of `fedavg`, with ``num_arrived`` = ``buffer_size``, ``num_stale`` of them,
+    and ``staleness``, their mean.
+
+    Args:
+        rounds: how often the server's model moves.
+        buffer_size: K.
+        concurrency: clients at work at any time, each drawn from those who are not.
+        clock: asked with how often the client was at work before. Who drops out never delivers,
+            and another client is sent the model in its place at once.
+        start_round: moves already done, for a run that goes on; see `fedasync`.
+        flight: what was under way, for a run that goes on.
+    """
+    if buffer_size < 1:
+        raise ValueError(f"buffer_size={buffer_size}: must be at least 1 update")
+    how = {"loss_fn": loss_fn, "lr": lr, "prox": prox, "batch_size": batch_size}
+    how |= {"local_epochs": local_epochs, "local_steps": local_steps}
+    _check(clients, rounds - start_round, concurrency, server)
+    check_optimizer(server, model, server_optimizer)
+    totals, failed = channel.totals(set(clients)), Counter[str]()
+    flight = _begun(flight, clients, seed, start_round)
+    landed = _landings(
+        model, clients, channel, concurrency, clock, train, how, seed, server, failed, flight
+    )
+    for t in range(start_round, rounds):
+        channel.step = t + 1
+        buffer = [next(landed) for _ in range(buffer_size)]
+        weights = [weigh(staleness, update.staleness) for update in buffer]
+        if any(weights):
+            mean = weighted_mean([update.delta for update in buffer], weights)
+            move(model, _scaled(mean, sum(weights) / buffer_size), server_optimizer)
+        yield {
+            "round": t,
+            "step": t + 1,
+            "loss": sum(update.loss for update in buffer) / buffer_size,
+            "num_arrived": buffer_size,
+            "num_stale": sum(update.staleness > 0 for update in buffer),
+            "num_failed": failed.total(),
+            "staleness": sum(update.staleness for update in buffer) / buffer_size,
+            "seconds": buffer[-1].seconds,
+            **totals(),
+        }
+        failed.clear()
+
+
+def _landings(
+    model: nn.Module,
+    clients: Clients,
+    channel: Channel,
+    concurrency: int,
+    clock: Clock,
+    train: Train,
+    how: dict[str, Any],
+    seed: int,
+    server: str,
+    failed: Counter[str],
+    flight: Flight,
+) -> Iterator[_Landed]:
+    """Updates in the order of their arrival; whenever one has come, another client begins."""
+    idle, asked, at_work, random = flight.idle, flight.asked, flight.at_work, flight.random
+    assert random is not None
+    while True:
+        while idle and len(at_work) < concurrency:
+            client = idle.pop(int(random.integers(len(idle))))
+            start = channel.send(server, client, "model", model.state_dict())
+            seconds, number = flight.seconds + takes(clock, client, asked[client]), asked.total()
+            asked[client] += 1
+            if seconds < math.inf:
+                heapq.heappush(at_work, (seconds, number, client, channel.step, start))
+            else:
+                idle.append(client)
+                flight.fruitless = _count_up(flight.fruitless, clients)
+        flight.seconds, _, client, step, start = heapq.heappop(at_work)
+        client_s = client_seed(seed, asked[client] - 1, client)
+        (update,) = train(model, [start], [clients[client]], seeds=[client_s], **how)
+        delta, _ = send_update(client, server, update, channel)
+        idle.append(client)
+        if delta is None or not isinstance(update, LocalUpdate):
+            failed[client] += 1
+            flight.fruitless = _count_up(flight.fruitless, clients)
+            continue
+        flight.fruitless = 0
+        yield _Landed(client, flight.seconds, channel.step - step, start, delta, update.loss)
+
+
+def _begun(flight: Flight | None, clients: Clients, seed: int, start_round: int) -> Flight:
+    """The flight as it was saved, or everybody idle."""
+    flight = Flight() if flight is None else flight
+    if flight.random is None:
+        if start_round:
+            raise ValueError(
+                f"start_round={start_round}: to go on, give the flight that was saved with the run"
+            )
+        flight.idle, flight.random = list(clients), np.random.default_rng(seed)
+    if strangers := {*flight.idle, *(row[2] for row in flight.at_work)} ^ {*clients}:
+        raise ValueError(f"clients {sorted(strangers)}: not the same as when the run was saved")
+    return flight
+
+
+def _count_up(fruitless: int, clients: Clients) -> int:
+    """One more answer that did not come; too many in a row are an error, not an endless loop."""
+    if fruitless + 1 >= 10 * len(clients):
+        raise RuntimeError(
+            f"{fruitless + 1} times in a row a client dropped out or failed in training: nobody is "
+            "left to learn from. Lower the clock's dropout or lr, or check the data"
+        )
+    return fruitless + 1
+
+
+def _toward(own: Tree, start: Tree, delta: Tree, share: float) -> Tree:
+    """How far the server's model moves: a share of the way to the client's."""
+    way = {name: start[name] + d - own[name].to(d) for name, d in delta.items()}
+    return _scaled(way, share)
+
+
+def _scaled(tree: Tree, factor: float) -> Tree:
+    return {
+        n: t * factor if t.is_floating_point() else (t * factor).round() for n, t in tree.items()
+    }
+
+
+def _check(clients: Clients, num_moves: int, concurrency: int, server: str) -> None:
+    if num_moves < 1:
+        raise ValueError(f"{num_moves} moves of the server's model: must be at least 1")
+    if not 1 <= concurrency <= len(clients):
+        raise ValueError(f"concurrency={concurrency}: must be 1 to {len(clients)} clients at work")
+    if server in clients:
+        raise ValueError(f"a client and the server are both called {server!r}: give server=")

@@ -1,0 +1,95 @@
+"""How a server's model moves by a mean update: added, or through an optimizer.
+
+Not here: whose updates make the mean (fedavg.py, next).
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fltoolkit.party import Party
+from fltoolkit.trees import Tree, is_finite
+
+__all__ = ["Yogi", "check_optimizer", "move"]
+
+
+class Yogi(torch.optim.Optimizer):
+    """The server optimizer of FedYogi: as Adam, but its second moment forgets slowly.
+
+    ``m <- b1 m + (1 - b1) g``, ``v <- v - (1 - b2) g^2 sign(v - g^2)``,
+    ``x <- x - lr m / (sqrt(v) + tau)``, with v = tau^2 at the beginning and no bias correction.
+    Source: Reddi et al. 2020, arXiv 2003.00295, algorithm 2.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor],
+        lr: float = 0.01,
+        betas: tuple[float, float] = (0.9, 0.99),
+        tau: float = 1e-3,  # larger = nearer to plain averaging
+    ):
+        if not (lr > 0 and tau > 0 and all(0 <= beta < 1 for beta in betas)):
+            raise ValueError(f"lr={lr}, betas={betas}, tau={tau}: above 0, from 0 to 1, above 0")
+        super().__init__(params, {"lr": lr, "betas": betas, "tau": tau})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Move every parameter that has a gradient."""
+        for group in self.param_groups:
+            (b1, b2), tau = group["betas"], group["tau"]
+            for param in group["params"]:
+                if (g := param.grad) is None:
+                    continue
+                state = self.state[param]
+                if not state:
+                    state["m"], state["v"] = torch.zeros_like(g), torch.full_like(g, tau**2)
+                m, v = state["m"], state["v"]
+                m.lerp_(g, 1 - b1)
+                v.sub_((1 - b2) * g.square() * torch.sign(v - g.square()))
+                param.sub_(group["lr"] * m / (v.sqrt() + tau))
+
+
+@torch.no_grad()
+def move(model: nn.Module, delta: Tree, optimizer: torch.optim.Optimizer | None) -> None:
+    """Add a difference to the model: as it is, or as minus the gradient of the optimizer.
+
+    Raises FloatingPointError if that leads to NaN or infinity; the model is then as it was.
+    """
+    own = model.state_dict()
+    before = {name: tensor.clone() for name, tensor in own.items()}
+    params = {} if optimizer is None else dict(model.named_parameters(remove_duplicate=False))
+    if optimizer is not None:
+        for name, param in params.items():
+            param.grad = -delta[name].to(param) if param.requires_grad else None
+        optimizer.step()
+        optimizer.zero_grad()
+    added = {name: own[name] + d.to(own[name]) for name, d in delta.items() if name not in params}
+    model.load_state_dict(added, strict=False)
+    if not all(map(is_finite, own.values())):
+        model.load_state_dict(before)
+        raise FloatingPointError(
+            "the server's model would hold NaN or infinite values, though all updates were finite: "
+            "lower the learning rate of its optimizer or of the clients. The model is as it was "
+            "before this round, and all records so far are good."
+        )
+
+
+def check_optimizer(server: str, model: nn.Module, optimizer: Any) -> None:
+    """Raise for a server optimizer that would not move this model, or not all of it."""
+    if optimizer is None:
+        return
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise TypeError(
+            f"server_optimizer={optimizer!r}: one of torch.optim, or fltoolkit.federated.Yogi; "
+            "None adds the mean update, which is SGD with lr=1"
+        )
+    Party(server, model, optimizer)  # complains about an optimizer of something else
+    moved = {id(param) for group in optimizer.param_groups for param in group["params"]}
+    named = model.named_parameters()
+    if left := [name for name, p in named if p.requires_grad and id(p) not in moved]:
+        raise ValueError(
+            f"server_optimizer does not move {left}, which the clients train: make it from "
+            "model.parameters(), or freeze these (requires_grad_(False))"
+        )

@@ -1,0 +1,161 @@
+"""The values that describe a lab: its settings, what is drawn of it, and what happened in its runs.
+
+Not here: what moves them (lab.py).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
+
+from fltoolkit.channel import Channel
+from fltoolkit.history import History, Record
+from fltoolkit.labs.runner import Runner, Status
+
+__all__ = ["Board", "Look", "Move", "Plot", "Run", "Setting", "Steered", "Strip", "Training"]
+
+
+class Setting(NamedTuple):
+    """One thing to choose."""
+
+    words: str  # what it is, with its unit: "threshold [loss]"
+    options: Sequence[Any]  # in order; a value between them may be given when the lab is made
+    acts: Literal["now", "at start", "on view"]  # on the running training, the next, none
+    say: Callable[[Any], str] = str  # an option in words
+
+
+class Plot(NamedTuple):
+    """One pair of axes: a records' key against another, one line for each run."""
+
+    y: str
+    x: str
+    behind: str = ""  # one more key, drawn thin behind the current run's line
+    words: str = ""  # what y is called, if not by its key
+    log: bool = False  # a logarithmic y axis: for values that fall by powers of ten
+
+
+class Look(NamedTuple):
+    """How a state is told apart: by letter, height and colour, any of which is enough."""
+
+    words: str
+    color: str
+    height: float  # of the strip, 0 to 1
+
+
+@dataclass(frozen=True)
+class Board:
+    """What of a lab's records is drawn, and what it is called."""
+
+    plots: tuple[Plot, Plot]  # below the second lies the strip of states, on the same x
+    kinds: Mapping[str, str]  # the ledger's rows: kind of message -> words
+    states: Mapping[str, Look] = field(default_factory=dict)  # values of a record's "state"
+    checked: str = ""  # key of what a gate checks, "" for none; drawn with its "threshold" around
+    rare: frozenset[str] = frozenset()  # kinds whose row is shown once one was sent
+    step: str = "step"  # what a step is called
+
+
+class Strip(NamedTuple):
+    """What state it was, from step to step."""
+
+    words: str
+    segments: Sequence[tuple[int, int, str]]  # (from, to, state), ends included
+    note: str = ""  # a sentence about it, below
+
+
+class Move(NamedTuple):
+    """A setting that was moved while training stood between two records."""
+
+    step: int  # of the record before it
+    key: str
+    value: Any
+
+
+class Training(NamedTuple):
+    """What a lab starts: everything fresh, nothing shared with another run."""
+
+    records: Iterator[Record]
+    channel: Channel
+    apply: Callable[[str, Any], object]  # (key, value): called between two records
+    total: int | None = None  # so many records there will be
+
+
+@dataclass(repr=False)
+class Run:
+    """One training in a lab, from its Start to its end."""
+
+    number: int
+    settings: dict[str, Any]  # as it began
+    training: Training
+    runner: Runner
+    moves: list[Move] = field(default_factory=list)
+
+    @property
+    def history(self) -> History:
+        """The records so far."""
+        return self.runner.history
+
+    @property
+    def status(self) -> Status:
+        """Whether it runs, or how it ended."""
+        return self.runner.status
+
+    def now(self) -> dict[str, Any]:
+        """Its settings after the moves so far."""
+        return {**self.settings, **{move.key: move.value for move in self.moves}}
+
+    def __repr__(self) -> str:
+        return (
+            f"<Run {self.number} {self.status}: {len(self.history)} records, "
+            f"{len(self.moves)} moves>"
+        )
+
+
+class Steered(Protocol):
+    """What a picture or a panel needs of a lab; `Lab` is one."""
+
+    title: str
+    settings: Mapping[str, Setting]
+    values: dict[str, Any]
+    board: Board
+    clock: str
+    runs: list[Run]
+    steps_per_second: float
+
+    @property
+    def current(self) -> Run | None:
+        """The latest run, over or not."""
+
+    def set(self, key: str, value: Any) -> None:
+        """Choose a value for a setting."""
+
+    def pace(self, steps_per_second: float) -> None:
+        """Slow the training down for people who watch."""
+
+    def start(self) -> Run:
+        """Begin a run, or go on with the one that pauses."""
+
+    def step(self, count: int = 1) -> Run:
+        """Make so many records, then pause."""
+
+    def pause(self) -> None:
+        """Pause after the record in progress."""
+
+    def stop(self) -> None:
+        """End the run for good."""
+
+    def reset(self) -> None:
+        """Forget all runs."""
+
+    def listen(self, listener: Callable[[], object]) -> None:
+        """Call the listener after each change."""
+
+    def strips(self) -> list[Strip]:
+        """More strips to draw below the states."""
+
+    def say(self, key: str, value: Any) -> str:
+        """A setting in words."""
+
+    def describe(self, run: Run) -> str:
+        """A run's settings and moves in words."""
+
+    def script(self, number: int | None = None) -> str:
+        """Plain code that does a run again."""

@@ -1,0 +1,273 @@
+"""A lab on the screen: sliders and buttons, and the picture below them.
+
+Only wiring: what a button does is a method of the lab (lab.py), what is seen is drawn by
+dashboard.py. The picture is a plain display, SVG while it moves and PNG at rest, so that it stays
+in a saved notebook. Needs ipywidgets, 7.7 or newer.
+"""
+
+import html
+import math
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from fltoolkit import plots
+from fltoolkit.labs.board import Setting, Steered
+from fltoolkit.labs.drawing import figure, svg
+from fltoolkit.labs.picture import Picture, Trace, compose, status_in_words
+
+__all__ = ["Panel"]
+
+_SHARE = 1 / 40  # of the time may go into drawing while it trains
+_SECONDS_BETWEEN = 0.1  # drawings, at least
+_SECONDS_AT_REST = 0.4  # until SVG gives way to PNG
+_ACTS = {
+    "now": "acts on the running training, from the next record on",
+    "at start": "acts at the next Start",
+    "on view": "changes what is shown, not the training",
+}
+_SPEEDS = (10, 20, 50, 100, 200, 500, math.inf)  # steps per second
+
+
+class Panel:
+    """The controls and the picture of a lab; display it as the last line of a cell.
+
+    ``controls`` holds the widgets by the lab's settings, ``buttons`` by name: start, pause, step,
+    stop, reset, script. Moving a widget calls ``lab.set``, and ``lab.set`` from another cell moves
+    the widget.
+    """
+
+    def __init__(self, lab: Steered):
+        try:
+            import ipywidgets
+        except ImportError as error:
+            raise ImportError(
+                'the panel needs ipywidgets: pip install "fltoolkit[lab]"; without it use the '
+                "lab's methods: lab.run(), lab.set(...), lab.script()"
+            ) from error
+        self.lab = lab
+        self._traces: dict[int, Trace] = {}  # by run number
+        self._id = f"fltoolkit-{uuid.uuid4().hex}"
+        self._shown = False
+        self._due = -math.inf
+        self._status = ""
+        self._values = dict(lab.values)  # as the controls have them
+        self._drawing, self._wiring = threading.Lock(), threading.RLock()
+        self._timer = threading.Timer(0, self._rest)
+        self._make_controls(ipywidgets)
+        self._refresh()
+        lab.listen(self._changed)
+
+    # ------------------------------------------------------------------ what is on the screen
+
+    def _make_controls(self, widgets: Any) -> None:
+        def button(name: str, words: str, icon: str, tooltip: str, press: Callable[[], Any]) -> Any:
+            made = widgets.Button(description=words, icon=icon, tooltip=tooltip)
+            made.layout.width = "7.5em"
+            made.on_click(lambda _: self._press(press))
+            return name, made
+
+        lab = self.lab
+        self.buttons: dict[str, Any] = dict(
+            [
+                button("start", "Start", "play", "begin a run, or go on", lab.start),
+                button("pause", "Pause", "pause", "hold still; sliders can be moved", lab.pause),
+                button("step", "Step", "step-forward", "one record, then pause", lab.step),
+                button("stop", "Stop", "stop", "end this run, keep its curves", lab.stop),
+                button("reset", "Reset", "trash", "stop, and forget all runs", lab.reset),
+                button("script", "Script", "code", "this run as Python code", self._script),
+            ]
+        )
+        speeds = sorted({*_SPEEDS, lab.steps_per_second})
+        self.speed = widgets.Dropdown(
+            options=[("full" if speed == math.inf else f"{speed:g}", speed) for speed in speeds],
+            value=lab.steps_per_second,
+            description="steps per second",
+            style={"description_width": "initial"},
+            layout={"width": "15em"},
+        )
+        self.speed.observe(lambda change: lab.pace(change["new"]), "value")
+        self.controls = {key: self._control(widgets, key) for key in lab.settings}
+        self.note = widgets.HTML()
+        self.code = widgets.HTML()
+
+        def part(acts: str) -> list[Any]:
+            return [w for key, w in self.controls.items() if lab.settings[key].acts == acts]
+
+        row = {"flex_flow": "row wrap", "align_items": "center"}
+        rows = [widgets.Box([*self.buttons.values(), self.speed], layout=row)]
+        if sliders := part("now"):
+            rows += [widgets.HTML("<b>Act on the running training</b>"), *sliders]
+        if lists := part("at start"):
+            words = widgets.HTML("<b>Act at the next Start:</b>")
+            rows.append(widgets.Box([words, *lists], layout=row))
+        rows += [*part("on view"), self.note, self.code]
+        self.widget = widgets.VBox(rows)
+
+    def _control(self, widgets: Any, key: str) -> Any:
+        """A slider for what acts at once, a list for what waits for the next Start."""
+        setting: Setting = self.lab.settings[key]
+        options = [(setting.say(option), option) for option in setting.options]
+        look = {"options": options, "value": self.lab.values[key], "description": setting.words}
+        if setting.acts == "at start":
+            letters = len(setting.words) + max(len(words) for words, _ in options)
+            made = widgets.Dropdown(
+                **look,
+                style={"description_width": "initial"},
+                layout={"width": f"{4 + 0.55 * letters:.3g}em"},
+            )
+        else:
+            made = widgets.SelectionSlider(
+                **look,
+                continuous_update=False,  # a move is where the slider is let go
+                style={"description_width": "15em"},
+                layout={"width": "40em", "max_width": "98%"},
+            )
+        made.tooltip = f"{setting.words}: {_ACTS[setting.acts]}"  # ipywidgets 7 shows none
+        made.observe(lambda change: self._moved(key, change["new"]), "value")
+        return made
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        display(self.widget)
+        with self._drawing:
+            data, metadata = self._png()
+            display(data, raw=True, metadata=metadata, display_id=self._id)
+            self._shown = True
+
+    # ------------------------------------------------------------------ from the screen
+
+    def _press(self, action: Callable[[], Any]) -> None:
+        try:
+            action()
+        except Exception as error:  # nobody sees what a callback raises
+            self._say(f"{type(error).__name__}: {error}", urgent=True)
+
+    def _moved(self, key: str, value: Any) -> None:
+        if value != self.lab.values[key]:  # else it was the lab that moved the control
+            self._press(lambda: self.lab.set(key, value))
+
+    def _script(self) -> None:
+        """Show the code of the latest run, or hide it again."""
+        if self.code.value:
+            self.code.value = ""
+            return
+        self.code.value = (
+            "<p>This code does the run again, moves included. <code>print(lab.script())</code> "
+            'prints it in a cell.</p><pre tabindex="0" style="line-height:1.3; padding:0.5em; '
+            f'border:1px solid #999; overflow:auto">{html.escape(self.lab.script())}</pre>'
+        )
+
+    # ------------------------------------------------------------------ to the screen
+
+    def _changed(self) -> None:
+        """A record, a move, a new status: called often and from any thread."""
+        run = self.lab.current
+        status = f"{run.number} {run.status}" if run else ""
+        running = run is not None and run.status == "running"
+        news, self._status = status != self._status, status
+        if news or self.lab.values != self._values:
+            self._refresh()
+        if not self._shown:
+            return
+        if running:
+            self._draw_if_due()
+        elif news and run is not None and run.runner.over:
+            self._update(png=True)
+        else:
+            self._update(png=False)
+            self._timer.cancel()
+            self._timer = threading.Timer(_SECONDS_AT_REST, self._rest)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _draw_if_due(self) -> None:
+        """Draw, but not again before forty times what the last drawing took has passed."""
+        start = time.perf_counter()
+        if start >= self._due and not self._drawing.locked():
+            self._update(png=False)
+            end = time.perf_counter()
+            self._due = end + max(_SECONDS_BETWEEN, (end - start) / _SHARE)
+
+    def _rest(self) -> None:
+        """Nothing has moved for a while: the picture becomes one that can stay."""
+        run = self.lab.current
+        if run is None or run.status != "running":
+            self._update(png=True)
+
+    def _update(self, png: bool) -> None:
+        """Draw anew. What goes wrong here is said, and does not end the training."""
+        from IPython.display import update_display
+
+        try:
+            with self._drawing:
+                data, metadata = self._png() if png else self._svg()
+                update_display(data, raw=True, metadata=metadata, display_id=self._id)
+        except Exception as error:
+            self._say(f"cannot draw: {type(error).__name__}: {error}", urgent=True)
+
+    def _svg(self) -> tuple[dict[str, str], dict[str, Any]]:
+        """In HTML, because there it shrinks with the page and has a title for screen readers."""
+        picture = self._picture()
+        return {"text/html": svg(picture), "text/plain": picture.summary()}, {}
+
+    def _png(self) -> tuple[dict[str, str], dict[str, Any]]:
+        picture = self._picture()
+        return plots.picture(figure(picture), picture.summary())
+
+    def _picture(self) -> Picture:
+        kept = {}
+        for run in self.lab.runs:
+            trace = self._traces.get(run.number)
+            if trace is None or trace.history is not run.history:  # numbers begin anew at a reset
+                trace = Trace(self.lab.board, run.history, run.training.channel)
+            trace.catch_up()
+            kept[run.number] = trace
+        self._traces = kept
+        return compose(self.lab, kept)
+
+    def _refresh(self) -> None:
+        """Buttons, sliders and the line of text, as things stand now."""
+        run = self.lab.current
+        going = run is not None and not run.runner.over
+        running = going and run is not None and run.status == "running"
+        can = {
+            "start": not running,
+            "pause": running,
+            "step": not running,
+            "stop": going,
+            "reset": bool(self.lab.runs),
+            "script": run is not None,
+        }
+        with self._wiring:
+            for name, enabled in can.items():
+                self.buttons[name].disabled = not enabled
+            self.buttons["start"].description = "Resume" if going and not running else "Start"
+            for key, value in self.lab.values.items():
+                if value != self._values[key]:
+                    self._values[key] = self.controls[key].value = value
+            self._say(self._words())
+
+    def _words(self) -> str:
+        """What is going on and how everything stands, for those who do not see the sliders."""
+        lab, run = self.lab, self.lab.current
+        doing = f"run {run.number} running" if run and run.status == "running" else ""
+        return f"{doing or status_in_words(lab)}: " + ", ".join(
+            lab.say(key, value) for key, value in lab.values.items()
+        )
+
+    def _say(self, words: str, urgent: bool = False) -> None:
+        """A line that screen readers speak when it changes; an error with its traceback folded."""
+        run, folded = self.lab.current, ""
+        if run is not None and run.runner.error is not None:
+            urgent, words = True, f"{status_in_words(self.lab)}: {run.runner.message}"
+            trace = html.escape(run.runner.traceback)
+            folded = f"<details><summary>traceback</summary><pre>{trace}</pre></details>"
+        color = "#b00020" if urgent else "inherit"
+        self.note.value = (
+            f'<div role="status" aria-live="polite" style="color:{color}">'
+            f"{html.escape(words)}</div>{folded}"
+        )

@@ -1,0 +1,230 @@
+"""What a picture of a lab shows, as data: curves, states, bands, ledger and legend of its runs.
+
+Here: keeping up with runs at little cost, and putting together what is to be seen.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from fltoolkit.channel import Channel
+from fltoolkit.history import History, Record
+from fltoolkit.labs.board import Board, Look, Plot, Run, Steered, Strip
+from fltoolkit.plots.live import Curve as Curve
+from fltoolkit.units import amount
+
+__all__ = ["Axes", "Line", "Picture", "Points", "Trace", "compose", "status_in_words"]
+
+Points = Sequence[tuple[float, float]]
+
+
+class Trace:
+    """What the picture needs of one run; catching up costs the same however long the run is."""
+
+    def __init__(self, board: Board, history: History, channel: Channel):
+        self.history = history
+        self._board, self._channel = board, channel
+        keys = [(plot.x, y) for plot in board.plots for y in (plot.y, plot.behind) if y]
+        self.curves = {key: Curve() for key in keys}
+        self.segments: list[tuple[int, int, str]] = []
+        self.bands: list[tuple[float, float, float, float]] = []  # from, to, low, high
+        self.tally = {kind: [0, 0] for kind in board.kinds}  # messages, bytes
+        self.last: Record = {}
+        self._records = self._transfers = 0
+        self._asked: float | None = None  # at the last check
+        self._reference: float | None = None
+
+    def catch_up(self) -> None:
+        """Read what is new. Call it from one thread at a time."""
+        while self._records < len(self.history):
+            self._add(self.history[self._records])
+            self._records += 1
+        transfers = self._channel.transfers
+        while self._transfers < len(transfers):
+            transfer = transfers[self._transfers]
+            row = self.tally.setdefault(transfer.kind, [0, 0])
+            row[0] += 1
+            row[1] += transfer.nbytes
+            self._transfers += 1
+
+    def _add(self, record: Record) -> None:
+        for (x, y), curve in self.curves.items():
+            if y in record and x in record:
+                curve.add(record[x], record[y])
+        if self._board.states:
+            self._add_state(record)
+        self.last.update(record)
+
+    def _add_state(self, record: Record) -> None:
+        x, state = int(record[self._board.plots[1].x]), str(record.get("state", ""))
+        if self.segments and self.segments[-1][2] == state:
+            self.segments[-1] = (self.segments[-1][0], x, state)
+        else:
+            self.segments.append((x, x, state))
+        if not self._board.checked:
+            return
+        if self._asked is not None and state == "A":  # what was checked became the reference
+            self._reference = self._asked
+        self._asked = None
+        if (checked := record.get(self._board.checked)) is not None:
+            self._asked = float(checked)
+        if self._reference is not None and "threshold" in record:
+            if not (half := float(record["threshold"])):
+                return  # nothing is inside
+            low, high = max(self._reference - half, 0), self._reference + half
+            if self.bands and self.bands[-1][2:] == (low, high):
+                self.bands[-1] = (self.bands[-1][0], x, low, high)
+            else:
+                self.bands.append((x, x, low, high))
+
+
+class Line(NamedTuple):
+    """One run in one plot."""
+
+    points: Points
+    number: int  # of the run: its colour and dash
+    current: bool
+    words: str
+
+
+class Axes(NamedTuple):
+    """One pair of axes, filled."""
+
+    plot: Plot
+    lines: Sequence[Line]
+    behind: Points
+    bands: Sequence[tuple[float, float, float, float]]
+    marks: Sequence[tuple[float, str]]  # vertical lines: (x, words)
+    reach: float  # the largest x so far, where y may not have been measured yet
+    step: str = "step"  # what a step is called
+
+    def limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Lowest and highest x, and y: from 0, unless log or a share, so that ends are seen."""
+        points = [point for line in self.lines for point in line.points]
+        seen = [*(y for _, y in (*points, *self.behind)), *(band[3] for band in self.bands)]
+        high_x = max([self.reach, *(x for x, _ in points)]) or 1
+        high = max(seen, default=0) or 1
+        low = min((y for _, y in points), default=high)
+        if self.plot.log:
+            return (0, high_x), (min(0.5 * low, 0.2 * high) or 0.01 * high, high)
+        if "accuracy" in self.plot.y:
+            return (0, high_x), (math.floor(10 * low - 1e-9) / 10 if points else 0, 1)
+        return (0, high_x), (0, high)
+
+
+class Picture(NamedTuple):
+    """All that is drawn, as data."""
+
+    title: str
+    status: str
+    progress: float  # 0 to 1
+    axes: tuple[Axes, Axes]
+    strips: Sequence[Strip]
+    looks: Mapping[str, Look]
+    ledger: Sequence[tuple[str, int, str]]  # row's name, bytes, in words
+    legend: Sequence[tuple[int, bool, str]]  # run's number, whether it is the current, in words
+
+    def summary(self) -> str:
+        """The picture in words, with its numbers."""
+        rows = [f"{name} {words}" for name, _, words in self.ledger]
+        runs = [words for _, _, words in self.legend]
+        return ". ".join([f"{self.title}: {self.status}", *rows, *runs, *self.notes()])
+
+    def notes(self) -> list[str]:
+        """What is said about strips."""
+        return [strip.note for strip in self.strips if strip.note]
+
+
+# ------------------------------------------------------------------- from a lab to a picture
+
+_MOST_RUNS = 6  # in one picture; more lines cannot be told apart
+_MOST_MARKS = 8
+
+
+def compose(lab: Steered, traces: Mapping[int, Trace]) -> Picture:
+    """The picture of a lab as it stands; ``traces`` by run number, caught up."""
+    known = [run for run in lab.runs if run.number in traces]  # another may just have begun
+    runs = [run for run in known if len(run.history)][-_MOST_RUNS:]
+    run = known[-1] if known else None
+    trace = traces[run.number] if run else None
+    total = run.training.total if run else None
+    first, second = (_axes(lab, plot, run, runs, traces) for plot in lab.board.plots)
+    strips = [Strip("state", trace.segments)] if trace and lab.board.states else []
+    return Picture(
+        title=lab.title,
+        status=status_in_words(lab),
+        progress=min(len(run.history) / total, 1.0) if run and total else 0.0,
+        axes=(first, second),
+        strips=[*strips, *lab.strips()],
+        looks=lab.board.states,
+        ledger=_ledger(lab.board, trace),
+        legend=[(r.number, r is run, _outcome(lab, r, traces[r.number])) for r in runs],
+    )
+
+
+def status_in_words(lab: Steered) -> str:
+    """What the current run is doing, e.g. "run 2 running, step 311 of 1,380, state B"."""
+    run = lab.current
+    if run is None:
+        return "not started"
+    words = f"run {run.number} {run.status}"
+    if not len(run.history):
+        return words
+    last = run.history[-1]
+    total = f" of {run.training.total:,}" if run.training.total else ""
+    words += f", {lab.board.step} {last[lab.clock]:,}{total}"
+    if look := lab.board.states.get(str(last.get("state"))):
+        words += f", state {last['state']} ({look.words})"
+    return words
+
+
+def _axes(
+    lab: Steered, plot: Plot, current: Run | None, runs: Sequence[Run], traces: Mapping[int, Trace]
+) -> Axes:
+    lines = []
+    for run in runs:
+        points = traces[run.number].curves[plot.x, plot.y].points()
+        lines.append(Line(points, run.number, run is current, f"run {run.number}"))
+    if current is None or current not in runs:
+        return Axes(plot, lines, [], [], [], 0, lab.board.step)
+    trace = traces[current.number]
+    return Axes(
+        plot,
+        lines,
+        trace.curves[plot.x, plot.behind].points() if plot.behind else [],
+        trace.bands if plot.y == lab.board.checked else [],
+        [
+            (_at(current.history, lab.clock, move.step, plot.x), lab.say(move.key, move.value))
+            for move in current.moves[-_MOST_MARKS:]
+        ],
+        float(trace.last[plot.x]),
+        lab.board.step,
+    )
+
+
+def _at(history: History, clock: str, step: int, key: str) -> float:
+    """The value of ``key`` in the record of that step."""
+    steps = range(len(history))
+    index = bisect_left(steps, step, key=lambda k: int(history[k][clock]))
+    return float(history[index][key])
+
+
+def _ledger(board: Board, trace: Trace | None) -> list[tuple[str, int, str]]:
+    rows = []
+    for kind, name in board.kinds.items():
+        messages, nbytes = trace.tally[kind] if trace else (0, 0)
+        if kind in board.rare and not messages:
+            continue
+        words = f"{amount('nbytes', nbytes)} in {messages:,} message{'s' * (messages != 1)}"
+        rows.append((name, nbytes, words))
+    return rows
+
+
+def _outcome(lab: Steered, run: Run, trace: Trace) -> str:
+    """A run in one line: settings, and what they led to."""
+    words = f"run {run.number}: {lab.describe(run)}"
+    results = [
+        amount(key, float(trace.last[key])) for key in ("accuracy", "nbytes") if key in trace.last
+    ]
+    return f"{words}: {' for '.join(results)}" if results else words

@@ -1,0 +1,270 @@
+"""The threshold lab: split learning whose client falls silent, steered while it trains.
+
+Display a `ThresholdLab` as the last line of a cell and press Start; or drive it from code. Here:
+what this lab trains, and how it is written down. What all labs share is lab.py's.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.codecs.base import Codec, Identity
+from fltoolkit.codecs.codebooks import Half
+from fltoolkit.codecs.pipeline import Pipeline
+from fltoolkit.codecs.quantize import Quantize
+from fltoolkit.data.batches import Batches
+from fltoolkit.data.datasets import Dataset, load
+from fltoolkit.evaluation import evaluate
+from fltoolkit.history import History, evaluated
+from fltoolkit.labs.board import Board, Look, Plot, Setting, Strip, Training
+from fltoolkit.labs.lab import Lab
+from fltoolkit.models import splitnn_mlp
+from fltoolkit.party import SGD, Party
+from fltoolkit.split.asynchronous import train_async
+from fltoolkit.split.gates import LossGate, State, gate_trace
+from fltoolkit.units import amount
+
+__all__ = ["ThresholdLab", "WhatIf", "codec_of"]
+
+LR = 0.03
+BATCH_SIZE = 64
+_START = {"threshold": 0.1, "bits_up": 32, "bits_down": 32, "cut": 4, "seed": 0, "what_if": 0.3}
+_KINDS = {"bits_up": "activations", "bits_down": "gradients"}
+_THRESHOLDS = [
+    0.0,
+    *(m / 10**k for k in (3, 2, 1) for m in (1, 1.5, 2, 3, 5, 7)),
+    1.0,
+]
+
+
+def codec_of(bits: int) -> Codec:
+    """Full precision for 32 bits a value, half for 16, evenly spaced levels below."""
+    if bits == 32:
+        return Identity()
+    return Pipeline(Half() if bits == 16 else Quantize(bits))
+
+
+def _code_of(bits: int) -> str:
+    if bits == 32:
+        return "Identity()"
+    return "Pipeline(Half())" if bits == 16 else f"Pipeline(Quantize({bits}))"
+
+
+class WhatIf(NamedTuple):
+    """What another threshold would have made of a recorded run: an estimate, see `what_if`."""
+
+    segments: list[tuple[int, int, str]]  # (from step, to step, state)
+    nbytes: float  # what that would have sent
+    sentence: str
+
+
+class ThresholdLab(Lab):
+    """SplitNN with a `LossGate`: how far can the bytes fall before the accuracy does?
+
+    The model is `splitnn_mlp`, trained by plain SGD in batches of 64. Threshold and bits act on the
+    running training, cut layer and seed on the next run.
+
+    Args:
+        data: a name for `fltoolkit.data.load`, or a Dataset of your own.
+        num_epochs: how long a run is.
+        values: where the settings stand at first: threshold, bits_up, bits_down, cut, seed.
+
+    >>> lab = ThresholdLab(num_epochs=3, threshold=0.5)
+    >>> run = lab.run(20)
+    >>> lab.set("threshold", 1.0)
+    >>> lab.run().moves
+    [Move(step=20, key='threshold', value=1.0)]
+    """
+
+    title = "Threshold lab"
+    settings: Mapping[str, Setting] = {
+        "threshold": Setting("threshold [loss]", _THRESHOLDS, "now", "{:g}".format),
+        "bits_up": Setting(
+            "activations up [bits a value]", (2, 4, 6, 8, 16, 32), "now", "{} bits".format
+        ),
+        "bits_down": Setting(
+            "gradients down [bits a value]", (2, 4, 6, 8, 16, 32), "now", "{} bits".format
+        ),
+        "cut": Setting("cut layer", (2, 4, 5), "at start"),
+        "seed": Setting("seed", tuple(range(10)), "at start"),
+        "what_if": Setting("what if the threshold were", _THRESHOLDS, "on view", "{:g}".format),
+    }
+    board = Board(
+        plots=(
+            Plot("accuracy", "nbytes"),
+            Plot(
+                "checked_loss",
+                "step",
+                "loss",
+                "mean loss of an epoch (thin: each batch; grey: the gate's band)",
+                log=True,
+            ),
+        ),
+        kinds={
+            "activations": "up: activations",
+            "gradients": "down: gradients",
+            "control": "control",
+        },
+        states={
+            "A": Look("up and down", "#56B4E9", 1.0),
+            "B": Look("up only", "#E69F00", 0.75),
+            "C": Look("silence", "#BBBBBB", 0.5),
+        },
+        checked="checked_loss",
+    )
+
+    def __init__(self, data: Dataset | str = "digits", *, num_epochs: int = 60, **values: Any):
+        super().__init__(**{**_START, **values})
+        self.data = (load(data) if isinstance(data, str) else data).flat()
+        self._data_code = f'load("{data}").flat()' if isinstance(data, str) else ""
+        self.num_epochs = num_epochs
+        self._recording: _Recording | None = None
+        self.steps_per_second = 100.0  # a pace to watch and to steer at
+
+    def begin(self, values: Mapping[str, Any]) -> Training:
+        """Build parties, channel and gate, as `write_start` says in code."""
+        data, cut, seed = self.data, values["cut"], values["seed"]
+        model = splitnn_mlp(data.x_train.shape[1], data.num_classes, seed=seed)
+        bottom, top = model[:cut], model[cut:]
+        alice = Party("alice", bottom, SGD(bottom.parameters(), lr=LR))
+        bob = Party("bob", top, SGD(top.parameters(), lr=LR), loss_fn=nn.NLLLoss())
+        channel = Channel({kind: codec_of(values[key]) for key, kind in _KINDS.items()})
+        gate = LossGate(values["threshold"])
+        batches = Batches(data.x_train, data.y_train, BATCH_SIZE, seed=seed)
+        epochs = self.num_epochs
+        records = train_async(alice, bob, batches, channel, gate=gate, num_epochs=epochs)
+
+        def test() -> Any:
+            return evaluate([alice, bob], data.x_test, data.y_test)
+
+        def apply(key: str, value: Any) -> None:
+            if key == "threshold":
+                gate.threshold = value
+            else:
+                channel.change_codec(_KINDS[key], codec_of(value))
+
+        records = evaluated(records, test, every=len(batches))
+        return Training(records, channel, apply, total=epochs * len(batches))
+
+    def write_start(self, values: Mapping[str, Any]) -> str:
+        """The same as `begin`, in plain code."""
+        data = self._data_code or "data  # the Dataset that was given to the lab: put it here"
+        codecs = ", ".join(f'"{kind}": {_code_of(values[key])}' for key, kind in _KINDS.items())
+        return _SCRIPT.format(
+            data=data, codecs=codecs, num_epochs=self.num_epochs, lr=LR, batch=BATCH_SIZE, **values
+        )
+
+    def write_move(self, key: str, value: Any) -> str:
+        """One line that moves threshold or bits."""
+        if key == "threshold":
+            return f"gate.threshold = {value}"
+        return f'channel.change_codec("{_KINDS[key]}", {_code_of(value)})'
+
+    def what_if(self, threshold: float, number: int | None = None) -> WhatIf:
+        """Replay the recorded losses of a run (None: the latest) under another threshold.
+
+        It takes milliseconds and is an estimate: silence would have changed the losses. Steps are
+        priced at what a step in that state cost in this run, on average.
+        """
+        recording = _Recording(self.numbered(number).history)
+        return recording.replay(threshold)
+
+    def strips(self) -> list[Strip]:
+        """`what_if` for the slider's threshold, drawn below what happened."""
+        run = self.current
+        if run is None:
+            return []
+        if self._recording is None or self._recording.history is not run.history:
+            self._recording = _Recording(run.history)
+        guess = self._recording.replay(threshold := self.values["what_if"])
+        return [Strip(f"if {threshold:g}", guess.segments, guess.sentence)]
+
+
+class _Recording:
+    """The periods of a run and what its steps cost, read once."""
+
+    def __init__(self, history: History):
+        self.history = history
+        self._losses: list[float] = []  # of each period that was checked
+        self._starts = [1]  # first step of each period, the present one included
+        self._steps = dict.fromkeys(State, 0)
+        self._bytes = dict.fromkeys(State, 0)
+        self._up = 0  # of the bytes in state A
+        self._read = self._nbytes = self._nbytes_up = 0
+
+    def replay(self, threshold: float) -> WhatIf:
+        """The states under a constant ``threshold``, and what they would have sent."""
+        self._catch_up()
+        # the last period has not been checked, but its state is known: any loss will do for it
+        states = gate_trace([*self._losses, 0.0], LossGate(threshold))
+        bounds = [*self._starts, self._read + 1]
+        segments: list[tuple[int, int, str]] = []
+        steps = dict.fromkeys(State, 0)
+        for state, start, end in zip(states, bounds, bounds[1:], strict=False):
+            if end > start:
+                merge = bool(segments) and segments[-1][2] == state.value
+                first = segments.pop()[0] if merge else start
+                segments.append((first, end - 1, state.value))
+                steps[state] += end - start
+        nbytes = sum(steps[state] * self._price(state) for state in State)
+        shares = ", ".join(
+            f"{100 * steps[state] / self._read:.0f} % {state.value}"
+            for state in State
+            if self._read
+        )
+        sentence = (
+            f"What if the threshold were {threshold:g}: about {amount('nbytes', round(nbytes))} "
+            f"instead of {amount('nbytes', self._nbytes)} ({shares or 'no step yet'}). An estimate "
+            "from the recorded losses, which silence would have changed."
+        )
+        return WhatIf(segments, nbytes, sentence)
+
+    def _price(self, state: State) -> float:
+        """Bytes of a step in ``state``: as measured in this run, else from what A sends up."""
+        if self._steps[state]:
+            return self._bytes[state] / self._steps[state]
+        return self._up / self._steps[State.A] if state is State.B and self._up else 0.0
+
+    def _catch_up(self) -> None:
+        while self._read < len(self.history):
+            record = self.history[self._read]
+            state, nbytes, up = (
+                State(record["state"]),
+                int(record["nbytes"]),
+                int(record["nbytes_up"]),
+            )
+            self._steps[state] += 1
+            self._bytes[state] += nbytes - self._nbytes
+            self._up += (up - self._nbytes_up) * (state is State.A)
+            self._nbytes, self._nbytes_up = nbytes, up
+            self._read += 1
+            if (loss := record.get("checked_loss")) is not None:
+                self._losses.append(float(loss))
+                self._starts.append(int(record["step"]) + 1)
+
+
+_SCRIPT = """
+import torch
+from torch import nn
+
+from fltoolkit import SGD, Batches, Channel, History, Party
+from fltoolkit import evaluate, evaluated, load, splitnn_mlp
+from fltoolkit.codecs import Half, Identity, Pipeline, Quantize
+from fltoolkit.split import LossGate, train_async
+
+torch.set_num_threads(1)
+data = {data}
+model = splitnn_mlp(data.x_train.shape[1], data.num_classes, seed={seed})
+bottom, top = model[:{cut}], model[{cut}:]
+alice = Party("alice", bottom, SGD(bottom.parameters(), lr={lr}))
+bob = Party("bob", top, SGD(top.parameters(), lr={lr}), loss_fn=nn.NLLLoss())
+channel = Channel({{{codecs}}})
+gate = LossGate({threshold})
+batches = Batches(data.x_train, data.y_train, {batch}, seed={seed})
+records = train_async(alice, bob, batches, channel, gate=gate, num_epochs={num_epochs})
+records = evaluated(
+    records, lambda: evaluate([alice, bob], data.x_test, data.y_test), every=len(batches)
+)
+"""

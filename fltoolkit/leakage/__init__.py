@@ -1,0 +1,45 @@
+"""What others learn from what crossed the cut, and what helps against it.
+
+    distance_correlation    how much two sets of vectors depend on each other
+    attacks                 inputs and labels guessed from activations and gradients
+    defence                 noise, and training that leaks less
+
+Notebook 08 derives it.
+"""
+
+from fltoolkit.leakage.attacks import (
+    Decoder,
+    Heard,
+    Listener,
+    Overheard,
+    auc,
+    direction_aucs,
+    explained_variance,
+    norm_aucs,
+    overhear,
+    train_decoder,
+)
+from fltoolkit.leakage.defence import Noise, NoPeek
+from fltoolkit.leakage.distance_correlation import (
+    batch_distance_correlation,
+    corrected_distance_correlation,
+    distance_correlation,
+)
+
+__all__ = [
+    "Decoder",
+    "Heard",
+    "Listener",
+    "NoPeek",
+    "Noise",
+    "Overheard",
+    "auc",
+    "batch_distance_correlation",
+    "corrected_distance_correlation",
+    "direction_aucs",
+    "distance_correlation",
+    "explained_variance",
+    "norm_aucs",
+    "overhear",
+    "train_decoder",
+]

@@ -1,0 +1,88 @@
+"""What can be done about leakage at the cut, each with its price in accuracy: NoPeek, and noise.
+
+Not here: how much leaks (leakage.py). None of the two proves anything: no bound is given, only what
+the attacks of leakage.py still find. Notebook 08 measures both.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from fltoolkit.codecs.stage import Drawing, Parts, floats
+from fltoolkit.leakage.distance_correlation import batch_distance_correlation
+from fltoolkit.party import Optimizer, Party
+
+__all__ = ["NoPeek", "Noise"]
+
+_LARGEST = torch.finfo(torch.float32).max
+
+
+class NoPeek(Party):
+    """A client that learns to hide its inputs: its loss is the label party's + weight * dCor(x, h).
+
+    dCor is the distance correlation of a batch's inputs and its activations
+    (`batch_distance_correlation`). The label party need not know: when the gradient g of its loss
+    has come back, the client adds that of its own term, g + weight * d dCor(x, h) / d h, and goes
+    on as always. Nothing else crosses, no byte more. With weight 0 it is a `Party`, bit by bit.
+
+    For the party that holds the inputs: x counts as given, and a party before it would not learn
+    to hide anything. Distances take batch^2 values.
+    Source: Vepakomma et al. 2020, arXiv 2008.09161, equation 1: weight = alpha_1 / alpha_2.
+    """
+
+    def __init__(
+        self, name: str, module: nn.Module, optimizer: Optimizer | None = None, *, weight: float
+    ):
+        super().__init__(name, module, optimizer)
+        if not 0 <= weight < math.inf:
+            raise ValueError(f"weight={weight}: must be 0 or more, and finite; 0.1 is a beginning")
+        self.weight = weight  # larger = less leaks, and less is learned
+
+    def backward(self, g: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."] | None:
+        """Learn from ``g`` and from what the activations tell about the inputs."""
+        if self.weight and self._pending is not None and len(g) > 1:
+            x, output = self._pending
+            h = output.detach().requires_grad_()
+            leaks = batch_distance_correlation(x.detach().to(h), h)
+            (own,) = torch.autograd.grad(leaks, h)
+            g = g.to(h) + self.weight * own
+        return super().backward(g)
+
+
+@dataclass
+class Noise(Drawing):
+    """Gaussian noise of standard deviation ``sigma`` on every value, added before it is sent.
+
+    A stage of a codec: ``Pipeline(Noise(1.0), Quantize(4))``. The receiver gets the noisy values
+    and learns from them; nobody takes the noise out again. On activations it hides inputs, on
+    gradients labels (the "iso" defence of Li et al. 2021, arXiv 2102.08504).
+
+    This is no differential privacy: activations are not clipped, so no sigma is large against all
+    of them, and a client that learns may just make them larger. And whoever knows ``seed`` can
+    subtract the noise: it is here so that a run can be repeated.
+    Source: for split learning e.g. Titcombe et al. 2021, arXiv 2104.05743 (with Laplace noise).
+    """
+
+    sigma: float  # larger = less leaks, and less is learned
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.sigma < math.inf:
+            raise ValueError(f"sigma={self.sigma}: must be 0 or more, and finite")
+
+    def apply(self, parts: Parts) -> Parts:
+        """Add the noise."""
+        random = np.random.Generator(np.random.SFC64(self.draw_key()))
+        out = dict(parts)
+        for name, values in floats(parts).items():
+            drawn = torch.from_numpy(random.standard_normal(tuple(values.shape), np.float32))
+            out[name] = (values + self.sigma * drawn).clamp(-_LARGEST, _LARGEST)
+        return out
+
+    def undo(self, parts: Parts) -> Parts:
+        """Nothing: the noise stays."""
+        return parts

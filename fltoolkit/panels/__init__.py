@@ -1,0 +1,36 @@
+"""Panels with sliders for the notebooks; what they compute are functions that scripts call too.
+
+    advisor     when does splitting pay?
+    codec       what does a codec do to a tensor, and what does it cost?
+    tradeoff    point at the runs of a sweep
+    leakage     what an attacker sees behind a codec or noise
+
+`_sliders` holds what all panels share.
+"""
+
+from fltoolkit.panels.advisor import AdvisorPanel, Comparison, advisor_panel, compare_bytes
+from fltoolkit.panels.codec import CodecPanel, codec_panel
+from fltoolkit.panels.leakage import (
+    LeakPanel,
+    LeakReport,
+    describe_leak,
+    leak_panel,
+    plot_reconstructions,
+)
+from fltoolkit.panels.tradeoff import TradeoffPanel, describe_point
+
+__all__ = [
+    "AdvisorPanel",
+    "CodecPanel",
+    "Comparison",
+    "LeakPanel",
+    "LeakReport",
+    "TradeoffPanel",
+    "advisor_panel",
+    "codec_panel",
+    "compare_bytes",
+    "describe_leak",
+    "describe_point",
+    "leak_panel",
+    "plot_reconstructions",
+]

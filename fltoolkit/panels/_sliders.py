@@ -1,0 +1,79 @@
+"""What all panels share: ipywidgets or a way out, a slider, and a picture that follows it."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+__all__ = []
+
+
+class Picture:
+    """The picture below the controls: SVG at once when they move, PNG when they rest.
+
+    SVG takes milliseconds; PNG is what GitHub and others can show of a saved notebook.
+    """
+
+    def __init__(
+        self,
+        svg: Callable[[], tuple[str, str]],  # and its numbers in words
+        png: Callable[[], tuple[dict[str, str], dict[str, Any]]],
+        seconds_at_rest: float,
+    ):
+        self._svg, self._png, self._rest = svg, png, seconds_at_rest
+        self._handle: Any = None
+        self._num_moves = 0
+        self.timer = threading.Timer(0, self._settle)
+
+    def show(self, controls: Any) -> None:
+        from IPython.display import display
+
+        display(controls)
+        data, metadata = self._png()
+        self._handle = display(data, raw=True, metadata=metadata, display_id=True)
+
+    def moved(self) -> None:
+        self.timer.cancel()
+        self._num_moves += 1
+        if self._handle is not None:
+            svg, words = self._svg()
+            self._handle.update({"text/html": svg, "text/plain": words}, raw=True)
+            self.timer = threading.Timer(self._rest, self._settle)
+            self.timer.daemon = True
+            self.timer.start()
+
+    def _settle(self) -> None:
+        drawn = self._num_moves
+        data, metadata = self._png()
+        if self._num_moves == drawn:  # nothing moved in the meantime
+            self._handle.update(data, raw=True, metadata=metadata)
+
+
+def find_ipywidgets(otherwise: str) -> Any:
+    """The package, or an error that says how to get it and what does ``otherwise``."""
+    try:
+        import ipywidgets
+    except ImportError as error:
+        raise ImportError(
+            'the panel needs ipywidgets: pip install "fltoolkit[lab]"; without it call '
+            f"fltoolkit.{otherwise}"
+        ) from error
+    return ipywidgets
+
+
+LOOK: dict[str, Any] = {"style": {"description_width": "230px"}, "layout": {"width": "560px"}}
+
+
+def slider(words: str, values: list[float], value: float, shown: str = "") -> Any:
+    """A slider over ``values``, each shown by the format ``shown``."""
+    import ipywidgets
+
+    def label(v: float) -> str:
+        return format(v, shown) if shown else f"{v:,g}" if v < 1e6 else f"{v / 1e6:g} M"
+
+    options = [(label(v), v) for v in sorted(set(values))]
+    return ipywidgets.SelectionSlider(options=options, value=value, description=words, **LOOK)
+
+
+def steps(low: int, high: int) -> list[float]:
+    """1, 2, 5, 10, 20, 50, ... between ``low`` and ``high``, both included."""
+    return [m * 10**k for k in range(10) for m in (1, 2, 5) if low <= m * 10**k <= high]

@@ -1,0 +1,166 @@
+"""When does splitting pay? Bytes of split and federated learning by number of clients.
+
+Not here: the formulas (cost.py).
+"""
+
+from typing import Any, NamedTuple
+
+from fltoolkit import cost, plots
+from fltoolkit.history import History
+from fltoolkit.panels._sliders import Picture, find_ipywidgets, slider, steps
+from fltoolkit.plots.svg import chart, drawing
+from fltoolkit.units import amount
+
+__all__ = ["AdvisorPanel", "Comparison", "advisor_panel", "compare_bytes"]
+
+
+_CLIENTS: list[int] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
+
+
+class Comparison(NamedTuple):
+    """Bytes that each client sends and receives in one pass over all samples, both directions."""
+
+    split_nbytes: float
+    federated_nbytes: float
+    crossover_clients: int | None  # from so many clients on splitting sends less; None: never
+    sentence: str  # who wins, in plain words
+
+
+def compare_bytes(
+    num_clients: int,
+    *,
+    num_parameters: int = 1_000_000,
+    cut_width: int = 640,
+    num_samples: int = 60_000,
+    client_fraction: float = 0.1,
+) -> Comparison:
+    """Split learning (one epoch, relay) against federated averaging (one round), per client.
+
+    Payloads in float32, by the formulas of `cost.split_nbytes` and `cost.federated_nbytes`.
+
+    Args:
+        num_clients: who share the samples evenly.
+        num_parameters: of the whole model.
+        cut_width: values that one sample sends through the cut layer.
+        num_samples: of all clients together.
+        client_fraction: part of the parameters below the cut, 0 to 1.
+
+    >>> compare_bytes(10).sentence.split(":")[0]
+    'Federated averaging sends 3.88 times fewer bytes'
+    """
+    below = round(client_fraction * num_parameters)
+    model = cost.ModelCost(num_parameters, below, 4 * num_parameters, 4 * below, cut_width, 0, 0)
+    advice = cost.advise(
+        model, num_samples=num_samples, num_clients=num_clients, epochs=1, rounds=1
+    )
+    split, federated = advice.split.nbytes_per_client, advice.federated.nbytes_per_client
+    names = ["Split learning", "Federated averaging"]
+    winner = names[split > federated]
+    ratio = f"{max(split, federated) / min(split, federated):.3g}"
+    verdict = (
+        f"{winner} sends {ratio} times fewer bytes" if ratio != "1" else "Both cost nearly the same"
+    )
+    sentence = (
+        f"{verdict}: with {num_clients:,} client"
+        f"{'s' * (num_clients != 1)} each one moves {amount('nbytes', split)} when splitting and "
+        f"{amount('nbytes', federated)} when federating. "
+    )
+    if advice.crossover_clients is None:
+        sentence += "Splitting does not pay for any number of clients."
+    else:
+        sentence += f"Splitting pays from {advice.crossover_clients:,} clients on."
+    return Comparison(split, federated, advice.crossover_clients, sentence)
+
+
+class AdvisorPanel:
+    """The panel of `advisor_panel`: ``sliders`` by name, and the ``comparison`` they now give."""
+
+    def __init__(self, num_clients: int = 100, seconds_at_rest: float = 0.5, **settings: Any):
+        ipywidgets = find_ipywidgets("panels.compare_bytes(num_clients=100)")
+
+        compare_bytes(num_clients, **settings)  # complains about wrong settings
+        start = {"num_clients": num_clients, **(compare_bytes.__kwdefaults__ or {}), **settings}
+        choices: dict[str, tuple[str, list[float]]] = {
+            "num_clients": ("number of clients", [*_CLIENTS]),
+            "num_parameters": ("model size [parameters]", steps(10_000, 100_000_000)),
+            "cut_width": ("cut width [values per sample]", steps(1, 100_000)),
+            "num_samples": ("samples, all clients together", steps(1_000, 1_000_000)),
+            "client_fraction": ("part of the model at the client", [k / 20 for k in range(21)]),
+        }
+        self.sliders = {
+            key: slider(words, [*values, start[key]], start[key])
+            for key, (words, values) in choices.items()
+        }
+        self.comparison = compare_bytes(**self.settings)
+        self._sentence = ipywidgets.HTML(self.comparison.sentence)
+        self._controls = ipywidgets.VBox([*self.sliders.values(), self._sentence])
+        self._picture = Picture(self._svg, self._png, seconds_at_rest)
+        for widget in self.sliders.values():
+            widget.observe(self._moved, "value")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments of `compare_bytes` as the sliders stand."""
+        return {key: slider.value for key, slider in self.sliders.items()}
+
+    def _ipython_display_(self) -> None:
+        self._picture.show(self._controls)
+
+    def _moved(self, _change: Any) -> None:
+        self.comparison = compare_bytes(**self.settings)
+        self._sentence.value = self.comparison.sentence
+        self._picture.moved()
+
+    def _svg(self) -> tuple[str, str]:
+        size = {"width": 640, "height": 300}
+        lines, marks = self._lines(), self._marks()
+        part = chart(lines, "num_clients", "nbytes_per_client", **size, log=True, marks=marks)
+        return drawing(640, 300, self.comparison.sentence, part), self.comparison.sentence
+
+    def _png(self) -> tuple[dict[str, str], dict[str, Any]]:
+        histories = {
+            name: History(
+                {"num_clients": clients, "nbytes_per_client": nbytes} for clients, nbytes in line
+            )
+            for name, line in self._lines().items()
+        }
+        ax = plots.new_axes(width=6.7)
+        ax.set(xscale="log", yscale="log")
+        plots.curves(histories, "nbytes_per_client", "num_clients", ax)
+        ax.xaxis.set_major_formatter("{x:,g}")
+        ax.yaxis.set_major_formatter("{x:,g}")
+        for row, (clients, words) in enumerate(self._marks().items()):
+            ax.axvline(clients, color="#222222", linestyle=":")
+            ax.annotate(
+                words,
+                (clients, 1),
+                (4, -12 - 14 * row),
+                xycoords=ax.get_xaxis_transform(),
+                textcoords="offset points",
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+            )
+        return plots.picture(ax.figure.canvas.figure, self.comparison.sentence)
+
+    def _lines(self) -> dict[str, list[tuple[float, float]]]:
+        """Bytes per client against the number of clients, for both methods."""
+        shown = [compare_bytes(**{**self.settings, "num_clients": clients}) for clients in _CLIENTS]
+        return {
+            "split": [(k, c.split_nbytes) for k, c in zip(_CLIENTS, shown, strict=True)],
+            "federated": [(k, c.federated_nbytes) for k, c in zip(_CLIENTS, shown, strict=True)],
+        }
+
+    def _marks(self) -> dict[float, str]:
+        marks: dict[float, str] = {self.settings["num_clients"]: "you are here"}
+        crossover = self.comparison.crossover_clients
+        if crossover is not None and crossover <= _CLIENTS[-1]:
+            marks[crossover] = f"splitting pays from {crossover}"
+        return marks
+
+
+def advisor_panel(num_clients: int = 100, **settings: Any) -> AdvisorPanel:
+    """When does splitting pay? Sliders for the arguments of `compare_bytes`, with chart and answer.
+
+    Display it as the last line of a cell. ``num_clients`` and ``settings`` are where the sliders
+    start: ``advisor_panel(num_clients=50, cut_width=128)``.
+    """
+    return AdvisorPanel(num_clients, **settings)

@@ -1,0 +1,161 @@
+"""Panels with sliders for the notebooks; what they compute are functions that scripts call too.
+
+Not here: the formulas (cost.py), what a codec does (codec_report.py) and live training (live.py).
+Needs ipywidgets, 7.7 or newer.
+"""
+
+import html
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fltoolkit import plots
+from fltoolkit.codecs.codebooks import Float8, LloydMax, Quantiles
+from fltoolkit.codecs.coders import Entropy
+from fltoolkit.codecs.pipeline import Pipeline
+from fltoolkit.codecs.quantize import QSGD, Quantize, Sign, Ternary
+from fltoolkit.codecs.rotate import DRIVE, EDEN, Rotate
+from fltoolkit.codecs.sparse import STC, RandomK, TopK
+from fltoolkit.codecs.stage import Stage
+from fltoolkit.panels._sliders import LOOK, Picture, find_ipywidgets, slider, steps
+from fltoolkit.plots.codec_report import (
+    CodecReport,
+    describe_codec,
+    plot_bits,
+    plot_values,
+    report_svg,
+)
+
+__all__ = ["CodecPanel", "CodecReport", "codec_panel", "describe_codec"]
+
+# --------------------------------------------------------------------- when does splitting pay?
+
+
+# ----------------------------------------------------------------- what does a codec do, and cost?
+
+
+class _Choice(NamedTuple):
+    stages: Callable[[int, float], tuple[Stage, ...]]
+    uses: tuple[str, ...] = ()  # of "bits" and "fraction"
+
+
+_BITS, _FRACTION = ("bits",), ("fraction",)
+_CHOICES = {
+    "Quantize, nearest": _Choice(lambda bits, _: (Quantize(bits),), _BITS),
+    "Quantize, stochastic": _Choice(lambda bits, _: (Quantize(bits, stochastic=True),), _BITS),
+    "Quantize, a range per row": _Choice(lambda bits, _: (Quantize(bits, per="channel"),), _BITS),
+    "Rotate, then Quantize": _Choice(lambda bits, _: (Rotate(), Quantize(bits)), _BITS),
+    "Quantiles": _Choice(lambda bits, _: (Quantiles(bits),), _BITS),
+    "LloydMax": _Choice(lambda bits, _: (LloydMax(bits),), _BITS),
+    "EDEN": _Choice(lambda bits, _: (EDEN(bits),), _BITS),
+    "QSGD": _Choice(lambda bits, _: (QSGD(max(2 ** (bits - 1) - 1, 1)),), _BITS),
+    "Float8": _Choice(lambda *_: (Float8(),)),
+    "DRIVE": _Choice(lambda *_: (DRIVE(),)),
+    "Sign": _Choice(lambda *_: (Sign(),)),
+    "Ternary": _Choice(lambda *_: (Ternary(),)),
+    "TopK": _Choice(lambda _, fraction: (TopK(fraction),), _FRACTION),
+    "RandomK": _Choice(lambda _, fraction: (RandomK(fraction),), _FRACTION),
+    "STC": _Choice(lambda _, fraction: (STC(fraction),), _FRACTION),
+    "TopK, then Quantize": _Choice(
+        lambda bits, fraction: (TopK(fraction), Quantize(bits)), _BITS + _FRACTION
+    ),
+}
+
+
+class CodecPanel:
+    """The panel of `codec_panel`: ``controls`` by name, and the ``report`` they now give."""
+
+    def __init__(
+        self,
+        tensor: Tensor | Mapping[str, Tensor] | None = None,
+        *,
+        codec: str = "Quantize, nearest",
+        bits: int = 4,
+        fraction: float = 0.1,
+        entropy: bool = False,
+        seconds_at_rest: float = 0.5,
+    ):
+        ipywidgets = find_ipywidgets("plots.describe_codec(tensor, codec)")
+        if tensor is None:
+            normal = torch.randn(64, 640, generator=torch.Generator().manual_seed(0))
+            tensor = {"made up: normal values": normal}
+        self.tensors = {"tensor": tensor} if isinstance(tensor, Tensor) else dict(tensor)
+        if not self.tensors:
+            raise ValueError("no tensor to show: pass a tensor or {name: tensor}")
+        if codec not in _CHOICES:
+            raise ValueError(f"codec={codec!r} is none of {', '.join(map(repr, _CHOICES))}")
+        fractions = [m / 1000 for m in steps(1, 1000)]
+        self.controls = {
+            "tensor": ipywidgets.Dropdown(options=list(self.tensors), description="tensor", **LOOK),
+            "codec": ipywidgets.Dropdown(
+                options=list(_CHOICES), value=codec, description="codec", **LOOK
+            ),
+            "bits": slider("bits a value", [*range(1, 9), bits], bits),
+            "fraction": slider("fraction kept, k / n", [*fractions, fraction], fraction, ".1%"),
+            "entropy": ipywidgets.Checkbox(
+                value=entropy, description="with entropy coding", **LOOK
+            ),
+        }
+        self._readout, self._sentence = ipywidgets.HTML(), ipywidgets.HTML()
+        self._controls = ipywidgets.VBox([*self.controls.values(), self._readout, self._sentence])
+        self._picture = Picture(self._svg, self._png, seconds_at_rest)
+        self._describe()
+        for widget in self.controls.values():
+            widget.observe(self._moved, "value")
+
+    @property
+    def codec(self) -> Pipeline:
+        """The pipeline as the controls stand."""
+        choice = _CHOICES[self.controls["codec"].value]
+        stages = choice.stages(self.controls["bits"].value, self.controls["fraction"].value)
+        return Pipeline(*stages, *([Entropy()] if self.controls["entropy"].value else []))
+
+    def _ipython_display_(self) -> None:
+        self._picture.show(self._controls)
+
+    def _moved(self, _change: Any) -> None:
+        self._describe()
+        self._picture.moved()
+
+    def _describe(self) -> None:
+        """Compute the report and say it; switch sliders off that do nothing now."""
+        tensor, name = self.controls["tensor"].value, self.controls["codec"].value
+        self.report = r = describe_codec(self.tensors[tensor], self.codec)
+        off = [key for key in ("bits", "fraction") if key not in _CHOICES[name].uses]
+        for key in ("bits", "fraction"):
+            self.controls[key].disabled = key in off
+        numbers = ", ".join(f"{words} <b>{bits:.2f}</b>" for words, bits in r.bits.items())
+        self._readout.value = (
+            f"bits a value: {numbers}; relative squared error <b>{r.relative_error:.3g}</b><br>"
+            f"<code>{html.escape(r.codec)}</code>"
+            + (f"<br>{name} uses no {' and no '.join(off)}: switched off." if off else "")
+        )
+        self._sentence.value = r.sentence
+
+    def _words(self) -> str:
+        return f"{self.controls['codec'].value}: {self.report.sentence}"
+
+    def _svg(self) -> tuple[str, str]:
+        return report_svg(self.report, self._words()), self._words()
+
+    def _png(self) -> tuple[dict[str, str], dict[str, Any]]:
+        figure = plots.new_figure(width=7.5, height=2.9)
+        left, right = figure.subplots(1, 2, width_ratios=(5, 3))
+        plot_values(self.report, left)
+        plot_bits(self.report, right)
+        return plots.picture(figure, self._words())
+
+
+def codec_panel(tensor: Tensor | Mapping[str, Tensor] | None = None, **settings: Any) -> CodecPanel:
+    """What does a codec do to values, and what does it cost? Controls for `describe_codec`.
+
+    Display it as the last line of a cell. ``tensor`` is one tensor, or several by name to choose
+    from; by default made-up normal values. ``settings`` are where the controls start:
+    ``codec_panel(update, codec="TopK", fraction=0.01, entropy=True)``.
+    """
+    return CodecPanel(tensor, **settings)
+
+
+# ------------------------------------------------------------------------- what panels share

@@ -1,0 +1,300 @@
+"""Figures that stay: histories, a channel or a partition in, matplotlib Axes out.
+
+Nothing here touches pyplot or a global style. In a notebook end the cell with ``plots.show(ax)``;
+in a script, ``ax.figure.savefig("name.png")``. Not here: pictures that move (live.py).
+"""
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from PIL import Image
+from torch import Tensor
+
+from fltoolkit.channel import Channel
+from fltoolkit.history import History
+from fltoolkit.plots.svg import COLORS, DASHES, spread
+from fltoolkit.units import amount, axis_of, byte_unit
+
+__all__ = [
+    "accuracy_over_bytes",
+    "curves",
+    "ledger",
+    "metric_over_steps",
+    "new_axes",
+    "new_figure",
+    "partition",
+    "picture",
+    "show",
+]
+
+Histories = History | Mapping[str, History | Sequence[History]]
+_MARKERS = "osD^vP*"
+
+
+def accuracy_over_bytes(histories: Histories, ax: Axes | None = None) -> Axes:
+    """Accuracy [%] against all bytes sent so far, headers included: how much a byte buys.
+
+    See `curves` for ``histories``; they need records with "accuracy" and "nbytes".
+    """
+    return curves(histories, "accuracy", "nbytes", ax)
+
+
+def metric_over_steps(histories: Histories, key: str = "loss", ax: Axes | None = None) -> Axes:
+    """The records' ``key`` against their "step". See `curves` for ``histories``."""
+    return curves(histories, key, "step", ax)
+
+
+def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes:
+    """One line per name of the records' ``y`` against ``x``, its name and last value at its end.
+
+    Args:
+        histories: one History, or {name: History}, or {name: [History, ...]} for one run per seed:
+            then the line is the mean of the runs and the band goes from their minimum to their
+            maximum, over the range of ``x`` that all of them cover.
+        y: key of the vertical axis; only records that hold both keys are used.
+        x: key of the horizontal axis.
+        ax: where to draw; a figure of its own by default.
+
+    Raises:
+        ValueError: no histories, or one without any record that holds both keys.
+    """
+    named = {"": histories} if isinstance(histories, History) else histories
+    if not named:
+        raise ValueError("no histories to plot: pass a History or {name: History}")
+    bands = {
+        name: _band([_points(run, x, y, name) for run in ([h] if isinstance(h, History) else h)])
+        for name, h in named.items()
+    }
+    ax = ax or new_axes()
+    label_x, unit_x = axis_of(x, max(band[0].max() for band in bands.values()))
+    label_y, unit_y = axis_of(y, max(band[3].max() for band in bands.values()))
+    ax.set(xlabel=label_x, ylabel=label_y)
+    tidy(ax)
+    ends, sentences = [], []
+    looks = zip(cycle(COLORS), cycle(DASHES), cycle(_MARKERS), strict=False)
+    for (name, (xs, low, mean, high)), (color, dash, marker) in zip(
+        bands.items(), looks, strict=False
+    ):
+        xs, low, mean, high = xs * unit_x, low * unit_y, mean * unit_y, high * unit_y
+        ax.plot(
+            xs,
+            mean,
+            color=color,
+            linestyle=(0, dash) if dash else "-",
+            marker=marker,
+            markersize=4,
+            markevery=max(1, len(xs) // 8),
+            label=name or "_",
+        )
+        last = amount(y, mean[-1] / unit_y)
+        ends.append((xs[-1], mean[-1], f"{name} {last}".strip(), color))
+        end = amount(x, xs[-1] / unit_x)
+        sentence = f"{name or 'the line'} ends at {_bare(label_y)} {last}, {_bare(label_x)} {end}"
+        seeds = 1 if isinstance(named[name], History) else len(named[name])
+        if seeds > 1:
+            ax.fill_between(xs, low, high, color=color, alpha=0.2, linewidth=0)
+            spread_of = f"{amount(y, low[-1] / unit_y)} to {amount(y, high[-1] / unit_y)}"
+            sentence += f" (mean of {seeds} runs, band from minimum to maximum: {spread_of})"
+        sentences.append(sentence)
+    _label_ends(ax, ends)
+    return describe(ax, "; ".join(sentences))
+
+
+def ledger(channels: Channel | Mapping[str, Channel], ax: Axes | None = None) -> Axes:
+    """Bytes sent by (sender -> receiver, kind), in the order of their first message.
+
+    Each bar is payload plus headers; beside it stand the total, the number of messages and the
+    headers' part, or for compressed messages what they would take uncompressed. Pass
+    {name: Channel} to compare protocols.
+    """
+    named = channels if isinstance(channels, Mapping) else {"": channels}
+    rows: dict[str, list[int]] = {}  # messages, bytes, bytes of the values uncompressed
+    for name, channel in named.items():
+        for t in channel.transfers:
+            title = f"{name}: " * bool(name) + f"{t.sender} → {t.receiver}\n{t.kind}"
+            row = rows.setdefault(title, [0, 0, 0])
+            row[:] = row[0] + 1, row[1] + t.nbytes, row[2] + t.nbytes_dense
+    if not rows:
+        raise ValueError("no message went through this channel yet: train a step, then plot it")
+    ax = ax or new_axes(height=1.2 + 0.5 * len(rows))
+    unit, size = byte_unit(max(row[1] for row in rows.values()))
+    sentences = []
+    for place, (title, (count, nbytes, dense)) in enumerate(rows.items()):
+        payload = min(nbytes, dense)
+        ax.barh(place, payload / size, color=COLORS[0])
+        ax.barh(place, (nbytes - payload) / size, left=payload / size, color=COLORS[1], hatch="///")
+        words = f"{nbytes:,} B in {count:,} message{'s' * (count != 1)}"
+        if nbytes >= dense:
+            parts = f"of which headers {nbytes - dense:,} B"
+        else:
+            parts = f"compressed from {dense:,} B"
+        ax.annotate(
+            f"{words}\n{parts}",
+            (nbytes / size, place),
+            (5, 0),
+            textcoords="offset points",
+            va="center",
+        )
+        sentences.append(f"{title}: {words}, {parts}".replace("\n", " "))
+    ax.set_yticks(range(len(rows)), list(rows))
+    ax.invert_yaxis()
+    ax.set(
+        xlabel=f"bytes sent [{unit}]: payload (blue) and headers (hatched)", ylabel="link and kind"
+    )
+    tidy(ax)
+    ax.grid(axis="y", visible=False)
+    return describe(ax, "; ".join(sentences))
+
+
+def partition(labels: Tensor, parts: Sequence[Tensor], ax: Axes | None = None) -> Axes:
+    """Who has what: the number of samples of each class (rows) at each client (columns).
+
+    Args:
+        labels: class of every sample, shape (samples,), integers from 0.
+        parts: for each client the indices into ``labels``, as `data.partition_iid` gives them.
+        ax: where to draw; a figure of its own by default.
+    """
+    if not len(parts) or not len(labels):
+        raise ValueError(f"nothing to plot: {len(labels)} labels and {len(parts)} parts")
+    num_classes = int(labels.max()) + 1
+    counts = np.stack(
+        [labels[part].bincount(minlength=num_classes).cpu().numpy() for part in parts], axis=1
+    )
+    ax = ax or new_axes(height=1.2 + 0.26 * min(num_classes, 20))
+    image = ax.imshow(counts, cmap="Blues", vmin=0, aspect="auto", interpolation="nearest")
+    ax.set(xlabel="client", ylabel="class")
+    if len(parts) <= 12 and num_classes <= 20:
+        ax.set_xlabel("client (in the cells: samples)")
+        ax.set_yticks(range(num_classes))
+        ax.set_xticks(range(len(parts)))
+        for (label, client), count in np.ndenumerate(counts):
+            color = "white" if count > 0.6 * counts.max() else "black"
+            ax.text(client, label, f"{count:,}", ha="center", va="center", color=color, fontsize=8)
+    else:
+        ax.figure.colorbar(image, ax=ax, label="samples")
+    sizes, kinds = counts.sum(axis=0), (counts > 0).sum(axis=0)
+    sentences = [
+        f"client {client}: {size:,} samples of {kind} classes"
+        for client, (size, kind) in enumerate(zip(sizes[:12], kinds[:12], strict=True))
+    ]
+    total = f"{len(parts)} clients with {sizes.min():,} to {sizes.max():,} samples"
+    return describe(
+        ax, f"{total} of {kinds.min()} to {kinds.max()} classes; " + "; ".join(sentences)
+    )
+
+
+def show(ax: Axes) -> None:
+    """Show the whole figure of ``ax`` under the notebook cell, with its numbers as text.
+
+    An Axes as the last value of a cell would print ``<Axes: ...>``; this displays a picture, and
+    for readers and tests without pictures a text with the numbers in it.
+    """
+    try:
+        from IPython.display import display
+    except ImportError as error:
+        message = "show is for notebooks (pip install ipython); in a script use ax.figure.savefig"
+        raise ImportError(message) from error
+    figure = ax.figure.canvas.figure  # of a subfigure's axes, the whole figure
+    data, metadata = picture(figure, "\n".join(filter(None, map(summary, figure.axes))))
+    display(data, raw=True, metadata=metadata)
+
+
+def picture(figure: Figure, text: str) -> tuple[dict[str, str], dict[str, Any]]:
+    """``figure`` as PNG beside ``text``: the data and metadata that ``display(raw=True)`` takes."""
+    drawn, file = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=144)
+    # 256 colours are plenty for curves, and make a saved notebook less than half as large
+    Image.open(drawn).convert("RGB").quantize(256).save(file, format="png", optimize=True)
+    width = round(figure.get_figwidth() * 96)  # drawn finer than shown, for sharp screens
+    png = base64.b64encode(file.getvalue()).decode()
+    return {"image/png": png, "text/plain": text}, {"image/png": {"width": width, "alt": text}}
+
+
+def new_figure(width: float = 6.4, height: float = 3.6) -> Figure:
+    """An empty figure of so many inches that pyplot knows nothing of."""
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def new_axes(width: float = 6.4, height: float = 3.6) -> Axes:
+    """Empty axes in a figure of their own, see `new_figure`."""
+    return new_figure(width, height).subplots()
+
+
+def _points(history: History, x: str, y: str, name: str) -> np.ndarray:
+    """The (x, y) rows of ``history``, shape (records, 2)."""
+    rows = history.having(x, y)
+    if not len(rows):
+        known = sorted({key for record in history for key in record})
+        raise ValueError(
+            f"history {name!r} has no record with both {x!r} and {y!r}; "
+            + (f"its keys are {known}. " if known else "it is empty. ")
+            + "Evaluations are added to a run by fltoolkit.history.evaluated(...)."
+        )
+    return np.array([rows.column(x), rows.column(y)], dtype=float).T
+
+
+def _band(runs: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """x, minimum, mean and maximum of several runs, where all of them have values."""
+    if not runs:
+        raise ValueError("an empty list of histories: give at least one run for each name")
+    if len(runs) == 1:  # as it is: x may stand still or go back
+        xs, ys = runs[0].T
+        return xs, ys, ys, ys
+    start, end = max(run[0, 0] for run in runs), min(run[-1, 0] for run in runs)
+    if start > end:
+        raise ValueError(
+            f"these runs have no common range of x: one starts at {start}, after {end}"
+        )
+    xs = np.unique(np.concatenate([run[:, 0] for run in runs]).clip(start, end))
+    ys = np.stack([np.interp(xs, run[:, 0], run[:, 1]) for run in runs])
+    return xs, ys.min(axis=0), ys.mean(axis=0), ys.max(axis=0)
+
+
+def _bare(label: str) -> str:
+    """The axis label without its unit."""
+    return label.split(" [")[0]
+
+
+def tidy(ax: Axes) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(color="#dddddd", linewidth=0.8)
+    ax.set_axisbelow(True)
+
+
+def _label_ends(ax: Axes, ends: list[tuple[float, float, str, str]]) -> None:
+    """Write each text right of the axes at the height of its line's end, moved apart as needed."""
+    labels = []
+    for x, y, words, color in ends:
+        leader = {"arrowstyle": "-", "color": color, "linewidth": 0.8, "linestyle": ":"}
+        look: dict[str, Any] = {"color": color, "va": "center", "arrowprops": leader}
+        labels.append(ax.annotate(words, (x, y), (1.03, 0.5), textcoords="axes fraction", **look))
+    for _ in range(2):  # labels change the size of the axes, which changes where the lines end
+        ax.figure.canvas.figure.draw_without_rendering()  # only now is there a size
+        pixels = [ax.transData.transform((x, y))[1] for x, y, _, _ in ends]
+        line_height = 1.2 * max(Text.get_window_extent(label).height for label in labels)
+        for label, pixel in zip(labels, spread(pixels, line_height), strict=True):
+            label.set_y(ax.transAxes.inverted().transform((0, pixel))[1])
+
+
+def describe(ax: Axes, text: str) -> Axes:
+    """Keep ``text`` as the label of the Axes (never drawn), where `show` finds it."""
+    ax.set_label("; ".join(filter(None, [str(ax.get_label()), text])))
+    return ax
+
+
+def summary(ax: Axes) -> str:
+    """The description of ``ax``; of Axes drawn by hand, the last point of each labelled line."""
+    ends = []
+    for line in ax.lines:
+        points, name = np.asarray(line.get_xydata()), str(line.get_label())
+        if len(points) and not name.startswith("_"):
+            ends.append(f"{name} ends at ({points[-1, 0]:g}, {points[-1, 1]:g})")
+    words = str(ax.get_label()) or "; ".join(ends) or ax.get_ylabel()
+    return f"{ax.get_title()}: {words}" if ax.get_title() else words

@@ -1,0 +1,113 @@
+"""One HTML file that tells a sweep: plots, tables, ledgers, settings. Nothing is loaded from afar.
+
+Here: the page. Not here: its numbers (analysis.py) and pictures (tradeoff.py).
+"""
+
+import html
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from fltoolkit.plots.figures import accuracy_over_bytes, picture, summary
+from fltoolkit.plots.pareto import over_seconds, pareto, three_sizes
+from fltoolkit.research.analysis import by_task, failures, front, groups, points, table
+from fltoolkit.research.store import Result
+
+__all__ = ["html_report"]
+
+LINKS = (("a home uplink", 1.25e6, 0.03), ("a weak mobile link", 31_250.0, 0.15))
+"""Name, bytes a second, seconds of latency a message: 10 Mbit/s, and 250 kbit/s."""
+
+_STYLE = """
+body { font-family: sans-serif; max-width: 1000px; margin: 2em auto; padding: 0 1em; color: #222 }
+table { border-collapse: collapse; margin: 1em 0 } td, th { padding: .25em .7em }
+td, th { text-align: right; white-space: nowrap }
+td:first-child, th:first-child { text-align: left } tr { border-bottom: 1px solid #ddd }
+img { max-width: 100% } pre { background: #f4f4f4; padding: .8em; overflow: auto; font-size: .85em }
+figcaption, .small { color: #555; font-size: .9em } summary { cursor: pointer; padding: .2em 0 }
+"""
+
+
+def html_report(
+    results: Iterable[Result],
+    *,
+    title: str = "sweep",
+    target: float | None = None,
+    budget: float | None = None,
+) -> str:
+    """The whole page as text. ``target`` and ``budget`` as in `fltoolkit.research.table`.
+
+    Raises ValueError if nothing has finished. A task (data, model, clients, partition) has a part
+    of its own, since accuracies on different tasks cannot be compared.
+    """
+    results = list(results)
+    tasks = by_task(result for result in results if not result.error)
+    if not tasks:
+        raise ValueError(f"none of the {len(results)} experiments has finished: nothing to report")
+    parts = [f"<h1>{html.escape(title)}</h1>", _intro(results)]
+    for task, mine in tasks.items():
+        parts += [f"<h2>{html.escape(task)}</h2>", *_task(mine, target, budget)]
+    if broken := failures(results):
+        rows = [f"<tr><td>{html.escape(k)}<td>{html.escape(e)}" for k, e in broken.items()]
+        parts += ["<h2>What failed</h2><table>", *rows, "</table>"]
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f"<style>{_STYLE}</style>\n" + "\n".join(parts) + "\n</html>\n"
+    )
+
+
+def _intro(results: Sequence[Result]) -> str:
+    took = sum(result.seconds for result in results)
+    return (
+        f'<p class="small">{len(results)} runs, {took / 60:,.1f} minutes of training, written on '
+        f"{time.strftime('%Y-%m-%d')} by fltoolkit report. Bytes are all that was sent, in all "
+        "directions, headers included; kB is 1,000 bytes. Ranges go from the worst seed to the "
+        "best.</p>"
+    )
+
+
+def _task(results: list[Result], target: float | None, budget: float | None) -> Iterable[str]:
+    by_name, found = groups(results), points(results)
+    yield _figure(
+        lambda: pareto(results),
+        "Where each setting ended. The grey line is the best that any had reached by then.",
+    )
+    yield _table(table(results, target=target, budget=budget))
+    best = [point.name for point in front(found)]
+    curves = {name: [run.history for run in by_name[name]] for name in best[-6:]}
+    yield "<h3>The settings on the front</h3>"
+    yield _figure(lambda: accuracy_over_bytes(curves), "Accuracy while bytes are spent.")
+    for name, rate, latency in LINKS:
+        words = f"{name}: {8 * rate / 1e6:g} Mbit/s, {1000 * latency:g} ms a message"
+        yield _figure(
+            lambda r=rate, s=latency: over_seconds(curves, rate=r, latency=s),
+            f"The same over the time on {words}; computing is not in it.",
+        )
+    yield "<h3>What the bytes were</h3>"
+    last = {name: by_name[name][0].history[-1] for name in best[-3:]}
+    yield _figure(
+        lambda: three_sizes(last),
+        "Nominal bits, real bytes, and the entropy of symbols taken as independent.",
+    )
+    yield "<h3>Settings</h3>"
+    for point in found:
+        code = html.escape(point.experiment.to_code())
+        yield f"<details><summary>{html.escape(point.name)}</summary><pre>{code}</pre></details>"
+
+
+def _figure(draw: Callable, caption: str) -> str:
+    """A picture inline, with its numbers as the text that stands in for it."""
+    ax = draw()
+    words = summary(ax)
+    data, metadata = picture(ax.figure.canvas.figure, words)
+    return (
+        f'<figure><img alt="{html.escape(words)}" width="{metadata["image/png"]["width"]}" '
+        f'src="data:image/png;base64,{data["image/png"]}">'
+        f"<figcaption>{html.escape(caption)}</figcaption></figure>"
+    )
+
+
+def _table(markdown: str) -> str:
+    head, _, *body = (line.strip("|").split("|") for line in markdown.splitlines())
+    lines = ["<table><tr>" + "".join(f"<th>{html.escape(cell.strip())}" for cell in head)]
+    lines += ["<tr>" + "".join(f"<td>{html.escape(cell.strip())}" for cell in row) for row in body]
+    return "\n".join([*lines, "</table>"])

@@ -1,0 +1,257 @@
+"""Watch a training run while its cell runs: progress in words, a bar and curves, then a picture.
+
+Core displays only, no widgets, so that it works in JupyterLab, VS Code and Colab. Not here:
+controls (widgets.py) and what is drawn when (history in, figure out: plots.py).
+"""
+
+import math
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from typing import Any, Protocol
+
+from fltoolkit.history import History, Record
+from fltoolkit.plots.svg import COLORS, chart, drawing, text
+from fltoolkit.units import amount
+
+__all__ = ["Curve", "watch"]
+
+_MAX_POINTS = 300  # of a curve; more cannot be told apart on a screen
+_SHARE = 1 / 20  # of the time may go into drawing
+
+
+def watch(
+    records: Iterable[Record],
+    total: int | None = None,
+    *,
+    x: str = "nbytes",
+    y: Sequence[str] = ("loss",),
+    title: str = "",
+    seconds_between: float = 0.1,
+) -> Iterator[Record]:
+    """Pass records on unchanged and show under the notebook cell how far training is.
+
+    While it runs, one display holds a progress bar, the latest values and one small chart for each
+    of ``y``; drawing takes at most a twentieth of the time. When the run ends, is stopped (break,
+    Stop button) or fails, a single picture with a summary in words stays in the notebook; an error
+    goes on to the caller. In a terminal there is one line on stderr, otherwise nothing.
+
+    The iterator of ``records`` is not closed: after a break, ``watch`` it again to go on.
+
+    Args:
+        records: any iterable of records, e.g. ``train_split(...)``.
+        total: how many records there will be, for the bar and the remaining time.
+        x: key of the horizontal axis, e.g. "nbytes" or "step".
+        y: keys of the charts; they may be absent from some records, as "accuracy" is.
+        title: stands above it all.
+        seconds_between: least time between two drawings.
+
+    Raises:
+        ValueError: the first record has no ``x``.
+
+    >>> records = [{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.5}]
+    >>> list(watch(records, x="step")) == records
+    True
+    """
+    y = (y,) if isinstance(y, str) else tuple(y)
+    if total is None and isinstance(records, Sized):
+        total = len(records)
+    run = _Run(total, x, y, title)
+    screen = _screen()
+    draw = _throttled(screen.draw, seconds_between) if screen else None
+    try:
+        if draw:
+            draw(run)
+        for record in records:
+            run.add(record)
+            if draw:
+                draw(run)
+            yield record
+        run.state = "finished"
+    except GeneratorExit:
+        run.state = "stopped"
+        raise
+    except BaseException as error:
+        interrupted = isinstance(error, KeyboardInterrupt)
+        run.state = "stopped" if interrupted else f"failed with {type(error).__name__}"
+        raise
+    finally:
+        if screen:
+            screen.finish(run)
+
+
+class _Run:
+    """What is known of a run so far, and how to say and draw it."""
+
+    def __init__(self, total: int | None, x: str, y: tuple[str, ...], title: str):
+        self.total, self.x, self.title = total, x, title
+        self.curves = {key: Curve() for key in y}
+        self.latest: Record = {}
+        self.count, self.state, self.start = 0, "running", time.perf_counter()
+
+    def add(self, record: Record) -> None:
+        if not self.count and self.x not in record:
+            raise ValueError(f"x={self.x!r} is no key of the records: choose from {list(record)}")
+        self.count += 1
+        self.latest.update(record)
+        for key, curve in self.curves.items():
+            if key in record and self.x in record:
+                curve.add(record[self.x], record[key])
+
+    def words(self) -> str:
+        """The state in one sentence, e.g. "running: 12 of 938, 3 s, about 230 s left; loss 1.9"."""
+        seconds = time.perf_counter() - self.start
+        parts = [f"{self.state}: {self.count:,}" + (f" of {self.total:,}" if self.total else "")]
+        parts.append(_duration(seconds))
+        if self.state == "running" and self.total and self.count:
+            left = max(self.total - self.count, 0) * seconds / self.count
+            parts.append(f"about {_duration(left)} left")
+        sentence = ", ".join(parts)
+        for key in (*self.curves, "nbytes_up", "nbytes_down"):
+            if isinstance(value := self.latest.get(key), int | float):
+                name = {"nbytes_up": "up", "nbytes_down": "down"}.get(key, key.replace("_", " "))
+                sentence += f"; {name} {amount(key, value)}"
+        return sentence
+
+    def summary(self) -> str:
+        return f"{self.title}: {self.words()}" if self.title else self.words()
+
+    def svg(self) -> str:
+        width = 400 * max(len(self.curves), 1)
+        part = min(self.count / self.total, 1) if self.total else 0
+        lines = textwrap.wrap(self.words(), width // 7)
+        top = 46 + 16 * len(lines)
+        return drawing(
+            width,
+            top + 230,
+            self.summary(),
+            text(8, 18, self.title, 'font-weight="bold"'),
+            f'<rect x="8" y="26" width="{width - 16}" height="8" fill="#ddd"/>',
+            f'<rect x="8" y="26" width="{(width - 16) * part:.1f}" height="8" fill="{COLORS[0]}"/>',
+            *(text(8, 50 + 16 * number, line) for number, line in enumerate(lines)),
+            *(
+                chart({"": curve.points()}, self.x, key, left=400 * number, top=top)
+                for number, (key, curve) in enumerate(self.curves.items())
+            ),
+        )
+
+    def picture(self) -> tuple[dict[str, str], dict[str, Any]]:
+        from fltoolkit.plots import figures  # brings matplotlib, which a script may never need
+
+        columns = max(len(self.curves), 1)
+        figure = figures.new_figure(width=max(6.4, 4.6 * columns))
+        lines = textwrap.wrap(self.words(), 85 if columns == 1 else 60 * columns)
+        figure.suptitle("\n".join(filter(None, [self.title, *lines])), fontsize=10)
+        axes = figure.subplots(1, columns, squeeze=False)[0]
+        for ax, (key, curve) in zip(axes, self.curves.items(), strict=False):
+            if points := curve.points():
+                history = History({self.x: a, key: b} for a, b in points)
+                figures.curves(history, key, self.x, ax)
+            else:
+                ax.set_axis_off()
+                ax.text(0.5, 0.5, f"no record had {key!r}", ha="center")
+        return figures.picture(figure, self.summary())
+
+
+class Curve:
+    """At most `_MAX_POINTS` evenly chosen points of a curve of any length, and its last one."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[float, float]] = []
+        self._last: tuple[float, float] | None = None
+        self._count, self._stride = 0, 1
+
+    def add(self, x: Any, y: Any) -> None:
+        """One more point; those that are not finite are left out."""
+        if not (math.isfinite(x) and math.isfinite(y)):
+            return
+        if self._count % self._stride == 0:
+            self._kept.append((x, y))
+            if len(self._kept) == _MAX_POINTS:
+                self._kept, self._stride = self._kept[::2], 2 * self._stride
+        self._count += 1
+        self._last = (x, y)
+
+    def points(self) -> list[tuple[float, float]]:
+        """What is to be drawn."""
+        if self._last is None or self._kept[-1] == self._last:
+            return self._kept
+        return [*self._kept, self._last]
+
+
+class _Screen(Protocol):
+    def draw(self, run: _Run) -> None: ...
+    def finish(self, run: _Run) -> None: ...
+
+
+class _Notebook:
+    """One display, updated by its id: SVG while training runs, PNG at the end.
+
+    GitHub and others break SVG in saved notebooks, and matplotlib takes far longer.
+    """
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def draw(self, run: _Run) -> None:
+        self._show({"text/html": run.svg(), "text/plain": run.summary()}, {})
+
+    def finish(self, run: _Run) -> None:
+        self._show(*run.picture())
+
+    def _show(self, data: dict[str, str], metadata: dict[str, Any]) -> None:
+        from IPython.display import display
+
+        if self._handle is None:
+            self._handle = display(data, raw=True, metadata=metadata, display_id=True)
+        else:
+            self._handle.update(data, raw=True, metadata=metadata)
+
+
+class _Terminal:
+    """One line on stderr, written over itself."""
+
+    def draw(self, run: _Run) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        sys.stderr.write("\r" + run.summary()[:width].ljust(width))
+        sys.stderr.flush()
+
+    def finish(self, run: _Run) -> None:
+        self.draw(run)
+        sys.stderr.write("\n")
+
+
+def _screen() -> _Screen | None:
+    """Where to draw: a notebook's kernel, a terminal, or nowhere."""
+    ipython = sys.modules.get("IPython")  # in a kernel it is imported already
+    shell = ipython.get_ipython() if ipython else None
+    if getattr(shell, "kernel", None) is not None:
+        return _Notebook()
+    return _Terminal() if sys.stderr is not None and sys.stderr.isatty() else None
+
+
+def _throttled(draw: Callable[[_Run], None], seconds_between: float) -> Callable[[_Run], None]:
+    """``draw``, but not again before twenty times what the last drawing took has passed."""
+    due = -math.inf
+
+    def draw_if_due(run: _Run) -> None:
+        nonlocal due
+        start = time.perf_counter()
+        if start >= due:
+            draw(run)
+            end = time.perf_counter()
+            due = end + max(seconds_between, (end - start) / _SHARE)
+
+    return draw_if_due
+
+
+def _duration(seconds: float) -> str:
+    """Seconds in words: "0.4 s", "12 s", "3 min 20 s", "2 h 5 min"."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,199 @@
+"""Which settings for so many bytes? Successive halving over a space of experiments.
+
+Here: `space`, settings drawn at random, and `suggest`, which trains them all a little and the good
+ones on. Own and plain, not Optuna: a run is an iterator of records, so one that is kept simply goes
+on, and nothing is trained twice. Notebook 07 plays against it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fltoolkit.codecs.base import Codec
+from fltoolkit.codecs.coders import Entropy
+from fltoolkit.codecs.difference import Difference
+from fltoolkit.codecs.pipeline import Pipeline
+from fltoolkit.codecs.quantize import QSGD, Quantize
+from fltoolkit.codecs.sparse import STC, TopK
+from fltoolkit.codecs.wrappers import ErrorFeedback
+from fltoolkit.history import History, Record
+from fltoolkit.research.experiment import Experiment
+from fltoolkit.research.run import records
+
+__all__ = ["Suggestion", "space", "spend", "suggest"]
+
+
+class Suggestion(NamedTuple):
+    """What a search found, and what it cost."""
+
+    best: Experiment  # to be run by `fltoolkit.research.run`, and cut at the budget
+    accuracy: float  # of the best on the held-out samples, within the budget
+    nbytes: int  # that the whole search sent
+    # title, bytes sent (the test that was too dear included), accuracy or -1; best first
+    tried: list[tuple[str, int, float]]
+
+
+def suggest(
+    task: Experiment,
+    nbytes: float,
+    *,
+    candidates: Sequence[Experiment] | None = None,
+    num_candidates: int = 12,
+    validation: float = 0.2,
+    seed: int = 0,
+) -> Suggestion:
+    """The settings that get the best accuracy out of ``nbytes``, as far as a small search can tell.
+
+    All candidates train until they have spent a quarter of the budget (or their rounds). The better
+    half goes on to a half of it, and the better half of these to all of it. The last one that could
+    be afforded counts, not the best moment. Who is better is judged on training samples that are
+    held out, so that the test set stays untouched. Deterministic: the same seed finds the same.
+    A candidate whose training ends in an error, as one that diverges, is out: its accuracy is -1.
+
+    Source: successive halving, Jamieson & Talwalkar 2016, arXiv 1502.07943.
+
+    Args:
+        task: data, model, clients, partition, learning rate, and ``rounds`` as the most there may
+            be. Of its protocol, codecs and gate nothing is used; with several clients say
+            "relay", as "split" has one.
+        nbytes: all directions together.
+        candidates: among these; by default `space` draws ``num_candidates``.
+        num_candidates: more finds better ones, and costs more.
+        validation: the share of the training samples that is held out.
+        seed: of the drawing.
+    """
+    if not nbytes > 0 or not 0 < validation < 1:
+        raise ValueError(f"nbytes={nbytes}, validation={validation}: above 0; between 0 and 1")
+    chosen = space(task, num_candidates, seed=seed) if candidates is None else list(candidates)
+    if not chosen:
+        raise ValueError("no candidates to choose from")
+    runs = [_Run(replace(e, validation=validation)) for e in chosen]
+    racing = list(runs)
+    for share in (0.25, 0.5, 1.0):
+        for run in racing:
+            run.spend(share * nbytes)
+        racing.sort(key=lambda run: -run.accuracy)  # stable: of equals, the first
+        racing = racing[: max(1, -(-len(racing) // 2))] if share < 1 else racing
+    if (best := racing[0]).accuracy < 0:
+        least = min(run.nbytes for run in runs)
+        raise ValueError(
+            f"{nbytes:,.0f} bytes pay for no evaluation of any candidate; the first of them comes "
+            f"after {least:,} bytes. Allow more bytes, fewer clients or more evaluations a round"
+            + "".join(f". {r.experiment.title}: {r.error}" for r in runs if r.error)[:500]
+        )
+    rest = sorted((run for run in runs if run not in racing), key=lambda run: -run.accuracy)
+    tried = [(r.experiment.title, r.nbytes, r.accuracy) for r in (*racing, *rest)]
+    won = replace(best.experiment, validation=task.validation)
+    return Suggestion(won, best.accuracy, sum(run.nbytes for run in runs), tried)
+
+
+def spend(experiment: Experiment, nbytes: float) -> History:
+    """Train until the next record would have cost more than ``nbytes``, or to the end.
+
+    >>> history = spend(Experiment(rounds=9, evaluations=5), 5_000_000)
+    >>> int(history[-1]["nbytes"]) <= 5_000_000
+    True
+    """
+    if not nbytes > 0:
+        raise ValueError(f"nbytes={nbytes}: a budget above 0")
+    return History(takewhile(lambda r: int(r["nbytes"]) <= nbytes, records(experiment)))
+
+
+class _Run:
+    """A training that spends what it is given, and waits."""
+
+    def __init__(self, experiment: Experiment):
+        self.experiment = experiment
+        self._records: Iterator[Record] = records(experiment)
+        self._next: Record | None = None  # made already, and dearer than what was allowed
+        self.accuracy, self.nbytes, self.error = -1.0, 0, ""
+
+    def spend(self, allowed: float) -> None:
+        """Go on until the next record is dearer than ``allowed``, or there is none."""
+        while True:
+            try:
+                record = self._next or next(self._records, None)
+            except (FloatingPointError, ValueError) as error:  # of codecs: they refuse NaN
+                self.accuracy, self.error = -1.0, str(error)
+                return
+            self._next = None
+            if record is None:
+                return
+            self.nbytes = int(record["nbytes"])
+            if self.nbytes > allowed:
+                self._next = record
+                return
+            self.accuracy = float(record["accuracy"])
+
+
+def space(task: Experiment, num_candidates: int, *, seed: int = 0) -> list[Experiment]:
+    """Settings drawn at random for one task: split and, with several clients, federated ones."""
+    random = np.random.default_rng(seed)
+
+    def pick(*choices: Any) -> Any:
+        return choices[random.integers(len(choices))]
+
+    found: dict[str, Experiment] = {}
+    for _ in range(20 * num_candidates):  # the same may be drawn twice
+        if len(found) == num_candidates:
+            break
+        federated = task.num_clients > 1 and bool(pick(False, False, True))
+        drawn = _federated(task, pick) if federated else _split(task, pick)
+        found.setdefault(drawn.key, drawn)
+    return list(found.values())
+
+
+_MODELS = (
+    (Pipeline(Quantize(8), Entropy()), "8 bits"),
+    (Difference(Pipeline(Quantize(3), Entropy())), "differences"),
+)
+"""For a whole model, or a bottom handed on. Which is better depends on how far it moves between."""
+
+
+def _split(task: Experiment, pick: Callable[..., Any]) -> Experiment:
+    up, down = pick(2, 3, 4), pick(0.02, 0.1, 1.0)
+    gate = pick("", "", "Periodic(2)", "Periodic(4)", "FreezeAfter(2)", "LossGate(0.2)")
+    kept = [TopK(down)] if down < 1 else []
+    model, handed_on = pick(*_MODELS) if task.num_clients > 1 else (None, "")
+    codecs: dict[str, Codec] = {
+        "activations": Pipeline(Quantize(up), Entropy()),
+        "gradients": Pipeline(*kept, Quantize(4, stochastic=True), Entropy()),
+        **({} if model is None else {"model": model}),
+    }
+    protocol = "split_async" if gate else "relay" if task.num_clients > 1 else "split"
+    name = f"{protocol} {gate}: {up} bits up, {100 * down:g} % in 4 bits down".replace(" :", ":")
+    name += f", {handed_on} across" if handed_on else ""
+    return replace(
+        task,
+        protocol=protocol,
+        gate=gate,
+        codecs=codecs,
+        settings={},
+        evaluations=max(4, task.evaluations),
+        name=name,
+    )
+
+
+def _federated(task: Experiment, pick: Callable[..., Any]) -> Experiment:
+    update, words = pick(
+        (Pipeline(QSGD(1), Entropy()), "QSGD 1"),
+        (Pipeline(QSGD(4), Entropy()), "QSGD 4"),
+        (ErrorFeedback(Pipeline(TopK(0.01), Quantize(8), Entropy())), "top 1 %"),
+        (ErrorFeedback(Pipeline(TopK(0.05), Quantize(4), Entropy())), "top 5 %"),
+        (ErrorFeedback(Pipeline(STC(0.02), Entropy())), "STC 2 %"),
+    )
+    model, down = pick(*_MODELS)
+    epochs, cohort = pick(1, 2, 5), pick(0.3, 1.0)
+    size = max(1, round(cohort * task.num_clients))
+    return replace(
+        task,
+        protocol="fedavg",
+        gate="",
+        codecs={"update": update, "model": model},
+        settings={"local_epochs": epochs, "cohort_size": size},
+        evaluations=1,
+        name=f"fedavg, {epochs} epochs, {size} clients: {words} up, {down} down",
+    )

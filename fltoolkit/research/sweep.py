@@ -1,0 +1,269 @@
+"""Many experiments: on this machine's cores or on a cluster, each once, and none lost.
+
+Here: who runs what next. Not here: one run (training.py), where results are kept (store.py).
+"""
+
+import importlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from fltoolkit.history import History, Record
+from fltoolkit.research.experiment import Experiment
+from fltoolkit.research.run import records
+from fltoolkit.research.store import LEASE, Result, Store
+
+__all__ = ["cluster", "sweep"]
+
+
+def sweep(
+    experiments: Iterable[Experiment],
+    *,
+    store: Store,
+    workers: int = 1,
+    pool: Executor | None = None,
+    retry: bool = False,
+    imports: Sequence[str] = (),
+    progress: bool = True,
+) -> list[Result]:
+    """Run what is not in the store yet; returns the results of all, in order, without repeats.
+
+    Each result is in the store as soon as its run ends. So an interrupted sweep (Ctrl-C, a crash,
+    a power cut) goes on when it is called again, and several sweeps, also in several processes,
+    may share a store: no experiment runs twice, and each waits for what the others are running.
+    What has been renamed is so in the store, too.
+    A run that raises an error is kept with it, and the others go on. If a worker process dies
+    (killed, out of memory), those that were running begin again, one at a time; one that has no
+    luck alone either is kept as failed.
+
+    Args:
+        experiments: what to run.
+        store: where results are, and go.
+        workers: processes on this machine; 1: this process.
+        pool: run them there instead, ``workers`` at a time: any `concurrent.futures.Executor`, such
+            as that of `cluster`. Only this process writes to the store.
+        retry: forget what failed before, and run it again.
+        imports: modules that other processes import first: where codecs of your own are allowed.
+        progress: show a bar with the time left.
+    """
+    wanted = list({experiment.key: experiment for experiment in experiments}.values())
+    if workers < 1:
+        raise ValueError(f"workers={workers}: at least 1")
+    if retry:
+        store.forget_failures(e.key for e in wanted)
+    store.rename(wanted)
+    todo = [e for e in wanted if e.key not in store]
+    bar = _bar(len(wanted), len(wanted) - len(todo), progress)
+    with bar, _renewing(store):
+        if workers == 1 and pool is None:
+            _run(todo, store, _Here(), 1, bar, ())
+        elif pool is None:
+            _run_in_processes(todo, store, workers, bar, imports)
+        elif lost := _run(todo, store, pool, workers, bar, imports):
+            raise RuntimeError(
+                f"pool={pool!r} broke while it ran {', '.join(e.title for e in lost)}: nothing of "
+                "them is kept. Call sweep again with a new pool"
+            )
+    return store.results([e.key for e in wanted])
+
+
+@contextmanager
+def cluster(address: str) -> Iterator[Executor]:
+    """An executor on a Dask cluster: ``with cluster("tcp://host:8786") as pool: sweep(...)``.
+
+    Dask and not Ray or joblib: its client hands out a standard `concurrent.futures.Executor`, so
+    nothing in `sweep` knows of it. Workers need fltoolkit and the data, as this machine does.
+    """
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError(
+            'a cluster needs Dask: pip install "fltoolkit[cluster]", also at its workers'
+        ) from error
+    with Client(address) as client, client.get_executor(pure=False) as pool:
+        yield pool
+
+
+def _run_in_processes(
+    todo: list[Experiment], store: Store, workers: int, bar: Any, imports: Sequence[str]
+) -> None:
+    """As `_run`, and on with new processes when one has died."""
+    while todo:
+        with _processes(min(workers, len(todo))) as processes:
+            lost = _run(todo, store, processes, workers, bar, imports)
+        for experiment in lost:  # whose process it was is not known: now each has its own
+            alone = [experiment]
+            for _ in range(2):
+                if alone:
+                    with _processes(1) as process:
+                        alone = _run(alone, store, process, 1, bar, imports)
+            if alone and store.claim(experiment.key):
+                store.add(Result(experiment, History(), _DIED, 0.0))
+                bar.update()
+
+
+_DIED = "its worker process died three times, twice of them alone: is there enough memory?"
+
+
+def _run(
+    todo: list[Experiment],
+    store: Store,
+    pool: Executor,
+    workers: int,
+    bar: Any,
+    imports: Sequence[str],
+) -> list[Experiment]:
+    """Keep ``workers`` experiments running until all are in the store.
+
+    If the pool breaks, it ends early: what has not begun is left in ``todo``, and what was running
+    is returned.
+    """
+    running: dict[Future[tuple[list[Record], str, float]], Experiment] = {}
+    claimed: set[str] = set()
+    lost: list[Experiment] = []
+    try:
+        while running or (todo and not lost):
+            elsewhere = []
+            while todo and len(running) < workers and not lost:
+                experiment = todo.pop(0)
+                if store.claim(experiment.key):
+                    claimed.add(experiment.key)
+                    try:
+                        running[pool.submit(_job, experiment.to_json(), imports)] = experiment
+                    except BrokenExecutor:
+                        lost.append(experiment)
+                elif experiment.key in store:
+                    bar.update()  # another process was faster
+                else:
+                    elsewhere.append(experiment)
+            todo += elsewhere
+            if not running:
+                if todo and not lost:  # others run all that is left: look again when they are done
+                    time.sleep(1)
+                continue
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                experiment = running.pop(future)
+                result = _result(experiment, future)
+                if result is None:
+                    lost.append(experiment)
+                    continue
+                store.add(result)
+                bar.set_postfix_str(experiment.title[:40], refresh=False)
+                bar.update()
+        return lost
+    finally:
+        for future in running:
+            future.cancel()
+        store.release(claimed)  # of those that are in the store, none is left
+
+
+def _result(
+    experiment: Experiment, future: "Future[tuple[list[Record], str, float]]"
+) -> Result | None:
+    """What came of it; None if the pool broke, which may be the fault of another one."""
+    try:
+        found, error, seconds = future.result()
+    except BrokenExecutor:
+        return None
+    except Exception as broken:
+        found, error, seconds = [], f"the worker is gone: {broken!r}", 0.0
+    return Result(experiment, History(found), error, seconds)
+
+
+def _job(text: str, imports: Sequence[str]) -> tuple[list[Record], str, float]:
+    """One run, in whatever process: plain values in and out."""
+    start = time.perf_counter()
+    torch.set_num_threads(1)
+    try:
+        for module in imports:
+            importlib.import_module(module)
+        found, error = list(records(Experiment.from_json(text))), ""
+    except Exception:
+        found, error = [], traceback.format_exc()
+    return found, error, time.perf_counter() - start
+
+
+@contextmanager
+def _renewing(store: Store) -> Iterator[None]:
+    """Keep this process's claims good while it works, also through one long run."""
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(LEASE / 4):
+            with Store(store.path) as own:
+                own.renew()
+
+    thread = threading.Thread(target=renew, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+class _Here(Executor):
+    """Runs a job when it is submitted, in this process."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+@contextmanager
+def _processes(count: int) -> Iterator[Executor]:
+    """Worker processes that end with this one, however it ends."""
+    before = set(multiprocessing.active_children())
+    spawn = multiprocessing.get_context("spawn")  # a fork would copy torch's threads' locks
+    pool = ProcessPoolExecutor(count, mp_context=spawn, initializer=_begin)
+    try:
+        pool.submit(os.getpid).result()
+        yield pool
+    except BrokenExecutor as error:
+        raise RuntimeError(
+            "the worker processes cannot start; what they said stands above. In a script, call "
+            'sweep below `if __name__ == "__main__":`; or take workers=1'
+        ) from error
+    except BaseException:  # Ctrl-C above all: do not wait for runs of minutes
+        for child in set(multiprocessing.active_children()) - before:
+            child.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin() -> None:
+    """In a new worker: Ctrl-C is for the parent, and if the parent dies, so does the worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_follow, args=(parent,), daemon=True).start()
+
+
+def _follow(parent: Any) -> None:
+    parent.join()
+    os._exit(1)
+
+
+def _bar(total: int, done: int, shown: bool) -> Any:
+    from tqdm.auto import tqdm
+
+    return tqdm(total=total, initial=done, unit="run", disable=not shown, smoothing=0)

@@ -1,0 +1,325 @@
+"""Asynchronous split learning: the client falls silent when it may, and the bytes prove it.
+
+Here: one step in each of the states A, B and C, training one client or several by a gate, and two
+relatives: several label-party steps on one batch, and a client that learns from a loss of its own.
+Not here: when to be in which state (gates.py), the label party's memory (cache.py).
+Notebook 03 derives it.
+
+Source: Chen, Li & Chakrabarti 2021, arXiv 2107.09786. The paper's full text was not available to
+us; the states are those of its abstract and of two public implementations, except that here state C
+really sends nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from fltoolkit.channel import Channel
+from fltoolkit.history import Record
+from fltoolkit.party import Party
+from fltoolkit.split.cache import ActivationCache
+from fltoolkit.split.clients import Counted, check_clients
+from fltoolkit.split.gates import Gate, Progress, State, check_gate
+from fltoolkit.split.uploads import Memory, Upload, place, send_up
+
+__all__ = ["Bookmark", "async_step", "train_async", "train_async_relay"]
+
+
+@runtime_checkable
+class KeyedData(Counted, Protocol):
+    """What a client trains on, with an id for each sample; `fltoolkit.data.Batches` fits."""
+
+    def rows(self, number: int) -> Iterator[Tensor]: ...
+    def at(self, rows: Tensor) -> tuple[Any, Tensor]: ...
+
+
+class Bookmark:
+    """Where a run of `train_async` or `train_async_relay` stands, so that it can go on later.
+
+    Hand one to the training, and to `save_run` as if it were a party; a new one to `load_run`, and
+    then to the same training, built as for a new run. Gate and cache are saved in it, what a client
+    remembers of the cache too, and how far it has come: also within an epoch and within a period.
+
+        save_run("runs/a", [alice, bob, bookmark], channel)
+
+    One belongs to one run: a training that was given a used one goes on with that run.
+    """
+
+    name = "asynchronous states"  # of its file
+
+    def __init__(self) -> None:
+        self.num_steps = 0  # done so far
+        self.version = 0  # how often a bottom has learned
+        self.holder = ""  # the client with the newest bottom
+        self.version_of: dict[str, int] = {}  # of each client's bottom
+        self.losses: list[float] = []  # since the gate was asked last
+        self._parts: list[Gate | ActivationCache] = []  # gate, cache, mirrors
+        self._saved: list[Mapping[str, Any]] = []
+
+    def begin(self, names: Sequence[str], parts: list[Gate | ActivationCache]) -> None:
+        """Keep an eye on what a run remembers, after bringing it to where the run stopped."""
+        self._saved = self._saved or [part.state_dict() for part in self._parts]
+        self.version_of = self.version_of or dict.fromkeys(names, 0)
+        self.holder = self.holder or names[0]
+        if sorted(self.version_of) != sorted(names) or len(self._saved) not in (0, len(parts)):
+            raise ValueError(
+                f"the bookmark is of a run with the clients {[*self.version_of]}, this one has "
+                f"{[*names]}; clients and upload must be the same, or make a fresh Bookmark"
+            )
+        for part, state in zip(parts, self._saved, strict=False):
+            part.load_state_dict(state)
+        self._parts, self._saved = parts, []
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values and tensors, so that it can be saved without pickle."""
+        return {
+            "num_steps": self.num_steps,
+            "version": self.version,
+            "holder": self.holder,
+            "version_of": dict(self.version_of),
+            "losses": list(self.losses),
+            "parts": self._saved or [part.state_dict() for part in self._parts],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`, in the training that this is handed to next."""
+        self.num_steps, self.version = state["num_steps"], state["version"]
+        self.holder, self.version_of = state["holder"], dict(state["version_of"])
+        self.losses = list(state["losses"])
+        self._parts, self._saved = [], list(state["parts"])
+
+
+def async_step(
+    alice: Party,
+    bob: Party,
+    data: KeyedData,
+    ids: Int64[Tensor, " batch"],
+    channel: Channel,
+    state: State,
+    memory: Memory,
+    *,
+    upload: Upload = Upload(),
+    labels_from: str | None = None,
+    announce: bool = False,
+) -> tuple[float, float]:
+    """One step on the samples ``ids`` in the given state.
+
+    Returns the batch's loss, and the share of it that was computed from stale activations: those
+    that an earlier version of the bottom made.
+
+    | state | activations up | gradients down | client forward | client backward | label party |
+    |---|---|---|---|---|---|
+    | A | yes | yes | yes | yes | learns from fresh activations, caches them |
+    | B | yes | no | yes | no | learns from fresh activations, caches them |
+    | C | no | no | no | no | learns from its cache |
+
+    In state A with everything sent, it is bit-equal to `split_step`. State C never touches ``x``;
+    where samples are missing from the cache, others that are there take their places.
+
+    Args:
+        alice: the client.
+        bob: the label party.
+        data: the client's samples.
+        ids: this batch's samples; both parties know the order, from a seed.
+        channel: what everything travels through; ``channel.step`` moves on.
+        state: the state of this step.
+        memory: the label party's cache, and the client's mirror of it if ``upload`` needs one.
+        upload: what of the activations is sent.
+        labels_from: the client's name if she owns the labels; they go along, and are counted.
+        announce: whether the label party tells the state in a ``control`` message first.
+    """
+    channel.step += 1
+    if announce:
+        code = torch.tensor(list(State).index(state), dtype=torch.uint8)
+        channel.send(bob.name, alice.name, "control", {"state": code})
+    cache, keys = memory.cache, ids + memory.first
+    if state is State.C:
+        keys = cache.fill_up(keys)
+        return bob.loss_and_grad(*cache.read(keys))[0], cache.stale(keys)
+    x, y = data.at(ids)
+    with torch.set_grad_enabled(state is State.A):
+        h = alice.forward(x)
+    h, sent = send_up(alice, bob, h, keys, channel, memory, upload)
+    if labels_from is not None:
+        y = channel.send(labels_from, bob.name, "labels", {"y": y})["y"]
+    stale = cache.stale(keys[~sent]) * float((~sent).float().mean())
+    cache.write(keys[sent], h[sent], y[sent])
+    loss, g = bob.loss_and_grad(h.requires_grad_(state is State.A), y)
+    if g is not None and bool(sent.any()):
+        g = channel.send(bob.name, alice.name, "gradients", {"g": g[sent]})["g"]
+        alice.backward(place(g, sent))
+    return loss, stale
+
+
+def train_async(
+    alice: Party,
+    bob: Party,
+    batches: KeyedData,
+    channel: Channel,
+    *,
+    gate: Gate,
+    num_epochs: int,
+    upload: Upload = Upload(),
+    cache: ActivationCache | None = None,
+    bookmark: Bookmark | None = None,
+) -> Iterator[Record]:
+    """Train a client and a label party, who has the labels, in the states that ``gate`` decides.
+
+    Records are those of `train_split` with besides
+
+    - ``epoch``, and ``state`` of the step: "A", "B" or "C"
+    - ``stale``: the share of the batch's activations that come from an earlier bottom than today's
+    - ``threshold``, if the gate has one
+    - ``checked_loss`` in the last record of a period: the mean loss that the gate was asked about.
+      It decides before that record is yielded, so what is changed at the gate then (a threshold
+      moved by a slider) counts from the next check on
+
+    The state is announced at the beginning of each period, in a message of 20 bytes or so.
+
+    Args:
+        alice: the client.
+        bob: the label party, who asks the gate.
+        batches: all samples, in batches by epoch, e.g. `fltoolkit.data.Batches`.
+        channel: with codecs for either direction, as you like.
+        gate: e.g. ``LossGate(0.05)`` or ``Periodic(4)``; a fresh one for each run.
+        num_epochs: over all samples.
+        upload: what of a batch goes up; see `Upload`.
+        cache: the label party's, e.g. with a capacity or on disk; by default all in memory.
+        bookmark: to save the run and go on with it later, bit by bit; see `Bookmark`.
+    """
+    return _train(
+        [alice], bob, [batches], channel, gate, num_epochs, upload, cache, bookmark, relay=False
+    )
+
+
+def train_async_relay(
+    alices: Sequence[Party],
+    bob: Party,
+    batches: Sequence[KeyedData],
+    channel: Channel,
+    *,
+    gate: Gate,
+    num_rounds: int,
+    upload: Upload = Upload(),
+    cache: ActivationCache | None = None,
+    bookmark: Bookmark | None = None,
+) -> Iterator[Record]:
+    """Several clients in turn, as in `train_relay`, in the states that ``gate`` decides.
+
+    Clients own their labels and send them along. A bottom is handed on (``model``, counted) only
+    to a client who is about to compute with it and whose own is older: in state C nobody needs one.
+    A period of the gate is a round over all clients, or ``gate.every`` steps. There is one cache
+    for the samples of all, in the order of the clients. Records are those of `train_async` with
+    ``round`` and ``client`` in place of ``epoch``.
+    """
+    return _train(
+        alices, bob, batches, channel, gate, num_rounds, upload, cache, bookmark, relay=True
+    )
+
+
+def _train(
+    alices: Sequence[Party],
+    bob: Party,
+    batches: Sequence[KeyedData],
+    channel: Channel,
+    gate: Gate,
+    num_epochs: int,
+    upload: Upload,
+    cache: ActivationCache | None,
+    bookmark: Bookmark | None,
+    relay: bool,
+) -> Iterator[Record]:
+    """Check what can go wrong before the first step, then run."""
+    check_clients(alices, bob, batches, num_epochs)
+    bookmark = Bookmark() if bookmark is None else bookmark
+    check_gate(gate)
+    if gate.state is State.C and not bookmark.num_steps:
+        raise ValueError(f"{gate!r} begins in state C, with an empty cache: make a fresh gate")
+    firsts = np.cumsum([0, *(data.num_samples for data in batches)]).tolist()
+    cache = ActivationCache(firsts[-1]) if cache is None else cache  # an empty one is falsy
+    if cache.num_samples != firsts[-1]:
+        raise ValueError(
+            f"the cache is made for {cache.num_samples:,} samples, the clients have {firsts[-1]:,}"
+        )
+    mirrored = upload.delta or upload.moved > 0
+    if mirrored and len(cache) and not bookmark.num_steps:
+        raise ValueError(f"{upload} begins with an empty cache on both sides: make a fresh one")
+    if mirrored and len(alices) > 1 and cache.capacity < firsts[-1]:
+        raise ValueError(
+            f"{upload} of {len(alices)} clients needs a cache for all {firsts[-1]:,} samples, not "
+            f"{cache.capacity:,}: no client knows when the label party forgets for another's sake"
+        )
+    memories = [
+        Memory(cache, ActivationCache(firsts[-1], cache.capacity) if mirrored else None, first)
+        for first in firsts[:-1]
+    ]
+    mirrors = [memory.mirror for memory in memories if memory.mirror is not None]
+    bookmark.begin([alice.name for alice in alices], [gate, cache, *mirrors])
+    clients = list(zip(alices, batches, memories, strict=True))
+    return _run(clients, bob, channel, gate, num_epochs, upload, bookmark, relay)
+
+
+def _run(
+    clients: list[tuple[Party, KeyedData, Memory]],
+    bob: Party,
+    channel: Channel,
+    gate: Gate,
+    num_epochs: int,
+    upload: Upload,
+    at: Bookmark,
+    relay: bool,
+) -> Iterator[Record]:
+    """The loop behind `train_async` and `train_async_relay`."""
+    totals = channel.totals(set(at.version_of))
+    alice_named = {alice.name: alice for alice, _, _ in clients}
+    turns = islice(_turns(clients, num_epochs), at.num_steps, None)
+    for epoch, (alice, data, memory), ids, begins, ends in turns:
+        state, memory.cache.version = gate.state, at.version
+        if state is not State.C and at.version_of[alice.name] < at.version:
+            newest = alice_named[at.holder].weights()
+            alice.load_weights(channel.send(at.holder, alice.name, "model", newest))
+            at.version_of[alice.name] = at.version
+        loss, stale = async_step(
+            alice,
+            bob,
+            data,
+            ids,
+            channel,
+            state,
+            memory,
+            upload=upload,
+            labels_from=alice.name if relay else None,
+            announce=begins or not at.losses,
+        )
+        at.num_steps += 1
+        at.losses.append(loss)
+        if state is State.A:
+            at.version += 1
+            at.holder, at.version_of[alice.name] = alice.name, at.version
+        where: Record = {"round": epoch, "client": alice.name} if relay else {"epoch": epoch}
+        record: Record = {"step": channel.step, **where, "state": state.value, "loss": loss}
+        record |= {**(sent := totals()), "stale": stale}
+        if (threshold := getattr(gate, "threshold", None)) is not None:
+            record["threshold"] = threshold
+        if len(at.losses) == gate.every or (gate.every is None and ends):
+            record["checked_loss"] = mean = sum(at.losses) / len(at.losses)
+            gate.check(Progress(channel.step, mean, sent["nbytes"]))
+            at.losses = []
+        yield record
+
+
+def _turns(
+    clients: list[tuple[Party, KeyedData, Memory]], num_epochs: int
+) -> Iterator[tuple[int, tuple[Party, KeyedData, Memory], Tensor, bool, bool]]:
+    """Epoch, client, ids, whether a client's turn begins, and whether the epoch ends."""
+    for epoch in range(num_epochs):
+        for client in clients:
+            rows = list(client[1].rows(epoch))
+            for number, ids in enumerate(rows):
+                ends = client is clients[-1] and number == len(rows) - 1
+                yield epoch, client, ids, number == 0, ends

@@ -1,0 +1,154 @@
+"""Several clients and one label party: the bottom is handed on, or averaged by a fed server.
+
+Not here: one client (chain.py), clients that fall silent (asynchronous.py). Notebook 02 derives it.
+"""
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fltoolkit.channel import Channel
+from fltoolkit.history import Record
+from fltoolkit.party import Party
+from fltoolkit.split.chain import split_step
+from fltoolkit.trees import weighted_mean
+
+__all__ = ["train_relay", "train_splitfed"]
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """Something that holds so many samples."""
+
+    num_samples: int
+
+
+@runtime_checkable
+class ClientData(Counted, Protocol):
+    """What a client trains on, epoch by epoch; `fltoolkit.data.Batches` fits."""
+
+    def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]: ...
+
+
+def train_relay(
+    alices: Sequence[Party],
+    bob: Party,
+    batches: Sequence[ClientData],
+    channel: Channel,
+    *,
+    num_rounds: int,
+    start_round: int = 0,
+) -> Iterator[Record]:
+    """Several clients take turns with one label party; the trained bottom is handed on.
+
+    In each round every Alice in order receives the bottom from the Alice before her (a ``model``
+    message, counted), then trains one epoch on her own data. She owns her labels and sends them
+    along. It is sequential SGD over everybody's data, as if it lay in one place and was visited
+    client by client. Optimizers stay with their owner and are not handed on. After a round the
+    last Alice holds the newest bottom. Records also hold ``round`` and ``client``. To go on with
+    a run that was saved after k whole rounds, pass ``start_round=k``.
+
+    Source: Gupta & Raskar 2018, arXiv 1810.06060, algorithm 2 (peer-to-peer mode).
+    """
+    check_clients(alices, bob, batches, num_rounds - start_round)
+    totals = channel.totals({alice.name for alice in alices})
+    holder = alices[0] if start_round == 0 else alices[-1]
+    for round_ in range(start_round, num_rounds):
+        for alice, data in zip(alices, batches, strict=True):
+            if alice is not holder:
+                alice.load_weights(channel.send(holder.name, alice.name, "model", holder.weights()))
+                holder = alice
+            for x, y in data.epoch(round_):
+                loss = split_step([alice, bob], x, y, channel, labels_from=alice.name)
+                who: Record = {"round": round_, "client": alice.name}
+                yield {"step": channel.step, **who, "loss": loss, **totals()}
+
+
+def train_splitfed(
+    alices: Sequence[Party],
+    bob: Party,
+    batches: Sequence[ClientData],
+    channel: Channel,
+    *,
+    num_rounds: int,
+    start_round: int = 0,
+    version: int,
+    seed: int = 0,
+    fed_server: str = "fed_server",
+) -> Iterator[Record]:
+    """SplitFed: clients train at the same time, a fed server averages their bottoms each round.
+
+    A round: every Alice trains one epoch with the label party, sends her bottom to the fed
+    server, which averages by sample counts and sends the average back (both ``model`` messages).
+
+    - version 1: the label party keeps a copy of the top for each client and averages the copies
+      too, at home, at the end of the round. With plain SGD this is FedAvg of the whole network.
+    - version 2: one top for all, trained through the clients one after the other, in an order
+      drawn from ``seed`` for each round.
+
+    The last record of a round comes after averaging: then every Alice holds the same bottom and
+    ``bob`` the top that goes with it. Clients must start from the same weights. To go on with a
+    run that was saved after k whole rounds, pass ``start_round=k``; in version 1 the copies of
+    the top then begin with ``bob``'s optimizer state, which makes no difference for plain SGD.
+    Source: Thapa et al. 2020, arXiv 2004.12088, algorithms 1 and 2.
+    """
+    check_clients(alices, bob, batches, num_rounds - start_round)
+    if version not in (1, 2):
+        raise ValueError(f"version={version}: SplitFed has the versions 1 and 2")
+    start = alices[0].weights()
+    for alice in alices[1:]:
+        theirs = alice.weights()
+        if start.keys() != theirs.keys() or any(
+            not torch.equal(start[name], weight) for name, weight in theirs.items()
+        ):
+            raise ValueError(
+                f"{alices[0].name!r} and {alice.name!r} start from different weights: build every "
+                "client's module from the same seed"
+            )
+    totals = channel.totals({alice.name for alice in alices})
+    num_samples = [data.num_samples for data in batches]
+    tops = [copy.deepcopy(bob) for _ in alices] if version == 1 else [bob] * len(alices)
+    for round_ in range(start_round, num_rounds):
+        record: Record = {}
+        drawn = np.random.default_rng([seed, round_]).permutation(len(alices))
+        for k in range(len(alices)) if version == 1 else drawn:
+            for x, y in batches[k].epoch(round_):
+                if record:
+                    yield record
+                loss = split_step([alices[k], tops[k]], x, y, channel, labels_from=alices[k].name)
+                who: Record = {"round": round_, "client": alices[k].name}
+                record = {"step": channel.step, **who, "loss": loss, **totals()}
+        sent = [channel.send(a.name, fed_server, "model", a.weights()) for a in alices]
+        bottom = weighted_mean(sent, num_samples)
+        for alice in alices:
+            alice.load_weights(channel.send(fed_server, alice.name, "model", bottom))
+        if version == 1:
+            top = weighted_mean([copied.weights() for copied in tops], num_samples)
+            for copied in (bob, *tops):
+                copied.load_weights(top)
+        yield {**record, **totals()}
+
+
+def check_clients(
+    alices: Sequence[Party], bob: Party, batches: Sequence[Counted], rounds_left: int
+) -> None:
+    if rounds_left < 1:
+        raise ValueError(f"num_rounds leaves {rounds_left} rounds to train; it counts from 0")
+    if not alices or len(alices) != len(batches):
+        raise ValueError(f"{len(alices)} clients and {len(batches)} sets of batches: need one each")
+    names = [party.name for party in (*alices, bob)]
+    if len(set(names)) != len(names):
+        raise ValueError(f"two of {names} share one name: the ledger could not tell them apart")
+    owned = [{id(param) for param in party.module.parameters()} for party in (*alices, bob)]
+    if len(set().union(*owned)) != sum(map(len, owned)):
+        raise ValueError(
+            "two parties share parameters, so what one learns the other has at once, without a "
+            "message. Build a network for each (from one seed, so that they start alike)"
+        )
+    for alice, data in zip(alices, batches, strict=True):
+        if data.num_samples < 1:
+            raise ValueError(f"client {alice.name!r} has no samples: leave it out")

@@ -1,0 +1,421 @@
+"""Gates: when may a client fall silent? They decide between the states A, B and C.
+
+Here: decisions only, from losses and byte counts; nothing is trained or sent.
+Notebook 03 builds a gate by hand.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+__all__ = [
+    "AlwaysA",
+    "BangBang",
+    "BudgetGate",
+    "Decay",
+    "FreezeAfter",
+    "Gate",
+    "LogSpaced",
+    "LossGate",
+    "Periodic",
+    "Progress",
+    "State",
+    "gate_trace",
+]
+
+
+class State(str, Enum):
+    """What crosses the cut in a period: the states of Chen et al. 2021, arXiv 2107.09786."""
+
+    A = "A"  # activations up, gradients down: both parties learn
+    B = "B"  # activations up only: the label party learns and renews its cache
+    C = "C"  # nothing: the label party learns from its cache
+
+
+class Progress(NamedTuple):
+    """What a gate is told at a check."""
+
+    step: int  # training steps so far
+    loss: float  # the label party's mean loss since the last check
+    nbytes: int  # bytes that all parties sent so far, headers included
+
+
+@runtime_checkable
+class Gate(Protocol):
+    """Decides, at the end of each period, on the state of the next. The first period is in A.
+
+    ``every`` is the length of a period in steps; None means an epoch (a round, with several
+    clients). ``state`` is that of the current period.
+    """
+
+    every: int | None
+    state: State
+
+    def check(self, progress: Progress) -> State:
+        """The state of the next period, which is now ``state``."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What must be kept to go on later."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+
+
+def check_gate(gate: object) -> None:
+    """Raise for what is no gate, or has no possible period."""
+    if isinstance(gate, type) or not isinstance(gate, Gate):
+        raise TypeError(f"gate={gate!r} is none: give one such as LossGate(0.1) or Periodic(4)")
+    if not (gate.every is None or _is_count(gate.every)):
+        raise ValueError(f"every={gate.every}: whole steps, 1 or more, or None: an epoch")
+
+
+def _is_count(value: object) -> bool:
+    """Whether it is a whole number from 1 on."""
+    return isinstance(value, int | np.integer) and bool(value >= 1)
+
+
+class _Gate:
+    """What gates share: a first period in A, a count of checks, saving."""
+
+    every: int | None = None
+    state = State.A
+    checks = 0  # so many periods have ended
+
+    def __post_init__(self) -> None:
+        check_gate(self)
+
+    def check(self, progress: Progress) -> State:
+        """Count the check and let the subclass decide."""
+        if not math.isfinite(progress.loss):
+            raise ValueError(f"the mean loss is {progress.loss}: has training diverged?")
+        self.checks += 1
+        self.state = self._decide(progress)
+        return self.state
+
+    def _decide(self, progress: Progress) -> State:
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that moves as training goes on."""
+        return {"state": self.state.value, "checks": self.checks}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        self.state, self.checks = State(state["state"]), state["checks"]
+
+
+def constant(check: int) -> float:
+    """The schedule that leaves a threshold as it is."""
+    return 1.0
+
+
+@dataclass(frozen=True)
+class Decay:
+    """The schedule that multiplies a threshold by ``factor`` at each check.
+
+    >>> Decay(0.5)(3)
+    0.125
+    """
+
+    factor: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.factor < math.inf:
+            raise ValueError(f"factor={self.factor}: above 0 and finite; below 1 to decay")
+
+    def __call__(self, check: int) -> float:
+        """The factor after so many checks."""
+        return self.factor**check
+
+
+@dataclass
+class LossGate(_Gate):
+    """Wake the client when the loss has moved: the rule of loss-based asynchronous training.
+
+    With ``reference`` the mean loss at the check that last led to A, and ``loss`` the mean since
+    the last check:
+
+    - ``|reference - loss| >= threshold``: A, and ``loss`` becomes the reference
+    - otherwise one step towards silence: A to B, B to C, C stays C
+
+    A threshold of 0 never leaves A. The rule is that of Chen et al. 2021 (arXiv 2107.09786) as
+    SecretFlow's ``split_state_async`` reads it; the paper's pseudocode was not available.
+
+    >>> gate = LossGate(0.3)
+    >>> [gate.check(Progress(0, loss, 0)).value for loss in (2.0, 1.5, 1.4, 1.3, 1.2, 1.1)]
+    ['A', 'A', 'B', 'C', 'A', 'B']
+    """
+
+    threshold: float  # of the loss; larger = fewer bytes. May be changed while training runs
+    every: int | None = None
+    schedule: Callable[[int], float] = constant  # number of checks so far -> factor of threshold
+    reference: float = field(default=0.0, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.threshold < math.inf:
+            raise ValueError(f"threshold={self.threshold}: a difference of losses, 0 or more")
+
+    @property
+    def band(self) -> tuple[float, float]:
+        """A mean loss outside leads to A; one inside lets the client fall silent."""
+        half = self.threshold * self.schedule(self.checks)
+        return self.reference - half, self.reference + half
+
+    def _decide(self, progress: Progress) -> State:
+        if abs(self.reference - progress.loss) >= self.threshold * self.schedule(self.checks - 1):
+            self.reference = progress.loss
+            return State.A
+        return State.B if self.state is State.A else State.C
+
+    def state_dict(self) -> dict[str, Any]:
+        """State, number of checks, reference, and the threshold as it was last set."""
+        return {
+            **super().state_dict(),
+            "reference": self.reference,
+            "threshold": self.threshold,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        super().load_state_dict(state)
+        self.reference, self.threshold = state["reference"], state["threshold"]
+
+    def __repr__(self) -> str:
+        extra = "" if self.every is None else f", every={self.every}"
+        extra += "" if self.schedule is constant else f", schedule={self.schedule!r}"
+        return f"{type(self).__name__}({self.threshold}{extra})"
+
+
+# -------------------------------------------------------- null models: they do not look at losses
+
+
+class _Planned(_Gate):
+    """A gate whose states are known beforehand: A where `wakes`, B after an A, else C."""
+
+    def wakes(self, period: int) -> bool:
+        """Whether period number ``period``, counted from 0, is in state A."""
+        raise NotImplementedError
+
+    def _decide(self, progress: Progress) -> State:
+        if self.wakes(self.checks):
+            return State.A
+        return State.B if self.state is State.A else State.C
+
+
+@dataclass
+class AlwaysA(_Planned):
+    """Vanilla split learning: every period in A."""
+
+    every: int | None = None
+
+    def wakes(self, period: int) -> bool:
+        """Always."""
+        return True
+
+
+@dataclass
+class Periodic(_Planned):
+    """A, B, then C until ``period`` periods are over; again and again.
+
+    >>> [state.value for state in gate_trace([1.0] * 6, Periodic(4))]
+    ['A', 'B', 'C', 'C', 'A', 'B']
+    """
+
+    period: int  # larger = fewer bytes
+    every: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not _is_count(self.period):
+            raise ValueError(
+                f"period={self.period}: a whole number of periods, 1 (always A) or more"
+            )
+
+    def wakes(self, period: int) -> bool:
+        """Each ``period``-th."""
+        return period % self.period == 0
+
+
+@dataclass
+class FreezeAfter(_Planned):
+    """A for the first ``num_periods``, then B once, then C: the bottom is frozen for good."""
+
+    num_periods: int  # smaller = fewer bytes
+    every: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not _is_count(self.num_periods):
+            raise ValueError(f"num_periods={self.num_periods}: 1 or more in state A")
+
+    def wakes(self, period: int) -> bool:
+        """The first ones."""
+        return period < self.num_periods
+
+
+@dataclass
+class LogSpaced(_Planned):
+    """A in the periods 0, 1, 3, 7, 15, ...: twice as long a silence each time.
+
+    >>> "".join(state.value for state in gate_trace([1.0] * 10, LogSpaced()))
+    'AABABCCABC'
+    """
+
+    every: int | None = None
+
+    def wakes(self, period: int) -> bool:
+        """Where period + 1 is a power of two."""
+        return (period + 1) & period == 0
+
+
+# ------------------------------------------------------------- budget controllers: bytes are given
+
+
+class _Budget(_Gate):
+    """What budget controllers share: the line that spending is compared with."""
+
+    nbytes: int
+    num_steps: int
+    pace: float
+    _dearest = 0  # bytes of the dearest period so far
+    _spent = 0  # bytes at the last check
+
+    def _check_budget(self) -> None:
+        if not 1 <= self.nbytes < math.inf or not _is_count(self.num_steps):
+            raise ValueError(
+                f"nbytes={self.nbytes}, num_steps={self.num_steps}: need a budget in bytes "
+                "and the steps that the whole run will take"
+            )
+        if not 0 < self.pace < math.inf:
+            raise ValueError(f"pace={self.pace}: above 0; 1 spends evenly, less spends early")
+
+    def _allowed(self, progress: Progress) -> float:
+        """What may have been spent by the end of the next period."""
+        period = progress.step / self.checks
+        done = min((progress.step + period) / self.num_steps, 1.0)
+        return self.nbytes * done**self.pace
+
+    def _note(self, progress: Progress) -> None:
+        self._dearest = max(self._dearest, progress.nbytes - self._spent)
+        self._spent = progress.nbytes
+
+    def state_dict(self) -> dict[str, Any]:
+        """State, and what was spent."""
+        return {**super().state_dict(), "dearest": self._dearest, "spent": self._spent}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        super().load_state_dict(state)
+        self._dearest, self._spent = state["dearest"], state["spent"]
+
+
+@dataclass
+class BudgetGate(_Budget):
+    """Spend ``nbytes`` over ``num_steps``, whatever the loss does: A as often as the line allows.
+
+    The next period is in A if spending would then be nearer to the line nbytes * t^pace (t: share
+    of the steps done) than without it, and in C otherwise. If a period costs a in A and c in C,
+    that is (nbytes - n c) / (a - c) of n periods in A, but neither a nor c need be known. It ends
+    within half a period in A of the budget: choose ``every`` so short that this is little.
+
+    >>> gate = BudgetGate(nbytes=350, num_steps=10, every=1)
+    >>> spent, states = 0, ""
+    >>> for step in range(1, 11):
+    ...     states += gate.state.value
+    ...     spent += 100 if gate.state is State.A else 2
+    ...     _ = gate.check(Progress(step, 1.0, spent))
+    >>> states, spent
+    ('ACCCACCACC', 314)
+    """
+
+    nbytes: int
+    num_steps: int
+    every: int | None = 1
+    pace: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_budget()
+
+    def _decide(self, progress: Progress) -> State:
+        self._note(progress)
+        after = progress.nbytes + self._dearest / 2
+        return State.A if after <= self._allowed(progress) else State.C
+
+
+@dataclass
+class BangBang(_Budget):
+    """A `LossGate` whose threshold is moved so that ``nbytes`` are spent over ``num_steps``.
+
+    At each check: more spent than the line nbytes * t^pace allows, then the threshold is
+    multiplied by ``factor``, else divided. Near the end the budget itself decides: no state that
+    would exceed it, and A while there is enough left for A until the end. Bang-bang control of a
+    threshold is what SplitCom (2026, arXiv 2602.10564) uses for samples.
+    """
+
+    nbytes: int
+    num_steps: int
+    threshold: float = 0.1  # to begin with
+    every: int | None = 1
+    pace: float = 1.0
+    factor: float = 1.2
+    reference: float = field(default=0.0, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_budget()
+        if not self.factor > 1 or not self.threshold > 0:
+            raise ValueError(
+                f"factor={self.factor}, threshold={self.threshold}: need factor > 1, threshold > 0"
+            )
+
+    def _decide(self, progress: Progress) -> State:
+        self._note(progress)
+        over = progress.nbytes > self._allowed(progress)
+        self.threshold *= self.factor if over else 1 / self.factor
+        left = self.nbytes - progress.nbytes
+        periods_left = (self.num_steps - progress.step) * self.checks / progress.step
+        wake = abs(self.reference - progress.loss) >= self.threshold
+        if left < self._dearest / 2:
+            return State.C
+        if wake or left >= periods_left * self._dearest:
+            self.reference = progress.loss
+            return State.A
+        return State.B if self.state is State.A else State.C
+
+    def state_dict(self) -> dict[str, Any]:
+        """State, what was spent, threshold and reference."""
+        return {
+            **super().state_dict(),
+            "threshold": self.threshold,
+            "reference": self.reference,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        super().load_state_dict(state)
+        self.threshold, self.reference = state["threshold"], state["reference"]
+
+
+# --------------------------------------------------------------------------------------- what if
+
+
+def gate_trace(losses: Iterable[float], gate: Gate) -> list[State]:
+    """The states of the periods whose mean losses are given: A first, then what the gate says.
+
+    For recorded losses of a finished run this is a what-if, and an estimate: under another gate
+    the run would have had other losses. Budgets are not played through (0 bytes are spent).
+
+    >>> [state.value for state in gate_trace([2.0, 1.9, 1.8], LossGate(0.5))]
+    ['A', 'A', 'B']
+    """
+    states = []
+    for period, loss in enumerate(losses, 1):
+        states.append(gate.state)
+        gate.check(Progress(period, loss, 0))
+    return states

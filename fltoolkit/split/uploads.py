@@ -1,0 +1,94 @@
+"""Which activations a client sends in state A: all of them, those that moved, or their differences.
+
+Not here: when a client sends at all (gates.py), who stores what came (cache.py).
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float32, Int64
+from torch import Tensor
+
+from fltoolkit.channel import Channel
+from fltoolkit.party import Party
+from fltoolkit.split.cache import ActivationCache
+
+__all__ = ["Memory", "Upload"]
+
+
+class Memory(NamedTuple):
+    """What the two ends of one client's cut remember."""
+
+    cache: ActivationCache  # the label party's, of all clients together
+    mirror: ActivationCache | None = None  # what it holds of hers, at the client's; see `Upload`
+    first: int = 0  # the id that the client's sample 0 has in both
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What of a batch's activations goes up in the states A and B.
+
+    - ``Upload()``: all rows, as in the paper.
+    - ``Upload(moved=0.1)``: a row only if it is new or has moved by more than 10 % of its length
+      (Euclidean) since it was last sent; one bit a row says which. The label party takes the others
+      from its cache, and in state A the gradient of the sent rows alone comes back. After SplitCom
+      2026, arXiv 2602.10564.
+    - ``Upload(delta=True)``: the difference to what the label party holds already. Smaller numbers,
+      so a codec does more with them; without a codec it saves nothing.
+
+    The last two need memory at the client: a mirror of the label party's cache.
+    """
+
+    moved: float = 0.0  # larger = fewer bytes
+    delta: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.moved >= 0:
+            raise ValueError(f"moved={self.moved}: a relative distance, 0 or more")
+
+
+def send_up(
+    alice: Party,
+    bob: Party,
+    h: Float32[Tensor, "batch ..."],
+    keys: Int64[Tensor, " batch"],
+    channel: Channel,
+    memory: Memory,
+    upload: Upload,
+) -> tuple[Float32[Tensor, "batch ..."], Bool[Tensor, " batch"]]:
+    """Send what `Upload` says; returns the activations Bob computes with, and which rows came."""
+    cache, mirror, _ = memory
+    everything = torch.ones(len(keys), dtype=torch.bool)
+    if mirror is None:
+        return channel.send(alice.name, bob.name, "activations", {"h": h})["h"], everything
+    # at Alice's: compare with what Bob holds
+    known, held = mirror.has(keys), torch.zeros_like(h, device="cpu")
+    held[known] = mirror.read(keys[known])[0] if bool(known.any()) else held[known]
+    h = h.cpu()
+    tree = {}
+    sent = everything
+    if upload.moved > 0:
+        far = (h - held).flatten(1).norm(dim=1) > upload.moved * held.flatten(1).norm(dim=1)
+        sent = far | ~known
+        tree["rows"] = torch.from_numpy(np.packbits(sent.numpy()))
+    tree["h"] = (h - held if upload.delta else h)[sent]
+    received = channel.send(alice.name, bob.name, "activations", tree)
+    # at Bob's: put together what came and what he holds
+    held = torch.zeros_like(h)
+    known = cache.has(keys)
+    held[known] = cache.read(keys[known])[0] if bool(known.any()) else held[known]
+    came = everything
+    if "rows" in received:
+        came = torch.from_numpy(np.unpackbits(received["rows"].numpy(), count=len(keys))).bool()
+    fresh = held[came] + received["h"] if upload.delta else received["h"]
+    h = held.index_put((came,), fresh)
+    # Alice decodes her own message too, so that she knows what Bob holds
+    mirror.write(keys[sent], h[sent], torch.zeros(int(sent.sum())))
+    return h, came
+
+
+def place(g: Float32[Tensor, "sent ..."], sent: Bool[Tensor, " batch"]) -> Tensor:
+    """Zeros for the rows that were not sent."""
+    return g if bool(sent.all()) else g.new_zeros(len(sent), *g.shape[1:]).index_put((sent,), g)

@@ -1,0 +1,118 @@
+"""Two other ways to send less between two parties, to compare the asynchronous states with.
+
+Here: a "state C" that still uploads, and a client that learns from a loss of her own. Not here: the
+states themselves (split_async.py). Notebook 03 compares.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from jaxtyping import Shaped
+from torch import Tensor
+
+from fltoolkit.channel import Channel
+from fltoolkit.history import Record
+from fltoolkit.party import Party
+from fltoolkit.split.gates import Gate, Progress, State
+
+__all__ = ["local_loss_step", "train_local_loss", "train_uploading"]
+
+
+def train_uploading(
+    alice: Party,
+    bob: Party,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    channel: Channel,
+    *,
+    gate: Gate,
+    max_local_steps: int = 1,
+) -> Iterator[Record]:
+    """Asynchronous states batch by batch, where "state C" still uploads: for comparison only.
+
+    The observable behaviour of SecretFlow's ``split_state_async`` (``loss_thres`` is the gate's
+    ``threshold``, ``split_steps`` its ``every``, ``max_fuse_local_steps`` is ``max_local_steps``):
+    activations go up with every batch. The label party learns from them; if the gate then says C,
+    it learns from the same batch again, up to ``max_local_steps`` more times while the gate says C.
+    The gradient goes down if the state is A in the end. The gate is asked after ``every`` steps of
+    the label party, the extra ones included. So it saves at most the gradients: a factor of 2.
+
+    Records also hold ``local_steps``, the number of label-party steps on this batch.
+    """
+    if gate.every is None:
+        raise ValueError(f"{gate!r} waits for the end of an epoch: give it every=1 or more steps")
+    if max_local_steps < 1:
+        raise ValueError(f"max_local_steps={max_local_steps}: 1 or more")
+    return _train_uploading(alice, bob, batches, channel, gate, max_local_steps)
+
+
+def _train_uploading(
+    alice: Party,
+    bob: Party,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    channel: Channel,
+    gate: Gate,
+    max_local_steps: int,
+) -> Iterator[Record]:
+    totals = channel.totals({alice.name})
+    losses: list[float] = []
+    for x, y in batches:
+        channel.step += 1
+        h = channel.send(alice.name, bob.name, "activations", {"h": alice.forward(x)})["h"]
+        local_steps = 0
+        while local_steps <= max_local_steps:
+            local_steps += 1
+            loss, g = bob.loss_and_grad(h.clone().requires_grad_(), y)
+            losses.append(loss)
+            if len(losses) == gate.every:
+                nbytes = totals()["nbytes"]
+                gate.check(Progress(channel.step, sum(losses) / len(losses), nbytes))
+                losses = []
+            if gate.state is not State.C:
+                break
+        if gate.state is State.A and g is not None:
+            alice.backward(channel.send(bob.name, alice.name, "gradients", {"g": g})["g"])
+        record: Record = {"step": channel.step, "state": gate.state.value, "loss": loss}
+        yield {**record, **totals(), "local_steps": local_steps}
+
+
+def local_loss_step(
+    alice: Party,
+    head: Party,
+    bob: Party,
+    x: Shaped[Tensor, "batch ..."],
+    y: Shaped[Tensor, "batch ..."],
+    channel: Channel,
+) -> float:
+    """One step in which the client learns from a loss of her own; no gradient comes back.
+
+    ``head`` is a small network at the client's, with a loss: she learns from its gradient, at home.
+    Activations and her labels go up, the label party learns from them; its loss is returned.
+
+    Source: Han et al. 2021, "Accelerating federated learning with split learning on locally
+    generated losses" (FL-ICML workshop).
+    """
+    if head.name != alice.name:
+        raise ValueError(
+            f"the head belongs to {head.name!r}: it must belong to {alice.name!r}, it is not sent"
+        )
+    channel.step += 1
+    h = alice.forward(x)
+    sent = channel.send(alice.name, bob.name, "activations", {"h": h})["h"]
+    y_bob = channel.send(alice.name, bob.name, "labels", {"y": y})["y"]
+    _, g = head.loss_and_grad(h.requires_grad_(), y)
+    if g is not None:
+        alice.backward(g)
+    return bob.loss_and_grad(sent, y_bob)[0]
+
+
+def train_local_loss(
+    alice: Party,
+    head: Party,
+    bob: Party,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    channel: Channel,
+) -> Iterator[Record]:
+    """`local_loss_step` over batches; records as in `train_split`."""
+    totals = channel.totals({alice.name})
+    for x, y in batches:
+        loss = local_loss_step(alice, head, bob, x, y, channel)
+        yield {"step": channel.step, "loss": loss, **totals()}

@@ -1,0 +1,82 @@
+"""Vertical data: parties with different columns of the same samples train with one label party.
+
+Not here: parties in a row (chain.py). Notebook 02 derives it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from fltoolkit.channel import Channel
+from fltoolkit.history import Record
+from fltoolkit.party import Party
+
+__all__ = ["add", "average", "concatenate", "train_vertical", "vertical_step"]
+
+
+Merge = Callable[[list[Tensor]], Tensor]
+
+
+def concatenate(hs: list[Float[Tensor, "batch _"]]) -> Float[Tensor, "batch _"]:
+    """Merge by putting the parties' activations side by side."""
+    return torch.cat(hs, dim=1)
+
+
+def add(hs: list[Float[Tensor, "batch ..."]]) -> Float[Tensor, "batch ..."]:
+    """Merge by adding up; all parties need the same cut width."""
+    return torch.stack(hs).sum(0)
+
+
+def average(hs: list[Float[Tensor, "batch ..."]]) -> Float[Tensor, "batch ..."]:
+    """Merge by averaging; all parties need the same cut width."""
+    return torch.stack(hs).mean(0)
+
+
+def vertical_step(
+    feature_parties: Sequence[Party],
+    label_party: Party,
+    xs: Sequence[Shaped[Tensor, "batch ..."]],
+    y: Tensor,
+    channel: Channel,
+    *,
+    merge: Merge = concatenate,
+) -> float:
+    """One step on vertically split data; returns the batch's loss.
+
+    Each feature party holds other columns of the same samples, row i of every x belonging to
+    the same person. The label party merges what they send and trains on it.
+    Source: Vepakomma et al. 2018, arXiv 1812.00564, figure 2(c).
+    """
+    if len(xs) != len(feature_parties):
+        raise ValueError(f"{len(xs)} feature blocks for {len(feature_parties)} feature parties")
+    if len({len(x) for x in (*xs, y)}) != 1:
+        raise ValueError(f"rows are not aligned: {[len(x) for x in xs]} samples, {len(y)} labels")
+    channel.step += 1
+    hs = [
+        channel.send(party.name, label_party.name, "activations", {"h": party.forward(x)})["h"]
+        for party, x in zip(feature_parties, xs, strict=True)
+    ]
+    merged = merge([h.requires_grad_() for h in hs])
+    loss, g = label_party.loss_and_grad(merged.detach().requires_grad_(), y)
+    for party, g_party in zip(feature_parties, torch.autograd.grad(merged, hs, g), strict=True):
+        if party.optimizer is not None:  # who does not learn needs no gradient
+            sent = channel.send(label_party.name, party.name, "gradients", {"g": g_party})
+            party.backward(sent["g"])
+    return loss
+
+
+def train_vertical(
+    feature_parties: Sequence[Party],
+    label_party: Party,
+    batches: Iterable[tuple[Sequence[Tensor], Tensor]],
+    channel: Channel,
+    *,
+    merge: Merge = concatenate,
+) -> Iterator[Record]:
+    """`vertical_step` over batches of ((x_1, ..., x_n), y); records as in `train_split`."""
+    totals = channel.totals({party.name for party in feature_parties})
+    for xs, y in batches:
+        loss = vertical_step(feature_parties, label_party, xs, y, channel, merge=merge)
+        yield {"step": channel.step, "loss": loss, **totals()}

@@ -1,0 +1,203 @@
+"""What every codec must do, as tests to inherit. Needs pytest.
+
+    @pytest.mark.parametrize("codec", [Pipeline(MyStage())], ids=repr)
+    class TestMyCodec(Conformance):
+        ...
+
+The package's own codecs go through the same tests. docs/codecs.md shows a whole example.
+"""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+from fltoolkit.channel import Channel
+from fltoolkit.codecs.base import Codec, LinkState, walk
+from fltoolkit.trees import Tree
+from fltoolkit.wire import WireError, pack, unpack
+
+__all__ = ["Conformance"]
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    """Values from N(0, 1), the same each time."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+TREES: dict[str, Tree] = {
+    "empty tree": {},
+    "empty tensor": {"w": torch.zeros(0), "v": torch.zeros(3, 0, dtype=torch.float16)},
+    "zero-dimensional": {"w": torch.tensor(1.5)},
+    "one value": {"w": torch.tensor([-2.0])},
+    "matrix": {"w": normal(33, 7)},
+    "several shapes": {
+        "a": normal(2, 20),
+        "b": normal(6, 10),
+        "c": normal(7),
+        "d": normal(1, 1, 3),
+    },
+    "strided view": {"w": normal(8, 6)[::2, 1::2], "t": normal(4, 5).t()},
+    "half precision": {"h": normal(9).half(), "b": normal(9).bfloat16(), "d": normal(9).double()},
+    "integers": {
+        "n": torch.tensor([3, -1, 2**40]),
+        "m": torch.tensor([True, False]),
+        "w": normal(5),
+    },
+    "constant": {"w": torch.full((10, 3), 0.1), "v": torch.full((4,), -1e6)},
+    "all zero": {"w": torch.zeros(12, 5), "v": torch.zeros(3)},
+    "mostly zero": {"w": torch.eye(40)[:, :30] * 0.5},
+    "denormal": {"w": torch.tensor([1e-40, -3e-42, 0.0, 2e-39])},
+    "huge range": {"w": torch.tensor([3.4e38, -3.4e38, 1e-30, 1.0, 0.0])},
+    "far from zero": {"w": 100 + torch.rand(50, generator=torch.Generator().manual_seed(1))},
+    "strange names": {"": normal(3), "layer.0/α β": normal(2, 2), "*": normal(4)},
+}
+
+
+class Conformance:
+    """Tests of one ``codec``, which pytest parametrizes; see the module's docstring."""
+
+    @pytest.mark.parametrize("case", TREES)
+    def test_names_shapes_and_dtypes_come_back(self, codec: Codec, case: str) -> None:
+        """And integers and bools exactly, zeros as zeros, everything finite."""
+        tree = TREES[case]
+        before = {name: tensor.clone() for name, tensor in tree.items()}
+        sender, receiver = copy.deepcopy(codec), copy.deepcopy(codec)
+        message = sender.encode(tree)
+        assert isinstance(message, bytes)
+        out = receiver.decode(message)
+        assert out.keys() == tree.keys()
+        for name, tensor in tree.items():
+            assert torch.equal(tensor, before[name]), "encode changed its input"
+            assert (out[name].shape, out[name].dtype) == (tensor.shape, tensor.dtype), name
+            if not tensor.is_floating_point():
+                assert torch.equal(out[name], tensor), name
+            assert bool(out[name].isfinite().all()), name
+        if case == "all zero":
+            assert all(not tensor.any() for tensor in out.values())
+
+    def test_a_million_values(self, codec: Codec) -> None:
+        """Large tensors work, and no message is larger than the values with a little header."""
+        tree = {"w": normal(1000, 1000), "b": normal(1000)}
+        message = copy.deepcopy(codec).encode(tree)
+        assert len(message) < 1.01 * 4 * 1_001_000
+        assert copy.deepcopy(codec).decode(message)["w"].shape == (1000, 1000)
+
+    @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+    def test_nan_and_infinity_never_pass_silently(self, codec: Codec, value: float) -> None:
+        """They are carried exactly, or an error names the entry."""
+        tree = {"good": normal(5), "bad": torch.tensor([1.0, value, 2.0])}
+        complaint = None
+        try:
+            out = copy.deepcopy(codec).decode(copy.deepcopy(codec).encode(tree))
+        except ValueError as error:
+            complaint = str(error)
+        if complaint is None:
+            assert torch.equal(out["bad"].view(torch.int32), tree["bad"].view(torch.int32))
+        else:
+            assert "'bad'" in complaint
+
+    def test_same_seed_same_bytes(self, codec: Codec) -> None:
+        """Two copies that see the same messages make the same bytes, and the global RNG is left."""
+        one, two = copy.deepcopy(codec), copy.deepcopy(codec)
+        state = torch.get_rng_state()
+        for seed in range(3):
+            tree = TREES["several shapes"] | {"w": normal(33, 7, seed=seed)}
+            first = one.encode(tree)
+            torch.rand(1)  # whatever happens elsewhere
+            assert two.encode(tree) == first
+        torch.set_rng_state(state)
+        one.encode(TREES["matrix"])
+        assert torch.equal(torch.get_rng_state(), state)
+
+    def test_decoding_changes_neither_message_nor_state(self, codec: Codec) -> None:
+        """A message can be read twice, by anybody, with the same result."""
+        sender, receiver = copy.deepcopy(codec), copy.deepcopy(codec)
+        message = sender.encode(TREES["matrix"])
+        kept = bytes(bytearray(message))
+        first, again = receiver.decode(message)["w"], receiver.decode(message)["w"]
+        assert torch.equal(first, again)
+        assert torch.equal(sender.decode(message)["w"], first)
+        assert message == kept
+        first.zero_()
+        assert torch.equal(receiver.decode(message)["w"], again)
+
+    def test_links_share_nothing(self, codec: Codec) -> None:
+        """What one link sends does not depend on what others send, whatever the order."""
+        tree, other = TREES["matrix"], {"w": -3 * normal(33, 7, seed=5)}
+
+        def run(order: list[str]) -> dict[str, list[Any]]:
+            channel = Channel(codecs={"update": codec})
+            got: dict[str, list[Any]] = {"ann": [], "ben": []}
+            for who in order:
+                sent = tree if who == "ann" else other
+                got[who].append(channel.send(who, "server", "update", sent)["w"].tolist())
+            return got
+
+        assert run(["ann", "ann", "ben", "ben"]) == run(["ben", "ann", "ben", "ann"])
+
+    def test_state_can_be_saved(self, codec: Codec) -> None:
+        """After save and load, the next message is the one that would have come."""
+        sender = copy.deepcopy(codec)
+        if not isinstance(sender, LinkState):
+            pytest.skip("this codec keeps no state")
+        sender.start_link(17)
+        sender.encode(TREES["matrix"])
+        saved = copy.deepcopy(sender.state_dict())
+        expected = sender.encode(TREES["matrix"])
+        resumed = copy.deepcopy(codec)
+        assert isinstance(resumed, LinkState)
+        resumed.start_link(17)
+        resumed.load_state_dict(saved)
+        assert resumed.encode(TREES["matrix"]) == expected
+
+    @pytest.mark.parametrize("case", ["matrix", "several shapes", "mostly zero"])
+    def test_damage_on_the_way_is_noticed(self, codec: Codec, case: str) -> None:
+        """Any flipped bit, cut or extension is a WireError, and afterwards all works as before."""
+        codec = copy.deepcopy(codec)
+        message = codec.encode(TREES[case])
+        for bit in range(0, 8 * len(message), max(1, 8 * len(message) // 101)):
+            bad = bytearray(message)
+            bad[bit // 8] ^= 1 << bit % 8
+            with pytest.raises(WireError):
+                codec.decode(bytes(bad))
+        for bad_message in (b"", message[:-1], message[: len(message) // 2], message + b"\0"):
+            with pytest.raises(WireError):
+                codec.decode(bad_message)
+        codec.decode(codec.encode(TREES[case]))
+
+    @pytest.mark.parametrize("case", ["matrix", "several shapes", "mostly zero"])
+    def test_hostile_content_ends_in_a_wire_error_or_a_tree(self, codec: Codec, case: str) -> None:
+        """Entries changed, cut, left out or repeated under a right checksum."""
+        codec = copy.deepcopy(codec)
+        entries = unpack(codec.encode(TREES[case]))
+        generator = torch.Generator().manual_seed(0)
+        for name, tensor in entries.items():
+            raw = tensor.contiguous().reshape(-1).view(torch.uint8)
+            variants = [
+                {n: t for n, t in entries.items() if n != name},
+                {**entries, name: torch.zeros(0, dtype=tensor.dtype)},
+                {**entries, name: torch.zeros(3, 2, dtype=torch.int64)},
+                {**entries, name: tensor.reshape(-1)[: tensor.numel() // 2]},
+            ]
+            for _ in range(25 if len(raw) else 0):
+                changed = raw.clone()
+                place = int(torch.randint(len(raw), (1,), generator=generator))
+                changed[place] = int(torch.randint(256, (1,), generator=generator))
+                if tensor.dtype != torch.bool:
+                    variants.append(
+                        {**entries, name: changed.view(tensor.dtype).view(tensor.shape)}
+                    )
+            for variant in variants:
+                try:
+                    codec.decode(pack(variant))
+                except WireError:
+                    continue
+
+    def test_repr_evaluates_back(self, codec: Codec) -> None:
+        """To an equal codec, given the classes by name."""
+        classes = {type(part).__name__: type(part) for part in walk(codec)}
+        again = eval(repr(codec), classes)
+        assert again == codec
+        assert repr(again) == repr(codec)
