@@ -31,7 +31,7 @@ browser: $(SETUP)
 	$(BIN)/pytest -q -m browser tests/browser
 
 flower: .venv-flower/.ready  ## FedAvg over Flower: tests, simulation, a deployment on this machine
-	.venv-flower/bin/pytest -q tests/test_flower.py
+	.venv-flower/bin/pytest -q tests/engines/test_flower.py
 	PATH="$(CURDIR)/.venv-flower/bin:$$PATH" python examples/flower/compare.py --deployment --rounds 3
 
 site: $(SETUP)  ## the course as a website, from the saved outputs: build/site/docs/index.html

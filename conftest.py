@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 HAS_SYFT = bool(find_spec("syft") and find_spec("syft_rds"))
 
-# these two need Google accounts; tests/test_engine_syft.py runs their cells on a Drive in memory
+# these two need Google accounts; tests/engines/test_syft.py runs their cells on a Drive in memory
 collect_ignore_glob = ["notebooks/colab/*.ipynb"]
 if not HAS_SYFT:
     collect_ignore_glob += ["fltoolkit/engines/syft*.py", "notebooks/09_private_owners.ipynb"]

@@ -19,7 +19,7 @@ from fltoolkit.models import splitnn_mlp
 
 DIGITS = Task("digits", clients=20, rounds=3)
 PLAIN = Setting("part", "float32")
-PAGE = Path(__file__).parents[1] / "docs" / "fedavg_results.md"
+PAGE = Path(__file__).parents[2] / "docs" / "fedavg_results.md"
 
 
 def test_float32_is_plain_fedavg():

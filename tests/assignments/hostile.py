@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from fltoolkit.assignments import Master, release
 from fltoolkit.assignments.master import kind_of, text_of
 
-PROJECT = Path(__file__).parents[1]
+PROJECT = Path(__file__).parents[2]
 
 STEP, BILL, MONEY = "a1-split-step", "a1-epoch-bill", "a1-affordable-steps"
 WRONG = {

@@ -12,7 +12,7 @@ import pytest
 
 from fltoolkit.history import History
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("FLTOOLKIT_DATA", "nowhere"))
 HAS_MNIST = (FOLDER / "mnist" / "train-images-idx3-ubyte.gz").is_file()
 EPOCHS = 6

@@ -414,7 +414,7 @@ def test_random_places_cost_the_logarithm_of_their_number(fraction):
 
 # ------------------------------------------------------------------------ a codec of one's own
 
-PAGE = (Path(__file__).parents[1] / "docs" / "codecs.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "codecs.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 

@@ -11,7 +11,7 @@ from experiments.pareto import TASKS, experiments, methods
 from fltoolkit.research import Result, build, num_steps, run
 
 COUNTED = {("mnist", "iid"), ("digits", "iid"), ("digits", "dirichlet(0.3)")}
-PAGE = Path(__file__).parents[1] / "docs" / "results.md"
+PAGE = Path(__file__).parents[2] / "docs" / "results.md"
 
 
 @pytest.fixture(scope="module")

@@ -649,7 +649,7 @@ def test_the_two_colab_notebooks_understand_each_other(monkeypatch):
     for book, name in (("owner", "alice"), ("researcher", "bob")):
         names = {name: drive.join(name)}
         exec(settings, names)
-        path = Path(__file__).parents[1] / f"notebooks/colab/{book}.ipynb"
+        path = Path(__file__).parents[2] / f"notebooks/colab/{book}.ipynb"
         for cell in json.loads(path.read_text())["cells"]:
             tag = " ".join(cell["metadata"].get("tags", []))
             source = "".join(cell["source"])

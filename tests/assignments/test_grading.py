@@ -18,7 +18,7 @@ from hostile import BILL, CASES, WRONG, Desk, saved
 from fltoolkit.assignments import Limits, fences, grade, gradebook, load_master
 from fltoolkit.assignments.worker import same_output
 
-MASTERS = Path(__file__).parents[1] / "notebooks" / "assignments"
+MASTERS = Path(__file__).parents[2] / "notebooks" / "assignments"
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform == "win32", reason="grading needs Linux or macOS"),

@@ -31,7 +31,7 @@ from fltoolkit.assignments import master as assignment
 from fltoolkit.assignments.master import kind_of, text_of
 from fltoolkit.assignments.worker import same_output
 
-FOLDER = Path(__file__).parents[1] / "notebooks" / "assignments"
+FOLDER = Path(__file__).parents[2] / "notebooks" / "assignments"
 PATHS = sorted(FOLDER.glob("*.ipynb"))
 NUMBERS = [int(path.name[0]) for path in PATHS]
 

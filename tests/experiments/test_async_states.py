@@ -18,7 +18,7 @@ from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, Periodic, State
 DIGITS = Task("digits", epochs=2, clients=3)
 STEPS = DIGITS.num_steps
 VANILLA = Setting("part", "family", "vanilla", AlwaysA())
-PAGE = Path(__file__).parents[1] / "docs" / "async_states.md"
+PAGE = Path(__file__).parents[2] / "docs" / "async_states.md"
 
 
 def test_vanilla_is_split_training():

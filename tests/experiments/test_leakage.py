@@ -14,7 +14,7 @@ from fltoolkit import Pipeline
 from fltoolkit.codecs import Quantize, TopK
 
 SMALL = Task("digits", 200, 150, 60, 2, 50, 0.06, 3, (0, 1))
-PAGE = Path(__file__).parents[1] / "docs" / "leakage.md"
+PAGE = Path(__file__).parents[2] / "docs" / "leakage.md"
 
 
 def test_a_run_has_all_that_the_tables_need():
