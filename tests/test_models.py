@@ -2,7 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from fltoolkit.models import resnet50, seeded, splitnn_mlp, vgg16
+from fltoolkit import SGD, Channel, Party, train_split
+from fltoolkit.data import Text
+from fltoolkit.models import gpt, resnet50, seeded, splitnn_mlp, vgg16
 
 
 def num_parameters(module: nn.Module) -> int:
@@ -96,3 +98,53 @@ def test_a_block_adds_its_shortcut():
     nn.init.zeros_(block.residual[-1].weight)  # BatchNorm's scale: nothing left to add
     x = torch.rand(1, 256, 4, 4, generator=torch.Generator().manual_seed(0))
     assert torch.equal(block(x), x)
+
+
+def test_gpt_has_the_size_that_a_minute_trains():
+    assert num_parameters(gpt(65, seed=0)) == 111_425
+    assert len(gpt(65, num_layers=3, seed=0)) == 5  # embedding, blocks, head: so many cuts
+
+
+def test_gpt_never_looks_ahead():
+    model = gpt(11, context=8, width=16, seed=0)
+    x = torch.arange(8)[None] % 11
+    other = x.clone()
+    other[0, 5:] = 3
+    one, two = model(x), model(other)
+    assert torch.equal(one[..., :5], two[..., :5])
+    assert not torch.equal(one[..., 5:], two[..., 5:])
+
+
+def test_gpt_gives_log_probabilities_with_classes_second():
+    out = gpt(11, context=8, width=16, seed=0)(torch.zeros(3, 6, dtype=torch.int64))
+    assert out.shape == (3, 11, 6)
+    torch.testing.assert_close(out.exp().sum(dim=1), torch.ones(3, 6))
+
+
+def test_a_split_gpt_is_the_whole_gpt():
+    text = Text.of("to be or not to be, that is the question. " * 8, "hamlet")
+    x, y = text.windows(8)
+    make = lambda: gpt(len(text.alphabet), context=8, width=16, seed=0)  # noqa: E731
+    whole, bottom, top = make(), make()[:2], make()[2:]
+    optimizer = torch.optim.SGD(whole.parameters(), lr=0.1)
+    parties = [
+        Party("alice", bottom, SGD(bottom.parameters(), lr=0.1)),
+        Party("bob", top, SGD(top.parameters(), lr=0.1), loss_fn=nn.NLLLoss()),
+    ]
+    for record in train_split(parties, [(x, y)] * 3, Channel()):
+        optimizer.zero_grad()
+        loss = nn.functional.nll_loss(whole(x), y)
+        loss.backward()
+        optimizer.step()
+        assert record["loss"] == loss.item()
+    for mine, theirs in zip(
+        whole.parameters(), [*bottom.parameters(), *top.parameters()], strict=True
+    ):
+        assert torch.equal(mine, theirs)
+
+
+def test_gpt_refuses_a_window_that_is_too_long_and_heads_that_do_not_fit():
+    with pytest.raises(ValueError, match="9 characters a window: this gpt has context=8"):
+        gpt(11, context=8, width=16, seed=0)(torch.zeros(1, 9, dtype=torch.int64))
+    with pytest.raises(ValueError, match="heads must divide the width"):
+        gpt(11, width=10, seed=0)

@@ -2,6 +2,7 @@
 
     datasets    digits offline, MNIST and its relatives, CIFAR-10, EMNIST by writer
     partitions  who has which samples: evenly, by shards, by a Dirichlet distribution, by columns
+    text        characters as numbers, in windows, by speaker
     batches     the same batches for the same seed, with the ids of their samples
 
 `_files` finds, downloads and checks files.
@@ -10,19 +11,25 @@
 from fltoolkit.data.batches import Batches
 from fltoolkit.data.datasets import Dataset, load, load_emnist_federated
 from fltoolkit.data.partitions import (
+    partition_contiguous,
     partition_dirichlet,
     partition_iid,
     partition_shards,
     split_features,
 )
+from fltoolkit.data.text import Text, load_text, speeches
 
 __all__ = [
     "Batches",
     "Dataset",
+    "Text",
     "load",
     "load_emnist_federated",
+    "load_text",
+    "partition_contiguous",
     "partition_dirichlet",
     "partition_iid",
     "partition_shards",
+    "speeches",
     "split_features",
 ]

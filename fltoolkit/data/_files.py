@@ -68,6 +68,14 @@ _SOURCES = {
         ("https://www.cs.toronto.edu/~kriz/",),
         {"cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530"},
     ),
+    "tinyshakespeare": _Source(
+        ("https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/",),
+        {
+            "input.txt": (
+                "sha256:86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+            ),
+        },
+    ),
     "emnist": _Source(
         ("https://storage.googleapis.com/tff-datasets-public/",),
         {

@@ -10,7 +10,13 @@ import torch
 from jaxtyping import Int, Int64
 from torch import Tensor
 
-__all__ = ["partition_dirichlet", "partition_iid", "partition_shards", "split_features"]
+__all__ = [
+    "partition_contiguous",
+    "partition_dirichlet",
+    "partition_iid",
+    "partition_shards",
+    "split_features",
+]
 
 
 def partition_iid(
@@ -23,6 +29,20 @@ def partition_iid(
     """
     num_samples = len(_labels_to_divide(labels, num_clients))
     return _tensors(np.array_split(generator(seed).permutation(num_samples), num_clients))
+
+
+def partition_contiguous(num_samples: int, num_clients: int) -> list[Int64[Tensor, " _"]]:
+    """Deal out neighbouring samples together: the first part to the first client, and so on.
+
+    For data with an order, such as the windows of a text, where neighbours are about one subject.
+    Sizes differ by at most one.
+
+    >>> [part.tolist() for part in partition_contiguous(5, 2)]
+    [[0, 1, 2], [3, 4]]
+    """
+    if not 1 <= num_clients <= num_samples:
+        raise ValueError(f"num_clients={num_clients}: must be 1 to {num_samples}, the samples")
+    return _tensors(np.array_split(np.arange(num_samples), num_clients))
 
 
 def partition_dirichlet(
