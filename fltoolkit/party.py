@@ -97,12 +97,13 @@ class Party:
         self.loss_fn = loss_fn
         self.params = [p for p in module.parameters() if p.requires_grad]
         self.device = next((p.device for p in module.parameters()), torch.device(device or "cpu"))
-        self._pending: tuple[Tensor, Tensor] | None = None  # input and output awaiting a gradient
+        self.pending: tuple[Tensor, Tensor] | None = None
+        """Input and output of the last `forward`, until `backward` gets their gradient."""
 
     def forward(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
         """Compute this part's output; what is returned carries no autograd graph."""
         output = self.module(x.to(self.device))
-        self._pending = (x, output)
+        self.pending = (x, output)
         return output.detach()
 
     def backward(self, g: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."] | None:
@@ -110,10 +111,10 @@ class Party:
 
         Returns the gradient with respect to its input, or None if the input asked for none.
         """
-        if self._pending is None:
+        if self.pending is None:
             raise RuntimeError(f"party {self.name!r}: backward needs a forward before it")
-        x, output = self._pending
-        self._pending = None
+        x, output = self.pending
+        self.pending = None
         return self._learn(x, output, g.to(self.device))
 
     def loss_and_grad(
