@@ -154,11 +154,18 @@ class Party:
         return x.grad
 
     def weights(self) -> Tree:
-        """All that makes up this party's part of the model, buffers included, by name."""
+        """This party's part of the model, buffers included: what is sent to hand the model on.
+
+        The tensors are the module's own, not copies: they change with the next training step.
+        """
         return self.module.state_dict()
 
     def load_weights(self, weights: Tree) -> None:
-        """Replace this party's part of the model, buffers included."""
+        """Replace this party's part of the model by ``weights``, whose values are copied.
+
+        The optimizer keeps its state. Raises RuntimeError, as torch does, for other names or
+        shapes than `weights` has.
+        """
         self.module.load_state_dict(weights)
 
     def state_dict(self) -> dict[str, Any]:
