@@ -97,12 +97,13 @@ class Party:
         self.loss_fn = loss_fn
         self.params = [p for p in module.parameters() if p.requires_grad]
         self.device = next((p.device for p in module.parameters()), torch.device(device or "cpu"))
-        self._pending: tuple[Tensor, Tensor] | None = None  # input and output awaiting a gradient
+        self.pending: tuple[Tensor, Tensor] | None = None
+        """Input and output of the last `forward`, until `backward` gets their gradient."""
 
     def forward(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
         """Compute this part's output; what is returned carries no autograd graph."""
         output = self.module(x.to(self.device))
-        self._pending = (x, output)
+        self.pending = (x, output)
         return output.detach()
 
     def backward(self, g: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."] | None:
@@ -110,10 +111,10 @@ class Party:
 
         Returns the gradient with respect to its input, or None if the input asked for none.
         """
-        if self._pending is None:
+        if self.pending is None:
             raise RuntimeError(f"party {self.name!r}: backward needs a forward before it")
-        x, output = self._pending
-        self._pending = None
+        x, output = self.pending
+        self.pending = None
         return self._learn(x, output, g.to(self.device))
 
     def loss_and_grad(
@@ -153,11 +154,18 @@ class Party:
         return x.grad
 
     def weights(self) -> Tree:
-        """All that makes up this party's part of the model, buffers included, by name."""
+        """This party's part of the model, buffers included: what is sent to hand the model on.
+
+        The tensors are the module's own, not copies: they change with the next training step.
+        """
         return self.module.state_dict()
 
     def load_weights(self, weights: Tree) -> None:
-        """Replace this party's part of the model, buffers included."""
+        """Replace this party's part of the model by ``weights``, whose values are copied.
+
+        The optimizer keeps its state. Raises RuntimeError, as torch does, for other names or
+        shapes than `weights` has.
+        """
         self.module.load_state_dict(weights)
 
     def state_dict(self) -> dict[str, Any]:

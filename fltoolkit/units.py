@@ -3,6 +3,8 @@
 Not here: drawing (the room plots).
 """
 
+import math
+
 __all__ = ["amount", "axis_of", "byte_unit"]
 
 
@@ -46,7 +48,11 @@ def amount(key: str, value: float) -> str:
 
     >>> amount("nbytes", 163_854), amount("accuracy", 0.9712), amount("step", 938)
     ('163.9 kB', '97.1 %', '938')
+
+    What is not known, NaN, is a dash.
     """
+    if math.isnan(value):
+        return "-"
     if key.startswith("nbytes"):
         unit, size = byte_unit(value)
         return f"{value / size:,.{1 if size > 1 else 0}f} {unit}"

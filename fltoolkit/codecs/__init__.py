@@ -20,7 +20,16 @@ The engine rooms begin with an underscore and are read last: `_places` (which va
 `_contexts` (adaptive models of symbols), `_outer_products` (what rows and columns tell of a value).
 """
 
-from fltoolkit.codecs.base import Codec, Identity, LinkState, walk
+from fltoolkit.codecs.base import (
+    Codec,
+    Composed,
+    Identity,
+    LinkState,
+    Masked,
+    Weighed,
+    walk,
+    weigh,
+)
 from fltoolkit.codecs.codebooks import BFloat16, Float8, Half, LloydMax, Quantiles
 from fltoolkit.codecs.coders import CODED, BitPack, Deflate, Entropy, Zstd
 from fltoolkit.codecs.difference import Difference
@@ -39,18 +48,21 @@ from fltoolkit.codecs.rotate import (
 from fltoolkit.codecs.sparse import DGC, STC, RandomK, RandTopK, SameMask, TopK, num_kept
 from fltoolkit.codecs.stage import (
     SEPARATOR,
+    Answered,
+    Answering,
     Coder,
     Drawing,
     Indices,
     Part,
     Parts,
+    Sizes,
     Stage,
     Symbols,
     floats,
     is_main,
     side,
 )
-from fltoolkit.codecs.wrappers import ErrorFeedback, Only
+from fltoolkit.codecs.wrappers import ErrorFeedback, Only, Wrapper
 
 __all__ = [
     "CODED",
@@ -61,10 +73,13 @@ __all__ = [
     "SEED",
     "SEPARATOR",
     "STC",
+    "Answered",
+    "Answering",
     "BFloat16",
     "BitPack",
     "Codec",
     "Coder",
+    "Composed",
     "Deflate",
     "Difference",
     "Drawing",
@@ -77,6 +92,7 @@ __all__ = [
     "Indices",
     "LinkState",
     "LloydMax",
+    "Masked",
     "Only",
     "Part",
     "Parts",
@@ -89,10 +105,13 @@ __all__ = [
     "Rotate",
     "SameMask",
     "Sign",
+    "Sizes",
     "Stage",
     "Symbols",
     "Ternary",
     "TopK",
+    "Weighed",
+    "Wrapper",
     "Zstd",
     "floats",
     "gaussian_levels",
@@ -103,4 +122,5 @@ __all__ = [
     "power_step",
     "side",
     "walk",
+    "weigh",
 ]

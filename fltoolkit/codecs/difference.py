@@ -2,22 +2,22 @@
 
 Here: `Difference`, a codec around another one, for what moves slowly and is sent again and again,
 such as the server's model. Not here: what is lost for good without it, and caught up by
-`ErrorFeedback` (codecs.py).
+`ErrorFeedback` (wrappers.py).
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from torch import Tensor
-
-from fltoolkit.codecs.base import Codec, LinkState, check_inner
-from fltoolkit.trees import Tree, check_finite
+from fltoolkit.codecs.base import Codec, check_codec, weigh
+from fltoolkit.codecs.stage import Sizes
+from fltoolkit.codecs.wrappers import Wrapper
+from fltoolkit.trees import Tree, check_finite, is_finite
 from fltoolkit.wire import WireError, check_tree
 
 __all__ = ["Difference"]
 
 
-class Difference:
+class Difference(Wrapper):
     """Encode the tree minus what the receiver holds already; both ends add what was decoded.
 
     ``known <- known + C(tree - known)``, from zero; ``known`` is what the receiver computes with.
@@ -31,6 +31,9 @@ class Difference:
     Integer entries travel whole. It needs every message to arrive, as a `Channel`'s do, and memory:
     4 bytes a parameter at either end of each link (``Channel(max_links=...)`` bounds it). A client
     that is seldom drawn gets a large difference, which costs accuracy and not bytes.
+
+    NaN and infinity are errors at both ends, also where only the difference or the sum of finite
+    values is infinite: the receiver would keep them for good.
 
     Args:
         codec: C, for what is new.
@@ -48,49 +51,75 @@ class Difference:
     """
 
     def __init__(self, codec: Codec, first: Codec | None = None):
-        for inner in (codec,) if first is None else (codec, first):
-            check_inner(self, inner)
-        self.codec, self.first = codec, first
+        super().__init__(codec)
+        if first is not None:
+            check_codec(f"Difference(..., first={first!r})", first)
+        self.first = first
         self.known: Tree = {}
 
     def encode(self, tree: Tree) -> bytes:
         """Encode what is new; remember what the receiver will hold."""
-        check_tree(tree)
-        codec = self._next
-        message = codec.encode({name: self._without(name, t) for name, t in tree.items()})
-        self._add(codec.decode(message))
+        codec, news = self._next(), self._news(tree)
+        message = codec.encode(news)
+        known = self._added(codec.decode(message))
+        for name, tensor in known.items():
+            if tensor.is_floating_point() and not is_finite(tensor):
+                raise ValueError(f"entry {name!r}: {_TOO_LARGE}")
+        self.known = known
         return message
 
     def decode(self, message: bytes) -> Tree:
         """The tree as the receiver holds it now, in tensors of its own."""
-        self._add(self._next.decode(message))
-        return {name: tensor.clone() for name, tensor in self.known.items()}
+        known = self._added(self._next().decode(message))
+        for name, tensor in known.items():
+            if tensor.is_floating_point() and not is_finite(tensor):
+                raise WireError(f"entry {name!r} holds NaN or infinite values: none were sent")
+        self.known = known
+        return {name: tensor.clone() for name, tensor in known.items()}
 
-    @property
+    def masks(self, message: bytes) -> Tree:
+        """No masks: the receiver holds a value for every coordinate."""
+        return {}
+
+    def weigh(self, tree: Tree) -> Sizes | None:
+        """The sizes of the message of what is new."""
+        return weigh(self._next(), self._news(tree))
+
+    def parts(self) -> tuple[Codec, ...]:
+        """C, and the codec of the first message if it is another one."""
+        return (self.codec,) if self.first is None else (self.codec, self.first)
+
     def _next(self) -> Codec:
         """The codec of the next message."""
         return self.codec if self.known or self.first is None else self.first
 
-    def _without(self, name: str, tensor: Tensor) -> Tensor:
-        if tensor.is_floating_point():
-            check_finite(name, tensor)  # the receiver would keep it for ever
-        known = self.known.get(name)
-        if known is None or not tensor.is_floating_point():
-            return tensor
-        if known.shape != tensor.shape:
-            raise ValueError(
-                f"entry {name!r} has shape {tuple(tensor.shape)}, the receiver holds "
-                f"{tuple(known.shape)}: one link carries one model"
-            )
-        return tensor.detach().cpu() - known
+    def _news(self, tree: Tree) -> Tree:
+        """The tree without what the receiver holds already."""
+        check_tree(tree)
+        news = dict(tree)
+        for name, tensor in tree.items():
+            if not tensor.is_floating_point():
+                continue
+            check_finite(name, tensor)
+            if (known := self.known.get(name)) is None:
+                continue
+            if known.shape != tensor.shape:
+                raise ValueError(
+                    f"entry {name!r} has shape {tuple(tensor.shape)}, the receiver holds "
+                    f"{tuple(known.shape)}: one link carries one model"
+                )
+            news[name] = tensor.detach().cpu() - known
+            if not is_finite(news[name]):
+                raise ValueError(f"entry {name!r}: {_TOO_LARGE}")
+        return news
 
-    def _add(self, news: Tree) -> None:
-        """Both ends do the same arithmetic, so they hold the same."""
+    def _added(self, news: Tree) -> Tree:
+        """What the receiver holds afterwards. Both ends do the same arithmetic."""
         held = self.known
         for name, t in news.items():
             if name in held and held[name].shape != t.shape:
                 raise WireError(f"entry {name!r} changed its shape to {tuple(t.shape)}")
-        self.known = {
+        return {
             name: held[name] + t if name in held and t.is_floating_point() else t
             for name, t in news.items()
         }
@@ -98,26 +127,23 @@ class Difference:
     def start_link(self, salt: int) -> None:
         """The receiver holds nothing yet."""
         self.known = {}
-        for codec in (self.codec, self.first):
-            if isinstance(codec, LinkState):
-                codec.start_link(salt)
+        super().start_link(salt)
 
     def state_dict(self) -> dict[str, Any]:
         """What the receiver holds, and the inner codec's state."""
-        inner = self.codec.state_dict() if isinstance(self.codec, LinkState) else {}
-        return {"known": dict(self.known), "codec": inner}
+        return {"known": dict(self.known), "codec": super().state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved `state_dict`."""
         self.known = dict(state["known"])
-        if isinstance(self.codec, LinkState):
-            self.codec.load_state_dict(state["codec"])
+        super().load_state_dict(state["codec"])
 
     def __repr__(self) -> str:
         first = "" if self.first is None else f", first={self.first!r}"
         return f"Difference({self.codec!r}{first})"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Difference) and repr(self) == repr(other)
 
-    __hash__ = None  # type: ignore[assignment]
+_TOO_LARGE = (
+    "it is finite, but its difference from what the receiver holds, or their sum, is not. Has "
+    "training diverged? Values this large cannot be sent as differences"
+)

@@ -1,35 +1,31 @@
-"""Codecs: how a tree becomes the bytes of a message, and back.
+"""Stages one after the other make a codec: from a tree to the bytes of a message, and back.
 
-Here: what a codec is, and how small stages make one. The stages themselves are in quantize.py
-and sparse.py, the coders of symbols in entropy.py.
+Not here: the stages themselves (quantize.py, sparse.py ...), the coders of symbols (coders.py), and
+codecs around a codec (wrappers.py).
 """
 
 import copy
 import itertools
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from fltoolkit.codecs.base import (
-    check_names,
-)
+from fltoolkit.codecs.base import check_names
 from fltoolkit.codecs.coders import BitPack
 from fltoolkit.codecs.stage import (
     SEPARATOR,
     Coder,
-    Indices,
     Part,
     Parts,
+    Sizes,
     Stage,
-    Symbols,
     floats,
     is_main,
     side,
 )
-from fltoolkit.trees import Tree, check_finite, is_finite
+from fltoolkit.trees import Tree, check_finite, dense_nbytes, is_finite
 from fltoolkit.wire import DTYPES, WireError, check_tree, pack, unpack
 
 __all__ = ["Explanation", "Pipeline"]
@@ -118,9 +114,23 @@ class Pipeline:
         for stage in copy.deepcopy(self._stages):
             parts = stage.apply(parts)
             nbytes = len(pack(_tensors(BitPack().apply(parts))))
-            nominal, entropy = (sum(map(of, parts.values())) for of in (_nominal, _entropy))
+            nominal, entropy = (8 * size for size in stage.weigh(parts))
             rows.append(Explanation(repr(stage), parts, nominal, nbytes, entropy))
         return rows
+
+    def weigh(self, tree: Tree) -> Sizes:
+        """The sizes of the next message's parts before a coder writes them; nothing is moved on."""
+        stages = [stage for stage in self.stages if not isinstance(stage, Coder)]
+        if not stages:
+            return Sizes(dense_nbytes(tree), dense_nbytes(tree))
+        parts = self._enter(tree)
+        for stage in copy.deepcopy(stages):  # a copy draws what the stage itself will draw
+            parts = stage.apply(parts)
+        return stage.weigh(parts)
+
+    def parts(self) -> tuple[Stage, ...]:
+        """The stages."""
+        return self.stages
 
     def start_link(self, salt: int) -> None:
         """Tell each stage, each with another salt."""
@@ -190,24 +200,3 @@ def _tensors(parts: Parts) -> Tree:
     """The parts, all of which are tensors once the coder is done."""
     assert all(isinstance(part, Tensor) for part in parts.values())
     return parts  # type: ignore[return-value]
-
-
-def _nominal(part: Part) -> float:
-    """Bits of a part at the nominal width of its values."""
-    if isinstance(part, Symbols):
-        return part.values.numel() * math.ceil(math.log2(max(part.num_levels, 1)))
-    if isinstance(part, Indices):
-        return len(part.values) * math.ceil(math.log2(max(part.size, 2)))
-    return 8.0 * part.nbytes
-
-
-def _entropy(part: Part) -> float:
-    """The fewest bits for a part whose symbols, or positions, are independent of each other."""
-    if isinstance(part, Symbols):
-        counts = torch.bincount(part.values.reshape(-1).long()).double()
-        shares = counts[counts > 0] / counts.sum()
-        return float(-(shares * shares.log2()).sum()) * part.values.numel()
-    if isinstance(part, Indices):  # log2 of the number of ways to choose k of n
-        n, k = part.size, len(part.values)
-        return (math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)) / math.log(2)
-    return 8.0 * part.nbytes

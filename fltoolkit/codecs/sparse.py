@@ -50,6 +50,11 @@ class _Sparse(Drawing):
     _last: Parts | None = None  # of the last message, for a stage that answers it
 
     def __post_init__(self) -> None:
+        if isinstance(self.fraction, int):
+            raise ValueError(
+                f"fraction={self.fraction!r} is a whole number: write 0.01 to keep one per cent, "
+                "or 1.0 to keep all"
+            )
         if not 0 < self.fraction <= 1:
             raise ValueError(f"fraction={self.fraction}: the share to keep, above 0 and at most 1")
         if self.scope not in ("model", "tensor"):
@@ -382,6 +387,9 @@ class DGC(_Sparse):
     momentum: float = 0.9
     warmup: tuple[float, ...] = ()  # the fractions of the first messages, one each
     scope: str = "tensor"
+
+    sends_later = True
+
     u: Tree = field(default_factory=dict, init=False, repr=False, compare=False)
     v: Tree = field(default_factory=dict, init=False, repr=False, compare=False)
 

@@ -1,15 +1,16 @@
 """What travels between the stages of a codec: tensors, symbols and indices, by name.
 
-Not here: the stages (quantize.py, sparse.py), the coders (entropy.py) and what strings them
-together (codecs.py).
+Not here: the stages themselves (quantize.py, sparse.py ...), the coders (coders.py) and what runs
+stages one after the other (pipeline.py).
 
 A name with `SEPARATOR` in it belongs to side information: what a stage needs to undo its work, such
 as a range or a seed. Stages work on main entries only and leave side information alone. Both are
 packed into the frame and counted.
 """
 
+import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -17,11 +18,14 @@ from torch import Tensor
 
 __all__ = [
     "SEPARATOR",
+    "Answered",
+    "Answering",
     "Coder",
     "Drawing",
     "Indices",
     "Part",
     "Parts",
+    "Sizes",
     "Stage",
     "Symbols",
     "floats",
@@ -55,6 +59,15 @@ Part = Tensor | Symbols | Indices
 Parts = dict[str, Part]
 
 
+class Sizes(NamedTuple):
+    """What a message takes by two measures, in bytes, both without the frame's header."""
+
+    nominal: float
+    """Each value at its width: ceil(log2(levels)) bits a symbol, ceil(log2(n)) bits a place."""
+    entropy: float
+    """The fewest bytes for symbols and places that are independent of each other."""
+
+
 class Stage:
     """One step of a `Pipeline`: `apply` on the way out, `undo` on the way in.
 
@@ -67,6 +80,7 @@ class Stage:
 
     leaves_floats = True  # False: after `apply` there are none, so only a coder may follow
     mixes = False  # True: each value that `undo` restores depends on many, so no mask holds for it
+    sends_later = False  # True: what one message leaves out is added to the next one
 
     def apply(self, parts: Parts) -> Parts:
         """Compress: from what the stage before made to what the next one gets."""
@@ -82,6 +96,14 @@ class Stage:
         Names, as after `undo`, to bool tensors. Entries without a mask were sent whole.
         """
         return {}
+
+    def weigh(self, parts: Parts) -> Sizes:
+        """How large the parts are that this stage hands on, however a coder writes them later.
+
+        A stage overrides this only if its tensors hold less than they take in memory.
+        """
+        bits = [(_nominal_bits(part), _entropy_bits(part)) for part in parts.values()]
+        return Sizes(sum(n for n, _ in bits) / 8, sum(e for _, e in bits) / 8)
 
     def start_link(self, salt: int) -> None:
         """Begin on one directed link; a stage that draws random numbers mixes the salt in."""
@@ -130,6 +152,28 @@ class Coder(Stage):
     """
 
 
+@runtime_checkable
+class Answered(Protocol):
+    """A stage that remembers which values its last message held, such as `TopK`."""
+
+    def last_masks(self) -> list[Tensor] | None:
+        """A bool tensor for each entry of the last message, in order; None before the first."""
+
+
+@runtime_checkable
+class Answering(Protocol):
+    """A stage whose message answers one that came the other way, such as `SameMask`.
+
+    A channel looks for a stage that is `Answered` at the same end of the link that goes the other
+    way, and introduces the two.
+    """
+
+    answers: str  # the kind of the message that is answered
+
+    def listen(self, partner: Answered) -> None:
+        """Remember the stage that knows the answered message."""
+
+
 def side(name: str, what: str) -> str:
     """The name of side information ``what`` about entry ``name``."""
     return f"{name}{SEPARATOR}{what}"
@@ -148,3 +192,24 @@ def floats(parts: Parts) -> dict[str, Tensor]:
         for name, tensor in tensors.items()
         if is_main(name) and tensor.dtype == torch.float32 and tensor.numel()
     }
+
+
+def _nominal_bits(part: Part) -> float:
+    """Bits of a part at the nominal width of its values."""
+    if isinstance(part, Symbols):
+        return part.values.numel() * math.ceil(math.log2(max(part.num_levels, 1)))
+    if isinstance(part, Indices):
+        return len(part.values) * math.ceil(math.log2(max(part.size, 2)))
+    return 8.0 * part.nbytes
+
+
+def _entropy_bits(part: Part) -> float:
+    """The fewest bits for a part whose symbols, or places, are independent of each other."""
+    if isinstance(part, Symbols):
+        counts = torch.bincount(part.values.reshape(-1).long()).double()
+        shares = counts[counts > 0] / counts.sum()
+        return float(-(shares * shares.log2()).sum()) * part.values.numel()
+    if isinstance(part, Indices):  # log2 of the number of ways to choose k of n
+        n, k = part.size, len(part.values)
+        return (math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)) / math.log(2)
+    return 8.0 * part.nbytes

@@ -1,6 +1,6 @@
 """Codecs around a codec: what was lost is sent later, and small entries travel exactly.
 
-Not here: sending only what has changed (difference.py).
+Not here: sending only what has changed since the last message (difference.py).
 """
 
 from collections.abc import Mapping
@@ -8,141 +8,57 @@ from typing import Any
 
 import torch
 
-from fltoolkit.codecs.base import (
-    Codec,
-    LinkState,
-    check_inner,
-    check_names,
-    masks_of,
-)
-from fltoolkit.codecs.stage import (
-    SEPARATOR,
-    is_main,
-)
-from fltoolkit.trees import Tree, check_finite
+from fltoolkit.codecs.base import Codec, LinkState, Masked, check_codec, check_names, weigh
+from fltoolkit.codecs.stage import SEPARATOR, Sizes, is_main
+from fltoolkit.trees import Tree, check_finite, dense_nbytes, is_finite
 from fltoolkit.wire import WireError, check_tree, pack, unpack
 
-__all__ = ["ErrorFeedback", "Only"]
+__all__ = ["ErrorFeedback", "Only", "Wrapper"]
 
 
-class ErrorFeedback:
-    """Send the error of the last messages along with the next: what is lost now is sent later.
+class Wrapper:
+    """A codec around another one: what all such codecs have in common.
 
-    x = tree + residual is encoded, and what the receiver does not get becomes the new residual, so
-    at any time the sum of all inputs equals the sum of all that was sent, plus the residual.
-    The residual belongs to one directed link; the channel sees to that. Integer entries have none.
-
-    Source: Seide et al. 2014; Karimireddy et al. 2019, arXiv 1901.09847, algorithm 1.
+    A subclass writes ``encode``, ``decode`` and ``weigh``. If it remembers something itself, it
+    extends ``start_link``, ``state_dict`` and ``load_state_dict``; if it takes more than a codec,
+    ``__repr__``; if it holds a second codec, ``parts``.
     """
+
+    sends_later = False  # True: what one message leaves out is added to the next one
 
     def __init__(self, codec: Codec):
-        check_inner(self, codec)
+        check_codec(f"{type(self).__name__}({codec!r})", codec)
         self.codec = codec
-        self.residual: Tree = {}
 
     def encode(self, tree: Tree) -> bytes:
-        """Encode ``tree`` plus residual; remember what the receiver will miss."""
-        check_tree(tree)
-        wanted = dict(tree)
-        for name, tensor in tree.items():
-            if tensor.is_floating_point():
-                check_finite(name, tensor)  # the residual would keep it for ever
-            if tensor.is_floating_point() and name in self.residual:
-                if self.residual[name].shape != tensor.shape:
-                    raise ValueError(
-                        f"entry {name!r} has shape {tuple(tensor.shape)}, its residual "
-                        f"{tuple(self.residual[name].shape)}: one link carries one model"
-                    )
-                wanted[name] = tensor.detach().cpu() + self.residual[name]
-        message = self.codec.encode(wanted)
-        sent = self.codec.decode(message)
-        for name, tensor in wanted.items():
-            if tensor.is_floating_point():
-                self.residual[name] = tensor.detach().cpu() - sent[name]
-        return message
+        """Turn a tree into a message."""
+        raise NotImplementedError(f"{type(self).__name__} has no encode")
 
     def decode(self, message: bytes) -> Tree:
-        """The inner codec's decoding: the receiver needs no residual."""
-        return self.codec.decode(message)
+        """Turn a message into the tree that the receiver computes with."""
+        raise NotImplementedError(f"{type(self).__name__} has no decode")
 
     def masks(self, message: bytes) -> Tree:
-        """What the inner codec sent; see `Pipeline.masks`."""
-        return masks_of(self.codec, message)
+        """What the inner codec sent; see `Pipeline.masks`. TypeError if it cannot tell."""
+        if not isinstance(self.codec, Masked):
+            raise TypeError(
+                f"{self.codec!r} has no masks(message): it cannot tell which values it sent"
+            )
+        return self.codec.masks(message)
 
-    def start_link(self, salt: int) -> None:
-        """Start with an empty residual."""
-        self.residual = {}
-        if isinstance(self.codec, LinkState):
-            self.codec.start_link(salt)
+    def weigh(self, tree: Tree) -> Sizes | None:
+        """The sizes of the next message, if the inner codec can tell them."""
+        raise NotImplementedError(f"{type(self).__name__} has no weigh")
 
-    def state_dict(self) -> dict[str, Any]:
-        """Residual and the inner codec's state."""
-        inner = self.codec.state_dict() if isinstance(self.codec, LinkState) else {}
-        return {"residual": dict(self.residual), "codec": inner}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state_dict`."""
-        self.residual = dict(state["residual"])
-        if isinstance(self.codec, LinkState):
-            self.codec.load_state_dict(state["codec"])
-
-    def __repr__(self) -> str:
-        return f"ErrorFeedback({self.codec!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ErrorFeedback) and repr(self) == repr(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-class Only:
-    """Compress large entries, send small ones exactly: ``Only(Pipeline(Quantize(8)))``.
-
-    Biases and normalization weights take few bytes and suffer most. The classic threshold is
-    10,000 values, as in TensorFlow Federated's compression tutorial.
-    """
-
-    def __init__(self, codec: Codec, min_size: int = 10_000):
-        check_inner(self, codec)
-        if min_size < 0:
-            raise ValueError(f"min_size={min_size}: entries of so many values or more are encoded")
-        self.codec = codec
-        self.min_size = min_size
-
-    def encode(self, tree: Tree) -> bytes:
-        """Two messages in one frame: the encoded entries, and the exact ones as they are."""
-        check_tree(tree)
-        large = {name: t for name, t in tree.items() if t.numel() >= self.min_size}
-        exact = {name: t for name, t in tree.items() if name not in large}
-        check_names(exact)
-        inner = torch.frombuffer(bytearray(self.codec.encode(large)), dtype=torch.uint8)
-        return pack({SEPARATOR: inner, **exact})
-
-    def decode(self, message: bytes) -> Tree:
-        """Entries come back in the order: encoded, exact."""
-        inner, exact = self._split(message)
-        tree = self.codec.decode(inner)
-        if twice := tree.keys() & exact.keys():
-            raise WireError(f"entry {min(twice)!r} is there twice: encoded, and exact")
-        return {**tree, **exact}
-
-    def masks(self, message: bytes) -> Tree:
-        """What the inner codec sent of the large entries; see `Pipeline.masks`."""
-        inner, _ = self._split(message)
-        return masks_of(self.codec, inner)
-
-    def _split(self, message: bytes) -> tuple[bytes, Tree]:
-        """The inner codec's message, and the exact entries."""
-        exact = unpack(message)
-        inner = exact.pop(SEPARATOR, None)
-        if inner is None or inner.dtype != torch.uint8 or not all(map(is_main, exact)):
-            raise WireError("offset 0: expected a message of Only(...), another codec made it")
-        return inner.numpy().tobytes(), exact
+    def parts(self) -> tuple[Codec, ...]:
+        """The inner codec."""
+        return (self.codec,)
 
     def start_link(self, salt: int) -> None:
         """Tell the inner codec."""
-        if isinstance(self.codec, LinkState):
-            self.codec.start_link(salt)
+        for codec in self.parts():
+            if isinstance(codec, LinkState):
+                codec.start_link(salt)
 
     def state_dict(self) -> dict[str, Any]:
         """The inner codec's state."""
@@ -154,9 +70,147 @@ class Only:
             self.codec.load_state_dict(state)
 
     def __repr__(self) -> str:
-        return f"Only({self.codec!r}, min_size={self.min_size})"
+        return f"{type(self).__name__}({self.codec!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Only) and repr(self) == repr(other)
+        return type(self) is type(other) and repr(self) == repr(other)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+class ErrorFeedback(Wrapper):
+    """Send the error of the last messages along with the next: what is lost now is sent later.
+
+    x = tree + residual is encoded, and what the receiver does not get becomes the new residual, so
+    at any time the sum of all inputs equals the sum of all that was sent, plus the residual.
+    The residual belongs to one directed link; the channel sees to that. Integer entries have none.
+
+    It is for messages that the receiver adds up, such as updates of one model. A `Channel` refuses
+    it for activations and gradients: there each message is about other samples, and the residual
+    of the samples before would be added to them.
+
+    Source: Seide et al. 2014; Karimireddy et al. 2019, arXiv 1901.09847, algorithm 1.
+    """
+
+    sends_later = True
+
+    def __init__(self, codec: Codec):
+        super().__init__(codec)
+        self.residual: Tree = {}
+
+    def encode(self, tree: Tree) -> bytes:
+        """Encode ``tree`` plus residual; remember what the receiver will miss."""
+        wanted = self._wanted(tree)
+        message = self.codec.encode(wanted)
+        sent = self.codec.decode(message)
+        for name, tensor in wanted.items():
+            if tensor.is_floating_point():
+                self.residual[name] = tensor.detach().cpu() - sent[name]
+        return message
+
+    def decode(self, message: bytes) -> Tree:
+        """The inner codec's decoding: the receiver needs no residual."""
+        return self.codec.decode(message)
+
+    def weigh(self, tree: Tree) -> Sizes | None:
+        """The sizes of the message of ``tree`` plus residual."""
+        return weigh(self.codec, self._wanted(tree))
+
+    def _wanted(self, tree: Tree) -> Tree:
+        """What the receiver should get: the tree, and what it has missed so far."""
+        check_tree(tree)
+        wanted = dict(tree)
+        for name, tensor in tree.items():
+            if not tensor.is_floating_point():
+                continue
+            if name in self.residual:
+                if self.residual[name].shape != tensor.shape:
+                    raise ValueError(
+                        f"entry {name!r} has shape {tuple(tensor.shape)}, its residual "
+                        f"{tuple(self.residual[name].shape)}: one link carries one model"
+                    )
+                wanted[name] = tensor.detach().cpu() + self.residual[name]
+            check_finite(name, wanted[name])  # the residual would keep it for ever
+        return wanted
+
+    def start_link(self, salt: int) -> None:
+        """Start with an empty residual."""
+        self.residual = {}
+        super().start_link(salt)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Residual and the inner codec's state."""
+        return {"residual": dict(self.residual), "codec": super().state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        self.residual = dict(state["residual"])
+        super().load_state_dict(state["codec"])
+
+
+class Only(Wrapper):
+    """Compress large entries, send small ones exactly: ``Only(Pipeline(Quantize(8)))``.
+
+    Biases and normalization weights take few bytes and suffer most. The classic threshold is
+    10,000 values, as in TensorFlow Federated's compression tutorial.
+
+    NaN and infinity are errors at both ends, in small entries too: a codec around this one, or the
+    receiver's model, would keep them for good.
+    """
+
+    def __init__(self, codec: Codec, min_size: int = 10_000):
+        super().__init__(codec)
+        if min_size < 0:
+            raise ValueError(f"min_size={min_size}: entries of so many values or more are encoded")
+        self.min_size = min_size
+
+    def encode(self, tree: Tree) -> bytes:
+        """Two messages in one frame: the encoded entries, and the exact ones as they are."""
+        check_tree(tree)
+        large, exact = self._parted(tree)
+        check_names(exact)
+        for name, tensor in tree.items():
+            if tensor.is_floating_point():
+                check_finite(name, tensor)
+        inner = torch.frombuffer(bytearray(self.codec.encode(large)), dtype=torch.uint8)
+        return pack({SEPARATOR: inner, **exact})
+
+    def decode(self, message: bytes) -> Tree:
+        """Entries come back in the order: encoded, exact."""
+        inner, exact = self._opened(message)
+        large = self.codec.decode(inner)
+        if twice := large.keys() & exact.keys():
+            raise WireError(f"entry {min(twice)!r} is there twice: encoded, and exact")
+        tree = {**large, **exact}
+        for name, tensor in tree.items():
+            if tensor.is_floating_point() and not is_finite(tensor):
+                raise WireError(f"entry {name!r} holds NaN or infinite values: none were sent")
+        return tree
+
+    def masks(self, message: bytes) -> Tree:
+        """What the inner codec sent of the large entries; see `Pipeline.masks`."""
+        inner, _ = self._opened(message)
+        return super().masks(inner)
+
+    def weigh(self, tree: Tree) -> Sizes | None:
+        """The sizes of the large entries' message, and the exact entries as they are."""
+        large, exact = self._parted(tree)
+        if (sizes := weigh(self.codec, large)) is None:
+            return None
+        return Sizes(sizes.nominal + dense_nbytes(exact), sizes.entropy + dense_nbytes(exact))
+
+    def _parted(self, tree: Tree) -> tuple[Tree, Tree]:
+        """The entries that are encoded, and those that travel exactly."""
+        large = {name: t for name, t in tree.items() if t.numel() >= self.min_size}
+        return large, {name: t for name, t in tree.items() if name not in large}
+
+    def _opened(self, message: bytes) -> tuple[bytes, Tree]:
+        """The inner codec's message, and the exact entries."""
+        exact = unpack(message)
+        inner = exact.pop(SEPARATOR, None)
+        if inner is None or inner.dtype != torch.uint8 or not all(map(is_main, exact)):
+            raise WireError("offset 0: expected a message of Only(...), another codec made it")
+        return inner.numpy().tobytes(), exact
+
+    def __repr__(self) -> str:
+        return f"Only({self.codec!r}, min_size={self.min_size})"

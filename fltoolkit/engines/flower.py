@@ -20,14 +20,15 @@ import torch
 from torch import Tensor, nn
 
 import fltoolkit
-from fltoolkit.channel import Channel, Link, Transfer
+from fltoolkit.channel import Arrival, Channel
 from fltoolkit.codecs.base import Codec, walk
 from fltoolkit.codecs.difference import Difference
 from fltoolkit.engines.remote import absent
 from fltoolkit.federated.client import LocalUpdate, local_update_lean
 from fltoolkit.federated.fedavg import fedavg, send_update
 from fltoolkit.history import Record
-from fltoolkit.trees import Tree, dense_nbytes
+from fltoolkit.links import Link
+from fltoolkit.trees import Tree
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message, RecordDict
@@ -92,16 +93,17 @@ class Letters(Channel):
         self.come: dict[str, tuple[str, bytes]] = {}  # by sender
         self.nbytes_moved = 0  # what Flower carried, as protobuf, greetings included
 
-    def _cross(self, link: Link, tree: Tree) -> tuple[Tree, Codec, bytes]:
+    def cross(self, link: Link, tree: Tree) -> Arrival:
+        """From here: encode, and lay the letter out. From elsewhere: take it in, and decode."""
         sender, receiver, kind = link
-        sending, receiving = self._links.get(link) or self._open(link)
+        sending, receiving = self.links.open(link)
         if sender == self.here:
             message = sending.encode(tree)
             self.out[receiver] = kind, message
-            self._count(link, message, tree)
-            return _Addressed(receiver), sending, message
+            self.count(link, message, tree)
+            return Arrival(_Addressed(receiver), b"")
         if sender not in self.come:  # it never answered: nothing was sent
-            return {}, receiving, b""
+            return Arrival({}, b"")
         came, message = self.come.pop(sender)
         where = f"round {self.step - 1}: {sender} -> {receiver}, {kind}"
         if came != kind:
@@ -110,11 +112,8 @@ class Letters(Channel):
             received = receiving.decode(message)
         except ValueError as error:
             raise type(error)(f"{where}: {error}") from error
-        self._count(link, message, received)
-        return received, receiving, message
-
-    def _count(self, link: Link, message: bytes, tree: Tree) -> None:
-        self.transfers.append(Transfer(self.step, *link, len(message), dense_nbytes(tree)))
+        self.count(link, message, received)
+        return Arrival(received, message)
 
     def change_codec(self, kind: str, codec: Codec, *, keep: bool = False) -> None:
         """Not over Flower: the other end would have to build the same codec from its name."""

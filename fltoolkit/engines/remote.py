@@ -48,7 +48,8 @@ class RemoteParty(Party):
     """
 
     def __init__(self, name: str, module: nn.Module | None = None, *, learns: bool = True):
-        super().__init__(name, _Away(module), SGD([], lr=1.0) if learns else None)
+        super().__init__(name, nn.Module(), SGD([], lr=1.0) if learns else None)
+        self._like = module
         self._asks = False
 
     def forward(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch 0"]:
@@ -66,26 +67,19 @@ class RemoteParty(Party):
         """NaN, for a loss that is not known here; see `known`."""
         return math.nan, torch.zeros_like(h) if h.requires_grad else None
 
+    def weights(self) -> Tree:
+        """Those that all clients start from: who receives them elsewhere needs names and shapes."""
+        return {} if self._like is None else self._like.state_dict()
+
+    def load_weights(self, weights: Tree) -> None:
+        """Nothing to do: they are loaded where the party lives."""
+
     def state_dict(self) -> dict[str, Any]:
         """Raises ValueError: each process saves what is its own."""
         raise ValueError(f"party {self.name!r} lives in another process, which saves it")
 
     def __repr__(self) -> str:
         return f"<RemoteParty {self.name!r}>"
-
-
-class _Away(nn.Module):
-    """A model that is elsewhere: it has names and shapes, and cannot be moved."""
-
-    def __init__(self, like: nn.Module | None):
-        super().__init__()
-        self._like = [] if like is None else [like]  # in a list: its parameters are not ours
-
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        return self._like[0].state_dict() if self._like else {}
-
-    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        return None
 
 
 class RemoteGate:

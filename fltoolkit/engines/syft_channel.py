@@ -20,9 +20,10 @@ from types import TracebackType
 from typing import Any, Protocol
 
 import fltoolkit
-from fltoolkit.channel import Channel, Link, Transfer
+from fltoolkit.channel import Arrival, Channel
 from fltoolkit.codecs.base import Codec
-from fltoolkit.trees import Tree, dense_nbytes
+from fltoolkit.links import Link
+from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
 
 __all__ = ["SyftChannel"]
@@ -85,8 +86,8 @@ class SyftChannel(Channel):
 
     def post(self, sender: str, receiver: str, kind: str, tree: Tree) -> None:
         """The sender's half of `send`: encode, and lay the message into the receiver's inbox."""
-        link = sender, receiver, kind
-        sending, _ = self._links.get(link) or self._open(link)
+        link = Link(sender, receiver, kind)
+        sending = self.links.open(link).sending
         site, number = self._site(sender), self._posted.get(link[:2], 0)
         path = f"{fltoolkit.__version__}/{self._run}/{self.step}-{number}-{kind}"
         try:
@@ -95,7 +96,8 @@ class SyftChannel(Channel):
         except (OSError, TypeError, ValueError) as error:
             raise self._with_place(error, link) from error
         self._posted[link[:2]] = number + 1
-        self._count(link, len(message), dense_nbytes(tree), on_drive)
+        self.count(link, message, tree)
+        self.transport.append(on_drive)
 
     def receive(self, sender: str, receiver: str, kind: str) -> Tree:
         """The receiver's half of `send`: wait for the message, check it, decode it.
@@ -107,16 +109,17 @@ class SyftChannel(Channel):
             ConnectionError: it is not the message that this protocol expects now: one is missing,
                 or the parties are at different steps or have different versions of fltoolkit.
         """
-        return self._receive((sender, receiver, kind))[0]
+        return self._receive(Link(sender, receiver, kind)).tree
 
-    def _cross(self, link: Link, tree: Tree) -> tuple[Tree, Codec, bytes]:
+    def cross(self, link: Link, tree: Tree) -> Arrival:
+        """`post`, then `receive`: both ends are in this process."""
         self.post(*link, tree)
         return self._receive(link)
 
-    def _receive(self, link: Link) -> tuple[Tree, Codec, bytes]:
+    def _receive(self, link: Link) -> Arrival:
         sender, receiver, _ = link
         site = self._site(receiver)
-        _, receiving = self._links.get(link) or self._open(link)
+        receiving = self.links.open(link).receiving
         end = time.monotonic() + self.timeout
         try:
             while (found := self._take(site, link)) is None:
@@ -134,8 +137,9 @@ class SyftChannel(Channel):
         self._at = receiver
         self._taken[link[:2]] = self._taken.get(link[:2], 0) + 1
         if sender not in self.sites:  # else it was counted when it was posted
-            self._count(link, len(message), dense_nbytes(received), on_drive)
-        return received, receiving, message
+            self.count(link, message, received)
+            self.transport.append(on_drive)
+        return Arrival(received, message)
 
     def _take(self, site: Mailbox, link: Link) -> tuple[bytes, int] | None:
         """The next message of this run from this sender, if there is one; it must be the right."""
@@ -187,10 +191,6 @@ class SyftChannel(Channel):
         kind_of = next((k for k in kinds if isinstance(error, k)), ValueError)
         return kind_of(f"{sender} -> {receiver}, {kind}, step {self.step}: {error}")
 
-    def _count(self, link: Link, nbytes: int, nbytes_dense: int, on_drive: int) -> None:
-        self.transfers.append(Transfer(self.step, *link, nbytes, nbytes_dense))
-        self.transport.append(on_drive)
-
     def __enter__(self) -> "SyftChannel":
         return self
 
@@ -212,13 +212,8 @@ class SyftChannel(Channel):
         self, *, sender: str | None = None, receiver: str | None = None, kind: str | None = None
     ) -> int:
         """Bytes that syft put on the Drive; with arguments as in `nbytes`."""
-        return sum(
-            on_drive
-            for t, on_drive in zip(self.transfers, self.transport, strict=True)
-            if sender in (None, t.sender)
-            and receiver in (None, t.receiver)
-            and kind in (None, t.kind)
-        )
+        chosen = self.which(sender=sender, receiver=receiver, kind=kind)
+        return sum(self.transport[number] for number in chosen)
 
     def table(self) -> str:
         """Each link and kind: messages, their bytes, what syft made of them, and the ratio."""

@@ -37,12 +37,13 @@ import torch.distributed as dist
 from torch import Tensor
 
 import fltoolkit
-from fltoolkit.channel import KINDS, Channel, Link, Transfer
+from fltoolkit.channel import Arrival, Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs.base import Codec
 from fltoolkit.engines.remote import RemoteParty
+from fltoolkit.links import KINDS, Link
 from fltoolkit.party import Party
-from fltoolkit.trees import Tree, dense_nbytes
+from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
 
 __all__ = ["DistributedChannel", "PeerError"]
@@ -133,30 +134,29 @@ class DistributedChannel(Channel):
 
     def look_ahead(self, sender: str, receiver: str, kind: str) -> Tree:
         """Receive the next message of a link now; `send` will hand it out, and count it, later."""
-        link = sender, receiver, kind
+        link = Link(sender, receiver, kind)
         if link not in self._ahead:
             self._ahead[link] = self._fetch(link)
         return self._ahead[link].tree
 
-    def _cross(self, link: Link, tree: Tree) -> tuple[Tree, Codec, bytes]:
+    def cross(self, link: Link, tree: Tree) -> Arrival:
         """As in `Channel`, each process doing what is its part."""
         sender, receiver, _ = link
         for name in (sender, receiver):
             if name not in self.ranks:
                 raise ValueError(f"{name!r} lives nowhere: ranks has only {sorted(self.ranks)}")
         if {sender, receiver} <= self.here:
-            return super()._cross(link, tree)
-        sending, receiving = self._links.get(link) or self._open(link)
+            return super().cross(link, tree)
         nothing = {name: _emptied(tensor) for name, tensor in tree.items()}
         if sender in self.here:
             try:
-                message = sending.encode(tree)
+                message = self.links.open(link).sending.encode(tree)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"step {self.step}, {_arrow(link)}: {error}") from error
             self._finish_sending(rank := self.ranks[receiver])
             self._under_way[rank] = self._post(rank, MESSAGE, message, _mark(link))
-            self._count(link, message, tree)
-            return nothing, sending, message
+            self.count(link, message, tree)
+            return Arrival(nothing, b"")
         if receiver in self.here:
             came = self._ahead.pop(link, None) or self._fetch(link)
             if came.step != self.step:
@@ -164,28 +164,29 @@ class DistributedChannel(Channel):
                     f"step {self.step}, {_arrow(link)}: {sender!r} is at step {came.step}. Both "
                     "must train with the same batches, in the same order"
                 )
-            self._count(link, came.message, came.tree)
-            return came.tree, receiving, came.message
-        return nothing, receiving, b""
-
-    def _count(self, link: Link, message: bytes, tree: Tree) -> None:
-        self.transfers.append(Transfer(self.step, *link, len(message), dense_nbytes(tree)))
+            self.count(link, came.message, came.tree)
+            return Arrival(came.tree, came.message)
+        return Arrival(nothing, b"")
 
     def _fetch(self, link: Link) -> _Came:
         """Wait for a message of a link, and decode it."""
         kind, step, mark, message = self._get(self.ranks[link[0]], f"{link[2]} from {link[0]!r}")
         if kind != MESSAGE or mark != _mark(link):
             came = next(
-                (c for c in product(self.ranks, self.ranks, KINDS) if _mark(c) == mark), None
+                (
+                    each
+                    for names in product(self.ranks, self.ranks, KINDS)
+                    if _mark(each := Link(*names)) == mark
+                ),
+                None,
             )
             raise PeerError(
                 f"step {self.step}: waiting for {_arrow(link)}, there came "
                 f"{'something else' if came is None else _arrow(came)} of step {step}. All "
                 "processes must call the same function with the same settings"
             )
-        _, receiving = self._links.get(link) or self._open(link)
         try:
-            return _Came(step, receiving.decode(message), message)
+            return _Came(step, self.links.open(link).receiving.decode(message), message)
         except ValueError as error:
             raise WireError(f"step {step}, {_arrow(link)}: {error}") from error
 

@@ -2,7 +2,7 @@
 
 Here: an attack that learns to reconstruct inputs from what crossed the cut, attacks on labels by
 their gradients, and two ways to come by the attacker's data honestly: a `Listener` on the channel,
-and `overhear`. Not here: distance correlation (dependence.py), what can be done (defence.py, next).
+and `overhear`. Not here: distance correlation (distance_correlation.py), defences (defence.py).
 Notebook 08 derives all of it.
 """
 
@@ -13,10 +13,11 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from fltoolkit.channel import KINDS, Channel, Link
+from fltoolkit.channel import Arrival, Channel
 from fltoolkit.codecs.base import Codec
 from fltoolkit.evaluation import predict
 from fltoolkit.leakage.distance_correlation import check_pair, rows_of
+from fltoolkit.links import KINDS, Link
 from fltoolkit.models import seeded
 from fltoolkit.party import Party
 from fltoolkit.trees import Tree
@@ -72,12 +73,13 @@ class Listener(Channel):
         self.kinds = tuple(kinds)
         self.heard: list[Heard] = []
 
-    def _cross(self, link: Link, tree: Tree) -> tuple[Tree, Codec, bytes]:
-        received, codec, message = super()._cross(link, tree)
-        if link[2] in self.kinds:  # a copy: training asks what arrived for gradients, in place
-            kept = {name: tensor.detach().clone() for name, tensor in received.items()}
+    def cross(self, link: Link, tree: Tree) -> Arrival:
+        """As in `Channel`; what arrived is kept."""
+        arrival = super().cross(link, tree)
+        if link.kind in self.kinds:  # a copy: training asks what arrived for gradients, in place
+            kept = {name: tensor.detach().clone() for name, tensor in arrival.tree.items()}
             self.heard.append(Heard(self.step, *link, kept))
-        return received, codec, message
+        return arrival
 
 
 class Overheard(NamedTuple):

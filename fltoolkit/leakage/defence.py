@@ -44,8 +44,8 @@ class NoPeek(Party):
 
     def backward(self, g: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."] | None:
         """Learn from ``g`` and from what the activations tell about the inputs."""
-        if self.weight and self._pending is not None and len(g) > 1:
-            x, output = self._pending
+        if self.weight and self.pending is not None and len(g) > 1:
+            x, output = self.pending
             h = output.detach().requires_grad_()
             leaks = batch_distance_correlation(x.detach().to(h), h)
             (own,) = torch.autograd.grad(leaks, h)

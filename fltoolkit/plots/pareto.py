@@ -155,7 +155,8 @@ def three_sizes(records: Record | Mapping[str, Record], ax: Axes | None = None) 
             "these records have no sizes by kind: take the last record of training.run(...)"
         )
     ax = ax or new_axes(width=7.5, height=1.2 + 0.55 * len(rows))
-    unit, scale = byte_unit(max(max(s.nominal, s.real) for s in rows.values()))
+    known = [n for s in rows.values() for n in (s.nominal, s.real) if n == n]  # the rest is NaN
+    unit, scale = byte_unit(max(known))
     looks = (("nominal", "#bbbbbb", None), ("real", COLORS[0], None), ("entropy", COLORS[1], "///"))
     sentences = []
     for place, (title, size) in enumerate(rows.items()):
@@ -166,7 +167,12 @@ def three_sizes(records: Record | Mapping[str, Record], ax: Axes | None = None) 
             ax.barh(at, nbytes / scale, 0.25, color=color, hatch=hatch, label=label)
             words = amount("nbytes", nbytes)
             ax.annotate(
-                words, (nbytes / scale, at), (3, 0), textcoords="offset points", va="center", size=7
+                words,
+                (0 if nbytes != nbytes else nbytes / scale, at),
+                (3, 0),
+                textcoords="offset points",
+                va="center",
+                size=7,
             )
         sizes = ", ".join(f"{w} {amount('nbytes', getattr(size, w))}" for w, *_ in looks)
         sentences.append(f"{title}: {sizes}")

@@ -47,13 +47,16 @@ class Point(NamedTuple):
 
 
 class Size(NamedTuple):
-    """What one kind of message took in one direction, in bytes; see `fltoolkit.research.weigh`."""
+    """What one kind of message took in one direction, in bytes; see `fltoolkit.research.weigh`.
+
+    Nominal and entropy size are NaN where the codec could not tell them.
+    """
 
     kind: str
     direction: str  # "up", "down" or "across"
-    nominal: int
+    nominal: float
     real: int
-    entropy: int
+    entropy: float
 
 
 def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
@@ -223,11 +226,13 @@ def sizes_of(record: Record) -> list[Size]:
     """The ledger of a record: each kind and direction with its three sizes."""
     found = []
     for key, nbytes in record.items():
-        _, _, rest = key.partition("nominal_")
-        if rest:
-            kind, _, direction = rest.rpartition("_")
-            real, entropy = (int(record[f"{name}_{rest}"]) for name in ("nbytes", "entropy"))
-            found.append(Size(kind, direction, int(nbytes), real, entropy))
+        _, _, rest = key.partition("nbytes_")
+        kind, _, direction = rest.rpartition("_")
+        if kind:  # and not the total of a direction, such as nbytes_up
+            nominal, entropy = (
+                float(record.get(f"{size}_{rest}", math.nan)) for size in ("nominal", "entropy")
+            )
+            found.append(Size(kind, direction, nominal, int(nbytes), entropy))
     return found
 
 

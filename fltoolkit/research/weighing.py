@@ -1,54 +1,23 @@
 """Three sizes of what crosses: nominal bits, real bytes, and the entropy that no coder can beat.
 
 Here: a channel that weighs some of its messages before they are sent. Real bytes are the ledger's
-and exact; the other two are estimates from the messages that were weighed.
+and exact; the other two are estimates from the messages that were weighed. Not here: how a codec
+weighs (`fltoolkit.codecs.weigh`).
 """
 
+import math
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from fltoolkit.channel import Channel, Link
-from fltoolkit.codecs.base import Codec
-from fltoolkit.codecs.difference import Difference
-from fltoolkit.codecs.pipeline import Pipeline
-from fltoolkit.codecs.stage import Coder
-from fltoolkit.codecs.wrappers import ErrorFeedback, Only
+from fltoolkit.channel import Arrival, Channel
+from fltoolkit.codecs.base import Codec, weigh
+from fltoolkit.codecs.stage import Sizes
 from fltoolkit.history import Record
-from fltoolkit.trees import Tree, dense_nbytes
+from fltoolkit.links import Link
+from fltoolkit.trees import Tree
 
 __all__ = ["WeighingChannel", "weigh"]
-
-
-def weigh(codec: Codec, tree: Tree) -> tuple[float, float]:
-    """Nominal and entropy size, in bytes, of the message that ``codec`` would make of ``tree``.
-
-    Nominal: every value at the width its stage gives it, ``ceil(log2(levels))`` bits a symbol and
-    ``ceil(log2(n))`` a place. Entropy: the fewest bits for symbols taken as independent of each
-    other. Both without the frame's header. The codec is only read. One that is none of the
-    package's counts as if it compressed nothing.
-
-    >>> import torch
-    >>> from fltoolkit.codecs.quantize import Quantize
-    >>> weigh(Pipeline(Quantize(2)), {"h": torch.tensor([0.0, 0.0, 3.0, 3.0])})  # range: 8 bytes
-    (9.0, 8.5)
-    """
-    if isinstance(codec, ErrorFeedback):
-        owed = {name: t + codec.residual.get(name, 0) for name, t in tree.items()}
-        return weigh(codec.codec, owed)
-    if isinstance(codec, Difference):
-        return weigh(codec._next, {name: codec._without(name, t) for name, t in tree.items()})
-    if isinstance(codec, Only):
-        exact = {name: t for name, t in tree.items() if t.numel() < codec.min_size}
-        large = {name: t for name, t in tree.items() if name not in exact}
-        nominal, entropy = weigh(codec.codec, large)
-        return nominal + dense_nbytes(exact), entropy + dense_nbytes(exact)
-    if isinstance(codec, Pipeline):
-        rows = zip(codec.stages, codec.explain(tree), strict=False)  # a last row packs bits
-        last = [row for stage, row in rows if not isinstance(stage, Coder)][-1:]
-        if last:
-            return last[0].nominal_bits / 8, last[0].entropy_bits / 8
-    return float(dense_nbytes(tree)), float(dense_nbytes(tree))
 
 
 class WeighingChannel(Channel):
@@ -76,22 +45,25 @@ class WeighingChannel(Channel):
         self.every, self.clients = every, frozenset(clients)
         self._sums: dict[str, _Sums] = {}
 
-    def _cross(self, link: Link, tree: Tree) -> tuple[Tree, Codec, bytes]:
-        sums = self._sums.setdefault(f"{link[2]}_{self._direction(link)}", _Sums())
-        weights = None
-        if sums.messages % self.every == 0:
-            sending = (self._links.get(link) or self._open(link))[0]
+    def cross(self, link: Link, tree: Tree) -> Arrival:
+        """As in `Channel`; every so many messages, the sender's codec is asked for their sizes."""
+        name = f"{link.kind}_{self._direction(link)}"
+        sums = self._sums.get(name, _Sums())
+        due, sizes = sums.messages % self.every == 0, None
+        if due:
             with suppress(TypeError, ValueError):  # sending will complain, and say on which link
-                weights = weigh(sending, tree)
-        crossed = super()._cross(link, tree)
-        nbytes = len(crossed[2])
+                sizes = weigh(self.links.open(link).sending, tree)
+        arrival = super().cross(link, tree)
+        self._sums[name] = sums  # only now: a message that failed has no sizes
+        nbytes = len(arrival.message)
         sums.messages += 1
         sums.nbytes += nbytes
-        if weights is not None:
+        if due:
+            nominal, entropy = sizes or Sizes(math.nan, math.nan)
             sums.weighed += nbytes
-            sums.nominal += weights[0]
-            sums.entropy += weights[1]
-        return crossed
+            sums.nominal += nominal
+            sums.entropy += entropy
+        return arrival
 
     def _direction(self, link: Link) -> str:
         sender, receiver = (name in self.clients for name in link[:2])
@@ -100,13 +72,15 @@ class WeighingChannel(Channel):
     def sizes(self) -> Record:
         """``nbytes_<kind>_<direction>`` so far, exact; ``nominal_...``, ``entropy_...`` as weighed.
 
-        Estimates: the ratio to real bytes is that of the weighed messages.
+        Estimates: the ratio to real bytes is that of the weighed messages. Where a codec could not
+        tell the sizes of one of them, there is no ``nominal_...`` and no ``entropy_...``: a gap.
         """
         record: Record = {}
         for name, sums in sorted(self._sums.items()):
             record[f"nbytes_{name}"] = sums.nbytes
-            record[f"nominal_{name}"] = round(sums.nbytes * sums.nominal / sums.weighed)
-            record[f"entropy_{name}"] = round(sums.nbytes * sums.entropy / sums.weighed)
+            for size, weight in (("nominal", sums.nominal), ("entropy", sums.entropy)):
+                if not math.isnan(weight):
+                    record[f"{size}_{name}"] = round(sums.nbytes * weight / sums.weighed)
         return record
 
 
@@ -117,5 +91,5 @@ class _Sums:
     messages: int = 0
     nbytes: int = 0
     weighed: int = 0  # real bytes of those messages that were weighed
-    nominal: float = 0.0
+    nominal: float = 0.0  # NaN: not known of one of them
     entropy: float = 0.0

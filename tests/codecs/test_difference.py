@@ -8,9 +8,20 @@ import torch
 
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.codecs import STC, Difference, Entropy, Identity, Only, Pipeline, Quantize, TopK
-from fltoolkit.research import weigh
+from fltoolkit.codecs import (
+    STC,
+    Difference,
+    Entropy,
+    Identity,
+    Only,
+    Pipeline,
+    Quantize,
+    TopK,
+    weigh,
+)
+from fltoolkit.links import Link
 from fltoolkit.testing import Conformance
+from fltoolkit.wire import WireError, pack
 
 
 @pytest.mark.parametrize(
@@ -102,7 +113,7 @@ def test_the_first_message_is_weighed_by_its_own_codec():
     difference = Difference(codec, first=first)
     assert weigh(difference, tree) == weigh(first, tree)
     difference.encode(tree)
-    news = {name: difference._without(name, t) for name, t in tree.items()}
+    news = {"w": tree["w"] - difference.known["w"], "n": tree["n"]}
     assert weigh(difference, tree) == weigh(codec, news)
 
 
@@ -143,6 +154,52 @@ def test_nan_is_not_kept():
     with pytest.raises(ValueError, match="'w' holds NaN"):
         channel.send("server", "a", "model", {"w": torch.tensor([1.0, float("nan")])})
     assert channel.send("server", "a", "model", {"w": torch.ones(2)})["w"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("codec", [Difference(Identity()), Difference(Only(Identity()))], ids=repr)
+def test_nan_does_not_arrive_to_stay(codec, value):
+    """A message that was made otherwise is refused, and the next one is read as if it had not."""
+    channel = Channel({"model": codec})
+    channel.send("server", "a", "model", {"w": torch.ones(2)})
+    receiver = channel.links.open(Link("server", "a", "model")).receiving
+    entries = {"w": torch.tensor([0.0, value])}
+    if "Only" in repr(codec):
+        entries["\x1f"] = torch.frombuffer(bytearray(pack({})), dtype=torch.uint8)
+    with pytest.raises(WireError, match="'w' holds NaN or infinite"):
+        receiver.decode(pack(entries))
+    assert channel.send("server", "a", "model", {"w": torch.ones(2)})["w"].tolist() == [1, 1]
+
+
+def test_finite_messages_do_not_become_infinite():
+    """Neither in the sender's difference nor in the sum that the receiver holds."""
+    huge = torch.tensor([3e38])
+    sender = Difference(Identity())
+    sender.encode({"w": huge})
+    with pytest.raises(ValueError, match=r"'w': it is finite, but its difference"):
+        sender.encode({"w": -huge})
+    assert sender.known["w"].tolist() == huge.tolist()
+    receiver = Difference(Identity())
+    receiver.decode(pack({"w": huge}))
+    with pytest.raises(WireError, match="'w' holds NaN or infinite"):
+        receiver.decode(pack({"w": huge}))
+    assert receiver.known["w"].tolist() == huge.tolist()
+
+    class Doubling(Identity):
+        def encode(self, tree):
+            return pack({name: 2 * t for name, t in tree.items()})
+
+    sender = Difference(Doubling())
+    sender.encode({"w": torch.tensor([1e38])})  # the receiver holds 2e38
+    with pytest.raises(ValueError, match=r"'w': it is finite, but"):
+        sender.encode({"w": torch.tensor([3.4e38])})  # 2e38 + 2 * 1.4e38
+    assert sender.known["w"].tolist() == torch.tensor([2e38]).tolist()
+
+
+def test_the_receiver_holds_every_value_so_there_are_no_masks():
+    codec = Difference(Pipeline(TopK(0.5)))
+    message = codec.encode({"w": torch.ones(4)})
+    assert codec.masks(message) == Only(codec, 0).masks(Only(codec, 0).encode({})) == {}
 
 
 def test_another_model_is_refused():

@@ -28,6 +28,7 @@ from fltoolkit.codecs import (
 )
 from fltoolkit.codecs import _places as places
 from fltoolkit.codecs._places import largest, largest_in_rows, largest_plain, random_places
+from fltoolkit.links import Link
 from fltoolkit.testing import normal
 from fltoolkit.trees import masked_mean, weighted_mean
 from fltoolkit.wire import WireError, pack
@@ -695,7 +696,7 @@ def cut_channel(stage, *later):
 
 @pytest.mark.parametrize(
     "stage",
-    [RandTopK(0.1), RandTopK(0.1, training=False), TopK(0.1), RandomK(0.1), STC(0.1), DGC(0.1)],
+    [RandTopK(0.1), RandTopK(0.1, training=False), TopK(0.1), RandomK(0.1), STC(0.1)],
     ids=repr,
 )
 def test_the_gradient_comes_back_at_the_places_of_the_activations(stage):
@@ -753,7 +754,7 @@ def test_same_mask_complains():
         channel.send("bob", "alice", "gradients", {"g": normal(5)})
     with pytest.raises(ValueError, match="'e' is empty"):
         channel.send("bob", "alice", "gradients", {"g": normal(4), "e": normal(0)})
-    decoder = channel._links["bob", "alice", "gradients"][1]
+    decoder = channel.links.open(Link("bob", "alice", "gradients")).receiving
     for bad in ({"g": normal(3)}, {"g": normal(2), "f": normal(2)}, {"g": normal(1, 2)}):
         with pytest.raises(WireError):
             decoder.decode(pack(bad))
@@ -766,3 +767,18 @@ def test_a_changed_codec_of_the_activations_is_answered_too():
         channel.send("alice", "bob", "activations", {"h": normal(4)})
         got = channel.send("bob", "alice", "gradients", {"g": torch.ones(4)})["g"]
         assert int(got.sum()) == kept
+
+
+@pytest.mark.parametrize("stage", [TopK, RandomK, RandTopK, STC, DGC])
+def test_a_whole_number_is_no_fraction(stage):
+    """Is 1 one per cent or all? A float says."""
+    with pytest.raises(ValueError, match=r"fraction=1 is a whole number: write 0.01 .*1.0 to keep"):
+        stage(1)
+    assert stage(1.0).fraction == 1
+
+
+def test_random_places_are_read_from_the_message_whatever_seed_the_reader_has():
+    message = Pipeline(RandomK(0.1, seed=1)).encode({"w": normal(100)})
+    one, other = (Pipeline(RandomK(0.1, seed=k)).decode(message)["w"] for k in (1, 2))
+    assert torch.equal(one, other)
+    assert int(one.count_nonzero()) == 10

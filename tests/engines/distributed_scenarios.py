@@ -20,7 +20,7 @@ from torch import nn
 
 import fltoolkit
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
+from fltoolkit.codecs import Pipeline, Quantize, TopK
 from fltoolkit.data import Batches
 from fltoolkit.engines.remote import RemoteGate, RemoteParty, absent, known
 from fltoolkit.engines.torch_distributed import NBYTES_ENVELOPE, DistributedChannel
@@ -40,7 +40,7 @@ NUM_SAMPLES, WIDTH, CUT = 24, 6, 5
 Tell = Callable[[Any], None]
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(  # not this module: before Python 3.13 the server would not find it
-    [f"fltoolkit.{name}" for name in ("engines.torch_distributed", "data", "split_async", "sparse")]
+    [f"fltoolkit.{name}" for name in ("engines.torch_distributed", "data", "split", "codecs")]
 )
 
 
@@ -152,7 +152,7 @@ THREE = {"alice": 0, "bob": 1, "carol": 2, "fed_server": 1}
 
 
 def codecs() -> dict[str, Any]:
-    sparse = ErrorFeedback(Pipeline(TopK(0.3), Quantize(8)))
+    sparse = Pipeline(TopK(0.3), Quantize(8, stochastic=True))  # draws, so it has a memory
     return {"activations": Pipeline(Quantize(8)), "gradients": sparse}
 
 

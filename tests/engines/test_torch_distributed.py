@@ -1,7 +1,6 @@
 """Split learning over torch.distributed: as in one process, and what goes wrong."""
 
 import json
-import math
 import os
 import re
 import shutil
@@ -14,7 +13,6 @@ import pytest
 import torch
 from distributed_scenarios import THREE, TWO, alone, faulty, saving, start, together
 
-from fltoolkit.engines.remote import RemoteParty, known
 from fltoolkit.engines.torch_distributed import DistributedChannel
 
 pytestmark = pytest.mark.slow
@@ -168,20 +166,6 @@ def test_two_machines_are_one(two_machines, tmp_path):
     reports = [json.loads(p.read_text()) for p in (tmp_path / "out").rglob("report.json")]
     whole = max(report["nbytes_sent"] for report in reports)
     assert sum(report["nbytes_sent"] for report in reports) == 2 * whole
-
-
-def test_a_remote_party_keeps_nothing():
-    bob = RemoteParty("bob", torch.nn.Linear(2, 2))
-    assert list(bob.module.parameters()) == []
-    with pytest.raises(ValueError, match="'bob' lives in another process"):
-        bob.state_dict()
-
-
-def test_known_drops_what_is_not():
-    assert list(known([{"loss": math.nan, "step": 1}, {"loss": 0.5}])) == [
-        {"step": 1},
-        {"loss": 0.5},
-    ]
 
 
 def test_without_torchrun_the_error_says_so(monkeypatch):

@@ -1,0 +1,268 @@
+"""The codecs of a channel: a copy for each end of each link, and what the copies remember.
+
+Here: how a link opens, how stages at one end that answer each other meet, how codecs change in mid
+run, and where the memory of thousands of links is kept. Not here: who sends what, and the ledger
+(channel.py).
+"""
+
+import copy
+import hashlib
+import os
+import shutil
+import tempfile
+import warnings
+import weakref
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from fltoolkit.codecs.base import Codec, Identity, LinkState, check_codec, walk
+from fltoolkit.codecs.stage import Answered, Answering, Stage
+from fltoolkit.codecs.wrappers import Wrapper
+
+__all__ = ["KINDS", "Ends", "Link", "Links", "check_kind"]
+
+KINDS = ("activations", "gradients", "labels", "model", "update", "control")
+"""What a message can be. ``update`` is a difference of models, ``control`` anything that steers."""
+
+OF_SAMPLES = ("activations", "gradients")
+"""The kinds whose values belong to the samples of one batch, so that the next message is about
+other samples."""
+
+
+class Link(NamedTuple):
+    """One direction between two parties, for one kind of message."""
+
+    sender: str
+    receiver: str
+    kind: str  # one of KINDS
+
+
+class Ends(NamedTuple):
+    """The two codecs of a link, each with a memory of its own: only bytes connect them."""
+
+    sending: Codec
+    receiving: Codec
+
+
+class Links:
+    """The links of one channel: each directed link has its own two copies of its kind's codec.
+
+    So two clients never share a residual or a random number. Two copies at the same end of a link
+    and of the link back may work together: what answers a message, such as `SameMask`, listens to
+    what has sent or received it.
+
+    Args:
+        codecs: a codec for each kind that is to be compressed; other kinds travel as they are.
+        max_links: keep what the codecs remember of so many links in memory, those used last, and
+            the others' in files.
+        folder: where those files go: into a new folder there, deleted with this object.
+
+    Raises:
+        TypeError: what was given for a kind is no codec; the error says what to write.
+        ValueError: an unknown kind, only one of ``max_links`` and ``folder``, or a codec that sends
+            later what it leaves out now, such as `ErrorFeedback`, for activations or gradients.
+    """
+
+    def __init__(
+        self,
+        codecs: Mapping[str, Codec] | None = None,
+        *,
+        max_links: int | None = None,
+        folder: str | os.PathLike[str] | None = None,
+    ):
+        check_codecs({} if codecs is None else codecs)
+        self.codecs = dict(codecs or {})
+        if (max_links is None) != (folder is None) or (max_links is not None and max_links < 1):
+            raise ValueError(
+                f"max_links={max_links}, folder={folder!r}: give both (1 link or more) or neither"
+            )
+        self._ends: dict[Link, Ends] = {}  # by last use
+        self._max_links = max_links
+        self._folder = None if folder is None else Path(folder)
+        self._own_folder: Path | None = None  # in that folder
+        self._away: dict[Link, Path] = {}  # links whose state waits in a file
+        self._changes: dict[str, int] = {}  # how often a kind's codec was changed
+
+    def open(self, link: Link) -> Ends:
+        """The two codecs of a link, which are made when it is used for the first time.
+
+        Raises ValueError for an unknown kind, and for a party that sends to itself.
+        """
+        ends = self._ends.get(link) or self._begin(link)
+        if self._max_links is not None:
+            self._ends[link] = self._ends.pop(link)  # now the last one used
+            self._put_away()
+        return ends
+
+    def in_memory(self) -> list[Link]:
+        """The links whose codecs are in memory, those used last at the end."""
+        return list(self._ends)
+
+    def change_codec(self, kind: str, codec: Codec, *, keep: bool = False) -> None:
+        """Use another codec for a kind from the next message on; see `Channel.change_codec`."""
+        check_codecs({kind: codec})
+        answering = {
+            link.kind for link, ends in self._ends.items() if kind in _answered(ends.sending)
+        }
+        if keep:
+            if others := sorted(answering - {kind}):
+                raise ValueError(f"{kind} is answered by {others}: cannot keep it")
+            old = self.codecs.get(kind, Identity())
+            if [*map(type, walk(old))] != [*map(type, walk(codec))]:
+                raise ValueError(
+                    f"{kind}: {codec} cannot take over what {old} remembers: build it of the same "
+                    "parts, with other numbers, or leave out keep"
+                )
+            self.codecs[kind] = codec
+            for link in [link for link in self._ends if link.kind == kind]:
+                remembered = _states(self._ends.pop(link))
+                _load_states(self._begin(link), kind, remembered)
+            return  # links in files get the new codec when they are opened
+        self.codecs[kind] = codec
+        if any(link.kind == kind for link in (*self._ends, *self._away)):
+            # the random numbers drawn so far are used up: the new codec must not draw them again
+            self._changes[kind] = self._changes.get(kind, 0) + 1
+        closed = answering | {kind}
+        self._ends = {link: ends for link, ends in self._ends.items() if link.kind not in closed}
+        self._away = {link: path for link, path in self._away.items() if link.kind not in closed}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is needed to go on after a restart: each link's state, and how codecs are written.
+
+        The state of links that wait in files is read from there only when somebody looks at it.
+        """
+        links = [(*link, *_states(ends)) for link, ends in self._ends.items()]
+        away = [
+            (*link, *torch.load(path, weights_only=True, mmap=True))
+            for link, path in self._away.items()
+        ]
+        return {
+            "changes": dict(self._changes),
+            "codecs": _written(self.codecs),
+            "links": [*away, *links],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`; see `Channel.load_state_dict`."""
+        mine, saved = _written(self.codecs), state["codecs"]
+        for kind in sorted(kind for kind, _ in mine.items() ^ saved.items()):
+            (was, its), (now, own) = (of.get(kind, ("none", "")) for of in (saved, mine))
+            if its != own:
+                raise ValueError(
+                    f"the run was saved with another codec for {kind}: {was}, now {now}. Build the "
+                    "channel with the same ones to go on"
+                )
+            warnings.warn(f"{kind}: saved with {was}, goes on with {now}", stacklevel=3)
+        self._ends, self._away, self._changes = {}, {}, dict(state["changes"])
+        for sender, receiver, kind, *saved in state["links"]:
+            _load_states(self.open(Link(sender, receiver, kind)), kind, saved)
+
+    def _begin(self, link: Link) -> Ends:
+        """A codec for each end of a link, with what it remembers if that waits in a file."""
+        sender, receiver, kind = link
+        check_kind(kind)
+        if sender == receiver:
+            raise ValueError(f"{sender!r} sends {kind} to itself: a message needs two parties")
+        codec = self.codecs.get(kind, Identity())
+        ends = self._ends[link] = Ends(copy.deepcopy(codec), copy.deepcopy(codec))
+        for end in ends:
+            if isinstance(end, LinkState):
+                end.start_link(zlib.crc32("|".join(link).encode()) + self._changes.get(kind, 0))
+        self._introduce(link)
+        if link in self._away:
+            _load_states(ends, kind, torch.load(self._away.pop(link), weights_only=True))
+        return ends
+
+    def _introduce(self, link: Link) -> None:
+        """Let what answers a message know what sent or received that message at the same end."""
+        sender, receiver, _ = link
+        ends = self._ends[link]
+        for part in walk(ends.sending):  # who sends this has received what it answers
+            if isinstance(part, Answering):
+                back = self._ends.get(Link(receiver, sender, part.answers))
+                _let_listen(part, back and back.receiving)
+        for part in walk(ends.receiving):
+            if isinstance(part, Answering):
+                back = self._ends.get(Link(receiver, sender, part.answers))
+                _let_listen(part, back and back.sending)
+
+    def _put_away(self) -> None:
+        """Write the state of the links that were not used for longest into files."""
+        if self._max_links is None or self._folder is None:
+            return
+        # what answers and what is answered must stay together in memory; their state is small
+        kept = {kind for codec in self.codecs.values() for kind in _answered(codec)}
+        kept |= {kind for kind, codec in self.codecs.items() if _answered(codec)}
+        movable = [link for link in self._ends if link.kind not in kept]
+        for link in movable[: max(0, len(movable) - self._max_links)]:
+            name = hashlib.sha256("|".join(link).encode()).hexdigest()[:32]
+            if self._own_folder is None:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._own_folder = Path(tempfile.mkdtemp(prefix="links-", dir=self._folder))
+                weakref.finalize(self, shutil.rmtree, self._own_folder, ignore_errors=True)
+            path = self._own_folder / f"{name}.pt"
+            torch.save(_states(self._ends.pop(link)), new := path.with_suffix(".tmp"))
+            new.replace(path)  # who still reads the old file through `state_dict` keeps it
+            self._away[link] = path
+
+
+def check_kind(kind: str) -> None:
+    """Raise ValueError for a kind of message that there is not."""
+    if kind not in KINDS:
+        raise ValueError(f"kind {kind!r} is not one of {', '.join(KINDS)}")
+
+
+def check_codecs(codecs: object) -> None:
+    """Raise TypeError or ValueError, which says what to write, for codecs that cannot be used."""
+    if not isinstance(codecs, Mapping):
+        raise TypeError(
+            f"codecs={codecs!r}: needs a codec for each kind of message, in a mapping such as "
+            '{"activations": Pipeline(Quantize(8))}'
+        )
+    for kind, codec in codecs.items():
+        check_kind(kind)
+        check_codec(f"codecs[{kind!r}] = {codec!r}", codec)
+        late = [p for p in walk(codec) if isinstance(p, Stage | Wrapper) and p.sends_later]
+        if late and kind in OF_SAMPLES:
+            raise ValueError(
+                f"codecs[{kind!r}] = {codec!r}: {type(late[0]).__name__} adds what one message "
+                f"leaves out to the next one, and the next {kind} belong to other samples, which "
+                "get a stranger's error. Leave it out: a stochastic codec, such as "
+                "Pipeline(Quantize(4, stochastic=True)), is right on average without a memory"
+            )
+
+
+def _states(ends: Ends) -> list[dict[str, Any]]:
+    return [codec.state_dict() if isinstance(codec, LinkState) else {} for codec in ends]
+
+
+def _load_states(ends: Ends, kind: str, states: Sequence[Mapping[str, Any]]) -> None:
+    for codec, state in zip(ends, states, strict=True):
+        if isinstance(codec, LinkState):
+            codec.load_state_dict(state)
+        elif state:
+            raise ValueError(f"the saved run's codec for {kind} had state, {codec} has none")
+
+
+def _written(codecs: Mapping[str, Codec]) -> dict[str, tuple[str, str]]:
+    """Of each kind's codec, how it is written and of what classes it is built."""
+    return {
+        kind: (repr(codec), " ".join(type(part).__name__ for part in walk(codec)))
+        for kind, codec in codecs.items()
+    }
+
+
+def _answered(codec: Codec) -> set[str]:
+    """The kinds of message that a codec's parts answer."""
+    return {part.answers for part in walk(codec) if isinstance(part, Answering)}
+
+
+def _let_listen(part: Answering, other: Codec | None) -> None:
+    """``part`` listens to what is answered in the codec at the same end, if that is open yet."""
+    for partner in walk(other) if other is not None else ():
+        if isinstance(partner, Answered):
+            part.listen(partner)

@@ -1,0 +1,81 @@
+"""What a channel asks of a codec, and what a codec may offer besides."""
+
+import pytest
+import torch
+
+from fltoolkit.channel import Channel
+from fltoolkit.codecs import (
+    Codec,
+    Composed,
+    Identity,
+    LinkState,
+    Masked,
+    Pipeline,
+    Quantize,
+    Weighed,
+    walk,
+    weigh,
+)
+from fltoolkit.wire import pack, unpack
+
+
+class Bare:
+    """The least that a codec must have."""
+
+    def encode(self, tree):
+        return pack(tree)
+
+    def decode(self, message):
+        return unpack(message)
+
+
+def test_a_codec_needs_two_methods_and_may_offer_more():
+    bare, tree = Bare(), {"w": torch.ones(3)}
+    assert isinstance(bare, Codec)
+    assert not isinstance(bare, LinkState | Masked | Weighed | Composed)
+    assert isinstance(Identity(), Masked)
+    assert not isinstance(Identity(), LinkState | Composed)
+    for what in (LinkState, Masked, Weighed, Composed):
+        assert isinstance(Pipeline(Quantize(8)), what)
+    channel = Channel({"model": bare})
+    received, masks = channel.send_masked("server", "a", "model", tree)
+    assert torch.equal(received["w"], tree["w"])
+    assert masks == {}
+    assert channel.state_dict()["links"] == [("server", "a", "model", {}, {})]
+
+
+def test_what_cannot_be_weighed_is_none():
+    tree = {"w": torch.ones(3)}
+    assert weigh(Bare(), tree) is None
+    assert weigh(Identity(), tree) == (12, 12)
+
+
+def test_the_walk_goes_through_all_that_is_composed():
+    class Either:
+        """Somebody else's codec of two codecs, which says so."""
+
+        def __init__(self, *codecs):
+            self.codecs = codecs
+
+        def parts(self):
+            return self.codecs
+
+        encode = decode = None
+
+    bare, pipeline = Bare(), Pipeline(Quantize(8))
+    either = Either(bare, pipeline)
+    assert [*walk(either)] == [either, bare, pipeline, Quantize(8)]
+
+
+def test_identity_carries_what_is_not_finite_exactly():
+    tree = {"w": torch.tensor([float("nan"), float("inf"), -0.0])}
+    got = Identity().decode(Identity().encode(tree))["w"]
+    assert torch.equal(got.view(torch.int32), tree["w"].view(torch.int32))
+
+
+def test_equal_is_what_is_written_alike():
+    assert Identity() == Identity() != Pipeline()
+    assert hash(Identity()) == hash(Identity())
+    assert Pipeline(Quantize(8)) == Pipeline(Quantize(8)) != Pipeline(Quantize(4))
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Pipeline())

@@ -1,0 +1,152 @@
+"""Codecs around a codec: what they remember, what they refuse, and what all of them share."""
+
+import copy
+import math
+
+import pytest
+import torch
+
+from fltoolkit.channel import Channel
+from fltoolkit.checkpoint import load_run, save_run
+from fltoolkit.codecs import (
+    Codec,
+    Composed,
+    Difference,
+    ErrorFeedback,
+    Identity,
+    LinkState,
+    Masked,
+    Only,
+    Pipeline,
+    Quantize,
+    TopK,
+    Weighed,
+    Wrapper,
+    walk,
+)
+from fltoolkit.testing import normal
+from fltoolkit.wire import WireError, pack, unpack
+
+WRAPPERS = [
+    ErrorFeedback(Pipeline(Quantize(8))),
+    Only(Pipeline(Quantize(8)), 2),
+    Difference(Pipeline(Quantize(8)), first=Identity()),
+]
+
+
+def test_error_feedback_loses_nothing():
+    """The sum of all inputs is the sum of all that was sent plus the residual."""
+    codec = ErrorFeedback(Pipeline(TopK(0.05), Quantize(4, stochastic=True)))
+    total, sent = torch.zeros(400), torch.zeros(400)
+    for seed in range(30):
+        update = normal(400, seed=seed)
+        total += update
+        sent += codec.decode(codec.encode({"w": update}))["w"]
+    assert torch.allclose(total, sent + codec.residual["w"], atol=1e-4)
+    assert codec.residual["w"].norm() > 1  # there was something to lose
+
+
+def test_residuals_belong_to_links_and_survive_a_restart(tmp_path):
+    def channel():
+        return Channel(codecs={"update": ErrorFeedback(Pipeline(TopK(0.1)))})
+
+    def send(channel, seed):
+        who = ("ann", "ben")[seed % 2]
+        return channel.send(who, "server", "update", {"w": normal(50, seed=seed)})["w"].tolist()
+
+    straight = channel()
+    expected = [send(straight, seed) for seed in range(8)]
+    before = channel()
+    got = [send(before, seed) for seed in range(4)]
+    save_run(tmp_path, [], before)
+    after = channel()
+    load_run(tmp_path, [], after)
+    assert got + [send(after, seed) for seed in range(4, 8)] == expected
+    forgetful = channel()
+    assert [send(forgetful, seed) for seed in range(4, 8)] != expected[4:]
+
+
+def test_only_takes_what_it_made():
+    codec = Only(Pipeline(Quantize(8)), min_size=4)
+    entries = unpack(codec.encode({"w": normal(6), "b": normal(2)}))
+    for change in (
+        {"\x1f": torch.zeros(2, dtype=torch.bfloat16)},
+        {"\x1f": torch.zeros(2, dtype=torch.int64)},
+        {"w": normal(6)},
+        {"b\x1fr": normal(2)},
+    ):
+        with pytest.raises(WireError):
+            codec.decode(pack({**entries, **change}))
+    for name in ("\x1f", "b\x1fr"):
+        with pytest.raises(ValueError, match="a name must not hold the character 0x1f"):
+            codec.encode({name: normal(2)})
+
+
+def test_one_nan_does_not_stay_in_a_residual():
+    codec = ErrorFeedback(Only(Pipeline(Quantize(8)), 100))
+    good = {"b": torch.ones(3)}
+    codec.encode(good)
+    with pytest.raises(ValueError, match="'b' holds NaN or infinite"):
+        codec.encode({"b": torch.tensor([1.0, float("nan"), 1.0])})
+    assert torch.equal(codec.decode(codec.encode(good))["b"], good["b"])
+
+
+@pytest.mark.parametrize("codec", WRAPPERS, ids=repr)
+def test_every_wrapper_offers_all_that_a_codec_may_offer(codec):
+    for what in (Codec, LinkState, Masked, Weighed, Composed):
+        assert isinstance(codec, what)
+    assert codec == copy.deepcopy(codec) != Wrapper(codec.codec)
+    again = copy.deepcopy(codec)
+    again.load_state_dict(codec.state_dict())
+    assert again.state_dict() == codec.state_dict()
+
+
+def test_a_wrapper_of_ones_own_is_four_lines():
+    class Negated(Wrapper):
+        def encode(self, tree):
+            return self.codec.encode({name: -t for name, t in tree.items()})
+
+        def decode(self, message):
+            return {name: -t for name, t in self.codec.decode(message).items()}
+
+    codec = Negated(ErrorFeedback(Pipeline(TopK(0.5))))
+    assert repr(codec) == f"Negated({codec.codec!r})"
+    assert [type(part).__name__ for part in walk(codec)] == [
+        *("Negated", "ErrorFeedback", "Pipeline", "TopK")
+    ]
+    channel = Channel({"update": codec})
+    tree = {"w": torch.tensor([1.0, -3.0])}
+    received, masks = channel.send_masked("ann", "server", "update", tree)
+    assert received["w"].tolist() == [0, -3]
+    assert masks["w"].tolist() == [False, True]
+    assert channel.send("ann", "server", "update", {"w": torch.zeros(2)})["w"].tolist() == [1, 0]
+    assert codec.codec.residual == {}  # links have copies
+
+
+def test_the_parts_of_a_codec_in_order():
+    codec = Difference(Only(Pipeline(TopK(0.5), Quantize(8))), first=Identity())
+    assert [type(part).__name__ for part in walk(codec)] == [
+        *("Difference", "Only", "Pipeline", "TopK", "Quantize", "Identity")
+    ]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("inner", [Identity(), Pipeline()], ids=repr)
+@pytest.mark.parametrize("size", [2, 9])
+def test_nan_and_infinity_do_not_pass_only(inner, value, size):
+    """Neither as a small entry nor, through a codec that carries them, as a large one."""
+    codec, bad = Only(inner, min_size=5), torch.full((size,), value)
+    with pytest.raises(ValueError, match="'w' holds NaN or infinite"):
+        codec.encode({"w": bad})
+    large, exact = ({"w": bad}, {}) if size >= 5 else ({}, {"w": bad})
+    frame = torch.frombuffer(bytearray(pack(large)), dtype=torch.uint8)
+    with pytest.raises(WireError, match="'w' holds NaN or infinite"):
+        codec.decode(pack({"\x1f": frame, **exact}))
+
+
+def test_an_infinite_sum_does_not_stay_in_a_residual():
+    codec = ErrorFeedback(Pipeline(TopK(0.5)))
+    codec.encode({"w": torch.tensor([3e38, 2e38])})
+    with pytest.raises(ValueError, match="'w' holds NaN or infinite"):
+        codec.encode({"w": torch.tensor([0.0, 3e38])})
+    assert codec.residual["w"].tolist() == torch.tensor([0, 2e38]).tolist()

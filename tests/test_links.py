@@ -1,0 +1,254 @@
+"""The two codecs of each link: their own memory, changed codecs, files, and answers."""
+
+import gc
+import re
+
+import pytest
+import torch
+
+from fltoolkit.channel import Channel
+from fltoolkit.codecs import (
+    DGC,
+    Difference,
+    ErrorFeedback,
+    Identity,
+    Only,
+    Pipeline,
+    Quantize,
+    SameMask,
+    TopK,
+)
+from fltoolkit.links import Link, Links
+from fltoolkit.testing import normal
+from fltoolkit.wire import pack, unpack
+
+H = {"h": torch.arange(6.0).reshape(2, 3)}
+
+
+class Counting:
+    """A codec with state: it says how many messages it has sent on its link."""
+
+    count = 0
+
+    def encode(self, tree):
+        self.count += 1
+        return pack({**tree, "count": torch.tensor(self.count)})
+
+    def decode(self, message):
+        return unpack(message)
+
+
+def test_each_directed_link_has_its_own_codec_state():
+    channel = Channel(codecs={"activations": Counting()})
+    counts = [
+        channel.send(a, b, "activations", H)["count"].item()
+        for a, b in [("alice", "bob"), ("alice", "bob"), ("carol", "bob"), ("bob", "alice")]
+    ]
+    assert counts == [1, 2, 1, 1]
+    assert "count" not in channel.send("alice", "bob", "gradients", H)
+    assert channel.codecs["activations"].count == 0
+
+
+def test_a_codec_changed_in_mid_run_acts_from_the_next_message_on():
+    channel = Channel({"update": Counting()})
+    for _ in range(2):
+        channel.send("ann", "server", "update", H)
+    channel.change_codec("update", Identity())
+    assert channel.send("ann", "server", "update", H).keys() == {"h"}
+    channel.change_codec("update", Counting())
+    assert int(channel.send("ann", "server", "update", H)["count"]) == 1
+    assert len(channel.transfers) == 4
+    with pytest.raises(ValueError, match="kind 'updates'"):
+        channel.change_codec("updates", Identity())
+    with pytest.raises(TypeError, match="needs a codec"):
+        channel.change_codec("update", None)
+
+
+def test_thousands_of_clients_with_a_few_in_memory(tmp_path):
+    """Residuals of all but the last links wait in files; the bytes and trees are the same."""
+    codec = ErrorFeedback(Pipeline(TopK(0.1), Quantize(8, stochastic=True)))
+    order = [k * 7 % 30 for k in range(90)]
+    with_files = Channel({"update": codec}, max_links=4, folder=tmp_path / "links")
+    in_memory = Channel({"update": codec})
+    for step, client in enumerate(order):
+        tree = {"w": normal(40, seed=step)}
+        sent = [c.send(f"c{client}", "server", "update", tree) for c in (with_files, in_memory)]
+        assert torch.equal(sent[0]["w"], sent[1]["w"])
+        assert len(with_files.links.in_memory()) <= 4
+    assert with_files.transfers == in_memory.transfers
+    assert len(list((tmp_path / "links").glob("*/*.pt"))) >= 26
+    resumed = Channel({"update": codec}, max_links=4, folder=tmp_path / "others")
+    torch.save(with_files.state_dict(), tmp_path / "channel.pt")
+    resumed.load_state_dict(torch.load(tmp_path / "channel.pt", weights_only=True))
+    assert len(resumed.links.in_memory()) == 4
+    for client in range(30):
+        tree = {"w": normal(40, seed=client)}
+        sent = [c.send(f"c{client}", "server", "update", tree) for c in (resumed, in_memory)]
+        assert torch.equal(sent[0]["w"], sent[1]["w"])
+    with pytest.raises(ValueError, match="give both"):
+        Channel(max_links=4)
+
+
+def test_a_channel_reads_its_own_state_while_its_files_are_written_again(tmp_path):
+    codec = ErrorFeedback(Pipeline(TopK(0.1)))
+    channel = Channel({"update": codec}, max_links=2, folder=tmp_path)
+    for k in range(8):
+        channel.send(f"c{k % 4}", "server", "update", {"w": normal(40, seed=k)})
+    state = channel.state_dict()
+    residuals = {row[0]: row[3]["residual"]["w"].clone() for row in state["links"]}
+    channel.load_state_dict(state)
+    again = {row[0]: row[3]["residual"]["w"] for row in channel.state_dict()["links"]}
+    assert residuals.keys() == again.keys() == {f"c{k}" for k in range(4)}
+    assert all(torch.equal(residuals[client], again[client]) for client in again)
+
+
+def test_a_codec_may_take_over_what_the_old_one_remembered(tmp_path):
+    """In memory and in files alike."""
+    channel = Channel({"update": ErrorFeedback(Pipeline(TopK(0.1)))}, max_links=1, folder=tmp_path)
+    for client in ("ann", "ben"):
+        channel.send(client, "server", "update", {"w": torch.tensor([1.0, 2.0, 3.0])})
+    channel.change_codec("update", ErrorFeedback(Pipeline(TopK(0.5))), keep=True)
+    for client in ("ann", "ben"):
+        got = channel.send(client, "server", "update", {"w": torch.zeros(3)})["w"]
+        assert got.tolist() == [0.0, 2.0, 0.0] or got.tolist() == [1.0, 2.0, 0.0]
+    answering = Channel({"activations": Pipeline(TopK(0.5)), "gradients": Pipeline(SameMask())})
+    answering.send("alice", "bob", "activations", {"h": torch.ones(4)})
+    answering.send("bob", "alice", "gradients", {"g": torch.ones(4)})
+    with pytest.raises(ValueError, match="answered by"):
+        answering.change_codec("activations", Pipeline(TopK(0.25)), keep=True)
+
+
+def test_a_changed_codec_draws_new_numbers():
+    """Else every change would bring the same dither again."""
+    channel = Channel({"update": Pipeline(Quantize(2, stochastic=True))})
+    tree, got = {"w": normal(400)}, []
+    for _ in range(3):
+        got.append(channel.send("ann", "server", "update", tree)["w"])
+        channel.change_codec("update", Pipeline(Quantize(2, stochastic=True)))
+    assert not torch.equal(got[0], got[1])
+    assert not torch.equal(got[1], got[2])
+    resumed = Channel(channel.codecs)
+    resumed.load_state_dict(channel.state_dict())
+    again = [c.send("ann", "server", "update", tree)["w"] for c in (channel, resumed)]
+    assert torch.equal(*again)
+
+
+def test_two_channels_in_one_folder_share_nothing(tmp_path):
+    """Neither residuals nor files, which are gone with the channel."""
+    codec = ErrorFeedback(Pipeline(TopK(0.5)))
+    channels = [Channel({"update": codec}, max_links=1, folder=tmp_path) for _ in range(2)]
+    for channel, value in zip(channels, (1.0, 50.0), strict=True):
+        for client in ("ann", "bo"):
+            channel.send(client, "server", "update", {"w": torch.tensor([value, 2 * value])})
+    sent = [c.send("ann", "server", "update", {"w": torch.zeros(2)})["w"] for c in channels]
+    assert [x.tolist() for x in sent] == [[1, 0], [50, 0]]
+    assert len(list(tmp_path.iterdir())) == 2
+    del channels, channel
+    gc.collect()
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_another_codec_remembered_is_not_taken_over():
+    channel = Channel({"update": Pipeline(TopK(0.5))})
+    channel.send("ann", "server", "update", {"w": torch.ones(4)})
+    with pytest.raises(ValueError, match="cannot take over what"):
+        channel.change_codec("update", ErrorFeedback(Pipeline(TopK(0.1))), keep=True)
+    assert channel.codecs["update"] == Pipeline(TopK(0.5))
+
+
+def test_links_opened_after_a_change_draw_the_same_whether_saved_or_not():
+    """`keep` does not count as a change: who resumes has not made it."""
+    random = [Pipeline(Quantize(bits, stochastic=True)) for bits in (2, 3)]
+    whole = Channel({"update": random[0]})
+    whole.change_codec("update", random[1], keep=True)
+    resumed = Channel({"update": random[1]})
+    tree = {"w": normal(40)}
+    sent = [c.send("ann", "server", "update", tree)["w"] for c in (whole, resumed)]
+    assert torch.equal(*sent)
+
+
+def test_a_link_has_two_codecs_that_share_nothing():
+    links = Links({"update": ErrorFeedback(Pipeline(TopK(0.5)))})
+    link = Link("ann", "server", "update")
+    ends = links.open(link)
+    assert links.open(link) is ends
+    assert ends.sending == ends.receiving == links.codecs["update"]
+    ends.sending.encode({"w": torch.tensor([1.0, 2.0])})
+    assert ends.sending.residual["w"].tolist() == [1, 0]
+    assert ends.receiving.residual == links.codecs["update"].residual == {}
+    assert isinstance(links.open(Link("ann", "server", "model")).sending, Identity)
+    assert links.in_memory() == [link, Link("ann", "server", "model")]
+
+
+def test_who_answers_listens_at_its_own_end():
+    """The label party's `SameMask` sends at the places that came, the client's reads them so."""
+    links = Links({"activations": Pipeline(TopK(0.5)), "gradients": Pipeline(SameMask())})
+    up, down = (
+        links.open(Link(*link))
+        for link in [("alice", "bob", "activations"), ("bob", "alice", "gradients")]
+    )
+    message = up.sending.encode({"h": torch.tensor([0.0, 3.0])})
+    with pytest.raises(ValueError, match="none crossed"):  # bob has not read it yet
+        down.sending.encode({"g": torch.ones(2)})
+    up.receiving.decode(message)
+    answer = down.sending.encode({"g": torch.ones(2)})
+    assert down.receiving.decode(answer)["g"].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("kind", ["activations", "gradients"])
+@pytest.mark.parametrize(
+    "codec",
+    [
+        ErrorFeedback(Pipeline(TopK(0.1))),
+        Only(ErrorFeedback(Pipeline(TopK(0.1)))),
+        Difference(Identity(), first=ErrorFeedback(Identity())),
+        Pipeline(DGC(0.1)),
+    ],
+    ids=repr,
+)
+def test_what_is_sent_later_is_refused_where_each_message_is_about_other_samples(kind, codec):
+    """Before the training, not at the end of an epoch, and whatever the sizes of the batches."""
+    with pytest.raises(ValueError, match=rf"codecs\['{kind}'\].*next {kind} belong to other"):
+        Channel({kind: codec})
+    channel = Channel()
+    with pytest.raises(ValueError, match=r"Pipeline\(Quantize\(4, stochastic=True\)\)"):
+        channel.change_codec(kind, codec)
+    assert channel.codecs == {}
+    Channel({"update": codec, "model": codec})
+
+
+def test_the_residual_of_other_samples_would_be_added():
+    """Why it is refused: two batches of one size, and the second one arrives wrong."""
+    codec = ErrorFeedback(Pipeline(TopK(0.5)))
+    codec.encode({"g": torch.tensor([4.0, 3.0])})
+    assert codec.decode(codec.encode({"g": torch.tensor([0.0, 2.0])}))["g"].tolist() == [0, 5]
+
+
+@pytest.mark.parametrize(
+    ("codecs", "text"),
+    [
+        (Pipeline(Quantize(8)), "codecs=Pipeline(Quantize(bits=8"),
+        (Quantize(8), '{"activations": Pipeline(Quantize(8))}'),
+        ([("update", Identity())], "needs a codec for each kind of message, in a mapping"),
+        ({"activations": Quantize(8)}, "this is a stage. Write Pipeline(Quantize(bits=8"),
+        ({"activations": "Quantize(8)"}, "codecs['activations'] = 'Quantize(8)': needs a codec"),
+        ({"activations": Identity}, "an object with encode and decode"),
+    ],
+    ids=str,
+)
+def test_what_is_no_codec_is_refused_with_what_to_write(codecs, text):
+    with pytest.raises(TypeError, match=re.escape(text)):
+        Channel(codecs)
+
+
+def test_a_saved_state_is_refused_before_anything_changes():
+    saved = Channel({"update": Pipeline(TopK(0.5))})
+    saved.send("ann", "server", "update", {"w": torch.ones(4)})
+    channel = Channel({"update": Identity()})
+    channel.send("ben", "server", "update", {"w": torch.ones(4)})
+    with pytest.raises(ValueError, match="saved with another codec for update"):
+        channel.load_state_dict(saved.state_dict())
+    assert channel.transfers[0].sender == "ben"
+    assert channel.links.in_memory() == [Link("ben", "server", "update")]
+    with pytest.warns(UserWarning, match=r"update: saved with .*0\.5.*, goes on with .*0\.25"):
+        Channel({"update": Pipeline(TopK(0.25))}).load_state_dict(saved.state_dict())
