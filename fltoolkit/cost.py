@@ -107,10 +107,10 @@ def measure(
     """Count parameters, bytes and FLOPs of ``model`` before and after ``cut``.
 
     ``input_shape`` is that of one sample, without the batch; ``input_dtype`` is by default that of
-    the parameters (say ``torch.int64`` for a model that begins with an embedding). FLOPs are what torch's
-    ``FlopCounterMode`` counts: 2 per multiply-accumulate of linear layers (the bias is free),
-    convolutions (zero padding is charged) and attention; all else, also BatchNorm, is 0. They are
-    counted on a copy without memory, in eval mode: the model, on any device, is only read.
+    the parameters (say ``torch.int64`` for a model that begins with an embedding). FLOPs are what
+    torch's ``FlopCounterMode`` counts: 2 per multiply-accumulate of linear layers (the bias is
+    free), convolutions (zero padding is charged) and attention; all else, also BatchNorm, is 0.
+    They are counted on a copy without memory, in eval mode: the model, on any device, is only read.
 
     Raises TypeError for a model that is no ``nn.Sequential``, ValueError for a cut that leaves one
     side empty or an input that does not fit.

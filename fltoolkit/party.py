@@ -184,7 +184,11 @@ def check_targets(output: Tensor, y: Tensor) -> None:
 
     Only targets that are floats can be meant element by element; class numbers cannot.
     """
-    if y.shape != output.shape and y.is_floating_point() and y.squeeze().shape == output.squeeze().shape:
+    if (
+        y.shape != output.shape
+        and y.is_floating_point()
+        and y.squeeze().shape == output.squeeze().shape
+    ):
         raise ValueError(
             f"outputs {list(output.shape)} and targets {list(y.shape)} would be broadcast, so that "
             "the loss compares each output with each target. Give both one shape: "

@@ -237,9 +237,9 @@ class Experiment:
 
         What is not the package's own is imported from where it was written; there it is allowed.
         """
-        texts = (self.protocol, self.data, self.model, self.loss, self.metric, self.optimizer)
-        texts += (self.gate, *self.codecs.values())
-        modules = set().union(*(home_of(text) for text in texts if text))
+        texts = [self.protocol, self.data, self.model, self.loss, self.metric, self.optimizer]
+        texts += [self.gate, *self.codecs.values()]
+        modules: set[str] = set().union(*(home_of(text) for text in texts if text))
         lines = ["from fltoolkit.research import Experiment, run", ""]
         for module in sorted(modules):
             if module in ("__main__", "builtins"):

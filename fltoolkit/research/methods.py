@@ -5,9 +5,10 @@ algorithms, which are in the rooms split and federated.
 """
 
 import copy
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -170,12 +171,15 @@ def vertical(task: Task, channel: Channel) -> Told:
     clients = []
     for name, mine in zip(task.names, columns, strict=True):
         bottom = copy.deepcopy(task.model[: task.cut])
-        bottom[0].in_features = len(mine)
-        bottom[0].weight = nn.Parameter(first.weight.detach()[:, mine].clone())
+        own = cast(nn.Linear, cast(nn.Sequential, bottom)[0])
+        own.in_features = len(mine)
+        own.weight = nn.Parameter(first.weight.detach()[:, mine].clone())
         clients.append(task.party(name, bottom))
     server = task.top()
     x, y = task.data.x_train, task.data.y_train
-    batches = Batches(tuple(x[:, mine] for mine in columns), y, task.batch_size, seed=task.seed)
+    batches: Any = Batches(
+        tuple(x[:, mine] for mine in columns), y, task.batch_size, seed=task.seed
+    )
     together = SideBySide([client.module for client in clients], columns)
     everybody = [Party("clients", together), server]
     for record in train_vertical(
@@ -325,7 +329,21 @@ def with_intervals(experiment: Any) -> None:
     plain_clients(experiment)
 
 
+def all_samples_everywhere(experiment: Any) -> None:
+    """Raise for samples that are dealt out, where columns are."""
+    if experiment.partition != "iid":
+        raise ValueError(
+            f"partition={experiment.partition!r}: clients of vertical have columns of all samples; "
+            "leave it out"
+        )
+
+
 # --------------------------------------------------------------------- how long, how much work
+
+
+def batches_of_all(task: Task) -> int:
+    """The batches of a pass over samples that all clients have in common."""
+    return math.ceil(len(task.data.y_train) / task.batch_size)
 
 
 def cohort_of(task: Task) -> int:
@@ -501,7 +519,14 @@ PROTOCOLS = {
             settings={"through": CODEC, "tail": COUNT},
             check=one_client,
         ),
-        Protocol("vertical", vertical, sends=AT_THE_CUT, together=everybody),
+        Protocol(
+            "vertical",
+            vertical,
+            sends=AT_THE_CUT,
+            check=all_samples_everywhere,
+            records_a_round=batches_of_all,
+            together=everybody,
+        ),
         Protocol(
             "uploading",
             uploading,

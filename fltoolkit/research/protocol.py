@@ -61,9 +61,7 @@ def is_optimizer(call: Any) -> bool:
     return True
 
 
-COUNT = Setting(
-    "a whole number above 0", lambda v: is_number(v) and isinstance(v, int) and v > 0
-)
+COUNT = Setting("a whole number above 0", lambda v: is_number(v) and isinstance(v, int) and v > 0)
 FLAG = Setting("True or False", lambda v: isinstance(v, bool))
 AMOUNT = Setting("a number, 0 or more", lambda v: is_number(v) and 0 <= v < math.inf)
 CODEC = Setting("a codec such as Pipeline(TopK(0.01))", lambda v: isinstance(v, Codec), True)

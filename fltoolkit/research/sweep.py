@@ -1,6 +1,6 @@
 """Many experiments: on this machine's cores or on a cluster, each once, and none lost.
 
-Here: who runs what next. Not here: one run (training.py), where results are kept (store.py).
+Here: who runs what next. Not here: one run (run), where results are kept (store).
 """
 
 import importlib
@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from fltoolkit.history import History, Record
-from fltoolkit.research.experiment import Experiment
+from fltoolkit.research.experiment import Experiment, one_name_each
 from fltoolkit.research.run import records
 from fltoolkit.research.store import LEASE, Result, Store
 
@@ -62,6 +62,8 @@ def sweep(
         imports: modules that other processes import first: where codecs of your own are allowed.
         progress: show a bar with the time left.
     """
+    experiments = list(experiments)
+    one_name_each(experiments)
     wanted = list({experiment.key: experiment for experiment in experiments}.values())
     if workers < 1:
         raise ValueError(f"workers={workers}: at least 1")

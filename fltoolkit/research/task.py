@@ -49,12 +49,12 @@ class Task:
         self.num_clients = experiment.num_clients
         self.model = network(experiment, data)
         self.loss_fn = read_call(experiment.loss)()
-        self.gate = build(experiment.gate) if experiment.gate else None
+        self.gate: Any = build(experiment.gate) if experiment.gate else None
         self.optimizer_call = read_call(experiment.optimizer) if experiment.optimizer else None
         self.names = [f"client_{k}" for k in range(experiment.num_clients)]
         rows = dealt_out(data.y_train, experiment)
         self.shares = [(data.x_train[each], data.y_train[each]) for each in rows]
-        self.batches = [
+        self.batches: list[Any] = [
             Batches(x, y, experiment.batch_size, seed=experiment.seed) for x, y in self.shares
         ]
 

@@ -120,7 +120,9 @@ def known(kind: type) -> list[str]:
 
 def home_of(text: str) -> set[str]:
     """The modules, outside of this package and torch, whose names occur in a text."""
-    names = {node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)}
+    names = {
+        node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)
+    }
     modules = {_home(_NAMES[name])[0] for name in names if name in _NAMES}
     return {each for each in modules if each.split(".")[0] not in ("fltoolkit", "torch", "")}
 
