@@ -117,7 +117,7 @@ class Party:
         return self._learn(x, output, g.to(self.device))
 
     def loss_and_grad(
-        self, h: Float[Tensor, "batch ..."], y: Shaped[Tensor, "batch ..."]
+        self, h: Shaped[Tensor, "batch ..."], y: Shaped[Tensor, "batch ..."]
     ) -> tuple[float, Float[Tensor, "batch ..."] | None]:
         """Compute the loss at this last part and learn from it.
 

@@ -219,7 +219,8 @@ def save_figure(
 ) -> None:
     """Save the whole figure of ``ax`` for a paper: as wide as a column, with letters of 8 points.
 
-    The ending of ``path`` says the format (.pdf, .svg, .png with 600 dots an inch). Fonts are put
+    In one column there is no room for names at the ends of lines: a legend below has them. The
+    ending of ``path`` says the format (.pdf, .svg, .png with 600 dots an inch). Fonts are put
     into a PDF as TrueType (type 42), which publishers ask for. The figure is as before afterwards,
     and no global setting of matplotlib is changed.
 
@@ -234,10 +235,19 @@ def save_figure(
     figure = ax.figure.canvas.figure
     before = (figure.get_figwidth(), figure.get_figheight())
     width = COLUMN_WIDTHS[columns]
+    lines, names = figure.axes[0].get_legend_handles_labels()
+    all_texts = [text for each in figure.axes for text in each.texts]
+    ends = [text for text in all_texts if text.get_gid() == _END and names and columns == 1]
+    legend = (
+        figure.legend(lines, names, loc="outside lower center", frameon=False) if ends else None
+    )
     texts = figure.findobj(Text)
     sizes = [text.get_fontsize() for text in texts]
     try:
-        figure.set_size_inches(width, height or max(2.2, width * before[1] / before[0]))
+        for label in ends:
+            label.set_visible(False)
+        tall = max(2.2, width * before[1] / before[0]) + 0.17 * len(names) * bool(ends)
+        figure.set_size_inches(width, height or tall)
         for text in texts:
             text.set_fontsize(8)
         for each in figure.axes:
@@ -245,6 +255,10 @@ def save_figure(
         with mpl.rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
             figure.savefig(path, dpi=600)
     finally:
+        if legend is not None:
+            legend.remove()
+        for label in ends:
+            label.set_visible(True)
         figure.set_size_inches(*before)
         for text, size in zip(texts, sizes, strict=True):
             text.set_fontsize(size)
@@ -329,7 +343,8 @@ _END = "the end of a line"
 
 def _spread_ends(ax: Axes) -> None:
     """Move the texts at the ends of lines apart, for the size that figure and letters have now."""
-    labels: list[Any] = [text for text in ax.texts if text.get_gid() == _END]
+    texts = (text for text in ax.texts if text.get_gid() == _END and text.get_visible())
+    labels: list[Any] = list(texts)
     for _ in range(2 * bool(labels)):  # labels change the size of the axes, and so where lines end
         ax.figure.canvas.figure.draw_without_rendering()  # only now is there a size
         pixels = [ax.transData.transform(label.xy)[1] for label in labels]

@@ -5,7 +5,7 @@ settings and what is allowed of them (experiment).
 """
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -84,10 +84,23 @@ class Task:
         return Party(name, self.model, loss_fn=self.loss_fn)
 
 
-@lru_cache(maxsize=4)
 def samples(name: str, model: str, num_samples: int | None, validation: float) -> Dataset:
     """The task's samples; which of them are left out or held out does not depend on the seed."""
-    data = load(name) if name.isidentifier() else read_call(name)()
+    call = None if name.isidentifier() else read_call(name)
+    source = load if call is None else call.target
+    return chosen(source, name, model, num_samples, validation)
+
+
+@lru_cache(maxsize=4)
+def chosen(
+    source: Callable[..., Dataset],  # in the key: a function that was written anew is called anew
+    name: str,
+    model: str,
+    num_samples: int | None,
+    validation: float,
+) -> Dataset:
+    """What `samples` gives, and gave before for the same settings."""
+    data = load(name) if source is load else read_call(name)()
     if not isinstance(data, Dataset):
         raise TypeError(f"data={name!r} gave a {type(data).__name__}: it must give a Dataset")
     data = data.flat() if model.partition("(")[0] in FLAT else data
