@@ -152,7 +152,7 @@ def main_table(results: Sequence[Result], target: float) -> str:
         spread = f" [{100 * p.low:.2f}, {100 * p.high:.2f}]" if p.num_seeds > 1 else ""
         cells = [
             p.name,
-            f"{100 * p.accuracy:.2f}{spread}",
+            f"{100 * p.value:.2f}{spread}",
             f"{p.nbytes / 1e6:,.1f}",
             f"{reference / p.nbytes:,.1f}" if reference else "",
             to_target,

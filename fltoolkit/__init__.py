@@ -13,6 +13,7 @@ each room in an hour. A room is a package; its own docstring names its files in 
     models      the networks of the course
     data        a room: data sets, who has what, batches
     split       a room: SplitNN in all its shapes, and states A, B and C
+    metrics     what a test measures, and which direction is better
     evaluation  how good the whole network is, as the experimenter sees it
     federated   a room: federated averaging, and what a client does alone
     cost        what a method will cost, before it runs

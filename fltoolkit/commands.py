@@ -1,7 +1,7 @@
 """The subcommands that train and tell: run, sweep, compare, report.
 
-Here: their arguments and what they print. Not here: the table of commands (cli.py), the HTML file
-(report.py). All of them are a few lines around functions that scripts call too.
+Here: their arguments and what they print. Not here: the table of commands (cli), the HTML file
+(plots.html_report). All of them are a few lines around functions that scripts call too.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def run(arguments: Sequence[str]) -> int:
     """Train one experiment; a line a record."""
     parser = _parser(
         "run",
-        "Train one experiment and print a line at each evaluation: accuracy, loss, and all bytes\n"
+        "Train one experiment and print a line at each evaluation: metric, loss, and all bytes\n"
         "that were sent. Settings are those of fltoolkit.research.experiment.Experiment.",
         """
   fltoolkit run                                   split learning of digits, one client
@@ -34,6 +34,8 @@ def run(arguments: Sequence[str]) -> int:
   fltoolkit run protocol=fedavg num_clients=10 rounds=20 lr=0.1
   fltoolkit run 'codecs.activations=Pipeline(Quantize(4), Entropy())'
   fltoolkit run protocol=split_async 'gate=LossGate(0.1)' --print
+  fltoolkit run 'optimizer=AdamW(lr=0.001)' metric=perplexity
+  fltoolkit run --import my_module protocol=gossip 'data=my_data()' 'model=my_model(width=64)'
 """,
     )
     parser.add_argument("what", nargs="*", metavar="FILE or SETTING=VALUE", help="see below")
@@ -46,11 +48,12 @@ def run(arguments: Sequence[str]) -> int:
     from fltoolkit.research.run import records
     from fltoolkit.units import amount
 
+    metric = experiment.measured
     print(f"{experiment.title}   key {experiment.key}")
     for record in records(experiment):
-        accuracy, loss = 100 * float(record["accuracy"]), float(record.get("loss", 0))
+        value, loss = metric.words(float(record[metric.name])), float(record.get("loss", 0))
         sent = amount("nbytes", int(record["nbytes"]))
-        words = f"accuracy {accuracy:6.2f} %   loss {loss:7.4f}   {sent}"
+        words = f"{metric.name.replace('_', ' ')} {value:>8}   loss {loss:7.4f}   {sent}"
         print(f"round {float(record['round']):6.2f}   {words} sent", flush=True)
     return 0
 
@@ -110,21 +113,38 @@ def compare(arguments: Sequence[str]) -> int:
     """Print a table of a store."""
     parser = _parser(
         "compare",
-        "Print a table of a store: accuracy (mean and range of the seeds), bytes sent, and a star\n"
-        "for what no other setting beats with as few bytes (the Pareto front).",
+        "Print a table of a store: the metric (mean and range of the seeds), bytes sent, and\n"
+        "a star for what no other setting beats with as few bytes (the Pareto front).",
         """
   fltoolkit compare methods.db
   fltoolkit compare methods.db --target 0.95      and how many bytes it took to get there
   fltoolkit compare methods.db --budget 1MB       and the accuracy within a megabyte
+  fltoolkit compare methods.db --csv > methods.csv
+  fltoolkit compare methods.db --latex            a tabular for a paper (package booktabs)
 """,
     )
     _store_arguments(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="plain numbers, to be read by programs")
+    form.add_argument("--latex", action="store_true", help="the table as a LaTeX tabular")
     args = _parse(parser, arguments)
-    from fltoolkit.research.analysis import by_task, failures, table
+    from fltoolkit.research.analysis import (
+        by_task,
+        failures,
+        table,
+        table_as_csv,
+        table_as_latex,
+    )
 
+    write = table_as_csv if args.csv else table_as_latex if args.latex else table
     found = _results(args)
-    for task, mine in by_task(found).items():
-        print(f"{task}\n{table(mine, target=args.target, budget=args.budget)}\n")
+    tasks = by_task(found)
+    for task, mine in tasks.items():
+        if len(tasks) > 1 or write is table:  # a comment, where a file has room for one
+            print({table: "", table_as_csv: "# ", table_as_latex: "% "}[write] + task)
+        print(write(mine, target=args.target, budget=args.budget).rstrip("\n"))
+        if len(tasks) > 1 or write is table:
+            print()
     for title, error in failures(found).items():
         print(f"failed: {title}: {error}", file=sys.stderr)
     return 0
@@ -168,7 +188,8 @@ def _parser(name: str, description: str, examples: str) -> argparse.ArgumentPars
 
 def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
     words = (
-        "first, from here too: where codecs of your own are allowed (fltoolkit.research.text.allow)"
+        "first, from here too: where codecs, protocols and tasks of your own are allowed "
+        "(fltoolkit.research.allow)"
     )
     parser.add_argument(
         "--import", dest="modules", action="append", default=[], metavar="MODULE", help=words
@@ -183,7 +204,7 @@ def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
 
 def _store_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", type=Path, metavar="STORE", help="made by fltoolkit sweep")
-    parser.add_argument("--target", type=float, help="accuracy from 0 to 1")
+    parser.add_argument("--target", type=float, help="of the metric, e.g. accuracy 0.95")
     parser.add_argument("--budget", type=_nbytes, help="bytes, such as 500kB or 1MB")
     parser.add_argument("--only", default="", metavar="TEXT", help="settings whose name holds this")
 

@@ -97,13 +97,20 @@ class Advice:
         return self.table()
 
 
-def measure(model: nn.Sequential, input_shape: tuple[int, ...], cut: int) -> ModelCost:
+def measure(
+    model: nn.Sequential,
+    input_shape: tuple[int, ...],
+    cut: int,
+    *,
+    input_dtype: torch.dtype | None = None,
+) -> ModelCost:
     """Count parameters, bytes and FLOPs of ``model`` before and after ``cut``.
 
-    ``input_shape`` is that of one sample, without the batch. FLOPs are what torch's
-    ``FlopCounterMode`` counts: 2 per multiply-accumulate of linear layers (the bias is free),
-    convolutions (zero padding is charged) and attention; all else, also BatchNorm, is 0. They are
-    counted on a copy without memory, in eval mode: the model, on any device, is only read.
+    ``input_shape`` is that of one sample, without the batch; ``input_dtype`` is by default that of
+    the parameters (say ``torch.int64`` for a model that begins with an embedding). FLOPs are what
+    torch's ``FlopCounterMode`` counts: 2 per multiply-accumulate of linear layers (the bias is
+    free), convolutions (zero padding is charged) and attention; all else, also BatchNorm, is 0.
+    They are counted on a copy without memory, in eval mode: the model, on any device, is only read.
 
     Raises TypeError for a model that is no ``nn.Sequential``, ValueError for a cut that leaves one
     side empty or an input that does not fit.
@@ -125,7 +132,7 @@ def measure(model: nn.Sequential, input_shape: tuple[int, ...], cut: int) -> Mod
             "client and server need at least one each"
         )
     bottom, top = _without_memory(model[:cut]), _without_memory(model[cut:])
-    dtype = next((p.dtype for p in model.parameters()), torch.float32)
+    dtype = input_dtype or next((p.dtype for p in model.parameters()), torch.float32)
     try:
         with torch.no_grad(), FlopCounterMode(display=False) as below:
             h = bottom(torch.empty(1, *input_shape, dtype=dtype, device="meta"))

@@ -5,18 +5,21 @@ Not here: training (the rooms split and federated), the pictures of results (plo
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from fltoolkit.codecs.base import Codec
 from fltoolkit.history import Record
-from fltoolkit.party import Party
+from fltoolkit.metrics import ACCURACY, Metric
+from fltoolkit.party import Party, check_targets
 from fltoolkit.split.vertical import Merge, concatenate
 
 __all__ = ["evaluate", "predict"]
+
+LossFn = Callable[[Tensor, Tensor], Tensor]
 
 
 @torch.no_grad()
@@ -60,16 +63,32 @@ def predict(
 def evaluate(
     parties: Sequence[Party],
     x: Shaped[Tensor, "samples ..."] | Sequence[Shaped[Tensor, "samples ..."]],
-    y: Int[Tensor, " samples"],
+    y: Shaped[Tensor, "samples ..."],
     *,
+    metric: Metric = ACCURACY,
     merge: Merge = concatenate,
     through: Codec | None = None,
     batch_size: int = 1000,
 ) -> Record:
-    """``{"test_loss": ..., "accuracy": fraction right}`` on data not trained on; see `predict`.
+    """``{"test_loss": ..., "accuracy": ...}`` on data not trained on; see `predict`.
 
-    Both are means over samples; ``batch_size`` only bounds the memory this takes. Raises
-    FloatingPointError if the loss is NaN or infinite.
+    The second entry has the name of ``metric``. Both are means over all predictions, one for each
+    sample, or with targets [samples, ...] one for each target; ``batch_size`` only bounds the
+    memory this takes. A loss that gives the sum over a batch is divided by the number of targets.
+    Class numbers that the loss ignores (-100, unless it says otherwise) are not counted.
+
+    Args:
+        parties: the chain; the last one has the ``loss_fn``.
+        x: inputs of any type and shape, or one block for each party but the last.
+        y: targets, as ``loss_fn`` takes them.
+        metric: what else to measure, e.g. one of `fltoolkit.metrics`.
+        merge: as in training on vertical data.
+        through: a codec at each cut; see `predict`.
+        batch_size: how many samples go through the network at once.
+
+    Raises:
+        ValueError: outputs and targets do not fit the metric or each other; it says what to do.
+        FloatingPointError: the loss or the metric is NaN or infinite.
     """
     if (loss_fn := parties[-1].loss_fn) is None:
         raise ValueError(f"party {parties[-1].name!r} comes last and has no loss_fn: give it one")
@@ -80,16 +99,57 @@ def evaluate(
     for features in [x] if isinstance(x, Tensor) else x:
         if len(features) != len(y):
             raise ValueError(f"{len(features)} samples and {len(y)} labels: need one each")
-    loss = right = 0.0
+    loss = total = 0.0
+    num_targets = count = 0
+    sums_up: bool | None = None
     for start in range(0, len(y), batch_size):
         rows = slice(start, start + batch_size)
         block = x[rows] if isinstance(x, Tensor) else [part[rows] for part in x]
         output = predict(parties, block, merge=merge, through=through)
-        labels = y[rows].to(output.device)
-        loss += float(loss_fn(output, labels)) * len(labels)
-        right += float((output.argmax(dim=1) == labels).sum())
-    if not math.isfinite(loss):
-        raise FloatingPointError(
-            f"the test loss is {loss}: the model has diverged, or the test data hold NaN"
+        targets = y[rows].to(output.device)
+        check_targets(output, targets)
+        if not (here := _num_targets(loss_fn, targets)):
+            continue
+        if sums_up is None:
+            sums_up = _is_a_sum(loss_fn, output, targets)
+        loss += _loss(loss_fn, output, targets) * (1 if sums_up else here)
+        num_targets += here
+        if metric.measure is not None:
+            of_batch, number = metric.measure(output, targets)
+            total, count = total + of_batch, count + number
+    if not num_targets or (metric.measure is not None and not count):
+        raise ValueError("nothing to evaluate: all targets are among those that are ignored")
+    record: Record = {"test_loss": loss / num_targets}
+    if metric.measure is not None:
+        record[metric.name] = metric.of_mean(total / count)
+    for name, value in record.items():
+        if not math.isfinite(float(value)):
+            raise FloatingPointError(
+                f"the {name.replace('_', ' ')} is {value}: the model has diverged, or the test "
+                "data hold NaN"
+            )
+    return record
+
+
+def _loss(loss_fn: LossFn, output: Tensor, y: Tensor) -> float:
+    loss = loss_fn(output, y)
+    if loss.numel() != 1:
+        raise ValueError(
+            f"the loss of a batch has the shape {list(loss.shape)}: it must be one number; torch's "
+            'losses give it with reduction="mean"'
         )
-    return {"test_loss": loss / len(y), "accuracy": right / len(y)}
+    return float(loss)
+
+
+def _num_targets(loss_fn: LossFn, y: Tensor) -> int:
+    """Samples; where targets are class numbers, those that the loss does not ignore."""
+    if y.is_floating_point() or y.dtype == torch.bool:
+        return len(y)
+    return int((y != getattr(loss_fn, "ignore_index", -100)).sum())
+
+
+def _is_a_sum(loss_fn: LossFn, output: Tensor, y: Tensor) -> bool:
+    """Whether the same samples twice have twice the loss: a mean would be as it was."""
+    once = _loss(loss_fn, output[:32], y[:32])
+    twice = _loss(loss_fn, torch.cat([output[:32]] * 2), torch.cat([y[:32]] * 2))
+    return once != 0 and math.isclose(twice, 2 * once, rel_tol=1e-3)

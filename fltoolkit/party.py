@@ -118,17 +118,19 @@ class Party:
         return self._learn(x, output, g.to(self.device))
 
     def loss_and_grad(
-        self, h: Float[Tensor, "batch ..."], y: Shaped[Tensor, "batch ..."]
+        self, h: Shaped[Tensor, "batch ..."], y: Shaped[Tensor, "batch ..."]
     ) -> tuple[float, Float[Tensor, "batch ..."] | None]:
         """Compute the loss at this last part and learn from it.
 
         Returns the loss and its gradient with respect to ``h`` (None if ``h`` asked for none).
         Raises FloatingPointError, before anything is learned, if the loss or that gradient is NaN
-        or infinite.
+        or infinite, ValueError if output and targets would silently be broadcast.
         """
         if self.loss_fn is None:
             raise ValueError(f"party {self.name!r} comes last and has no loss_fn: give it one")
-        loss = self.loss_fn(self.module(h.to(self.device)), y.to(self.device))
+        output = self.module(h.to(self.device))
+        check_targets(output, y)
+        loss = self.loss_fn(output, y.to(self.device))
         if not math.isfinite(value := loss.item()):
             raise FloatingPointError(
                 f"party {self.name!r}: the loss is {value}. Training has diverged or the data hold "
@@ -183,6 +185,23 @@ class Party:
 
     def __repr__(self) -> str:
         return f"<Party {self.name!r}: {sum(p.numel() for p in self.params):,} parameters>"
+
+
+def check_targets(output: Tensor, y: Tensor) -> None:
+    """Raise for targets [n] against outputs [n, 1]: torch would compare each with each, n x n.
+
+    Only targets that are floats can be meant element by element; class numbers cannot.
+    """
+    if (
+        y.shape != output.shape
+        and y.is_floating_point()
+        and y.squeeze().shape == output.squeeze().shape
+    ):
+        raise ValueError(
+            f"outputs {list(output.shape)} and targets {list(y.shape)} would be broadcast, so that "
+            "the loss compares each output with each target. Give both one shape: "
+            "y.unsqueeze(1), or a last layer nn.Flatten(0)"
+        )
 
 
 _ADVICE = (

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Int64
+from jaxtyping import Float32, Int64, Shaped
 from torch import Tensor
 
 from fltoolkit.data._files import (
@@ -38,18 +38,20 @@ PIXEL_STATISTICS = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Training and test samples in memory: x float32, y int64 class numbers.
+    """Training and test samples in memory; those that `load` gives: x float32, y class numbers.
 
     Images are [samples, channels, height, width]; `flat` gives [samples, features]. For data of
     your own, call ``Dataset(...)`` with your tensors: nothing else in the package looks at files.
+    Inputs may be integers (the tokens of a text), and targets numbers, or several a sample; then
+    leave ``num_classes`` out where there are no classes.
     """
 
-    x_train: Float32[Tensor, " train *shape"]
-    y_train: Int64[Tensor, " train"]
-    x_test: Float32[Tensor, " test *shape"]
-    y_test: Int64[Tensor, " test"]
-    num_classes: int
-    name: str
+    x_train: Shaped[Tensor, " train *shape"]
+    y_train: Shaped[Tensor, " train *target"]
+    x_test: Shaped[Tensor, " test *shape"]
+    y_test: Shaped[Tensor, " test *target"]
+    num_classes: int = 0  # 0: the targets are no classes
+    name: str = "own data"
 
     def flat(self) -> "Dataset":
         """The same samples (the same memory) with x as [samples, features].
@@ -63,7 +65,7 @@ class Dataset:
         shape = "×".join(map(str, self.x_train.shape[1:]))
         return (
             f"Dataset({self.name}: {len(self.y_train):,} train, {len(self.y_test):,} test, "
-            f"x {shape}, {self.num_classes} classes)"
+            f"x {shape}" + (f", {self.num_classes} classes)" if self.num_classes else ")")
         )
 
 

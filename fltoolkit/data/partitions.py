@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import torch
-from jaxtyping import Int, Int64
+from jaxtyping import Int, Int64, Shaped
 from torch import Tensor
 
 __all__ = [
@@ -20,14 +20,16 @@ __all__ = [
 
 
 def partition_iid(
-    labels: Int[Tensor, " num_samples"], num_clients: int, *, seed: int
+    labels: Shaped[Tensor, " num_samples *target"], num_clients: int, *, seed: int
 ) -> list[Int64[Tensor, " _"]]:
     """Shuffle the samples and deal them out evenly; sizes differ by at most one.
+
+    Of ``labels`` only the number is used, so targets of any type and shape will do.
 
     >>> [len(rows) for rows in partition_iid(torch.arange(10), 3, seed=0)]
     [4, 3, 3]
     """
-    num_samples = len(_labels_to_divide(labels, num_clients))
+    num_samples = _num_to_divide(labels, num_clients)
     return _tensors(np.array_split(generator(seed).permutation(num_samples), num_clients))
 
 
@@ -118,9 +120,14 @@ def split_features(
 def _labels_to_divide(labels: Tensor, num_clients: int) -> np.ndarray:
     if labels.ndim != 1:
         raise ValueError(f"labels of shape {list(labels.shape)}: expected one class per sample")
+    _num_to_divide(labels, num_clients)
+    return labels.numpy(force=True)
+
+
+def _num_to_divide(labels: Tensor, num_clients: int) -> int:
     if not 1 <= num_clients <= len(labels):
         raise ValueError(f"num_clients={num_clients}: must be 1 to {len(labels)}, the samples")
-    return labels.numpy(force=True)
+    return len(labels)
 
 
 def generator(*seed: int) -> np.random.Generator:

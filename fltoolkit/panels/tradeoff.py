@@ -1,7 +1,7 @@
 """A Pareto plot to point at: choose a setting, see what it sent and the code that runs it again.
 
-Here: the panel of notebook 07. Not here: the plot for pages (tradeoff.py), the numbers
-(analysis.py). Needs ipywidgets, 7.7 or newer.
+Here: the panel of notebook 07. Not here: the plot for pages (plots.pareto), the numbers
+(research.analysis). Needs ipywidgets, 7.7 or newer.
 """
 
 import html
@@ -11,19 +11,20 @@ from typing import Any
 
 from fltoolkit import plots
 from fltoolkit.panels._sliders import Picture, find_ipywidgets
-from fltoolkit.plots.pareto import KINDS, SHAPES, SPLIT, best_within, pareto
+from fltoolkit.plots.pareto import KINDS, OTHER, SHAPES, best_within, limits, pareto
 from fltoolkit.plots.svg import drawing, text
-from fltoolkit.research.analysis import Point, front, groups, points, sizes_of
+from fltoolkit.research.analysis import Point, front, groups, metric_of, points, sizes_of
 from fltoolkit.research.store import Result
 from fltoolkit.units import amount, byte_unit
 
 __all__ = ["TradeoffPanel", "describe_point"]
 
-_PATHS = {  # the marks of tradeoff.py around (0, 0)
+_PATHS = {  # the marks of plots.pareto around (0, 0)
     "o": "M-5 0A5 5 0 1 0 5 0A5 5 0 1 0 -5 0Z",
     "s": "M-5-5H5V5H-5Z",
     "D": "M0-6.5L6.5 0L0 6.5L-6.5 0Z",
     "^": "M0-6L6 5H-6Z",
+    "P": "M-2-6H2V-2H6V2H2V6H-2V2H-6V-2H-2Z",
 }
 _WORDS = "line-height:1.3; white-space:pre-wrap; word-break:normal; overflow-wrap:anywhere"
 
@@ -38,8 +39,9 @@ def describe_point(results: Iterable[Result], name: str) -> str:
     if name not in found:
         raise KeyError(f"no setting {name!r}; there are {sorted(found)}")
     point, last = found[name], groups(results)[name][0].history[-1]
+    value = point.experiment.measured.words(point.value)
     lines = [
-        f"{name}: {100 * point.accuracy:.2f} % for {amount('nbytes', point.nbytes)}, "
+        f"{name}: {value} for {amount('nbytes', point.nbytes)}, "
         f"{point.num_seeds} seed{'s' * (point.num_seeds > 1)}"
         + (", on the front" if name in {p.name for p in front(found.values())} else ""),
         "",
@@ -71,6 +73,7 @@ class TradeoffPanel:
         self._points = points(self.results)
         if not self._points:
             raise ValueError("no finished experiment to show: run a sweep first")
+        self._metric = metric_of(point.experiment for point in self._points)
         self._best = best_within(self.results, self._points)
         names = [point.name for point in self._points]
         self.selected = names[0] if name is None else name
@@ -108,7 +111,7 @@ class TradeoffPanel:
         ax = pareto(self.results)
         chosen = self._chosen()
         _, size = byte_unit(max(point.nbytes for point in self._points))
-        at = (chosen.nbytes / size, 100 * chosen.accuracy)
+        at = (chosen.nbytes / size, self._metric.scale * chosen.value)
         ax.plot(*at, "o", markersize=13, fillstyle="none", color="#222222")
         ax.set_title(f"{chosen.name}", fontsize=10)
         return plots.picture(ax.figure.canvas.figure, describe_point(self.results, chosen.name))
@@ -122,23 +125,28 @@ class TradeoffPanel:
         found = self._points
         unit, size = byte_unit(max(point.nbytes for point in found))
         first, last = math.log(found[0].nbytes / 1.5), math.log(found[-1].nbytes * 1.5)
-        bottom = min(point.accuracy for point in found) - 0.015
-        top = max([p.high for p in found] + [row[3] for row in self._best]) + 0.008
+        metric = self._metric
+        ends = [end for p in found for end in (p.low, p.high)]
+        ends += [end for row in self._best for end in row[2:]]
+        bottom, top = limits(metric, found, ends)
 
-        def place(nbytes: float, accuracy: float) -> tuple[float, float]:
+        def place(nbytes: float, value: float) -> tuple[float, float]:
             x = left + (math.log(nbytes) - first) / (last - first) * (right - left)
-            return x, low - (accuracy - bottom) / (top - bottom) * (low - high)
+            return x, low - (value - bottom) / (top - bottom) * (low - high)
 
         parts = [
-            text(left, high - 12, "accuracy [%]"),
+            text(left, high - 12, metric.axis),
             text((left + right) / 2, low + 36, f"all bytes sent [{unit}], logarithmic", _MIDDLE),
             f'<path d="M{left} {low}H{right}M{left} {low}V{high}" stroke="#222" fill="none"/>',
         ]
-        step = next(s for s in (1, 2, 5, 10, 20, 50, 100) if 100 * (top - bottom) / s <= 8)
-        for tick in range(math.ceil(100 * bottom / step) * step, math.ceil(100 * top), step):
-            y = place(1, tick / 100)[1]
+        span = metric.scale * (top - bottom)
+        power = 10.0 ** math.floor(math.log10(span / 8))
+        step = next(s * power for s in (1, 2, 5, 10) if span / (s * power) <= 8)
+        first_tick, last_tick = (metric.scale * end / step for end in (bottom, top))
+        for number in range(math.ceil(first_tick), math.floor(last_tick) + 1):
+            y = place(1, number * step / metric.scale)[1]
             parts.append(f'<path d="M{left} {y:.1f}H{right}" stroke="#ddd"/>')
-            parts.append(text(left - 8, y + 4, f"{tick}", 'text-anchor="end"'))
+            parts.append(text(left - 8, y + 4, f"{number * step:g}", 'text-anchor="end"'))
         powers = (first - math.log(size)) / math.log(10), (last - math.log(size)) / math.log(10)
         for power in range(math.ceil(powers[0]), math.floor(powers[1]) + 1):
             x = place(size * 10.0**power, 0)[0]
@@ -152,12 +160,12 @@ class TradeoffPanel:
 
         best = {point.name for point in front(found)}
         looks: dict[str, tuple[str, str]] = {}  # of each shape: its color and what fills it
-        ordered = sorted(found, key=lambda point: -point.accuracy)
+        ordered = sorted(found, key=lambda point: point.value, reverse=metric.higher_is_better)
         for point in found:
             number = ordered.index(point) + 1
-            shape, color = SHAPES.get(point.experiment.protocol, SPLIT)
-            words = f"{point.name}: {100 * point.accuracy:.2f} %, {amount('nbytes', point.nbytes)}"
-            x, y = place(point.nbytes, point.accuracy)
+            shape, color = SHAPES.get(point.experiment.protocol, OTHER)
+            words = f"{point.name}: {metric.words(point.value)}, {amount('nbytes', point.nbytes)}"
+            x, y = place(point.nbytes, point.value)
             fill = color if point.name in best else "#fff"
             looks.setdefault(shape, (color, fill))
             parts.append(_mark(x, y, shape, color, fill, f"<title>{html.escape(words)}</title>"))
@@ -172,7 +180,7 @@ class TradeoffPanel:
             y = legend + 18 * row
             parts.append(_mark(right - 170, y, shape, color, fill))
             parts.append(text(right - 155, y + 4, KINDS[shape]))
-        x, y = place(self._chosen().nbytes, self._chosen().accuracy)
+        x, y = place(self._chosen().nbytes, self._chosen().value)
         parts.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="9" stroke="#222" stroke-width="1.5" '
             'fill="none"/>'

@@ -26,6 +26,7 @@ from fltoolkit.plots.figures import (
     new_figure,
     partition,
     picture,
+    save_figure,
     show,
 )
 from fltoolkit.plots.html_report import html_report
@@ -56,6 +57,7 @@ __all__ = [
     "plot_bits",
     "plot_values",
     "report_svg",
+    "save_figure",
     "show",
     "spread",
     "text",

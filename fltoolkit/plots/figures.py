@@ -1,15 +1,18 @@
 """Figures that stay: histories, a channel or a partition in, matplotlib Axes out.
 
 Nothing here touches pyplot or a global style. In a notebook end the cell with ``plots.show(ax)``;
-in a script, ``ax.figure.savefig("name.png")``. Not here: pictures that move (live.py).
+in a script, ``ax.figure.savefig("name.png")``; for a paper, `save_figure`. Not
+here: pictures that move (live.py).
 """
 
 import base64
 import io
+import os
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -31,6 +34,7 @@ __all__ = [
     "new_figure",
     "partition",
     "picture",
+    "save_figure",
     "show",
 ]
 
@@ -206,6 +210,62 @@ def show(ax: Axes) -> None:
     display(data, raw=True, metadata=metadata)
 
 
+COLUMN_WIDTHS = {1: 3.35, 2: 7.0}
+"""Inches: a column, and both with the gap between them, as IEEE's and ACM's journals have them."""
+
+
+def save_figure(
+    ax: Axes, path: str | os.PathLike[str], *, columns: int = 1, height: float | None = None
+) -> None:
+    """Save the whole figure of ``ax`` for a paper: as wide as a column, with letters of 8 points.
+
+    In one column there is no room for names at the ends of lines: a legend below has them. The
+    ending of ``path`` says the format (.pdf, .svg, .png with 600 dots an inch). Fonts are put
+    into a PDF as TrueType (type 42), which publishers ask for. The figure is as before afterwards,
+    and no global setting of matplotlib is changed.
+
+    Args:
+        ax: any of the figure's axes.
+        path: where to; the folder must be there.
+        columns: 1, or 2 for the whole width of a page.
+        height: in inches; by default the figure keeps its proportions, but at least 2.2.
+    """
+    if columns not in COLUMN_WIDTHS:
+        raise ValueError(f"columns={columns}: a figure is 1 or 2 columns wide")
+    figure = ax.figure.canvas.figure
+    before = (figure.get_figwidth(), figure.get_figheight())
+    width = COLUMN_WIDTHS[columns]
+    lines, names = figure.axes[0].get_legend_handles_labels()
+    all_texts = [text for each in figure.axes for text in each.texts]
+    ends = [text for text in all_texts if text.get_gid() == _END and names and columns == 1]
+    legend = (
+        figure.legend(lines, names, loc="outside lower center", frameon=False) if ends else None
+    )
+    texts = figure.findobj(Text)
+    sizes = [text.get_fontsize() for text in texts]
+    try:
+        for label in ends:
+            label.set_visible(False)
+        tall = max(2.2, width * before[1] / before[0]) + 0.17 * len(names) * bool(ends)
+        figure.set_size_inches(width, height or tall)
+        for text in texts:
+            text.set_fontsize(8)
+        for each in figure.axes:
+            _spread_ends(each)
+        with mpl.rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
+            figure.savefig(path, dpi=600)
+    finally:
+        if legend is not None:
+            legend.remove()
+        for label in ends:
+            label.set_visible(True)
+        figure.set_size_inches(*before)
+        for text, size in zip(texts, sizes, strict=True):
+            text.set_fontsize(size)
+        for each in figure.axes:
+            _spread_ends(each)
+
+
 def picture(figure: Figure, text: str) -> tuple[dict[str, str], dict[str, Any]]:
     """``figure`` as PNG beside ``text``: the data and metadata that ``display(raw=True)`` takes."""
     drawn, file = io.BytesIO(), io.BytesIO()
@@ -270,14 +330,24 @@ def tidy(ax: Axes) -> None:
 
 def _label_ends(ax: Axes, ends: list[tuple[float, float, str, str]]) -> None:
     """Write each text right of the axes at the height of its line's end, moved apart as needed."""
-    labels = []
     for x, y, words, color in ends:
         leader = {"arrowstyle": "-", "color": color, "linewidth": 0.8, "linestyle": ":"}
         look: dict[str, Any] = {"color": color, "va": "center", "arrowprops": leader}
-        labels.append(ax.annotate(words, (x, y), (1.03, 0.5), textcoords="axes fraction", **look))
-    for _ in range(2):  # labels change the size of the axes, which changes where the lines end
+        label = ax.annotate(words, (x, y), (1.03, 0.5), textcoords="axes fraction", **look)
+        label.set_gid(_END)
+    _spread_ends(ax)
+
+
+_END = "the end of a line"
+
+
+def _spread_ends(ax: Axes) -> None:
+    """Move the texts at the ends of lines apart, for the size that figure and letters have now."""
+    texts = (text for text in ax.texts if text.get_gid() == _END and text.get_visible())
+    labels: list[Any] = list(texts)
+    for _ in range(2 * bool(labels)):  # labels change the size of the axes, and so where lines end
         ax.figure.canvas.figure.draw_without_rendering()  # only now is there a size
-        pixels = [ax.transData.transform((x, y))[1] for x, y, _, _ in ends]
+        pixels = [ax.transData.transform(label.xy)[1] for label in labels]
         line_height = 1.2 * max(Text.get_window_extent(label).height for label in labels)
         for label, pixel in zip(labels, spread(pixels, line_height), strict=True):
             label.set_y(ax.transAxes.inverted().transform((0, pixel))[1])

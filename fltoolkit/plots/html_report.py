@@ -1,15 +1,15 @@
 """One HTML file that tells a sweep: plots, tables, ledgers, settings. Nothing is loaded from afar.
 
-Here: the page. Not here: its numbers (analysis.py) and pictures (tradeoff.py).
+Here: the page. Not here: its numbers (research.analysis) and pictures (pareto).
 """
 
 import html
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from fltoolkit.plots.figures import accuracy_over_bytes, picture, summary
+from fltoolkit.plots.figures import curves, picture, summary
 from fltoolkit.plots.pareto import over_seconds, pareto, three_sizes
-from fltoolkit.research.analysis import by_task, failures, front, groups, points, table
+from fltoolkit.research.analysis import by_task, failures, front, groups, metric_of, points, table
 from fltoolkit.research.store import Result
 
 __all__ = ["html_report"]
@@ -37,7 +37,7 @@ def html_report(
     """The whole page as text. ``target`` and ``budget`` as in `fltoolkit.research.table`.
 
     Raises ValueError if nothing has finished. A task (data, model, clients, partition) has a part
-    of its own, since accuracies on different tasks cannot be compared.
+    of its own, since results on different tasks cannot be compared.
     """
     results = list(results)
     tasks = by_task(result for result in results if not result.error)
@@ -73,13 +73,16 @@ def _task(results: list[Result], target: float | None, budget: float | None) -> 
     )
     yield _table(table(results, target=target, budget=budget))
     best = [point.name for point in front(found)]
-    curves = {name: [run.history for run in by_name[name]] for name in best[-6:]}
+    metric = metric_of(result.experiment for result in results)
+    lines = {name: [run.history for run in by_name[name]] for name in best[-6:]}
     yield "<h3>The settings on the front</h3>"
-    yield _figure(lambda: accuracy_over_bytes(curves), "Accuracy while bytes are spent.")
+    yield _figure(
+        lambda: curves(lines, metric.name, "nbytes"), "What bytes buy while they are spent."
+    )
     for name, rate, latency in LINKS:
         words = f"{name}: {8 * rate / 1e6:g} Mbit/s, {1000 * latency:g} ms a message"
         yield _figure(
-            lambda r=rate, s=latency: over_seconds(curves, rate=r, latency=s),
+            lambda r=rate, s=latency: over_seconds(lines, rate=r, latency=s, metric=metric),
             f"The same over the time on {words}; computing is not in it.",
         )
     yield "<h3>What the bytes were</h3>"

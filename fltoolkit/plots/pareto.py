@@ -1,15 +1,18 @@
 """Pictures of a sweep: the Pareto plot, three sizes of what crossed, bits by bits, time on a link.
 
-Here: matplotlib Axes from `Result`s, like plots.py, whose `show` ends a cell. Not here: their
-numbers (analysis.py).
+Here: matplotlib Axes from `Result`s, by the metric of their experiments. Not here: their numbers
+(research.analysis), how a figure is shown or saved (figures).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogFormatter
 
 from fltoolkit.history import History, Record
+from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit.plots.figures import curves, describe, new_axes, tidy
 from fltoolkit.plots.svg import COLORS
 from fltoolkit.research.analysis import (
@@ -17,6 +20,7 @@ from fltoolkit.research.analysis import (
     front,
     front_within,
     groups,
+    metric_of,
     on_link,
     points,
     sizes_of,
@@ -26,13 +30,41 @@ from fltoolkit.units import amount, byte_unit
 
 __all__ = ["heat_map", "over_seconds", "pareto", "three_sizes"]
 
+SPLIT, SILENT, AVERAGED, FEDERATED, OTHER = (
+    *(("o", COLORS[0]), ("D", COLORS[2]), ("^", COLORS[3]), ("s", COLORS[1]), ("P", COLORS[4])),
+)
 SHAPES = {
-    "fedavg": ("s", COLORS[1]),
-    "split_async": ("D", COLORS[2]),
-    "splitfed": ("^", COLORS[3]),
+    **dict.fromkeys(("split", "relay", "u_shaped", "vertical", "local_loss"), SPLIT),
+    **dict.fromkeys(("split_async", "uploading"), SILENT),
+    "splitfed": AVERAGED,
+    **dict.fromkeys(("fedavg", "interval_averaging", "fedasync", "fedbuff"), FEDERATED),
 }
-SPLIT = ("o", COLORS[0])
+"""Mark and color of the package's protocols; those of one's own are `OTHER`."""
 KINDS = {"o": "split", "D": "split, silent at times", "^": "SplitFed", "s": "federated"}
+KINDS["P"] = "a protocol of one's own"
+
+
+class PlainLog(LogFormatter):
+    """Ticks of a logarithmic axis as plain numbers, 4 and not 4 x 10^0, where there is room."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """The number, or nothing where matplotlib leaves a small tick without one."""
+        return f"{x:g}" if super().__call__(x, pos) else ""
+
+
+def limits(
+    metric: Metric, found: Sequence[Point], ends: Sequence[float], worst: float | None = None
+) -> tuple[float, float]:
+    """The least and the largest value to be shown, with some room; ``worst`` cuts off the rest."""
+    low, high = min(p.value for p in found), max(p.value for p in found)
+    if metric.higher_is_better:
+        low, high = (low if worst is None else worst), max(high, *ends)
+    else:
+        low, high = min(low, *ends), (high if worst is None else worst)
+    if metric.unit == "%":
+        return low - 0.015, high + 0.008
+    room = 0.05 * ((high - low) or abs(high) or 1.0)
+    return low - room, high + room
 
 
 def pareto(
@@ -42,7 +74,7 @@ def pareto(
     names: bool = True,
     floor: float | None = None,
 ) -> Axes:
-    """Accuracy [%] over all bytes sent, logarithmic: a point a setting, and the front.
+    """The metric, as accuracy [%], over all bytes sent, logarithmic: a point a setting, the front.
 
     Bars go from the worst to the best seed. The line is the best that any setting had reached
     within so many bytes, mean over the seeds, and the band its least and largest (see
@@ -52,10 +84,12 @@ def pareto(
         results: of a sweep, all on one task.
         ax: where to draw.
         names: number the points and list whose they are.
-        floor: the least accuracy (0..1) shown; by default all points are.
+        floor: the worst value shown, such as an accuracy of 0.8; by default all points are.
     """
     results = list(results)
     found = points(results)
+    metric = metric_of(point.experiment for point in found)
+    scale = metric.scale
     if not found:
         raise ValueError("no finished experiment to plot: run a sweep first")
     ax = ax or new_axes(width=9, height=5.6)
@@ -64,17 +98,24 @@ def pareto(
     band = np.array(best_within(results, found)).T
     if band.size:
         ax.fill_between(
-            band[0] / size, 100 * band[2], 100 * band[3], color="#999999", alpha=0.3, linewidth=0
+            band[0] / size,
+            scale * band[2],
+            scale * band[3],
+            color="#999999",
+            alpha=0.3,
+            linewidth=0,
         )
-        ax.plot(band[0] / size, 100 * band[1], color="#777777", linewidth=1, drawstyle="steps-post")
+        ax.plot(
+            band[0] / size, scale * band[1], color="#777777", linewidth=1, drawstyle="steps-post"
+        )
     best = {point.name for point in front(found)}
     seen = set()
     for point in found:
-        shape, color = SHAPES.get(point.experiment.protocol, SPLIT)
-        bars = [[100 * (point.accuracy - point.low)], [100 * (point.high - point.accuracy)]]
+        shape, color = SHAPES.get(point.experiment.protocol, OTHER)
+        bars = [[scale * (point.value - point.low)], [scale * (point.high - point.value)]]
         ax.errorbar(
             point.nbytes / size,
-            100 * point.accuracy,
+            scale * point.value,
             yerr=bars if point.num_seeds > 1 else None,
             marker=shape,
             color=color,
@@ -85,19 +126,23 @@ def pareto(
             label="_" if shape in seen else KINDS[shape],
         )
         seen.add(shape)
-    bottom = min(p.accuracy for p in found) if floor is None else floor
-    top = max([p.high for p in found] + (band[3].tolist() if band.size else []))
-    ax.set_ylim(100 * bottom - 1.5, 100 * top + 0.8)
+    ends = [each for p in found for each in (p.low, p.high)] + (
+        [*band[2].tolist(), *band[3].tolist()] if band.size else []
+    )
+    low, high = limits(metric, found, ends, floor)
+    ax.set_ylim(scale * low, scale * high)
     ax.set_xlim(found[0].nbytes / size / 1.5, found[-1].nbytes / size * 1.5)
     if names:
-        _number(ax, [p for p in found if p.accuracy >= bottom], size)
-    ax.set(xlabel=f"all bytes sent [{unit}], logarithmic", ylabel="accuracy [%]")
+        _number(ax, [p for p in found if low <= p.value <= high], metric, size)
+    ax.set(xlabel=f"all bytes sent [{unit}], logarithmic", ylabel=metric.axis)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    ax.legend(loc="lower right", frameon=False, title="filled: on the front of the ends")
+    ax.xaxis.set_minor_formatter(PlainLog())
+    corner: Any = "lower right" if metric.higher_is_better else "upper right"
+    ax.legend(loc=corner, frameon=False, title="filled: on the front of the ends")
     tidy(ax)
     seeds = {point.num_seeds for point in found}
     words = "; ".join(
-        f"{p.name}: {100 * p.accuracy:.2f} % for {amount('nbytes', p.nbytes)}"
+        f"{p.name}: {metric.words(p.value)} for {amount('nbytes', p.nbytes)}"
         + (" (front)" if p.name in best else "")
         for p in found
     )
@@ -115,12 +160,12 @@ def best_within(
     return front_within(results, budgets.tolist())
 
 
-def _number(ax: Axes, found: Sequence[Point], size: float) -> None:
+def _number(ax: Axes, found: Sequence[Point], metric: Metric, size: float) -> None:
     """A number at each point, and right of the axes whose it is, from the best down."""
-    ordered = sorted(found, key=lambda point: -point.accuracy)
+    ordered = sorted(found, key=lambda point: point.value, reverse=metric.higher_is_better)
     lines = []
     for number, point in enumerate(ordered, 1):
-        at = (point.nbytes / size, 100 * point.accuracy)
+        at = (point.nbytes / size, metric.scale * point.value)
         lines.append(f"{number:2d}  {point.name}")
         place = (6, 5) if number % 2 else (-6, -5)  # neighbours in height on different sides
         side = "left" if number % 2 else "right"
@@ -192,29 +237,31 @@ def heat_map(
     *,
     rows: str = "bits forward (activations)",
     columns: str = "bits backward (gradients)",
+    metric: Metric = ACCURACY,
 ) -> Axes:
-    """Accuracy [%] by two settings: ``cells[row, column]`` has the accuracies (0..1) of the seeds.
+    """The metric by two settings: ``cells[row, column]`` has the values (0..1) of the seeds.
 
     In each cell the mean and, of several seeds, half the range from worst to best.
     """
     if not cells:
-        raise ValueError("no cells: give {(row, column): [accuracy of each seed]}")
+        raise ValueError("no cells: give {(row, column): [value of each seed]}")
     ys, xs = sorted({y for y, _ in cells}), sorted({x for _, x in cells})
     grid = np.full((len(ys), len(xs)), np.nan)
     for (y, x), scores in cells.items():
-        grid[ys.index(y), xs.index(x)] = 100 * np.mean(scores)
+        grid[ys.index(y), xs.index(x)] = metric.scale * np.mean(scores)
     ax = ax or new_axes(width=1.6 + 0.9 * len(xs), height=1.4 + 0.55 * len(ys))
     image = ax.imshow(grid, cmap="viridis", aspect="auto", interpolation="nearest")
     ax.set_xticks(range(len(xs)), [str(x) for x in xs])
     ax.set_yticks(range(len(ys)), [str(y) for y in ys])
     ax.set(xlabel=columns, ylabel=rows)
-    ax.figure.colorbar(image, ax=ax, label="accuracy [%]")
+    ax.figure.colorbar(image, ax=ax, label=metric.axis)
     middle = (np.nanmin(grid) + np.nanmax(grid)) / 2
     sentences = []
     for (y, x), scores in sorted(cells.items()):
         i, j = ys.index(y), xs.index(x)
-        half = 50 * (max(scores) - min(scores))
-        words = f"{grid[i, j]:.1f}" + (f"\n±{half:.1f}" if len(scores) > 1 else "")
+        half = metric.scale / 2 * (max(scores) - min(scores))
+        digits = ".1f" if metric.unit == "%" else ".3g"
+        words = f"{grid[i, j]:{digits}}" + (f"\n±{half:{digits}}" if len(scores) > 1 else "")
         color = "white" if grid[i, j] < middle else "black"
         ax.text(j, i, words, ha="center", va="center", color=color, fontsize=8)
         sentences.append(f"{y} x {x}: {words}".replace("\n", " "))
@@ -227,8 +274,9 @@ def over_seconds(
     *,
     rate: float,
     latency: float = 0.0,
+    metric: Metric = ACCURACY,
 ) -> Axes:
-    """Accuracy over time on a link of ``rate`` bytes a second, ``latency`` seconds a message.
+    """The metric over time on a link of ``rate`` bytes a second, ``latency`` seconds a message.
 
     See `fltoolkit.research.seconds_on` for what is in it, and `fltoolkit.plots.curves`.
     """
@@ -239,4 +287,4 @@ def over_seconds(
         ]
         for name, runs in histories.items()
     }
-    return curves(timed, "accuracy", "seconds", ax)
+    return curves(timed, metric.name, "seconds", ax)

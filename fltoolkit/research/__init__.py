@@ -1,6 +1,9 @@
 """Runs as values: described, trained, stored, compared.
 
-    text        codecs and gates as text, read back without ``eval``
+    text        codecs, models and optimizers as text, read back without ``eval``
+    task        data, network and parties, for a protocol to work with
+    protocol    what a protocol is: a name, settings, and a function that trains
+    methods     the package's own protocols, each a small function
     experiment  all that a run depends on, as one value
     weighing    nominal, real and entropy bytes of what is sent
     run         from an experiment to its records
@@ -15,7 +18,6 @@ Notebook 07 uses all of it.
 from fltoolkit.research.analysis import (
     Point,
     Size,
-    accuracy_within,
     by_task,
     bytes_to_reach,
     c3_score,
@@ -23,31 +25,58 @@ from fltoolkit.research.analysis import (
     front,
     front_within,
     groups,
+    metric_of,
     on_link,
     points,
     seconds_on,
     sizes_of,
     table,
+    table_as_csv,
+    table_as_latex,
+    value_within,
 )
-from fltoolkit.research.experiment import PROTOCOLS, Experiment, read
+from fltoolkit.research.experiment import Experiment, read
+from fltoolkit.research.methods import PROTOCOLS
+from fltoolkit.research.protocol import (
+    AMOUNT,
+    CODEC,
+    COUNT,
+    FLAG,
+    OPTIMIZER,
+    Protocol,
+    Setting,
+    a_record_a_round,
+    a_record_a_step,
+)
 from fltoolkit.research.run import num_steps, records, run
 from fltoolkit.research.store import Result, Store, StoreError
-from fltoolkit.research.suggest import Suggestion, space, spend, suggest
+from fltoolkit.research.suggest import Suggestion, Tried, space, spend, suggest
 from fltoolkit.research.sweep import cluster, sweep
+from fltoolkit.research.task import Task
 from fltoolkit.research.text import allow, build
 from fltoolkit.research.weighing import WeighingChannel, weigh
 
 __all__ = [
+    "AMOUNT",
+    "CODEC",
+    "COUNT",
+    "FLAG",
+    "OPTIMIZER",
     "PROTOCOLS",
     "Experiment",
     "Point",
+    "Protocol",
     "Result",
+    "Setting",
     "Size",
     "Store",
     "StoreError",
     "Suggestion",
+    "Task",
+    "Tried",
     "WeighingChannel",
-    "accuracy_within",
+    "a_record_a_round",
+    "a_record_a_step",
     "allow",
     "build",
     "by_task",
@@ -58,6 +87,7 @@ __all__ = [
     "front",
     "front_within",
     "groups",
+    "metric_of",
     "num_steps",
     "on_link",
     "points",
@@ -71,5 +101,8 @@ __all__ = [
     "suggest",
     "sweep",
     "table",
+    "table_as_csv",
+    "table_as_latex",
+    "value_within",
     "weigh",
 ]

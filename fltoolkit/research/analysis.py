@@ -1,16 +1,19 @@
-"""What a sweep tells: fronts, bytes to a target, accuracy within a budget, time on a link.
+"""What a sweep tells: fronts, bytes to a target, what a budget buys, time on a link.
 
-Here: numbers and text tables from `Result`s. Not here: pictures (tradeoff.py), searching for good
-settings (suggest.py). Notebook 07 uses all of it.
+Here: numbers and text tables from `Result`s, by the metric of their experiments. Not here: pictures
+(the room plots), searching for good settings (suggest). Notebook 07 uses all of it.
 """
 
+import csv
+import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from statistics import mean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fltoolkit.history import History, Record
+from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit.research.experiment import Experiment
 from fltoolkit.research.store import Result
 from fltoolkit.units import amount
@@ -18,7 +21,6 @@ from fltoolkit.units import amount
 __all__ = [
     "Point",
     "Size",
-    "accuracy_within",
     "by_task",
     "bytes_to_reach",
     "c3_score",
@@ -26,11 +28,15 @@ __all__ = [
     "front",
     "front_within",
     "groups",
+    "metric_of",
     "on_link",
     "points",
     "seconds_on",
     "sizes_of",
     "table",
+    "table_as_csv",
+    "table_as_latex",
+    "value_within",
 ]
 
 
@@ -41,9 +47,9 @@ class Point(NamedTuple):
     experiment: Experiment  # of the first seed
     num_seeds: int
     nbytes: float  # mean over the seeds
-    accuracy: float  # mean over the seeds, 0..1
-    low: float  # the worst seed's
-    high: float  # the best seed's
+    value: float  # of the experiment's metric, e.g. accuracy 0..1; mean over the seeds
+    low: float  # the least of any seed
+    high: float  # the largest of any seed
 
 
 class Size(NamedTuple):
@@ -87,21 +93,41 @@ def _named(results: Iterable[Result]) -> list[tuple[str, Result]]:
 
 
 def by_task(results: Iterable[Result]) -> dict[str, list[Result]]:
-    """Results by data, model, clients and partition, in words: only those of one task compare."""
+    """Results by data, model, clients, partition, loss and metric, in words.
+
+    Only results of one task can be compared.
+    """
     tasks: dict[str, list[Result]] = {}
     for result in results:
         e = result.experiment
         words = f"{e.data}, {e.model}, {e.num_clients} client{'s' * (e.num_clients > 1)}"
         words += f", {e.partition}" * (e.num_clients > 1)
+        words += f", {e.loss}" * (e.loss != Experiment.loss)
+        words += f", {e.metric}" * (e.metric != Experiment.metric)
         tasks.setdefault(words, []).append(result)
     return tasks
+
+
+def metric_of(experiments: Iterable[Experiment]) -> Metric:
+    """The one metric that these are tested by; raises ValueError for several, which do not compare.
+
+    Of no experiment at all it is accuracy.
+    """
+    found = {experiment.metric: experiment for experiment in experiments}
+    if len(found) > 1:
+        raise ValueError(
+            f"these are tested by {' and '.join(found)}, which cannot be compared: take those of "
+            "one task, see fltoolkit.research.by_task"
+        )
+    return next((experiment.measured for experiment in found.values()), ACCURACY)
 
 
 def points(results: Iterable[Result]) -> list[Point]:
     """Where each setting ended, those with few bytes first."""
     found = []
     for name, runs in groups(results).items():
-        scores = [float(run.history[-1]["accuracy"]) for run in runs]
+        metric = runs[0].experiment.metric
+        scores = [float(run.history[-1][metric]) for run in runs]
         nbytes = mean(float(run.history[-1]["nbytes"]) for run in runs)
         row = (nbytes, mean(scores), min(scores), max(scores))
         found.append(Point(name, runs[0].experiment, len(runs), *row))
@@ -109,16 +135,19 @@ def points(results: Iterable[Result]) -> list[Point]:
 
 
 def front(found: Iterable[Point]) -> list[Point]:
-    """The Pareto front: points such that none has fewer bytes and at least their accuracy.
+    """The Pareto front: points such that none has fewer bytes and is at least as good.
 
     >>> e = Experiment()
     >>> three = [Point(n, e, 1, b, a, a, a) for n, b, a in (("x", 1, 0.8), ("y", 2, 0.7), ("z", 3, 0.9))]
     >>> [point.name for point in front(three)]
     ['x', 'z']
     """  # noqa: E501
+    found = list(found)
+    metric = metric_of(point.experiment for point in found)
+    sign = -1 if metric.higher_is_better else 1
     best: list[Point] = []
-    for point in sorted(found, key=lambda p: (p.nbytes, -p.accuracy)):
-        if not best or point.accuracy > best[-1].accuracy:
+    for point in sorted(found, key=lambda p: (p.nbytes, sign * p.value)):
+        if not best or metric.better(point.value, best[-1].value):
             best.append(point)
     return best
 
@@ -126,50 +155,57 @@ def front(found: Iterable[Point]) -> list[Point]:
 def front_within(
     results: Iterable[Result], budgets: Sequence[float]
 ) -> list[tuple[float, float, float, float]]:
-    """Budget, and of the best method within it: mean, least and largest accuracy over the seeds.
+    """Budget, and of the best method within it: mean, least and largest value over the seeds.
 
     For each seed the best of all methods is taken on the test set, which flatters it a little.
     Runs are cut where the budget ends, as if training had been stopped there. Budgets that do not
     pay for one evaluation of each seed are left out.
     """
+    results = list(results)
+    metric = metric_of(result.experiment for result in results)
     by_seed: dict[int, list[History]] = {}
     for runs in groups(results).values():
         for run in runs:
             by_seed.setdefault(run.experiment.seed, []).append(run.history)
-    rows, best = [], [-1.0] * len(by_seed)
+    rows = []
+    best: dict[int, float] = {}
     for budget in sorted(budgets):
-        for place, histories in enumerate(by_seed.values()):
-            within = (accuracy_within(history, budget) for history in histories)
-            best[place] = max([best[place], *(a for a in within if a is not None)])
-        if best and min(best) >= 0:  # and more money does no harm: one may spend less of it
-            rows.append((budget, mean(best), min(best), max(best)))
+        for seed, histories in by_seed.items():
+            within = [value_within(history, budget, metric) for history in histories]
+            values = [value for value in (*within, best.get(seed)) if value is not None]
+            if values:
+                best[seed] = metric.best(values)
+        if best and len(best) == len(by_seed):  # more money does no harm: one may spend less of it
+            rows.append((budget, mean(best.values()), min(best.values()), max(best.values())))
     return rows
 
 
-def bytes_to_reach(history: History, accuracy: float) -> int | None:
-    """What had been sent when a run first reached ``accuracy`` (0..1); None if it never did.
+def bytes_to_reach(history: History, target: float, metric: Metric = ACCURACY) -> int | None:
+    """What had been sent when a run was first as good as ``target``; None if it never was.
 
     >>> bytes_to_reach(History([{"accuracy": 0.5, "nbytes": 10}, {"accuracy": 0.9, "nbytes": 20}]), 0.8)
     20
     """  # noqa: E501
-    if not 0 <= accuracy <= 1:
-        raise ValueError(f"accuracy={accuracy}: from 0 to 1; write 95 % as 0.95")
-    for record in history.having("accuracy", "nbytes"):
-        if float(record["accuracy"]) >= accuracy:
+    if metric.unit == "%" and not 0 <= target <= 1:
+        raise ValueError(f"target={target}: {metric} is from 0 to 1; write 95 % as 0.95")
+    if not math.isfinite(target):
+        raise ValueError(f"target={target}: give a number that {metric} may reach")
+    for record in history.having(metric.name, "nbytes"):
+        if metric.reaches(float(record[metric.name]), target):
             return int(record["nbytes"])
     return None
 
 
-def accuracy_within(history: History, nbytes: float) -> float | None:
-    """The last accuracy measured before more than ``nbytes`` were sent; None if none was.
+def value_within(history: History, nbytes: float, metric: Metric = ACCURACY) -> float | None:
+    """The last value measured before more than ``nbytes`` were sent; None if none was.
 
     The last and not the best: nobody may choose the moment by looking at the test set.
     """
     found = None
-    for record in history.having("accuracy", "nbytes"):
+    for record in history.having(metric.name, "nbytes"):
         if int(record["nbytes"]) > nbytes:
             break
-        found = float(record["accuracy"])
+        found = float(record[metric.name])
     return found
 
 
@@ -242,34 +278,89 @@ def table(
     """A Markdown table: a row a setting, those with few bytes first; the front is marked.
 
     Args:
-        results: of a sweep.
-        target: also how many bytes it took to reach this accuracy (0..1).
-        budget: also the accuracy within so many bytes.
+        results: of a sweep, all of one task.
+        target: also how many bytes it took until the metric was as good as this (95 % is 0.95).
+        budget: also the metric within so many bytes.
     """
+    heads, rows = _cells(list(results), target, budget)
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def table_as_latex(
+    results: Iterable[Result], *, target: float | None = None, budget: float | None = None
+) -> str:
+    r"""The rows of `table` as a LaTeX ``tabular``, with the rules of the package booktabs."""
+    heads, rows = _cells(list(results), target, budget)
+    lines = [r"\begin{tabular}{l" + "r" * (len(heads) - 2) + "c}", r"\toprule"]
+    lines += [" & ".join(map(_latex, heads)) + r" \\", r"\midrule"]
+    lines += [" & ".join(map(_latex, row)) + r" \\" for row in rows]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+
+def table_as_csv(
+    results: Iterable[Result], *, target: float | None = None, budget: float | None = None
+) -> str:
+    """The rows of `table` as CSV with plain numbers: bytes, and the metric as it is in records."""
     results = list(results)
+    metric, best = metric_of(r.experiment for r in results), front(points(results))
+    by_name = groups(results)
+    heads = ["setting", metric.name, "low", "high", "nbytes", "seeds"]
+    heads += ["nbytes_to_target"] if target is not None else []
+    heads += ["within_budget"] if budget is not None else []
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([*heads, "front"])
+    for p in points(results):
+        row: list[object] = [p.name, p.value, p.low, p.high, p.nbytes, p.num_seeds]
+        histories = [run.history for run in by_name[p.name]]
+        if target is not None:
+            reached = [bytes_to_reach(history, target, metric) for history in histories]
+            every = [nbytes for nbytes in reached if nbytes is not None]
+            row.append(mean(every) if len(every) == len(reached) else "")
+        if budget is not None:
+            row.append(_mean_within(histories, budget, metric)[0])
+        writer.writerow([*row, int(p in best)])
+    return file.getvalue()
+
+
+def _cells(
+    results: list[Result], target: float | None, budget: float | None
+) -> tuple[list[str], list[list[str]]]:
+    """The heads and the rows of a table, as people read them."""
+    metric = metric_of(result.experiment for result in results)
     by_name, found = groups(results), points(results)
     best = {point.name for point in front(found)}
-    heads = ["setting", "accuracy [%]", "sent", "seeds"]
-    heads += [f"bytes to {100 * target:g} %"] if target is not None else []
-    heads += [f"accuracy within {amount('nbytes', budget)} [%]"] if budget is not None else []
-    lines = ["| " + " | ".join([*heads, "front"]) + " |", "|---" * (len(heads) + 1) + "|"]
+    heads, rows = ["setting", metric.axis, "sent", "seeds"], []
+    heads += [f"bytes to {_short(metric, target)}"] if target is not None else []
+    if budget is not None:
+        name, _, unit = metric.axis.partition(" [")
+        heads.append(f"{name} within {amount('nbytes', budget)}" + f" [{unit}" * bool(unit))
     for point in found:
         histories = [run.history for run in by_name[point.name]]
-        cells = [point.name, _percent(point.accuracy, point.low, point.high)]
+        cells = [point.name, _range(metric, point.value, point.low, point.high)]
         cells += [amount("nbytes", point.nbytes), str(point.num_seeds)]
         if target is not None:
-            reached = [n for h in histories if (n := bytes_to_reach(h, target)) is not None]
+            reached = [n for h in histories if (n := bytes_to_reach(h, target, metric)) is not None]
             missed = len(histories) - len(reached)
             words = amount("nbytes", mean(reached)) if reached else "never"
             cells.append(
                 words + (f" ({missed} of {len(histories)} never)" * bool(reached and missed))
             )
         if budget is not None:
-            got = [a for h in histories if (a := accuracy_within(h, budget)) is not None]
-            whole = len(got) == len(histories)
-            cells.append(_percent(mean(got), min(got), max(got)) if whole else "")
-        lines.append("| " + " | ".join([*cells, "*" * (point.name in best)]) + " |")
-    return "\n".join(lines)
+            middle, low, high = _mean_within(histories, budget, metric)
+            cells.append("" if middle == "" else _range(metric, middle, low, high))
+        rows.append([*cells, "*" * (point.name in best)])
+    return [*heads, "front"], rows
+
+
+def _mean_within(histories: list[History], budget: float, metric: Metric) -> tuple[Any, Any, Any]:
+    """Mean, least and largest value within a budget; empty texts if one seed has none."""
+    got = [value_within(history, budget, metric) for history in histories]
+    values = [value for value in got if value is not None]
+    if len(values) < len(got):
+        return "", "", ""
+    return mean(values), min(values), max(values)
 
 
 def failures(results: Iterable[Result]) -> Mapping[str, str]:
@@ -280,7 +371,22 @@ def failures(results: Iterable[Result]) -> Mapping[str, str]:
     }
 
 
-def _percent(middle: float, low: float, high: float) -> str:
+def _range(metric: Metric, middle: float, low: float, high: float) -> str:
     if low == high:
-        return f"{100 * middle:.2f}"
-    return f"{100 * middle:.2f} [{100 * low:.2f}, {100 * high:.2f}]"
+        return metric.number(middle)
+    return f"{metric.number(middle)} [{metric.number(low)}, {metric.number(high)}]"
+
+
+def _short(metric: Metric, value: float) -> str:
+    return f"{metric.scale * value:g} {metric.unit}".rstrip()
+
+
+_LATEX = str.maketrans(
+    {each: f"\\{each}" for each in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+)
+
+
+def _latex(text: str) -> str:
+    """Text whose signs mean themselves in LaTeX; the front's star is a mathematical one."""
+    return r"$\star$" if text == "*" else text.translate(_LATEX)

@@ -1,7 +1,7 @@
 """An experiment is one value: task, protocol, codecs, gate and seed.
 
-Here: the settings, what is allowed of them, and their text forms. Not here: running them
-(training.py, next), many of them (sweep.py), what they tell (analysis.py).
+Here: the settings, what is allowed of them, and their text forms. Not here: running them (run),
+many of them (sweep), what they tell (analysis).
 """
 
 import hashlib
@@ -9,28 +9,22 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from fltoolkit.channel import KINDS
 from fltoolkit.codecs.base import Codec
-from fltoolkit.research.text import build
+from fltoolkit.metrics import Metric
+from fltoolkit.research.methods import PROTOCOLS
+from fltoolkit.research.protocol import OPTIMIZER, Protocol, Setting
+from fltoolkit.research.text import build, home_of, known, read_call
 from fltoolkit.split.gates import Gate
 
-__all__ = ["PROTOCOLS", "Experiment", "read"]
+__all__ = ["PROTOCOLS", "Experiment", "one_name_each", "read"]
 
-PROTOCOLS: dict[str, tuple[str, ...]] = {
-    "split": ("through",),
-    "relay": ("through",),
-    "splitfed": ("through", "version"),
-    "split_async": ("through", "moved", "delta"),
-    "fedavg": ("local_epochs", "local_steps", "cohort_size", "prox", "masked", "wait_for"),
-}
-"""Each protocol's name, and which ``settings`` it knows."""
-
-_FLAGS, _AMOUNTS = ("delta", "masked"), ("moved", "prox")  # the others are counts, one a codec
+_NEW = ("optimizer", "loss", "metric")
+"""Settings that came after the first keys were stored: their defaults are no part of a key."""
 
 _MODELS = ("mlp", "cnn")
 _PARTITION = re.compile(r"iid|shards\(\d+\)|dirichlet\(\d*\.?\d+\)")
@@ -41,7 +35,8 @@ class Experiment:
     """All that a run depends on, as plain values: equal experiments send the same bytes.
 
     Codecs and the gate may be given as objects; they are kept as their ``repr``, which is read back
-    by `fltoolkit.research.build`.
+    by `fltoolkit.research.build`. Data, model and loss may be calls of your own functions, written
+    as text; ``protocol`` and ``metric`` may be names of your own: see `fltoolkit.research.allow`.
 
     >>> from fltoolkit import Pipeline
     >>> from fltoolkit.codecs.quantize import Quantize
@@ -50,27 +45,31 @@ class Experiment:
     True
     """
 
-    protocol: str = "split"  # one of PROTOCOLS
-    data: str = "digits"  # a name for `fltoolkit.data.load`
+    protocol: str = "split"  # one of PROTOCOLS, or the name of one of your own
+    data: str = "digits"  # a name for `fltoolkit.data.load`, or "my_data()", which gives a Dataset
     num_samples: int | None = None  # of the training samples; None: all
     validation: float = 0.0  # this share of them is held out and tested on, not the test set
-    model: str = "mlp"  # `splitnn_mlp`, or "cnn": `mcmahan_cnn`
+    model: str = "mlp"  # `splitnn_mlp`; "cnn": `mcmahan_cnn`; or "my_model(width=64)"
     cut: int = 4  # layers at the client; a federated client has them all
     num_clients: int = 1
     partition: str = "iid"  # or "shards(2)" or "dirichlet(0.1)": who has which samples
     rounds: int = 5  # split learning: passes over all data; fedavg: rounds
-    evaluations: int = 1  # a round; more than one for split, relay and split_async only
-    lr: float = 0.05  # plain SGD
+    evaluations: int = 1  # a round; more than one where there is one model within a round
+    lr: float = 0.05  # of plain SGD
     batch_size: int = 32
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the protocol
     codecs: Mapping[str, Any] = field(default_factory=dict)  # by kind, which tells the direction
     gate: Any = ""  # of split_async: when the client may be silent
     seed: int = 0
     name: str = field(default="", compare=False)  # for people; not in `key`
+    optimizer: Any = ""  # in place of plain SGD: "AdamW(lr=0.001)"
+    loss: str = "NLLLoss()"  # of torch.nn, or a call that gives your own ``loss(output, y)``
+    metric: Any = "accuracy"  # what is tested and compared; the name of a Metric
 
     def __post_init__(self) -> None:
-        if self.protocol not in PROTOCOLS:
-            raise ValueError(f"protocol={self.protocol!r}: choose one of {', '.join(PROTOCOLS)}")
+        for name, kind in (("protocol", Protocol), ("metric", Metric)):
+            if isinstance(value := getattr(self, name), kind):
+                object.__setattr__(self, name, value.name)
         if not isinstance(self.codecs, Mapping) or not isinstance(self.settings, Mapping):
             raise TypeError(
                 f"codecs={self.codecs!r}, settings={self.settings!r}: give mappings, such as "
@@ -78,14 +77,13 @@ class Experiment:
             )
         for each in fields(self):
             _check_type(each.name, getattr(self, each.name))
+        self._check_names()
         codecs = {kind: _canonical(codec) for kind, codec in sorted(self.codecs.items())}
-        settings = {
-            key: _canonical(value) if key == "through" else value
-            for key, value in sorted(self.settings.items())
-        }
         object.__setattr__(self, "codecs", codecs)
-        object.__setattr__(self, "settings", settings)
+        object.__setattr__(self, "settings", self._kept_settings())
         object.__setattr__(self, "gate", _canonical(self.gate) if self.gate else "")
+        if self.optimizer:
+            object.__setattr__(self, "optimizer", _kept("optimizer", OPTIMIZER, self.optimizer))
         for name in ("lr", "validation"):  # 1 and 1.0 are the same experiment
             object.__setattr__(self, name, float(getattr(self, name)))
         self._check()
@@ -93,14 +91,37 @@ class Experiment:
     def __hash__(self) -> int:
         return hash(self.key)
 
-    def _check(self) -> None:
-        if strangers := self.settings.keys() - PROTOCOLS[self.protocol]:
+    def _check_names(self) -> None:
+        """Protocol, metric, data, model and loss: known names, or calls of known functions."""
+        for name, kind in (("protocol", Protocol), ("metric", Metric)):
+            if getattr(self, name) not in (names := known(kind)):
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r}: choose one of {', '.join(names)}. One of "
+                    "your own becomes known by fltoolkit.research.allow; say it in a module, for "
+                    "the command line, and there --import MODULE"
+                )
+        if self.model not in _MODELS and "(" not in self.model:
+            raise ValueError(
+                f"model={self.model!r}: model is one of {', '.join(_MODELS)}, or the call of an "
+                "allowed function such as 'my_model(width=64)'"
+            )
+        for name in ("data", "model", "loss"):
+            if "(" in (text := getattr(self, name)) or name == "loss":
+                object.__setattr__(self, name, repr(read_call(text)))
+
+    def _kept_settings(self) -> dict[str, Any]:
+        allowed = self.method.settings
+        if strangers := self.settings.keys() - allowed.keys():
             raise ValueError(
                 f"settings {sorted(strangers)}: {self.protocol} knows "
-                f"{', '.join(PROTOCOLS[self.protocol])}"
+                f"{', '.join(allowed) or 'none'}"
             )
-        for name, value in self.settings.items():
-            _check_setting(name, value)
+        return {
+            name: _kept(f"settings[{name!r}]", allowed[name], value)
+            for name, value in sorted(self.settings.items())
+        }
+
+    def _check(self) -> None:
         for name, least in (("rounds", 1), ("num_clients", 1), ("batch_size", 1), ("seed", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)}: must be at least {least}")
@@ -109,39 +130,57 @@ class Experiment:
                 f"lr={self.lr}, validation={self.validation}: lr is above 0, validation 0 or more "
                 "and below 1"
             )
-        if self.model not in _MODELS or not _PARTITION.fullmatch(self.partition):
+        if not _PARTITION.fullmatch(self.partition):
             raise ValueError(
-                f"model={self.model!r}, partition={self.partition!r}: model is one of "
-                f"{', '.join(_MODELS)}; partition is 'iid', 'shards(2)' or 'dirichlet(0.1)' "
-                "with numbers of yours"
+                f"partition={self.partition!r}: partition is 'iid', 'shards(2)' or "
+                "'dirichlet(0.1)' with numbers of yours"
             )
-        if self.protocol == "split" and self.num_clients > 1:
+        if self.optimizer and self.lr != Experiment.lr:
             raise ValueError(
-                f"num_clients={self.num_clients}: 'split' has one client; take 'relay' (the bottom "
-                "is handed on), 'splitfed' (bottoms are averaged) or 'split_async'"
+                f"lr={self.lr}, optimizer={self.optimizer!r}: lr is that of plain SGD. Say it "
+                "within the optimizer, and leave lr out"
             )
-        if (self.protocol == "split_async") != bool(self.gate):
+        if self.evaluations < 1:
+            raise ValueError(f"evaluations={self.evaluations}: must be at least 1")
+        if self.method.gated != bool(self.gate):
+            gated = [name for name, protocol in PROTOCOLS.items() if protocol.gated]
             raise ValueError(
-                f"protocol={self.protocol!r}, gate={self.gate!r}: 'split_async' needs a gate such "
-                "as 'LossGate(0.1)', the others have none"
+                f"protocol={self.protocol!r}, gate={self.gate!r}: {' and '.join(gated)} needs a "
+                "gate such as 'LossGate(0.1)', the others have none"
             )
         for kind, text in self.codecs.items():
-            if kind not in KINDS or not isinstance(build(text), Codec):
+            if kind not in self.method.sends:
                 raise ValueError(
-                    f"codecs[{kind!r}] = {text!r}: the key is one of {', '.join(KINDS)}; the value "
-                    "is no codec unless it is Pipeline(...) or has one in it, as ErrorFeedback has"
+                    f"codecs[{kind!r}]: {self.protocol} sends {', '.join(self.method.sends)}, and "
+                    f"never {kind!r}. Take the codec away, or give it to one of those"
+                )
+            if not isinstance(build(text), Codec):
+                raise ValueError(
+                    f"codecs[{kind!r}] = {text!r}: the value is no codec unless it is "
+                    "Pipeline(...) or has one in it, as ErrorFeedback has"
                 )
         if self.gate and not isinstance(build(self.gate), Gate):
             raise ValueError(f"gate={self.gate!r} is no gate such as LossGate(0.1) or Periodic(4)")
-        one_model = self.protocol in ("splitfed", "fedavg")  # at the end of a round only
-        if self.evaluations < 1 or (one_model and self.evaluations > 1):
-            raise ValueError(f"evaluations={self.evaluations}: {self.protocol} is tested once")
+        self.method.check(self)
+
+    @property
+    def method(self) -> Protocol:
+        """The protocol, as a value."""
+        return build(self.protocol)
+
+    @property
+    def measured(self) -> Metric:
+        """The metric, as a value."""
+        return build(self.metric)
 
     @property
     def key(self) -> str:
         """16 hexadecimal digits that stand for all settings but the name, and for no code."""
         what = {**asdict(self), "format": 1}
         del what["name"]
+        for name in _NEW:
+            if what[name] == getattr(Experiment, name):
+                del what[name]
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
@@ -194,12 +233,45 @@ class Experiment:
         return cls.from_dict(_mapping(_yaml().safe_load(text), "the YAML text"))
 
     def to_code(self) -> str:
-        """Python that runs this experiment and prints what came out."""
-        told = "".join(f"    {key}={value!r},\n" for key, value in self.to_dict().items())
-        return (
-            "from fltoolkit.research import Experiment, run\n\n"
-            f"experiment = Experiment(\n{told})\nprint(run(experiment)[-1])\n"
-        )
+        """Python that runs this experiment and prints what came out.
+
+        What is not the package's own is imported from where it was written; there it is allowed.
+        """
+        texts = [self.protocol, self.data, self.model, self.loss, self.metric, self.optimizer]
+        texts += [self.gate, *self.codecs.values()]
+        modules: set[str] = set().union(*(home_of(text) for text in texts if text))
+        lines = ["from fltoolkit.research import Experiment, run", ""]
+        for module in sorted(modules):
+            if module in ("__main__", "builtins"):
+                lines += ["# first, as in the script that ran it: allow(...) what is your own", ""]
+            else:
+                lines[1:1] = [f"import {module}  # noqa: F401  it allows what is named below"]
+        lines.append("experiment = Experiment(")
+        for key, value in self.to_dict().items():
+            if isinstance(value, Mapping):
+                rows = [f"        {name!r}: {each!r}," for name, each in value.items()]
+                lines += [f"    {key}={{", *rows, "    },"]
+            else:
+                lines.append(f"    {key}={value!r},")
+        return "\n".join([*lines, ")", "print(run(experiment)[-1])", ""])
+
+
+def one_name_each(experiments: Iterable[Experiment]) -> None:
+    """Raise if equal settings stand under two names: one of them would not be run.
+
+    >>> one_name_each([Experiment(name="a", seed=1), Experiment(name="a", seed=1)])
+    >>> one_name_each([Experiment(name="plain"), Experiment(name="with more rounds")])
+    Traceback (most recent call last):
+    ...
+    ValueError: 'plain' and 'with more rounds' are names of the same settings (seed 0): ...
+    """
+    names: dict[str, str] = {}
+    for each in experiments:
+        if (first := names.setdefault(each.key, each.name)) != each.name:
+            raise ValueError(
+                f"{first!r} and {each.name!r} are names of the same settings (seed {each.seed}): "
+                "change what should tell them apart, or take one away"
+            )
 
 
 def read(path: str | os.PathLike[str]) -> list[Experiment]:
@@ -231,6 +303,10 @@ def read(path: str | os.PathLike[str]) -> list[Experiment]:
             found += [Experiment.from_dict({**entry, "seed": seed}) for seed in seeds]
         except (TypeError, ValueError) as error:
             raise ValueError(f"{path}, experiment {number}: {error}") from error
+    try:
+        one_name_each(found)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
     return found
 
 
@@ -240,8 +316,8 @@ def _canonical(value: Any) -> str:
 
 
 _NUMBERS = ("validation", "lr")
-_TEXTS = ("protocol", "data", "model", "partition", "name")
-_ANY = ("gate", "codecs", "settings")  # checked by what reads them
+_TEXTS = ("protocol", "data", "model", "partition", "name", "loss", "metric")
+_ANY = ("gate", "codecs", "settings", "optimizer")  # checked by what reads them
 
 
 def _check_type(name: str, value: Any) -> None:
@@ -254,18 +330,11 @@ def _check_type(name: str, value: Any) -> None:
         raise TypeError(f"{name}={value!r} is a {type(value).__name__}: give {words}{hint}")
 
 
-def _check_setting(name: str, value: Any) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if name in _FLAGS:
-        right, words = isinstance(value, bool), "True or False"
-    elif name in _AMOUNTS:
-        right, words = number and 0 <= value < math.inf, "a number, 0 or more"
-    elif name == "through":
-        right, words = isinstance(build(value), Codec), "a codec such as Pipeline(TopK(0.01))"
-    else:
-        right, words = number and isinstance(value, int) and value > 0, "a whole number above 0"
-    if not right:
-        raise ValueError(f"settings[{name!r}] = {value!r}: give {words}, or leave it out")
+def _kept(where: str, setting: Setting, value: Any) -> Any:
+    try:
+        return setting.kept(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where} = {value!r}: {error}") from error
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:

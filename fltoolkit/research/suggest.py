@@ -5,9 +5,11 @@ ones on. Own and plain, not Optuna: a run is an iterator of records, so one that
 on, and nothing is trained twice. Notebook 07 plays against it.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,20 +22,34 @@ from fltoolkit.codecs.quantize import QSGD, Quantize
 from fltoolkit.codecs.sparse import STC, TopK
 from fltoolkit.codecs.wrappers import ErrorFeedback
 from fltoolkit.history import History, Record
+from fltoolkit.research.analysis import metric_of
 from fltoolkit.research.experiment import Experiment
 from fltoolkit.research.run import records
 
-__all__ = ["Suggestion", "space", "spend", "suggest"]
+__all__ = ["Suggestion", "Tried", "space", "spend", "suggest"]
+
+
+NUM_JUDGED = 3
+"""So many of a run's last evaluations within the budget judge it, by their median."""
+
+
+class Tried(NamedTuple):
+    """One candidate of a search, as far as it was trained."""
+
+    title: str
+    spent: int  # bytes that the search sent for it, a last test that was too dear included
+    value: float | None  # the median of its last evaluations; None: it has none, or diverged
+    nbytes: int  # what had been sent at the last of these evaluations: within the budget
 
 
 class Suggestion(NamedTuple):
     """What a search found, and what it cost."""
 
     best: Experiment  # to be run by `fltoolkit.research.run`, and cut at the budget
-    accuracy: float  # of the best on the held-out samples, within the budget
-    nbytes: int  # that the whole search sent
-    # title, bytes sent (the test that was too dear included), accuracy or -1; best first
-    tried: list[tuple[str, int, float]]
+    value: float  # of the task's metric on the held-out samples, as in `Tried`
+    nbytes: int  # what the best one had sent by then
+    spent: int  # bytes that the whole search sent
+    tried: list[Tried]  # best first
 
 
 def suggest(
@@ -45,13 +61,15 @@ def suggest(
     validation: float = 0.2,
     seed: int = 0,
 ) -> Suggestion:
-    """The settings that get the best accuracy out of ``nbytes``, as far as a small search can tell.
+    """The settings that get the most out of ``nbytes``, as far as a small search can tell.
 
     All candidates train until they have spent a quarter of the budget (or their rounds). The better
-    half goes on to a half of it, and the better half of these to all of it. The last one that could
-    be afforded counts, not the best moment. Who is better is judged on training samples that are
-    held out, so that the test set stays untouched. Deterministic: the same seed finds the same.
-    A candidate whose training ends in an error, as one that diverges, is out: its accuracy is -1.
+    half goes on to a half of it, and the better half of these to all of it. What counts is the
+    task's metric: the median of the last three evaluations that could be afforded, neither the best
+    moment nor a single one, since a run that oscillates may be lucky once. It is measured on
+    training samples that are held out, so that the test set stays untouched. Deterministic: the
+    same seed finds the same. A candidate whose training ends in an error, as one that diverges, is
+    out.
 
     Source: successive halving, Jamieson & Talwalkar 2016, arXiv 1502.07943.
 
@@ -70,24 +88,32 @@ def suggest(
     chosen = space(task, num_candidates, seed=seed) if candidates is None else list(candidates)
     if not chosen:
         raise ValueError("no candidates to choose from")
+    metric = metric_of(chosen)
     runs = [_Run(replace(e, validation=validation)) for e in chosen]
+
+    def rank(run: "_Run") -> float:
+        if run.value is None:
+            return math.inf
+        return -run.value if metric.higher_is_better else run.value
+
     racing = list(runs)
     for share in (0.25, 0.5, 1.0):
         for run in racing:
             run.spend(share * nbytes)
-        racing.sort(key=lambda run: -run.accuracy)  # stable: of equals, the first
+        racing.sort(key=rank)  # stable: of equals, the first
         racing = racing[: max(1, -(-len(racing) // 2))] if share < 1 else racing
-    if (best := racing[0]).accuracy < 0:
-        least = min(run.nbytes for run in runs)
+    best = racing[0]
+    if best.value is None:
+        least = min(run.spent for run in runs)
         raise ValueError(
             f"{nbytes:,.0f} bytes pay for no evaluation of any candidate; the first of them comes "
             f"after {least:,} bytes. Allow more bytes, fewer clients or more evaluations a round"
             + "".join(f". {r.experiment.title}: {r.error}" for r in runs if r.error)[:500]
         )
-    rest = sorted((run for run in runs if run not in racing), key=lambda run: -run.accuracy)
-    tried = [(r.experiment.title, r.nbytes, r.accuracy) for r in (*racing, *rest)]
+    rest = sorted((run for run in runs if run not in racing), key=rank)
+    tried = [Tried(r.experiment.title, r.spent, r.value, r.nbytes) for r in (*racing, *rest)]
     won = replace(best.experiment, validation=task.validation)
-    return Suggestion(won, best.accuracy, sum(run.nbytes for run in runs), tried)
+    return Suggestion(won, best.value, best.nbytes, sum(run.spent for run in runs), tried)
 
 
 def spend(experiment: Experiment, nbytes: float) -> History:
@@ -109,24 +135,32 @@ class _Run:
         self.experiment = experiment
         self._records: Iterator[Record] = records(experiment)
         self._next: Record | None = None  # made already, and dearer than what was allowed
-        self.accuracy, self.nbytes, self.error = -1.0, 0, ""
+        self._values: list[float] = []  # of all evaluations within what was allowed
+        self.nbytes = 0  # sent at the last of these
+        self.spent, self.error = 0, ""
+
+    @property
+    def value(self) -> float | None:
+        """The median of the last evaluations; None if there is none, or training failed."""
+        return median(self._values[-NUM_JUDGED:]) if self._values and not self.error else None
 
     def spend(self, allowed: float) -> None:
         """Go on until the next record is dearer than ``allowed``, or there is none."""
-        while True:
+        while not self.error:
             try:
                 record = self._next or next(self._records, None)
             except (FloatingPointError, ValueError) as error:  # of codecs: they refuse NaN
-                self.accuracy, self.error = -1.0, str(error)
+                self.error = str(error) or type(error).__name__
                 return
             self._next = None
             if record is None:
                 return
-            self.nbytes = int(record["nbytes"])
-            if self.nbytes > allowed:
+            self.spent = int(record["nbytes"])
+            if self.spent > allowed:
                 self._next = record
                 return
-            self.accuracy = float(record["accuracy"])
+            self.nbytes = self.spent
+            self._values.append(float(record[self.experiment.metric]))
 
 
 def space(task: Experiment, num_candidates: int, *, seed: int = 0) -> list[Experiment]:

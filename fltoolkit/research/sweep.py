@@ -1,6 +1,6 @@
 """Many experiments: on this machine's cores or on a cluster, each once, and none lost.
 
-Here: who runs what next. Not here: one run (training.py), where results are kept (store.py).
+Here: who runs what next. Not here: one run (run), where results are kept (store).
 """
 
 import importlib
@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from fltoolkit.history import History, Record
-from fltoolkit.research.experiment import Experiment
+from fltoolkit.research.experiment import Experiment, one_name_each
 from fltoolkit.research.run import records
 from fltoolkit.research.store import LEASE, Result, Store
 
@@ -62,6 +62,8 @@ def sweep(
         imports: modules that other processes import first: where codecs of your own are allowed.
         progress: show a bar with the time left.
     """
+    experiments = list(experiments)
+    one_name_each(experiments)
     wanted = list({experiment.key: experiment for experiment in experiments}.values())
     if workers < 1:
         raise ValueError(f"workers={workers}: at least 1")
@@ -69,6 +71,8 @@ def sweep(
         store.forget_failures(e.key for e in wanted)
     store.rename(wanted)
     todo = [e for e in wanted if e.key not in store]
+    if pool is not None and todo:
+        _check_imports(pool, workers, imports)
     bar = _bar(len(wanted), len(wanted) - len(todo), progress)
     with bar, _renewing(store):
         if workers == 1 and pool is None:
@@ -83,12 +87,35 @@ def sweep(
     return store.results([e.key for e in wanted])
 
 
+def _check_imports(pool: Executor, workers: int, imports: Sequence[str]) -> None:
+    """Raise where a worker lacks a module: that is no fault of the experiments, and not kept."""
+    asked = [pool.submit(_import_all, tuple(imports), number) for number in range(workers)]
+    for future in asked:
+        try:
+            future.result()
+        except ImportError as error:
+            raise RuntimeError(
+                f"a worker of {pool!r} says: {error}. Workers need fltoolkit and the modules of "
+                f"imports={[*imports]}: start them with PYTHONPATH=FOLDER, or in that folder. "
+                "Nothing was run"
+            ) from error
+        except Exception:  # told with the experiments, where it stops them
+            return
+
+
+def _import_all(modules: Sequence[str], number: int) -> None:
+    """Import modules by name; ``number`` only makes questions differ."""
+    for module in modules:
+        importlib.import_module(module)
+
+
 @contextmanager
 def cluster(address: str) -> Iterator[Executor]:
     """An executor on a Dask cluster: ``with cluster("tcp://host:8786") as pool: sweep(...)``.
 
     Dask and not Ray or joblib: its client hands out a standard `concurrent.futures.Executor`, so
-    nothing in `sweep` knows of it. Workers need fltoolkit and the data, as this machine does.
+    nothing in `sweep` knows of it. Workers need fltoolkit and the data, as this machine does, and
+    the modules of ``imports``: start them where these lie, or with PYTHONPATH (docs/howto.md).
     """
     try:
         from distributed import Client
@@ -106,6 +133,7 @@ def _run_in_processes(
     """As `_run`, and on with new processes when one has died."""
     while todo:
         with _processes(min(workers, len(todo))) as processes:
+            _check_imports(processes, 1, imports)
             lost = _run(todo, store, processes, workers, bar, imports)
         for experiment in lost:  # whose process it was is not known: now each has its own
             alone = [experiment]
@@ -192,8 +220,7 @@ def _job(text: str, imports: Sequence[str]) -> tuple[list[Record], str, float]:
     start = time.perf_counter()
     torch.set_num_threads(1)
     try:
-        for module in imports:
-            importlib.import_module(module)
+        _import_all(imports, 0)
         found, error = list(records(Experiment.from_json(text))), ""
     except Exception:
         found, error = [], traceback.format_exc()

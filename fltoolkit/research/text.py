@@ -1,22 +1,27 @@
-"""Settings as text: a codec or a gate written as its ``repr``, and read back without ``eval``.
+"""Settings as text: a codec, a gate, a data set or an optimizer, read back without ``eval``.
 
 Here: `build`, which reads calls of known names and plain values and nothing else, so that a file
-from somebody else can be opened.
+from somebody else can be opened; and `allow`, which makes names of your own known.
 """
 
 import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from fltoolkit import codecs
+from torch import nn, optim
+
+from fltoolkit import codecs, metrics, models
+from fltoolkit.federated import clock, privacy, server
 from fltoolkit.split import gates
 
-__all__ = ["allow", "build"]
+__all__ = ["Call", "allow", "build", "read_call"]
 
 MAX_CHARACTERS = 10_000
 
-_NAMES: dict[str, type] = {
-    cls.__name__: cls
-    for cls in (
+_NAMES: dict[str, Any] = {
+    each.__name__: each
+    for each in (
         *(codecs.Identity, codecs.Pipeline, codecs.ErrorFeedback, codecs.Only),
         codecs.Difference,
         *(codecs.Quantize, codecs.QSGD, codecs.Ternary, codecs.Sign),
@@ -26,29 +31,108 @@ _NAMES: dict[str, type] = {
         *(codecs.BitPack, codecs.Entropy, codecs.Deflate, codecs.Zstd),
         *(gates.AlwaysA, gates.LossGate, gates.Periodic, gates.FreezeAfter, gates.LogSpaced),
         *(gates.BudgetGate, gates.BangBang, gates.Decay),
+        *(clock.Even, clock.LogNormal, clock.Drop, clock.Constant, clock.Polynomial, clock.Hinge),
+        privacy.GaussianDP,
+        *(models.splitnn_mlp, models.mcmahan_2nn, models.mcmahan_cnn, models.vgg16),
+        models.resnet50,
+        *(nn.NLLLoss, nn.CrossEntropyLoss, nn.BCELoss, nn.BCEWithLogitsLoss, nn.MSELoss),
+        *(nn.L1Loss, nn.SmoothL1Loss, nn.HuberLoss, nn.PoissonNLLLoss),
+        *(optim.SGD, optim.Adam, optim.AdamW, optim.Adamax, optim.NAdam, optim.RAdam),
+        *(optim.Adagrad, optim.Adadelta, optim.RMSprop, server.Yogi),
+    )
+} | {
+    each.name: each
+    for each in (
+        *(metrics.ACCURACY, metrics.BINARY_ACCURACY, metrics.TEST_LOSS, metrics.PERPLEXITY),
+        *(metrics.BITS_PER_CHARACTER, metrics.MEAN_SQUARED_ERROR, metrics.MEAN_ABSOLUTE_ERROR),
     )
 }
 
 
-def allow(*classes: type) -> None:
-    """Let texts name classes of your own, e.g. a stage that you wrote: ``allow(PowersOfTwo)``.
+@dataclass(frozen=True)
+class Call:
+    """A call that was read and not made yet: what is missing is given where it is made.
+
+    >>> read_call("AdamW(lr=0.001)")(nn.Linear(2, 2).parameters()).defaults["lr"]
+    0.001
+    """
+
+    name: str
+    args: tuple[Any, ...] = ()
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def target(self) -> Callable[..., Any]:
+        """The class or function that is called."""
+        return _NAMES[self.name]
+
+    def __call__(self, *first: Any, **more: Any) -> Any:
+        """Call it, with ``first`` before its own arguments and ``more`` beside its keywords."""
+        return self.target(*first, *self.args, **self.keywords, **more)
+
+    def __repr__(self) -> str:
+        words = [*map(repr, self.args), *(f"{k}={v!r}" for k, v in self.keywords.items())]
+        return f"{self.name}({', '.join(words)})"
+
+
+def allow(*things: Any) -> None:
+    """Let texts name something of your own: ``allow(PowersOfTwo, my_data, my_model, GOSSIP)``.
+
+    Classes (codecs, stages, gates, losses, optimizers) and functions (that make a data set, a model
+    or a loss) are known by their name in Python. A `fltoolkit.metrics.Metric` and a
+    `fltoolkit.research.Protocol` are known by their ``name``.
 
     Say it at the top level of your script, so that the worker processes of a sweep hear it too; or
     of a module that is named there, ``sweep(..., imports=["my_codecs"])``.
     """
-    for cls in classes:
-        if not isinstance(cls, type):
-            raise TypeError(f"allow({cls!r}): pass the class itself, not one of its objects")
-        if _NAMES.setdefault(cls.__name__, cls) is not cls:
-            raise ValueError(f"{cls.__name__} is the name of another class here: rename yours")
+    for thing in things:
+        name = _name_of(thing)
+        known = _NAMES.setdefault(name, thing)
+        if known is not thing:
+            if _home(known) != _home(thing):
+                raise ValueError(f"{name} is the name of another class here: rename yours")
+            _NAMES[name] = thing  # the same again, as when a cell of a notebook is run twice
+
+
+def _name_of(thing: Any) -> str:
+    if callable(thing):
+        if name := getattr(thing, "__name__", ""):
+            return name
+    elif isinstance(name := getattr(thing, "name", None), str):
+        return name
+    raise TypeError(
+        f"allow({thing!r}): pass a class or function itself and not what it makes, or a Metric or "
+        "Protocol"
+    )
+
+
+def _home(thing: Any) -> tuple[str, str]:
+    """Where it was written: of a metric or protocol, where what it does was."""
+    if not callable(thing):
+        thing = thing.measure if isinstance(thing, metrics.Metric) else thing.train
+    return getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "")
+
+
+def known(kind: type) -> list[str]:
+    """The names that stand for values of this kind, e.g. of metrics."""
+    return [name for name, thing in _NAMES.items() if isinstance(thing, kind)]
+
+
+def home_of(text: str) -> set[str]:
+    """The modules, outside of this package and torch, whose names occur in a text."""
+    names = {
+        node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)
+    }
+    modules = {_home(_NAMES[name])[0] for name in names if name in _NAMES}
+    return {each for each in modules if each.split(".")[0] not in ("fltoolkit", "torch", "")}
 
 
 def build(text: str) -> Any:
-    """The codec or gate that ``text`` describes.
+    """The codec, gate, metric or other value that ``text`` describes.
 
     Allowed are calls of the package's codecs, stages and gates (and what `allow` added), numbers,
-    texts, True, False, None, lists and tuples. Anything else raises ValueError, and nothing of it
-    is executed.
+    texts, True, False, None, lists and tuples. An optimizer is read as a `Call`, as its parameters
+    are missing. Anything else raises ValueError, and nothing of it is executed.
 
     >>> build("Pipeline(TopK(0.01), Quantize(bits=8))")
     Pipeline(TopK(fraction=0.01, scope='model'), Quantize(bits=8, stochastic=False, seed=0, per='tensor'))
@@ -57,12 +141,30 @@ def build(text: str) -> Any:
     ...
     ValueError: "__import__('os').getcwd()": "__import__('os').getcwd" is not allowed ...
     """  # noqa: E501  a repr is as long as it is
+    return _read(text, _value)
+
+
+def read_call(text: str) -> Call:
+    """The call that ``text`` describes, not made yet: ``"my_data(num_samples=100)"``.
+
+    Raises ValueError for what is no call of a known name with plain values.
+    """
+
+    def outermost(node: ast.expr) -> Call:
+        if isinstance(node, ast.Call) and (call := _call(node)):
+            return call
+        raise ValueError(_refused(node))
+
+    return _read(text, outermost)
+
+
+def _read(text: str, value: Callable[[ast.expr], Any]) -> Any:
     if not isinstance(text, str):
         raise TypeError(f"{text!r}: expected a text such as 'Pipeline(Quantize(8))'")
     if len(text) > MAX_CHARACTERS:
         raise ValueError(f"{text[:40]!r}...: {len(text):,} characters, at most {MAX_CHARACTERS:,}")
     try:
-        return _value(ast.parse(text.strip(), mode="eval").body)
+        return value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, RecursionError) as error:
         why = error.msg if isinstance(error, SyntaxError) else str(error)
         why += ": are numbers without quotes?" * ("not supported between" in why)
@@ -80,12 +182,27 @@ def _value(node: ast.expr) -> Any:
         return tuple(map(_value, node.elts))
     if isinstance(node, ast.List):
         return list(map(_value, node.elts))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _NAMES:
-        keywords = {each.arg: _value(each.value) for each in node.keywords if each.arg}
-        if len(keywords) == len(node.keywords):  # no **something
-            return _NAMES[node.func.id](*map(_value, node.args), **keywords)
+    if isinstance(node, ast.Name) and node.id in _NAMES and not callable(_NAMES[node.id]):
+        return _NAMES[node.id]  # a metric or a protocol
+    if isinstance(node, ast.Call) and (call := _call(node)):
+        waits = isinstance(call.target, type) and issubclass(call.target, optim.Optimizer)
+        return call if waits else call()
+    raise ValueError(_refused(node))
+
+
+def _call(node: ast.Call) -> Call | None:
+    """The call of a known name, its arguments built; None for anything else."""
+    if not isinstance(node.func, ast.Name) or not callable(_NAMES.get(node.func.id)):
+        return None
+    keywords = {each.arg: _value(each.value) for each in node.keywords if each.arg}
+    if len(keywords) != len(node.keywords):  # **something
+        return None
+    return Call(node.func.id, tuple(map(_value, node.args)), keywords)
+
+
+def _refused(node: ast.expr) -> str:
     what = ast.unparse(node.func if isinstance(node, ast.Call) else node)
-    raise ValueError(
+    return (
         f"{what[:60]!r} is not allowed here. Known names: {', '.join(sorted(_NAMES))}. "
         "A class of your own becomes known by fltoolkit.research.allow(YourClass). "
         "Say it in a module, "

@@ -73,6 +73,16 @@ def check_gate(gate: object) -> None:
         raise ValueError(f"every={gate.every}: whole steps, 1 or more, or None: an epoch")
 
 
+def asked(gate: Gate, progress: Progress) -> State:
+    """Ask the gate for the state of the next period; raise if it says one and holds another."""
+    if (said := gate.check(progress)) != gate.state:
+        raise TypeError(
+            f"{gate!r}: check returned {said!r}, but its state is {gate.state!r}. Training goes by "
+            "the state: check must set self.state to what it returns"
+        )
+    return gate.state
+
+
 def _is_count(value: object) -> bool:
     """Whether it is a whole number from 1 on."""
     return isinstance(value, int | np.integer) and bool(value >= 1)
@@ -417,5 +427,5 @@ def gate_trace(losses: Iterable[float], gate: Gate) -> list[State]:
     states = []
     for period, loss in enumerate(losses, 1):
         states.append(gate.state)
-        gate.check(Progress(period, loss, 0))
+        asked(gate, Progress(period, loss, 0))
     return states

@@ -28,7 +28,7 @@ from fltoolkit.research import (
     records,
     run,
 )
-from fltoolkit.research.run import _Training
+from fltoolkit.research.task import dealt_out
 from fltoolkit.split import BangBang, BudgetGate, Decay, LossGate, train_split
 
 SMALL = {"num_samples": 200, "rounds": 1}
@@ -294,9 +294,8 @@ def test_partitions_and_held_out_samples():
         ("dirichlet(0.2)", partition_dirichlet(data.y_train, 5, alpha=0.2, seed=2)),
     ):
         experiment = Experiment("relay", num_clients=5, partition=text, seed=2)
-        shares = _Training(experiment, data).shares
-        for (_, y), rows in zip(shares, direct, strict=True):
-            assert torch.equal(y, data.y_train[rows])
+        for mine, rows in zip(dealt_out(data.y_train, experiment), direct, strict=True):
+            assert torch.equal(mine, rows)
     held = Experiment("split", validation=0.25, **SMALL)
     assert num_steps(held) == -(-150 // 32)
     assert num_steps(Experiment("split", **SMALL)) == -(-200 // 32)

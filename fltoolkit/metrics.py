@@ -1,0 +1,200 @@
+"""What a test measures beside the loss, and whether more or less of it is better.
+
+Here: a `Metric` as a value, and those that most tasks need. Not here: the test itself
+(evaluation).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+__all__ = [
+    "ACCURACY",
+    "BINARY_ACCURACY",
+    "BITS_PER_CHARACTER",
+    "MEAN_ABSOLUTE_ERROR",
+    "MEAN_SQUARED_ERROR",
+    "PERPLEXITY",
+    "TEST_LOSS",
+    "Metric",
+]
+
+Measure = Callable[[Tensor, Tensor], tuple[float, int]]
+"""``measure(outputs, targets)``: a sum over this batch, and over how many predictions it is.
+
+Sums and counts of all batches are added up before they are divided, so that the result does not
+depend on how the test samples were cut into batches.
+"""
+
+
+def unchanged(mean: float) -> float:
+    """The mean as it is."""
+    return mean
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that says how good a network is, by name and with its direction.
+
+    It is a mean over predictions, or a function of one. What is no such mean (an area under a
+    curve, an F1 score) cannot be added up over batches and is no `Metric`.
+
+    >>> ACCURACY.words(0.9712), ACCURACY.axis, ACCURACY.better(0.8, 0.7)
+    ('97.12 %', 'accuracy [%]', True)
+    >>> PERPLEXITY.words(3.2), PERPLEXITY.better(0.8, 0.7)
+    ('3.2', False)
+    """
+
+    name: str  # in records, tables and settings: "accuracy", "bits_per_character"
+    measure: Measure | None  # None: it is the test loss itself
+    higher_is_better: bool = True
+    unit: str = ""  # "%": values from 0 to 1 are shown a hundredfold
+    of_mean: Callable[[float], float] = unchanged  # e.g. ``math.exp`` makes a loss a perplexity
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise ValueError(f"name={self.name!r}: letters, digits and _, as in a Python name")
+
+    @property
+    def scale(self) -> float:
+        """By what a value is multiplied where it is shown: 100 for percent."""
+        return 100.0 if self.unit == "%" else 1.0
+
+    @property
+    def axis(self) -> str:
+        """The name with its unit, for the axis of a figure or the head of a column."""
+        return self.name.replace("_", " ") + (f" [{self.unit}]" if self.unit else "")
+
+    def number(self, value: float) -> str:
+        """A value as it is shown, without its unit."""
+        return f"{100 * value:.2f}" if self.unit == "%" else f"{value:.4g}"
+
+    def words(self, value: float) -> str:
+        """A value as it is shown, with its unit."""
+        return f"{self.number(value)} {self.unit}".rstrip()
+
+    def better(self, one: float, other: float) -> bool:
+        """Whether ``one`` is really better than ``other``."""
+        return one > other if self.higher_is_better else one < other
+
+    def reaches(self, value: float, target: float) -> bool:
+        """Whether ``value`` is as good as ``target``, or better."""
+        return not self.better(target, value)
+
+    def best(self, values: "list[float]") -> float:
+        """The best of several values."""
+        return max(values) if self.higher_is_better else min(values)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+# ------------------------------------------------------------------------------------ of classes
+
+
+def num_right(output: Tensor, y: Tensor) -> tuple[float, int]:
+    """How often the largest output is that of the right class, and of how many.
+
+    Outputs are [batch, classes, ...] and targets the class numbers, [batch, ...]: so each word of a
+    text and each pixel of an image is a prediction. Targets below 0 (as the -100 that torch's
+    losses leave out) are not counted.
+    """
+    told = f"outputs {list(output.shape)}, targets {list(y.shape)} {y.dtype}: accuracy counts "
+    told += "class numbers [batch, ...] against outputs [batch, classes, ...]. "
+    if y.is_floating_point():
+        raise ValueError(
+            told + "For targets 0.0 and 1.0 take metric=BINARY_ACCURACY, for measured numbers "
+            "metric=MEAN_SQUARED_ERROR, or a Metric of your own"
+        )
+    if output.shape == (*y.shape, 1) or output.shape == y.shape:
+        raise ValueError(told + "For one logit a prediction take metric=BINARY_ACCURACY")
+    if output.dim() != y.dim() + 1 or (output.shape[0], *output.shape[2:]) != y.shape:
+        hint = "Take the last axis away: y.squeeze(-1)" if y.shape[1:] == (1,) else ""
+        raise ValueError(told + (hint or "Bring them into these shapes, or give another metric"))
+    counted = y >= 0
+    return float((output.argmax(dim=1) == y)[counted].sum()), int(counted.sum())
+
+
+def num_right_of_two(output: Tensor, y: Tensor) -> tuple[float, int]:
+    """How many logits are on their target's side of 0, and of how many; targets are 0 and 1."""
+    if output.numel() != y.numel() or output.squeeze(-1).shape != y.squeeze(-1).shape:
+        raise ValueError(
+            f"outputs {list(output.shape)}, targets {list(y.shape)}: binary accuracy needs one "
+            "logit for each target"
+        )
+    if not bool(((y == 0) | (y == 1)).all()):
+        raise ValueError("binary accuracy needs targets that are 0 or 1")
+    return float(((output > 0).flatten() == (y > 0.5).flatten()).sum()), y.numel()
+
+
+ACCURACY = Metric("accuracy", num_right, unit="%")
+"""The share of predictions that are right: single label, also one for each word or pixel."""
+
+BINARY_ACCURACY = Metric("binary_accuracy", num_right_of_two, unit="%")
+"""The share of logits on the right side of 0, for one logit each or several labels a sample."""
+
+# ------------------------------------------------------------------------------------ of numbers
+
+
+def errors_of(output: Tensor, y: Tensor) -> Tensor:
+    """Output minus target, of equal shapes: ``[n, 1]`` against ``[n]`` would make n x n errors."""
+    if output.shape != y.shape:
+        raise ValueError(
+            f"outputs {list(output.shape)}, targets {list(y.shape)}: errors need equal shapes"
+        )
+    return (output - y).double()
+
+
+def squared(output: Tensor, y: Tensor) -> tuple[float, int]:
+    """The sum of squared errors, and of how many."""
+    return float(errors_of(output, y).square().sum()), y.numel()
+
+
+def absolute(output: Tensor, y: Tensor) -> tuple[float, int]:
+    """The sum of absolute errors, and of how many."""
+    return float(errors_of(output, y).abs().sum()), y.numel()
+
+
+MEAN_SQUARED_ERROR = Metric("mean_squared_error", squared, higher_is_better=False)
+"""For measured numbers; less is better."""
+
+MEAN_ABSOLUTE_ERROR = Metric("mean_absolute_error", absolute, higher_is_better=False)
+"""For measured numbers, in their own unit; less is better."""
+
+# -------------------------------------------------------------------------------------- of texts
+
+
+def nats(output: Tensor, y: Tensor) -> tuple[float, int]:
+    """The sum of ``-log p`` of what really came, and of how many; targets below 0 do not count.
+
+    Outputs [batch, classes, ...] may be logits or log-probabilities.
+    """
+    if output.dim() != y.dim() + 1 or y.is_floating_point():
+        raise ValueError(
+            f"outputs {list(output.shape)}, targets {list(y.shape)} {y.dtype}: need outputs "
+            "[batch, classes, ...] and class numbers [batch, ...]"
+        )
+    counted = y >= 0
+    sums = functional.cross_entropy(
+        output, torch.where(counted, y, -100), ignore_index=-100, reduction="sum"
+    )
+    return float(sums), int(counted.sum())
+
+
+def in_bits(mean: float) -> float:
+    """From nats to bits."""
+    return mean / math.log(2)
+
+
+PERPLEXITY = Metric("perplexity", nats, higher_is_better=False, of_mean=math.exp)
+"""``exp`` of the mean negative log-likelihood of a token; less is better."""
+
+BITS_PER_CHARACTER = Metric("bits_per_character", nats, higher_is_better=False, of_mean=in_bits)
+"""The mean negative log-likelihood in bits, where a token is a character; less is better."""
+
+TEST_LOSS = Metric("test_loss", None, higher_is_better=False)
+"""The loss that is trained, on test data: where nothing else is asked for."""

@@ -1,0 +1,102 @@
+"""The code of docs/extend.md runs, and does what the page says.
+
+The blocks of the page up to the protocol are the file my_module.py; what follows uses it.
+"""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from fltoolkit.cli import main
+from fltoolkit.plots import figures
+from fltoolkit.research import Experiment, Store, front, metric_of, points, run
+from fltoolkit.research import text as spec
+
+PAGE = (Path(__file__).parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")
+*MODULE, EXPERIMENT, PLOT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+(PLAN,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+SAID, COMPARED, REPORTED, RUN = re.findall(r"^fltoolkit (.*)$", PAGE, re.MULTILINE)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with my_module.py and plan.yaml in it, where we are."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
+    monkeypatch.delitem(sys.modules, "my_module", raising=False)
+    (tmp_path / "my_module.py").write_text("\n".join(MODULE))
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    yield tmp_path
+    sys.modules.pop("my_module", None)
+
+
+def words(line):
+    """What a shell makes of a line of the page."""
+    return [word.strip("'") for word in line.split(" ")]
+
+
+def test_the_experiment_of_the_page_runs(folder):
+    page = {}
+    exec(EXPERIMENT, page)
+    last = page["last"]
+    assert 0 <= last["surprises"] < 0.9
+    assert last["nbytes"] == last["nbytes_model_across"] > 0
+    assert "accuracy" not in last
+    assert run(page["experiment"])[-1] == last
+    again = {}
+    exec(page["experiment"].to_code().replace("print(", "last = ("), again)
+    assert again["last"] == last
+
+
+def test_a_codec_for_a_kind_that_gossip_never_sends_is_an_error(folder):
+    importlib.import_module("my_module")
+    own = {"protocol": "gossip", "num_clients": 2}
+    with pytest.raises(ValueError, match=r"gossip sends model, and never 'update'"):
+        Experiment(**own, codecs={"update": "Pipeline(Quantize(8))"})
+    with pytest.raises(ValueError, match=r"settings\['meetings'\] = 0: give a whole number"):
+        Experiment(**own, settings={"meetings": 0})
+    with pytest.raises(ValueError, match="gossip needs at least 2"):
+        Experiment("gossip")
+    with pytest.raises(ValueError, match=r"gossip knows meetings"):
+        Experiment(**own, settings={"neighbours": 2})
+
+
+def test_without_the_module_the_error_says_how_to_name_it(folder, capsys):
+    assert main(["run", *words(RUN)[3:]]) == 2
+    assert "protocol='gossip': choose one of split" in (err := capsys.readouterr().err)
+    assert "--import MODULE" in err
+
+
+def test_from_the_plan_to_the_plot(folder, capsys):
+    line = words(SAID)
+    assert main(line[: line.index("--workers")]) == 0
+    table = capsys.readouterr().out
+    assert "text(length=2000), my_model(width=32), 4 clients, iid, CrossEntropyLoss(), " in table
+    assert "| setting | surprises [%] | sent |" in table
+    assert main(words(COMPARED)) == 0
+    assert r"setting & surprises [\%] & sent" in capsys.readouterr().out
+    assert main(words(REPORTED)) == 0
+    assert "surprises [%]" in Path("plan.html").read_text()
+    page = {}
+    exec(PLOT, page)
+    found = points(page["results"])
+    assert [p.name for p in found] == ["gossip, 8 bits", "gossip", "FedAvg"]
+    best = min(found, key=lambda p: p.value)
+    assert not metric_of(p.experiment for p in found).higher_is_better
+    assert front(found)[-1] == best  # lower is better
+    assert page["ax"].get_ylabel() == "surprises [%]"
+    assert "gossip, 8 bits: " in figures.summary(page["ax"])
+    assert Path("gossip.pdf").read_bytes().startswith(b"%PDF")
+    assert main([*words(RUN), "rounds=1"]) == 0
+    assert re.search(r"accuracy +\d+\.\d\d %", capsys.readouterr().out)
+
+
+@pytest.mark.slow
+def test_worker_processes_know_it_too(folder):
+    assert main(words(SAID)) == 0
+    with Store("plan.db") as store:
+        assert [r.error for r in store.results()] == [""] * 3
