@@ -21,7 +21,10 @@ from fltoolkit.data.batches import Batches
 from fltoolkit.data.datasets import Dataset, load
 from fltoolkit.data.partitions import partition_dirichlet, partition_iid, partition_shards
 from fltoolkit.evaluation import evaluate
+from fltoolkit.federated.client import Local
+from fltoolkit.federated.clock import Arrivals
 from fltoolkit.federated.fedavg import fedavg
+from fltoolkit.federated.means import masked_mean, weighted_mean
 from fltoolkit.history import History, Record
 from fltoolkit.models import mcmahan_cnn, splitnn_mlp
 from fltoolkit.party import SGD, Party
@@ -151,18 +154,25 @@ class _Training:
 
     def fedavg(self) -> Iterator[Record]:
         names = [client.name for client in self.clients]
-        settings = {"cohort_size": self.e.num_clients, **self.e.settings}
-        if not settings.keys() & {"local_epochs", "local_steps"}:
-            settings["local_epochs"] = 1
+        settings = self.e.settings
+        epochs, steps = settings.get("local_epochs"), settings.get("local_steps")
+        local = Local(
+            batch_size=self.e.batch_size,
+            lr=self.e.lr,
+            epochs=1 if epochs is None and steps is None else epochs,
+            steps=steps,
+            prox=settings.get("prox", 0.0),
+        )
         return fedavg(
             self.model,
             dict(zip(names, self.shares, strict=True)),
             self.channel,
             rounds=self.e.rounds,
-            batch_size=self.e.batch_size,
-            lr=self.e.lr,
+            cohort=settings.get("cohort_size", self.e.num_clients),
+            local=local,
+            arrivals=Arrivals(wait_for=settings.get("wait_for")),
+            mean=masked_mean if settings.get("masked", False) else weighted_mean,
             seed=self.e.seed,
-            **settings,
         )
 
     # ---------------------------------------------------------------- what is told of a training
