@@ -22,6 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache, partial
 from itertools import pairwise, product
 from tempfile import TemporaryDirectory
@@ -32,14 +33,14 @@ from torch import Tensor, nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
-from fltoolkit.federated import fedavg, local_update, local_update_lean
+from fltoolkit.federated import Local, fedavg, local_update, local_update_lean
 from fltoolkit.federated._many_at_once import _together, clients_at_once, local_updates
-from fltoolkit.federated.client import _batches
+from fltoolkit.federated.client import batch_indices
 from fltoolkit.models import mcmahan_2nn, mcmahan_cnn, seeded
 from fltoolkit.trees import Tree, weighted_mean
 
 NUM_CLIENTS, NUM_SAMPLES, LR = 10, 100, 0.1
-HOW = {"loss_fn": nn.functional.nll_loss, "lr": LR, "batch_size": 20, "local_epochs": 1}
+HOW = Local(batch_size=20, lr=LR, epochs=1)
 SHAPES: dict[str, tuple[int, ...]] = {"2NN": (784,), "CNN": (1, 28, 28)}
 Seconds = tuple[float, float]  # wall, CPU
 Rounds = Callable[[int], list[Seconds]]  # takes so many rounds, tells how long each took
@@ -117,17 +118,24 @@ def ours(name: str, train: Callable, device: str, *, last: bool = False, bf16: b
     def one_round() -> None:
         start = server.state_dict()
         with torch.autocast(device, torch.bfloat16) if bf16 else nullcontext():
-            updates = train(server, [start] * len(data), data, **HOW, seeds=range(len(data)))
+            updates = train(server, [start] * len(data), data, HOW, seeds=range(len(data)))
         mean = weighted_mean([u.delta for u in updates], [u.num_samples for u in updates])
         server.load_state_dict({entry: start[entry] + mean[entry] for entry in start})
 
     return timed(one_round)
 
 
-def in_turn(train: Callable, module: nn.Module, starts: list[Tree], data: list[Client], **how):
-    seeds = how.pop("seeds")
+def in_turn(
+    train: Callable,
+    module: nn.Module,
+    starts: list[Tree],
+    data: list[Client],
+    local: Local,
+    *,
+    seeds,
+):
     each = zip(starts, data, seeds, strict=True)
-    return [train(module, start, x, y, **how, seed=seed) for start, (x, y), seed in each]
+    return [train(module, start, x, y, local, seed=seed) for start, (x, y), seed in each]
 
 
 def fedlab(name: str) -> Rounds:
@@ -392,12 +400,11 @@ def choice_table(repeats: int, device: str) -> None:
                 tuple(t.to(device) for t in client_data(shape, k, size))
                 for k, size in enumerate(sizes)
             ]
-            how = HOW | {"local_epochs": 3 if unlike else 1}
-            dealt = {key: how[key] for key in ("batch_size", "local_epochs")}
-            plans = [deque(_batches(size, **dealt)) for size in sizes]
+            how = replace(HOW, epochs=3 if unlike else 1)
+            plans = [deque(batch_indices(size, how)) for size in sizes]
             together = sum(map(len, plans)) / sum(1 for _ in _together(plans))
-            default = clients_at_once(module, sizes, **dealt)
-            args = (module, [start] * num_clients, data)
+            default = clients_at_once(module, sizes, how)
+            args = (module, [start] * num_clients, data, how)
             ways = {
                 "lean": partial(local_updates, *args, chunk=1),
                 "plain": partial(in_turn, local_update, *args),
@@ -408,7 +415,7 @@ def choice_table(repeats: int, device: str) -> None:
             for turn in range(repeats + 1):
                 for way in random.Random(turn).sample(list(ways), len(ways)):
                     began = clock()
-                    ways[way](**how, seeds=range(num_clients))
+                    ways[way](seeds=range(num_clients))
                     if turn:  # the first only warms up
                         taken[way].append(clock() - began)
             middle = {way: statistics.median(values) for way, values in taken.items()}
@@ -442,7 +449,7 @@ def growth(num_clients: int, compressed: bool) -> None:
         channel = Channel({"update": codec}, max_links=100, folder=folder)
         run = fedavg(
             *(model, clients, channel if compressed else Channel()),
-            **{"rounds": 6, "cohort_size": cohort, "batch_size": 20, "local_epochs": 1, "lr": LR},
+            **{"rounds": 6, "cohort": cohort, "local": HOW},
         )
         seconds = timed(lambda: next(run))(6)[1:]
     wall, cpu = min(w for w, _ in seconds), statistics.median(c for _, c in seconds)

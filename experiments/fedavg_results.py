@@ -28,6 +28,7 @@ from fltoolkit import Channel, Codec, ErrorFeedback, Party, Pipeline, evaluate, 
 from fltoolkit.codecs import DGC, QSGD, STC, Difference, Entropy, Quantize, TopK
 from fltoolkit.data import Dataset, partition_iid, partition_shards
 from fltoolkit.data.datasets import PIXEL_STATISTICS
+from fltoolkit.federated import Local, masked_mean, weighted_mean
 from fltoolkit.models import mcmahan_2nn, mcmahan_cnn, splitnn_mlp
 from fltoolkit.trees import Tree
 
@@ -97,11 +98,9 @@ class Setting:
             clients,
             channel,
             rounds=told["rounds"],
-            cohort_size=round(COHORT * task.clients),
-            batch_size=BATCH_SIZE,
-            lr=self.lr,
-            local_epochs=self.local_epochs,
-            masked=self.masked,
+            cohort=round(COHORT * task.clients),
+            local=Local(batch_size=BATCH_SIZE, lr=self.lr, epochs=self.local_epochs),
+            mean=masked_mean if self.masked else weighted_mean,
             server_optimizer=optimizer,
             seed=seed,
         ):

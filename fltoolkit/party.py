@@ -3,6 +3,7 @@
 A party computes and learns; it knows no channel, no codec, no record and no other party.
 """
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from fltoolkit.trees import Tree
 
-__all__ = ["SGD", "Party"]
+__all__ = ["SGD", "Party", "check_log_probabilities", "takes_log_probabilities"]
 
 
 @runtime_checkable
@@ -92,13 +93,14 @@ class Party:
                 "module's. Make each party's optimizer from its own part of the network"
             )
         self.name = name
-        self.module = module if device is None else module.to(device)
+        self.module = module if device is None else _moved(name, module, device)
         self.optimizer = optimizer
         self.loss_fn = loss_fn
         self.params = [p for p in module.parameters() if p.requires_grad]
         self.device = next((p.device for p in module.parameters()), torch.device(device or "cpu"))
         self.pending: tuple[Tensor, Tensor] | None = None
         """Input and output of the last `forward`, until `backward` gets their gradient."""
+        self._checked = False  # whether its output fits its loss
 
     def forward(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
         """Compute this part's output; what is returned carries no autograd graph."""
@@ -130,6 +132,9 @@ class Party:
             raise ValueError(f"party {self.name!r} comes last and has no loss_fn: give it one")
         output = self.module(h.to(self.device))
         check_targets(output, y)
+        if not self._checked:  # once: what a network returns is no matter of the batch
+            check_log_probabilities(f"party {self.name!r}", self.loss_fn, output)
+            self._checked = True
         loss = self.loss_fn(output, y.to(self.device))
         if not math.isfinite(value := loss.item()):
             raise FloatingPointError(
@@ -214,3 +219,32 @@ def _parameters(optimizer: Optimizer | None) -> list[Tensor]:
     """What an optimizer moves, as far as it says."""
     groups = getattr(optimizer, "param_groups", [{"params": getattr(optimizer, "params", [])}])
     return [param for group in groups for param in group["params"]]
+
+
+def takes_log_probabilities(loss_fn: Any) -> bool:
+    """Whether a loss is torch's negative log-likelihood, which needs log-probabilities."""
+    function = loss_fn.func if isinstance(loss_fn, functools.partial) else loss_fn
+    return function is nn.functional.nll_loss or isinstance(function, nn.NLLLoss)
+
+
+def check_log_probabilities(who: str, loss_fn: Any, output: Tensor) -> None:
+    """Raise ValueError if the negative log-likelihood is to be taken of no log-probabilities.
+
+    It would "train" all the same: the loss falls below 0 without end, and little is learned.
+    """
+    if takes_log_probabilities(loss_fn) and (top := output.detach().max().item()) > 1e-3:
+        raise ValueError(
+            f"{who}: its network returns {top:.3g} where loss_fn={loss_fn!r} needs "
+            "log-probabilities, which are at most 0. Use nn.CrossEntropyLoss() (or "
+            "nn.functional.cross_entropy), or end the network with nn.LogSoftmax(dim=1)"
+        )
+
+
+def _moved(name: str, module: nn.Module, device: str | torch.device) -> nn.Module:
+    try:
+        return module.to(device)
+    except (AssertionError, RuntimeError) as error:
+        raise ValueError(
+            f"party {name!r}: device={str(device)!r} cannot be used here ({error}). Leave it out "
+            "to compute on the CPU; torch.cuda.is_available() says whether there is a GPU"
+        ) from error

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from flat_settings import grouped
 from torch import nn
 
 from fltoolkit.channel import Channel
@@ -54,9 +55,11 @@ from fltoolkit.data import Batches, load
 from fltoolkit.evaluation import evaluate
 from fltoolkit.federated import (
     AdaptiveLevels,
+    Arrivals,
     Backlog,
     ByteBudget,
     GaussianDP,
+    Local,
     LogNormal,
     Polynomial,
     Scripted,
@@ -464,10 +467,12 @@ def federated(
 ) -> Run:
     """`fedavg` with what most of the runs below have in common."""
     model, channel = network() if model is None else model, Channel(codecs)
-    if not how.keys() & {"local_epochs", "local_steps"}:
-        how["local_epochs"] = 1
+    if not how.keys() & {"epochs", "steps"}:
+        how["epochs"] = 1
     how = {"rounds": 4, "cohort_size": 3, "batch_size": 10, "lr": 0.1, "seed": 2, **how}
-    return Run([*map(dict, fedavg(model, shares(), channel, **how))], channel, {"server": model})
+    return Run(
+        [*map(dict, fedavg(model, shares(), channel, **grouped(**how)))], channel, {"server": model}
+    )
 
 
 def fedavg_plain() -> Run:
@@ -475,7 +480,7 @@ def fedavg_plain() -> Run:
 
 
 def fedsgd() -> Run:
-    return federated(cohort_size=6, batch_size=None, local_steps=1, lr=0.5)
+    return federated(cohort_size=6, batch_size=None, steps=1, lr=0.5)
 
 
 def fedavg_compressed_both_ways() -> Run:
@@ -519,7 +524,7 @@ def fedyogi() -> Run:
 
 
 def fedprox_with_replacement() -> Run:
-    return federated(prox=0.5, with_replacement=True, cohort_size=5, local_epochs=2)
+    return federated(prox=0.5, with_replacement=True, cohort_size=5, epochs=2)
 
 
 def fedavg_private() -> Run:
@@ -554,12 +559,9 @@ def intervals() -> Run:
         shares(),
         channel,
         num_averages=3,
-        interval_steps=4,
-        replicas_to_aggregate=4,
-        batch_size=10,
-        lr=0.1,
+        local=Local(batch_size=10, lr=0.1, steps=4),
+        arrivals=Arrivals(wait_for=4, clock=LogNormal(0.5, seed=1)),
         seed=2,
-        clock=LogNormal(0.5, seed=1),
     )
     return Run([*map(dict, records)], channel, {"server": model})
 
@@ -572,9 +574,7 @@ def fedasync_by_staleness() -> Run:
         channel,
         num_updates=9,
         concurrency=3,
-        batch_size=10,
-        lr=0.1,
-        local_epochs=1,
+        local=Local(batch_size=10, lr=0.1, epochs=1),
         clock=LogNormal(1.0, dropout=0.1, seed=1),
         seed=2,
     )
@@ -590,9 +590,7 @@ def fedbuff_with_momentum() -> Run:
         rounds=4,
         buffer_size=3,
         concurrency=4,
-        batch_size=10,
-        lr=0.1,
-        local_steps=3,
+        local=Local(batch_size=10, lr=0.1, steps=3),
         clock=LogNormal(1.0, seed=1),
         server_optimizer=torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9),
         seed=2,
@@ -681,13 +679,13 @@ def resumable_fedavg() -> Resumable:
             shares(),
             channel,
             rounds=7,
-            cohort_size=4,
-            batch_size=10,
-            lr=0.1,
-            local_epochs=1,
-            wait_for=2,
-            staleness=Polynomial(0.5),
-            clock=Scripted(times | {"dan": [3.5], "eve": [2.5, 4.0]}),
+            cohort=4,
+            local=Local(batch_size=10, lr=0.1, epochs=1),
+            arrivals=Arrivals(
+                wait_for=2,
+                staleness=Polynomial(0.5),
+                clock=Scripted(times | {"dan": [3.5], "eve": [2.5, 4.0]}),
+            ),
             server_optimizer=server.optimizer,
             seed=2,
             start_round=step,

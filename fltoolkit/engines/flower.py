@@ -24,7 +24,7 @@ from fltoolkit.channel import Arrival, Channel
 from fltoolkit.codecs.base import Codec, walk
 from fltoolkit.codecs.difference import Difference
 from fltoolkit.engines.remote import absent
-from fltoolkit.federated.client import LocalUpdate, local_update_lean
+from fltoolkit.federated.client import Local, LocalUpdate, local_update_lean
 from fltoolkit.federated.fedavg import fedavg, send_update
 from fltoolkit.history import Record
 from fltoolkit.links import Link
@@ -39,7 +39,7 @@ __all__ = ["Client", "FlowerError", "Letters", "Server", "client_app", "server_a
 
 RECORD = "fltoolkit"  # the name of our record in Flower's messages and in a node's state
 SERVER = "server"
-HOW = ("lr", "prox", "batch_size", "local_epochs", "local_steps")  # what the server decides
+HOW = ("lr", "prox", "batch_size", "epochs", "steps")  # what the server decides
 
 
 class FlowerError(RuntimeError):
@@ -66,9 +66,11 @@ class Client:
 class Server:
     """What the server has: the model, the codecs, and what `fedavg` is to do.
 
-    ``settings`` are `fedavg`'s keywords: ``rounds``, ``cohort_size``, ``lr`` and so on; not
-    ``train``, which is Flower's part, nor ``tune``. Stragglers are virtual, as in `fedavg`. A node
-    that does not answer within ``reply_seconds`` (real ones) is left out of the round.
+    ``settings`` are `fedavg`'s keywords: ``rounds``, ``cohort``, ``local`` and so on; not
+    ``train``, which is Flower's part, nor ``tune``. The clients take steps of plain SGD with the
+    numbers of ``local``; its ``loss_fn`` is each node's own. Stragglers are virtual, as in
+    `fedavg`. A node that does not answer within ``reply_seconds`` (real ones) is left out of the
+    round.
     """
 
     model: nn.Module
@@ -182,17 +184,11 @@ def _learn(client: Client, channel: Letters, letter: Mapping[str, Any]) -> tuple
     """What a client does in a round: the answer, and the loss for the experimenter's records."""
     start = channel.send(SERVER, client.name, letter["kind"], {})
     how = {name: letter[name] for name in HOW if name in letter}
+    local = Local(**{"batch_size": None, **how}, loss_fn=client.loss_fn)
     update: LocalUpdate | FloatingPointError
     try:
-        update = local_update_lean(
-            client.model,
-            start,
-            client.x,
-            client.y,
-            loss_fn=client.loss_fn,
-            seed=int(letter["seed"]),
-            **{"batch_size": None, **how},
-        )
+        seed = int(letter["seed"])
+        update = local_update_lean(client.model, start, client.x, client.y, local, seed=seed)
     except FloatingPointError as error:
         update = error
     send_update(client.name, SERVER, update, channel)
@@ -225,6 +221,10 @@ def run(grid: "Grid", server: Server) -> Letters:
     """What the ServerApp does; returns the channel, whose ledger holds every message."""
     if unfit := {"train", "tune", "server"} & set(server.settings):
         raise ValueError(f"settings {sorted(unfit)}: not over Flower")
+    if (local := server.settings.get("local")) is not None and local.lr is None:
+        raise ValueError(
+            f"{local}: over Flower clients take steps of plain SGD, give Local(lr=...)"
+        )
     for kind, codec in server.codecs.items():
         if any(isinstance(part, Difference) for part in walk(codec)):
             raise ValueError(
@@ -238,13 +238,13 @@ def run(grid: "Grid", server: Server) -> Letters:
         model: nn.Module,
         starts: Sequence[Tree],
         data: Sequence[Any],
+        local: Local,
         *,
         seeds: Sequence[int],
-        loss_fn: Any,
-        **how: Any,
     ) -> list[LocalUpdate | FloatingPointError]:
         names = [start.receiver for start in starts if isinstance(start, _Addressed)]
-        chosen = {key: value for key, value in how.items() if value is not None}
+        how = {name: getattr(local, name) for name in HOW}
+        chosen = {name: value for name, value in how.items() if value is not None}
         letters = {}
         for name, seed in zip(names, seeds, strict=True):
             kind, message = channel.out.pop(name)

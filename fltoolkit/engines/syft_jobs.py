@@ -15,14 +15,14 @@ import difflib
 import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
 from fltoolkit.engines.syft import Datasite, quiet
-from fltoolkit.federated.client import LocalUpdate
+from fltoolkit.federated.client import Local, LocalUpdate
 from fltoolkit.history import Record
 from fltoolkit.trees import Tree
 
@@ -195,8 +195,8 @@ class Jobs:
 def settings_of(code: str) -> dict[str, Any]:
     """The ``SETTINGS`` that a job's ``main.py`` declares at its top; the code does not run.
 
-    >>> settings_of('SETTINGS = {"lr": 0.1, "batch_size": 16, "local_epochs": 1}')
-    {'lr': 0.1, 'batch_size': 16, 'local_epochs': 1}
+    >>> settings_of('SETTINGS = {"lr": 0.1, "batch_size": 16, "epochs": 1}')
+    {'lr': 0.1, 'batch_size': 16, 'epochs': 1}
     """
     for node in ast.parse(code).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SETTINGS":
@@ -212,11 +212,11 @@ class ReviewedJob:
     is her update, as the channel's codec leaves it::
 
         job = ReviewedJob("local-sgd", "digits", owners, mocks)
-        fedavg(model, job.mocks, channel, train=job, **settings_of(code), ...)
+        fedavg(model, job.mocks, channel, train=job, local=Local(**settings_of(code)), ...)
 
     What decides how much an update tells, such as ``batch_size`` and the number of local steps,
-    must stand in the code that was reviewed: in a dict ``SETTINGS`` at the top of ``main.py``.
-    Give `fedavg` the same ones; others are refused.
+    must stand in the code that was reviewed: in a dict ``SETTINGS`` at the top of ``main.py``, with
+    the names that `Local` has. Give `fedavg` the same ones; others are refused.
 
     Args:
         name: of the job.
@@ -241,12 +241,13 @@ class ReviewedJob:
         module: nn.Module,
         starts: Sequence[Tree],
         data: Sequence[tuple[Tensor, Tensor]],
+        local: Local,
         *,
         seeds: Sequence[int],
-        loss_fn: Any = None,
-        **settings: Any,
+        states: Any = None,
     ) -> list[LocalUpdate | FloatingPointError]:
         """As `local_updates`; the module serves nobody here."""
+        settings = {f.name: getattr(local, f.name) for f in fields(local) if f.name != "loss_fn"}
         updates: list[LocalUpdate | FloatingPointError] = []
         for start, mock, seed in zip(starts, data, seeds, strict=True):
             found = [name for name, (x, _) in self.mocks.items() if x is mock[0]]

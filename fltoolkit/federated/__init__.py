@@ -3,8 +3,10 @@
     client      what a client does alone: plainly, and quicker with equal results
     server      how the server's model moves by a mean update
     clock       how long clients take, in virtual time; what late updates are worth
-    privacy     clipping and Gaussian noise
+    means       how the updates that count become one
+    privacy     a mean of clipped updates with Gaussian noise
     adaptive    compression that follows the run
+    samples     the clients' samples, and whether model and loss fit them
     fedavg      rounds of federated averaging
     fedasync    servers that do not wait for a round
 
@@ -12,9 +14,10 @@
 """
 
 from fltoolkit.federated.adaptive import AdaptiveLevels, ByteBudget, Rule
-from fltoolkit.federated.client import LocalUpdate, local_update, local_update_lean
+from fltoolkit.federated.client import Local, LocalUpdate, local_update, local_update_lean
 from fltoolkit.federated.clock import (
     Arrival,
+    Arrivals,
     Backlog,
     Clock,
     Constant,
@@ -27,30 +30,37 @@ from fltoolkit.federated.clock import (
     Staleness,
 )
 from fltoolkit.federated.fedasync import Flight, fedasync, fedbuff
-from fltoolkit.federated.fedavg import Clients, Train, fedavg, interval_averaging
+from fltoolkit.federated.fedavg import Cohort, Train, fedavg, interval_averaging
+from fltoolkit.federated.means import Mean, WithMasks, masked_mean, weighted_mean
 from fltoolkit.federated.privacy import GaussianDP, clipped
+from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import Yogi, check_optimizer, move
 
 __all__ = [
     "AdaptiveLevels",
     "Arrival",
+    "Arrivals",
     "Backlog",
     "ByteBudget",
     "Clients",
     "Clock",
+    "Cohort",
     "Constant",
     "Drop",
     "Even",
     "Flight",
     "GaussianDP",
     "Hinge",
+    "Local",
     "LocalUpdate",
     "LogNormal",
+    "Mean",
     "Polynomial",
     "Rule",
     "Scripted",
     "Staleness",
     "Train",
+    "WithMasks",
     "Yogi",
     "check_optimizer",
     "clipped",
@@ -60,5 +70,7 @@ __all__ = [
     "interval_averaging",
     "local_update",
     "local_update_lean",
+    "masked_mean",
     "move",
+    "weighted_mean",
 ]

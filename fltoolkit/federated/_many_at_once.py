@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from jaxtyping import Int64
@@ -16,12 +17,13 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from fltoolkit.federated.client import (
     Data,
+    Local,
     LocalUpdate,
-    LossFn,
     batch_indices,
     check_settings,
     descend,
     finished,
+    local_update,
     local_update_lean,
     outcome_of,
     training,
@@ -35,14 +37,10 @@ def local_updates(
     module: nn.Module,
     starts: Sequence[Tree],
     data: Sequence[Data],
+    local: Local,
     *,
-    loss_fn: LossFn,
-    lr: float,
-    batch_size: int | None,
-    local_epochs: int | None = None,
-    local_steps: int | None = None,
-    prox: float = 0.0,
     seeds: Sequence[int],
+    states: Sequence[dict[str, Any] | None] | None = None,
     chunk: int | None = None,
 ) -> list[LocalUpdate | FloatingPointError]:
     """`local_update` of many clients, equal up to rounding, ``chunk`` clients at once.
@@ -53,48 +51,57 @@ def local_updates(
     gradients and samples of ``chunk`` clients.
 
     Where vmap cannot (Dropout, whose masks would not be the loop's; a forward that looks at values)
-    a warning says why, and `local_update_lean` trains the clients one after the other.
+    a warning says why, once for each module, and `local_update_lean` trains the clients one after
+    the other. With an optimizer other than plain SGD, `local_update` trains them so.
 
-    ``chunk=1`` is a loop over `local_update_lean`; by default `clients_at_once` decides. Returns
-    one update a client, in their order. Where `local_update` would have raised FloatingPointError,
-    that error stands in the client's place: the others' updates are good.
+    ``chunk=1`` is a loop over `local_update_lean`; by default `clients_at_once` decides. ``states``
+    are what the clients' optimizers have kept, one for each client. Returns one update a client, in
+    their order. Where `local_update` would have raised FloatingPointError, that error stands in the
+    client's place: the others' updates are good.
     """
-    if len({*(numbers := (len(starts), len(data), len(seeds)))}) > 1:
-        raise ValueError("{} starts, {} data and {} seeds: need one each".format(*numbers))
-    check_settings(module, starts, data, lr, prox)
-    dealt: dict[str, Any] = {"local_epochs": local_epochs, "local_steps": local_steps}
-    dealt["batch_size"] = batch_size
-    chunk = clients_at_once(module, [len(y) for _, y in data], **dealt) if chunk is None else chunk
+    states = [None] * len(data) if states is None else states
+    numbers = (len(starts), len(data), len(seeds), len(states))
+    if len({*numbers}) > 1:
+        raise ValueError(
+            "{} starts, {} data, {} seeds and {} states: need one each".format(*numbers)
+        )
+    check_settings(module, starts, data, local)
+    if local.lr is None:
+        each = zip(starts, data, seeds, states, strict=True)
+        return [
+            outcome_of(local_update, module, start, x, y, local, seed=seed, state=state)
+            for start, (x, y), seed, state in each
+        ]
+    chunk = clients_at_once(module, [len(y) for _, y in data], local) if chunk is None else chunk
     if chunk < 1:
         raise ValueError(f"chunk={chunk}: must be at least 1 client")
-    how = {"loss_fn": loss_fn, "lr": lr, "prox": prox, **dealt}
     clients = list(zip(starts, data, seeds, strict=True))
     # like sizes side by side: few groups, and most of them a slice of the stack
     order = sorted(range(len(clients)), key=lambda k: len(data[k][1]), reverse=True)
     outcomes: dict[int, LocalUpdate | FloatingPointError] = {}
     for i in range(0, len(order), chunk):
         together = order[i : i + chunk]
-        found = _at_once_or_in_turn(module, [clients[k] for k in together], how)
+        found = _at_once_or_in_turn(module, [clients[k] for k in together], local)
         outcomes.update(zip(together, found, strict=True))
     return [outcomes[k] for k in range(len(clients))]
 
 
-def clients_at_once(module: nn.Module, num_samples: Sequence[int], **dealt: int | None) -> int:
+def clients_at_once(module: nn.Module, num_samples: Sequence[int], local: Local) -> int:
     """How many clients with so many samples `local_updates` trains at once by default: 64 or 1.
 
     On a CPU vmap pays where calls cost more than arithmetic: models up to 500 kB, of which ten or
     more step together on average (``python -m benchmarks.round_speed --choice``). On other devices
-    it is a guess. ``dealt``: batch_size, and local_epochs or local_steps.
+    it is a guess.
 
     >>> like, unlike = [100] * 10, range(91, 101)
-    >>> how = {"batch_size": 20, "local_epochs": 1}
-    >>> [clients_at_once(nn.Linear(64, 10), sizes, **how) for sizes in (like, unlike)]
+    >>> local = Local(batch_size=20, lr=0.1, epochs=1)
+    >>> [clients_at_once(nn.Linear(64, 10), sizes, local) for sizes in (like, unlike)]
     [64, 1]
     """
     on_cpu = next(module.parameters()).device.type == "cpu"
     if len(num_samples) < 10 or (on_cpu and dense_nbytes(module.state_dict()) > 500_000):
         return 1
-    plans = [deque(batch_indices(n, **dealt, seed=0)) for n in num_samples]
+    plans = [deque(batch_indices(n, local, seed=0)) for n in num_samples]
     num_steps, num_calls = sum(map(len, plans)), sum(1 for _ in _together(plans))
     return 64 if not on_cpu or num_steps >= 10 * num_calls else 1
 
@@ -105,21 +112,27 @@ _Client = tuple[Tree, Data, int]  # start, (x, y), seed
 _Outcomes = list[LocalUpdate | FloatingPointError]
 
 
-def _at_once_or_in_turn(module: nn.Module, clients: list[_Client], how: dict) -> _Outcomes:
+_warned: WeakSet[nn.Module] = WeakSet()  # modules of which it was said that vmap cannot train them
+
+
+def _at_once_or_in_turn(module: nn.Module, clients: list[_Client], local: Local) -> _Outcomes:
     if len(clients) > 1:
         try:
-            return _at_once(module, clients, **how)
+            return _at_once(module, clients, local)
         except RuntimeError as error:  # the loop now does it right, or fails with its own words
-            why = str(error).strip().partition("\n")[0]
-            warnings.warn(f"clients learn in turn, vmap cannot train them: {why}", stacklevel=3)
-    each = ((start, x, y, seed) for start, (x, y), seed in clients)
-    return [outcome_of(local_update_lean, module, *c[:3], seed=c[3], **how) for c in each]
+            if module not in _warned:
+                _warned.add(module)
+                why = str(error).strip().partition("\n")[0]
+                warnings.warn(f"clients learn in turn, vmap cannot train them: {why}", stacklevel=3)
+    return [
+        outcome_of(local_update_lean, module, start, x, y, local, seed=seed)
+        for start, (x, y), seed in clients
+    ]
 
 
-def _at_once(
-    module: nn.Module, clients: list[_Client], loss_fn: LossFn, lr: float, prox: float, **dealt: Any
-) -> _Outcomes:
+def _at_once(module: nn.Module, clients: list[_Client], local: Local) -> _Outcomes:
     """All these clients with stacked weights: ``[k, ...]`` is client k's."""
+    lr, prox, loss_fn = local.lr or 0.0, local.prox, local.loss_fn
     starts, data, seeds = zip(*clients, strict=True)
     own: Tree = dict(chain(module.named_parameters(), module.named_buffers()))
     named = {id(tensor): name for name, tensor in own.items()}  # a tied tensor has more names
@@ -143,7 +156,7 @@ def _at_once(
     sizes = [len(labels) for _, labels in data]
     each_has = zip(sizes, seeds, accumulate(sizes, initial=0), strict=False)
     plans = [  # each client's batches, as rows of all clients' samples
-        deque(rows + before for rows in batch_indices(n, seed=s, **dealt))
+        deque(rows + before for rows in batch_indices(n, local, seed=s))
         for n, s, before in each_has
     ]
 
@@ -177,7 +190,9 @@ def _at_once(
     for k, loss in chain(*(zip(g, losses.tolist(), strict=True) for g, losses in history)):
         each[k].append(loss)
     return [
-        outcome_of(finished, start, {name: t[k] for name, t in end.items()}, each[k], sizes[k])
+        outcome_of(
+            finished, start, {name: t[k] for name, t in end.items()}, each[k], sizes[k], local
+        )
         for k, start in enumerate(starts)
     ]
 

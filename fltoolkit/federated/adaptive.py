@@ -1,8 +1,8 @@
 """Compression that follows the run: how many levels, how many values, decided round by round.
 
 A rule looks at a record and makes the codec of the next updates: ``fedavg(..., tune=rule)``. What
-the codecs' links remember, such as residuals, is kept. Not here: the codecs (codecs.py), the
-rounds (fedavg.py).
+the codecs' links remember, such as residuals, is kept. Not here: the codecs (the room
+codecs), the rounds (fedavg.py).
 """
 
 import math

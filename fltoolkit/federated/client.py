@@ -6,8 +6,10 @@ arithmetic without overhead, `local_updates` trains many clients at once.
 
 import copy
 import math
+import numbers
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from itertools import chain, count, islice
 from typing import Any, NamedTuple
 
@@ -16,15 +18,100 @@ import torch
 from jaxtyping import Int64, Shaped
 from torch import Tensor, nn
 
+from fltoolkit.party import takes_log_probabilities
 from fltoolkit.trees import Tree
 
-__all__ = ["LocalUpdate", "local_update", "local_update_lean"]
+__all__ = ["Local", "LocalUpdate", "local_update", "local_update_lean"]
 
 LossFn = Callable[[Tensor, Tensor], Tensor]
 """``loss_fn(output, y) -> scalar``, the mean over a batch, e.g. ``nn.functional.nll_loss``."""
 
+MakeOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
+"""``optimizer(params)`` makes an optimizer, e.g. ``partial(torch.optim.AdamW, lr=1e-3)``."""
+
 Data = tuple[Shaped[Tensor, "_ ..."], Shaped[Tensor, "_ ..."]]
 """One client's samples and their labels, ``(x, y)``."""
+
+
+@dataclass(frozen=True)
+class Local:
+    """What each client does with the model it was sent.
+
+    Source: McMahan et al. 2017, arXiv 1602.05629: ``batch_size`` is B, ``epochs`` is E, ``lr`` is
+    eta. With ``prox``, FedProx: Li et al. 2020, arXiv 1812.06127.
+
+    Plain SGD with ``lr`` is the default and the fastest. Any other optimizer of torch is one
+    argument, and may have a schedule or anything else inside its ``step``::
+
+        Local(batch_size=10, lr=0.1, epochs=1)
+        Local(batch_size=10, optimizer=partial(torch.optim.AdamW, lr=1e-3), epochs=1)
+
+    Args:
+        batch_size: samples a step, the last batch of an epoch being smaller; None for all at once
+            (with ``steps=1`` that is FedSGD).
+        lr: the learning rate of plain SGD. Give this, or
+        optimizer: what makes a client's optimizer from a list of parameters.
+        epochs: how often a client sees each of its samples. Give this, or
+        steps: how many steps it takes (tau), into a next epoch if need be.
+        prox: mu of FedProx: each step descends ``loss + mu/2 |w - start|^2``.
+        loss_fn: ``loss_fn(output, y)``, the mean over a batch. The default is for models that end
+            with `LogSoftmax`; a model that returns logits needs ``nn.functional.cross_entropy``.
+        keep_state: False: a client makes a new optimizer in each round. True: it keeps the
+            optimizer's state (momentum and the like) from one of its rounds to its next, however
+            cohorts are drawn. `fedavg` files the state under the client's id in its `Backlog`, and
+            `fedasync` and `fedbuff` in their `Flight`, so it is saved with the run.
+
+    Raises:
+        ValueError, TypeError: a value that cannot be meant; at once, not in the first round.
+
+    >>> Local(batch_size=10, lr=-1, epochs=1)
+    Traceback (most recent call last):
+    ...
+    ValueError: lr=-1: the learning rate must be above 0 and finite, e.g. 0.1
+    """
+
+    batch_size: int | None
+    _: KW_ONLY
+    lr: float | None = None
+    optimizer: MakeOptimizer | None = None
+    epochs: int | None = None
+    steps: int | None = None
+    prox: float = 0.0
+    loss_fn: LossFn = nn.functional.nll_loss
+    keep_state: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "epochs", "steps"):
+            check_count(name, getattr(self, name))
+        if (self.epochs is None) == (self.steps is None):
+            raise ValueError(
+                f"epochs={self.epochs} and steps={self.steps}: give exactly one of them, how often "
+                "a client sees its samples or how many steps it takes"
+            )
+        if (self.lr is None) == (self.optimizer is None):
+            raise ValueError(
+                f"lr={self.lr} and optimizer={self.optimizer}: give exactly one of them, lr for "
+                "plain SGD or optimizer=lambda params: torch.optim.AdamW(params, lr=1e-3)"
+            )
+        if self.lr is not None:
+            check_number("lr", self.lr)
+            if not 0 < self.lr < math.inf:
+                raise ValueError(
+                    f"lr={self.lr}: the learning rate must be above 0 and finite, e.g. 0.1"
+                )
+        check_number("prox", self.prox)
+        if not 0 <= self.prox < math.inf:
+            raise ValueError(
+                f"prox={self.prox}: must be finite and at least 0, which is plain FedAvg"
+            )
+        check_function("loss_fn", self.loss_fn)
+        if self.optimizer is not None:
+            _check_optimizer(self.optimizer)
+        elif self.keep_state:
+            raise ValueError(
+                "keep_state=True: plain SGD has no state to keep. Give optimizer=, for example "
+                "lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.9)"
+            )
 
 
 class LocalUpdate(NamedTuple):
@@ -32,13 +119,15 @@ class LocalUpdate(NamedTuple):
 
     ``delta`` is end minus start for every entry of the module's `state_dict`: parameters and
     buffers, whole numbers such as BatchNorm's ``num_batches_tracked`` too. ``loss`` is the mean of
-    the batches' losses, each before its step and without the proximal term.
+    the batches' losses, each before its step and without the proximal term. ``state`` is what the
+    client's optimizer keeps for its next round, with ``Local(keep_state=True)`` only.
     """
 
     delta: Tree
     loss: float
     num_samples: int
     num_steps: int
+    state: dict[str, Any] | None = None
 
 
 def local_update(
@@ -46,21 +135,15 @@ def local_update(
     start: Tree,
     x: Shaped[Tensor, "num_samples ..."],
     y: Shaped[Tensor, "num_samples ..."],
+    local: Local,
     *,
-    loss_fn: LossFn,
-    lr: float,
-    batch_size: int | None,
-    local_epochs: int | None = None,
-    local_steps: int | None = None,
-    prox: float = 0.0,
     seed: int,
+    state: dict[str, Any] | None = None,
 ) -> LocalUpdate:
-    """ClientUpdate: start from the server's weights, take SGD steps on one's own samples.
+    """ClientUpdate: start from the server's weights, take steps on one's own samples.
 
-    McMahan et al. 2017, arXiv 1602.05629, algorithm 1 (w = ``start``, B = ``batch_size``, E =
-    ``local_epochs``, eta = ``lr``), with the batches dealt anew in each epoch. ``prox`` is mu of
-    FedProx (Li et al. 2020, arXiv 1812.06127, eq. 2): each step descends
-    ``loss + mu/2 |w - start|^2``.
+    McMahan et al. 2017, arXiv 1602.05629, algorithm 1 (w = ``start``), with the batches dealt anew
+    in each epoch; FedProx is Li et al. 2020, arXiv 1812.06127, eq. 2.
 
     The result is a function of the arguments alone. The batches of epoch e are those of
     ``Batches(x, y, batch_size, seed=seed).epoch(e)``; Dropout's masks come from ``seed`` as well,
@@ -69,42 +152,46 @@ def local_update(
 
     Args:
         start: weights and buffers, with the names of ``module.state_dict()``.
-        batch_size: samples a step, the last batch of an epoch being smaller; None for all at once
-            (with ``local_steps=1`` that is FedSGD). BatchNorm refuses a batch of one sample.
-        local_epochs: how often to see each sample. Give this, or
-        local_steps: how many steps to take (tau), into a next epoch if need be.
+        local: batch size, optimizer, number of steps and loss.
+        seed: 0 or more.
+        state: what the client's optimizer has kept, the ``state`` of its last update; None for a
+            new optimizer.
 
     Raises:
         FloatingPointError: the loss or the update is NaN or infinite; nothing is returned.
+        ValueError: the arguments do not fit each other, or the model returns no log-probabilities
+            where the loss needs them.
 
     >>> start = {"weight": torch.zeros(1, 1)}
-    >>> local_update(nn.Linear(1, 1, bias=False), start, torch.ones(4, 1), torch.ones(4, 1),
-    ...     loss_fn=nn.functional.mse_loss, lr=0.25, batch_size=2, local_steps=1, seed=0)
-    LocalUpdate(delta={'weight': tensor([[0.5000]])}, loss=1.0, num_samples=4, num_steps=1)
+    >>> local = Local(batch_size=2, lr=0.25, steps=1, loss_fn=nn.functional.mse_loss)
+    >>> local_update(nn.Linear(1, 1, bias=False), start, torch.ones(4, 1), torch.ones(4, 1), local,
+    ...     seed=0).delta
+    {'weight': tensor([[0.5000]])}
     """
-    check_settings(module, [start], [(x, y)], lr, prox)
-    batches = batch_indices(len(y), batch_size, local_epochs, local_steps, seed)
+    check_settings(module, [start], [(x, y)], local)
+    batches = batch_indices(len(y), local, seed)
     model = copy.deepcopy(module)
     model.load_state_dict(start)
     model.train()
-    params = [param for param in model.parameters() if param.requires_grad]
+    params: list[Tensor] = [param for param in model.parameters() if param.requires_grad]
     first = [param.detach().clone() for param in params]
-    optimizer = torch.optim.SGD(params, lr=lr)
+    optimizer = _optimizer(local, params, state)
     device = params[0].device
     losses = []
     with _random_layers(seed, device):
         for rows in batches:
-            loss = loss_fn(model(x[rows].to(device)), y[rows].to(device))
+            loss = local.loss_fn(model(x[rows].to(device)), y[rows].to(device))
             if not math.isfinite(loss.item()):
                 raise _diverged(f"the local loss is {loss.item()}")
             losses.append(loss.item())
-            if prox:
+            if local.prox:
                 pairs = zip(params, first, strict=True)
-                loss = loss + prox / 2 * sum((w - w0).square().sum() for w, w0 in pairs)
+                loss = loss + local.prox / 2 * sum((w - w0).square().sum() for w, w0 in pairs)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-    return finished(start, model.state_dict(), losses, len(y))
+    update = finished(start, model.state_dict(), losses, len(y), local)
+    return update._replace(state=optimizer.state_dict() if local.keep_state else None)
 
 
 def local_update_lean(
@@ -112,30 +199,28 @@ def local_update_lean(
     start: Tree,
     x: Shaped[Tensor, "num_samples ..."],
     y: Shaped[Tensor, "num_samples ..."],
+    local: Local,
     *,
-    loss_fn: LossFn,
-    lr: float,
-    batch_size: int | None,
-    local_epochs: int | None = None,
-    local_steps: int | None = None,
-    prox: float = 0.0,
     seed: int,
+    state: dict[str, Any] | None = None,
 ) -> LocalUpdate:
     """`local_update` in less time: bit-equal without ``prox``, up to rounding with it.
 
     It borrows ``module`` instead of copying it (and hands it back as it was, also after an error)
-    and frees gradients before the next step. Not for two threads with one module. ``python -m
-    benchmarks.round_speed`` times it, also in ``channels_last`` and under `torch.autocast`, which
-    change the numbers.
+    and frees gradients before the next step. Not for two threads with one module. An optimizer
+    other than plain SGD is left to `local_update`. ``python -m benchmarks.round_speed`` times it,
+    also in ``channels_last`` and under `torch.autocast`, which change the numbers.
     """
-    check_settings(module, [start], [(x, y)], lr, prox)
-    batches = batch_indices(len(y), batch_size, local_epochs, local_steps, seed)
+    if local.lr is None:
+        return local_update(module, start, x, y, local, seed=seed, state=state)
+    check_settings(module, [start], [(x, y)], local)
+    batches, lr, prox = batch_indices(len(y), local, seed), local.lr, local.prox
     params: list[Tensor] = [param for param in module.parameters() if param.requires_grad]
     device = params[0].device
     x, y = x.to(device), y.to(device)
 
     def step(rows: Tensor) -> Tensor:  # a function, so that its gradients are freed when it ends
-        loss = loss_fn(module(x.index_select(0, rows)), y.index_select(0, rows))
+        loss = local.loss_fn(module(x.index_select(0, rows)), y.index_select(0, rows))
         grads = torch.autograd.grad(loss, params, allow_unused=True, materialize_grads=True)
         descend(params, grads, first, lr, prox)
         return loss.detach()
@@ -143,7 +228,7 @@ def local_update_lean(
     with training(module), _borrowed(module, start), _random_layers(seed, device):
         first = [param.detach().clone() for param in params] if prox else []
         losses = [step(rows.to(device)) for rows in batches]
-        return finished(start, module.state_dict(), torch.stack(losses).tolist(), len(y))
+        return finished(start, module.state_dict(), torch.stack(losses).tolist(), len(y), local)
 
 
 @torch.no_grad()
@@ -200,28 +285,18 @@ def outcome_of(train: Callable, *args: Any, **how: Any) -> LocalUpdate | Floatin
 
 
 def batch_indices(
-    num_samples: int,
-    batch_size: int | None,
-    local_epochs: int | None = None,
-    local_steps: int | None = None,
-    seed: int = 0,
+    num_samples: int, local: Local, seed: int = 0
 ) -> Iterator[Int64[Tensor, " batch"]]:
     """Which samples each local step sees; a new order in each epoch, as `data.Batches` deals."""
-    if (local_epochs is None) == (local_steps is None):
-        raise ValueError(
-            f"local_epochs={local_epochs} and local_steps={local_steps}: give exactly one of them"
-        )
-    given = {"batch_size": batch_size, "local_epochs": local_epochs, "local_steps": local_steps}
-    for name, value in {**given, "seed": seed}.items():
-        if value is not None and value < (minimum := int(name != "seed")):
-            raise ValueError(f"{name}={value}: must be at least {minimum}")
-    size = batch_size or num_samples
+    if seed < 0:
+        raise ValueError(f"seed={seed}: must be at least 0")
+    size = local.batch_size or num_samples
 
     def epoch(number: int) -> tuple[Tensor, ...]:
         order = np.random.default_rng((seed, number)).permutation(num_samples)
         return torch.from_numpy(order).split(size)
 
-    steps = local_steps or (local_epochs or 0) * math.ceil(num_samples / size)
+    steps = local.steps or (local.epochs or 0) * math.ceil(num_samples / size)
     return islice(chain.from_iterable(map(epoch, count())), steps)
 
 
@@ -238,11 +313,19 @@ def _random_layers(seed: int, device: torch.device) -> Iterator[None]:
 
 
 @torch.no_grad()
-def finished(start: Tree, end: Tree, losses: list[float], num_samples: int) -> LocalUpdate:
+def finished(
+    start: Tree, end: Tree, losses: list[float], num_samples: int, local: Local
+) -> LocalUpdate:
     """End minus start, or FloatingPointError where they hold no numbers."""
     loss = sum(losses) / len(losses)
     if not math.isfinite(loss):
         raise _diverged(f"the local loss is {loss}")
+    if min(losses) < -1e-3 and takes_log_probabilities(local.loss_fn):
+        raise ValueError(
+            f"the loss is {min(losses):.3g}, and a negative log-likelihood is never below 0: the "
+            "model does not return log-probabilities. Give loss_fn=nn.functional.cross_entropy, or "
+            "end the model with nn.LogSoftmax(dim=1)"
+        )
     delta = {name: end[name] - start[name].to(end[name]) for name in end}
     sums = [d.sum(dtype=torch.float32) for d in delta.values() if d.is_floating_point()]
     if not torch.stack(sums).isfinite().all():  # the last step may go wrong after a good loss
@@ -255,13 +338,25 @@ def _diverged(what: str) -> FloatingPointError:
     return FloatingPointError(f"{what}. Local training has diverged or the data hold NaN: {advice}")
 
 
+def _optimizer(
+    local: Local, params: list[Tensor], state: dict[str, Any] | None
+) -> torch.optim.Optimizer:
+    if local.optimizer is None:
+        return torch.optim.SGD(params, lr=local.lr or 0.0)
+    optimizer = local.optimizer(params)
+    if state is not None:
+        optimizer.load_state_dict(state)
+    return optimizer
+
+
 def check_settings(
-    module: nn.Module, starts: Sequence[Tree], data: Sequence[Data], lr: float, prox: float
+    module: nn.Module, starts: Sequence[Tree], data: Sequence[Data], local: Local
 ) -> None:
-    if not 0 < lr < math.inf:
-        raise ValueError(f"lr={lr}: the learning rate must be above 0 and finite")
-    if not 0 <= prox < math.inf:
-        raise ValueError(f"prox={prox}: must be finite and at least 0, which is plain FedAvg")
+    if not isinstance(local, Local):
+        raise TypeError(
+            f"local={local!r}: give what a client does as one value, "
+            "Local(batch_size=10, lr=0.1, epochs=1)"
+        )
     if not any(param.requires_grad for param in module.parameters()):
         raise ValueError("the module has no parameter that learns (requires_grad=True)")
     for x, y in data:
@@ -272,3 +367,45 @@ def check_settings(
         if differ := own.items() ^ {name: tensor.shape for name, tensor in start.items()}.items():
             listed = ", ".join(sorted({f"{name} {list(shape)}" for name, shape in differ}))
             raise ValueError(f"start does not fit the module; in one of them only: {listed}")
+
+
+# ---- Checks of values ----------------------------------------------------------------------------
+
+
+def check_count(name: str, value: Any) -> None:
+    """Raise unless it is a whole number of 1 or more, or None."""
+    if value is None:
+        return
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r} is a {type(value).__name__}: give a whole number")
+    if value < 1:
+        raise ValueError(f"{name}={value}: must be at least 1")
+
+
+def check_number(name: str, value: Any) -> None:
+    """Raise unless it is a number (which may be NaN: compare it next)."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r} is a {type(value).__name__}: give a number")
+
+
+def check_function(name: str, value: Any) -> None:
+    """Raise for what cannot be called, and for a class where an object of it is meant."""
+    if isinstance(value, type):
+        called = f"{value.__module__}.{value.__qualname__}"
+        raise TypeError(f"{name}={called} is a class: make an object of it, {value.__name__}(...)")
+    if not callable(value):
+        raise TypeError(f"{name}={value!r}: must be something to call, a function for example")
+
+
+def _check_optimizer(make: MakeOptimizer) -> None:
+    """Try it on one parameter, so that what is wrong shows before the first round."""
+    advice = "give what makes one, for example lambda params: torch.optim.AdamW(params, lr=1e-3)"
+    if isinstance(make, torch.optim.Optimizer):
+        raise TypeError(
+            f"optimizer is a finished {type(make).__name__}, and each client needs its own: "
+            + advice
+        )
+    if not callable(make):
+        raise TypeError(f"optimizer={make!r}: {advice}")
+    if not isinstance(made := make([nn.Parameter(torch.zeros(1))]), torch.optim.Optimizer):
+        raise TypeError(f"optimizer={make!r} makes {made!r}, which is no optimizer: {advice}")

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fltoolkit.federated.client import check_count, check_function, check_number
 from fltoolkit.trees import Tree
 
 __all__ = [
     "Arrival",
+    "Arrivals",
     "Backlog",
     "Clock",
     "Constant",
@@ -27,6 +29,17 @@ __all__ = [
     "Scripted",
     "Staleness",
 ]
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name}={value}: must be above 0 and finite")
+
+
+def _check_seconds(value: float, name: str) -> None:
+    if not value > 0:  # NaN too
+        raise ValueError(f"{name}={value}: virtual seconds above 0, or math.inf for a drop-out")
+
 
 # -------------------------------------------------------------------------------------- clocks
 
@@ -179,6 +192,40 @@ class Hinge:
         return 1 / (self.a * max(staleness - self.b, 0) + 1)
 
 
+# ------------------------------------------------------------------------------------- arrivals
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """When a round ends, and what becomes of updates that come after its end.
+
+    The defaults wait for everybody, and everybody takes one virtual second.
+
+    Args:
+        wait_for: how many updates a round needs; the other clients of the cohort are backups. None
+            waits for all.
+        timeout: virtual seconds after which a round ends with what has arrived.
+        staleness: the weight of an update that comes rounds later than it was asked for.
+        clock: how long each client takes.
+
+    >>> Arrivals(wait_for=5, staleness=Polynomial(0.5), clock=LogNormal(1.0)).wait_for
+    5
+    """
+
+    wait_for: int | None = None
+    timeout: float = math.inf
+    staleness: Staleness = Drop()
+    clock: Clock = Even()
+
+    def __post_init__(self) -> None:
+        check_count("wait_for", self.wait_for)
+        check_number("timeout", self.timeout)
+        if not self.timeout > 0:
+            raise ValueError(f"timeout={self.timeout}: virtual seconds above 0")
+        check_function("staleness", self.staleness)
+        check_function("clock", self.clock)
+
+
 # ---------------------------------------------------------------------------------- the backlog
 
 
@@ -188,7 +235,7 @@ class Arrival(NamedTuple):
     client: str
     round_: int  # in which it was asked
     seconds: float  # when it arrives, by the virtual clock
-    weight: int  # number of samples, times how often the client was drawn
+    weight: float  # number of samples, times how often the client was drawn
     loss: float
     delta: Tree | None  # None: the client said that its training failed
     masks: Tree  # which coordinates came; empty for all
@@ -198,11 +245,14 @@ class Arrival(NamedTuple):
 class Backlog:
     """What a round leaves to the next: late updates that are still under way, and the time.
 
-    Pass one to `fedavg` to save a run and go on with it; it has what `save_run` asks of a party.
+    It also keeps the clients' own optimizers, by client id, where ``Local(keep_state=True)`` asks
+    for that: the server never reads them, and they cross no channel. Pass one to `fedavg` to save a
+    run and go on with it; it has what `save_run` asks of a party.
     """
 
     seconds: float = 0.0
     late: list[Arrival] = field(default_factory=list)
+    optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)  # by client
     name = "late updates"  # of its file
 
     def busy(self) -> set[str]:
@@ -218,12 +268,14 @@ class Backlog:
 
     def state_dict(self) -> dict[str, Any]:
         """Plain values and tensors, so that it can be saved without pickle."""
-        return {"seconds": self.seconds, "late": [a._asdict() for a in self.late]}
+        own = {"seconds": self.seconds, "late": [a._asdict() for a in self.late]}
+        return own | ({"optimizers": self.optimizers} if self.optimizers else {})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved `state_dict`."""
         self.seconds = state["seconds"]
         self.late = [Arrival(**a) for a in state["late"]]
+        self.optimizers = dict(state.get("optimizers", {}))
 
 
 def takes(clock: Clock, client: str, round_: int) -> float:
@@ -241,13 +293,3 @@ def weigh(staleness: Staleness, rounds: int) -> float:
     if not 0 <= (weight := staleness(rounds)) < math.inf:
         raise ValueError(f"{staleness!r} gives {weight} for {rounds} rounds: a weight, 0 or more")
     return weight
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise ValueError(f"{name}={value}: must be above 0 and finite")
-
-
-def _check_seconds(value: float, name: str) -> None:
-    if not value > 0:  # NaN too
-        raise ValueError(f"{name}={value}: virtual seconds above 0, or math.inf for a drop-out")

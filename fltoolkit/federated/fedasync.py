@@ -9,19 +9,26 @@ import heapq
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.federated._many_at_once import local_updates
-from fltoolkit.federated.client import LocalUpdate
+from fltoolkit.federated.client import Local, LocalUpdate, check_function
 from fltoolkit.federated.clock import Clock, Even, Polynomial, Staleness, takes, weigh
-from fltoolkit.federated.fedavg import Clients, Train, client_seed, send_update
+from fltoolkit.federated.fedavg import (
+    Train,
+    check_clients_learn,
+    client_seed,
+    send_update,
+    train_clients,
+)
+from fltoolkit.federated.samples import Clients, as_clients
 from fltoolkit.federated.server import check_optimizer, move
 from fltoolkit.history import Record
 from fltoolkit.trees import Tree, weighted_mean
@@ -45,12 +52,14 @@ class Flight:
     at_work: list[_AtWork] = field(default_factory=list)  # a heap by time, then by order
     fruitless: int = 0  # answers that did not come, in a row
     random: np.random.Generator | None = None  # None: nothing has begun
+    optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)  # by client, as in Backlog
     name = "in flight"  # of its file
 
     def state_dict(self) -> dict[str, Any]:
         """Plain values and tensors, so that it can be saved without pickle."""
         random = "" if self.random is None else json.dumps(self.random.bit_generator.state)
         own = {"seconds": self.seconds, "idle": list(self.idle), "fruitless": self.fruitless}
+        own |= {"optimizers": self.optimizers} if self.optimizers else {}
         return {**own, "asked": dict(self.asked), "at_work": self.at_work, "random": random}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -58,6 +67,7 @@ class Flight:
         self.seconds, self.idle = state["seconds"], list(state["idle"])
         self.asked, self.fruitless = Counter(state["asked"]), state["fruitless"]
         self.at_work, self.random = list(state["at_work"]), None
+        self.optimizers = dict(state.get("optimizers", {}))
         if state["random"]:
             self.random = np.random.default_rng()
             self.random.bit_generator.state = json.loads(state["random"])
@@ -81,12 +91,7 @@ def fedasync(
     *,
     num_updates: int,
     concurrency: int,
-    batch_size: int | None,
-    lr: float,
-    local_epochs: int | None = None,
-    local_steps: int | None = None,
-    prox: float = 0.0,
-    loss_fn: Callable[[Tensor, Tensor], Tensor] = nn.functional.nll_loss,
+    local: Local,
     alpha: float = 0.6,
     staleness: Staleness = Polynomial(),
     clock: Clock = Even(),
@@ -100,11 +105,13 @@ def fedasync(
 
     ``x <- (1 - a) x + a x_new`` with ``a = alpha * staleness(t - tau)``: t counts the server's
     moves, tau was t when the client was sent its model. Sample counts play no part.
-    Source: Xie et al. 2019, arXiv 1903.03934, algorithm 1; ``prox`` is its rho.
+    Source: Xie et al. 2019, arXiv 1903.03934, algorithm 1; ``local.prox`` is its rho.
 
     Records hold ``round`` (t), ``step`` (t + 1), ``client``, ``loss``, ``staleness``,
     ``num_failed`` since the last record, ``seconds`` and the totals of bytes. What is still under
-    way at the end has not been sent. For the other arguments see `fedavg` and `fedbuff`. To save a
+    way at the end has not been sent. There is no round to wait for, so ``staleness`` and ``clock``
+    stand alone here, without an `Arrivals`. For the other arguments see `fedavg` and `fedbuff`.
+    Arguments are checked at the call. To save a
     run and go on::
 
         parties = [Party("server", model), flight := Flight()]
@@ -113,30 +120,14 @@ def fedasync(
     """
     if not 0 < alpha <= 1:
         raise ValueError(f"alpha={alpha}: the share of the new model, above 0 and at most 1")
-    how = {"loss_fn": loss_fn, "lr": lr, "prox": prox, "batch_size": batch_size}
-    how |= {"local_epochs": local_epochs, "local_steps": local_steps}
-    _check(clients, num_updates - start_round, concurrency, server)
-    totals, failed = channel.totals(set(clients)), Counter[str]()
+    clients = as_clients(clients, server)
+    check_clients_learn(model, clients, local, train)
+    check_function("staleness", staleness)
+    check_function("clock", clock)
+    _check(clients, num_updates - start_round, concurrency)
     flight = _begun(flight, clients, seed, start_round)
-    landed = _landings(
-        model, clients, channel, concurrency, clock, train, how, seed, server, failed, flight
-    )
-    for t in range(start_round, num_updates):
-        channel.step = t + 1
-        update = next(landed)
-        share = alpha * weigh(staleness, update.staleness)
-        move(model, _toward(model.state_dict(), update.start, update.delta, share), None)
-        yield {
-            "round": t,
-            "step": t + 1,
-            "client": update.client,
-            "loss": update.loss,
-            "staleness": update.staleness,
-            "num_failed": failed.total(),
-            "seconds": update.seconds,
-            **totals(),
-        }
-        failed.clear()
+    how = (model, clients, channel, concurrency, clock, train, local, seed, server)
+    return _mixed(*how, range(start_round, num_updates), alpha, staleness, flight)
 
 
 def fedbuff(
@@ -147,12 +138,7 @@ def fedbuff(
     rounds: int,
     buffer_size: int,
     concurrency: int,
-    batch_size: int | None,
-    lr: float,
-    local_epochs: int | None = None,
-    local_steps: int | None = None,
-    prox: float = 0.0,
-    loss_fn: Callable[[Tensor, Tensor], Tensor] = nn.functional.nll_loss,
+    local: Local,
     staleness: Staleness = Polynomial(),
     clock: Clock = Even(),
     server_optimizer: torch.optim.Optimizer | None = None,
@@ -182,16 +168,81 @@ def fedbuff(
     """
     if buffer_size < 1:
         raise ValueError(f"buffer_size={buffer_size}: must be at least 1 update")
-    how = {"loss_fn": loss_fn, "lr": lr, "prox": prox, "batch_size": batch_size}
-    how |= {"local_epochs": local_epochs, "local_steps": local_steps}
-    _check(clients, rounds - start_round, concurrency, server)
+    clients = as_clients(clients, server)
+    check_clients_learn(model, clients, local, train)
+    check_function("staleness", staleness)
+    check_function("clock", clock)
+    _check(clients, rounds - start_round, concurrency)
     check_optimizer(server, model, server_optimizer)
-    totals, failed = channel.totals(set(clients)), Counter[str]()
     flight = _begun(flight, clients, seed, start_round)
+    how = (model, clients, channel, concurrency, clock, train, local, seed, server)
+    moves = range(start_round, rounds)
+    return _buffered(*how, moves, buffer_size, staleness, server_optimizer, flight)
+
+
+# ------------------------------------------------------------------------------- the algorithms
+
+
+def _mixed(
+    model: nn.Module,
+    clients: Clients,
+    channel: Channel,
+    concurrency: int,
+    clock: Clock,
+    train: Train,
+    local: Local,
+    seed: int,
+    server: str,
+    moves: range,
+    alpha: float,
+    staleness: Staleness,
+    flight: Flight,
+) -> Iterator[Record]:
+    """Algorithm 1 of FedAsync, its server."""
+    totals, failed = channel.totals(set(clients)), Counter[str]()
     landed = _landings(
-        model, clients, channel, concurrency, clock, train, how, seed, server, failed, flight
+        model, clients, channel, concurrency, clock, train, local, seed, server, failed, flight
     )
-    for t in range(start_round, rounds):
+    for t in moves:
+        channel.step = t + 1
+        update = next(landed)
+        share = alpha * weigh(staleness, update.staleness)
+        move(model, _toward(model.state_dict(), update.start, update.delta, share), None)
+        yield {
+            "round": t,
+            "step": t + 1,
+            "client": update.client,
+            "loss": update.loss,
+            "staleness": update.staleness,
+            "num_failed": failed.total(),
+            "seconds": update.seconds,
+            **totals(),
+        }
+        failed.clear()
+
+
+def _buffered(
+    model: nn.Module,
+    clients: Clients,
+    channel: Channel,
+    concurrency: int,
+    clock: Clock,
+    train: Train,
+    local: Local,
+    seed: int,
+    server: str,
+    moves: range,
+    buffer_size: int,
+    staleness: Staleness,
+    server_optimizer: torch.optim.Optimizer | None,
+    flight: Flight,
+) -> Iterator[Record]:
+    """Algorithm 1 of FedBuff, its server."""
+    totals, failed = channel.totals(set(clients)), Counter[str]()
+    landed = _landings(
+        model, clients, channel, concurrency, clock, train, local, seed, server, failed, flight
+    )
+    for t in moves:
         channel.step = t + 1
         buffer = [next(landed) for _ in range(buffer_size)]
         weights = [weigh(staleness, update.staleness) for update in buffer]
@@ -219,7 +270,7 @@ def _landings(
     concurrency: int,
     clock: Clock,
     train: Train,
-    how: dict[str, Any],
+    local: Local,
     seed: int,
     server: str,
     failed: Counter[str],
@@ -241,7 +292,9 @@ def _landings(
                 flight.fruitless = _count_up(flight.fruitless, clients)
         flight.seconds, _, client, step, start = heapq.heappop(at_work)
         client_s = client_seed(seed, asked[client] - 1, client)
-        (update,) = train(model, [start], [clients[client]], seeds=[client_s], **how)
+        (update,) = train_clients(
+            train, model, [client], {client: start}, clients, local, [client_s], flight.optimizers
+        )
         delta, _ = send_update(client, server, update, channel)
         idle.append(client)
         if delta is None or not isinstance(update, LocalUpdate):
@@ -288,10 +341,8 @@ def _scaled(tree: Tree, factor: float) -> Tree:
     }
 
 
-def _check(clients: Clients, num_moves: int, concurrency: int, server: str) -> None:
+def _check(clients: Clients, num_moves: int, concurrency: int) -> None:
     if num_moves < 1:
         raise ValueError(f"{num_moves} moves of the server's model: must be at least 1")
     if not 1 <= concurrency <= len(clients):
         raise ValueError(f"concurrency={concurrency}: must be 1 to {len(clients)} clients at work")
-    if server in clients:
-        raise ValueError(f"a client and the server are both called {server!r}: give server=")

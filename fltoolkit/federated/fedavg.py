@@ -1,8 +1,8 @@
 """Federated averaging: a server and many clients train one model, compressed both ways.
 
 Here: a round, from drawing the cohort to a mean update. Not here: what a client does alone
-(local_sgd.py), how long it takes and what comes late (clock.py), how the model moves
-(server_step.py), servers that never wait for a round (fedasync.py). Notebook 04
+(client.py), how long it takes and what comes late (clock.py), how updates are averaged (means.py),
+how the model moves (server.py), servers that never wait for a round (fedasync.py). Notebook 04
 derives it.
 """
 
@@ -11,31 +11,69 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Shaped
-from torch import Tensor, nn
+from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Codec, Identity
 from fltoolkit.federated._many_at_once import local_updates
 from fltoolkit.federated.adaptive import Rule
-from fltoolkit.federated.client import LocalUpdate
-from fltoolkit.federated.clock import Arrival, Backlog, Clock, Drop, Even, Staleness, takes, weigh
+from fltoolkit.federated.client import (
+    Local,
+    LocalUpdate,
+    check_count,
+    check_function,
+    check_settings,
+)
+from fltoolkit.federated.clock import Arrival, Arrivals, Backlog, Drop, takes, weigh
+from fltoolkit.federated.means import Mean, WithMasks, weighted_mean
 from fltoolkit.federated.privacy import GaussianDP
+from fltoolkit.federated.samples import Clients, as_clients, check_fit
 from fltoolkit.federated.server import check_optimizer, move
 from fltoolkit.history import Record
-from fltoolkit.trees import Tree, is_finite, masked_mean, weighted_mean
+from fltoolkit.trees import Tree, is_finite
 
-__all__ = ["Clients", "Train", "fedavg", "interval_averaging"]
-
-Clients = Mapping[str, tuple[Shaped[Tensor, "_ ..."], Shaped[Tensor, "_ ..."]]]
-"""Client id to its ``(x, y)``, as `fltoolkit.data.load_emnist_federated` returns."""
+__all__ = ["Cohort", "Train", "fedavg", "interval_averaging"]
 
 Train = Callable[..., Sequence[LocalUpdate | FloatingPointError]]
-"""`local_updates`, or anything that is called like it."""
+"""``train(model, starts, data, local, seeds=seeds)``: `local_updates`, or anything called like it.
+
+With ``Local(keep_state=True)`` it also gets ``states=``, what each client's optimizer has kept.
+"""
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """How many clients take part in a round, and how they are drawn.
+
+    Args:
+        size: clients a round (C times all of them, in the paper's words).
+        with_replacement: a client may be drawn more than once. It still trains once and sends one
+            update, and this update counts as often as the client was drawn.
+
+    >>> Cohort(2).draw(["ann", "bea", "cem"], seed=0, round_=0)
+    Counter({'cem': 1, 'ann': 1})
+    """
+
+    size: int
+    with_replacement: bool = False
+
+    def __post_init__(self) -> None:
+        if self.size is None:
+            raise TypeError("cohort=None: give the number of clients in a round")
+        check_count("cohort size", self.size)
+
+    def draw(self, idle: Sequence[str], seed: int, round_: int) -> Counter[str]:
+        """The cohort of a round, in the order drawn, and how often each client was drawn."""
+        random = np.random.default_rng([seed, round_])
+        if self.with_replacement and idle:
+            return Counter(idle[k] for k in random.integers(len(idle), size=self.size))
+        return Counter(idle[k] for k in random.permutation(len(idle))[: self.size])
+
 
 # -------------------------------------------------------------------------------- the algorithm
 
@@ -46,21 +84,11 @@ def fedavg(
     channel: Channel,
     *,
     rounds: int,
-    cohort_size: int,
-    batch_size: int | None,
-    lr: float,
-    local_epochs: int | None = None,
-    local_steps: int | None = None,
-    prox: float = 0.0,
-    loss_fn: Callable[[Tensor, Tensor], Tensor] = nn.functional.nll_loss,
-    wait_for: int | None = None,
-    timeout: float = math.inf,
-    staleness: Staleness = Drop(),
-    clock: Clock = Even(),
+    cohort: int | Cohort,
+    local: Local,
+    arrivals: Arrivals = Arrivals(),
+    mean: Mean = weighted_mean,
     server_optimizer: torch.optim.Optimizer | None = None,
-    masked: bool = False,
-    with_replacement: bool = False,
-    privacy: GaussianDP | None = None,
     tune: Rule | None = None,
     train: Train = local_updates,
     seed: int = 0,
@@ -74,22 +102,27 @@ def fedavg(
 
     1. the server draws a cohort and sends it the ``model``
     2. each client trains from what it decoded, and sends back an ``update``: end minus start
-    3. the first ``wait_for`` updates count, and late ones of earlier rounds by their staleness
+    3. the first ``arrivals.wait_for`` updates count, and late ones of earlier rounds by staleness
     4. their mean, weighted by sample counts, moves the server's model
+
+    ::
+
+        fedavg(model, clients, Channel(), rounds=20, cohort=10,
+               local=Local(batch_size=10, lr=0.1, epochs=1))
 
     Both directions go through ``channel``: give it codecs for the kinds ``model`` and ``update``.
     Codec memory such as residuals belongs to a client's own link, however cohorts are drawn.
 
-    FedSGD is ``local_steps=1, batch_size=None`` with everybody in the cohort; FedProx is
-    ``prox > 0``; FedAvgM, FedAdam and FedYogi (Reddi et al. 2020, arXiv 2003.00295) are server
-    optimizers: any of torch.optim, or `Yogi` of server_step.py, with minus the mean update as
-    gradient. Buffers (BatchNorm) are averaged.
+    FedSGD is ``Local(batch_size=None, steps=1, ...)`` with everybody in the cohort; FedProx is
+    ``Local(prox=...)`` above 0; FedAvgM, FedAdam and FedYogi (Reddi et al. 2020, arXiv 2003.00295)
+    are server optimizers: any of torch.optim, or `Yogi`, with minus the mean update as gradient.
+    Buffers (BatchNorm) are averaged.
 
     Stragglers: when ``wait_for`` updates are in, the round ends. The others come late; they were
     sent and their bytes count, in the round that asked for them. A late update joins the round in
-    which it arrives, with the weight that ``staleness`` gives it: staleness = rounds since the
-    model it started from. Until then its client is busy and not drawn. What a dropped update
-    carried is lost, residuals do not know.
+    which it arrives, with the weight that ``arrivals.staleness`` gives it: staleness = rounds since
+    the model it started from. Until then its client is busy and not drawn. A dropped update is lost
+    for good: the client's error feedback counts it as delivered.
 
     A client whose training gives NaN says so (a ``control`` message), is named in a warning,
     and left out. Records hold
@@ -106,79 +139,97 @@ def fedavg(
         save_run(folder, parties, channel)              # after any record
         start_round = load_run(folder, parties, channel)
 
+    Arguments are checked at the call, and the model is tried on two samples (not with a ``train``
+    of your own, which may read the samples as it likes). Training begins with the first record.
+
     Args:
         model: the server's, moved in place before each record; also the clients' workbench.
-        clients: ids to data ``(x, y)``; here in one process, but only the channel connects them.
-        cohort_size: clients a round (C times all of them, in the paper's words).
-        batch_size: B; None for all samples at once.
-        lr: of the clients' plain SGD.
-        local_epochs: E. Give this, or
-        local_steps: tau, the number of local steps.
-        wait_for: how many updates a round needs; the others are backups. By default all.
-        timeout: virtual seconds after which a round ends with what has arrived.
+        clients: names to data ``(x, y)``, as tensors, numpy arrays or a torch Dataset; here in one
+            process, but only the channel connects them.
+        rounds: how many rounds, those before ``start_round`` included.
+        cohort: how many clients take part in a round, or a `Cohort`.
+        local: what each of them does: batch size, learning rate or optimizer, epochs or steps.
+        arrivals: when a round ends, and what late updates are worth; by default nobody is late.
+        mean: how the updates become one: `weighted_mean`, `masked_mean` for top-k codecs,
+            `GaussianDP` for clipping and noise, or a function of the arrivals (see `Mean`).
         server_optimizer: over ``model.parameters()``; by default the mean update is added.
-        masked: average each coordinate over those who sent it (`masked_mean`), for top-k codecs.
-        with_replacement: who is drawn twice works once and counts twice.
-        privacy: clip updates and add noise, in place of the weighted mean; see `GaussianDP`.
         tune: asked before a round, with the record of the last, for the codec of the updates; what
             links remember is kept, and the cohort is told in ``control`` messages.
         train: how clients learn; `local_updates` is fast, any function called like it fits.
+        seed: of cohorts, batches and random layers.
         start_round: rounds already done, for a run that goes on.
         backlog: late updates from before, for a run that goes on.
         server: its name in the ledger.
 
     Raises:
+        ValueError, TypeError: an argument that cannot be meant, at the call.
         FloatingPointError: training failed at every client of a cohort.
         RuntimeError: clients dropped out, so that the round would never end.
     """
-    wait_for = cohort_size if wait_for is None else wait_for
-    _check(clients, rounds - start_round, cohort_size, wait_for, timeout, with_replacement, server)
-    if privacy is not None and (masked or with_replacement or not isinstance(staleness, Drop)):
-        raise ValueError(
-            f"privacy={privacy}: each update must count once and alike. Leave masked and "
-            "with_replacement False and staleness=Drop()"
-        )
+    cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
+    clients = as_clients(clients, server)
+    check_clients_learn(model, clients, local, train)
     check_optimizer(server, model, server_optimizer)
+    _check(len(clients), rounds - start_round, cohort, arrivals, mean)
     backlog = Backlog() if backlog is None else backlog
-    how = {"loss_fn": loss_fn, "lr": lr, "prox": prox, "batch_size": batch_size}
-    how |= {"local_epochs": local_epochs, "local_steps": local_steps}
+    return _rounds(
+        *(model, clients, channel, range(start_round, rounds), cohort, local, arrivals, mean),
+        *(server_optimizer, tune, train, seed, backlog, server),
+    )
+
+
+def _rounds(
+    model: nn.Module,
+    clients: Clients,
+    channel: Channel,
+    rounds: range,
+    cohort: Cohort,
+    local: Local,
+    arrivals: Arrivals,
+    mean: Mean,
+    server_optimizer: torch.optim.Optimizer | None,
+    tune: Rule | None,
+    train: Train,
+    seed: int,
+    backlog: Backlog,
+    server: str,
+) -> Iterator[Record]:
     totals = channel.totals(set(clients))
+    masked, wait_for = isinstance(mean, WithMasks), arrivals.wait_for or cohort.size
     record: Record | None = None
-    for round_ in range(start_round, rounds):
+
+    def worth(a: Arrival, round_: int) -> float:
+        return weigh(arrivals.staleness, round_ - a.round_)
+
+    for round_ in rounds:
         channel.step = round_ + 1
         busy = backlog.busy()
-        idle = [client for client in clients if client not in busy]
-        cohort = _draw(idle, cohort_size, with_replacement, seed, round_)
-
+        drawn = cohort.draw([c for c in clients if c not in busy], seed, round_)
         if tune is not None:
-            _tell_codec(channel, server, cohort, tune(record) if record else None)
-        starts = {c: channel.send(server, c, "model", model.state_dict()) for c in cohort}
+            _tell_codec(channel, server, drawn, tune(record) if record else None)
+        starts = {c: channel.send(server, c, "model", model.state_dict()) for c in drawn}
 
-        seconds = {c: backlog.seconds + takes(clock, c, round_) for c in cohort}
-        at_work = [c for c in cohort if seconds[c] < math.inf]  # the others drop out
-        updates = train(
-            model,
-            [starts[c] for c in at_work],
-            [clients[c] for c in at_work],
-            seeds=[client_seed(seed, round_, c) for c in at_work],
-            **how,
+        seconds = {c: backlog.seconds + takes(arrivals.clock, c, round_) for c in drawn}
+        at_work = [c for c in drawn if seconds[c] < math.inf]  # the others drop out
+        seeds = [client_seed(seed, round_, c) for c in at_work]
+        updates = train_clients(
+            train, model, at_work, starts, clients, local, seeds, backlog.optimizers
         )
 
         answers = []
         for c, update in zip(at_work, updates, strict=True):
             delta, masks = send_update(c, server, update, channel, masked)
-            weight = cohort[c] * len(clients[c][1])
+            weight = drawn[c] * len(clients[c][1])
             answers.append(Arrival(c, round_, seconds[c], weight, _loss(update), delta, masks))
 
-        num_silent = len(cohort) - len(at_work)
-        in_time, late, end = _first(answers, wait_for, num_silent, backlog.seconds + timeout)
-        stale = [a for a in backlog.take(until=end) if weigh(staleness, round_ - a.round_) > 0]
+        num_silent, deadline = len(drawn) - len(at_work), backlog.seconds + arrivals.timeout
+        in_time, late, end = _first(answers, wait_for, num_silent, deadline)
+        stale = [a for a in backlog.take(until=end) if worth(a, round_) > 0]
         backlog.late += late
 
-        if counting := in_time + stale:
-            weights = [a.weight * weigh(staleness, round_ - a.round_) for a in counting]
-            mean = _average(counting, weights, masked, privacy, round_)
-            move(model, mean, server_optimizer)
+        if in_time or stale:
+            counting = [a._replace(weight=a.weight * worth(a, round_)) for a in in_time + stale]
+            move(model, mean(counting), server_optimizer)
 
         record = {
             "round": round_,
@@ -200,26 +251,31 @@ def interval_averaging(
     channel: Channel,
     *,
     num_averages: int,
-    interval_steps: int,
-    replicas_to_aggregate: int | None = None,
+    local: Local,
+    arrivals: Arrivals = Arrivals(),
     **settings: Any,
 ) -> Iterator[Record]:
-    """Average the weights of all replicas every ``interval_steps`` local steps.
+    """Average the weights of all replicas every ``local.steps`` steps.
 
     It is `fedavg` with everybody in the cohort. All replicas start equal; an average needs the
-    blocks of ``replicas_to_aggregate`` of them, the others are backups, whose blocks are dropped
-    when they come late (or see ``staleness``); nobody begins the next block before the average is
+    blocks of ``arrivals.wait_for`` of them. The others are backups: blocks that come late are
+    dropped (or count by ``arrivals.staleness``). Nobody begins the next block before the average is
     made. A replica weighs as many samples as it has. These are the documented semantics of
-    coMind's FederatedAveragingOptimizer (2018). ``settings`` are those of `fedavg`.
+    coMind's FederatedAveragingOptimizer (2018), whose ``interval_steps`` is ``local.steps``, and
+    ``replicas_to_aggregate`` ``arrivals.wait_for``. ``settings`` are those of `fedavg`.
     """
+    if isinstance(local, Local) and local.steps is None:
+        raise ValueError(
+            f"local.epochs={local.epochs}: an interval is a number of steps, Local(steps=...)"
+        )
     return fedavg(
         model,
         replicas,
         channel,
         rounds=num_averages,
-        cohort_size=len(replicas),
-        local_steps=interval_steps,
-        wait_for=replicas_to_aggregate,
+        cohort=len(replicas),
+        local=local,
+        arrivals=arrivals,
         **settings,
     )
 
@@ -227,14 +283,26 @@ def interval_averaging(
 # ---------------------------------------------------------------------------- steps of a round
 
 
-def _draw(
-    idle: Sequence[str], size: int, with_replacement: bool, seed: int, round_: int
-) -> Counter[str]:
-    """The cohort of a round, in the order drawn, and how often each client was drawn."""
-    random = np.random.default_rng([seed, round_])
-    if with_replacement and idle:
-        return Counter(idle[k] for k in random.integers(len(idle), size=size))
-    return Counter(idle[k] for k in random.permutation(len(idle))[:size])
+def train_clients(
+    train: Train,
+    model: nn.Module,
+    at_work: Sequence[str],
+    starts: Mapping[str, Tree],
+    clients: Clients,
+    local: Local,
+    seeds: Sequence[int],
+    optimizers: dict[str, dict[str, Any]],
+) -> Sequence[LocalUpdate | FloatingPointError]:
+    """Let these clients train; what their optimizers keep is filed under their ids."""
+    start, data = [starts[c] for c in at_work], [clients[c] for c in at_work]
+    if not local.keep_state:
+        return train(model, start, data, local, seeds=seeds)
+    kept = [optimizers.get(c) for c in at_work]
+    updates = train(model, start, data, local, seeds=seeds, states=kept)
+    for client, update in zip(at_work, updates, strict=True):
+        if isinstance(update, LocalUpdate) and update.state is not None:
+            optimizers[client] = update.state
+    return updates
 
 
 def _tell_codec(channel: Channel, server: str, cohort: Iterable[str], codec: Codec | None) -> None:
@@ -307,21 +375,6 @@ def _first(
     return updates[:num_in_time], updates[num_in_time:], end
 
 
-def _average(
-    arrivals: list[Arrival],
-    weights: list[float],
-    masked: bool,
-    privacy: GaussianDP | None,
-    round_: int,
-) -> Tree:
-    deltas = [a.delta for a in arrivals if a.delta is not None]
-    if privacy is not None:
-        return privacy.mean(deltas, round_)
-    if masked:
-        return masked_mean(deltas, [a.masks for a in arrivals], weights)
-    return weighted_mean(deltas, weights)
-
-
 def _loss(update: LocalUpdate | FloatingPointError) -> float:
     return math.nan if isinstance(update, FloatingPointError) else update.loss
 
@@ -333,40 +386,31 @@ def _mean_loss(in_time: list[Arrival]) -> Record:
     return {"loss": loss / num_samples} if num_samples else {}
 
 
+def check_clients_learn(model: nn.Module, clients: Clients, local: Local, train: Train) -> None:
+    """Raise for clients that could not train, before anything is sent."""
+    check_settings(model, [], [], local)
+    check_function("train", train)
+    if train is local_updates:  # another one may read the samples as it likes
+        check_fit(model, clients, local)
+
+
 def _check(
-    clients: Clients,
-    rounds_left: int,
-    cohort_size: int,
-    wait_for: int,
-    timeout: float,
-    with_replacement: bool,
-    server: str,
+    num_clients: int, rounds_left: int, cohort: Cohort, arrivals: Arrivals, mean: Mean
 ) -> None:
     if rounds_left < 1:
         raise ValueError(f"rounds leaves {rounds_left} rounds to train; it counts from 0")
-    if server in clients:
-        raise ValueError(f"a client and the server are both called {server!r}: give server=")
-    of_first = None
-    for client, (x, y) in clients.items():
-        of_first = of_first or (client, _like(x, y))
-        if _like(x, y) != of_first[1]:
-            raise ValueError(
-                f"client {client!r} has {_like(x, y)}, and {of_first[0]!r} {of_first[1]}: all "
-                "learn one model, so their samples must be of one shape and dtype"
-            )
-        if len(x) != len(y) or not len(y):
-            raise ValueError(
-                f"client {client!r} has {len(x)} samples and {len(y)} labels: need one each, and "
-                "at least 1"
-            )
-    if cohort_size < 1 or (cohort_size > len(clients) and not with_replacement):
-        raise ValueError(f"cohort_size={cohort_size}: must be 1 to {len(clients)} clients")
-    if not 1 <= wait_for <= cohort_size:
-        raise ValueError(f"wait_for={wait_for}: must be 1 to cohort_size={cohort_size} updates")
-    if not timeout > 0:
-        raise ValueError(f"timeout={timeout}: virtual seconds above 0")
-
-
-def _like(x: Tensor, y: Tensor) -> str:
-    """Shape and dtype of one sample and its label."""
-    return f"samples {list(x.shape[1:])} {x.dtype}, labels {list(y.shape[1:])} {y.dtype}"
+    if cohort.size > num_clients and not cohort.with_replacement:
+        raise ValueError(f"cohort={cohort.size}: must be 1 to {num_clients} clients")
+    if not isinstance(arrivals, Arrivals):
+        raise TypeError(f"arrivals={arrivals!r}: give Arrivals(wait_for=..., clock=...)")
+    if arrivals.wait_for is not None and arrivals.wait_for > cohort.size:
+        raise ValueError(
+            f"wait_for={arrivals.wait_for}: must be 1 to {cohort.size} updates, the cohort's size"
+        )
+    check_function("mean", mean)
+    drops = isinstance(arrivals.staleness, Drop)
+    if isinstance(mean, GaussianDP) and (cohort.with_replacement or not drops):
+        raise ValueError(
+            f"mean={mean}: each update must count once and alike. Leave with_replacement False and "
+            "staleness=Drop()"
+        )

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from fltoolkit.federated.clock import Arrival
+from fltoolkit.federated.means import deltas
 from fltoolkit.trees import Tree, weighted_mean
 
 __all__ = ["GaussianDP", "clipped"]
@@ -32,7 +34,7 @@ def clipped(tree: Tree, clip: float) -> Tree:
 
 @dataclass(frozen=True)
 class GaussianDP:
-    """The mean of clipped updates plus Gaussian noise: ``fedavg(..., privacy=GaussianDP(...))``.
+    """The mean of clipped updates plus Gaussian noise: ``fedavg(..., mean=GaussianDP(...))``.
 
     ``(sum_k clipped(delta_k) + N(0, (noise_multiplier * clip)^2)) / m`` for m updates, which all
     weigh the same: else one client could move the mean by more than ``clip / m``.
@@ -55,11 +57,15 @@ class GaussianDP:
         if not 0 <= self.noise_multiplier < math.inf:
             raise ValueError(f"noise_multiplier={self.noise_multiplier}: must be 0 or more, finite")
 
-    def mean(self, deltas: Sequence[Tree], round_: int) -> Tree:
+    def __call__(self, arrivals: Sequence[Arrival]) -> Tree:
+        """The noisy mean of a round's updates; sample counts play no part."""
+        return self.mean(deltas(arrivals), arrivals[0].round_)
+
+    def mean(self, updates: Sequence[Tree], round_: int) -> Tree:
         """The noisy mean; the noise is a function of seed and round."""
-        mean = weighted_mean([clipped(delta, self.clip) for delta in deltas], [1.0] * len(deltas))
+        mean = weighted_mean([clipped(delta, self.clip) for delta in updates], [1.0] * len(updates))
         random = np.random.default_rng([self.seed, round_])
-        sigma = self.noise_multiplier * self.clip / len(deltas)
+        sigma = self.noise_multiplier * self.clip / len(updates)
         return {
             name: t + sigma * torch.from_numpy(random.standard_normal(t.shape)).to(t)
             if t.is_floating_point()

@@ -1,6 +1,6 @@
 """How a server's model moves by a mean update: added, or through an optimizer.
 
-Not here: whose updates make the mean (fedavg.py, next).
+Not here: whose updates make the mean (fedavg.py).
 """
 
 from collections.abc import Iterable

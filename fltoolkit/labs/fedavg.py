@@ -20,8 +20,10 @@ from fltoolkit.codecs.wrappers import ErrorFeedback
 from fltoolkit.data.datasets import Dataset, load
 from fltoolkit.data.partitions import partition_dirichlet
 from fltoolkit.evaluation import evaluate
-from fltoolkit.federated.clock import Drop, LogNormal, Polynomial, Staleness
+from fltoolkit.federated.client import Local
+from fltoolkit.federated.clock import Arrivals, Drop, LogNormal, Polynomial, Staleness
 from fltoolkit.federated.fedavg import fedavg
+from fltoolkit.federated.means import masked_mean, weighted_mean
 from fltoolkit.history import evaluated
 from fltoolkit.labs.board import Board, Plot, Run, Setting, Training
 from fltoolkit.labs.lab import Lab
@@ -184,14 +186,14 @@ class FedAvgLab(Lab):
             clients,
             channel,
             rounds=self.num_rounds,
-            cohort_size=now["cohort_size"],
-            local_steps=now["local_steps"],
-            batch_size=BATCH_SIZE,
-            lr=LR,
-            wait_for=wait_for,
-            staleness=_STALENESS[now["staleness"]],
-            clock=LogNormal(SPREAD, seed=now["seed"]),
-            masked=now["masked"],
+            cohort=now["cohort_size"],
+            local=Local(batch_size=BATCH_SIZE, lr=LR, steps=now["local_steps"]),
+            arrivals=Arrivals(
+                wait_for=wait_for,
+                staleness=_STALENESS[now["staleness"]],
+                clock=LogNormal(SPREAD, seed=now["seed"]),
+            ),
+            mean=masked_mean if now["masked"] else weighted_mean,
             seed=now["seed"],
         )
         server = Party("server", model, loss_fn=nn.NLLLoss())
@@ -213,9 +215,10 @@ class FedAvgLab(Lab):
             data=self._data_code or "data  # the Dataset that was given to the lab: put it here",
             codecs=", ".join(f'"{kind}": {_codec(now, kind)!r}' for kind in ("model", "update")),
             rule=_STALENESS[now["staleness"]],
+            mean="masked_mean" if now["masked"] else "weighted_mean",
             **{"num_clients": self.num_clients, "num_rounds": self.num_rounds},
             **{"lr": LR, "batch": BATCH_SIZE, "spread": SPREAD},
-            **{key: now[key] for key in ("alpha", "cohort_size", "local_steps", "masked")},
+            **{key: now[key] for key in ("alpha", "cohort_size", "local_steps")},
             **{key: now[key] for key in ("wait_for", "seed")},
         )
 
@@ -256,7 +259,8 @@ from torch import nn
 from fltoolkit import Channel, History, Party, evaluate, evaluated, load, splitnn_mlp
 from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, Pipeline, Quantize, TopK
 from fltoolkit.data import partition_dirichlet
-from fltoolkit.federated import Drop, LogNormal, Polynomial, fedavg
+from fltoolkit.federated import (
+    Arrivals, Drop, Local, LogNormal, Polynomial, fedavg, masked_mean, weighted_mean)
 
 torch.set_num_threads(1)
 data = {data}
@@ -269,14 +273,12 @@ records = fedavg(
     clients,
     channel,
     rounds={num_rounds},
-    cohort_size={cohort_size},
-    local_steps={local_steps},
-    batch_size={batch},
-    lr={lr},
-    wait_for={wait_for},
-    staleness={rule},
-    clock=LogNormal({spread}, seed={seed}),
-    masked={masked},
+    cohort={cohort_size},
+    local=Local(batch_size={batch}, lr={lr}, steps={local_steps}),
+    arrivals=Arrivals(
+        wait_for={wait_for}, staleness={rule}, clock=LogNormal({spread}, seed={seed})
+    ),
+    mean={mean},
     seed={seed},
 )
 server = Party("server", model, loss_fn=nn.NLLLoss())

@@ -7,7 +7,7 @@ algorithms, which are in the rooms split and federated.
 import copy
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -17,9 +17,13 @@ from fltoolkit.channel import Channel
 from fltoolkit.cost import ModelCost
 from fltoolkit.data.batches import Batches
 from fltoolkit.data.partitions import split_features
+from fltoolkit.federated.client import Local
+from fltoolkit.federated.clock import Arrivals
 from fltoolkit.federated.fedasync import fedasync as train_fedasync
 from fltoolkit.federated.fedasync import fedbuff as train_fedbuff
 from fltoolkit.federated.fedavg import fedavg as train_fedavg
+from fltoolkit.federated.fedavg import interval_averaging as train_intervals
+from fltoolkit.federated.means import Mean, masked_mean, weighted_mean
 from fltoolkit.federated.privacy import GaussianDP
 from fltoolkit.history import Record
 from fltoolkit.party import Party
@@ -206,46 +210,47 @@ class SideBySide(nn.Module):
 
 def fedavg(task: Task, channel: Channel) -> Told:
     """Rounds of federated averaging; see `fltoolkit.federated.fedavg`."""
-    server = task.whole()
-    for record in averaged(task, channel, cohort_size=cohort_of(task)):
+    server, settings = task.whole(), task.settings
+    for record in train_fedavg(
+        *(task.model, shares_of(task), channel),
+        rounds=task.rounds,
+        cohort=cohort_of(task),
+        local=local_of(task),
+        arrivals=arrivals_of(task, settings.get("wait_for")),
+        mean=mean_of(task),
+        server_optimizer=server_optimizer_of(task),
+        seed=task.seed,
+    ):
         yield record, [server]
 
 
 def interval_averaging(task: Task, channel: Channel) -> Told:
     """All clients, averaged every so many steps; see `fltoolkit.federated.interval_averaging`."""
     server, settings = task.whole(), task.settings
-    steps, enough = settings.get("interval_steps", 1), settings.get("replicas_to_aggregate")
-    how = {"cohort_size": task.num_clients, "local_steps": steps, "wait_for": enough}
-    for record in averaged(task, channel, **how):
-        yield record, [server]
-
-
-def averaged(task: Task, channel: Channel, **more: Any) -> Iterator[Record]:
-    """The one call of `fltoolkit.federated.fedavg`, with what a task and its settings say."""
-    of_intervals = ("interval_steps", "replicas_to_aggregate")
-    settings = {k: v for k, v in {**task.settings, **more}.items() if k not in of_intervals}
-    optimizer = settings.pop("server_optimizer", None)
-    if not settings.keys() & {"local_epochs", "local_steps"}:
-        settings["local_epochs"] = 1
-    return train_fedavg(
-        task.model,
-        dict(zip(task.names, task.shares, strict=True)),
-        channel,
-        rounds=task.rounds,
-        batch_size=task.batch_size,
-        lr=task.lr,
-        loss_fn=task.loss_fn,
-        server_optimizer=None if optimizer is None else optimizer(task.model.parameters()),
+    for record in train_intervals(
+        *(task.model, shares_of(task), channel),
+        num_averages=task.rounds,
+        local=local_of(task, steps=settings.get("interval_steps", 1)),
+        arrivals=arrivals_of(task, settings.get("replicas_to_aggregate")),
+        server_optimizer=server_optimizer_of(task),
         seed=task.seed,
-        **settings,
-    )
+    ):
+        yield record, [server]
 
 
 def fedbuff(task: Task, channel: Channel) -> Told:
     """The model moves by every ``buffer_size`` updates; see `fltoolkit.federated.fedbuff`."""
-    more = {"rounds": task.rounds, "buffer_size": task.settings.get("buffer_size", 1)}
-    server = task.whole()
-    for record in without_rounds(task, channel, train_fedbuff, **more):
+    server, settings = task.whole(), task.settings
+    for record in train_fedbuff(
+        *(task.model, shares_of(task), channel),
+        rounds=task.rounds,
+        buffer_size=settings.get("buffer_size", 1),
+        concurrency=settings.get("concurrency", task.num_clients),
+        local=local_of(task),
+        server_optimizer=server_optimizer_of(task),
+        seed=task.seed,
+        **lateness_of(task),
+    ):
         yield record, [server]
 
 
@@ -254,30 +259,60 @@ def fedasync(task: Task, channel: Channel) -> Told:
 
     See `fltoolkit.federated.fedasync`.
     """
-    server, num_updates = task.whole(), task.rounds * task.num_clients
-    for record in without_rounds(task, channel, train_fedasync, num_updates=num_updates):
+    server, settings = task.whole(), task.settings
+    for record in train_fedasync(
+        *(task.model, shares_of(task), channel),
+        num_updates=task.rounds * task.num_clients,
+        concurrency=settings.get("concurrency", task.num_clients),
+        local=local_of(task),
+        alpha=settings.get("alpha", 0.6),
+        seed=task.seed,
+        **lateness_of(task),
+    ):
         yield record, [server]
 
 
-def without_rounds(
-    task: Task, channel: Channel, train: Callable[..., Iterator[Record]], **more: Any
-) -> Iterator[Record]:
-    """The one call of servers that do not wait, with what a task and its settings say."""
-    settings = {"concurrency": task.num_clients, **task.settings, **more}
-    if "server_optimizer" in settings:
-        settings["server_optimizer"] = settings["server_optimizer"](task.model.parameters())
-    if not settings.keys() & {"local_epochs", "local_steps"}:
-        settings["local_epochs"] = 1
-    return train(
-        task.model,
-        dict(zip(task.names, task.shares, strict=True)),
-        channel,
-        batch_size=task.batch_size,
-        lr=task.lr,
+def shares_of(task: Task) -> dict[str, Any]:
+    """Each client's samples by its name."""
+    return dict(zip(task.names, task.shares, strict=True))
+
+
+def local_of(task: Task, *, steps: int | None = None) -> Local:
+    """What each client does alone; one epoch if the settings say neither epochs nor steps."""
+    settings, steps = task.settings, steps or task.settings.get("local_steps")
+    return Local(
+        task.batch_size,
+        lr=task.lr if task.optimizer_call is None else None,
+        optimizer=task.optimizer_call,
+        epochs=settings.get("local_epochs", None if steps else 1),
+        steps=steps,
+        prox=settings.get("prox", 0.0),
         loss_fn=task.loss_fn,
-        seed=task.seed,
-        **settings,
+        keep_state=settings.get("keep_state", False),
     )
+
+
+def lateness_of(task: Task) -> dict[str, Any]:
+    """The clock and the weight of late updates, where the settings name them."""
+    return {name: task.settings[name] for name in LATE if name in task.settings}
+
+
+def arrivals_of(task: Task, wait_for: int | None) -> Arrivals:
+    """When a round ends."""
+    timeout = task.settings.get("timeout", math.inf)
+    return Arrivals(wait_for=wait_for, timeout=timeout, **lateness_of(task))
+
+
+def mean_of(task: Task) -> Mean:
+    """How the updates become one: with noise, over who sent a coordinate, or by sample counts."""
+    privacy, masked = task.settings.get("privacy"), task.settings.get("masked", False)
+    return privacy or (masked_mean if masked else weighted_mean)
+
+
+def server_optimizer_of(task: Task) -> torch.optim.Optimizer | None:
+    """The server's optimizer, or None to add the mean update."""
+    make = task.settings.get("server_optimizer")
+    return None if make is None else make(task.model.parameters())
 
 
 # ----------------------------------------------------------- what an experiment may ask of which
@@ -300,33 +335,24 @@ def tested_once(experiment: Any) -> None:
         )
 
 
-def plain_clients(experiment: Any) -> None:
-    """Raise for clients that shall learn by another optimizer than plain SGD."""
-    if experiment.optimizer:
-        raise ValueError(
-            f"optimizer={experiment.optimizer!r}: clients of {experiment.protocol} learn by plain "
-            "SGD; an optimizer at the server is settings={'server_optimizer': 'Adam(lr=0.01)'}"
-        )
+def epochs_or_steps(experiment: Any) -> None:
+    """Raise for settings that say twice, or against each other, what clients do."""
     if {"local_epochs", "local_steps"} <= experiment.settings.keys():
         raise ValueError("settings hold local_epochs and local_steps: give one of them")
+    if experiment.settings.get("masked") and "privacy" in experiment.settings:
+        raise ValueError("settings hold masked and privacy: with noise every update counts alike")
 
 
 def rounds_only(experiment: Any) -> None:
     """Raise for what a federated protocol with rounds cannot do."""
     tested_once(experiment)
-    plain_clients(experiment)
+    epochs_or_steps(experiment)
     size = experiment.settings.get("cohort_size", experiment.num_clients)
     if size > experiment.num_clients or experiment.settings.get("wait_for", 1) > size:
         raise ValueError(
             f"num_clients={experiment.num_clients}, cohort_size={size}, "
             f"wait_for={experiment.settings.get('wait_for', 1)}: each at most the one before"
         )
-
-
-def with_intervals(experiment: Any) -> None:
-    """Raise for what interval averaging cannot do."""
-    tested_once(experiment)
-    plain_clients(experiment)
 
 
 def all_samples_everywhere(experiment: Any) -> None:
@@ -416,7 +442,7 @@ PRIVACY = Setting(
 )
 
 AT_THE_CUT, FEDERATED = ("activations", "gradients"), ("model", "update", "control")
-LOCAL = {"local_epochs": COUNT, "local_steps": COUNT, "prox": AMOUNT}
+LOCAL = {"local_epochs": COUNT, "local_steps": COUNT, "prox": AMOUNT, "keep_state": FLAG}
 LATE = {"staleness": STALENESS, "clock": CLOCK}
 
 PROTOCOLS = {
@@ -483,7 +509,7 @@ PROTOCOLS = {
                 "replicas_to_aggregate": COUNT,
                 "server_optimizer": OPTIMIZER,
             },
-            check=with_intervals,
+            check=tested_once,
             records_a_round=a_record_a_round,
             together=everybody,
             flops=clients_work,
@@ -493,7 +519,7 @@ PROTOCOLS = {
             fedasync,
             sends=FEDERATED,
             settings={**LOCAL, **LATE, "alpha": AMOUNT, "concurrency": COUNT},
-            check=plain_clients,
+            check=epochs_or_steps,
             records_a_round=everybody,
             flops=updates_work,
         ),

@@ -4,6 +4,7 @@ import functools
 
 import pytest
 import torch
+from flat_settings import grouped
 from torch import nn
 
 from fltoolkit import fedavg, pack
@@ -63,7 +64,7 @@ def make_client(context: Context, **changes) -> flower.Client:
 
 def settings(model: nn.Module) -> dict:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    how = {"rounds": ROUNDS, "cohort_size": 3, "batch_size": 4, "local_epochs": 2, "lr": 0.1}
+    how = {"rounds": ROUNDS, "cohort_size": 3, "batch_size": 4, "epochs": 2, "lr": 0.1}
     return {**how, "wait_for": 2, "server_optimizer": optimizer, "seed": 7}
 
 
@@ -99,7 +100,7 @@ class LoopGrid:
 def run(grid: LoopGrid, **changes) -> tuple[list, flower.Letters, nn.Module]:
     model, records = network(), []
     server = flower.Server(
-        model, settings(model) | changes, NUM_NODES, codecs(), on_record=records.append
+        model, grouped(**settings(model) | changes), NUM_NODES, codecs(), on_record=records.append
     )
     return records, flower.run(grid, server), model
 
@@ -111,7 +112,9 @@ def test_flower_is_fedavg(changes):
     alone, channel = network(), Channel(codecs())
     clients = {f"client-{k}": data(k) for k in range(NUM_NODES)}
     in_turn = functools.partial(local_updates, chunk=1)
-    same = list(fedavg(alone, clients, channel, train=in_turn, **settings(alone), **changes))
+    same = list(
+        fedavg(alone, clients, channel, train=in_turn, **grouped(**settings(alone), **changes))
+    )
     assert records == same
     assert ledger.transfers == channel.transfers
     assert pack(model.state_dict()) == pack(alone.state_dict())
@@ -191,7 +194,10 @@ def test_a_damaged_message_names_client_and_round():
 
 def test_difference_needs_every_message_so_it_is_refused():
     server = flower.Server(
-        network(), settings(network()), NUM_NODES, {"model": Difference(Pipeline(Quantize(4)))}
+        network(),
+        grouped(**settings(network())),
+        NUM_NODES,
+        {"model": Difference(Pipeline(Quantize(4)))},
     )
     with pytest.raises(ValueError, match=r"model: Difference.*over Flower a message may be lost"):
         flower.run(LoopGrid(flower.client_app(make_client)), server)

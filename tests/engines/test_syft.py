@@ -32,13 +32,13 @@ Q8 = {kind: flt.Pipeline(Quantize(8)) for kind in ("activations", "gradients", "
 X, Y = torch.randn(64, 12, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 3
 CODE = """
 from torch import nn
-from fltoolkit.federated import local_update
+from fltoolkit.federated import Local, local_update
 
-SETTINGS = {"lr": 0.1, "batch_size": 16, "local_epochs": 1}
+SETTINGS = {"lr": 0.1, "batch_size": 16, "epochs": 1}
 
 def main(data, start, seed):
     return local_update(nn.Sequential(nn.Linear(12, 3)), start, data["x"], data["y"],
-                        loss_fn=nn.functional.cross_entropy, seed=seed, **SETTINGS)
+                        Local(loss_fn=nn.functional.cross_entropy, **SETTINGS), seed=seed)
 """
 
 

@@ -15,6 +15,7 @@ from experiments.fedavg_results import DOWN, RESULTS, UP, WINNER, Once, Setting,
 from fltoolkit import Channel, Party, Pipeline, evaluate, fedavg, load
 from fltoolkit.codecs import Entropy, Quantize
 from fltoolkit.data import partition_iid
+from fltoolkit.federated import Local
 from fltoolkit.models import splitnn_mlp
 
 DIGITS = Task("digits", clients=20, rounds=3)
@@ -28,7 +29,7 @@ def test_float32_is_plain_fedavg():
     rows = partition_iid(data.y_train, 20, seed=1)
     clients = {f"client_{k}": (data.x_train[r], data.y_train[r]) for k, r in enumerate(rows)}
     model, channel = splitnn_mlp(64, seed=1), Channel()
-    how = {"cohort_size": 2, "batch_size": 10, "local_epochs": 1, "lr": 0.1, "seed": 1}
+    how = {"cohort": 2, "local": Local(batch_size=10, lr=0.1, epochs=1), "seed": 1}
     (*_, last) = fedavg(model, clients, channel, rounds=3, **how)
     score = evaluate([Party("server", model, loss_fn=nn.NLLLoss())], data.x_test, data.y_test)
     assert result["curve"][-1] == (

@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from flat_settings import grouped
 from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import QSGD, Entropy, ErrorFeedback, Pipeline, Quantize, TopK
-from fltoolkit.federated import AdaptiveLevels, Backlog, ByteBudget, LogNormal, fedavg
+from fltoolkit.federated import AdaptiveLevels, Arrivals, Backlog, ByteBudget, LogNormal, fedavg
 from fltoolkit.models import seeded
 
 
@@ -22,7 +23,7 @@ def people():
     return {f"c{k}": (x[k::8], y[k::8]) for k in range(8)}
 
 
-HOW = {"cohort_size": 4, "batch_size": 10, "local_epochs": 1, "lr": 0.1}
+HOW = grouped(cohort_size=4, batch_size=10, epochs=1, lr=0.1)
 
 
 def sparse(fraction):
@@ -59,13 +60,15 @@ def test_levels_in_a_run():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", [0.002, 0.03, 0.9])
-@pytest.mark.parametrize("settings", [{}, {"wait_for": 2, "clock": LogNormal(1.0)}])
+@pytest.mark.parametrize("settings", [{}, {"arrivals": Arrivals(wait_for=2, clock=LogNormal(1.0))}])
 def test_a_budget_lands_within_two_percent(first, settings):
     """Wherever it begins, with stragglers, and with both directions counted."""
     budget, rounds = 225_000, 20
     channel = Channel({"update": sparse(first), "model": Pipeline(Quantize(8), Entropy())})
     rule = ByteBudget(sparse, budget, rounds, first)
-    records = list(fedavg(net(), people(), channel, rounds=rounds, tune=rule, **HOW, **settings))
+    records = list(
+        fedavg(net(), people(), channel, rounds=rounds, tune=rule, **{**HOW, **settings})
+    )
     print(f"from {first}: {records[-1]['nbytes']:,} of {budget:,}, fraction {rule.fraction:.4f}")
     assert abs(records[-1]["nbytes"] - budget) <= 0.02 * budget
     assert records[-1]["nbytes"] == channel.nbytes()

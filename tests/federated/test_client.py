@@ -13,13 +13,13 @@ from torch import nn
 from torch.nn.functional import mse_loss, nll_loss
 
 from fltoolkit.data import Batches
-from fltoolkit.federated import local_update, local_update_lean
+from fltoolkit.federated import Local, local_update, local_update_lean
 from fltoolkit.federated._many_at_once import _together, clients_at_once, local_updates
 from fltoolkit.federated.client import batch_indices
 from fltoolkit.models import mcmahan_cnn, seeded
 from fltoolkit.trees import weighted_mean
 
-HOW = {"loss_fn": nll_loss, "lr": 0.1, "batch_size": 4, "local_epochs": 2}
+HOW = {"loss_fn": nll_loss, "lr": 0.1, "batch_size": 4, "epochs": 2}
 
 
 class Tied(nn.Module):
@@ -83,10 +83,10 @@ NETS = {
     ),
 }
 WAYS = {
-    "epochs": {"local_epochs": 2, "local_steps": None},
-    "fewer steps than an epoch": {"local_epochs": None, "local_steps": 2},
-    "steps into the third epoch": {"local_epochs": None, "local_steps": 9},
-    "FedSGD": {"local_epochs": None, "local_steps": 1, "batch_size": None},
+    "epochs": {"epochs": 2, "steps": None},
+    "fewer steps than an epoch": {"epochs": None, "steps": 2},
+    "steps into the third epoch": {"epochs": None, "steps": 9},
+    "FedSGD": {"epochs": None, "steps": 1, "batch_size": None},
     "batch above the data": {"batch_size": 100},
 }
 
@@ -142,7 +142,7 @@ def test_one_client_is_ordinary_training_over_batches(train, name):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    update = train(module, start, x, y, **HOW, seed=5)
+    update = train(module, start, x, y, Local(**HOW), seed=5)
     for entry, tensor in model.state_dict().items():
         assert torch.equal(update.delta[entry], tensor - start[entry]), entry
     assert update.loss == sum(losses) / len(losses)
@@ -154,11 +154,11 @@ def test_fedsgd_is_one_step_on_the_pooled_data(train):
     module = net("MLP", torch.float64)
     start = start_of(module)
     x, y = samples(40, torch.float64)
-    how = {"loss_fn": nll_loss, "lr": 0.3, "batch_size": None, "local_steps": 1}
+    how = {"loss_fn": nll_loss, "lr": 0.3, "batch_size": None, "steps": 1}
     parts = [slice(0, 3), slice(3, 10), slice(10, 40)]
-    updates = [train(module, start, x[p], y[p], **how, seed=k) for k, p in enumerate(parts)]
+    updates = [train(module, start, x[p], y[p], Local(**how), seed=k) for k, p in enumerate(parts)]
     mean = weighted_mean([u.delta for u in updates], [u.num_samples for u in updates])
-    pooled = train(module, start, x, y, **how, seed=9)
+    pooled = train(module, start, x, y, Local(**how), seed=9)
     for name, delta in pooled.delta.items():
         assert (mean[name] - delta).abs().max() < 1e-15
     unweighted = weighted_mean([u.delta for u in updates], [1, 1, 1])
@@ -169,12 +169,12 @@ def test_numbers_small_enough_to_check_by_hand():
     """w from 0 towards 1 with loss (w - 1)^2 and lr 1/4: gaps halve; FedProx pulls back."""
     module, start = nn.Linear(1, 1, bias=False).double(), {"weight": torch.zeros(1, 1).double()}
     x = y = torch.ones(2, 1, dtype=torch.float64)
-    how = {"loss_fn": mse_loss, "lr": 0.25, "batch_size": 1, "local_epochs": 1, "seed": 0}
+    how = {"loss_fn": mse_loss, "lr": 0.25, "batch_size": 1, "epochs": 1}
     for train in (local_update, local_update_lean):
-        update = train(module, start, x, y, **how)
+        update = train(module, start, x, y, Local(**how), seed=0)
         assert (update.delta["weight"].item(), update.loss) == (0.75, (1 + 0.25) / 2)
         # second step at w = 1/2: gradient -1, and prox * 1/2 against it: 1/2 + (1 - 1/2) / 4
-        update = train(module, start, x, y, **how, prox=1.0)
+        update = train(module, start, x, y, Local(**how, prox=1.0), seed=0)
         assert (update.delta["weight"].item(), update.loss) == (0.625, (1 + 0.25) / 2)
 
 
@@ -186,8 +186,8 @@ def test_numbers_small_enough_to_check_by_hand():
 def test_lean_is_bit_equal_to_plain(name, way):
     module, (x, y) = net(name), samples(22)
     how = HOW | WAYS[way]
-    plain = local_update(module, start_of(module), x, y, **how, seed=3)
-    lean = local_update_lean(module, start_of(module), x, y, **how, seed=3)
+    plain = local_update(module, start_of(module), x, y, Local(**how), seed=3)
+    lean = local_update_lean(module, start_of(module), x, y, Local(**how), seed=3)
     assert_equal(lean, plain)
 
 
@@ -196,7 +196,7 @@ def test_lean_is_bit_equal_to_plain_with_mcmahans_cnn():
     x = torch.randn(6, 1, 28, 28, generator=torch.Generator().manual_seed(0))
     x, y = x, torch.arange(6)
     plain, lean = (
-        train(module, module.state_dict(), x, y, **HOW, seed=3)
+        train(module, module.state_dict(), x, y, Local(**HOW), seed=3)
         for train in (local_update, local_update_lean)
     )
     assert_equal(lean, plain)
@@ -207,9 +207,9 @@ def test_lean_equals_plain_with_a_proximal_term(name):
     """The plain loop differentiates mu/2 |w - w0|^2, the lean one adds mu (w - w0)."""
     module, (x, y) = net(name, torch.float64), samples(22, torch.float64)
     args = (module, start_of(module), x, y)
-    plain = local_update(*args, **HOW, prox=0.7, seed=3)
-    assert_equal(local_update_lean(*args, **HOW, prox=0.7, seed=3), plain, 1e-14)
-    without = local_update(*args, **HOW, seed=3)
+    plain = local_update(*args, Local(**HOW, prox=0.7), seed=3)
+    assert_equal(local_update_lean(*args, Local(**HOW, prox=0.7), seed=3), plain, 1e-14)
+    without = local_update(*args, Local(**HOW), seed=3)
     names = [entry for entry, _ in module.named_parameters()]
     moved, freely = (sum(u.delta[n].square().sum() for n in names) for u in (plain, without))
     assert moved < freely
@@ -217,9 +217,10 @@ def test_lean_equals_plain_with_a_proximal_term(name):
 
 def test_the_equality_can_fail():
     module, (x, y) = net("MLP"), samples(22)
-    plain = local_update(module, start_of(module), x, y, **HOW, seed=3)
+    plain = local_update(module, start_of(module), x, y, Local(**HOW), seed=3)
     for change in ({"lr": 0.1001}, {"prox": 1e-3}, {"seed": 4}, {"batch_size": 5}):
-        other = local_update_lean(module, start_of(module), x, y, **HOW | {"seed": 3} | change)
+        seed = change.pop("seed", 3)
+        other = local_update_lean(module, start_of(module), x, y, Local(**HOW | change), seed=seed)
         with pytest.raises(AssertionError):
             assert_equal(other, plain, 1e-7)
 
@@ -243,9 +244,11 @@ def test_clients_at_once_equal_the_loop(name, way, chunk):
     seeds = [7 * k for k in range(len(data))]
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a fallback would be no test of vmap
-        updates = local_updates(module, starts, data, **how, prox=0.1, seeds=seeds, chunk=chunk)
+        updates = local_updates(
+            module, starts, data, Local(**how, prox=0.1), seeds=seeds, chunk=chunk
+        )
     for start, (x, y), seed, update in zip(starts, data, seeds, updates, strict=True):
-        plain = local_update(module, start, x, y, **how, prox=0.1, seed=seed)
+        plain = local_update(module, start, x, y, Local(**how, prox=0.1), seed=seed)
         assert_equal(update, plain, 1e-12)
 
 
@@ -258,12 +261,14 @@ def test_clients_at_once_equal_the_loop(name, way, chunk):
 )
 def test_any_sizes_in_any_chunks(sizes, batch_size, steps, chunk):
     module = net("MLP", torch.float64)
-    how = {"loss_fn": nll_loss, "lr": 0.1, "batch_size": batch_size, "local_steps": steps}
+    how = {"loss_fn": nll_loss, "lr": 0.1, "batch_size": batch_size, "steps": steps}
     start, seeds = start_of(module), range(len(sizes))
     data = [samples(n, torch.float64, seed=n) for n in sizes]
-    updates = local_updates(module, [start] * len(sizes), data, **how, seeds=seeds, chunk=chunk)
+    updates = local_updates(
+        module, [start] * len(sizes), data, Local(**how), seeds=seeds, chunk=chunk
+    )
     for (x, y), seed, update in zip(data, seeds, updates, strict=True):
-        assert_equal(update, local_update(module, start, x, y, **how, seed=seed), 1e-13)
+        assert_equal(update, local_update(module, start, x, y, Local(**how), seed=seed), 1e-13)
 
 
 def test_a_loss_that_is_no_mean_over_samples():
@@ -273,16 +278,16 @@ def test_a_loss_that_is_no_mean_over_samples():
     how = HOW | {"loss_fn": lambda output, y: loss_fn(output, y) + output.square().sum().sqrt()}
     data = [samples(n, torch.float64, seed=n) for n in SIZES]
     start = start_of(module)
-    updates = local_updates(module, [start] * 8, data, **how, seeds=range(8), chunk=8)
+    updates = local_updates(module, [start] * 8, data, Local(**how), seeds=range(8), chunk=8)
     for k, (x, y) in enumerate(data):
-        assert_equal(updates[k], local_update(module, start, x, y, **how, seed=k), 1e-13)
+        assert_equal(updates[k], local_update(module, start, x, y, Local(**how), seed=k), 1e-13)
 
 
 def test_whole_numbers_count_steps():
     module = net("BatchNorm")
     start = start_of(module)
     (update, other) = local_updates(
-        module, [start] * 2, [samples(8), samples(12)], **HOW, seeds=[0, 1], chunk=2
+        module, [start] * 2, [samples(8), samples(12)], Local(**HOW), seeds=[0, 1], chunk=2
     )
     tracked = "1.num_batches_tracked"
     assert update.delta[tracked].dtype == torch.int64
@@ -293,9 +298,9 @@ def test_dropout_goes_one_by_one_and_says_so():
     module, data = net("Dropout"), [samples(n, seed=n) for n in (9, 14)]
     start = start_of(module)
     with pytest.warns(UserWarning, match="in turn.*random"):
-        updates = local_updates(module, [start] * 2, data, **HOW, seeds=[1, 2], chunk=2)
+        updates = local_updates(module, [start] * 2, data, Local(**HOW), seeds=[1, 2], chunk=2)
     for (x, y), seed, update in zip(data, [1, 2], updates, strict=True):
-        assert_equal(update, local_update(module, start, x, y, **HOW, seed=seed))
+        assert_equal(update, local_update(module, start, x, y, Local(**HOW), seed=seed))
 
 
 def test_a_wrong_network_fails_with_its_own_words():
@@ -304,21 +309,21 @@ def test_a_wrong_network_fails_with_its_own_words():
         pytest.warns(UserWarning, match="in turn"),
         pytest.raises(RuntimeError, match="shapes cannot be multiplied"),
     ):
-        local_updates(module, [start_of(module)] * 2, data, **HOW, seeds=[0, 1], chunk=2)
+        local_updates(module, [start_of(module)] * 2, data, Local(**HOW), seeds=[0, 1], chunk=2)
 
 
 def test_small_models_of_like_clients_learn_at_once_and_others_in_turn():
-    how = {"batch_size": 10, "local_epochs": 3}
-    assert clients_at_once(net("MLP"), [72] * 10, **how) == 64
-    assert clients_at_once(net("MLP"), [72] * 9, **how) == 1
-    assert clients_at_once(net("MLP"), range(1, 300, 30), **how) == 1
-    assert clients_at_once(net("MLP"), range(1, 300), **how) == 64
-    assert clients_at_once(mcmahan_cnn(seed=0), [72] * 100, **how) == 1
+    how = Local(batch_size=10, lr=0.1, epochs=3)
+    assert clients_at_once(net("MLP"), [72] * 10, how) == 64
+    assert clients_at_once(net("MLP"), [72] * 9, how) == 1
+    assert clients_at_once(net("MLP"), range(1, 300, 30), how) == 1
+    assert clients_at_once(net("MLP"), range(1, 300), how) == 64
+    assert clients_at_once(mcmahan_cnn(seed=0), [72] * 100, how) == 1
 
 
 def test_clients_of_unlike_sizes_wait_for_each_other():
     """71 and 72 samples in batches of 10: seven steps together and one alone, in every epoch."""
-    plans = [deque(batch_indices(n, 10, 5, None, n)) for n in (71, 72)]
+    plans = [deque(batch_indices(n, Local(batch_size=10, lr=0.1, epochs=5), n)) for n in (71, 72)]
     assert [len(group) for group, _ in _together(plans)] == 5 * [*[2] * 7, 1, 1]
 
 
@@ -347,8 +352,8 @@ def same(a, b):
     return a == b
 
 
-def at_once(module, start, x, y, *, seed, **how):
-    return local_updates(module, [start] * 2, [(x, y)] * 2, **how, seeds=[seed, 1], chunk=2)[0]
+def at_once(module, start, x, y, local, *, seed):
+    return local_updates(module, [start] * 2, [(x, y)] * 2, local, seeds=[seed, 1], chunk=2)[0]
 
 
 @pytest.mark.filterwarnings("ignore:clients learn in turn")
@@ -365,9 +370,9 @@ def test_the_module_is_a_workbench_and_left_as_found(train, name, fails):
     kept = copy.deepcopy(start)
     if fails:
         with pytest.raises(ZeroDivisionError):
-            train(module, start, x, y, **HOW | {"loss_fn": lambda output, y: 1 / 0}, seed=0)
+            train(module, start, x, y, Local(**HOW | {"loss_fn": lambda output, y: 1 / 0}), seed=0)
     else:
-        train(module, start, x, y, **HOW, seed=0)
+        train(module, start, x, y, Local(**HOW), seed=0)
     assert same(snapshot(module), before)
     assert same(start, kept)
     module.train()
@@ -378,20 +383,20 @@ def test_the_module_is_a_workbench_and_left_as_found(train, name, fails):
 def test_the_modules_own_weights_and_mode_do_not_matter(train):
     x, y = samples(22)
     start = start_of(net("BatchNorm"))
-    update = train(net("BatchNorm", seed=0), start, x, y, **HOW, seed=0)
-    other = train(net("BatchNorm", seed=1).eval(), start, x, y, **HOW, seed=0)
+    update = train(net("BatchNorm", seed=0), start, x, y, Local(**HOW), seed=0)
+    other = train(net("BatchNorm", seed=1).eval(), start, x, y, Local(**HOW), seed=0)
     assert_equal(other, update)
 
 
 @pytest.mark.parametrize("train", [local_update, local_update_lean])
 def test_the_seed_decides_batches_and_masks_and_nothing_else_does(train):
     module, (x, y) = net("Dropout"), samples(22)
-    first = train(module, start_of(module), x, y, **HOW, seed=2)
+    first = train(module, start_of(module), x, y, Local(**HOW), seed=2)
     torch.rand(100)
-    train(module, start_of(module), x, y, **HOW, seed=3)  # another client in between
-    assert_equal(train(module, start_of(module), x, y, **HOW, seed=2), first)
+    train(module, start_of(module), x, y, Local(**HOW), seed=3)  # another client in between
+    assert_equal(train(module, start_of(module), x, y, Local(**HOW), seed=2), first)
     one_batch = HOW | {"batch_size": None}
-    a, b = (train(module, start_of(module), x, y, **one_batch, seed=s) for s in (2, 3))
+    a, b = (train(module, start_of(module), x, y, Local(**one_batch), seed=s) for s in (2, 3))
     assert abs(a.loss - b.loss) > 1e-3  # the same samples, other masks
 
 
@@ -403,7 +408,7 @@ def test_nan_is_an_error(train):
     module, (x, y) = net("MLP"), samples(22)
     x[3, 2] = math.nan
     with pytest.raises(FloatingPointError, match=r"the local loss is nan.*lower lr"):
-        train(module, start_of(module), x, y, **HOW, seed=0)
+        train(module, start_of(module), x, y, Local(**HOW), seed=0)
 
 
 @pytest.mark.parametrize("train", [local_update, local_update_lean])
@@ -413,26 +418,26 @@ def test_a_last_step_into_infinity_is_an_error(train):
     how = {"loss_fn": lambda output, y: output.abs().sqrt().mean(), "lr": 0.1, "batch_size": 2}
     x = torch.ones(2, 1)
     with pytest.raises(FloatingPointError, match="the step after it led to NaN"):
-        train(module, start, x, x, **how, local_steps=1, seed=0)
+        train(module, start, x, x, Local(**how, steps=1), seed=0)
 
 
 @pytest.mark.parametrize("chunk", [1, 3])
 def test_one_clients_nan_is_its_own(chunk):
     module, data = net("MLP"), [samples(n, seed=n) for n in (9, 14, 11)]
     start = start_of(module)
-    good = local_updates(module, [start] * 3, data, **HOW, seeds=[1, 2, 3], chunk=chunk)
+    good = local_updates(module, [start] * 3, data, Local(**HOW), seeds=[1, 2, 3], chunk=chunk)
     data[1][0][0, 0] = math.inf
-    found = local_updates(module, [start] * 3, data, **HOW, seeds=[1, 2, 3], chunk=chunk)
+    found = local_updates(module, [start] * 3, data, Local(**HOW), seeds=[1, 2, 3], chunk=chunk)
     assert isinstance(found[1], FloatingPointError)
     for k in (0, 2):
         assert_equal(found[k], good[k])
 
 
 BAD = [
-    ({"local_steps": 3}, "local_epochs=2 and local_steps=3: give exactly one"),
-    ({"local_epochs": None}, "local_epochs=None and local_steps=None: give exactly one"),
-    ({"local_epochs": 0}, "local_epochs=0: must be at least 1"),
-    ({"local_epochs": None, "local_steps": 0}, "local_steps=0: must be at least 1"),
+    ({"steps": 3}, "epochs=2 and steps=3: give exactly one"),
+    ({"epochs": None}, "epochs=None and steps=None: give exactly one"),
+    ({"epochs": 0}, "epochs=0: must be at least 1"),
+    ({"epochs": None, "steps": 0}, "steps=0: must be at least 1"),
     ({"batch_size": 0}, "batch_size=0: must be at least 1"),
     ({"lr": 0.0}, "lr=0.0: .* above 0"),
     ({"lr": math.nan}, "lr=nan: .* above 0"),
@@ -445,8 +450,10 @@ BAD = [
 @pytest.mark.parametrize(("change", "message"), BAD)
 def test_bad_settings_are_refused_by_name(train, change, message):
     module, (x, y) = net("MLP"), samples(5)
+    how = HOW | change
+    seed = how.pop("seed", 0)
     with pytest.raises(ValueError, match=message):
-        train(module, start_of(module), x, y, **HOW | {"seed": 0} | change)
+        train(module, start_of(module), x, y, Local(**how), seed=seed)
 
 
 @pytest.mark.parametrize("train", [local_update, local_update_lean, at_once])
@@ -459,19 +466,19 @@ def test_what_does_not_fit_is_refused(train):
         {name: tensor for name, tensor in start.items() if name != "0.bias"},
     ):
         with pytest.raises(ValueError, match=r"start does not fit .*(3.weight|0.bias)"):
-            train(module, wrong, x, y, **HOW, seed=0)
+            train(module, wrong, x, y, Local(**HOW), seed=0)
     with pytest.raises(ValueError, match="0 samples and 0 labels"):
-        train(module, start, x[:0], y[:0], **HOW, seed=0)
+        train(module, start, x[:0], y[:0], Local(**HOW), seed=0)
     with pytest.raises(ValueError, match="no parameter that learns"):
-        train(module.requires_grad_(False), start, x, y, **HOW, seed=0)
+        train(module.requires_grad_(False), start, x, y, Local(**HOW), seed=0)
 
 
 def test_lists_must_agree():
     module, start = net("MLP"), start_of(net("MLP"))
-    with pytest.raises(ValueError, match="1 starts, 2 data and 2 seeds"):
-        local_updates(module, [start], [samples(3)] * 2, **HOW, seeds=[0, 1])
+    with pytest.raises(ValueError, match="1 starts, 2 data, 2 seeds"):
+        local_updates(module, [start], [samples(3)] * 2, Local(**HOW), seeds=[0, 1])
     with pytest.raises(ValueError, match="5 samples and 4 labels"):
-        local_updates(module, [start], [(samples(5)[0], samples(4)[1])], **HOW, seeds=[0])
+        local_updates(module, [start], [(samples(5)[0], samples(4)[1])], Local(**HOW), seeds=[0])
     with pytest.raises(ValueError, match="chunk=0"):
-        local_updates(module, [start], [samples(3)], **HOW, seeds=[0], chunk=0)
-    assert local_updates(module, [], [], **HOW, seeds=[]) == []
+        local_updates(module, [start], [samples(3)], Local(**HOW), seeds=[0], chunk=0)
+    assert local_updates(module, [], [], Local(**HOW), seeds=[]) == []

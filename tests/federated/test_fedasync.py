@@ -14,6 +14,7 @@ from fltoolkit.federated import (
     Drop,
     Even,
     Flight,
+    Local,
     LocalUpdate,
     LogNormal,
     Polynomial,
@@ -38,14 +39,14 @@ def number(value):
     return torch.full((1, 1), float(value)), torch.zeros(1)
 
 
-def walk_by_x(module, starts, data, *, seeds, **how):
+def walk_by_x(module, starts, data, local, *, seeds):
     """Local training that moves w by the client's number."""
     return [LocalUpdate({"w": x[0, 0].clone()}, float(x[0, 0]), len(y), 1) for x, y in data]
 
 
 TWO = {"a": number(1), "b": number(10)}
 CLOCK = Scripted({"a": [1.0], "b": [3.0]})
-HAND = {"concurrency": 2, "batch_size": None, "lr": 1, "local_steps": 1, "train": walk_by_x}
+HAND = {"concurrency": 2, "local": Local(batch_size=None, lr=1, steps=1), "train": walk_by_x}
 
 
 def trace(method, clients=TWO, channel=None, **settings):
@@ -122,7 +123,7 @@ def net_and_people():
     return model, {f"c{k}": (x[k::3], y[k::3]) for k in range(3)}
 
 
-REAL = {"batch_size": 4, "local_epochs": 1, "lr": 0.1}
+REAL = {"local": Local(batch_size=4, lr=0.1, epochs=1)}
 
 
 def test_one_client_alone_trains_as_in_fedavg():
@@ -131,7 +132,7 @@ def test_one_client_alone_trains_as_in_fedavg():
         model, clients = net_and_people()
         args = (model, {"c0": clients["c0"]}, Channel())
         if method == "fedavg":
-            list(fedavg(*args, rounds=3, cohort_size=1, **REAL))
+            list(fedavg(*args, rounds=3, cohort=1, **REAL))
         elif method == "fedasync":
             list(fedasync(*args, num_updates=3, concurrency=1, alpha=1, **REAL))
         else:
@@ -144,8 +145,8 @@ def test_one_client_alone_trains_as_in_fedavg():
 def test_the_first_buffer_of_everybody_is_a_round_of_fedavg():
     model, clients = net_and_people()
     other, _ = net_and_people()
-    how = {"rounds": 1, "batch_size": None, "local_steps": 2, "lr": 0.1}
-    list(fedavg(model, clients, Channel(), cohort_size=3, **how))
+    how = {"rounds": 1, "local": Local(batch_size=None, lr=0.1, steps=2)}
+    list(fedavg(model, clients, Channel(), cohort=3, **how))
     list(fedbuff(other, clients, Channel(), buffer_size=3, concurrency=3, **how))
     torch.testing.assert_close(other.state_dict(), model.state_dict(), rtol=0, atol=1e-14)
 
@@ -229,8 +230,9 @@ def test_resumed_is_uninterrupted(method, tmp_path):
         return Party("server", model, optimizer), Channel({"update": codec}), Flight()
 
     def go(server, channel, flight, start, end):
-        how = {"concurrency": 3, "batch_size": 4, "lr": 0.1, "local_steps": 3, "seed": 2}
-        how |= {"loss_fn": nn.functional.mse_loss, "clock": LogNormal(1.0, dropout=0.2)}
+        mse = nn.functional.mse_loss
+        how = {"local": Local(batch_size=4, lr=0.1, steps=3, loss_fn=mse)}
+        how |= {"concurrency": 3, "seed": 2, "clock": LogNormal(1.0, dropout=0.2)}
         if method is fedbuff:
             how |= {"rounds": end, "buffer_size": 2, "server_optimizer": server.optimizer}
         else:

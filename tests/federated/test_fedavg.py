@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 import torch
+from flat_settings import grouped
 from torch import nn
 from torch.nn.functional import nll_loss
 
@@ -14,9 +15,11 @@ from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, Only, Pipeline, Quantize, TopK
 from fltoolkit.federated import (
+    Arrivals,
     Backlog,
     Constant,
     Even,
+    Local,
     LocalUpdate,
     LogNormal,
     Polynomial,
@@ -52,10 +55,10 @@ def people(sizes=SIZES, dtype=torch.float32):
 def run(model, clients, channel=None, **settings):
     """Everybody, one local step on all samples, unless told otherwise."""
     how = {"rounds": 4, "cohort_size": len(clients), "batch_size": None, "lr": 0.1}
-    if not settings.keys() & {"local_epochs", "local_steps"}:
-        how["local_steps"] = 1
+    if not settings.keys() & {"epochs", "steps"}:
+        how["steps"] = 1
     channel = Channel() if channel is None else channel
-    return list(fedavg(model, clients, channel, **(how | settings)))
+    return list(fedavg(model, clients, channel, **grouped(**(how | settings))))
 
 
 def weights(model):
@@ -95,11 +98,11 @@ def test_one_client_trains_as_if_alone():
         net(torch.float64),
         people(dtype=torch.float64)["client1"],
     )
-    run(model, {"client1": (x, y)}, batch_size=4, local_epochs=2, seed=7)
+    run(model, {"client1": (x, y)}, batch_size=4, epochs=2, seed=7)
     for round_ in range(4):
         start = {name: t.clone() for name, t in alone.state_dict().items()}
-        how = {"loss_fn": nll_loss, "lr": 0.1, "batch_size": 4, "local_epochs": 2}
-        update = local_update(alone, start, x, y, **how, seed=client_seed(7, round_, "client1"))
+        local = Local(batch_size=4, lr=0.1, epochs=2)
+        update = local_update(alone, start, x, y, local, seed=client_seed(7, round_, "client1"))
         alone.load_state_dict({name: start[name] + d for name, d in update.delta.items()})
     close(model, alone, 1e-14)
     assert client_seed(7, 0, "client1") != client_seed(7, 1, "client1")
@@ -108,15 +111,15 @@ def test_one_client_trains_as_if_alone():
 def test_rounds_of_one_client_are_steps():
     """3 rounds of 4 full-batch steps are 12 steps of gradient descent."""
     model, alone, clients = net(torch.float64), net(torch.float64), people([9], torch.float64)
-    run(model, clients, rounds=3, local_steps=4)
-    run(alone, clients, rounds=12, local_steps=1)
+    run(model, clients, rounds=3, steps=4)
+    run(alone, clients, rounds=12, steps=1)
     close(model, alone, 1e-14)
 
 
 def test_full_precision_is_the_algorithm_without_a_channel():
     """Algorithm 1 in ten lines, bit by bit; and codecs that lose nothing change nothing."""
     clients = people()
-    how = {"loss_fn": nll_loss, "lr": 0.1, "batch_size": 4, "local_epochs": 2}
+    local = Local(batch_size=4, lr=0.1, epochs=2)
     plain = net()
     for round_ in range(4):
         total = {name: torch.zeros_like(t).double() for name, t in plain.state_dict().items()}
@@ -124,13 +127,13 @@ def test_full_precision_is_the_algorithm_without_a_channel():
         order = _order_of_round(clients, round_)
         for name in order:
             x, y = clients[name]
-            delta = local_update(plain, start, x, y, **how, seed=client_seed(0, round_, name)).delta
+            delta = local_update(plain, start, x, y, local, seed=client_seed(0, round_, name)).delta
             for entry in total:
                 total[entry] += delta[entry].double() * (len(y) / sum(SIZES))
         plain.load_state_dict({name: start[name] + t.float() for name, t in total.items()})
     for codecs in ({}, {"model": Identity(), "update": ErrorFeedback(Identity())}):
         model = net()
-        run(model, clients, Channel(codecs), batch_size=4, local_epochs=2)
+        run(model, clients, Channel(codecs), batch_size=4, epochs=2)
         assert same(model, plain)
 
 
@@ -141,18 +144,18 @@ def _order_of_round(clients, round_):
 
 
 def test_any_way_of_local_training_gives_the_same_run():
-    def plain(module, starts, data, *, seeds, **how):
+    def plain(module, starts, data, local, *, seeds):
         each = zip(starts, data, seeds, strict=True)
-        return [local_update(module, start, *d, seed=seed, **how) for start, d, seed in each]
+        return [local_update(module, start, *d, local, seed=seed) for start, d, seed in each]
 
-    def at_once(module, starts, data, **how):
-        return local_updates(module, starts, data, chunk=3, **how)
+    def at_once(module, starts, data, local, *, seeds):
+        return local_updates(module, starts, data, local, seeds=seeds, chunk=3)
 
     models, columns = [], []
     for train in (plain, at_once, local_updates):
         model = net(torch.float64)
         records = run(
-            model, people(dtype=torch.float64), batch_size=4, local_epochs=2, train=train, prox=0.1
+            model, people(dtype=torch.float64), batch_size=4, epochs=2, train=train, prox=0.1
         )
         models.append(model)
         columns.append([r["nbytes"] for r in records])
@@ -165,7 +168,7 @@ def test_prox_holds_clients_near_the_servers_model():
     ways = []
     for prox in (0.0, 1.0):
         model = net()
-        run(model, people(), rounds=1, local_steps=20, prox=prox)
+        run(model, people(), rounds=1, steps=20, prox=prox)
         pairs = zip(weights(model), weights(net()), strict=True)
         ways.append(sum((a - b).square().sum().item() for a, b in pairs))
     assert ways[1] < 0.5 * ways[0]
@@ -238,7 +241,7 @@ def number(value, num_samples=1):
     return torch.full((num_samples, 1), float(value)), torch.zeros(num_samples)
 
 
-def walk_by_x(module, starts, data, *, seeds, **how):
+def walk_by_x(module, starts, data, local, *, seeds):
     """Local training that moves w by the client's number."""
     return [LocalUpdate({"w": x[0, 0].clone()}, float(x[0, 0]), len(y), 1) for x, y in data]
 
@@ -249,8 +252,8 @@ SLOW = Scripted({"a": [1.0], "b": [2.0], "c": [5.0]})  # c is asked in rounds 0 
 
 def trace(clients=TENS, **settings):
     model, channel, ws, records = One(), Channel(), [], []
-    how = {"rounds": 4, "cohort_size": len(clients), "local_steps": 1, "batch_size": None, "lr": 1}
-    for record in fedavg(model, clients, channel, train=walk_by_x, **(how | settings)):
+    how = {"rounds": 4, "cohort_size": len(clients), "steps": 1, "batch_size": None, "lr": 1}
+    for record in fedavg(model, clients, channel, train=walk_by_x, **grouped(**(how | settings))):
         ws.append(round(model.w.item(), 4))
         records.append(record)
     return ws, records, channel
@@ -351,15 +354,15 @@ def test_interval_averaging_as_documented():
     The TensorFlow original, run unmodified, gives 0, 148, 148 instead of 148, 296, 444.
     """
 
-    def four_steps(module, starts, data, *, local_steps, **how):
-        updates = walk_by_x(module, starts, data, **how)
-        return [u._replace(delta={"w": u.delta["w"] * local_steps}) for u in updates]
+    def four_steps(module, starts, data, local, *, seeds):
+        updates = walk_by_x(module, starts, data, local, seeds=seeds)
+        return [u._replace(delta={"w": u.delta["w"] * local.steps}) for u in updates]
 
     model = One()
     averages = []
     for _ in interval_averaging(
-        model, TENS, Channel(), num_averages=3, interval_steps=4, batch_size=None, lr=1,
-        train=four_steps,
+        model, TENS, Channel(), num_averages=3, train=four_steps,
+        local=Local(batch_size=None, lr=1, steps=4),
     ):  # fmt: skip
         averages.append(model.w.item())
     assert averages == [148, 296, 444]
@@ -367,12 +370,14 @@ def test_interval_averaging_as_documented():
 
 def test_interval_averaging_with_a_backup_replica():
     """Fewer replicas than asked for: an error, no deadlock. A backup's block is dropped."""
-    how = {"num_averages": 2, "interval_steps": 1, "batch_size": None, "lr": 1, "train": walk_by_x}
+    how = {"num_averages": 2, "train": walk_by_x, "local": Local(batch_size=None, lr=1, steps=1)}
     model = One()
-    list(interval_averaging(model, TENS, Channel(), replicas_to_aggregate=2, clock=SLOW, **how))
+    list(
+        interval_averaging(model, TENS, Channel(), arrivals=Arrivals(wait_for=2, clock=SLOW), **how)
+    )
     assert model.w.item() == 11
-    with pytest.raises(ValueError, match="wait_for=4: must be 1 to cohort_size=3"):
-        list(interval_averaging(model, TENS, Channel(), replicas_to_aggregate=4, **how))
+    with pytest.raises(ValueError, match="wait_for=4: must be 1 to 3 updates"):
+        interval_averaging(model, TENS, Channel(), arrivals=Arrivals(wait_for=4), **how)
 
 
 # ---- Compression and its memory -----------------------------------------------------------------
@@ -381,8 +386,8 @@ def test_interval_averaging_with_a_backup_replica():
 def spy(seen):
     """Local training that also writes down who started from what and learned what."""
 
-    def train(module, starts, data, **how):
-        updates = local_updates(module, starts, data, **how)
+    def train(module, starts, data, local, *, seeds):
+        updates = local_updates(module, starts, data, local, seeds=seeds)
         names = [name for x, _ in data for name, part in people().items() if part[0].equal(x)]
         seen.extend(zip(names, starts, updates, strict=True))
         return updates
@@ -464,7 +469,7 @@ def test_masked_mean_divides_by_those_who_sent():
             super().__init__()
             self.w = nn.Parameter(torch.zeros(2))
 
-    def walk(module, starts, data, **how):
+    def walk(module, starts, data, local, *, seeds):
         return [LocalUpdate({"w": x[0].clone()}, 0.0, len(y), 1) for x, y in data]
 
     clients = {
@@ -535,8 +540,8 @@ def _double(clients):
 def test_a_bad_update_touches_no_residual_and_a_client_may_come_back(bad):
     calls = []
 
-    def sometimes(module, starts, data, **how):
-        updates = local_updates(module, starts, data, **how)
+    def sometimes(module, starts, data, local, *, seeds):
+        updates = local_updates(module, starts, data, local, seeds=seeds)
         calls.append(None)
         if len(calls) != 2:
             return updates
@@ -545,10 +550,10 @@ def test_a_bad_update_touches_no_residual_and_a_client_may_come_back(bad):
         return updates
 
     channel, model, residuals = Channel({"update": ErrorFeedback(Pipeline(TopK(0.1)))}), net(), []
-    how = {"rounds": 3, "cohort_size": 6, "batch_size": None, "lr": 0.1, "local_steps": 1}
+    how = {"rounds": 3, "cohort_size": 6, "batch_size": None, "lr": 0.1, "steps": 1}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for record in fedavg(model, people(), channel, train=sometimes, **how):
+        for record in fedavg(model, people(), channel, train=sometimes, **grouped(**how)):
             links = channel.state_dict()["links"]
             residuals += [
                 e["residual"] for s, _, k, e, _ in links if (s, k) == ("client0", "update")
@@ -576,11 +581,11 @@ def test_who_has_failed_is_not_waited_for():
     ("settings", "complaint"),
     [
         ({"rounds": 0}, "rounds leaves 0 rounds"),
-        ({"cohort_size": 7}, "cohort_size=7: must be 1 to 6 clients"),
-        ({"wait_for": 7}, "wait_for=7: must be 1 to cohort_size=6"),
+        ({"cohort_size": 7}, "cohort=7: must be 1 to 6 clients"),
+        ({"wait_for": 7}, "wait_for=7: must be 1 to 6 updates"),
         ({"timeout": 0}, "timeout=0: virtual seconds above 0"),
         ({"server": "client1"}, "both called 'client1'"),
-        ({"local_epochs": 1, "local_steps": 1}, "give exactly one of them"),
+        ({"epochs": 1, "steps": 1}, "give exactly one of them"),
         ({"lr": -1}, "lr=-1"),
         ({"clock": lambda client, round_: math.nan}, "gives nan for 'client.' in round 0"),
         ({"clock": lambda client, round_: -1.0}, r"gives -1\.0 for"),
@@ -634,8 +639,8 @@ def test_server_momentum_by_hand():
     model, ws = One(), []
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.5)
     for _ in fedavg(
-        model, {"a": number(1)}, Channel(), rounds=3, cohort_size=1, batch_size=None, lr=1,
-        local_steps=1, train=walk_by_x, server_optimizer=optimizer,
+        model, {"a": number(1)}, Channel(), rounds=3, cohort=1, train=walk_by_x,
+        local=Local(batch_size=None, lr=1, steps=1), server_optimizer=optimizer,
     ):  # fmt: skip
         ws.append(model.w.item())
     assert ws == [1, 2.5, 4.25]
@@ -761,7 +766,7 @@ def test_a_run_that_goes_on_is_one_that_never_stopped(tmp_path):
     def go(model, optimizer, channel, backlog, start, rounds):
         return run(
             model, people(), channel, rounds=rounds, start_round=start, cohort_size=4, wait_for=2,
-            batch_size=4, local_epochs=1, clock=LogNormal(1.0), staleness=Polynomial(),
+            batch_size=4, epochs=1, clock=LogNormal(1.0), staleness=Polynomial(),
             server_optimizer=optimizer, backlog=backlog, masked=True,
         )  # fmt: skip
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 import torch
+from flat_settings import grouped
 from torch import nn
 
 from fltoolkit.channel import Channel
@@ -49,30 +50,28 @@ class Ten(nn.Module):
         self.w = nn.Parameter(torch.zeros(10))
 
 
-def far(module, starts, data, **how):
+def far(module, starts, data, local, *, seeds):
     return [LocalUpdate({"w": 100 * x[0]}, 0.0, len(y), 1) for x, y in data]
 
 
 PEOPLE = {f"c{k}": (torch.arange(10.0)[None] - k, torch.zeros(1)) for k in range(4)}
-HOW = {"rounds": 5, "cohort_size": 4, "batch_size": None, "local_steps": 1, "lr": 1, "train": far}
+HOW = {"rounds": 5, "cohort_size": 4, "batch_size": None, "steps": 1, "lr": 1, "train": far}
 
 
 def test_fedavg_with_clipping_moves_by_no_more_than_clip():
     """Whatever a residual has saved up."""
     model, last = Ten(), torch.zeros(10)
     channel = Channel({"update": ErrorFeedback(Pipeline(TopK(0.2)))})
-    for _ in fedavg(model, PEOPLE, channel, privacy=GaussianDP(0.5, 0.0), **HOW):
+    for _ in fedavg(model, PEOPLE, channel, **grouped(privacy=GaussianDP(0.5, 0.0), **HOW)):
         step = model.w.detach() - last
         assert 0.01 < step.norm() <= 0.5 + 1e-6
         last = model.w.detach().clone()
 
 
-@pytest.mark.parametrize(
-    "settings", [{"masked": True}, {"with_replacement": True}, {"staleness": Constant()}]
-)
+@pytest.mark.parametrize("settings", [{"with_replacement": True}, {"staleness": Constant()}])
 def test_what_would_count_a_client_twice_is_refused(settings):
     with pytest.raises(ValueError, match="each update must count once and alike"):
-        next(fedavg(Ten(), PEOPLE, Channel(), privacy=GaussianDP(1.0, 1.0), **HOW, **settings))
+        fedavg(Ten(), PEOPLE, Channel(), **grouped(privacy=GaussianDP(1, 1), **HOW, **settings))
 
 
 def test_mistakes_are_named(monkeypatch):

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from fltoolkit import ErrorFeedback, Pipeline, load
 from fltoolkit.codecs import Quantize, TopK
 from fltoolkit.data import partition_dirichlet
+from fltoolkit.federated import Local
 from fltoolkit.models import seeded
 
 torch.set_num_threads(1)
@@ -37,9 +38,7 @@ def settings(config: Any) -> dict[str, Any]:
     """What `fltoolkit.federated.fedavg` is told, here or in one process."""
     return {
         "rounds": int(config["rounds"]),
-        "cohort_size": int(config["cohort-size"]),
+        "cohort": int(config["cohort-size"]),
         "seed": int(config["seed"]),
-        "batch_size": 32,
-        "local_epochs": 1,
-        "lr": 0.1,
+        "local": Local(batch_size=32, lr=0.1, epochs=1),
     }

@@ -1,0 +1,55 @@
+"""How the updates that count become one: a mean is a function of arrivals.
+
+Not here: the arithmetic (trees.py), a mean with noise (privacy.py).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fltoolkit import trees
+from fltoolkit.federated.clock import Arrival
+from fltoolkit.trees import Tree
+
+__all__ = ["Mean", "WithMasks", "masked_mean", "weighted_mean"]
+
+Mean = Callable[[Sequence[Arrival]], Tree]
+"""``mean(arrivals)``: the update by which the server's model moves.
+
+Each arrival has a ``delta``, a ``weight`` (number of samples, times its staleness weight) and the
+``client``. `weighted_mean`, `masked_mean` and `GaussianDP` fit, and so does a function of your own.
+"""
+
+
+@dataclass(frozen=True)
+class WithMasks:
+    """A mean that needs to know which coordinates of each update came.
+
+    With such a mean `fedavg` asks the channel for the masks (`Channel.send_masked`), which the mean
+    finds in each arrival. With any other mean they are not computed, and are empty.
+    """
+
+    mean: Mean
+
+    def __call__(self, arrivals: Sequence[Arrival]) -> Tree:
+        """The mean of these arrivals."""
+        return self.mean(arrivals)
+
+
+def weighted_mean(arrivals: Sequence[Arrival]) -> Tree:
+    """The mean of the updates by their weights; see `trees.weighted_mean`.
+
+    Source: McMahan et al. 2017, arXiv 1602.05629, algorithm 1.
+    """
+    return trees.weighted_mean(deltas(arrivals), [a.weight for a in arrivals])
+
+
+@WithMasks
+def masked_mean(arrivals: Sequence[Arrival]) -> Tree:
+    """Each coordinate's mean over those who sent it, for top-k codecs; see `trees.masked_mean`."""
+    masks = [a.masks for a in arrivals]
+    return trees.masked_mean(deltas(arrivals), masks, [a.weight for a in arrivals])
+
+
+def deltas(arrivals: Sequence[Arrival]) -> list[Tree]:
+    """The updates, without clients that said that their training failed."""
+    return [a.delta for a in arrivals if a.delta is not None]

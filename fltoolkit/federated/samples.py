@@ -1,0 +1,166 @@
+"""The clients' samples, as `fedavg` takes them; what does not fit is said before the first round.
+
+Not here: who has which samples (the room data).
+"""
+
+import copy
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Shaped
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from fltoolkit.federated.client import Local
+from fltoolkit.party import check_log_probabilities
+
+__all__ = ["Clients", "as_clients", "check_fit"]
+
+Clients = Mapping[str, tuple[Shaped[Tensor, "_ ..."], Shaped[Tensor, "_ ..."]]]
+"""Client id to its ``(x, y)``, as `fltoolkit.data.load_emnist_federated` returns."""
+
+_DEAL = "fedavg deals the batches itself, by Local(batch_size=...)"
+
+
+def as_clients(clients: Any, server: str) -> Clients:
+    """The clients with tensors as their samples, or an error that names who does not fit.
+
+    Numpy arrays and map-style torch data sets become tensors (float64 arrays torch's default float,
+    whole numbers int64); tensors stay the objects they are.
+    """
+    if not isinstance(clients, Mapping):
+        raise TypeError(
+            f"clients is a {type(clients).__name__}: give a dict of names to (x, y), for example "
+            '{f"client_{k}": (x[p], y[p]) for k, p in enumerate(parts)}'
+        )
+    if not clients:
+        raise ValueError("clients is empty: nobody is there to learn from")
+    if server in clients:
+        raise ValueError(f"a client and the server are both called {server!r}: give server=")
+    converted, first = {}, None
+    for client, data in clients.items():
+        if not isinstance(client, str):
+            raise TypeError(
+                f"client {client!r} is named by a {type(client).__name__}: names are strings, for "
+                f'example "client_{client}"'
+            )
+        x, y = _tensors(client, data)
+        if len(x) != len(y) or not len(y):
+            raise ValueError(
+                f"client {client!r} has {len(x)} samples and {len(y)} labels: need one each, and "
+                "at least 1"
+            )
+        first = first or (client, _like(x, y))
+        if _like(x, y) != first[1]:
+            raise ValueError(
+                f"client {client!r} has {_like(x, y)}, and {first[0]!r} {first[1]}: all "
+                "learn one model, so their samples must be of one shape and dtype"
+            )
+        if not (isinstance(data, tuple) and x is data[0] and y is data[1]):
+            converted[client] = x, y
+    return {**clients, **converted} if converted else clients
+
+
+def check_fit(model: nn.Module, clients: Clients, local: Local) -> None:
+    """Try the model and the loss on two samples, so that what does not fit shows before round 0.
+
+    The model is left as it is, and so are torch's random generators.
+    """
+    client, (x, y) = next(iter(clients.items()))
+    trial = copy.deepcopy(model).eval()
+    device = next(trial.parameters()).device
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.no_grad():
+        output: Any = None
+        try:
+            output = trial(x[:2].to(device))
+            local.loss_fn(output, y[:2].to(device))
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            raise ValueError(
+                f"client {client!r}: {'the model' if output is None else 'the loss'} does not take "
+                f"its {_like(x, y)}: {error}. {_advice(model, x, y, output is None)}"
+            ) from error
+        check_log_probabilities(f"client {client!r}", local.loss_fn, output)
+        if any(isinstance(part, _BatchNorm) for part in trial.modules()):
+            for client, num_samples in _with_a_single(clients, local):
+                try:
+                    trial.train()(clients[client][0][:1].to(device))
+                except ValueError as error:
+                    raise ValueError(
+                        f"client {client!r} has {num_samples} samples, so batch_size="
+                        f"{local.batch_size} leaves a batch of 1, which BatchNorm refuses: choose "
+                        "another batch_size, or leave out a sample of this client"
+                    ) from error
+                break
+
+
+def _tensors(client: str, data: Any) -> tuple[Tensor, Tensor]:
+    if isinstance(data, DataLoader):
+        raise TypeError(
+            f"client {client!r} has a DataLoader: give its samples (x, y) or its data set, "
+            f"loader.dataset; {_DEAL}"
+        )
+    if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
+        pairs = [data[k] for k in range(len(data))]  # type: ignore[arg-type]
+        if not pairs:
+            raise ValueError(f"client {client!r} has an empty data set: give at least 1 sample")
+        xs, ys = zip(*pairs, strict=True)
+        return tuple(torch.stack([_tensor(client, v) for v in part]) for part in (xs, ys))  # type: ignore[return-value]
+    if not isinstance(data, tuple | list) or len(data) != 2:
+        raise TypeError(
+            f"client {client!r} has a {type(data).__name__}: give its samples and labels as "
+            f"(x, y), tensors or arrays, or as a torch Dataset; {_DEAL}"
+        )
+    return _tensor(client, data[0]), _tensor(client, data[1])
+
+
+def _tensor(client: str, values: Any) -> Tensor:
+    if isinstance(values, Tensor):
+        return values
+    if not isinstance(values, np.ndarray | np.generic | int | float):
+        raise TypeError(
+            f"client {client!r} has samples or labels in a {type(values).__name__}: give a tensor "
+            "or a numpy array"
+        )
+    array = np.asarray(values)
+    if array.dtype == np.float64:
+        return torch.as_tensor(array, dtype=torch.get_default_dtype())
+    return torch.as_tensor(array, dtype=torch.int64 if array.dtype.kind in "iu" else None)
+
+
+def _with_a_single(clients: Clients, local: Local) -> Iterator[tuple[str, int]]:
+    """Clients that will come to a batch of one sample, and how many samples they have."""
+    for client, (_, y) in clients.items():
+        size = local.batch_size or len(y)
+        last = math.ceil(len(y) / size)
+        if (len(y) % size == 1 or size == 1) and (local.steps is None or local.steps >= last):
+            yield client, len(y)
+
+
+def _advice(model: nn.Module, x: Tensor, y: Tensor, in_model: bool) -> str:
+    if in_model and x.dim() > 2 and isinstance(_first_layer(model), nn.Linear):
+        return "This network takes rows: give x.flatten(1), or begin it with nn.Flatten()"
+    if in_model and (want := next(model.parameters()).dtype) != x.dtype:
+        return f"The model computes in {want}: give x.to({want})"
+    if in_model:
+        return "Does the model fit the data set?"
+    if y.dim() > 1:
+        return "One-hot labels become class numbers by y.argmax(1)"
+    if y.is_floating_point() or y.dtype != torch.int64:
+        return "Labels that are class numbers are int64: y.long()"
+    return "Does the loss fit the model?"
+
+
+def _first_layer(model: nn.Module) -> nn.Module | None:
+    """The first module that has parameters of its own, Flatten before it counting as one."""
+    kinds = (nn.Flatten, nn.Unflatten)
+    parts = (p for p in model.modules() if isinstance(p, kinds) or [*p.parameters(recurse=False)])
+    return next(parts, None)
+
+
+def _like(x: Tensor, y: Tensor) -> str:
+    """Shape and dtype of one sample and its label."""
+    return f"samples {list(x.shape[1:])} {x.dtype}, labels {list(y.shape[1:])} {y.dtype}"
