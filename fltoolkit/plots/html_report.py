@@ -7,8 +7,9 @@ import html
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from fltoolkit.plots.figures import accuracy_over_bytes, picture, summary
+from fltoolkit.plots.figures import accuracy_over_bytes
 from fltoolkit.plots.pareto import over_seconds, pareto, three_sizes
+from fltoolkit.plots.style import picture, summary
 from fltoolkit.research.analysis import by_task, failures, front, groups, points, table
 from fltoolkit.research.store import Result
 

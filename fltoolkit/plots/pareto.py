@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from fltoolkit.history import History, Record
-from fltoolkit.plots.figures import curves, describe, new_axes, tidy
-from fltoolkit.plots.svg import COLORS
+from fltoolkit.plots.figures import curves
+from fltoolkit.plots.style import COLORS, describe, new_axes, tidy
 from fltoolkit.research.analysis import (
     Point,
     front,

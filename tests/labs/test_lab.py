@@ -23,17 +23,13 @@ from fltoolkit.labs import (
     FedAvgLab,
     Lab,
     Move,
-    Picture,
     Run,
     Setting,
     ThresholdLab,
-    Trace,
-    coarse,
-    codec_of,
-    compose,
-    figure,
-    svg,
 )
+from fltoolkit.labs.layout import lay_out, merge_short
+from fltoolkit.labs.picture import Picture, Trace, compose
+from fltoolkit.labs.threshold import codec_of
 from fltoolkit.split import LossGate, Progress, State
 
 SECONDS = 60
@@ -539,14 +535,14 @@ def test_the_band_is_the_gates() -> None:
 def test_the_svg_shows_states_by_letter_and_height_marks_and_ledger() -> None:
     lab = two_runs()
     picture = picture_of(lab)
-    root = ElementTree.fromstring(svg(picture))
+    root = ElementTree.fromstring(lay_out(picture).svg())
     space = "{http://www.w3.org/2000/svg}"
     words = [text.text for text in root.iter(f"{space}text")]
     title = root.find(f"{space}title")
     assert title is not None
     assert title.text == picture.summary()
     assert {"A", "B", "C"} <= set(words)
-    assert "nan" not in svg(picture)
+    assert "nan" not in lay_out(picture).svg()
     assert "threshold 0.05" not in words, "marks are those of the current run"
     assert any("run 1: threshold 0.3" in (word or "") for word in words)
     assert "threshold 0.05 from step 60" in " ".join(word or "" for word in words)
@@ -573,9 +569,9 @@ def test_a_mark_stands_where_the_move_was_made() -> None:
 
 def test_the_figure_says_what_the_svg_says() -> None:
     picture = picture_of(two_runs())
-    root = ElementTree.fromstring(svg(picture))
+    root = ElementTree.fromstring(lay_out(picture).svg())
     written = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
-    made = figure(picture)
+    made = lay_out(picture).figure()
     renderer = FigureCanvasAgg(made).get_renderer()
     texts = [artist for artist in made.artists if isinstance(artist, Text)]
     assert [text.get_text() for text in texts] == written
@@ -595,18 +591,18 @@ def test_pictures_of_runs_that_have_hardly_begun(count: int) -> None:
     if count:
         lab.run(count)
     picture = picture_of(lab)
-    ElementTree.fromstring(svg(picture))
-    FigureCanvasAgg(figure(picture)).draw()
+    ElementTree.fromstring(lay_out(picture).svg())
+    FigureCanvasAgg(lay_out(picture).figure()).draw()
     assert (f"step {count} of 96" in picture.status) == bool(count)
 
 
 def test_many_short_states_stay_few_boxes() -> None:
     segments = [(k, k, "ABC"[k % 3]) for k in range(1, 5001)]
-    drawn = coarse(segments, 5000, 200)
+    drawn = merge_short(segments, 5000, 200)
     assert len(drawn) <= 200
     assert drawn[0][0] == 1
     assert drawn[-1][1] == 5000
-    assert coarse(segments[:9], 9, 200) == segments[:9]
+    assert merge_short(segments[:9], 9, 200) == segments[:9]
 
 
 # ------------------------------------------------------------------ another lab on the same base
@@ -646,6 +642,6 @@ def test_the_base_knows_nothing_of_thresholds() -> None:
     assert isinstance(run.history, History)
     picture = picture_of(lab)
     assert "run 1: step size 2, step size 5 from step 4: 38.0 % for 38 B" in picture.summary()
-    ElementTree.fromstring(svg(picture))
+    ElementTree.fromstring(lay_out(picture).svg())
     with pytest.raises(NotImplementedError):
         lab.script()

@@ -12,7 +12,8 @@ import torch
 
 from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize, RandomK, Sign, TopK
 from fltoolkit.panels import advisor_panel, codec_panel, compare_bytes
-from fltoolkit.plots import describe_codec, plot_bits, plot_values, report_svg
+from fltoolkit.plots import describe_codec, plot_bits, plot_values
+from fltoolkit.plots.codec_report import draw_report
 
 pytest.importorskip("ipywidgets")
 
@@ -171,7 +172,7 @@ def test_constant_tensors_have_a_picture_too(value: float) -> None:
     report = describe_codec(torch.full((10,), value), Pipeline(Quantize(4)))
     assert report.relative_error == 0
     assert max(report.before) == max(report.after) == 10
-    ElementTree.fromstring(report_svg(report, "constant"))
+    ElementTree.fromstring(draw_report(report, "constant").svg())
     plot_values(report).figure.canvas.figure.draw_without_rendering()
 
 
