@@ -13,27 +13,23 @@
 No widgets are needed to run a lab: its methods do what the buttons do.
 """
 
-from fltoolkit.labs.board import Board, Look, Move, Plot, Run, Setting, Strip, Training
+from fltoolkit.labs.board import Board, Look, Plot, Setting, Strip, Training
 from fltoolkit.labs.fedavg import FedAvgLab
 from fltoolkit.labs.lab import Lab
 from fltoolkit.labs.panel import Panel
-from fltoolkit.labs.runner import Runner, Status
-from fltoolkit.labs.threshold import ThresholdLab, WhatIf
+from fltoolkit.labs.runner import Runner
+from fltoolkit.labs.threshold import ThresholdLab
 
 __all__ = [
     "Board",
     "FedAvgLab",
     "Lab",
     "Look",
-    "Move",
     "Panel",
     "Plot",
-    "Run",
     "Runner",
     "Setting",
-    "Status",
     "Strip",
     "ThresholdLab",
     "Training",
-    "WhatIf",
 ]

@@ -9,7 +9,7 @@ pareto          accuracy over bytes of a whole sweep
 html_report     one HTML file that tells a sweep
 """
 
-from fltoolkit.plots.codec_report import CodecReport, describe_codec, plot_bits, plot_values
+from fltoolkit.plots.codec_report import describe_codec, plot_bits, plot_values
 from fltoolkit.plots.figures import (
     accuracy_over_bytes,
     curves,
@@ -20,10 +20,10 @@ from fltoolkit.plots.figures import (
 from fltoolkit.plots.html_report import html_report
 from fltoolkit.plots.live import watch
 from fltoolkit.plots.pareto import heat_map, over_seconds, pareto, three_sizes
-from fltoolkit.plots.style import new_axes, new_figure, picture, show
+from fltoolkit.plots.style import COLORS, new_axes, new_figure, show
 
 __all__ = [
-    "CodecReport",
+    "COLORS",
     "accuracy_over_bytes",
     "curves",
     "describe_codec",
@@ -36,7 +36,6 @@ __all__ = [
     "over_seconds",
     "pareto",
     "partition",
-    "picture",
     "plot_bits",
     "plot_values",
     "show",
