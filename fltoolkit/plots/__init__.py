@@ -1,12 +1,14 @@
 """Pictures: of histories, of ledgers, of codecs, of sweeps; while a run goes on and for good.
 
-style           colours, dashes, empty axes, and a description for screen readers
-drawing         charts as marks on paper: SVG while something moves, PNG when it rests
-figures         matplotlib figures of histories, channels and partitions
-live            progress and curves below a running cell
-codec_report    what a codec does to one tensor
-pareto          accuracy over bytes of a whole sweep
-html_report     one HTML file that tells a sweep
+    style           colours, dashes, empty axes, and a description for screen readers
+    drawing         charts as marks on paper: SVG while something moves, PNG when it rests
+    figures         matplotlib figures of histories, channels and partitions
+    live            progress and curves below a running cell
+    codec_report    what a codec does to one tensor
+    pareto          accuracy over bytes of a whole sweep
+    html_report     one HTML file that tells a sweep
+
+A figure takes histories, runs or reports, and gives matplotlib Axes; `show` ends a cell with it.
 """
 
 from fltoolkit.plots.codec_report import describe_codec, plot_bits, plot_values

@@ -13,9 +13,9 @@ from fltoolkit.data import Dataset, load
 from fltoolkit.labs import (
     FedAvgLab,
     Lab,
-    Move,
     Plot,
 )
+from fltoolkit.labs.board import Move
 from fltoolkit.labs.fedavg import model_codec, update_codec
 from fltoolkit.labs.layout import frame_of, lay_out
 from fltoolkit.labs.picture import Picture, Trace, compose
