@@ -2,8 +2,8 @@
 
 Here: an attack that learns to reconstruct inputs from what crossed the cut, attacks on labels by
 their gradients, and two ways to come by the attacker's data honestly: a `Listener` on the channel,
-and `overhear`. Not here: distance correlation (distance_correlation.py), what can be done (defence.py).
-Notebook 08 derives all of it.
+and `overhear`. Not here: distance correlation (distance_correlation.py), what
+helps (defence.py). Notebook 08 derives all of it.
 """
 
 from collections.abc import Mapping, Sequence

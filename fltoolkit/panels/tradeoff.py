@@ -78,7 +78,7 @@ class TradeoffPanel:
         self._best = best_within(self.results, self._points)
         names = [point.name for point in self._points]
         self.selected = names[0] if name is None else name
-        describe_point(self.results, self.selected)  # complains if there is none
+        self._tell()  # complains if there is none
         self.slider = ipywidgets.SelectionSlider(
             options=names,
             value=self.selected,
@@ -104,8 +104,11 @@ class TradeoffPanel:
         self._picture.show(self.slider)
         display(self._words)  # below the picture, which stays where it is when they grow
 
+    def _tell(self) -> str:
+        return describe_point(self.results, self.selected)
+
     def _html(self) -> str:
-        words = html.escape(describe_point(self.results, self.selected))
+        words = html.escape(self._tell())
         return f'<pre style="{_WORDS}">{words}</pre>'
 
     def draw(self) -> Drawing:
@@ -143,8 +146,9 @@ class TradeoffPanel:
             marks.append(symbol(717, below + 18 * row - 4, shape, color, "#ffffff"))
             marks.append(Words(732, below + 18 * row, KINDS[shape]))
         width = 740 + LETTER * max(30, *(len(point.name) for point in found))
-        title = describe_point(self.results, self.selected).splitlines()[0]
-        return Drawing(width, max(530, below + 18 * (len(set(looks.values())) + 1)), title, marks)
+        return Drawing(
+            width, max(530, below + 18 * (len(set(looks.values())) + 1)), self._tell(), marks
+        )
 
 
 def _stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -154,8 +154,8 @@ def test_the_panel_points_and_tells():
     panel.select("dear")
     drawing = panel.draw()
     assert drawing.svg().count("<title>") == 1 + 3
-    assert drawing.title == "dear: 93.00 % for 2.0 kB, 2 seeds, on the front"
-    assert re.search(r"update up +4\.0 kB +2\.0 kB +5 B", panel._words.value)
+    assert drawing.title.startswith("dear: 93.00 % for 2.0 kB, 2 seeds, on the front\n")
+    assert re.search(r"update up +4\.0 kB +2\.0 kB +5 B", drawing.title)
     assert drawing.png()[0]["text/plain"] == drawing.html()[0]["text/plain"] == drawing.title
     with pytest.raises(KeyError, match="there are"):
         TradeoffPanel(ALL, name="none")
