@@ -5,7 +5,7 @@ Not here: drawing (the room plots).
 
 import math
 
-__all__ = ["amount", "axis_of", "byte_unit"]
+__all__ = ["amount", "axis_label", "axis_of", "byte_unit", "tick"]
 
 
 _LABELS = {
@@ -28,19 +28,40 @@ def byte_unit(largest: float) -> tuple[str, int]:
     return ("B", "kB", "MB", "GB", "TB")[power], 1000**power
 
 
-def axis_of(key: str, largest: float) -> tuple[str, float]:
-    """Axis label with unit for a record's ``key``, and the factor that brings values to that unit.
+def axis_label(key: str) -> str:
+    """What an axis for a record's ``key`` measures, with its unit; bytes have theirs at each tick.
 
-    >>> axis_of("accuracy", 0.97)
-    ('accuracy [%]', 100.0)
+    >>> axis_label("accuracy"), axis_label("nbytes")
+    ('accuracy [%]', 'bytes sent')
     """
     label = _LABELS.get(key, key.replace("_", " "))
+    if "accuracy" in key:
+        return f"{label} [%]"
+    return f"{label} [s]" if "seconds" in key else label
+
+
+def tick(key: str, value: float) -> str:
+    """``value`` of a record's ``key`` beside a tick of the axis that `axis_label` names.
+
+    >>> tick("nbytes", 4_000_000), tick("accuracy", 0.9), tick("step", 1_000_000)
+    ('4 MB', '90', '1,000,000')
+    """
+    if key.startswith("nbytes"):
+        unit, size = byte_unit(value)
+        return f"{value / size:,.10g} {unit}" if value else "0"
+    return f"{100 * value if 'accuracy' in key else value:,.10g}"
+
+
+def axis_of(key: str, largest: float) -> tuple[str, float]:
+    """Axis label with one unit for all ticks, and the factor that brings values to that unit.
+
+    >>> axis_of("nbytes", 163_854), axis_of("accuracy", 0.97)
+    (('bytes sent [kB]', 0.001), ('accuracy [%]', 100.0))
+    """
     if key.startswith("nbytes"):
         unit, size = byte_unit(largest)
-        return f"{label} [{unit}]", 1 / size
-    if "accuracy" in key:
-        return f"{label} [%]", 100.0
-    return (f"{label} [s]" if "seconds" in key else label), 1.0
+        return f"{axis_label(key)} [{unit}]", 1 / size
+    return axis_label(key), 100.0 if "accuracy" in key else 1.0
 
 
 def amount(key: str, value: float) -> str:

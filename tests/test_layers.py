@@ -54,6 +54,59 @@ def imports_of(source: str) -> dict[str, set[str]]:
 IMPORTS = {name: imports_of(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
 
 
+DOORS = {  # what users import; engines has no names at its door, one imports their files
+    "assignments": """
+        add_manual assemble AssignmentError check collect expected_outputs feedback fences
+        fill_lms find_submissions grade grade_one histogram Limits lint LMS load_master Master
+        read_submission release Result rows Submission Task write
+    """,
+    "codecs": """
+        BFloat16 BitPack Codec CODED Coder Deflate DGC Difference Drawing DRIVE EDEN Entropy
+        ErrorFeedback Explanation Float8 floats gaussian_levels hadamard hadamard_plain Half
+        Identity Indices is_main LinkState LloydMax num_kept Only Part Parts Pipeline power_step
+        PowerSGD QSGD Quantiles Quantize RandomK RandTopK Rotate SameMask SEED SEPARATOR side
+        Sign Stage STC Symbols Ternary TopK walk Zstd
+    """,
+    "course": "check fingerprint predict",
+    "data": """
+        Batches Dataset load load_emnist_federated partition_dirichlet partition_iid
+        partition_shards split_features
+    """,
+    "federated": """
+        AdaptiveLevels Arrival Backlog ByteBudget check_optimizer Clients clipped Clock Constant
+        Drop Even fedasync fedavg fedbuff Flight GaussianDP Hinge interval_averaging
+        local_update local_update_lean LocalUpdate LogNormal move Polynomial Rule Scripted
+        Staleness Train Yogi
+    """,
+    "labs": "Board FedAvgLab Lab Look Panel Plot Runner Setting Strip ThresholdLab Training",
+    "leakage": """
+        auc corrected_distance_correlation direction_aucs distance_correlation
+        explained_variance Listener Noise NoPeek norm_aucs overhear train_decoder
+    """,
+    "panels": """
+        advisor_panel codec_panel compare_bytes describe_leak describe_point leak_panel
+        plot_reconstructions TradeoffPanel
+    """,
+    "plots": """
+        accuracy_over_bytes COLORS curves describe_codec heat_map html_report ledger
+        metric_over_steps new_axes new_figure over_seconds pareto partition plot_bits
+        plot_values show three_sizes watch
+    """,
+    "research": """
+        accuracy_within allow build by_task bytes_to_reach c3_score cluster Experiment failures
+        front front_within groups num_steps on_link Point points PROTOCOLS read records Result
+        run seconds_on Size sizes_of space spend Store StoreError suggest Suggestion sweep table
+        weigh WeighingChannel
+    """,
+    "split": """
+        ActivationCache add AlwaysA average BangBang Bookmark BudgetGate concatenate Decay
+        FreezeAfter Gate gate_trace LogSpaced LossGate Periodic Progress split_step State
+        train_async train_async_relay train_local_loss train_relay train_split train_splitfed
+        train_uploading train_vertical Upload vertical_step
+    """,
+}
+
+
 def room_of(module: str) -> str:
     return module.split(".")[0]
 
@@ -201,6 +254,32 @@ def test_doors_hold_what_they_say():
         door = importlib.import_module(f"fltoolkit.{room}")
         assert set(door.__all__) <= set(dir(door))
         assert not [name for name in door.__all__ if name.startswith("_")]
+
+
+@pytest.mark.parametrize("room", sorted(set(ROOMS) - {"engines"}))
+def test_a_door_holds_these_names(room):
+    """A name that is added or taken away is a change for users: say so in the CHANGELOG."""
+    found = importlib.import_module(f"fltoolkit.{room}").__all__
+    assert sorted(found) == sorted(DOORS[room].split())
+    assert len(found) == len(set(found))
+
+
+def test_experiments_import_in_one_direction():
+    root = PACKAGE.parent / "experiments"
+    needs: dict[str, set[str]] = {}
+    for path in root.rglob("*.py"):
+        module = ".".join(path.relative_to(root.parent).with_suffix("").parts)
+        froms = (n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom))
+        needs[module.removesuffix(".__init__")] = {
+            name
+            for node in froms
+            for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+            if name and name.startswith("experiments.")
+        }
+    assert any(needs.values()), "no import was found: then this test could not fail"
+    while ready := {name for name, found in needs.items() if not found & needs.keys()}:
+        needs = {name: found for name, found in needs.items() if name not in ready}
+    assert not needs, f"these files import each other, or one that does: {sorted(needs)}"
 
 
 def test_without_syft_the_error_holds_the_pip_line(monkeypatch):

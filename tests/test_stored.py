@@ -15,7 +15,7 @@ import stored_runs
 import torch
 from stored_runs import ANSWER, ANSWERED, CODECS, RESUMABLE, RUNS
 
-from experiments import pareto_report
+from experiments.pareto import report as pareto_report
 from fltoolkit import links
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.research import Store, read, run

@@ -1,6 +1,6 @@
 """The files of published data sets: find them, download them, read their formats.
 
-Not here: tensors, scaling and partitions (data.py). A reader in a hurry can skip this file.
+Not here: tensors and their scaling (datasets.py). A reader in a hurry can skip this file.
 """
 
 import gzip

@@ -1,6 +1,6 @@
 """Data sets as tensors, ways to deal them out to clients, and batches in a reproducible order.
 
-Not here: models, and the plot of who holds what (plots.py).
+Not here: models, and the plot of who holds what (`fltoolkit.plots.partition`).
 """
 
 import hashlib

@@ -1,17 +1,17 @@
 """The values that describe a lab: its settings, what is drawn of it, and what happened in its runs.
 
-Not here: what moves them (lab.py).
+Not here: what moves them (steering.py).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from fltoolkit.channel import Channel
 from fltoolkit.history import History, Record
 from fltoolkit.labs.runner import Runner, Status
 
-__all__ = ["Board", "Look", "Move", "Plot", "Run", "Setting", "Steered", "Strip", "Training"]
+__all__ = ["Board", "Look", "Move", "Plot", "Run", "Setting", "Strip", "Training"]
 
 
 class Setting(NamedTuple):
@@ -107,55 +107,3 @@ class Run:
             f"<Run {self.number} {self.status}: {len(self.history)} records, "
             f"{len(self.moves)} moves>"
         )
-
-
-class Steered(Protocol):
-    """What a picture or a panel needs of a lab; `Lab` is one."""
-
-    title: str
-    settings: Mapping[str, Setting]
-    values: dict[str, Any]
-    board: Board
-    clock: str
-    runs: list[Run]
-    steps_per_second: float
-
-    @property
-    def current(self) -> Run | None:
-        """The latest run, over or not."""
-
-    def set(self, key: str, value: Any) -> None:
-        """Choose a value for a setting."""
-
-    def pace(self, steps_per_second: float) -> None:
-        """Slow the training down for people who watch."""
-
-    def start(self) -> Run:
-        """Begin a run, or go on with the one that pauses."""
-
-    def step(self, count: int = 1) -> Run:
-        """Make so many records, then pause."""
-
-    def pause(self) -> None:
-        """Pause after the record in progress."""
-
-    def stop(self) -> None:
-        """End the run for good."""
-
-    def reset(self) -> None:
-        """Forget all runs."""
-
-    def listen(self, listener: Callable[[], object]) -> None:
-        """Call the listener after each change."""
-
-    def strips(self) -> list[Strip]:
-        """More strips to draw below the states."""
-
-    def say(self, key: str, value: Any) -> str:
-        """A setting in words."""
-
-    def describe(self, run: Run) -> str:
-        """A run's settings and moves in words."""
-
-    def script(self, number: int | None = None) -> str:
-        """Plain code that does a run again."""

@@ -1,7 +1,7 @@
 """The FedAvg lab: federated averaging on digits, with codecs that can be moved while it trains.
 
 Display a `FedAvgLab` as the last line of a cell and press Start; or drive it from code. Here:
-what this lab trains, and how it is written down. What all labs share is lab.py's.
+what this lab trains, and how it is written down. What all labs share is in steering.py.
 """
 
 from collections.abc import Mapping, Sequence

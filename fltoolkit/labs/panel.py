@@ -1,8 +1,8 @@
 """A lab on the screen: sliders and buttons, and the picture below them.
 
-Only wiring: what a button does is a method of the lab (lab.py), what is seen is drawn by
-dashboard.py. The picture is a plain display, SVG while it moves and PNG at rest, so that it stays
-in a saved notebook. Needs ipywidgets, 7.7 or newer.
+Only wiring: what a button does is a method of the lab (steering.py), what is seen is put together
+by picture.py and layout.py. The picture is a plain display, SVG while it moves and PNG at rest, so
+that it stays in a saved notebook. Needs ipywidgets, 7.7 or newer.
 """
 
 import html
@@ -13,10 +13,11 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from fltoolkit import plots
-from fltoolkit.labs.board import Setting, Steered
-from fltoolkit.labs.drawing import figure, svg
-from fltoolkit.labs.picture import Picture, Trace, compose, status_in_words
+from fltoolkit.labs.board import Setting
+from fltoolkit.labs.layout import lay_out
+from fltoolkit.labs.picture import Trace, compose, status_in_words
+from fltoolkit.labs.steering import Steering
+from fltoolkit.plots.drawing import Drawing
 
 __all__ = ["Panel"]
 
@@ -39,7 +40,7 @@ class Panel:
     the widget.
     """
 
-    def __init__(self, lab: Steered):
+    def __init__(self, lab: Steering):
         try:
             import ipywidgets
         except ImportError as error:
@@ -134,7 +135,7 @@ class Panel:
 
         display(self.widget)
         with self._drawing:
-            data, metadata = self._png()
+            data, metadata = self.draw().png()
             display(data, raw=True, metadata=metadata, display_id=self._id)
             self._shown = True
 
@@ -204,21 +205,14 @@ class Panel:
 
         try:
             with self._drawing:
-                data, metadata = self._png() if png else self._svg()
+                drawing = self.draw()
+                data, metadata = drawing.png() if png else drawing.html()
                 update_display(data, raw=True, metadata=metadata, display_id=self._id)
         except Exception as error:
             self._say(f"cannot draw: {type(error).__name__}: {error}", urgent=True)
 
-    def _svg(self) -> tuple[dict[str, str], dict[str, Any]]:
-        """In HTML, because there it shrinks with the page and has a title for screen readers."""
-        picture = self._picture()
-        return {"text/html": svg(picture), "text/plain": picture.summary()}, {}
-
-    def _png(self) -> tuple[dict[str, str], dict[str, Any]]:
-        picture = self._picture()
-        return plots.picture(figure(picture), picture.summary())
-
-    def _picture(self) -> Picture:
+    def draw(self) -> Drawing:
+        """The picture of the lab as it stands."""
         kept = {}
         for run in self.lab.runs:
             trace = self._traces.get(run.number)
@@ -227,7 +221,7 @@ class Panel:
             trace.catch_up()
             kept[run.number] = trace
         self._traces = kept
-        return compose(self.lab, kept)
+        return lay_out(compose(self.lab, kept))
 
     def _refresh(self) -> None:
         """Buttons, sliders and the line of text, as things stand now."""

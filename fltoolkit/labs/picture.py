@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from fltoolkit.channel import Channel
 from fltoolkit.history import History, Record
-from fltoolkit.labs.board import Board, Look, Plot, Run, Steered, Strip
-from fltoolkit.plots.live import Curve as Curve
+from fltoolkit.labs.board import Board, Look, Plot, Run, Strip
+from fltoolkit.labs.steering import Steering
+from fltoolkit.plots.drawing import Points
+from fltoolkit.plots.live import Curve
 from fltoolkit.units import amount
 
-__all__ = ["Axes", "Line", "Picture", "Points", "Trace", "compose", "status_in_words"]
-
-Points = Sequence[tuple[float, float]]
+__all__ = ["Axes", "Line", "Picture", "Trace", "compose", "status_in_words"]
 
 
 class Trace:
@@ -142,7 +142,7 @@ _MOST_RUNS = 6  # in one picture; more lines cannot be told apart
 _MOST_MARKS = 8
 
 
-def compose(lab: Steered, traces: Mapping[int, Trace]) -> Picture:
+def compose(lab: Steering, traces: Mapping[int, Trace]) -> Picture:
     """The picture of a lab as it stands; ``traces`` by run number, caught up."""
     known = [run for run in lab.runs if run.number in traces]  # another may just have begun
     runs = [run for run in known if len(run.history)][-_MOST_RUNS:]
@@ -163,7 +163,7 @@ def compose(lab: Steered, traces: Mapping[int, Trace]) -> Picture:
     )
 
 
-def status_in_words(lab: Steered) -> str:
+def status_in_words(lab: Steering) -> str:
     """What the current run is doing, e.g. "run 2 running, step 311 of 1,380, state B"."""
     run = lab.current
     if run is None:
@@ -180,7 +180,7 @@ def status_in_words(lab: Steered) -> str:
 
 
 def _axes(
-    lab: Steered, plot: Plot, current: Run | None, runs: Sequence[Run], traces: Mapping[int, Trace]
+    lab: Steering, plot: Plot, current: Run | None, runs: Sequence[Run], traces: Mapping[int, Trace]
 ) -> Axes:
     lines = []
     for run in runs:
@@ -221,7 +221,7 @@ def _ledger(board: Board, trace: Trace | None) -> list[tuple[str, int, str]]:
     return rows
 
 
-def _outcome(lab: Steered, run: Run, trace: Trace) -> str:
+def _outcome(lab: Steering, run: Run, trace: Trace) -> str:
     """A run in one line: settings, and what they led to."""
     words = f"run {run.number}: {lab.describe(run)}"
     results = [

@@ -8,10 +8,7 @@ Notebook 08 derives it.
 """
 
 from fltoolkit.leakage.attacks import (
-    Decoder,
-    Heard,
     Listener,
-    Overheard,
     auc,
     direction_aucs,
     explained_variance,
@@ -21,20 +18,15 @@ from fltoolkit.leakage.attacks import (
 )
 from fltoolkit.leakage.defence import Noise, NoPeek
 from fltoolkit.leakage.distance_correlation import (
-    batch_distance_correlation,
     corrected_distance_correlation,
     distance_correlation,
 )
 
 __all__ = [
-    "Decoder",
-    "Heard",
     "Listener",
     "NoPeek",
     "Noise",
-    "Overheard",
     "auc",
-    "batch_distance_correlation",
     "corrected_distance_correlation",
     "direction_aucs",
     "distance_correlation",

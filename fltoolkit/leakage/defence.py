@@ -1,7 +1,7 @@
 """What can be done about leakage at the cut, each with its price in accuracy: NoPeek, and noise.
 
-Not here: how much leaks (leakage.py). None of the two proves anything: no bound is given, only what
-the attacks of leakage.py still find. Notebook 08 measures both.
+Not here: how much leaks (attacks.py). None of the two proves anything: no bound is given, only what
+the attacks still find. Notebook 08 measures both.
 """
 
 import math

@@ -8,23 +8,12 @@
 `_sliders` holds what all panels share.
 """
 
-from fltoolkit.panels.advisor import AdvisorPanel, Comparison, advisor_panel, compare_bytes
-from fltoolkit.panels.codec import CodecPanel, codec_panel
-from fltoolkit.panels.leakage import (
-    LeakPanel,
-    LeakReport,
-    describe_leak,
-    leak_panel,
-    plot_reconstructions,
-)
+from fltoolkit.panels.advisor import advisor_panel, compare_bytes
+from fltoolkit.panels.codec import codec_panel
+from fltoolkit.panels.leakage import describe_leak, leak_panel, plot_reconstructions
 from fltoolkit.panels.tradeoff import TradeoffPanel, describe_point
 
 __all__ = [
-    "AdvisorPanel",
-    "CodecPanel",
-    "Comparison",
-    "LeakPanel",
-    "LeakReport",
     "TradeoffPanel",
     "advisor_panel",
     "codec_panel",

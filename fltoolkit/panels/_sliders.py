@@ -4,6 +4,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from fltoolkit.plots.drawing import Drawing
+
 __all__ = []
 
 
@@ -13,37 +15,34 @@ class Picture:
     SVG takes milliseconds; PNG is what GitHub and others can show of a saved notebook.
     """
 
-    def __init__(
-        self,
-        svg: Callable[[], tuple[str, str]],  # and its numbers in words
-        png: Callable[[], tuple[dict[str, str], dict[str, Any]]],
-        seconds_at_rest: float,
-    ):
-        self._svg, self._png, self._rest = svg, png, seconds_at_rest
+    def __init__(self, draw: Callable[[], Drawing], seconds_at_rest: float):
+        self._draw, self._rest = draw, seconds_at_rest
         self._handle: Any = None
         self._num_moves = 0
         self.timer = threading.Timer(0, self._settle)
 
     def show(self, controls: Any) -> None:
+        """Display the controls, and the picture below them."""
         from IPython.display import display
 
         display(controls)
-        data, metadata = self._png()
+        data, metadata = self._draw().png()
         self._handle = display(data, raw=True, metadata=metadata, display_id=True)
 
     def moved(self) -> None:
+        """Draw again, because a control was moved."""
         self.timer.cancel()
         self._num_moves += 1
         if self._handle is not None:
-            svg, words = self._svg()
-            self._handle.update({"text/html": svg, "text/plain": words}, raw=True)
+            data, metadata = self._draw().html()
+            self._handle.update(data, raw=True, metadata=metadata)
             self.timer = threading.Timer(self._rest, self._settle)
             self.timer.daemon = True
             self.timer.start()
 
     def _settle(self) -> None:
         drawn = self._num_moves
-        data, metadata = self._png()
+        data, metadata = self._draw().png()
         if self._num_moves == drawn:  # nothing moved in the meantime
             self._handle.update(data, raw=True, metadata=metadata)
 

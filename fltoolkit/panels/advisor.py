@@ -1,14 +1,13 @@
 """When does splitting pay? Bytes of split and federated learning by number of clients.
 
-Not here: the formulas (cost.py).
+Not here: the formulas (`fltoolkit.cost`). The panel needs ipywidgets, 7.7 or newer.
 """
 
 from typing import Any, NamedTuple
 
-from fltoolkit import cost, plots
-from fltoolkit.history import History
+from fltoolkit import cost
 from fltoolkit.panels._sliders import Picture, find_ipywidgets, slider, steps
-from fltoolkit.plots.svg import chart, drawing
+from fltoolkit.plots.drawing import Drawing, chart
 from fltoolkit.units import amount
 
 __all__ = ["AdvisorPanel", "Comparison", "advisor_panel", "compare_bytes"]
@@ -94,7 +93,7 @@ class AdvisorPanel:
         self.comparison = compare_bytes(**self.settings)
         self._sentence = ipywidgets.HTML(self.comparison.sentence)
         self._controls = ipywidgets.VBox([*self.sliders.values(), self._sentence])
-        self._picture = Picture(self._svg, self._png, seconds_at_rest)
+        self._picture = Picture(self.draw, seconds_at_rest)
         for widget in self.sliders.values():
             widget.observe(self._moved, "value")
 
@@ -111,35 +110,18 @@ class AdvisorPanel:
         self._sentence.value = self.comparison.sentence
         self._picture.moved()
 
-    def _svg(self) -> tuple[str, str]:
-        size = {"width": 640, "height": 300}
-        lines, marks = self._lines(), self._marks()
-        part = chart(lines, "num_clients", "nbytes_per_client", **size, log=True, marks=marks)
-        return drawing(640, 300, self.comparison.sentence, part), self.comparison.sentence
-
-    def _png(self) -> tuple[dict[str, str], dict[str, Any]]:
-        histories = {
-            name: History(
-                {"num_clients": clients, "nbytes_per_client": nbytes} for clients, nbytes in line
-            )
-            for name, line in self._lines().items()
-        }
-        ax = plots.new_axes(width=6.7)
-        ax.set(xscale="log", yscale="log")
-        plots.curves(histories, "nbytes_per_client", "num_clients", ax)
-        ax.xaxis.set_major_formatter("{x:,g}")
-        ax.yaxis.set_major_formatter("{x:,g}")
-        for row, (clients, words) in enumerate(self._marks().items()):
-            ax.axvline(clients, color="#222222", linestyle=":")
-            ax.annotate(
-                words,
-                (clients, 1),
-                (4, -12 - 14 * row),
-                xycoords=ax.get_xaxis_transform(),
-                textcoords="offset points",
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
-            )
-        return plots.picture(ax.figure.canvas.figure, self.comparison.sentence)
+    def draw(self) -> Drawing:
+        """Bytes per client of both methods, and where the sliders stand."""
+        marks = chart(
+            self._lines(),
+            "num_clients",
+            "nbytes_per_client",
+            width=640,
+            height=300,
+            log=True,
+            marks=self._marks(),
+        )
+        return Drawing(640, 300, self.comparison.sentence, [*marks])
 
     def _lines(self) -> dict[str, list[tuple[float, float]]]:
         """Bytes per client against the number of clients, for both methods."""

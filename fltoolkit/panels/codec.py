@@ -1,7 +1,7 @@
-"""Panels with sliders for the notebooks; what they compute are functions that scripts call too.
+"""What does a codec do to a tensor, and what does it cost? A panel to choose codec and bits.
 
-Not here: the formulas (cost.py), what a codec does (codec_report.py) and live training (live.py).
-Needs ipywidgets, 7.7 or newer.
+Not here: what it shows, which scripts get from `fltoolkit.plots.describe_codec`. The panel needs
+ipywidgets, 7.7 or newer.
 """
 
 import html
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fltoolkit import plots
 from fltoolkit.codecs.codebooks import Float8, LloydMax, Quantiles
 from fltoolkit.codecs.coders import Entropy
 from fltoolkit.codecs.pipeline import Pipeline
@@ -20,20 +19,10 @@ from fltoolkit.codecs.rotate import DRIVE, EDEN, Rotate
 from fltoolkit.codecs.sparse import STC, RandomK, TopK
 from fltoolkit.codecs.stage import Stage
 from fltoolkit.panels._sliders import LOOK, Picture, find_ipywidgets, slider, steps
-from fltoolkit.plots.codec_report import (
-    CodecReport,
-    describe_codec,
-    plot_bits,
-    plot_values,
-    report_svg,
-)
+from fltoolkit.plots.codec_report import describe_codec, draw_report
+from fltoolkit.plots.drawing import Drawing
 
-__all__ = ["CodecPanel", "CodecReport", "codec_panel", "describe_codec"]
-
-# --------------------------------------------------------------------- when does splitting pay?
-
-
-# ----------------------------------------------------------------- what does a codec do, and cost?
+__all__ = ["CodecPanel", "codec_panel"]
 
 
 class _Choice(NamedTuple):
@@ -100,7 +89,7 @@ class CodecPanel:
         }
         self._readout, self._sentence = ipywidgets.HTML(), ipywidgets.HTML()
         self._controls = ipywidgets.VBox([*self.controls.values(), self._readout, self._sentence])
-        self._picture = Picture(self._svg, self._png, seconds_at_rest)
+        self._picture = Picture(self.draw, seconds_at_rest)
         self._describe()
         for widget in self.controls.values():
             widget.observe(self._moved, "value")
@@ -134,18 +123,9 @@ class CodecPanel:
         )
         self._sentence.value = r.sentence
 
-    def _words(self) -> str:
-        return f"{self.controls['codec'].value}: {self.report.sentence}"
-
-    def _svg(self) -> tuple[str, str]:
-        return report_svg(self.report, self._words()), self._words()
-
-    def _png(self) -> tuple[dict[str, str], dict[str, Any]]:
-        figure = plots.new_figure(width=7.5, height=2.9)
-        left, right = figure.subplots(1, 2, width_ratios=(5, 3))
-        plot_values(self.report, left)
-        plot_bits(self.report, right)
-        return plots.picture(figure, self._words())
+    def draw(self) -> Drawing:
+        """The report as histograms and bars."""
+        return draw_report(self.report, f"{self.controls['codec'].value}: {self.report.sentence}")
 
 
 def codec_panel(tensor: Tensor | Mapping[str, Tensor] | None = None, **settings: Any) -> CodecPanel:
@@ -156,6 +136,3 @@ def codec_panel(tensor: Tensor | Mapping[str, Tensor] | None = None, **settings:
     ``codec_panel(update, codec="TopK", fraction=0.01, entropy=True)``.
     """
     return CodecPanel(tensor, **settings)
-
-
-# ------------------------------------------------------------------------- what panels share

@@ -1,7 +1,7 @@
 """Pictures of what leaks: reconstructions beside originals, and a panel that moves bits and noise.
 
 Here: `describe_leak`, which any script can call, its picture, and the panel of notebook 08.
-Not here: the attack (leakage.py). The panel needs ipywidgets, 7.7 or newer.
+Not here: the attack (the room leakage). The panel needs ipywidgets, 7.7 or newer.
 """
 
 import html
@@ -12,7 +12,6 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from fltoolkit import plots
 from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Codec
 from fltoolkit.codecs.pipeline import Pipeline
@@ -25,6 +24,7 @@ from fltoolkit.leakage.defence import Noise
 from fltoolkit.leakage.distance_correlation import corrected_distance_correlation
 from fltoolkit.panels._sliders import LOOK, find_ipywidgets, slider
 from fltoolkit.party import Party
+from fltoolkit.plots.style import describe, new_axes, picture
 
 __all__ = ["LeakPanel", "LeakReport", "describe_leak", "leak_panel", "plot_reconstructions"]
 
@@ -112,15 +112,14 @@ def plot_reconstructions(
         tiles = torch.nn.functional.pad(tiles, (0, side // 8 or 1, 0, side // 8 or 1), value=low)
         lines.append(torch.cat(list(tiles), dim=1))
     wall = torch.cat(lines)
-    ax = plots.new_axes(width=7.5, height=0.3 + 0.55 * len(rows))
+    ax = new_axes(width=7.5, height=0.3 + 0.55 * len(rows))
     ax.imshow(wall.cpu().numpy(), cmap="gray_r", vmin=low, vmax=high, interpolation="nearest")
     height = len(lines[0])
     ax.set(xticks=[])
     ax.set_yticks([(row + 0.45) * height for row in range(len(rows))], list(rows))
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    ax.set_label(f"{num_shown} images in rows: {'; '.join(rows)}")
-    return ax
+    return describe(ax, f"{num_shown} images in rows: {'; '.join(rows)}")
 
 
 class LeakPanel:
@@ -196,7 +195,7 @@ class LeakPanel:
 
     def _png(self) -> tuple[dict[str, str], dict[str, Any]]:
         ax = plot_reconstructions(self._data[2], {"the attacker's guess": self.report.guess})
-        return plots.picture(ax.figure.canvas.figure, self.report.sentence)
+        return picture(ax.figure.canvas.figure, self.report.sentence)
 
 
 def leak_panel(

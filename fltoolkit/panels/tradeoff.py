@@ -1,31 +1,34 @@
 """A Pareto plot to point at: choose a setting, see what it sent and the code that runs it again.
 
-Here: the panel of notebook 07. Not here: the plot for pages (plots.pareto), the numbers
-(research.analysis). Needs ipywidgets, 7.7 or newer.
+The panel of notebook 07. Not here: the same plot for pages (plots.pareto), and its numbers
+(research.analysis). The panel needs ipywidgets, 7.7 or newer.
 """
 
 import html
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
-from fltoolkit import plots
 from fltoolkit.panels._sliders import Picture, find_ipywidgets
-from fltoolkit.plots.pareto import KINDS, OTHER, SHAPES, best_within, limits, pareto
-from fltoolkit.plots.svg import drawing, text
-from fltoolkit.research.analysis import Point, front, groups, metric_of, points, sizes_of
+from fltoolkit.plots.drawing import (
+    LETTER,
+    Axis,
+    Drawing,
+    Frame,
+    Mark,
+    Stroke,
+    Words,
+    beside,
+    symbol,
+)
+from fltoolkit.plots.pareto import KINDS, OTHER, SHAPES, best_within, limits
+from fltoolkit.plots.style import DARK_GREY, INK
+from fltoolkit.research.analysis import front, groups, metric_of, points, sizes_of
 from fltoolkit.research.store import Result
-from fltoolkit.units import amount, byte_unit
+from fltoolkit.units import amount
 
 __all__ = ["TradeoffPanel", "describe_point"]
 
-_PATHS = {  # the marks of plots.pareto around (0, 0)
-    "o": "M-5 0A5 5 0 1 0 5 0A5 5 0 1 0 -5 0Z",
-    "s": "M-5-5H5V5H-5Z",
-    "D": "M0-6.5L6.5 0L0 6.5L-6.5 0Z",
-    "^": "M0-6L6 5H-6Z",
-    "P": "M-2-6H2V-2H6V2H2V6H-2V2H-6V-2H-2Z",
-}
 _WORDS = "line-height:1.3; white-space:pre-wrap; word-break:normal; overflow-wrap:anywhere"
 
 
@@ -77,7 +80,7 @@ class TradeoffPanel:
         self._best = best_within(self.results, self._points)
         names = [point.name for point in self._points]
         self.selected = names[0] if name is None else name
-        describe_point(self.results, self.selected)  # complains if there is none
+        self._tell()  # complains if there is none
         self.slider = ipywidgets.SelectionSlider(
             options=names,
             value=self.selected,
@@ -85,7 +88,7 @@ class TradeoffPanel:
             layout={"width": "720px"},
         )
         self._words = ipywidgets.HTML(self._html())
-        self._picture = Picture(self._svg, self._png, seconds_at_rest)
+        self._picture = Picture(self.draw, seconds_at_rest)
         self.slider.observe(self._moved, "value")
 
     def select(self, name: str) -> None:
@@ -103,97 +106,60 @@ class TradeoffPanel:
         self._picture.show(self.slider)
         display(self._words)  # below the picture, which stays where it is when they grow
 
+    def _tell(self) -> str:
+        return describe_point(self.results, self.selected)
+
     def _html(self) -> str:
-        words = html.escape(describe_point(self.results, self.selected))
+        words = html.escape(self._tell())
         return f'<pre style="{_WORDS}">{words}</pre>'
 
-    def _png(self) -> tuple[dict[str, str], dict[str, Any]]:
-        ax = pareto(self.results)
-        chosen = self._chosen()
-        _, size = byte_unit(max(point.nbytes for point in self._points))
-        at = (chosen.nbytes / size, self._metric.scale * chosen.value)
-        ax.plot(*at, "o", markersize=13, fillstyle="none", color="#222222")
-        ax.set_title(f"{chosen.name}", fontsize=10)
-        return plots.picture(ax.figure.canvas.figure, describe_point(self.results, chosen.name))
-
-    def _chosen(self) -> Point:
-        return next(point for point in self._points if point.name == self.selected)
-
-    def _svg(self) -> tuple[str, str]:
-        """As large as the PNG and with the same marks, so that nothing jumps when it comes."""
-        left, right, high, low = 50, 690, 30, 490
-        found = self._points
-        unit, size = byte_unit(max(point.nbytes for point in found))
-        first, last = math.log(found[0].nbytes / 1.5), math.log(found[-1].nbytes * 1.5)
-        metric = self._metric
-        ends = [end for p in found for end in (p.low, p.high)]
-        ends += [end for row in self._best for end in row[2:]]
-        bottom, top = limits(metric, found, ends)
-
-        def place(nbytes: float, value: float) -> tuple[float, float]:
-            x = left + (math.log(nbytes) - first) / (last - first) * (right - left)
-            return x, low - (value - bottom) / (top - bottom) * (low - high)
-
-        parts = [
-            text(left, high - 12, metric.axis),
-            text((left + right) / 2, low + 36, f"all bytes sent [{unit}], logarithmic", _MIDDLE),
-            f'<path d="M{left} {low}H{right}M{left} {low}V{high}" stroke="#222" fill="none"/>',
-        ]
-        span = metric.scale * (top - bottom)
-        power = 10.0 ** math.floor(math.log10(span / 8))
-        step = next(s * power for s in (1, 2, 5, 10) if span / (s * power) <= 8)
-        first_tick, last_tick = (metric.scale * end / step for end in (bottom, top))
-        for number in range(math.ceil(first_tick), math.floor(last_tick) + 1):
-            y = place(1, number * step / metric.scale)[1]
-            parts.append(f'<path d="M{left} {y:.1f}H{right}" stroke="#ddd"/>')
-            parts.append(text(left - 8, y + 4, f"{number * step:g}", 'text-anchor="end"'))
-        powers = (first - math.log(size)) / math.log(10), (last - math.log(size)) / math.log(10)
-        for power in range(math.ceil(powers[0]), math.floor(powers[1]) + 1):
-            x = place(size * 10.0**power, 0)[0]
-            parts.append(f'<path d="M{x:.1f} {low}V{high}" stroke="#ddd"/>')
-            parts.append(text(x, low + 18, f"{10.0**power:g}", _MIDDLE))
-        steps = [place(max(nbytes, found[0].nbytes / 1.5), mean) for nbytes, mean, *_ in self._best]
-        if steps:
-            path = f"M{steps[0][0]:.1f} {min(steps[0][1], low):.1f}"
-            path += "".join(f"H{x:.1f}V{min(y, low):.1f}" for x, y in steps[1:])
-            parts.append(f'<path d="{path}" stroke="#777" fill="none"/>')
-
-        best = {point.name for point in front(found)}
-        looks: dict[str, tuple[str, str]] = {}  # of each shape: its color and what fills it
-        ordered = sorted(found, key=lambda point: point.value, reverse=metric.higher_is_better)
+    def draw(self) -> Drawing:
+        """Numbered points with the range of their seeds, who they are, and the best so far."""
+        metric, scale = self._metric, self._metric.scale
+        found = sorted(self._points, key=lambda p: p.value, reverse=metric.higher_is_better)
+        sent, seeds = [p.nbytes for p in found], [a for p in found for a in (p.low, p.high)]
+        best = [row for row in self._best if row[0] >= min(sent) / 1.5]
+        x = Axis("nbytes", min(sent) / 1.5, max(sent) * 1.5, True, "all bytes sent, logarithmic")
+        least, most = limits(metric, found, [*seeds, *(end for row in best for end in row[2:])])
+        y = Axis("", scale * min(least, *seeds), scale * max(most, *seeds), words=metric.axis)
+        frame = Frame(x, y, 0, 10, 700, 520)
+        marks: list[Mark] = [*frame.grid()]
+        if best:
+            low, high = (
+                frame.points(_stairs([(r[0], scale * r[k]) for r in best])) for k in (2, 3)
+            )
+            marks.append(Stroke([*high, *reversed(low)], "none", 0, fill="#999999", opacity=0.3))
+            line = frame.points(_stairs([(row[0], scale * row[1]) for row in best]))
+            marks.append(Stroke(line, DARK_GREY))
+        ends, looks = {point.name for point in front(found)}, {}
         for point in found:
-            number = ordered.index(point) + 1
-            shape, color = SHAPES.get(point.experiment.protocol, OTHER)
+            shape, color = looks[point.name] = SHAPES.get(point.experiment.protocol, OTHER)
+            at = frame.x(point.nbytes), frame.y(scale * point.value)
             words = f"{point.name}: {metric.words(point.value)}, {amount('nbytes', point.nbytes)}"
-            x, y = place(point.nbytes, point.value)
-            fill = color if point.name in best else "#fff"
-            looks.setdefault(shape, (color, fill))
-            parts.append(_mark(x, y, shape, color, fill, f"<title>{html.escape(words)}</title>"))
-            side, anchor = (10, "start") if number % 2 else (-10, "end")
-            look = f'text-anchor="{anchor}" font-size="11"'
-            parts.append(text(x + side, y + (-3 if number % 2 else 10), str(number), look))
-            parts.append(text(right + 32, high + 16 * number - 4, str(number), 'text-anchor="end"'))
-            parts.append(text(right + 40, high + 16 * number - 4, point.name))
-        legend = low - 12 - 18 * len(looks)
-        parts.append(text(right - 190, legend, "filled: on the front of the ends"))
-        for row, (shape, (color, fill)) in enumerate(looks.items(), 1):
-            y = legend + 18 * row
-            parts.append(_mark(right - 170, y, shape, color, fill))
-            parts.append(text(right - 155, y + 4, KINDS[shape]))
-        x, y = place(self._chosen().nbytes, self._chosen().value)
-        parts.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="9" stroke="#222" stroke-width="1.5" '
-            'fill="none"/>'
+            fill = color if point.name in ends else "#ffffff"
+            marks.append(
+                Stroke([(at[0], frame.y(scale * a)) for a in (point.low, point.high)], color)
+            )
+            marks.append(symbol(*at, shape, color, fill, words))
+            if point.name == self.selected:
+                marks.append(symbol(*at, "o", INK, "none", size=1.7))
+        places = frame.points([(point.nbytes, scale * point.value) for point in found])
+        marks += beside(places, [str(number) for number, _ in enumerate(found, 1)])
+        legend = [(f"{number:2d}", point.name) for number, point in enumerate(found, 1)]
+        for row, (number, name) in enumerate(legend, 1):
+            marks += [Words(724, 22 + 16 * row, number, "end"), Words(732, 22 + 16 * row, name)]
+        below = 22 + 16 * (len(found) + 2)
+        marks.append(Words(708, below, "filled: on the front of the ends"))
+        for row, (shape, color) in enumerate(dict.fromkeys(looks.values()), 1):
+            marks.append(symbol(717, below + 18 * row - 4, shape, color, "#ffffff"))
+            marks.append(Words(732, below + 18 * row, KINDS[shape]))
+        width = 740 + LETTER * max(30, *(len(point.name) for point in found))
+        return Drawing(
+            width, max(530, below + 18 * (len(set(looks.values())) + 1)), self._tell(), marks
         )
-        words = describe_point(self.results, self.selected)
-        return drawing(864, 538, words.splitlines()[0], *parts), words
 
 
-_MIDDLE = 'text-anchor="middle"'
-
-
-def _mark(x: float, y: float, shape: str, color: str, fill: str, inside: str = "") -> str:
-    return (
-        f'<path d="{_PATHS[shape]}" transform="translate({x:.1f} {y:.1f})" stroke="{color}" '
-        f'stroke-width="1.5" fill="{fill}">{inside}</path>'
-    )
+def _stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Each value holds until the next point."""
+    steps = [((x, last), (x, y)) for (_, last), (x, y) in pairwise(points)]
+    return [points[0], *(corner for step in steps for corner in step)]

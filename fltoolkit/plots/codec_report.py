@@ -1,12 +1,12 @@
 """What a codec does to one tensor and what it costs: in numbers, in words and in pictures.
 
-Not here: the codecs (codecs.py), and the panel that asks for these reports (widgets.py). The
-notebook "Codec gallery" is built on it.
+Not here: the codecs, and the panel that asks for these reports (panels.codec). The notebook
+"Codec gallery" is built on it.
 """
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +15,12 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from fltoolkit.codecs.pipeline import Pipeline
-from fltoolkit.plots import figures
-from fltoolkit.plots.svg import COLORS, drawing, text
+from fltoolkit.plots.drawing import Axis, Box, Drawing, Frame, Mark, Words
+from fltoolkit.plots.style import COLORS, GREY, describe, new_axes
 from fltoolkit.units import amount
 
-__all__ = ["CodecReport", "describe_codec", "plot_bits", "plot_values", "report_svg"]
+__all__ = ["CodecReport", "describe_codec", "draw_report", "plot_bits", "plot_values"]
 
-_GREY = "#bbbbbb"
 _LEGEND = "wide grey bars: before; narrow blue bars: what arrives"
 
 
@@ -119,7 +118,7 @@ def describe_codec(tensor: Tensor, codec: Pipeline, *, num_bins: int = 60) -> Co
 
 def plot_values(report: CodecReport, ax: Axes | None = None) -> Axes:
     """Histograms of the values before and after, with logarithmic counts."""
-    ax = ax or figures.new_axes(height=3)
+    ax = ax or new_axes(height=3)
     width = report.edges[1] - report.edges[0]
     for counts, share, color in _histograms(report):
         starts = [edge + (1 - share) / 2 * width for edge in report.edges[:-1]]
@@ -127,8 +126,7 @@ def plot_values(report: CodecReport, ax: Axes | None = None) -> Axes:
     ax.set(yscale="log", ylim=(0.7, None), xlabel="value", ylabel="number of values")
     ax.set_title(_LEGEND, fontsize=9)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.set_label(report.sentence)  # never drawn: `figures.show` says it beside the picture
-    return ax
+    return describe(ax, report.sentence)
 
 
 def plot_bits(reports: CodecReport | Mapping[str, CodecReport], ax: Axes | None = None) -> Axes:
@@ -139,7 +137,7 @@ def plot_bits(reports: CodecReport | Mapping[str, CodecReport], ax: Axes | None 
     named = {"": reports} if isinstance(reports, CodecReport) else reports
     if not named:
         raise ValueError("no reports to plot: pass a report of describe_codec or {name: report}")
-    ax = ax or figures.new_axes(height=1 + 0.7 * len(named))
+    ax = ax or new_axes(height=1 + 0.7 * len(named))
     for group, report in enumerate(named.values()):
         for row, (words, bits) in enumerate(report.bits.items()):
             place = group + 0.27 * (row - 1)
@@ -156,13 +154,12 @@ def plot_bits(reports: CodecReport | Mapping[str, CodecReport], ax: Axes | None 
     said = [
         f"{name}: {report.sentence}" if name else report.sentence for name, report in named.items()
     ]
-    ax.set_label(" ".join(said))
-    return ax
+    return describe(ax, " ".join(said))
 
 
-def report_svg(report: CodecReport, title: str) -> str:
-    """Both pictures as one SVG text: quick enough to be drawn again while a slider moves."""
-    return drawing(720, 280, title, *_values_svg(report), *_bits_svg(report))
+def draw_report(report: CodecReport, title: str) -> Drawing:
+    """Both pictures in one: quick enough to be drawn again while a slider moves."""
+    return Drawing(720, 280, title, [*_draw_values(report), *_draw_bits(report)])
 
 
 _BAR_COLORS = ("#999999", COLORS[0], COLORS[2])
@@ -184,7 +181,7 @@ def _edges(x: np.ndarray, y: np.ndarray, num_bins: int) -> np.ndarray:
 
 def _histograms(report: CodecReport) -> list[tuple[tuple[int, ...], float, str]]:
     """Counts, the part of a bin's width that its bar has, and the colour."""
-    return [(report.before, 1.0, _GREY), (report.after, 0.5, COLORS[0])]
+    return [(report.before, 1.0, GREY), (report.after, 0.5, COLORS[0])]
 
 
 def _most_bits(report: CodecReport) -> float:
@@ -192,47 +189,27 @@ def _most_bits(report: CodecReport) -> float:
     return 14 if max(report.bits.values()) <= 9 else 70
 
 
-def _values_svg(report: CodecReport) -> list[str]:
-    """`plot_values` from (0, 0) to (430, 280)."""
-    left, right, top, bottom = 56.0, 420.0, 40.0, 232.0
+def _draw_values(report: CodecReport) -> Iterator[Mark]:
+    """`plot_values` in the left part of the paper."""
     decades = math.ceil(math.log10(max(*report.before, *report.after, 10)))
-    unit, width = (bottom - top) / decades, (right - left) / len(report.before)
-    parts = [text(left, 16, "number of values"), text(left, 32, _LEGEND, 'font-size="11"')]
-    for power in range(decades + 1):
-        y = bottom - power * unit
-        parts.append(f'<path d="M{left} {y:.1f}H{right}" stroke="#ddd"/>')
-        parts.append(text(left - 6, y + 4, f"{10**power:,}", 'text-anchor="end"'))
-    for counts, share, color in _histograms(report):
-        for number, count in enumerate(counts):
-            if count:  # a single value is a low bar, not none
-                x, height = left + width * (number + (1 - share) / 2), unit * math.log10(count) + 3
-                parts.append(
-                    f'<rect x="{x:.1f}" y="{bottom + 3 - height:.1f}" width="{share * width:.1f}" '
-                    f'height="{height:.1f}" fill="{color}"/>'
-                )
-    low, high = report.edges[0], report.edges[-1]
-    for value in _ticks(low, high):
-        x = left + (value - low) / (high - low) * (right - left)
-        parts.append(f'<path d="M{x:.1f} {bottom + 3}v5" stroke="#222"/>')
-        parts.append(text(x, bottom + 22, f"{value:g}", 'text-anchor="middle"'))
-    return [*parts, text((left + right) / 2, bottom + 38, "value", 'text-anchor="middle"')]
+    values = Axis("value", report.edges[0], report.edges[-1])
+    counts = Axis("count", 0.7, 10.0**decades, log=True, words="number of values")
+    frame = Frame(values, counts, 0, 16, 440, 260)
+    yield Words(frame.edge, 14, _LEGEND, size=11)
+    yield from frame.grid()
+    width = report.edges[1] - report.edges[0]
+    for numbers, share, color in _histograms(report):
+        for edge, number in zip(report.edges, numbers, strict=False):
+            if number:
+                start = edge + (1 - share) / 2 * width
+                yield frame.bar(start, start + share * width, number, color)
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Four to ten round numbers from ``low`` to ``high``."""
-    power = math.floor(math.log10((high - low) / 4))
-    step = next(m for m in (1, 2, 5, 10) if (high - low) / (m * 10.0**power) <= 8)
-    first, last = math.ceil(low / (step * 10.0**power)), math.floor(high / (step * 10.0**power))
-    return [float(f"{k * step}e{power}") for k in range(first, last + 1)]
-
-
-def _bits_svg(report: CodecReport) -> list[str]:
-    """`plot_bits` of one codec, from (450, 0) to (720, 280)."""
-    start, width = 460.0, 250.0
-    parts = [text(start, 32, "bits a value (float32: 32)")]
+def _draw_bits(report: CodecReport) -> Iterator[Mark]:
+    """`plot_bits` of one codec in the right part of the paper."""
+    start, width = 460, 250
+    yield Words(start, 32, "bits a value (float32: 32)")
     for row, (words, bits) in enumerate(report.bits.items()):
         y, length = 60 + 52 * row, width * bits / _most_bits(report)
-        look = f'height="34" fill="{_BAR_COLORS[row]}"'
-        parts.append(f'<rect x="{start}" y="{y}" width="{length:.1f}" {look}/>')
-        parts.append(text(start + length + 5, y + 21, f"{bits:.2f} {words}"))
-    return parts
+        yield Box(start, y, length, 34, _BAR_COLORS[row])
+        yield Words(start + length + 5, y + 21, f"{bits:.2f} {words}")

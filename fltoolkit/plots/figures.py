@@ -1,12 +1,9 @@
 """Figures that stay: histories, a channel or a partition in, matplotlib Axes out.
 
-Nothing here touches pyplot or a global style. In a notebook end the cell with ``plots.show(ax)``;
-in a script, ``ax.figure.savefig("name.png")``; for a paper, `save_figure`. Not
-here: pictures that move (live.py).
+In a notebook end the cell with ``plots.show(ax)``; in a script, ``ax.figure.savefig("name.png")``;
+for a paper, `save_figure`. Not here: pictures that move (live.py).
 """
 
-import base64
-import io
 import os
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -15,14 +12,13 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.text import Text
-from PIL import Image
 from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.history import History
-from fltoolkit.plots.svg import COLORS, DASHES, spread
+from fltoolkit.plots.drawing import spread
+from fltoolkit.plots.style import COLORS, DASHES, describe, new_axes, tidy
 from fltoolkit.units import amount, axis_of, byte_unit
 
 __all__ = [
@@ -30,12 +26,8 @@ __all__ = [
     "curves",
     "ledger",
     "metric_over_steps",
-    "new_axes",
-    "new_figure",
     "partition",
-    "picture",
     "save_figure",
-    "show",
 ]
 
 Histories = History | Mapping[str, History | Sequence[History]]
@@ -194,22 +186,6 @@ def partition(labels: Tensor, parts: Sequence[Tensor], ax: Axes | None = None) -
     )
 
 
-def show(ax: Axes) -> None:
-    """Show the whole figure of ``ax`` under the notebook cell, with its numbers as text.
-
-    An Axes as the last value of a cell would print ``<Axes: ...>``; this displays a picture, and
-    for readers and tests without pictures a text with the numbers in it.
-    """
-    try:
-        from IPython.display import display
-    except ImportError as error:
-        message = "show is for notebooks (pip install ipython); in a script use ax.figure.savefig"
-        raise ImportError(message) from error
-    figure = ax.figure.canvas.figure  # of a subfigure's axes, the whole figure
-    data, metadata = picture(figure, "\n".join(filter(None, map(summary, figure.axes))))
-    display(data, raw=True, metadata=metadata)
-
-
 COLUMN_WIDTHS = {1: 3.35, 2: 7.0}
 """Inches: a column, and both with the gap between them, as IEEE's and ACM's journals have them."""
 
@@ -266,27 +242,6 @@ def save_figure(
             _spread_ends(each)
 
 
-def picture(figure: Figure, text: str) -> tuple[dict[str, str], dict[str, Any]]:
-    """``figure`` as PNG beside ``text``: the data and metadata that ``display(raw=True)`` takes."""
-    drawn, file = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=144)
-    # 256 colours are plenty for curves, and make a saved notebook less than half as large
-    Image.open(drawn).convert("RGB").quantize(256).save(file, format="png", optimize=True)
-    width = round(figure.get_figwidth() * 96)  # drawn finer than shown, for sharp screens
-    png = base64.b64encode(file.getvalue()).decode()
-    return {"image/png": png, "text/plain": text}, {"image/png": {"width": width, "alt": text}}
-
-
-def new_figure(width: float = 6.4, height: float = 3.6) -> Figure:
-    """An empty figure of so many inches that pyplot knows nothing of."""
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def new_axes(width: float = 6.4, height: float = 3.6) -> Axes:
-    """Empty axes in a figure of their own, see `new_figure`."""
-    return new_figure(width, height).subplots()
-
-
 def _points(history: History, x: str, y: str, name: str) -> np.ndarray:
     """The (x, y) rows of ``history``, shape (records, 2)."""
     rows = history.having(x, y)
@@ -322,12 +277,6 @@ def _bare(label: str) -> str:
     return label.split(" [")[0]
 
 
-def tidy(ax: Axes) -> None:
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(color="#dddddd", linewidth=0.8)
-    ax.set_axisbelow(True)
-
-
 def _label_ends(ax: Axes, ends: list[tuple[float, float, str, str]]) -> None:
     """Write each text right of the axes at the height of its line's end, moved apart as needed."""
     for x, y, words, color in ends:
@@ -351,20 +300,3 @@ def _spread_ends(ax: Axes) -> None:
         line_height = 1.2 * max(Text.get_window_extent(label).height for label in labels)
         for label, pixel in zip(labels, spread(pixels, line_height), strict=True):
             label.set_y(ax.transAxes.inverted().transform((0, pixel))[1])
-
-
-def describe(ax: Axes, text: str) -> Axes:
-    """Keep ``text`` as the label of the Axes (never drawn), where `show` finds it."""
-    ax.set_label("; ".join(filter(None, [str(ax.get_label()), text])))
-    return ax
-
-
-def summary(ax: Axes) -> str:
-    """The description of ``ax``; of Axes drawn by hand, the last point of each labelled line."""
-    ends = []
-    for line in ax.lines:
-        points, name = np.asarray(line.get_xydata()), str(line.get_label())
-        if len(points) and not name.startswith("_"):
-            ends.append(f"{name} ends at ({points[-1, 0]:g}, {points[-1, 1]:g})")
-    words = str(ax.get_label()) or "; ".join(ends) or ax.get_ylabel()
-    return f"{ax.get_title()}: {words}" if ax.get_title() else words

@@ -7,8 +7,9 @@ import html
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from fltoolkit.plots.figures import curves, picture, summary
+from fltoolkit.plots.figures import curves
 from fltoolkit.plots.pareto import over_seconds, pareto, three_sizes
+from fltoolkit.plots.style import picture, summary
 from fltoolkit.research.analysis import by_task, failures, front, groups, metric_of, points, table
 from fltoolkit.research.store import Result
 

@@ -1,7 +1,7 @@
 """Watch a training run while its cell runs: progress in words, a bar and curves, then a picture.
 
-Core displays only, no widgets, so that it works in JupyterLab, VS Code and Colab. Not here:
-controls (widgets.py) and what is drawn when (history in, figure out: plots.py).
+It needs no widgets, so it works in JupyterLab, VS Code and Colab. Not here: controls (the room
+labs), and figures of finished runs (figures.py).
 """
 
 import math
@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import Any, Protocol
 
-from fltoolkit.history import History, Record
-from fltoolkit.plots.svg import COLORS, chart, drawing, text
+from fltoolkit.history import Record
+from fltoolkit.plots.drawing import LETTER, Drawing, Mark, Words, chart, progress
 from fltoolkit.units import amount
 
 __all__ = ["Curve", "watch"]
@@ -118,41 +118,17 @@ class _Run:
     def summary(self) -> str:
         return f"{self.title}: {self.words()}" if self.title else self.words()
 
-    def svg(self) -> str:
+    def drawing(self) -> Drawing:
+        """Title, bar, the state in words and a chart for each of the curves."""
         width = 400 * max(len(self.curves), 1)
         part = min(self.count / self.total, 1) if self.total else 0
-        lines = textwrap.wrap(self.words(), width // 7)
+        marks: list[Mark] = [Words(8, 18, self.title, bold=True), *progress(part, 26, width)]
+        lines = textwrap.wrap(self.words(), width // LETTER)
+        marks += [Words(8, 50 + 16 * number, line) for number, line in enumerate(lines)]
         top = 46 + 16 * len(lines)
-        return drawing(
-            width,
-            top + 230,
-            self.summary(),
-            text(8, 18, self.title, 'font-weight="bold"'),
-            f'<rect x="8" y="26" width="{width - 16}" height="8" fill="#ddd"/>',
-            f'<rect x="8" y="26" width="{(width - 16) * part:.1f}" height="8" fill="{COLORS[0]}"/>',
-            *(text(8, 50 + 16 * number, line) for number, line in enumerate(lines)),
-            *(
-                chart({"": curve.points()}, self.x, key, left=400 * number, top=top)
-                for number, (key, curve) in enumerate(self.curves.items())
-            ),
-        )
-
-    def picture(self) -> tuple[dict[str, str], dict[str, Any]]:
-        from fltoolkit.plots import figures  # brings matplotlib, which a script may never need
-
-        columns = max(len(self.curves), 1)
-        figure = figures.new_figure(width=max(6.4, 4.6 * columns))
-        lines = textwrap.wrap(self.words(), 85 if columns == 1 else 60 * columns)
-        figure.suptitle("\n".join(filter(None, [self.title, *lines])), fontsize=10)
-        axes = figure.subplots(1, columns, squeeze=False)[0]
-        for ax, (key, curve) in zip(axes, self.curves.items(), strict=False):
-            if points := curve.points():
-                history = History({self.x: a, key: b} for a, b in points)
-                figures.curves(history, key, self.x, ax)
-            else:
-                ax.set_axis_off()
-                ax.text(0.5, 0.5, f"no record had {key!r}", ha="center")
-        return figures.picture(figure, self.summary())
+        for number, (key, curve) in enumerate(self.curves.items()):
+            marks += chart({"": curve.points()}, self.x, key, left=400 * number, top=top)
+        return Drawing(width, top + 230, self.summary(), marks)
 
 
 class Curve:
@@ -196,10 +172,10 @@ class _Notebook:
         self._handle: Any = None
 
     def draw(self, run: _Run) -> None:
-        self._show({"text/html": run.svg(), "text/plain": run.summary()}, {})
+        self._show(*run.drawing().html())
 
     def finish(self, run: _Run) -> None:
-        self._show(*run.picture())
+        self._show(*run.drawing().png())
 
     def _show(self, data: dict[str, str], metadata: dict[str, Any]) -> None:
         from IPython.display import display

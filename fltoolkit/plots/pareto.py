@@ -13,8 +13,8 @@ from matplotlib.ticker import LogFormatter
 
 from fltoolkit.history import History, Record
 from fltoolkit.metrics import ACCURACY, Metric
-from fltoolkit.plots.figures import curves, describe, new_axes, tidy
-from fltoolkit.plots.svg import COLORS
+from fltoolkit.plots.figures import curves
+from fltoolkit.plots.style import COLORS, describe, new_axes, tidy
 from fltoolkit.research.analysis import (
     Point,
     front,

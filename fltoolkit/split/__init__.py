@@ -14,13 +14,7 @@ Every protocol is a function that reads like its figure; what crosses, crosses t
 Notebooks 01 to 03 derive it.
 """
 
-from fltoolkit.split.asynchronous import (
-    Bookmark,
-    Memory,
-    async_step,
-    train_async,
-    train_async_relay,
-)
+from fltoolkit.split.asynchronous import Bookmark, train_async, train_async_relay
 from fltoolkit.split.cache import ActivationCache
 from fltoolkit.split.chain import split_step, train_split
 from fltoolkit.split.clients import train_relay, train_splitfed
@@ -39,7 +33,7 @@ from fltoolkit.split.gates import (
     gate_trace,
 )
 from fltoolkit.split.uploads import Upload
-from fltoolkit.split.variants import local_loss_step, train_local_loss, train_uploading
+from fltoolkit.split.variants import train_local_loss, train_uploading
 from fltoolkit.split.vertical import add, average, concatenate, train_vertical, vertical_step
 
 __all__ = [
@@ -53,17 +47,14 @@ __all__ = [
     "Gate",
     "LogSpaced",
     "LossGate",
-    "Memory",
     "Periodic",
     "Progress",
     "State",
     "Upload",
     "add",
-    "async_step",
     "average",
     "concatenate",
     "gate_trace",
-    "local_loss_step",
     "split_step",
     "train_async",
     "train_async_relay",

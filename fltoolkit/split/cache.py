@@ -1,7 +1,7 @@
 """The label party's memory: the last activations that it received of each sample.
 
 Here: a bounded store of tensors by sample id, in memory or in a file. Not here: who fills and reads
-it (split_async.py, next).
+it (asynchronous.py).
 """
 
 import os

@@ -1,7 +1,7 @@
 """Two other ways to send less between two parties, to compare the asynchronous states with.
 
 Here: a "state C" that still uploads, and a client that learns from a loss of her own. Not here: the
-states themselves (split_async.py). Notebook 03 compares.
+states themselves (asynchronous.py). Notebook 03 compares.
 """
 
 from collections.abc import Iterable, Iterator

@@ -8,9 +8,20 @@ import numpy as np
 import pytest
 import torch
 
-from experiments import async_states
-from experiments.async_states import FLOAT8, RESULTS, SIZES, Setting, Task, run, settings, sweep
-from experiments.report import report, rows_of
+from experiments.async_states import __main__ as command
+from experiments.async_states.report import report
+from experiments.async_states.run import dataset, run
+from experiments.async_states.settings import (
+    BATCH_SIZE,
+    CUTS,
+    FLOAT8,
+    LR,
+    SIZES,
+    Setting,
+    Task,
+    settings,
+)
+from experiments.runs import read, rows_of
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, splitnn_mlp, train_split
 from fltoolkit.data import Dataset
 from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, Periodic, State
@@ -22,14 +33,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "async_states.md"
 
 
 def test_vanilla_is_split_training():
-    data = async_states.dataset(DIGITS)
+    data = dataset(DIGITS)
     model = splitnn_mlp(data.x_train.shape[1], data.num_classes, seed=1)
-    alice = Party("alice", model[:4], SGD(model[:4].parameters(), lr=async_states.LR["mlp"]))
-    bob = Party(
-        "bob", model[4:], SGD(model[4:].parameters(), lr=async_states.LR["mlp"]), torch.nn.NLLLoss()
-    )
+    alice = Party("alice", model[:4], SGD(model[:4].parameters(), lr=LR["mlp"]))
+    bob = Party("bob", model[4:], SGD(model[4:].parameters(), lr=LR["mlp"]), torch.nn.NLLLoss())
     channel = Channel()
-    batches = Batches(data.x_train, data.y_train, async_states.BATCH_SIZE, seed=1)
+    batches = Batches(data.x_train, data.y_train, BATCH_SIZE, seed=1)
     for _ in train_split([alice, bob], batches.epochs(2), channel):
         pass
     result = run(DIGITS, VANILLA, 1)
@@ -62,7 +71,7 @@ def test_same_seed_same_result():
 
 @pytest.mark.slow
 def test_a_run_that_diverges_counts_as_what_it_is():
-    data = async_states.dataset(DIGITS)
+    data = dataset(DIGITS)
     broken = replace(data, x_train=data.x_train.clone())
     broken.x_train[700] = float("inf")
     setting = Setting("few bits", "family", "v", AlwaysA(), FLOAT8, seeds=(0,))
@@ -77,26 +86,6 @@ def test_a_run_that_diverges_counts_as_what_it_is():
     setting.gate.state = State.C  # another mistake is not taken for this one
     with pytest.raises(ValueError, match="begins in state C"):
         run(DIGITS, setting, 0)
-
-
-def test_sweep_runs_each_once_and_mends_the_file(tmp_path, monkeypatch):
-    path = tmp_path / "runs" / "results.jsonl"
-    jobs = [(DIGITS, VANILLA, seed, "cpu") for seed in (0, 1)]
-    sweep(jobs, path)
-    lines = path.read_text().splitlines()
-    assert [json.loads(line)["seed"] for line in lines] == [0, 1]
-    path.write_text(lines[0] + "\n" + lines[1][:40])  # as if it was killed while it wrote
-
-    seeds = []
-    original = async_states.run
-    monkeypatch.setattr(
-        async_states, "run", lambda *args, **kw: seeds.append(args[2]) or original(*args, **kw)
-    )
-    sweep(jobs, path)
-    assert seeds == [1]
-    assert len(path.read_text().splitlines()) == 2
-    sweep(jobs, path)
-    assert seeds == [1]
 
 
 def test_keys_tell_runs_apart():
@@ -121,7 +110,7 @@ def test_vgg11_trains_on_images():
     task = Task("cifar10", "vgg11", epochs=2)
     result = run(task, Setting("part", "family", "f", FreezeAfter(1), FLOAT8), 0, data)
     assert result["steps"] == {"A": 2, "B": 2, "C": 0}
-    dense = 3 * 96 * async_states.CUTS["vgg11"]  # up, down, up; a byte a value
+    dense = 3 * 96 * CUTS["vgg11"]  # up, down, up; a byte a value
     assert dense < result["nbytes"] < 1.01 * dense
     longer = run(replace(task, epochs=8), Setting("part", "family", "a", AlwaysA()), 0, data)
     assert longer["accuracy"] > 0.5
@@ -141,14 +130,14 @@ def test_cifar10_by_one_argument(tmp_path, monkeypatch, capsys):
     words += " --device cpu --only"
     for more in ("8-bit floats: vanilla, 8", "few bits: fewer"):
         monkeypatch.setattr("sys.argv", [*words.split(), more])
-        async_states.main()
-    results = list(async_states.read(out).values())
+        command.main()
+    results = list(read(out).values())
     assert [r["model"] for r in results] == ["vgg11", "vgg11"]
     assert [sum(r["steps"].values()) for r in results] == [2, 2]
     sent = results[0]["nbytes"]
-    assert 0 <= sent - 2 * 65 * async_states.CUTS["vgg11"] < 300  # up and down; a byte a value
+    assert 0 <= sent - 2 * 65 * CUTS["vgg11"] < 300  # up and down; a byte a value
     monkeypatch.setattr("sys.argv", [*words.split(), "8-bit", "--report"])
-    async_states.main()
+    command.main()
     printed = capsys.readouterr().out
     assert "vanilla, 8 bits" in printed
     assert "1 runs: cifar10, vgg11, 1 epochs" in printed
@@ -160,13 +149,13 @@ def test_other_tasks_have_no_table_of_equal_bytes():
 
 
 def test_sizes_are_those_of_the_data():
-    data = async_states.dataset(DIGITS)
+    data = dataset(DIGITS)
     assert SIZES["digits"] == tuple(data.x_train.shape)
 
 
 def test_the_page_shows_what_the_report_prints():
     task = Task()
-    printed = report(rows_of(task, settings(task), async_states.read(RESULTS))).splitlines()
+    printed = report(rows_of(task, settings(task), read(command.RESULTS))).splitlines()
     page = PAGE.read_text(encoding="utf-8").splitlines()
     tables = [line for line in page if line.startswith("|")]
     assert tables

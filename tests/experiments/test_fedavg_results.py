@@ -1,6 +1,5 @@
 """The experiment on federated averaging: small runs on digits, and what its page may say."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,10 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from experiments import fedavg_results
-from experiments.async_states import read, sweep
-from experiments.fedavg_report import BEGIN, END, put, report, rows_of
-from experiments.fedavg_results import DOWN, RESULTS, UP, WINNER, Once, Setting, Task, settings
+from experiments.fedavg_results.__main__ import RESULTS
+from experiments.fedavg_results.report import BEGIN, END, put, report
+from experiments.fedavg_results.run import dataset, network, run
+from experiments.fedavg_results.settings import DOWN, UP, WINNER, Once, Setting, Task, settings
+from experiments.runs import read, rows_of
 from fltoolkit import Channel, Party, Pipeline, evaluate, fedavg, load
 from fltoolkit.codecs import Entropy, Quantize
 from fltoolkit.data import partition_iid
@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "fedavg_results.md"
 
 
 def test_float32_is_plain_fedavg():
-    result = PLAIN.run(DIGITS, 1)
+    result = run(DIGITS, PLAIN, 1)
     data = load("digits").flat()
     rows = partition_iid(data.y_train, 20, seed=1)
     clients = {f"client_{k}": (data.x_train[r], data.y_train[r]) for k, r in enumerate(rows)}
@@ -42,12 +42,12 @@ def test_float32_is_plain_fedavg():
 
 def test_same_seed_same_result_and_the_winner_sends_little():
     setting = replace(PLAIN, codecs={"update": UP[WINNER[0]], "model": DOWN[WINNER[1]]})
-    first, second, other = (setting.run(DIGITS, seed) for seed in (0, 0, 1))
+    first, second, other = (run(DIGITS, setting, seed) for seed in (0, 0, 1))
     for result in (first, second):
         result.pop("seconds")
     assert first == second
     assert first["curve"] != other["curve"]
-    assert first["nbytes"] < PLAIN.run(DIGITS, 0)["nbytes"] / 15
+    assert first["nbytes"] < run(DIGITS, PLAIN, 0)["nbytes"] / 15
 
 
 def test_once_sends_and_decodes_the_same():
@@ -71,19 +71,6 @@ def test_only_codecs_without_memory_are_shared():
         assert codec.encode(tree) == codec.encode(tree)
 
 
-def test_sweep_goes_on_where_it_was(tmp_path, monkeypatch):
-    path = tmp_path / "results.jsonl"
-    sweep([(DIGITS, PLAIN, 0, "cpu")], path)
-    seeds = []
-    original = Setting.run
-    monkeypatch.setattr(
-        Setting, "run", lambda self, *args: seeds.append(args[1]) or original(self, *args)
-    )
-    sweep([(DIGITS, PLAIN, seed, "cpu") for seed in (0, 1)], path)
-    assert seeds == [1]
-    assert [json.loads(line)["seed"] for line in path.read_text().splitlines()] == [0, 1]
-
-
 def test_keys_tell_runs_apart():
     task = Task()
     keys = [s.key(task, seed) for s in settings() for seed in s.seeds]
@@ -96,12 +83,12 @@ def test_keys_tell_runs_apart():
 @pytest.mark.parametrize("model", ["2nn", "cnn"])
 def test_the_papers_networks(model):
     sizes = {"2nn": 199_210, "cnn": 1_663_370}
-    network = fedavg_results.network("mnist", model, 0)
-    assert sum(p.numel() for p in network.parameters()) == sizes[model]
+    made = network("mnist", model, 0)
+    assert sum(p.numel() for p in made.parameters()) == sizes[model]
 
 
 def test_pixels_from_0_to_1():
-    data = fedavg_results.dataset("digits", "2nn", "0 to 1")
+    data = dataset("digits", "2nn", "0 to 1")
     assert data.x_train.min() >= -1e-6
     assert data.x_train.max() <= 1 + 1e-6
     assert data.x_train.max() > 0.9

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments import leakage, leakage_report
-from experiments.async_states import read
-from experiments.leakage import BINARY, RESULTS, TASKS, UP, Setting, Task, run, settings, sweep
-from experiments.leakage_report import draw, report
+from experiments.leakage import report as leakage_report
+from experiments.leakage.__main__ import RESULTS
+from experiments.leakage.report import draw, report
+from experiments.leakage.run import run, told
+from experiments.leakage.settings import BINARY, TASKS, UP, Setting, Task, settings
+from experiments.runs import read, sweep
 from fltoolkit import Pipeline
 from fltoolkit.codecs import Quantize, TopK
 
@@ -45,31 +47,17 @@ def test_the_binary_task_finds_the_rare_label():
     assert result["positions"] is None
 
 
-def test_sweep_runs_each_once_and_mends_the_file(tmp_path, monkeypatch):
-    path = tmp_path / "runs" / "results.jsonl"
-    jobs = [(SMALL, Setting(UP, "float32"), seed) for seed in (0, 1)]
-    sweep(jobs, path)
-    lines = path.read_text().splitlines()
-    assert [json.loads(line)["seed"] for line in lines] == [0, 1]
-    path.write_text(lines[0] + "\n" + lines[1][:40])  # as if it was killed while it wrote
-    seeds, original = [], leakage.run
-    monkeypatch.setattr(leakage, "run", lambda *args: seeds.append(args[2]) or original(*args))
-    sweep(jobs, path)
-    sweep(jobs, path)
-    assert seeds == [1]
-    assert len(path.read_text().splitlines()) == 2
-
-
 def test_a_run_that_diverges_is_named_and_the_others_go_on(tmp_path, monkeypatch):
     wild = replace(SMALL, lr=1e30)
-    sweep([(wild, Setting(UP, "float32"), 0), (SMALL, Setting(UP, "8 bits"), 0)], tmp_path / "r")
+    jobs = [(wild, Setting(UP, "float32"), 0), (SMALL, Setting(UP, "8 bits"), 0)]
+    sweep(run, jobs, tmp_path / "r", told=told)
     results = read(tmp_path / "r")
     assert ["diverged" in result for result in results.values()] == [True, False]
     monkeypatch.setattr(leakage_report, "TASKS", {"digits": wild})
     assert report(results) == "no runs yet"
     first = next(iter(results.values()))
-    told = leakage_report.effort(wild, [], results)
-    assert told.startswith(
+    words = leakage_report.effort(wild, [], results)
+    assert words.startswith(
         f"0 runs and 1 that diverged (float32, seed 0, at step {first['diverged']})"
     )
 
@@ -98,8 +86,8 @@ def test_the_page_shows_what_the_report_prints(tmp_path):
     tables = [line for line in page if line.startswith("|")]
     assert tables
     assert set(tables) <= set(printed)
-    told = ("| ", "- Do", "- NoPeek")
-    assert not [line for line in printed if line.startswith(told) and line not in page]
+    lists = ("| ", "- Do", "- NoPeek")
+    assert not [line for line in printed if line.startswith(lists) and line not in page]
     for line in printed:
         if " runs: " in line:
             assert line in page

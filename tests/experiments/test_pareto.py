@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments import pareto, pareto_report
-from experiments.pareto import TASKS, experiments, methods
+from experiments.pareto import report as pareto_report
+from experiments.pareto import settings
+from experiments.pareto.settings import TASKS, experiments, methods
 from fltoolkit.research import Result, build, num_steps, run
 
 COUNTED = {("mnist", "iid"), ("digits", "iid"), ("digits", "dirichlet(0.3)")}
@@ -33,7 +34,7 @@ def test_the_list():
 
 def test_steps_are_counted_without_the_data():
     base = next(methods(TASKS["digits"], "iid"))
-    assert pareto._num_steps(base) == num_steps(base)
+    assert settings._num_steps(base) == num_steps(base)
 
 
 @pytest.mark.slow
@@ -54,7 +55,7 @@ def test_kept_runs_are_of_todays_list(kept):
 
 
 def test_keeping_and_reading(tmp_path):
-    e = pareto.experiments("digits", 1)[0]
+    e = experiments("digits", 1)[0]
     short = replace(e, rounds=1, num_samples=200)
     history = run(short)
     pareto_report.keep([Result(short, history, "", 1.25)], tmp_path / "kept.jsonl")
@@ -66,7 +67,7 @@ def test_keeping_and_reading(tmp_path):
 
 def test_means_are_over_the_same_seeds():
     def made_up(name, seed):
-        return Result(replace(pareto.experiments("digits", 1)[0], name=name, seed=seed), [], "", 0)
+        return Result(replace(experiments("digits", 1)[0], name=name, seed=seed), [], "", 0)
 
     found = [made_up(name, seed) for seed in (0, 1) for name in ("a (IID)", "b (IID)")]
     parts = pareto_report.parts_of([*found, made_up("a (IID)", 2)])

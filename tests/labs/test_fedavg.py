@@ -13,16 +13,12 @@ from fltoolkit.data import Dataset, load
 from fltoolkit.labs import (
     FedAvgLab,
     Lab,
-    Move,
-    Picture,
     Plot,
-    Trace,
-    compose,
-    model_codec,
-    svg,
-    update_codec,
 )
-from fltoolkit.labs import drawing as dashboard
+from fltoolkit.labs.board import Move
+from fltoolkit.labs.fedavg import model_codec, update_codec
+from fltoolkit.labs.layout import frame_of, lay_out
+from fltoolkit.labs.picture import Picture, Trace, compose
 
 
 def few_digits() -> Dataset:
@@ -272,7 +268,7 @@ def test_the_picture_has_bytes_by_direction_ghosts_and_marks() -> None:
     assert ledger["down: model"] == last["nbytes_down"]
     assert sum(ledger.values()) == lab.current.training.channel.nbytes()
     assert "alpha 0.1" in picture.summary()
-    ElementTree.fromstring(svg(picture))
+    ElementTree.fromstring(lay_out(picture).svg())
 
 
 def test_a_round_is_called_one_and_failures_have_a_row_once_there_are_some() -> None:
@@ -281,8 +277,8 @@ def test_a_round_is_called_one_and_failures_have_a_row_once_there_are_some() -> 
     picture = picture_of(lab)
     assert picture.status == "run 1 finished, round 3 of 3"
     assert [axes.step for axes in picture.axes] == ["round", "round"]
-    assert ">round</text>" in svg(picture)
-    assert ">step</text>" not in svg(picture)
+    assert ">round</text>" in lay_out(picture).svg()
+    assert ">step</text>" not in lay_out(picture).svg()
     assert [name for name, _, _ in picture.ledger] == ["down: model", "up: updates"]
     failed = {"failed": torch.ones((), dtype=torch.uint8)}
     lab.current.training.channel.send("client_0", "server", "control", failed)
@@ -298,7 +294,7 @@ def test_no_label_of_a_move_lies_on_another() -> None:
         lab.set("bits_up", bits)
     lab.run()
     axes = picture_of(lab).axes[1]
-    labels = [mark for mark in dashboard._Frame(axes, 0, 40)._moves() if hasattr(mark, "words")]
+    labels = [mark for mark in frame_of(axes, 0).flags(axes.marks) if hasattr(mark, "words")]
     assert len(labels) == 8
     assert "update up 1 bit" in {label.words for label in labels}
     assert all(b.y - a.y >= 13 for a, b in pairwise(labels))
@@ -310,8 +306,9 @@ def test_a_move_is_named_right_of_its_line_wherever_there_is_room() -> None:
         lab.run(4)
         lab.set("bits_up", bits)
     lab.run()
-    frame = dashboard._Frame(picture_of(lab).axes[1], 0, 40)
-    early, late = (mark for mark in frame._moves() if hasattr(mark, "words"))
+    axes = picture_of(lab).axes[1]
+    frame = frame_of(axes, 0)
+    early, late = (mark for mark in frame.flags(axes.marks) if hasattr(mark, "words"))
     assert (early.anchor, early.x) == ("start", frame.x(4) + 4)
     assert (late.anchor, late.x) == ("end", frame.x(8) - 4), "here it would leave the frame"
 

@@ -211,7 +211,7 @@ def test_what_cannot_be_drawn_does_not_end_the_training(
     def broken() -> None:
         raise RuntimeError("no paper")
 
-    monkeypatch.setattr(lab.panel, "_svg", broken)
+    monkeypatch.setattr(lab.panel, "draw", broken)
     lab.start()
     wait_until(lambda: "cannot draw: RuntimeError: no paper" in note(lab))
     made = len(lab.current.history)

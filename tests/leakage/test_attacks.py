@@ -23,7 +23,6 @@ from fltoolkit.leakage import (
     Noise,
     NoPeek,
     auc,
-    batch_distance_correlation,
     corrected_distance_correlation,
     direction_aucs,
     distance_correlation,
@@ -32,6 +31,7 @@ from fltoolkit.leakage import (
     overhear,
     train_decoder,
 )
+from fltoolkit.leakage.distance_correlation import batch_distance_correlation
 from fltoolkit.testing import Conformance
 
 MEASURES = [distance_correlation, corrected_distance_correlation, batch_distance_correlation]

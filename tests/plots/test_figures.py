@@ -1,28 +1,18 @@
-"""Figures: they draw what the histories hold, labels do not overlap, errors say what to do."""
+"""Figures: they draw what the histories hold, and errors say what to do."""
 
-from itertools import combinations, pairwise
+from itertools import combinations
 from types import SimpleNamespace
 
 import matplotlib as mpl
 import matplotlib.figure
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.text import Text
+from plots.made_histories import run
 
 from fltoolkit import plots
 from fltoolkit.channel import Channel
 from fltoolkit.history import History
-from fltoolkit.plots import chart, spread
-from fltoolkit.units import amount, axis_of, byte_unit
-
-
-def run(*accuracies: float, nbytes: int = 2_000_000) -> History:
-    steps = enumerate(accuracies, 1)
-    return History(
-        {"step": i, "nbytes": nbytes * i, "accuracy": a, "loss": 1 - a} for i, a in steps
-    )
 
 
 def channel() -> Channel:
@@ -141,53 +131,3 @@ def test_a_partition_too_fine_for_numbers_does_not_speak_of_any() -> None:
     ax = plots.partition(torch.arange(20) % 3, list(torch.arange(20).split(1)))
     assert ax.get_xlabel() == "client"
     assert not ax.texts
-
-
-def test_show_displays_a_png_and_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = []
-    monkeypatch.setattr("IPython.display.display", lambda data, **more: shown.append((data, more)))
-    plots.show(plots.accuracy_over_bytes({"split": run(0.5, 0.9712)}))
-    figure = mpl.figure.Figure()
-    figure.subplots().plot([1, 2], [3, 4], label="mine")
-    plots.show(figure.axes[0])
-    (ours, more), (theirs, _) = shown
-    assert set(ours) == {"image/png", "text/plain"}
-    assert more["raw"] is True
-    assert ours["text/plain"] == "split ends at accuracy 97.1 %, bytes sent 4.0 MB"
-    assert theirs["text/plain"] == "mine ends at (2, 4)"
-
-
-@given(st.lists(st.floats(-1e3, 1e3), max_size=8), st.floats(0.1, 50))
-def test_spread_keeps_order_and_distance(wanted: list[float], gap: float) -> None:
-    places = spread(wanted, gap)
-    order = sorted(range(len(wanted)), key=wanted.__getitem__)
-    steps = [places[b] - places[a] for a, b in pairwise(order)]
-    assert all(step >= gap - 1e-6 for step in steps)
-    if all(wanted[b] - wanted[a] >= gap for a, b in pairwise(order)):
-        assert places == pytest.approx(wanted, abs=1e-6)
-
-
-def test_units() -> None:
-    assert [byte_unit(n)[0] for n in (0, 999, 1000, 10**6, 10**9, 10**15)] == [
-        "B",
-        "B",
-        "kB",
-        "MB",
-        "GB",
-        "TB",
-    ]
-    assert axis_of("nbytes_up", 5e6) == ("bytes up [MB]", 1e-6)
-    assert axis_of("seconds", 5) == ("seconds [s]", 1.0)
-    assert amount("nbytes", 12) == "12 B"
-    assert amount("loss", 0.03123) == "0.0312"
-
-
-def test_chart_is_finite_for_any_points() -> None:
-    hostile = [(0.0, float("nan")), (1.0, float("inf")), (2.0, -3.0), (2.0, -3.0)]
-    for points in ([], hostile, [(0.0, 0.0)], [(5.0, 1e-300)]):
-        part = chart({"<a&b>": points}, "step", "loss")
-        assert "nan" not in part
-        assert "inf" not in part
-        assert "&lt;a&amp;b&gt;" in part
-    assert "no loss yet" in chart({"": []}, "step", "loss")
-    assert "nan" not in chart({"a": [(1.0, 7.0)]}, "num_clients", "nbytes", log=True)

@@ -13,7 +13,8 @@ from fltoolkit.cli import COMMANDS, main
 from fltoolkit.commands import _nbytes
 from fltoolkit.history import History
 from fltoolkit.panels import TradeoffPanel
-from fltoolkit.plots import figures, html_report
+from fltoolkit.plots import html_report
+from fltoolkit.plots.style import summary
 from fltoolkit.research import (
     Experiment,
     Result,
@@ -126,14 +127,14 @@ def test_the_table():
 
 def test_pictures_say_their_numbers():
     ax = plots.pareto(ALL)
-    assert "cheap: 70.00 % for 210 B (front)" in figures.summary(ax)
-    assert "worse: 90.00 % for 3.0 kB" in figures.summary(ax)
+    assert "cheap: 70.00 % for 210 B (front)" in summary(ax)
+    assert "worse: 90.00 % for 3.0 kB" in summary(ax)
     assert ax.get_xlabel() == "all bytes sent [kB], logarithmic"
     ax = plots.three_sizes(CHEAP[0].history[-1])
-    assert "update up: nominal 400 B, real 200 B, entropy 5 B" in figures.summary(ax)
+    assert "update up: nominal 400 B, real 200 B, entropy 5 B" in summary(ax)
     plots.three_sizes({"a": CHEAP[0].history[-1], "b": DEAR[0].history[-1]})
     ax = plots.heat_map({(2, 4): [0.5, 0.7], (8, 4): [0.9]})
-    assert "2 x 4: 60.0 ±10.0; 8 x 4: 90.0" in figures.summary(ax)
+    assert "2 x 4: 60.0 ±10.0; 8 x 4: 90.0" in summary(ax)
     ax = plots.over_seconds({"cheap": [r.history for r in CHEAP]}, rate=100, latency=0.1)
     assert ax.get_xlabel() == "seconds [s]"
     for wrong in (
@@ -151,12 +152,11 @@ def test_the_panel_points_and_tells():
     assert panel.selected == "cheap"
     assert "Experiment(" in panel._words.value
     panel.select("dear")
-    svg, words = panel._svg()
-    assert svg.count("<title>") == 1 + 3
-    assert words.startswith("dear: 93.00 % for 2.0 kB, 2 seeds, on the front")
-    assert re.search(r"update up +4\.0 kB +2\.0 kB +5 B", words)
-    data, _ = panel._png()
-    assert data["text/plain"] == words
+    drawing = panel.draw()
+    assert drawing.svg().count("<title>") == 1 + 3
+    assert drawing.title.startswith("dear: 93.00 % for 2.0 kB, 2 seeds, on the front\n")
+    assert re.search(r"update up +4\.0 kB +2\.0 kB +5 B", drawing.title)
+    assert drawing.png()[0]["text/plain"] == drawing.html()[0]["text/plain"] == drawing.title
     with pytest.raises(KeyError, match="there are"):
         TradeoffPanel(ALL, name="none")
     with pytest.raises(ValueError, match="run a sweep first"):

@@ -1,20 +1,18 @@
-"""The states A, B and C: what is learned and what is sent, to the bit and to the byte."""
+"""States A, B and C: what is sent, what is learned, and going on later."""
 
 import copy
 from itertools import islice
 
 import pytest
 import torch
-from torch import nn
+from split.digits_runs import DATA, _Planned, batches, parties, run, same, weights
 
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import BFloat16, Float8, Pipeline, Quantize, RandomK
 from fltoolkit.cost import async_saving
-from fltoolkit.data import Batches, load, partition_iid
+from fltoolkit.data import Batches, partition_iid
 from fltoolkit.evaluation import evaluate
-from fltoolkit.models import splitnn_mlp
-from fltoolkit.party import SGD, Party
 from fltoolkit.split import (
     ActivationCache,
     AlwaysA,
@@ -24,62 +22,21 @@ from fltoolkit.split import (
     FreezeAfter,
     LogSpaced,
     LossGate,
-    Memory,
     Periodic,
     State,
     Upload,
-    async_step,
     gate_trace,
     train_async,
     train_async_relay,
-    train_local_loss,
     train_relay,
     train_split,
     train_uploading,
 )
-
-DATA = load("digits").flat()
-LR = 0.05
-
-
-def parties(num_alices=None, seed=0):
-    model = splitnn_mlp(64, seed=seed)
-    top = model[4:]
-    bob = Party("bob", top, SGD(top.parameters(), LR), nn.NLLLoss())
-    alices = []
-    for k in range(num_alices or 1):
-        bottom = copy.deepcopy(model[:4])
-        alices.append(Party(f"alice{k}", bottom, SGD(bottom.parameters(), LR)))
-    return (alices, bob) if num_alices else (alices[0], bob)
-
-
-def batches(num=300, batch_size=50, seed=0):
-    return Batches(DATA.x_train[:num], DATA.y_train[:num], batch_size, seed=seed)
-
-
-def weights(*parties):
-    return [w.clone() for party in parties for w in party.module.state_dict().values()]
-
-
-def same(one, two):
-    return all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
-
-
-def run(gate, *, num_epochs=4, channel=None, **settings):
-    gate = copy.deepcopy(gate)  # pytest hands the same one to several tests
-    alice, bob = parties()
-    channel = Channel() if channel is None else channel
-    train = train_async(
-        alice, bob, batches(), channel, gate=gate, num_epochs=num_epochs, **settings
-    )
-    return list(train), (alice, bob), channel
+from fltoolkit.split.asynchronous import Memory, async_step
 
 
 def states(records):
     return "".join(record["state"] for record in records)
-
-
-# ------------------------------------------------------------------------------------- the states
 
 
 @pytest.mark.parametrize("gate", [LossGate(0.0), LossGate(0.0, every=1), AlwaysA(), Periodic(1)])
@@ -139,15 +96,6 @@ def test_after_b_state_c_learns_what_b_would():
     assert not same(weights(bob_s), weights(bob_c))
     assert {r["stale"] for r in by_c} == {0.0}
     assert stale[-1]["stale"] > 0.8
-
-
-class _Planned(Periodic):
-    def __init__(self, plan):
-        super().__init__(1)
-        self.plan = plan
-
-    def _decide(self, progress):
-        return State(self.plan[self.checks % len(self.plan)])
 
 
 def test_the_gate_is_asked_at_the_end_of_each_period():
@@ -223,56 +171,6 @@ def test_a_small_cache_and_one_on_disk(tmp_path):
     assert small[0][-1]["loss"] < small[0][0]["loss"]
 
 
-# ------------------------------------------------------------------------------- what goes up
-
-
-def test_delta_is_the_same_training_and_smaller_numbers():
-    coarse = {"activations": Pipeline(Quantize(4))}
-    plain = run(AlwaysA(), num_epochs=8)
-    delta = run(AlwaysA(), num_epochs=8, upload=Upload(delta=True))
-    assert [r["loss"] for r in delta[0]] == pytest.approx([r["loss"] for r in plain[0]], rel=1e-3)
-    errors = {}
-    for upload in (Upload(), Upload(delta=True)):
-        cache = ActivationCache(300)
-        _, (alice, _), _ = run(
-            _Planned("AABBBB"), num_epochs=6, upload=upload, cache=cache, channel=Channel(coarse)
-        )
-        with torch.no_grad():
-            h = alice.module(DATA.x_train[:300])
-        errors[upload.delta] = float((cache.read(torch.arange(300))[0] - h).norm() / h.norm())
-    assert errors[True] < 0.1 * errors[False]  # what one message lost, the next one brings
-
-
-def test_rows_that_hardly_moved_stay_at_home():
-    nothing = run(AlwaysA(), num_epochs=8, upload=Upload(moved=1e-9))
-    some = run(AlwaysA(), num_epochs=8, upload=Upload(moved=0.05))
-    plain = run(AlwaysA(), num_epochs=8)
-    assert same(weights(*nothing[1]), weights(*plain[1]))
-    assert some[2].nbytes() < 0.8 * plain[2].nbytes()
-    per_step = {}
-    for t in some[2].transfers:
-        per_step.setdefault(t.step, {})[t.kind] = t.nbytes_dense
-    for step in per_step.values():  # the gradient of exactly the sent rows comes back
-        assert step["activations"] - 7 == step["gradients"]  # 50 rows: 7 bytes of mask
-
-
-def test_no_row_moved_and_nothing_comes_back():
-    alice, bob = parties()
-    data, memory = batches(), Memory(ActivationCache(300), ActivationCache(300))
-    ids, channel = next(data.rows(0)), Channel()
-    for _ in range(2):
-        upload = Upload(moved=0.1)
-        async_step(alice, bob, data, ids, channel, State.B, memory, upload=upload)
-    before = weights(alice)
-    async_step(alice, bob, data, ids, channel, State.A, memory, upload=upload)
-    assert [t.kind for t in channel.transfers] == ["activations"] * 3
-    assert [t.nbytes_dense for t in channel.transfers[1:]] == [7, 7]
-    assert same(weights(alice), before)
-
-
-# -------------------------------------------------------------------------------- several clients
-
-
 def relay(train, gate=None, num_rounds=4, **settings):
     alices, bob = parties(3)
     shares = partition_iid(DATA.y_train[:240], 3, seed=0)
@@ -313,89 +211,6 @@ def test_relay_budget_counts_the_hand_over():
     _, _, _, channel = relay(train_async_relay, BudgetGate(20_000_000, 6 * 40), num_rounds=40)
     assert abs(channel.nbytes() / 20_000_000 - 1) < 0.02
     assert channel.nbytes(kind="model") > 0.1 * channel.nbytes()
-
-
-# ------------------------------------------------------------------------------------- relatives
-
-
-def by_hand(losses, threshold, every, max_local_steps):
-    """SecretFlow's rule, told once more: per batch, its states after each label-party step."""
-    losses, state, reference, total, count = iter(losses), "A", 0.0, 0.0, 0
-    while True:
-        trace = []
-        for _ in range(max_local_steps + 1):
-            try:
-                total, count = total + next(losses), count + 1
-            except StopIteration:
-                return
-            if count >= every:
-                mean, total, count = total / count, 0.0, 0
-                if abs(reference - mean) >= threshold:
-                    state, reference = "A", mean
-                else:
-                    state = "B" if state == "A" else "C"
-            trace.append(state)
-            if state != "C":
-                break
-        yield trace
-
-
-class _Scripted(Party):
-    """A label party whose losses are written down beforehand."""
-
-    def script(self, losses):
-        self.losses = iter(losses)
-        return self
-
-    def loss_and_grad(self, h, y):
-        return next(self.losses), torch.zeros_like(h) if h.requires_grad else None
-
-
-@pytest.mark.parametrize(("every", "max_local_steps"), [(1, 1), (1, 3), (2, 2), (3, 10)])
-def test_uploading_reproduces_the_state_sequence(every, max_local_steps):
-    generator = torch.Generator().manual_seed(every)
-    falls = torch.rand(400, generator=generator) * 0.2
-    losses = (2.5 - falls.cumsum(0) / 8).tolist()
-    alice, bob = parties()
-    bob = _Scripted("bob", bob.module, None, nn.NLLLoss()).script(losses)
-    channel = Channel()
-    trace = list(by_hand(losses, 0.11, every, max_local_steps))[:30]
-    stream = (batch for batch in batches().epochs(10))
-    gate = LossGate(0.11, every=every)
-    train = train_uploading(alice, bob, stream, channel, gate=gate, max_local_steps=max_local_steps)
-    records = [record for record, _ in zip(train, trace, strict=False)]
-    assert [r["state"] for r in records] == [t[-1] for t in trace]
-    assert [r["local_steps"] for r in records] == [len(t) for t in trace]
-    assert {r["state"] for r in records} == {"A", "B", "C"}
-    assert max(r["local_steps"] for r in records) == max_local_steps + 1
-
-
-def test_uploading_in_state_c_saves_at_most_half():
-    alice, bob = parties()
-    channel = Channel()
-    gate = LossGate(1e6, every=1)
-    list(train_uploading(alice, bob, batches().epochs(3), channel, gate=gate))
-    assert channel.nbytes(kind="gradients") == 0
-    assert channel.nbytes() == channel.nbytes(kind="activations") > 0
-
-
-def test_a_loss_of_her_own_needs_no_gradient_from_outside():
-    alice, bob = parties()
-    torch.manual_seed(0)
-    layers = nn.Sequential(nn.Linear(640, 10), nn.LogSoftmax(dim=1))
-    head = Party("alice0", layers, SGD(layers.parameters(), LR), nn.NLLLoss())
-    channel, before = Channel(), weights(alice)
-    records = list(train_local_loss(alice, head, bob, batches(1437).epochs(6), channel))
-    assert {t.kind for t in channel.transfers} == {"activations", "labels"}
-    assert records[-1]["nbytes_down"] == 0
-    assert not same(weights(alice), before)
-    assert evaluate([alice, bob], DATA.x_test, DATA.y_test)["accuracy"] > 0.85
-    stranger = Party("bob", layers, None, nn.NLLLoss())
-    with pytest.raises(ValueError, match="belongs to 'bob'"):
-        next(train_local_loss(alice, stranger, bob, batches().epochs(1), channel))
-
-
-# -------------------------------------------------------------------------------------- complaints
 
 
 class Odd(Periodic):
@@ -440,9 +255,6 @@ def test_what_is_wrong_is_said_at_the_call():
         Upload(moved=-1)
     with pytest.raises(ValueError, match="num_a=3"):
         async_saving(4, 3, 2)
-
-
-# ---------------------------------------------------------------------------------- going on later
 
 
 def saved_and_resumed(folder, build, train, stop):

@@ -1,22 +1,11 @@
-"""Tables and figure of `experiments.fedavg_results`, from the runs that are there.
-
-Here: Markdown text and one PNG. Not here: training (fedavg_results.py).
-"""
+"""Tables and figure of the runs that are there: Markdown text and one PNG."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean
 
-from experiments.async_states import Result
-from experiments.fedavg_results import BATCH_SIZE, COHORT, FIGURE, FLOAT32, LAST
-from experiments.report import (
-    Row,
-    Runs,
-    _accuracies,
-    _differences,
-    _factor,
-)
-from experiments.report import rows_of as rows_of
+from experiments.fedavg_results.settings import BATCH_SIZE, COHORT, FLOAT32, LAST
+from experiments.runs import Result, Row, Runs, accuracies, differences, factor_of, spread_of
 from fltoolkit import History, plots
 
 GOAL_FACTOR, GOAL_POINTS = 20, 0.3
@@ -63,7 +52,7 @@ def rounds_table(rows: Sequence[Row]) -> str:
         cells = [_reached(runs, goal, lambda curve, n: n + 1, ".0f") for goal in goals]
         length = len(next(iter(runs.values()))["curve"])
         lines.append(
-            f"| {setting.name} | {' | '.join(cells)} | {_spread(_accuracies(runs))} | {length} | "
+            f"| {setting.name} | {' | '.join(cells)} | {spread_of(accuracies(runs))} | {length} | "
             f"{_listed(runs)} |"
         )
     return "\n".join(lines)
@@ -83,14 +72,14 @@ def bytes_table(rows: Sequence[Row], reference: Runs) -> str:
 
     for setting, runs in rows:
         of = {seed: reference[seed] for seed in runs if seed in reference}
-        differences = _spread(_differences(runs, of), "+.2f") if setting.codecs else ""
+        gains = spread_of(differences(runs, of), "+.2f") if setting.codecs else ""
         up, down = (
             mean(run[key] for run in runs.values()) / 1e6 for key in ("nbytes_up", "nbytes_down")
         )
         lines.append(
-            f"| {setting.name} | {_spread(_accuracies(runs))} | {differences} | "
+            f"| {setting.name} | {spread_of(accuracies(runs))} | {gains} | "
             f"{up:,.1f} | {down:,.1f} | {_bits(runs, 'nbytes_up')}, {_bits(runs, 'nbytes_down')} | "
-            f"{_factor(runs, of):.1f} | {_reached(runs, 0.9, megabytes, ',.1f')} | "
+            f"{factor_of(runs, of):.1f} | {_reached(runs, 0.9, megabytes, ',.1f')} | "
             f"{_reached(runs, 0.97, megabytes, ',.1f')} | "
             f"{_reached(runs, 0.97, lambda _, n: n + 1, '.0f')} | {_listed(runs)} |"
         )
@@ -103,8 +92,8 @@ def goal(rows: Sequence[Row]) -> str:
     found = []
     for setting, runs in rows:
         of = {seed: reference[seed] for seed in runs if seed in reference}
-        if setting.codecs and of and (factor := _factor(runs, of)) >= GOAL_FACTOR:
-            found.append((mean(_differences(runs, of)), factor, setting.name, len(of)))
+        if setting.codecs and of and (factor := factor_of(runs, of)) >= GOAL_FACTOR:
+            found.append((mean(differences(runs, of)), factor, setting.name, len(of)))
     if not found:
         return f"No setting sends {GOAL_FACTOR} times fewer bytes."
     lines = [f"At least {GOAL_FACTOR} times fewer bytes, up and down together, best first:"]
@@ -137,7 +126,7 @@ def put(tables: str, page: Path) -> None:
     page.write_text(f"{before}{BEGIN}\n\n{tables}\n\n{END}\n{after}", encoding="utf-8")
 
 
-def draw(rows: Sequence[Row], path: Path = FIGURE) -> None:
+def draw(rows: Sequence[Row], path: Path) -> None:
     """Test accuracy over bytes in both directions, IID: a line a setting, mean of its seeds."""
     histories = {}
     for setting, runs in rows:
@@ -163,17 +152,6 @@ def draw(rows: Sequence[Row], path: Path = FIGURE) -> None:
     figure.savefig(path, dpi=120)
 
 
-# ------------------------------------------------------------------------------------ helpers
-
-
-def _spread(values: Sequence[float], form: str = ".2f") -> str:
-    """Mean [least, largest]; a single value stands alone."""
-    if not values:
-        return ""
-    words = f"{mean(values):{form}}"
-    return f"{words} [{min(values):{form}}, {max(values):{form}}]" if len(values) > 1 else words
-
-
 def _reached(runs: Runs, accuracy: float, what: Callable[[list, int], float], form: str) -> str:
     """``what`` at the first round of that accuracy; and how many seeds never got there."""
     first = [
@@ -186,7 +164,7 @@ def _reached(runs: Runs, accuracy: float, what: Callable[[list, int], float], fo
     if not found:
         return "never"
     missing = len(runs) - len(found)
-    words = _spread(found, form)
+    words = spread_of(found, form)
     return f"{words}, {missing} of {len(runs)} never" if missing else words
 
 

@@ -1,7 +1,7 @@
-"""Tables and figure of `experiments.pareto`, from the runs that are there.
+"""Tables and figure of the runs that are there.
 
-Here: Markdown between two marks of docs/results.md, one PNG, and the runs as JSON lines that go
-with the repository. Not here: training (pareto.py).
+Markdown between two marks of docs/results.md, one PNG, and the runs as JSON lines that go with the
+repository.
 """
 
 import json
@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
-from experiments.pareto import (
+from experiments.pareto.settings import (
     BASELINE_FEDERATED,
     BASELINE_SPLIT,
     PARTITIONS,
@@ -23,14 +23,13 @@ from fltoolkit.cost import published_tables
 from fltoolkit.history import History
 from fltoolkit.research import Experiment, Result, Store, bytes_to_reach, front, groups, points
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results.md"
 FIGURE = ROOT / "docs" / "images" / "pareto.png"
-KEPT = Path(__file__).parent / "results" / "pareto.jsonl"
+KEPT = ROOT / "experiments" / "results" / "pareto.jsonl"
 BEGIN, END = "<!-- begin: printed by experiments.pareto --report -->", "<!-- end: printed -->"
 TARGETS = {"digits": 0.94, "mnist": 0.96}
 CURVE = ("round", "nbytes", "accuracy")  # of each record; of the last one all is kept
-
 Parts = dict[tuple[str, str], list[Result]]  # by data and "IID" or "non-IID"
 
 

@@ -1,7 +1,4 @@
-"""Tables and figures of `experiments.leakage`, from the runs that are there.
-
-Here: Markdown text, and a PNG for each data set. Not here: training and attacks (leakage.py).
-"""
+"""Tables and figures of the runs that are there: Markdown text, and a PNG for each data set."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -11,13 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from experiments.leakage import BINARY, DEFENCES, DOWN, NUM_SHOWN, TASKS, UP, Result, Setting, Task
-from experiments.leakage import settings as all_settings
+from experiments.leakage.settings import (
+    BINARY,
+    DEFENCES,
+    DOWN,
+    NUM_SHOWN,
+    TASKS,
+    UP,
+    Task,
+    settings,
+)
+from experiments.runs import Result, Row, Runs, spread_of
 from fltoolkit import plots
-from fltoolkit.plots import COLORS, spread
+from fltoolkit.plots.drawing import spread
+from fltoolkit.plots.style import COLORS
 
-Runs = dict[int, Result]  # by seed
-Row = tuple[Setting, Runs]
 SHOWN = (
     "float32",
     "8 bits",
@@ -49,7 +54,7 @@ def report(results: Mapping[str, Result]) -> str:
 def rows_of(task: Task, results: Mapping[str, Result]) -> list[Row]:
     """Each setting with the runs of its seeds, if there are any that did not diverge."""
     rows = []
-    for setting in all_settings():
+    for setting in settings():
         keys = {seed: setting.key(task, seed) for seed in task.seeds}
         runs = {seed: results[key] for seed, key in keys.items() if key in results}
         runs = {seed: run for seed, run in runs.items() if "diverged" not in run}
@@ -67,12 +72,12 @@ def up_table(rows: Sequence[Row]) -> str:
     ]
     for setting, runs in rows:
         cells = [
-            _spread([100 * run["accuracy"] for run in runs.values()], ".1f"),
+            spread_of([100 * run["accuracy"] for run in runs.values()], ".1f"),
             f"{mean(_column(runs, 'nbytes_up')):,.1f}",
-            _spread(_column(runs, "dcor")),
-            _spread([max(value, 0) ** 0.5 for value in _column(runs, "corrected_dcor")]),
-            _spread(_column(runs, "explained_variance")),
-            _spread([value for value in _column(runs, "positions") if value is not None]),
+            spread_of(_column(runs, "dcor"), ".3f"),
+            spread_of([max(value, 0) ** 0.5 for value in _column(runs, "corrected_dcor")], ".3f"),
+            spread_of(_column(runs, "explained_variance"), ".3f"),
+            spread_of([value for value in _column(runs, "positions") if value is not None], ".3f"),
         ]
         lines.append(f"| {setting.name} | {len(runs)} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -90,12 +95,12 @@ def down_table(rows: Sequence[Row]) -> str:
     for setting, runs in rows:
         good = _column(runs, "task_auc") if binary else [100 * a for a in _column(runs, "accuracy")]
         cells = [
-            _spread(good, ".3f" if binary else ".1f"),
+            spread_of(good, ".3f" if binary else ".1f"),
             f"{mean(_column(runs, 'nbytes_down')):,.1f}",
         ]
         for attack in ("norm_auc", "direction_auc"):
-            cells.append(_spread([max(epochs) for epochs in _column(runs, attack)], ".2f"))
-            cells.append(_spread([mean(epochs) for epochs in _column(runs, attack)], ".2f"))
+            cells.append(spread_of([max(epochs) for epochs in _column(runs, attack)], ".2f"))
+            cells.append(spread_of([mean(epochs) for epochs in _column(runs, attack)], ".2f"))
         lines.append(f"| {setting.name} | {len(runs)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -108,20 +113,20 @@ def surprises(rows: Sequence[Row]) -> str:
         change = _differences(of["8 bits"], of["float32"], "explained_variance")
         lines.append(
             "- Do 8 bits protect anything? Explained variance changes by "
-            f"{_spread(change, '+.4f')} against float32, seed by seed."
+            f"{spread_of(change, '+.4f')} against float32, seed by seed."
         )
     for name in ("top-k 10%", "top-k 1%", "RandTopK 10%", "RandTopK 1%"):
         if name in of:
             shares = [r["positions"] / r["explained_variance"] for r in of[name].values()]
             lines.append(
                 f"- Does {name} leak through positions? They alone explain "
-                f"{_spread([100 * share for share in shares], '.0f')} % of what positions and "
+                f"{spread_of([100 * share for share in shares], '.0f')} % of what positions and "
                 "values explain together."
             )
     for name in ("NoPeek 1", "NoPeek 3"):
         if name in of and "float32" in of:
             cells = [
-                _spread(_differences(of[name], of["float32"], key), "+.3f")
+                spread_of(_differences(of[name], of["float32"], key), "+.3f")
                 for key in ("dcor", "explained_variance")
             ]
             lines.append(
@@ -142,9 +147,6 @@ def effort(task: Task, rows: Sequence[Row], results: Mapping[str, Result]) -> st
         f"{task.num_auxiliary:,} of the attacker's, {task.num_victims:,} victims, {task.epochs} "
         f"epochs, batch {task.batch_size}, plain SGD, lr {task.lr}."
     )
-
-
-# ----------------------------------------------------------------------------------- figures
 
 
 def draw(results: Mapping[str, Result], folder: Path) -> None:
@@ -214,9 +216,6 @@ def _draw_pictures(figure: Any, runs: Mapping[str, Result | None]) -> None:
         row[0].set_ylabel(words, rotation=0, ha="right", va="center", fontsize=9)
 
 
-# ------------------------------------------------------------------------------------ helpers
-
-
 def _column(runs: Runs, key: str) -> list[Any]:
     return [run[key] for run in runs.values()]
 
@@ -224,11 +223,3 @@ def _column(runs: Runs, key: str) -> list[Any]:
 def _differences(runs: Runs, reference: Runs, key: str) -> list[float]:
     """Above the reference, seed by seed."""
     return [runs[seed][key] - reference[seed][key] for seed in runs if seed in reference]
-
-
-def _spread(values: Sequence[float], form: str = ".3f") -> str:
-    """Mean, and [least, largest] if there are several."""
-    if not values:
-        return ""
-    ends = f" [{min(values):{form}}, {max(values):{form}}]" * (len(values) > 1)
-    return f"{mean(values):{form}}{ends}"

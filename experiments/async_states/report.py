@@ -1,19 +1,14 @@
-"""Tables and figure of `experiments.async_states`, from the runs that are there.
+"""Tables and figure of the runs that are there: Markdown text and one PNG."""
 
-Here: Markdown text and one PNG. Not here: training (async_states.py).
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
 
-from experiments.async_states import BATCH_SIZE, FIGURE, LR, Result, Setting, Task
+from experiments.async_states.settings import BATCH_SIZE, LR
+from experiments.runs import Row, Runs, accuracies, differences, factor_of, spread_of
 from fltoolkit import History, plots
 
 GOAL_FACTOR, GOAL_POINTS = 100, 0.5
-
-Runs = dict[int, Result]  # by seed
-Row = tuple[Setting, Runs]
 
 
 def report(rows: Sequence[Row]) -> str:
@@ -44,17 +39,6 @@ def effort(rows: Sequence[Row]) -> str:
     )
 
 
-def rows_of(task: Task, settings: Sequence[Setting], results: Mapping[str, Result]) -> list[Row]:
-    """Each setting with the runs of its seeds, if there are any."""
-    rows = []
-    for setting in settings:
-        keys = {seed: setting.key(task, seed) for seed in setting.seeds}
-        runs = {seed: results[key] for seed, key in keys.items() if key in results}
-        if runs:
-            rows.append((setting, runs))
-    return rows
-
-
 def baseline(rows: Sequence[Row]) -> Runs:
     """All runs of vanilla in float32 with one client: different tables have different seeds."""
     found = [runs for setting, runs in rows if setting.clients == 1 and not setting.codecs]
@@ -70,9 +54,9 @@ def main_table(rows: Sequence[Row], reference: Runs) -> str:
     ]
     for setting, runs in rows:
         lines.append(
-            f"| {setting.name} | {_seeds(runs)} | {_spread(_accuracies(runs))} | "
-            f"{_spread(_differences(runs, reference), '+.2f')} | {_mb(runs)} | "
-            f"{_factor(runs, reference):,.1f} | {_shares(runs)} |"
+            f"| {setting.name} | {_seeds(runs)} | {spread_of(accuracies(runs))} | "
+            f"{spread_of(differences(runs, reference), '+.2f')} | {_mb(runs)} | "
+            f"{factor_of(runs, reference):,.1f} | {_shares(runs)} |"
         )
     return "\n".join(lines)
 
@@ -94,8 +78,8 @@ def equal_table(rows: Sequence[Row]) -> str:
         "|---|---|---|---|---|---|",
     ]
     for setting, runs in rows:
-        line = f"| {setting.name} | {_seeds(runs)} | {_spread(_accuracies(runs))} | {_mb(runs)} |"
-        gains = _differences(runs, threshold)
+        line = f"| {setting.name} | {_seeds(runs)} | {spread_of(accuracies(runs))} | {_mb(runs)} |"
+        gains = differences(runs, threshold)
         if runs is threshold or len(gains) < 2:
             lines.append(f"{line} | |")
         else:
@@ -121,8 +105,8 @@ def clients_table(rows: Sequence[Row]) -> str:
             for kinds in (("activations", "gradients"), ("model",), ("labels",))
         ]
         lines.append(
-            f"| {setting.name} | {_seeds(runs)} | {_spread(_accuracies(runs))} | {_mb(runs)} | "
-            f"{_factor(runs, reference):,.1f} | {' | '.join(cells)} |"
+            f"| {setting.name} | {_seeds(runs)} | {spread_of(accuracies(runs))} | {_mb(runs)} | "
+            f"{factor_of(runs, reference):,.1f} | {' | '.join(cells)} |"
         )
     return "\n".join(lines)
 
@@ -131,20 +115,20 @@ def goal(rows: Sequence[Row], reference: Runs) -> str:
     """Which settings send so many times fewer bytes, and what accuracy that cost."""
     found = {}
     for setting, runs in rows:
-        factor = _factor(runs, reference)
+        factor = factor_of(runs, reference)
         paired = runs.keys() & reference.keys()
         if setting.clients == 1 and factor >= GOAL_FACTOR and paired:
             where = f" ({setting.part})" if setting.part.startswith("equal") else ""
-            found[setting.name + where] = (_differences(runs, reference), factor)
+            found[setting.name + where] = (differences(runs, reference), factor)
     lines = [f"At least {GOAL_FACTOR} times fewer bytes than vanilla, best first:", ""]
     for name, (points, factor) in sorted(found.items(), key=lambda item: -mean(item[1][0])):
         met = "met" if mean(points) >= -GOAL_POINTS else "missed"
-        spread = _spread(points, "+.2f")
+        spread = spread_of(points, "+.2f")
         lines.append(f"- {name}: {factor:,.0f} times fewer, {spread} points: {met}")
     return "\n".join(lines) if found else f"No setting sends {GOAL_FACTOR} times fewer bytes."
 
 
-def draw(rows: Sequence[Row], path: Path = FIGURE) -> None:
+def draw(rows: Sequence[Row], path: Path) -> None:
     """Accuracy over bytes: a line a kind of gate, a point a setting, mean and range of the seeds.
 
     What a setting sent is the mean of its seeds: the range is of accuracies alone. Settings of
@@ -176,47 +160,16 @@ def draw(rows: Sequence[Row], path: Path = FIGURE) -> None:
     figure.savefig(path, dpi=144)
 
 
-# ------------------------------------------------------------------------------------ helpers
-
-
 def _seeds(runs: Runs) -> str:
     """How many there are, and which of them diverged."""
     diverged = sum("diverged" in result for result in runs.values())
     return f"{len(runs)}, {diverged} diverged" if diverged else str(len(runs))
 
 
-def _accuracies(runs: Runs) -> list[float]:
-    return [100 * result["accuracy"] for result in runs.values()]
-
-
-def _differences(runs: Runs, reference: Runs) -> list[float]:
-    """Points of accuracy above the reference, seed by seed."""
-    both = runs.keys() & reference.keys()
-    return [100 * (runs[seed]["accuracy"] - reference[seed]["accuracy"]) for seed in sorted(both)]
-
-
-def _factor(runs: Runs, reference: Runs) -> float:
-    """How many times fewer bytes than the reference; 0 without one."""
-    if not reference:
-        return 0.0
-    return _mean_nbytes(reference) / _mean_nbytes(runs)
-
-
-def _mean_nbytes(runs: Runs) -> float:
-    return mean(result["nbytes"] for result in runs.values())
-
-
 def _mb(runs: Runs) -> str:
     """Mean, and the range where it differs between seeds."""
     sizes = [result["nbytes"] / 1e6 for result in runs.values()]
-    return _spread(sizes, ",.1f") if max(sizes) - min(sizes) >= 0.1 else f"{mean(sizes):,.1f}"
-
-
-def _spread(values: Sequence[float], form: str = ".2f") -> str:
-    """Mean [least, largest]."""
-    if not values:
-        return ""
-    return f"{mean(values):{form}} [{min(values):{form}}, {max(values):{form}}]"
+    return spread_of(sizes, ",.1f") if max(sizes) - min(sizes) >= 0.1 else f"{mean(sizes):,.1f}"
 
 
 def _shares(runs: Runs) -> str:

@@ -1,19 +1,11 @@
-"""The headline: split and federated methods, their codecs and schedules, on one axis of bytes.
+"""The methods as a list of `Experiment`s.
 
-    python -m experiments.pareto --data digits            # three seeds; goes on where it was
-    python -m experiments.pareto --data mnist --seeds 1   # estimated: under two hours
-    python -m experiments.pareto --only STC               # methods whose name holds this
-    python -m experiments.pareto --report                 # docs/results.md and its figures
-
-Here: the methods as a list of `Experiment`s. Results go to ``runs/pareto.db``; what is there is
-not run again. Not here: tables and figures (pareto_report.py).
+Not here: running them (``python -m experiments.pareto``), tables and figure (report.py).
 """
 
-import argparse
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from fltoolkit.codecs import (
@@ -33,15 +25,12 @@ from fltoolkit.codecs import (
     Sign,
     TopK,
 )
-from fltoolkit.research import Experiment, Store, num_steps, sweep
+from fltoolkit.research import Experiment, num_steps
 from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, LossGate, Periodic
 
-STORE = Path("runs") / "pareto.db"
 NUM_CLIENTS, CUT_WIDTH = 10, 640
 SAMPLES = {"digits": 1437, "mnist": 60_000}
 PARTITIONS = {"IID": "iid", "non-IID": "dirichlet(0.3)"}
-
-
 HANDED_ON = {"model": Only(Pipeline(Quantize(8), Entropy()), min_size=1000)}
 """The bottom in 8 bits on its way from client to client; with 10 clients it is much of the bill."""
 MODEL_8_BITS = {"model": Pipeline(Quantize(8), Entropy())}
@@ -91,7 +80,6 @@ TASKS = {
         federated={"lr": 0.1, "batch_size": 32},
     ),
 }
-
 FLOAT8 = {"activations": Pipeline(Float8()), "gradients": Pipeline(Float8()), **HANDED_ON}
 FOUR_BITS = {
     "activations": Pipeline(Quantize(4), Entropy()),
@@ -107,7 +95,6 @@ RAND_TOP_K = {
     "gradients": Pipeline(SameMask()),
     **HANDED_ON,
 }
-
 BASELINE_SPLIT, BASELINE_FEDERATED = "SplitNN, float32", "FedAvg, float32"
 
 
@@ -194,34 +181,3 @@ def experiments(data: str, seeds: int, words: Iterable[str] = PARTITIONS) -> lis
         for seed in range(seeds)
         for experiment in methods(TASKS[data], PARTITIONS[word])
     ]
-
-
-def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", choices=TASKS, default="digits")
-    parser.add_argument("--seeds", type=int, default=3, help="so many, from 0 (default: 3)")
-    parser.add_argument("--only", default="", help="methods whose name holds this")
-    parser.add_argument("--store", type=Path, default=STORE)
-    parser.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
-    parser.add_argument("--report", action="store_true", help="write docs/results.md, run nothing")
-    args = parser.parse_args()
-    with Store(args.store) as store:
-        if args.report:
-            from experiments.pareto_report import write
-
-            write(store)
-            return
-        words = [w for w in PARTITIONS if f"({w})" in args.only] or PARTITIONS
-        todo = [e for e in experiments(args.data, args.seeds, words) if args.only in e.name]
-        for result in sweep(todo, store=store, workers=args.workers):
-            e, last = result.experiment, result.history[-1] if len(result.history) else {}
-            words = result.error.strip().splitlines()[-1] if result.error else ""
-            score = (
-                f"{100 * last['accuracy']:6.2f} % {last['nbytes'] / 1e6:9.2f} MB" if last else ""
-            )
-            print(f"{e.name:46s} seed {e.seed} {score} {result.seconds:6.1f} s {words}")
-
-
-if __name__ == "__main__":
-    main()

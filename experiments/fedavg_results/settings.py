@@ -1,39 +1,18 @@
-"""Federated averaging on MNIST: rounds to a goal, and accuracy against real bytes both ways.
+"""The settings: codecs both ways, who has which samples, how they learn.
 
-    python -m experiments.fedavg_results                  # all settings; goes on where it was
-    python -m experiments.fedavg_results --only "seed 10" # settings whose table or name holds this
-    python -m experiments.fedavg_results --report         # tables and figure from what is there
-    python -m experiments.fedavg_results --data digits --rounds 5 --out runs/digits.jsonl
-
-Here: the settings and one training run. Each finished run is one line of JSON in ``--out`` and is
-not run again; Ctrl-C loses only the runs in progress. Not here: the sweep (async_states.py), tables
-and figure (fedavg_report.py, next). What came out: docs/fedavg_results.md.
+Not here: training (run.py), tables and figure (report.py).
 """
 
-import argparse
 import hashlib
 import json
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
-
-from experiments.async_states import Result, read, sweep
-from fltoolkit import Channel, Codec, ErrorFeedback, Party, Pipeline, evaluate, fedavg, load, pack
+from fltoolkit import Codec, ErrorFeedback, Pipeline, pack
 from fltoolkit.codecs import DGC, QSGD, STC, Difference, Entropy, Quantize, TopK
-from fltoolkit.data import Dataset, partition_iid, partition_shards
-from fltoolkit.data.datasets import PIXEL_STATISTICS
-from fltoolkit.federated import Local, masked_mean, weighted_mean
-from fltoolkit.models import mcmahan_2nn, mcmahan_cnn, splitnn_mlp
 from fltoolkit.trees import Tree
 
-RESULTS = Path(__file__).parent / "results" / "fedavg.jsonl"
-FIGURE = Path(__file__).parents[1] / "docs" / "images" / "fedavg_results.png"
 BATCH_SIZE, COHORT = 10, 0.1  # B and C of the paper
 CHOSEN_ON, SEEDS = (10,), (0, 1, 2)  # where settings were chosen, and where they are confirmed
 LAST = 10  # the accuracy of a run is the mean of its last so many rounds
@@ -80,44 +59,6 @@ class Setting:
             **faster,
             "codecs": {kind: repr(self.codecs[kind]) for kind in sorted(self.codecs)},
         }
-
-    def run(self, task: Task, seed: int, device: str = "cpu") -> Result:
-        """Train once; ``curve`` holds [bytes up, bytes down, accuracy] after each round."""
-        start, data = time.perf_counter(), dataset(task.data, self.model, self.pixels)
-        divide = {"iid": partition_iid, "shards": partition_shards}[self.split]
-        rows = divide(data.y_train, task.clients, seed=seed)
-        clients = {f"client_{k}": (data.x_train[r], data.y_train[r]) for k, r in enumerate(rows)}
-        model = network(task.data, self.model, seed).to(device)
-        server, channel = Party("server", model, loss_fn=nn.NLLLoss()), Channel(self.codecs)
-        faster = self.server_lr != 1
-        optimizer = torch.optim.SGD(model.parameters(), lr=self.server_lr) if faster else None
-        curve: list[tuple[int, int, float]] = []
-        told = self.told(task)
-        for record in fedavg(
-            model,
-            clients,
-            channel,
-            rounds=told["rounds"],
-            cohort=round(COHORT * task.clients),
-            local=Local(batch_size=BATCH_SIZE, lr=self.lr, epochs=self.local_epochs),
-            mean=masked_mean if self.masked else weighted_mean,
-            server_optimizer=optimizer,
-            seed=seed,
-        ):
-            score = float(evaluate([server], data.x_test, data.y_test)["accuracy"])
-            curve.append((int(record["nbytes_up"]), int(record["nbytes_down"]), round(score, 4)))
-        up, down, _ = curve[-1]
-        last = [accuracy for _, _, accuracy in curve[-LAST:]]
-        return {
-            **{"key": self.key(task, seed), "seed": seed, **told},
-            "accuracy": round(sum(last) / len(last), 6),
-            **{"nbytes": up + down, "nbytes_up": up, "nbytes_down": down},
-            "num_parameters": sum(p.numel() for p in model.parameters()),
-            **{"seconds": round(time.perf_counter() - start, 1), "device": device, "curve": curve},
-        }
-
-
-# ------------------------------------------------------------------------------------ settings
 
 
 class Once:
@@ -167,7 +108,6 @@ UP = {
     "DGC 1 %": small(DGC(0.01), Quantize(8)),
 }
 """Codecs for updates. EF is error feedback; all but the 8-bit row are entropy-coded."""
-
 DOWN = {
     "8 bits": Once(small(Quantize(8))),
     **{f"{b} bits": Once(small(Quantize(b))) for b in (4, 3)},
@@ -254,67 +194,3 @@ def cnn() -> Iterator[Setting]:
     """The CNN of the paper, E = 5."""
     more: dict[str, Any] = {"model": "cnn", "rounds": 20, "local_epochs": 5, "seeds": (0,)}
     yield Setting("CNN", FLOAT32, **more)
-
-
-# ----------------------------------------------------------------------------------- one run
-
-
-@lru_cache(maxsize=1)
-def dataset(name: str, model: str, pixels: str) -> Dataset:
-    """The data as a setting wants them."""
-    data = load(name)
-    data = data if model == "cnn" and name != "digits" else data.flat()
-    if pixels == "standardized":
-        return data
-    (mean,), (deviation,) = PIXEL_STATISTICS[name]
-    x = {part: getattr(data, part) * deviation + mean for part in ("x_train", "x_test")}
-    return replace(data, **x)
-
-
-def network(data: str, model: str, seed: int) -> nn.Sequential:
-    """The paper's networks; for digits, which are smaller, another MLP."""
-    if data == "digits":
-        return splitnn_mlp(64, seed=seed)
-    return {"2nn": mcmahan_2nn, "cnn": mcmahan_cnn}[model](seed=seed)
-
-
-def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", choices=["mnist", "fashion_mnist", "digits"], default="mnist")
-    parser.add_argument("--clients", type=int, default=100)
-    parser.add_argument("--rounds", type=int, help="at most so many, for a trial")
-    parser.add_argument("--seeds", type=int, nargs="+", help="instead of each setting's own")
-    parser.add_argument("--only", default="", help="settings whose table or name holds this")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda, ...")
-    parser.add_argument("--workers", type=int, default=1, help="processes, one torch thread each")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--figure", type=Path, default=FIGURE)
-    parser.add_argument("--report", action="store_true", help="print tables, draw the figure")
-    parser.add_argument("--page", type=Path, help="with --report: put the tables into this file")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    task = Task(args.data, args.clients, args.rounds)
-    chosen = [s for s in settings() if args.only in f"{s.part}: {s.name}"]
-    if args.seeds is not None:
-        chosen = [replace(setting, seeds=tuple(args.seeds)) for setting in chosen]
-    if args.report:
-        from experiments.fedavg_report import draw, put, report, rows_of
-
-        rows = rows_of(task, chosen, read(args.out))
-        print(report(rows))
-        draw(rows, args.figure)
-        if args.page:
-            put(report(rows), args.page)
-        return
-    # all settings on one seed before the next seed: whenever it is stopped, rows can be compared
-    turns = sorted((turn, n) for n, s in enumerate(chosen) for turn, _ in enumerate(s.seeds))
-    jobs = [(task, chosen[n], chosen[n].seeds[turn], args.device) for turn, n in turns]
-    try:
-        sweep(jobs, args.out, args.workers)
-    except KeyboardInterrupt:
-        print("stopped: what is finished is kept, run again to go on")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,64 @@
+"""Accuracy against real bytes when the client may fall silent: which gate, at which price?
+
+    python -m experiments.async_states                 # MNIST, all settings; goes on where it was
+    python -m experiments.async_states --only freeze   # settings whose name or part holds this
+    python -m experiments.async_states --report        # tables and figure from what is there
+    python -m experiments.async_states --data digits --epochs 5 --out runs/digits.jsonl
+    python -m experiments.async_states --data cifar10  # VGG-11, on a GPU if there is one
+
+Each finished run is one line of JSON in ``--out`` and is not run again; Ctrl-C loses only the
+runs in progress. What came out: docs/async_states.md.
+"""
+
+import argparse
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from experiments.async_states.report import draw, report
+from experiments.async_states.run import run
+from experiments.async_states.settings import CUTS, MODELS, NUM_CLIENTS, SIZES, Task, settings
+from experiments.runs import read, rows_of, sweep
+
+RESULTS = Path(__file__).parents[1] / "results" / "async_states.jsonl"
+FIGURE = Path(__file__).parents[2] / "docs" / "images" / "async_states.png"
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", choices=SIZES, default="mnist")
+    parser.add_argument("--model", choices=CUTS, help="by default vgg11 for cifar10, else mlp")
+    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--clients", type=int, default=NUM_CLIENTS, help="where there are several")
+    parser.add_argument("--seeds", type=int, nargs="+", help="instead of each setting's own")
+    parser.add_argument("--only", default="", help="settings whose table or name holds this")
+    parser.add_argument("--device", help="by default cuda for vgg11 if there is one, else cpu")
+    parser.add_argument("--workers", type=int, default=1, help="processes, one torch thread each")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--figure", type=Path, default=FIGURE)
+    parser.add_argument("--report", action="store_true", help="print tables, draw the figure")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    task = Task(args.data, args.model or MODELS[args.data], args.epochs, args.clients)
+    gpu = task.model == "vgg11" and torch.cuda.is_available()
+    device = args.device or ("cuda" if gpu else "cpu")
+    chosen = [s for s in settings(task) if args.only in f"{s.part}: {s.name}"]
+    if args.seeds is not None:
+        chosen = [replace(setting, seeds=tuple(args.seeds)) for setting in chosen]
+    if args.report:
+        rows = rows_of(task, chosen, read(args.out))
+        print(report(rows))
+        draw(rows, args.figure)
+        return
+    jobs = [(task, s, seed) for s in chosen for seed in s.seeds]
+    try:
+        sweep(partial(run, device=device), jobs, args.out, workers=args.workers)
+    except KeyboardInterrupt:
+        print("stopped: what is finished is kept, run again to go on")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""The settings: which gate, which codecs, how many clients.
+
+Not here: training (run.py), tables and figure (report.py).
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
+
+from fltoolkit import Codec, Pipeline
+from fltoolkit.codecs import Entropy, Float8, Only, Quantize, TopK
+from fltoolkit.split import (
+    AlwaysA,
+    BangBang,
+    BudgetGate,
+    FreezeAfter,
+    Gate,
+    LogSpaced,
+    LossGate,
+    Periodic,
+    Upload,
+)
+
+BATCH_SIZE, NUM_CLIENTS = 64, 10
+LR = {"mlp": 0.03, "vgg11": 0.01}  # at 0.02 and more VGG-11 diverges in its first steps
+SEEDS, MORE_SEEDS = (0, 1, 2), (0, 1, 2, 3, 4)
+FRESH_SEEDS = (5, 6, 7)  # no setting was chosen by looking at these
+SIZES = {"digits": (1437, 64), "mnist": (60_000, 784), "cifar10": (50_000, 3072)}  # samples, pixels
+CUTS = {"mlp": 640, "vgg11": 128 * 8 * 8}  # activations a sample
+MODELS = {"digits": "mlp", "mnist": "mlp", "cifar10": "vgg11"}  # unless told otherwise
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is learned, how long, by how many clients where there are several."""
+
+    data: str = "mnist"
+    model: str = "mlp"
+    epochs: int = 15
+    clients: int = NUM_CLIENTS
+
+    @property
+    def num_steps(self) -> int:
+        """Of a run with one client."""
+        return self.epochs * -(-SIZES[self.data][0] // BATCH_SIZE)
+
+    @property
+    def dense_nbytes(self) -> int:
+        """What vanilla's activations and gradients take in float32, without headers."""
+        return self.epochs * SIZES[self.data][0] * CUTS[self.model] * 8
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to train: who speaks when (the gate), and how what is said is coded."""
+
+    part: str  # the table it belongs to
+    family: str  # the line it belongs to
+    name: str
+    gate: Gate
+    codecs: Mapping[str, Codec] = field(default_factory=dict)
+    upload: Upload = field(default_factory=Upload)
+    clients: int = 1
+    seeds: tuple[int, ...] = SEEDS
+
+    def key(self, task: Task, seed: int) -> str:
+        """The same for the same run, whatever it is called: so a rerun knows what is there."""
+        what = {**asdict(task), "clients": self.clients, "seed": seed, "lr": LR[task.model]}
+        what |= {"batch_size": BATCH_SIZE, "gate": repr(self.gate), "upload": repr(self.upload)}
+        what |= {"codecs": {kind: repr(self.codecs[kind]) for kind in sorted(self.codecs)}}
+        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+
+
+FLOAT8 = {"activations": Pipeline(Float8()), "gradients": Pipeline(Float8())}
+"""What the paper sends (Chen et al. 2021, arXiv 2107.09786): 8-bit floats, both ways."""
+FEW_BITS = {
+    "activations": Pipeline(Quantize(3), Entropy()),
+    "gradients": Pipeline(TopK(0.05), Quantize(4), Entropy()),
+}
+"""3 bits a value up, the largest 5 % of the values in 4 bits down; both entropy-coded."""
+FEWER_BITS = {
+    "activations": Pipeline(Quantize(2), Entropy()),
+    "gradients": Pipeline(TopK(0.02), Quantize(4), Entropy()),
+}
+"""2 bits a value up, of differences (``Upload(delta=True)``), and the largest 2 % down."""
+
+
+def settings(task: Task) -> list[Setting]:
+    """All settings, in the order of the tables."""
+    parts = (whole_epochs, few_bits, equal_bytes, several_clients)
+    return list(chain.from_iterable(part(task) for part in parts))
+
+
+def whole_epochs(task: Task) -> Iterator[Setting]:
+    """8-bit floats; a period is an epoch, as in the paper. Budgets are spent step by step."""
+
+    def setting(
+        family: str, name: str, gate: Gate, codecs: Mapping[str, Codec] = FLOAT8
+    ) -> Setting:
+        return Setting("8-bit floats", family, name, gate, codecs)
+
+    yield setting("vanilla, float32", "vanilla, float32", AlwaysA(), {})
+    yield setting("vanilla, 8 bits", "vanilla, 8 bits", AlwaysA())
+    for threshold in (0.02, 0.05, 0.1, 0.2, 0.4):
+        yield setting("loss threshold", f"loss threshold {threshold}", LossGate(threshold))
+    yield setting("periodic", "periodic 8", Periodic(8))
+    yield setting("freeze", "freeze after 2", FreezeAfter(2))
+    yield setting("log-spaced", "log-spaced", LogSpaced())
+    for factor in (100, 25):
+        nbytes, steps = task.dense_nbytes // factor, task.num_steps
+        gate = BudgetGate(nbytes, steps)
+        yield setting("BudgetGate", f"BudgetGate, 1/{factor}", gate)
+        bang = BangBang(nbytes, steps, every=25)
+        yield setting("BangBang", f"BangBang, 1/{factor}", bang)
+
+
+def few_bits(task: Task) -> Iterator[Setting]:
+    """Strong codecs: what is left for the gates to save? On seeds that chose nothing."""
+    part, nbytes, steps = "few bits", task.dense_nbytes, task.num_steps
+    even = BudgetGate(nbytes // 110, steps)
+    for family, name, gate, codecs, upload in (
+        ("vanilla, float32", "vanilla, float32", AlwaysA(), {}, Upload()),
+        (
+            "few bits",
+            "few bits, BudgetGate, 1/105",
+            BudgetGate(nbytes // 105, steps, pace=0.5),
+            FEW_BITS,
+            Upload(),
+        ),
+        (
+            "fewer bits",
+            "fewer bits, differences, BudgetGate, 1/110",
+            even,
+            FEWER_BITS,
+            Upload(delta=True),
+        ),
+        ("few bits", "few bits, always A", AlwaysA(), FEW_BITS, Upload()),
+    ):
+        yield Setting(part, family, name, gate, codecs, upload, seeds=FRESH_SEEDS)
+
+
+def equal_bytes(task: Task) -> Iterator[Setting]:
+    """The same codecs, about the same bytes: a gate is worth what it does with them.
+
+    Two budgets, given by what a loss threshold spends on MNIST: with epochs as periods, and with
+    periods of 100 steps. The others' periods are chosen to spend as much; for another task they
+    would have to be chosen anew, so there is no such table.
+    """
+    if replace(task, clients=NUM_CLIENTS) != Task():
+        return
+    steps = task.num_steps
+    large, small = 384_500_000, 41_000_000  # bytes
+    for size, gates in (
+        (
+            "large",
+            {
+                "loss threshold": LossGate(0.1),
+                "periodic": Periodic(5, every=782),
+                "freeze": FreezeAfter(4, every=1042),
+                "log-spaced": LogSpaced(every=670),
+                "BudgetGate": BudgetGate(large, steps),
+                "BangBang": BangBang(large, steps, every=25),
+            },
+        ),
+        (
+            "small",
+            {
+                "loss threshold": LossGate(0.1, every=100),
+                "periodic": Periodic(43, every=24),
+                "freeze": FreezeAfter(1, every=333),
+                "log-spaced": LogSpaced(every=38),
+                "BudgetGate": BudgetGate(small, steps),
+                "BangBang": BangBang(small, steps, every=25),
+            },
+        ),
+    ):
+        for name, gate in gates.items():
+            part = f"equal bytes, {size} budget"
+            yield Setting(part, name, name, gate, FLOAT8, seeds=MORE_SEEDS)
+
+
+def several_clients(task: Task) -> Iterator[Setting]:
+    """The bottom is handed on: what does that cost, and which gate avoids it?"""
+    model = {"model": Only(Pipeline(Quantize(8), Entropy()))}
+    for name, gate, codecs in (
+        ("vanilla, float32", AlwaysA(), {}),
+        ("loss threshold 0.1, Float8", LossGate(0.1), FLOAT8),
+        ("periodic 4, Float8", Periodic(4), FLOAT8),
+        ("periodic 4, Float8, models in 8 bits", Periodic(4), FLOAT8 | model),
+    ):
+        part = f"{task.clients} clients"
+        yield Setting(part, name, name, gate, codecs, clients=task.clients)

@@ -1,0 +1,130 @@
+"""What all experiments share: a sweep whose finished runs are lines of JSON, and words for tables.
+
+A run that is in the file is not run again; Ctrl-C loses only the runs in progress. Not here: what
+is run, and the tables.
+"""
+
+import json
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import torch
+
+Result = dict[str, Any]
+Runs = dict[int, Result]  # by seed
+Row = tuple[Any, Runs]  # a setting and its runs
+Job = tuple[Any, Any, int]  # task, setting with `key`, seed
+
+
+def read(path: Path) -> dict[str, Result]:
+    """Finished runs by key. A last line that was cut off in writing is dropped from the file."""
+    if not path.exists():
+        return {}
+    lines = path.read_text(encoding="utf-8").split("\n")
+    if lines[-1]:
+        path.write_text("".join(line + "\n" for line in lines[:-1]), encoding="utf-8")
+    return {result["key"]: result for result in map(json.loads, lines[:-1])}
+
+
+def score(result: Result) -> str:
+    """Accuracy and bytes in one line."""
+    return f"{100 * result['accuracy']:6.2f} % {result['nbytes'] / 1e6:9.2f} MB"
+
+
+def sweep(
+    run: Callable[[Any, Any, int], Result],
+    jobs: Iterable[Job],
+    path: Path,
+    *,
+    workers: int = 1,
+    told: Callable[[Result], str] = score,
+) -> None:
+    """``run`` what is not in the file yet, and add a line for each run as soon as it is finished.
+
+    Args:
+        run: called with the task, the setting and the seed of a job; gives a result.
+        jobs: what there is to run.
+        path: of the file.
+        workers: processes, one torch thread each; with several ``run`` must be picklable.
+        told: a result in one line.
+    """
+    there = read(path)
+    todo = {setting.key(task, seed): (task, setting, seed) for task, setting, seed in jobs}
+    todo = {key: job for key, job in todo.items() if key not in there}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    print(f"{len(todo)} runs to do, {len(there)} in {path}", flush=True)
+    for number, result in enumerate(_results(run, list(todo.values()), workers), 1):
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(result) + "\n")
+        name = todo[result["key"]][1].name
+        print(
+            f"{number:4d}/{len(todo)} {name:32s} seed {result['seed']:2d} "
+            f"{told(result)} {result['seconds']:6.1f} s",
+            flush=True,
+        )
+
+
+def _results(
+    run: Callable[[Any, Any, int], Result], jobs: list[Job], workers: int
+) -> Iterator[Result]:
+    """Results in the order they come, from this process or from others."""
+    if workers == 1:
+        yield from (_one(run, job) for job in jobs)
+        return
+    with multiprocessing.get_context("spawn").Pool(workers, _quiet) as pool:
+        yield from pool.imap_unordered(partial(_one, run), jobs)  # leaving the block ends them
+
+
+def _one(run: Callable[[Any, Any, int], Result], job: Job) -> Result:
+    torch.set_num_threads(1)
+    return run(*job)
+
+
+def _quiet() -> None:
+    """Ctrl-C is for the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def rows_of(task: Any, settings: Sequence[Any], results: Mapping[str, Result]) -> list[Row]:
+    """Each setting with the runs of its seeds, if there are any."""
+    rows = []
+    for setting in settings:
+        keys = {seed: setting.key(task, seed) for seed in setting.seeds}
+        runs = {seed: results[key] for seed, key in keys.items() if key in results}
+        if runs:
+            rows.append((setting, runs))
+    return rows
+
+
+def spread_of(values: Sequence[float], form: str = ".2f") -> str:
+    """Mean [least, largest]; a single value stands alone."""
+    if not values:
+        return ""
+    ends = f" [{min(values):{form}}, {max(values):{form}}]" * (len(values) > 1)
+    return f"{mean(values):{form}}{ends}"
+
+
+def accuracies(runs: Runs) -> list[float]:
+    """In percent."""
+    return [100 * result["accuracy"] for result in runs.values()]
+
+
+def differences(runs: Runs, reference: Runs) -> list[float]:
+    """Points of accuracy above the reference, seed by seed."""
+    both = runs.keys() & reference.keys()
+    return [100 * (runs[seed]["accuracy"] - reference[seed]["accuracy"]) for seed in sorted(both)]
+
+
+def factor_of(runs: Runs, reference: Runs) -> float:
+    """How many times fewer bytes than the reference; 0 without one."""
+    return mean_nbytes(reference) / mean_nbytes(runs) if reference else 0.0
+
+
+def mean_nbytes(runs: Runs) -> float:
+    """Of all seeds."""
+    return mean(result["nbytes"] for result in runs.values())

@@ -1,0 +1,291 @@
+"""Experiments whose settings can be moved while they train, and written down as a script.
+
+Everything that a button or a slider does is a method here, so a script can do it too. Not here:
+what is drawn (picture.py), and sliders and buttons (panel.py).
+"""
+
+import math
+import sys
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fltoolkit.labs.board import Board, Move, Run, Setting, Strip, Training
+from fltoolkit.labs.runner import Runner
+
+__all__ = ["Steering"]
+
+
+class Steering:
+    """What a `Lab` is without its panel: start a training, move settings while it runs, compare.
+
+    A subclass says what the settings are (``settings``), how a training begins (`begin`), how it
+    is written down (`write_start`, `write_move`) and what of it is drawn (``board``).
+
+    A move of a setting that acts "now" is made between two records and kept with its step; so the
+    same moves at the same steps give the same bytes again, by hand, in a script or here:
+
+        lab.run(100)                # a hundred records, in this cell
+        lab.set("threshold", 0.05)
+        lab.run()                   # to the end
+        print(lab.script())         # the same in plain code
+
+    ``lab.start()`` instead trains in a thread, while other cells run. Earlier runs stay in
+    ``lab.runs`` for comparison until `reset`. A notebook cell that makes a lab and is run again
+    stops the lab that it made before, whose buttons are gone.
+    """
+
+    title = ""
+    settings: Mapping[str, Setting] = {}
+    board: Board
+    clock = "step"  # the records' key that moves are dated by
+
+    def __init__(self, **values: Any):
+        if strangers := values.keys() - self.settings.keys():
+            raise TypeError(f"{sorted(strangers)}: this lab has the settings {[*self.settings]}")
+        self.settings = {
+            key: _with(setting, values[key]) if key in values else setting
+            for key, setting in self.settings.items()
+        }
+        self.values = {**{key: s.options[0] for key, s in self.settings.items()}, **values}
+        self.runs: list[Run] = []
+        self.steps_per_second = math.inf
+        self._listeners: list[Callable[[], object]] = []
+        self._replace_earlier()
+
+    # ------------------------------------------------------------------ what a subclass says
+
+    def begin(self, values: Mapping[str, Any]) -> Training:
+        """Make a training with these settings, everything in it new."""
+        raise NotImplementedError
+
+    def write_start(self, values: Mapping[str, Any]) -> str:
+        """Code that ends with ``channel`` and ``records``, as `begin` makes them."""
+        raise NotImplementedError
+
+    def write_move(self, key: str, value: Any) -> str:
+        """A line that does what the training's ``apply`` does."""
+        raise NotImplementedError
+
+    def strips(self) -> list[Strip]:
+        """More strips to draw below that of the current run's states, e.g. what might have been."""
+        return []
+
+    # ------------------------------------------------------------------ settings
+
+    def set(self, key: str, value: Any) -> None:
+        """Choose ``value`` for ``key``: in the running training, if it acts there, or the next."""
+        setting = self.settings.get(key)
+        if setting is None:
+            raise KeyError(f"{key!r}: this lab has the settings {[*self.settings]}")
+        if value not in setting.options:
+            raise ValueError(
+                f"{key}={value!r}: choose from {list(setting.options)}, or make the lab with "
+                f"{type(self).__name__}({key}={value!r})"
+            )
+        self.values[key] = value
+        run = self.current
+        if setting.acts != "now" or run is None or not self._between(run, key, value):
+            self._tell()
+
+    def _between(self, run: Run, key: str, value: Any) -> bool:
+        return run.runner.between(lambda: self._move(run, key, value))
+
+    def _move(self, run: Run, key: str, value: Any) -> None:
+        if run.now()[key] == value:
+            return
+        run.training.apply(key, value)
+        if not len(run.history):  # nothing has happened yet: it began so
+            run.settings[key] = value
+            return
+        step = int(run.history[-1][self.clock])
+        earlier = [move for move in run.moves if (move.step, move.key) != (step, key)]
+        run.moves = [*earlier, Move(step, key, value)]
+
+    def pace(self, steps_per_second: float) -> None:
+        """Slow the training down for people who watch; `math.inf`: as fast as it can."""
+        if not steps_per_second > 0:
+            raise ValueError(f"steps_per_second={steps_per_second}: above 0; pause() stops it")
+        self.steps_per_second = steps_per_second
+        if run := self.current:
+            run.runner.seconds_per_record = 1 / steps_per_second
+            run.runner.between(lambda: None)  # wakes it up
+
+    # ------------------------------------------------------------------ runs
+
+    @property
+    def current(self) -> Run | None:
+        """The latest run, over or not."""
+        return self.runs[-1] if self.runs else None
+
+    def start(self) -> Run:
+        """Begin a run in a thread, or go on with the one that pauses."""
+        run = self._going()
+        run.runner.start()
+        return run
+
+    def step(self, count: int = 1) -> Run:
+        """Make ``count`` records in the thread, then pause; begins a run if none is on."""
+        run = self._going()
+        run.runner.step(count)
+        return run
+
+    def run(self, count: int | None = None) -> Run:
+        """Train here and now: ``count`` records, or to the end; begins a run if none is on."""
+        run = self._going()
+        run.runner.run(count)
+        return run
+
+    def pause(self) -> None:
+        """Pause after the record in progress."""
+        if run := self.current:
+            run.runner.pause()
+
+    def stop(self) -> None:
+        """End the run for good; its records stay. The next `start` begins a new one."""
+        if run := self.current:
+            run.runner.stop()
+
+    def reset(self) -> None:
+        """Stop, and forget all runs; the settings stay as they are."""
+        self.stop()
+        self.runs = []
+        self._tell()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until nothing is being trained; False if ``timeout`` (seconds) came first."""
+        return self.current is None or self.current.runner.wait(timeout)
+
+    def listen(self, listener: Callable[[], object]) -> None:
+        """Call ``listener()`` after each record of the current run and each other change.
+
+        From whichever thread it happens in, and often: it should do little.
+        """
+        self._listeners.append(listener)
+
+    def _replace_earlier(self) -> None:
+        """Stop the labs that this notebook cell made when it was run before."""
+        if request := _request():
+            cell, execution = request
+            for earlier, made in [*_made_in.get(cell, {}).items()]:
+                if made != execution:
+                    earlier.stop()
+                    del _made_in[cell][earlier]
+            _made_in.setdefault(cell, weakref.WeakKeyDictionary())[self] = execution
+
+    def _going(self) -> Run:
+        """The current run if it can go on, else a new one."""
+        run = self.current
+        if run is not None and not run.runner.over:
+            return run
+        values = dict(self.values)
+        training = self.begin(values)
+        runner = Runner(
+            training.records,
+            on_change=lambda runner: self._heard(runner),
+            seconds_per_record=1 / self.steps_per_second,
+        )
+        kept = [run for run in self.runs if len(run.history)]
+        number = kept[-1].number + 1 if kept else 1
+        self.runs = [*kept, Run(number, values, training, runner)]
+        return self.runs[-1]
+
+    def _heard(self, runner: Runner) -> None:
+        if self.runs and self.runs[-1].runner is runner:  # else it was reset meanwhile
+            self._tell()
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    # ------------------------------------------------------------------ in words and code
+
+    def say(self, key: str, value: Any) -> str:
+        """A setting in words, e.g. "threshold 0.05"."""
+        setting = self.settings[key]
+        return f"{setting.words.split(' [')[0]} {setting.say(value)}"
+
+    def describe(self, run: Run) -> str:
+        """A run's settings, as it began, and the moves that followed."""
+        parts = [
+            self.say(key, run.settings[key])
+            for key, setting in self.settings.items()
+            if setting.acts != "on view"
+        ]
+        if len(run.moves) > 2:
+            parts.append(f"{len(run.moves)} moves")
+        else:
+            parts += [
+                f"{self.say(m.key, m.value)} from {self.board.step} {m.step}" for m in run.moves
+            ]
+        return ", ".join(parts)
+
+    def script(self, number: int | None = None) -> str:
+        """Plain code that does run ``number`` (None: the latest) again, moves and stop included.
+
+        It gives the same records: same seed, same moves at the same steps, same bytes.
+        """
+        run = self.numbered(number)
+        if not len(run.history):
+            raise ValueError(f"run {run.number} has made no record yet: nothing to write down")
+        last = int(run.history[-1][self.clock])
+        events: dict[int, list[str]] = {}
+        for move in run.moves:
+            if move.step < last:  # later ones had no effect
+                events.setdefault(move.step, []).append(self.write_move(move.key, move.value))
+        if run.status != "finished":
+            why = run.runner.message.splitlines()[0] if run.runner.error else run.status
+            events.setdefault(last, []).append(f"break  # {why}")
+        loop = ["history = History()", "for record in history.follow(records):"]
+        for step, lines in sorted(events.items()):
+            loop += [
+                f'    if record["{self.clock}"] == {step}:',
+                *(f"        {line}" for line in lines),
+            ]
+        if not events:
+            loop.append("    pass")
+        loop.append('print(f"{len(history)} steps, {channel.nbytes():,} bytes")')
+        if len(run.history.having("accuracy")):
+            loop.append('tested = history.having("accuracy")[-1]')
+            loop.append("""print(f"accuracy {tested['accuracy']:.4f}")""")
+        title = f'"""Run {run.number} of {type(self).__name__}: {self.describe(run)}."""\n\n'
+        return title + self.write_start(run.settings).strip() + "\n\n" + "\n".join(loop) + "\n"
+
+    def numbered(self, number: int | None) -> Run:
+        """Run ``number`` of those kept, or the latest (None)."""
+        for run in reversed(self.runs):
+            if number in (None, run.number):
+                return run
+        known = [run.number for run in self.runs]
+        raise ValueError(
+            f"there is no run {number}; this lab has the runs {known}"
+            if known
+            else "nothing was run yet: press Start, or call run()"
+        )
+
+
+_made_in: dict[str, weakref.WeakKeyDictionary[Steering, str]] = {}  # cell -> lab -> execution
+
+
+def _request() -> tuple[str, str] | None:
+    """Which notebook cell runs, and which execution of it this is; None outside of one.
+
+    JupyterLab, Notebook and VS Code name the cell; elsewhere the same code is the same cell.
+    """
+    ipython = sys.modules.get("IPython")  # in a kernel it is imported already
+    kernel = getattr(ipython.get_ipython() if ipython else None, "kernel", None)
+    message = kernel.get_parent() if kernel else {}
+    code = message.get("content", {}).get("code")  # a button that was pressed has none
+    if code is None:
+        return None
+    return message.get("metadata", {}).get("cellId") or code, message["header"]["msg_id"]
+
+
+def _with(setting: Setting, value: Any) -> Setting:
+    """The setting with ``value`` among its options, in order."""
+    if value in setting.options:
+        return setting
+    options = [*setting.options, value]
+    ordered = all(isinstance(option, int | float) for option in options)
+    rising = ordered and setting.options[0] <= setting.options[-1]
+    return setting._replace(options=sorted(options, reverse=not rising) if ordered else options)

@@ -1,0 +1,410 @@
+"""One engine for charts that move: what is on the paper as marks, drawn as SVG or by matplotlib.
+
+SVG text takes milliseconds, so a chart can be drawn again while training runs or a slider moves;
+matplotlib draws the same marks as the PNG that stays in a saved notebook. Here: marks, axes with
+ticks, lines, bands, bars, names that do not overlap. Not here: figures of histories (figures.py).
+"""
+
+import html
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count, pairwise
+from typing import Any, NamedTuple
+
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.path import Path
+from matplotlib.text import Text
+
+from fltoolkit.plots.style import COLORS, DARK_GREY, DASHES, INK, PALE, picture
+from fltoolkit.units import axis_label, tick
+
+__all__: list[str] = []
+
+Points = Sequence[tuple[float, float]]
+LETTER = 7  # pixels: the width of a letter of size 12, with a little room
+LINE = 14  # pixels: the least distance between two lines of text
+
+
+# --------------------------------------------------------------------------------------- marks
+
+
+class Stroke(NamedTuple):
+    """A line through points, in pixels from the upper left corner; with ``fill`` an area."""
+
+    points: Points
+    color: str = INK
+    width: float = 1
+    dash: tuple[int, ...] = ()  # on, off, ... in line widths
+    fill: str = "none"
+    opacity: float = 1
+    tip: str = ""  # what is said when somebody points at it
+
+
+class Box(NamedTuple):
+    """A filled rectangle."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    color: str
+    opacity: float = 1
+
+
+class Words(NamedTuple):
+    """A line of text on its base line."""
+
+    x: float
+    y: float
+    words: str
+    anchor: str = "start"  # or "middle", "end"
+    size: float = 12
+    color: str = INK
+    bold: bool = False
+    halo: bool = False  # white around, to be read above lines
+
+
+Mark = Stroke | Box | Words
+
+
+class Drawing(NamedTuple):
+    """A whole picture: marks on white paper, and its content in words for screen readers."""
+
+    width: float  # pixels
+    height: float
+    title: str
+    marks: Sequence[Mark]
+
+    def svg(self) -> str:
+        """The picture as SVG text. Show it as ``text/html``: there it shrinks with the page."""
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" '
+            f'width="{self.width}" height="{self.height}" style="max-width:100%;height:auto" '
+            f'role="img" font-family="sans-serif"><title>{html.escape(self.title)}</title>'
+            f'<rect width="{self.width}" height="{self.height}" fill="#fff"/>'
+            f"{''.join(map(_tag, self.marks))}</svg>"
+        )
+
+    def figure(self) -> Figure:
+        """The same marks as a matplotlib figure; 96 pixels are an inch."""
+        fig = Figure(figsize=(self.width / 96, self.height / 96))
+        for order, mark in enumerate(self.marks):  # later ones lie above earlier ones, as in SVG
+            fig.add_artist(_artist(mark, fig, self.height)).set_zorder(order)
+        return fig
+
+    def html(self) -> tuple[dict[str, str], dict[str, Any]]:
+        """SVG and title as the data and metadata that ``display(raw=True)`` takes."""
+        return {"text/html": self.svg(), "text/plain": self.title}, {}
+
+    def png(self) -> tuple[dict[str, str], dict[str, Any]]:
+        """PNG and title, likewise: what others can show of a saved notebook."""
+        return picture(self.figure(), self.title)
+
+
+def _tag(mark: Mark) -> str:
+    if isinstance(mark, Stroke):
+        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in mark.points)
+        look = f'fill="{mark.fill}" stroke="{mark.color}" stroke-width="{mark.width}"'
+        if mark.dash:
+            look += f' stroke-dasharray="{" ".join(f"{n * mark.width:g}" for n in mark.dash)}"'
+        if mark.opacity < 1:
+            look += f' opacity="{mark.opacity}"'
+        tip = f"<title>{html.escape(mark.tip)}</title>" if mark.tip else ""
+        return f'<path d="M{path}" {look}>{tip}</path>'
+    if isinstance(mark, Box):
+        return (
+            f'<rect x="{mark.x:.1f}" y="{mark.y:.1f}" width="{mark.width:.1f}" '
+            f'height="{mark.height:.1f}" fill="{mark.color}" fill-opacity="{mark.opacity}"/>'
+        )
+    look = ' font-weight="bold"' if mark.bold else ""
+    look += ' paint-order="stroke" stroke="#fff" stroke-width="3"' if mark.halo else ""
+    return (
+        f'<text x="{mark.x:.1f}" y="{mark.y:.1f}" text-anchor="{mark.anchor}" '
+        f'font-size="{mark.size}" fill="{mark.color}"{look}>{html.escape(mark.words)}</text>'
+    )
+
+
+def _artist(mark: Mark, fig: Figure, height: float) -> Any:
+    """A matplotlib artist in inches from the lower left corner."""
+    inches = fig.dpi_scale_trans
+    look: dict[str, Any]
+    if isinstance(mark, Stroke):
+        look = {"edgecolor": mark.color, "linewidth": 0.75 * mark.width, "facecolor": mark.fill}
+        look |= {"linestyle": (0, mark.dash) if mark.dash else "-", "alpha": mark.opacity}
+        places = [(x / 96, (height - y) / 96) for x, y in mark.points]
+        return PathPatch(Path(places), transform=inches, **look)
+    if isinstance(mark, Box):
+        corner = mark.x / 96, (height - mark.y - mark.height) / 96
+        size = mark.width / 96, mark.height / 96
+        look = {"facecolor": mark.color, "alpha": mark.opacity, "linewidth": 0}
+        return Rectangle(corner, *size, transform=inches, **look)
+    white = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8}
+    return Text(
+        mark.x / 96,
+        (height - mark.y) / 96,
+        mark.words.replace("$", r"\$"),
+        ha={"start": "left", "middle": "center", "end": "right"}[mark.anchor],
+        fontsize=0.69 * mark.size,  # matplotlib's font is wider than a browser's
+        color=mark.color,
+        weight="bold" if mark.bold else "normal",
+        bbox=white if mark.halo else None,
+        transform=inches,
+    )
+
+
+# ---------------------------------------------------------------------------------------- axes
+
+
+class Axis(NamedTuple):
+    """One axis: what it measures, and from where to where. ``low`` is below ``high``."""
+
+    key: str  # of the records: it gives label and unit
+    low: float
+    high: float
+    log: bool = False  # then both ends are above 0
+    words: str = ""  # the label, if not the key's
+
+    @property
+    def label(self) -> str:
+        """What is measured, with its unit."""
+        return self.words or axis_label(self.key)
+
+    def part(self, value: float) -> float:
+        """Where ``value`` lies: 0 is the low end, 1 the high end, and values beyond lie there."""
+        value = min(max(value, self.low), self.high)
+        if self.log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    def ticks(self, fit: Callable[[Sequence[float]], bool]) -> Sequence[float]:
+        """Round values between the ends: as many as ``fit`` beside each other."""
+        finest = self._decades() if self.log else self._steps()
+        inside = ([v for v in values if self.low <= v <= self.high] for values in finest)
+        return next(values for values in inside if fit(values))
+
+    def _decades(self) -> Iterator[Iterable[float]]:
+        """1, 2, 5, 10, 20 ...; then powers of ten; then every second, third ... of them."""
+        powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+        yield (float(f"{m}e{power}") for power in powers for m in (1, 2, 5))
+        for every in count(1):
+            yield (float(f"1e{power}") for power in powers[::every])
+
+    def _steps(self) -> Iterator[Iterable[float]]:
+        """Multiples of 1, 2, 5, 10 ... times a power of ten, at most eight steps of them."""
+        span = self.high - self.low
+        powers = count(math.floor(math.log10(span / 8)))
+        for power, m in ((power, m) for power in powers for m in (1, 2, 5)):
+            step = float(f"{m}e{power}")
+            if span / step <= 8:
+                first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+                yield (float(f"{m * k}e{power}") for k in range(first, last + 1))
+
+
+class Frame:
+    """Two axes on the paper: where values lie, and the marks that show them.
+
+    Args:
+        x: the horizontal axis.
+        y: the vertical axis.
+        left, top, width, height: the room for all of it in pixels, ticks and labels included.
+        names: what will stand at the ends of lines, for which there must be room.
+    """
+
+    def __init__(
+        self,
+        x: Axis,
+        y: Axis,
+        left: float = 0,
+        top: float = 0,
+        width: float = 450,
+        height: float = 250,
+        *,
+        names: Iterable[str] = (),
+    ):
+        self.x_axis, self.y_axis, self.edge = x, y, left + 8
+        self.high, self.low = top + 24, top + height - 40
+        tall = self.low - self.high
+        self.y_ticks = [
+            (value, tick(y.key, value)) for value in y.ticks(lambda v: _apart(y, v, tall) >= 22)
+        ]
+        longest = max((len(words) for _, words in self.y_ticks), default=0)
+        self.left = self.edge + max(40, LETTER * longest + 6)
+        self.right = left + width - max(28, 12 + LETTER * max(map(len, names), default=0))
+        wide, self.middle = self.right - self.left, (self.left + self.right) / 2
+
+        def fit(values: Sequence[float]) -> bool:
+            longest = max((len(tick(x.key, value)) for value in values), default=0)
+            return _apart(x, values, wide) >= LETTER * longest + 16
+
+        self.x_ticks = [(value, tick(x.key, value)) for value in x.ticks(fit)]
+
+    def x(self, value: float) -> float:
+        """Pixels from the left."""
+        return self.left + self.x_axis.part(value) * (self.right - self.left)
+
+    def y(self, value: float) -> float:
+        """Pixels from the top."""
+        return self.low - self.y_axis.part(value) * (self.low - self.high)
+
+    def points(self, points: Points) -> Points:
+        """Points in pixels."""
+        return [(self.x(x), self.y(y)) for x, y in points]
+
+    def grid(self) -> Iterator[Mark]:
+        """A pale line at each tick, what it stands for, and what the axes measure."""
+        yield Words(self.edge, self.high - 10, self.y_axis.label)
+        yield Words(self.middle, self.low + 33, self.x_axis.label, "middle")
+        for value, words in self.x_ticks:
+            at = self.x(value)
+            yield Stroke([(at, self.low), (at, self.high)], PALE)
+            yield Words(at, self.low + 16, words, "middle")
+        for value, words in self.y_ticks:
+            at = self.y(value)
+            yield Stroke([(self.left, at), (self.right, at)], PALE)
+            yield Words(self.left - 6, at + 4, words, "end")
+
+    def bar(self, start: float, end: float, value: float, color: str) -> Box:
+        """From the lower end up to ``value``."""
+        x, y = self.x(start), self.y(value)
+        return Box(x, y, self.x(end) - x, self.low - y, color)
+
+    def flags(self, marks: Iterable[tuple[float, str]], *, below: bool = False) -> Iterator[Mark]:
+        """Dotted vertical lines at x, each with its words in a row of its own."""
+        places = [(self.x(value), words) for value, words in marks]
+        for at, _ in places:
+            yield Stroke([(at, self.low), (at, self.high)], INK, 1, (1, 3))
+        for row, (at, words) in enumerate(places):
+            fits = at + 4 + LETTER * len(words) <= self.right
+            anchor, shift = ("start", 4) if fits else ("end", -4)
+            y = self.low - 6 - LINE * row if below else self.high + 10 + LINE * row
+            yield Words(at + shift, y, words, anchor, 11, halo=True)
+
+    def names(self, ends: Sequence[tuple[float, str, str, bool]]) -> Iterator[Mark]:
+        """Names right of the axes: (last y, name, colour, bold) of each line, moved apart."""
+        places = spread([self.y(last) for last, *_ in ends], LINE)
+        for place, (_, name, color, bold) in zip(places, ends, strict=True):
+            yield Words(self.right + 5, place + 4, name, color=color, bold=bold)
+
+    def empty(self, words: str) -> Words:
+        """What is said where there is nothing to draw."""
+        return Words(self.middle, (self.high + self.low) / 2, words, "middle")
+
+
+def _apart(axis: Axis, values: Sequence[float], length: float) -> float:
+    """The least distance of two ticks, in pixels."""
+    parts = map(axis.part, values)
+    return min((length * (b - a) for a, b in pairwise(parts)), default=math.inf)
+
+
+# --------------------------------------------------------------------------- lines and their names
+
+
+def line_look(number: int) -> tuple[str, tuple[int, ...]]:
+    """Colour and dash of line ``number``, from 0."""
+    return COLORS[number % len(COLORS)], DASHES[number % len(DASHES)]
+
+
+def spread(wanted: Sequence[float], gap: float) -> list[float]:
+    """Positions at least ``gap`` apart, in the order of ``wanted`` and as near to it as possible.
+
+    >>> spread([1.0, 5.0, 5.0], gap=2.0)
+    [1.0, 4.0, 6.0]
+    """
+    order = sorted(range(len(wanted)), key=wanted.__getitem__)
+    blocks: list[list[float]] = []  # [sum, count] of neighbours that had to be pushed apart
+    for rank, index in enumerate(order):
+        blocks.append([wanted[index] - rank * gap, 1])
+        while len(blocks) > 1 and blocks[-2][0] * blocks[-1][1] >= blocks[-1][0] * blocks[-2][1]:
+            total, size = blocks.pop()
+            blocks[-1][0] += total
+            blocks[-1][1] += size
+    levels = [total / size for total, size in blocks for _ in range(int(size))]
+    places = {index: levels[rank] + rank * gap for rank, index in enumerate(order)}
+    return [places[index] for index in range(len(wanted))]
+
+
+_SHAPES: dict[str, Points] = {  # corners around (0, 0)
+    "o": [(5.5 * math.cos(k * math.pi / 10), 5.5 * math.sin(k * math.pi / 10)) for k in range(21)],
+    "s": [(-5, -5), (5, -5), (5, 5), (-5, 5), (-5, -5)],
+    "D": [(-6.5, 0), (0, -6.5), (6.5, 0), (0, 6.5), (-6.5, 0)],
+    "^": [(-6, 5), (0, -6), (6, 5), (-6, 5)],
+}
+
+
+def symbol(
+    x: float, y: float, shape: str, color: str, fill: str, tip: str = "", size: float = 1
+) -> Stroke:
+    """A mark at (x, y) in matplotlib's names of shapes: "o", "s", "D" or "^"."""
+    corners = [(x + size * a, y + size * b) for a, b in _SHAPES[shape]]
+    return Stroke(corners, color, 1.5, fill=fill, tip=tip)
+
+
+def beside(places: Points, words: Sequence[str], size: float = 11) -> list[Words]:
+    """Words beside marks, on the first side where they cover neither a mark nor other words."""
+    taken: list[tuple[float, ...]] = [(x - 7, y - 7, x + 7, y + 7) for x, y in places]
+    found: list[Words] = []
+    for (x, y), each in zip(places, words, strict=True):
+        width = 0.6 * size * len(each)
+        sides = ((9, -3), (-9 - width, -3), (9, 11), (-9 - width, 11), (9, -13), (9, 21))
+        boxes = [(x + a, y + b - 0.8 * size, x + a + width, y + b) for a, b in sides]
+        box = next(
+            (box for box in boxes if not any(_meet(box, other) for other in taken)), boxes[0]
+        )
+        taken.append(box)
+        found.append(Words(box[0], box[3], each, size=size))
+    return found
+
+
+def _meet(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def chart(
+    series: Mapping[str, Points],
+    x: str,
+    y: str,
+    *,
+    left: float = 0,
+    top: float = 0,
+    width: float = 400,
+    height: float = 230,
+    log: bool = False,
+    marks: Mapping[float, str] | None = None,
+) -> Iterator[Mark]:
+    """Lines of (x, y) points by name; ``x`` and ``y`` are records' keys.
+
+    Names stand at the line ends. Axes begin at 0, or are logarithmic with ``log`` (then all values
+    must be positive). ``marks`` are vertical lines {x: words}. Points not finite are left out.
+    """
+    lines = {name: [p for p in line if all(map(math.isfinite, p))] for name, line in series.items()}
+    points = [point for line in lines.values() for point in line]
+    x_axis, y_axis = (_around(key, [p[k] for p in points], log) for k, key in enumerate((x, y)))
+    frame = Frame(x_axis, y_axis, left, top, width, height, names=lines)
+    yield from frame.grid()
+    yield from frame.flags((marks or {}).items())
+    ends = []
+    for number, (name, line) in enumerate(lines.items()):
+        color, dash = line_look(number)
+        if line:
+            yield Stroke(frame.points(line), color, 2, dash)
+        ends.append((line[-1][1] if line else frame.y_axis.low, name, color, False))
+    yield from frame.names(ends)
+    if not points:
+        yield frame.empty(f"no {y} yet")
+
+
+def _around(key: str, values: Sequence[float], log: bool) -> Axis:
+    """An axis from 0, or from one power of ten to another, that holds all values."""
+    if log:
+        first = math.floor(math.log10(min(values, default=1)))
+        last = max(math.ceil(math.log10(max(values, default=1))), first + 1)
+        return Axis(key, 10.0**first, 10.0**last, log)
+    low, high = min([0, *values]), max([0, *values])
+    return Axis(key, low, high if high > low else low + 1)
+
+
+def progress(part: float, top: float, width: float) -> Iterator[Mark]:
+    """A bar over the paper's ``width``, of which ``part`` (0 to 1) is done."""
+    yield Box(8, top, width - 16, 6, PALE)
+    yield Box(8, top, (width - 16) * part, 6, DARK_GREY)

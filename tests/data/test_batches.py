@@ -1,0 +1,108 @@
+"""Batches: each sample once an epoch, the same order for the same seed."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from data.files_of_tests import SEEDS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fltoolkit.data import (
+    Batches,
+    split_features,
+)
+
+
+def numbers(batches):
+    return [y.tolist() for _, y in batches]
+
+
+def test_938_batches_of_64_the_last_of_32():
+    batches = Batches(torch.zeros(60_000, 1), torch.arange(60_000), 64, seed=0)
+    assert (len(batches), batches.num_samples) == (938, 60_000)
+    sizes = [len(y) for y in numbers(batches.epoch(0))]
+    assert sizes == [64] * 937 + [32]
+
+
+@given(
+    num_samples=st.integers(1, 60),
+    batch_size=st.integers(1, 70),
+    seed=SEEDS,
+    number=st.integers(0, 10**6),
+)
+def test_an_epoch_holds_each_sample_once_with_its_label(num_samples, batch_size, seed, number):
+    x = torch.arange(num_samples * 2).reshape(-1, 2)
+    batches = Batches(x, torch.arange(num_samples), batch_size, seed=seed)
+    epoch = list(batches.epoch(number))
+    assert len(epoch) == len(batches)
+    assert sorted(itertools.chain(*numbers(epoch))) == list(range(num_samples))
+    assert all(torch.equal(inputs, x[labels]) for inputs, labels in epoch)
+    assert numbers(epoch) == numbers(batches.epoch(number))
+
+
+def test_the_order_depends_on_seed_and_epoch_and_nothing_else():
+    y = torch.arange(100)
+    orders = {
+        str(numbers(Batches(y, y, 10, seed=seed).epoch(number)))
+        for seed in range(5)
+        for number in range(5)
+    }
+    assert len(orders) == 25
+    expected = torch.from_numpy(np.random.default_rng([3, 7]).permutation(100))
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    assert torch.equal(torch.cat([y for _, y in Batches(y, y, 10, seed=3).epoch(7)]), expected)
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_resume():
+    batches = Batches(torch.arange(10), torch.arange(10), 4, seed=0)
+    whole = numbers(batches.epochs(5))
+    assert len(whole) == 15
+    assert whole == [y for number in range(5) for y in numbers(batches.epoch(number))]
+    assert numbers(batches.epochs(5, start=2)) == whole[6:]
+    assert numbers(itertools.islice(batches.epochs(5), 7, None)) == whole[7:]
+    assert numbers(batches.epochs(5, start=5)) == []
+    with pytest.raises(ValueError, match="start=6: must be 0 to num_epochs=5"):
+        batches.epochs(5, start=6)
+
+
+def test_two_epochs_at_the_same_time_do_not_disturb_each_other():
+    batches = Batches(torch.arange(10), torch.arange(10), 4, seed=0)
+    together = list(zip(batches.epoch(0), batches.epoch(1), strict=True))
+    assert numbers(one for one, _ in together) == numbers(batches.epoch(0))
+    assert numbers(two for _, two in together) == numbers(batches.epoch(1))
+
+
+def test_vertical_batches_are_aligned():
+    x = torch.arange(30).reshape(10, 3)
+    columns = split_features(3, 2)
+    batches = Batches(tuple(x[:, c] for c in columns), torch.arange(10), 4, seed=0)
+    for inputs, y in batches.epoch(0):
+        assert isinstance(inputs, tuple)
+        assert torch.equal(torch.cat(inputs, 1), x[y])
+
+
+def test_a_batch_is_a_copy():
+    x = torch.zeros(4, 2)
+    for inputs, _ in Batches(x, torch.arange(4), 2, seed=0).epoch(0):
+        inputs.add_(1)
+    assert x.sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x, y: Batches(x[:3], y, 2, seed=0), "x has 3 samples but y 4"),
+        (lambda x, y: Batches((x, x[:2]), y, 2, seed=0), "x has 2 samples but y 4"),
+        (lambda x, y: Batches(x, y, 0, seed=0), "batch_size=0"),
+        (lambda x, y: Batches(x[:0], y[:0], 2, seed=0), "of 0 samples"),
+        (lambda x, y: Batches(x, y, 2, seed=-1), "at least 0, not -1"),
+        (lambda x, y: next(Batches(x, y, 2, seed=0).epoch(-1)), "at least 0, not -1"),
+    ],
+)
+def test_batches_arguments_are_checked(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(torch.zeros(4, 2), torch.arange(4))

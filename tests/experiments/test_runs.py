@@ -1,0 +1,71 @@
+"""What all experiments share: each run is done once, and a file that was cut off is mended."""
+
+import json
+from functools import partial
+
+import pytest
+
+from experiments.runs import accuracies, differences, factor_of, read, rows_of, spread_of, sweep
+
+
+class Setting:
+    """A setting whose runs cost nothing."""
+
+    name, seeds = "made up", (0, 1, 2)
+
+    def key(self, task, seed):
+        return f"{task}-{seed}"
+
+
+def run(task, setting, seed, offset=0):
+    result = {"key": setting.key(task, seed), "seed": seed, "accuracy": 0.5 + seed / 100}
+    return {**result, "nbytes": 1000 * (seed + 1) + offset, "seconds": 0.1}
+
+
+def test_a_sweep_runs_each_once_and_mends_the_file(tmp_path, capsys):
+    path, seeds = tmp_path / "runs" / "results.jsonl", []
+
+    def counted(task, setting, seed):
+        seeds.append(seed)
+        return run(task, setting, seed)
+
+    jobs = [("digits", Setting(), seed) for seed in (0, 1)]
+    sweep(counted, jobs, path)
+    assert "made up" in capsys.readouterr().out
+    lines = path.read_text().splitlines()
+    assert [json.loads(line)["seed"] for line in lines] == seeds == [0, 1]
+    path.write_text(lines[0] + "\n" + lines[1][:40])  # as if it was killed while it wrote
+    sweep(counted, jobs, path)
+    sweep(counted, jobs, path)
+    assert seeds == [0, 1, 1]
+    assert len(path.read_text().splitlines()) == 2
+    assert list(read(path)) == ["digits-0", "digits-1"]
+    assert read(tmp_path / "nothing") == {}
+
+
+@pytest.mark.slow
+def test_workers_find_what_one_process_finds(tmp_path):
+    from experiments.fedavg_results.run import run as train
+    from experiments.fedavg_results.settings import Setting, Task
+
+    jobs = [(Task("digits", clients=20, rounds=1), Setting("part", "f"), seed) for seed in (0, 1)]
+    sweep(partial(train, device="cpu"), jobs, tmp_path / "one")
+    sweep(partial(train, device="cpu"), jobs, tmp_path / "two", workers=2)
+    one, two = read(tmp_path / "one"), read(tmp_path / "two")
+    assert {k: r["curve"] for k, r in one.items()} == {k: r["curve"] for k, r in two.items()}
+
+
+def test_rows_and_words_by_hand():
+    results = {f"digits-{seed}": run("digits", Setting(), seed) for seed in (0, 2)}
+    ((_, runs),) = rows_of("digits", [Setting()], results)
+    assert list(runs) == [0, 2]
+    assert rows_of("mnist", [Setting()], results) == []
+    assert accuracies(runs) == pytest.approx([50, 52])
+    assert differences(runs, {2: {"accuracy": 0.5}}) == pytest.approx([2])
+    assert factor_of(runs, {0: {"nbytes": 4000}}) == 2
+    assert factor_of(runs, {}) == 0
+    assert [spread_of([]), spread_of([1.0]), spread_of([1.0, 2.0], ".1f")] == [
+        "",
+        "1.00",
+        "1.5 [1.0, 2.0]",
+    ]
