@@ -49,6 +49,8 @@ from fltoolkit.codecs.stage import (
     floats,
     is_main,
     side,
+    take_side,
+    take_symbols,
 )
 from fltoolkit.codecs.wrappers import ErrorFeedback, Only
 
@@ -102,5 +104,7 @@ __all__ = [
     "num_kept",
     "power_step",
     "side",
+    "take_side",
+    "take_symbols",
     "walk",
 ]
