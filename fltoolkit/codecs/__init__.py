@@ -51,6 +51,7 @@ from fltoolkit.codecs.stage import (
     side,
     take_side,
     take_symbols,
+    with_side,
 )
 from fltoolkit.codecs.wrappers import ErrorFeedback, Only
 
@@ -107,4 +108,5 @@ __all__ = [
     "take_side",
     "take_symbols",
     "walk",
+    "with_side",
 ]

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fltoolkit.codecs.stage import Drawing, Parts, expect_finite, floats, is_main, side, take_side
+from fltoolkit.codecs.stage import Drawing, Parts, expect_finite, floats, side, take_side, with_side
 from fltoolkit.trees import Tree, check_finite
 from fltoolkit.wire import WireError, check_num_values, read_layout, write_layout
 
@@ -89,7 +89,7 @@ class PowerSGD(Drawing):
     def undo(self, parts: Parts) -> Parts:
         """The product of P and Q."""
         out, total = dict(parts), 0
-        for name in [name for name in parts if is_main(name) and side(name, SHAPE) in parts]:
+        for name in with_side(parts, SHAPE):
             part, shape = (
                 parts[name],
                 self._shape(name, take_side(out, name, SHAPE, torch.uint8, None)),

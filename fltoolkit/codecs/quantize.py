@@ -20,10 +20,10 @@ from fltoolkit.codecs.stage import (
     Stage,
     Symbols,
     floats,
-    is_main,
     side,
     take_side,
     take_symbols,
+    with_side,
 )
 from fltoolkit.wire import WireError
 
@@ -180,7 +180,7 @@ class Quantizer(Stage):
     def undo(self, parts: Parts) -> Parts:
         """Each entry with this stage's side information becomes float32 again."""
         out = dict(parts)
-        for name in [name for name in parts if is_main(name) and side(name, self.what) in parts]:
+        for name in with_side(parts, self.what):
             symbols = take_symbols(out, name, self.num_levels)
             info = take_side(out, name, self.what, self.dtype, shape=None)
             flat = symbols.contiguous().numpy(force=True).reshape(-1)

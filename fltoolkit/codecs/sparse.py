@@ -38,6 +38,7 @@ from fltoolkit.codecs.stage import (
     is_main,
     side,
     take_side,
+    with_side,
 )
 from fltoolkit.trees import Tree, check_finite
 from fltoolkit.wire import WireError, check_num_values
@@ -183,7 +184,7 @@ class RandomK(_Sparse):
     def _restore(self, parts: Parts) -> Parts:
         """The places, drawn again."""
         out = dict(parts)
-        for name in [name for name in parts if is_main(name) and side(name, SEED) in parts]:
+        for name in with_side(parts, SEED):
             seed, values = take_side(out, name, SEED, torch.int32), parts[name]
             n = sum(map(math.prod, shapes_behind(parts, "model", name).values()))
             check_num_values(n)
@@ -368,7 +369,7 @@ class STC(_Sparse):
     def _restore(self, parts: Parts) -> Parts:
         """Signs to values."""
         out = dict(parts)
-        for name in [name for name in parts if is_main(name) and side(name, MEAN) in parts]:
+        for name in with_side(parts, MEAN):
             mean, signs = take_side(out, name, MEAN), parts[name]
             if mean < 0:
                 raise WireError(f"entry {name!r}: expected a magnitude of 0 or more, found {mean}")

@@ -32,6 +32,7 @@ __all__ = [
     "side",
     "take_side",
     "take_symbols",
+    "with_side",
 ]
 
 SEPARATOR = "\x1f"  # the ASCII unit separator: one byte, and in no parameter's name
@@ -153,6 +154,16 @@ def floats(parts: Parts) -> dict[str, Tensor]:
         for name, tensor in tensors.items()
         if is_main(name) and tensor.dtype == torch.float32 and tensor.numel()
     }
+
+
+def with_side(parts: Parts, what: str) -> list[str]:
+    """The names of the main entries that came with side information ``what``.
+
+    >>> parts = {"w": torch.zeros(3), side("w", "scale"): torch.ones(()), "b": torch.ones(2)}
+    >>> with_side(parts, "scale")
+    ['w']
+    """
+    return [name for name in parts if is_main(name) and side(name, what) in parts]
 
 
 def take_side(
