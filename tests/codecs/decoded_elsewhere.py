@@ -35,7 +35,7 @@ def tree(number: int) -> dict[str, torch.Tensor]:
     shapes = {"w": (200, 130), "v": (777,), "c": (9, 5, 7, 2), "b": (20_001,), "one": (16,)}
     values = {name: torch.randn(*s, generator=generator) for name, s in shapes.items()}
     values["w"] *= torch.rand(200, 1, generator=generator) ** 3
-    return {**values, "h": values["v"].half(), "large": values["one"] * 1e38}
+    return {**values, "h": values["v"].half(), "large": values["one"] * 100}
 
 
 def main() -> None:
