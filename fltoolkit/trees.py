@@ -25,7 +25,7 @@ def dense_nbytes(tree: Tree) -> int:
 
 
 def is_finite(values: Tensor) -> bool:
-    """Whether all are: a finite sum has finite terms, and is much faster than a look at each."""
+    """True if no value is NaN or infinite. Tries the sum first, which is much faster."""
     return math.isfinite(values.sum()) or bool(values.isfinite().all())
 
 

@@ -1,8 +1,8 @@
 """The wire format: a tree becomes one frame of bytes and back.
 
-Not here: making a message smaller (codecs.py) and counting it (channel.py).
-For those who write formats of their own inside a message (places.py, entropy.py): `varint` and its
-`Reader`, and a frame's header without the frame, `write_layout` and `read_layout`.
+Not here: making a message smaller (the codecs) and counting it (channel.py).
+For those who write formats of their own inside a message (as codecs/coders.py does): `varint` and
+its `Reader`, and a frame's header without the frame, `write_layout` and `read_layout`.
 
 Frame, version 1. All numbers are little-endian; a varint is an unsigned LEB128 number.
 
@@ -17,13 +17,25 @@ Frame, version 1. All numbers are little-endian; a varint is an unsigned LEB128 
               payload (seed 0), then of each entry's values (seed: the digest before)
 
 A message with one tensor of up to four dimensions, below 16,384 each, costs at most 16 bytes
-beyond its values and a name of usual length. Nothing is pickled, and decoding allocates no more
-than the frame's own length.
+beyond its values and a name of usual length. Nothing is pickled, and a frame holds at most 16,384
+entries.
+
+**How large a message may become.** Reading a frame takes no more memory than the frame has bytes.
+Undoing compression takes more: that is what compression is for. Two rules keep a small message of
+a stranger from filling the receiver's memory. Both are checked before memory is taken, and both
+end in a WireError.
+
+1. A message of n bytes becomes at most ``2^24 + 4096 n`` values (`most_values`). Honest messages
+   never meet this limit, because a `Pipeline` pads the few that would: those of more than 16
+   million values that are nearly all alike, or nearly all left out.
+2. A receiver who knows how many values to expect says so: ``with at_most(num_values): ...``.
 """
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
@@ -36,11 +48,19 @@ from fltoolkit.trees import Tree
 
 __all__ = [
     "DTYPES",
+    "FREE_VALUES",
     "MAX_DIMENSIONS",
+    "MAX_ENTRIES",
+    "VALUES_PER_BYTE",
     "Reader",
     "WireError",
+    "allowed_values",
+    "at_most",
+    "check_num_values",
     "check_tree",
+    "most_values",
     "pack",
+    "padding_nbytes",
     "read_layout",
     "unpack",
     "varint",
@@ -53,6 +73,8 @@ if sys.byteorder != "little":  # pragma: no cover
 MARK = 0xF1
 CHECKSUM_NBYTES = 4
 MAX_DIMENSIONS = 15
+MAX_ENTRIES = 1 << 14  # of one frame: each costs the reader some microseconds, however small
+FREE_VALUES, VALUES_PER_BYTE = 1 << 24, 1 << 12  # see "How large a message may become" above
 DTYPES = (
     torch.float32,
     torch.float16,
@@ -72,10 +94,68 @@ class WireError(ValueError):
     """A message is not a valid frame: it says at which byte, and what was expected there."""
 
 
+_limit: ContextVar[int] = ContextVar("limit", default=sys.maxsize)
+
+
+def most_values(nbytes: int) -> int:
+    """How many values a message of so many bytes may become at most: ``2^24 + 4096 nbytes``.
+
+    >>> most_values(1000)
+    20873216
+    """
+    return FREE_VALUES + VALUES_PER_BYTE * nbytes
+
+
+def padding_nbytes(num_values: int, nbytes: int) -> int:
+    """How many bytes a message of ``nbytes`` lacks to become so many values: nearly always 0."""
+    return max(-(-(num_values - FREE_VALUES) // VALUES_PER_BYTE) - nbytes, 0)
+
+
+@contextmanager
+def at_most(num_values: int) -> Iterator[None]:
+    """Inside, each message may become so many values at most: more is a WireError.
+
+    For a receiver who knows what to expect, such as a model of so many parameters. The values of
+    all entries count together, whatever their dtype. Where two are in force, the smaller one holds.
+    A frame without a codec (`unpack`) is not looked at: it becomes no larger than its own bytes.
+
+    >>> from fltoolkit.codecs import Pipeline, Quantize
+    >>> message = Pipeline(Quantize(1)).encode({"w": torch.zeros(1000)})
+    >>> with at_most(999):
+    ...     Pipeline(Quantize(1)).decode(message)
+    Traceback (most recent call last):
+    fltoolkit.wire.WireError: entry 'w': the message would become 1000 values, at most 999 may be
+    """
+    if not isinstance(num_values, int) or num_values < 0:
+        raise ValueError(f"num_values={num_values!r}: a whole number of values, 0 or more")
+    token = _limit.set(min(num_values, _limit.get()))
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def allowed_values() -> int:
+    """How many values the message that is being decoded may become: the `at_most` in force."""
+    return _limit.get()
+
+
+def check_num_values(num_values: int) -> None:
+    """Raise WireError if the message being decoded would become more values than it may.
+
+    A stage whose ``undo`` makes more values than it was given asks before it makes them.
+    """
+    if num_values > _limit.get():
+        raise WireError(
+            f"the message would become {num_values} values, at most {_limit.get()} may be"
+        )
+
+
 def pack(tree: Tree) -> bytes:
     """Turn a tree into one frame. Lossless; copies each value once, into the message.
 
-    Raises TypeError for an entry that cannot be sent (a sparse tensor, a complex dtype).
+    Raises TypeError for an entry that cannot be sent (a sparse tensor, a complex dtype, a name
+    that UTF-8 cannot write), and ValueError for more than 16,384 entries.
 
     >>> pack({"h": torch.tensor([[1.0, 2.0]])}).hex(" ")
     'f1 05 01 68 20 01 02 00 00 80 3f 00 00 00 40 a0 e1 57 d8'
@@ -83,9 +163,13 @@ def pack(tree: Tree) -> bytes:
     try:
         header = _write_header(tuple([(name, t.dtype, t.shape) for name, t in tree.items()]))
         parts = [header, *map(_memory, tree.values())]
-    except (AttributeError, KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError, UnicodeEncodeError):
         check_tree(tree)
         raise
+    if len(tree) > MAX_ENTRIES:
+        raise ValueError(
+            f"a tree of {len(tree)} entries: a message holds at most {MAX_ENTRIES}, so send several"
+        )
     digest = 0
     for part in parts:
         digest = xxh3_64_intdigest(part, digest)
@@ -100,9 +184,16 @@ def unpack(message: bytes | bytearray | memoryview) -> Tree:
     what it got without changing the message, and matrix kernels, whose rounding can depend on
     alignment, compute what they would have computed on the sender's tensor.
 
-    Raises WireError for anything that is not exactly one undamaged frame.
+    Raises WireError for anything that is not exactly one undamaged frame, and TypeError for what
+    is no bytes at all.
     """
-    view = memoryview(message).cast("B")
+    if not isinstance(message, bytes | bytearray | memoryview):
+        raise TypeError(
+            f"a message is bytes, as pack(tree) and codec.encode(tree) make them, not a "
+            f"{type(message).__name__}"
+        )
+    view = memoryview(message)
+    view = view.cast("B") if view.c_contiguous else memoryview(bytes(view))
     if len(view) > 1 and view[0] == MARK and view[1] < 0x80:
         start, length = 2, view[1]  # a short header, nearly always
     else:
@@ -154,6 +245,13 @@ def check_tree(tree: Tree) -> None:
     for name, tensor in tree.items():
         if not isinstance(name, str):
             raise TypeError(f"entry {name!r}: names are strings")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise TypeError(
+                f"entry {name!r}: a name must be Unicode text, and this one holds half of a pair "
+                "of surrogates, which UTF-8 cannot write: give the entry another name"
+            ) from None
         if not isinstance(tensor, Tensor) or tensor.is_sparse or tensor.dtype not in _CODES:
             what = repr(tensor) if isinstance(tensor, Tensor) else type(tensor).__name__
             allowed = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
@@ -202,8 +300,10 @@ def read_layout(layout: bytes, base: int = 0) -> tuple[tuple[Entry, ...], int]:
 @lru_cache(maxsize=256)
 def _read_layout(layout: bytes, base: int) -> tuple[tuple[Entry, ...], int]:
     reader = Reader(memoryview(layout), base)
-    entries = []
+    entries: list[Entry] = []
     while reader.offset < len(layout):
+        if len(entries) == MAX_ENTRIES:
+            raise reader.error(f"expected at most {MAX_ENTRIES} entries, found more")
         entries.append(reader.entry())
     if len({name for name, *_ in entries}) != len(entries):
         raise WireError(f"offset {base}: expected each name once, found one repeated")
@@ -272,7 +372,8 @@ class Reader:
             raise self.error(
                 f"expected a dtype code below {len(DTYPES)} for {name!r}, found {code}"
             )
-        shape = tuple(self.number(f"a dimension of {name!r}") for _ in range(dims))
+        what = f"a dimension of {name!r}"
+        shape = tuple([self.number(what) for _ in range(dims)])
         if math.prod(max(length, 1) for length in shape) >= 2**56:
             raise self.error(f"expected a possible shape, found {shape} for {name!r}")
         dtype = DTYPES[code]

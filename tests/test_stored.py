@@ -51,8 +51,18 @@ def check(got, stored, where=""):
 # ------------------------------------------------------------------------------------- messages
 
 
-def check_tree(got, stored):
-    """Bit by bit; on another system to the last digits, where sums may be rounded otherwise."""
+def check_tree(got, stored, codec=None):
+    """Bit by bit; on another system to the last digits, where sums may be rounded otherwise.
+
+    Rotations are undone since then with sums in a fixed order, the same on every machine, where a
+    kernel for matrices chose the order: there the last bits differ from what was stored.
+    """
+    if any(stage in repr(codec) for stage in ("Rotate", "DRIVE", "EDEN")):
+        tree = stored_runs.undumped(stored)
+        assert [*got] == [*tree]
+        for name, tensor in tree.items():
+            torch.testing.assert_close(got[name], tensor, rtol=0, atol=1e-6)
+        return
     tree = stored_runs.undumped(stored)
     assert [*got] == [*tree]
     for name, tensor in tree.items():
@@ -71,7 +81,7 @@ def test_each_codec_is_there_once():
 def test_a_stored_message_is_read_as_before(codec):
     receiver = stored_runs.begun(codec)
     for row in MESSAGES[repr(codec)]:
-        check_tree(receiver.decode(bytes.fromhex(row["message"])), row["decoded"])
+        check_tree(receiver.decode(bytes.fromhex(row["message"])), row["decoded"], codec)
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=repr)

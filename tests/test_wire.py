@@ -1,4 +1,6 @@
 import struct
+import sys
+import time
 import tracemalloc
 
 import pytest
@@ -10,9 +12,15 @@ from hypothesis import strategies as st
 from fltoolkit.wire import (
     DTYPES,
     MAX_DIMENSIONS,
+    MAX_ENTRIES,
     Reader,
     WireError,
+    allowed_values,
+    at_most,
+    check_num_values,
+    most_values,
     pack,
+    padding_nbytes,
     read_layout,
     unpack,
     varint,
@@ -274,3 +282,58 @@ def test_round_trip(spec, seed):
 def test_big_headers_round_trip():
     tree = {f"layer{i}.weight": torch.full((i % 3,), float(i)) for i in range(2000)}
     assert same(unpack(pack(tree)), tree)
+
+
+# -------------------------------------------------------------- how large a message may become
+
+
+@pytest.mark.parametrize("what", ["abc", None, 7, [1, 2], torch.zeros(3)])
+def test_what_is_no_bytes_is_a_type_error(what):
+    with pytest.raises(TypeError, match=f"a message is bytes, .*not a {type(what).__name__}"):
+        unpack(what)
+
+
+def test_a_memoryview_with_gaps_is_read():
+    message = pack({"h": torch.ones(3)})
+    spaced = bytearray(2 * len(message))
+    spaced[::2] = message
+    assert same(unpack(memoryview(spaced)[::2]), {"h": torch.ones(3)})
+
+
+def test_a_lone_surrogate_in_a_name_is_named():
+    with pytest.raises(
+        TypeError, match=r"entry '\\udc80': a name must be Unicode text.*another name"
+    ):
+        pack({"\udc80": torch.zeros(1)})
+
+
+def test_the_number_of_entries_is_limited():
+    tree = {str(i): torch.zeros(0) for i in range(MAX_ENTRIES)}
+    assert len(unpack(pack(tree))) == MAX_ENTRIES
+    with pytest.raises(ValueError, match=rf"{MAX_ENTRIES + 1} entries: .*at most {MAX_ENTRIES}"):
+        pack({**tree, "one more": torch.zeros(0)})
+    layout = write_layout(tuple((str(i), torch.float32, (0,)) for i in range(100_000)))
+    started = time.process_time()
+    with pytest.raises(WireError, match=f"expected at most {MAX_ENTRIES} entries"):
+        read_layout(layout)
+    assert time.process_time() - started < 1.5
+
+
+def test_at_most_holds_inside_and_the_smaller_one_wins():
+    assert allowed_values() == sys.maxsize
+    with at_most(10), at_most(20):
+        assert allowed_values() == 10
+        check_num_values(10)
+        with pytest.raises(WireError, match="would become 11 values, at most 10 may be"):
+            check_num_values(11)
+    assert allowed_values() == sys.maxsize
+    for wrong in (-1, 2.5, None):
+        with pytest.raises(ValueError, match="a whole number of values"), at_most(wrong):
+            pass
+
+
+@given(st.integers(0, 2**40), st.integers(0, 2**30))
+def test_padding_is_as_long_as_it_must_be(num_values, nbytes):
+    more = padding_nbytes(num_values, nbytes)
+    assert most_values(nbytes + more) >= num_values
+    assert more == 0 or most_values(nbytes + more - 1) < num_values

@@ -61,6 +61,9 @@ from fltoolkit.codecs.stage import (
     floats,
     is_main,
     side,
+    take_side,
+    take_symbols,
+    with_side,
 )
 from fltoolkit.codecs.wrappers import ErrorFeedback, Only, Wrapper
 
@@ -121,6 +124,9 @@ __all__ = [
     "num_kept",
     "power_step",
     "side",
+    "take_side",
+    "take_symbols",
     "walk",
     "weigh",
+    "with_side",
 ]

@@ -84,10 +84,13 @@ def read_grids(payload: Array, count: int, num_levels: int) -> Array:
     segments: list[tuple[int, int]] = []
     if not 2 <= num_levels <= MAX_LEVELS:
         raise reader.error(f"expected 2 to {MAX_LEVELS} levels, found {num_levels}")
-    for number in range(num := reader.count("the number of segments")):
+    num = reader.count("the number of segments")
+    if num > 1 + count // SMALL:  # each takes a while, however short it is
+        raise reader.error(f"{num} segments are too many for {count} symbols")
+    for number in range(num):
         length = left if number == num - 1 else reader.number("a segment's length")
         width = reader.number("a width")
-        if not 1 <= width <= length <= left:
+        if not 1 <= width <= length <= left or (number and length < SMALL):
             raise reader.error(f"{length} symbols in rows of {width} are not possible")
         segments.append((length, width))
         left -= length
@@ -308,6 +311,8 @@ def _code_factors(coder: _Coder, factors: Factors, shape: tuple[int, int]) -> Fa
     rank = coder.number(factors.rank, RANK + 1)
     if not rank:
         return factors
+    if rank > min(shape) // 4:
+        raise WireError(f"{rank} outer products are too many for a grid of {shape}")
     shift = SHIFTS[coder.number(factors.shift - SHIFTS.start, len(SHIFTS))]
     mean = coder.number(factors.mean + FAR, 2 * FAR + 1) - FAR
     lengths = [shape[0]] * rank + [shape[1]] * rank

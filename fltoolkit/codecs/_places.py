@@ -11,8 +11,7 @@ that a later stage sees only them, and beside it
          is (n,) and the name is the main entry's own
 
 Decoding makes a message larger: k values become n. The receiver knows the fraction, so it checks
-that k belongs to n before it allocates anything: no message becomes larger than 1.5 / fraction
-times the values it holds.
+that k belongs to n, and that n values are allowed (wire.py), before it allocates anything.
 """
 
 import math
@@ -24,9 +23,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fltoolkit.codecs.stage import SEPARATOR, Indices, Parts, floats, is_main, side
+from fltoolkit.codecs.stage import SEPARATOR, Indices, Parts, expect_finite, floats, is_main, side
 from fltoolkit.trees import Tree
-from fltoolkit.wire import WireError, read_layout, write_layout
+from fltoolkit.wire import WireError, check_num_values, read_layout, write_layout
 
 __all__ = [
     "densify",
@@ -223,6 +222,7 @@ def densify(parts: Parts, scope: str, allowed: Allowed) -> Parts:
                 raise WireError(f"entry {key!r}: {tuple(part.shape)} values, {len(places)} places")
             if taken := shapes.keys() & (out.keys() | parts.keys() - received.keys()):
                 raise WireError(f"entry {min(taken)!r} is there twice")
+            expect_finite({key: part})
             out.update(spread(part.numpy(), places, shapes))
         elif name not in received or what not in (PLACES, LAYOUT):
             out[key] = part
@@ -233,7 +233,8 @@ def received_places(
     parts: Parts, scope: str, allowed: Allowed
 ) -> dict[str, tuple[dict[str, Shape], Array]]:
     """Shapes and places behind each sparse entry, checked before anything large is made."""
-    received = {}
+    received: dict[str, tuple[dict[str, Shape], Array]] = {}
+    total = 0
     for name in filter(is_main, parts):
         indices = parts.get(side(name, PLACES))
         if indices is None and name not in floats(parts):
@@ -242,6 +243,9 @@ def received_places(
             raise WireError(f"entry {name!r} came without its places: another codec made it")
         shapes, places = shapes_behind(parts, scope, name), indices.values.numpy()
         n = sum(map(math.prod, shapes.values()))
+        check_num_values(total := total + n)
+        if scope == "model" and received:
+            raise WireError(f"entry {name!r}: expected one entry for all values, found two")
         if indices.size != n or places.shape not in {(k,) for k in allowed([*shapes.values()])}:
             raise WireError(
                 f"entry {name!r}: {places.size} places of {indices.size} do not go with {n} "

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fltoolkit.codecs.quantize import CHUNK, Array, Draw, Quantizer, check_number, chunks, expect
-from fltoolkit.codecs.stage import Parts, Stage, floats, is_main
+from fltoolkit.codecs.stage import Parts, Stage, expect_finite, floats, is_main
 from fltoolkit.wire import WireError
 
 __all__ = ["BFloat16", "Float8", "Half", "LloydMax", "Quantiles"]
@@ -242,12 +242,12 @@ class _Narrow(Stage):
 
     def undo(self, parts: Parts) -> Parts:
         """And float32 again."""
-        return {
+        wide = {
             name: part.float()
-            if isinstance(part, Tensor) and is_main(name) and part.dtype == self.dtype
-            else part
             for name, part in parts.items()
+            if isinstance(part, Tensor) and is_main(name) and part.dtype == self.dtype
         }
+        return {**parts, **expect_finite(wide)}
 
 
 @dataclass

@@ -1,7 +1,8 @@
 """Coders: symbols and indices become bytes without loss, at the end of a pipeline.
 
 `BitPack` spends the nominal width, `Entropy` what the symbols' statistics allow; `Deflate` and
-`Zstd` are there for comparison. Each reads what any of them wrote.
+`Zstd` are there for comparison. Each reads what it writes itself, and no other's methods: a
+receiver does no work that its own codec never asks for.
 Not here: how values become symbols (quantize.py).
 
 A coded entry is one uint8 tensor under ``side(name, CODED)``; the bytes alone say how to read them:
@@ -14,8 +15,9 @@ A coded entry is one uint8 tensor under ``side(name, CODED)``; the bytes alone s
 
 import math
 import zlib
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -23,8 +25,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fltoolkit.codecs._contexts import read_grids, write_grids
-from fltoolkit.codecs.stage import Coder, Indices, Part, Parts, Symbols, side
-from fltoolkit.wire import MAX_DIMENSIONS, Reader, WireError, varint
+from fltoolkit.codecs.stage import Coder, Indices, Parts, Symbols, is_main, side
+from fltoolkit.wire import (
+    MAX_DIMENSIONS,
+    Reader,
+    WireError,
+    check_num_values,
+    varint,
+)
 
 __all__ = ["CODED", "BitPack", "Deflate", "Entropy", "Zstd"]
 
@@ -32,6 +40,7 @@ CODED = "#"  # what a coded entry's name ends in, after the separator
 # methods: symbols at their nominal width, in whole bytes, modelled; indices three ways; compressed
 # (2 and 5 were earlier models)
 PACKED, BYTES, _, RICE, BITMAP, _, DEFLATED, ZSTANDARD, MODELLED, MASK = range(10)
+PLAIN = frozenset({PACKED, RICE, BITMAP})
 MAX_LEVELS = 1 << 16
 MAX_SIZE = 1 << 40
 # Symbols that are all alike cost nothing, so bytes must vouch for their number: a small message
@@ -46,6 +55,8 @@ Array = NDArray[Any]
 class BitPack(Coder):
     """Fixed width: ceil(log2(num_levels)) bits a symbol; indices as Rice-coded gaps or a bitmap."""
 
+    methods: ClassVar[frozenset[int]] = PLAIN  # those that this coder writes, and so reads
+
     def apply(self, parts: Parts) -> Parts:
         """Every `Symbols` and `Indices` becomes bytes."""
         out: Parts = {}
@@ -59,6 +70,7 @@ class BitPack(Coder):
     def undo(self, parts: Parts) -> Parts:
         """Bytes become `Symbols` and `Indices` again. Raises WireError for damaged ones."""
         out: Parts = {}
+        total = {True: 0, False: 0}  # values of main entries, and of side information
         for coded, part in parts.items():
             name = coded.removesuffix(side("", CODED))
             if name == coded:
@@ -69,13 +81,19 @@ class BitPack(Coder):
             if name in parts:
                 raise WireError(f"entry {name!r} is there twice: as it is, and coded")
             try:
-                out[name] = _decode(np.ascontiguousarray(part.numpy()))
+                data = np.ascontiguousarray(part.numpy())
+                out[name] = decoded = self._decode(data, total[is_main(name)])
+                total[is_main(name)] += decoded.values.numel()
             except WireError as error:
                 raise WireError(f"entry {name!r}: {error}") from None
         return out
 
     def _encode(self, part: Symbols | Indices) -> bytearray:
         return _join(part, *(_packed(part) if isinstance(part, Symbols) else _gaps(part)))
+
+    def _decode(self, data: Array, before: int) -> Symbols | Indices:
+        """One entry, if this coder may have written it, after so many values ``before``."""
+        return _decode(data, self.methods, before)
 
 
 @dataclass
@@ -89,6 +107,8 @@ class Entropy(BitPack):
 
     Range coding is that of ``constriction``. ``python -m benchmarks.entropy_coders`` compares.
     """
+
+    methods = PLAIN | {MODELLED, MASK}
 
     def _encode(self, part: Symbols | Indices) -> bytearray:
         entry = None
@@ -109,12 +129,30 @@ class Deflate(BitPack):
 
     level: int = 6
 
+    methods = PLAIN | {DEFLATED}
+
     def _encode(self, part: Symbols | Indices) -> bytearray:
         plain = super()._encode(part)
         return min((plain, *map(self._squeeze, [plain, *_unpacked(part)])), key=len)
 
     def _squeeze(self, entry: bytearray) -> bytearray:
         return bytearray(_pad(bytes([DEFLATED]) + zlib.compress(entry, self.level), len(entry)))
+
+    def _decode(self, data: Array, before: int) -> Symbols | Indices:
+        if not len(data) or data[0] not in self.methods - PLAIN:
+            return super()._decode(data, before)
+        return _decode(self._expand(data.tobytes()), PLAIN | {BYTES}, before)
+
+    def _expand(self, entry: bytes) -> Array:
+        """Undo `_squeeze`, to no more than the bytes vouch for."""
+        try:
+            expanded = self._inflate(entry[1:], FREE_SYMBOLS + SYMBOLS_PER_BYTE * len(entry))
+        except (zlib.error, EOFError) as error:
+            raise WireError(f"damaged bytes: {error}") from None
+        return np.frombuffer(bytearray(expanded), np.uint8)
+
+    def _inflate(self, data: bytes, most: int) -> bytes:
+        return zlib.decompressobj().decompress(data, most)
 
 
 @dataclass
@@ -123,9 +161,20 @@ class Zstd(Deflate):
 
     level: int = 1
 
+    methods = PLAIN | {ZSTANDARD}
+
     def _squeeze(self, entry: bytearray) -> bytearray:
         squeezed = _zstandard().ZstdCompressor(level=self.level).compress(entry)
         return bytearray(_pad(bytes([ZSTANDARD]) + squeezed, len(entry)))
+
+    def _inflate(self, data: bytes, most: int) -> bytes:
+        window = 1 << max(most.bit_length(), 17)  # a frame may ask for 128 MiB of memory otherwise
+        zstandard = _zstandard()
+        reader = zstandard.ZstdDecompressor(max_window_size=window).stream_reader(data)
+        try:
+            return reader.read(most)
+        except zstandard.ZstdError as error:
+            raise WireError(f"damaged bytes: {error}") from None
 
 
 def _join(part: Symbols | Indices, method: int, *payload: Any) -> bytearray:
@@ -149,18 +198,30 @@ def _least(count: int) -> int:
     return max((count - FREE_SYMBOLS) // SYMBOLS_PER_BYTE + 1, 0)
 
 
-def _decode(data: Array) -> Part:
-    """Read the header, check that it is possible, and let the method do the rest."""
+def _decode(data: Array, methods: Collection[int], before: int) -> Symbols | Indices:
+    """Read the header, check that it is possible, and let the method do the rest.
+
+    ``before`` is the number of values in the entries before this one: they count together.
+    """
     reader = Reader(data.data)
     method = reader.byte("the method")
+    if method not in methods:
+        raise reader.error(
+            f"expected a method of this coder, one of {sorted(methods)}, found {method}: another "
+            "coder made this, or another version of fltoolkit"
+        )
     if method in (PACKED, BYTES, MODELLED):
         num_levels = reader.number("num_levels")
-        shape = [reader.number("a dimension") for _ in range(reader.count("dimensions"))]
+        dimensions = reader.number("dimensions")
+        if dimensions > MAX_DIMENSIONS:
+            raise reader.error(f"expected at most {MAX_DIMENSIONS} dimensions, found {dimensions}")
+        shape = [reader.number("a dimension") for _ in range(dimensions)]
         count, payload = math.prod(shape), data[reader.offset :]
         if not 1 <= num_levels <= MAX_LEVELS:
             raise reader.error(f"expected 1 to {MAX_LEVELS} levels, found {num_levels}")
-        if len(shape) > MAX_DIMENSIONS or math.prod(max(d, 1) for d in shape) >= 2**56:
-            raise reader.error(f"expected a possible shape, found {shape[:16]}")
+        if math.prod(max(d, 1) for d in shape) >= 2**56:
+            raise reader.error(f"expected a possible shape, found {shape}")
+        check_num_values(before + count)
         if count > FREE_SYMBOLS + SYMBOLS_PER_BYTE * len(payload):
             raise reader.error(f"{len(payload)} bytes are too few for symbols of shape {shape}")
         if method == MODELLED:
@@ -172,15 +233,12 @@ def _decode(data: Array) -> Part:
         dtype = np.uint8 if num_levels <= 256 else np.int32
         values = values.astype(dtype, copy=False).reshape(shape)
         return Symbols(torch.from_numpy(values), num_levels)
-    if method in (RICE, BITMAP, MASK):
-        size, count = reader.number("size"), reader.number("the number of indices")
-        if count > size or size > MAX_SIZE:
-            raise reader.error(f"{count} indices below {size} are not possible")
-        read = {RICE: _read_rice, BITMAP: _read_bitmap, MASK: _read_mask}[method]
-        return Indices(torch.from_numpy(read(data[reader.offset :], count, size)), size)
-    if method in (DEFLATED, ZSTANDARD):
-        return _decode(_expand(data.tobytes()))
-    raise reader.error(f"expected a method, found {method}: another version of fltoolkit?")
+    size, count = reader.number("size"), reader.number("the number of indices")
+    if count > size or size > MAX_SIZE:
+        raise reader.error(f"{count} indices below {size} are not possible")
+    check_num_values(before + count)
+    read = {RICE: _read_rice, BITMAP: _read_bitmap, MASK: _read_mask}[method]
+    return Indices(torch.from_numpy(read(data[reader.offset :], count, size)), size)
 
 
 def _numbers(part: Symbols) -> Array:
@@ -333,9 +391,12 @@ def _read_rice(payload: Array, count: int, size: int) -> Array:
 def _read_bitmap(payload: Array, count: int, size: int) -> Array:
     if len(payload) != _nbytes(size, 1):
         raise WireError(f"expected a bitmap of {size} bits, found {len(payload)} bytes")
-    places = np.flatnonzero(np.unpackbits(payload, bitorder="little"))
-    if len(places) != count or (count and places[-1] >= size):
-        raise WireError(f"expected a bitmap with {count} ones, found {len(places)}")
+    bits = np.unpackbits(payload, bitorder="little")
+    if (found := np.count_nonzero(bits)) != count:
+        raise WireError(f"expected a bitmap with {count} ones, found {found}")
+    places = np.flatnonzero(bits)
+    if count and places[-1] >= size:
+        raise WireError(f"expected a bitmap of places below {size}, found {places[-1]}")
     return places
 
 
@@ -370,27 +431,11 @@ def _masked(part: Indices) -> tuple[int, bytes]:
 def _read_mask(payload: Array, count: int, size: int) -> Array:
     if size > FREE_SYMBOLS + SYMBOLS_PER_BYTE * len(payload):
         raise WireError(f"{len(payload)} bytes are too few for a mask of {size}")
-    places = np.flatnonzero(read_grids(payload, size, 2))
-    if len(places) != count:
-        raise WireError(f"expected a mask with {count} ones, found {len(places)}")
-    return places
-
-
-def _expand(entry: bytes) -> Array:
-    """Undo `Deflate` or `Zstd`, to no more than the bytes vouch for."""
-    method, limit = entry[0], FREE_SYMBOLS + SYMBOLS_PER_BYTE * len(entry)
-    wrong: type[Exception] = zlib.error if method == DEFLATED else _zstandard().ZstdError
-    try:
-        if method == DEFLATED:
-            out = zlib.decompressobj().decompress(entry[1:], limit)
-        else:
-            with _zstandard().ZstdDecompressor().stream_reader(entry[1:]) as reader:
-                out = reader.read(limit)
-    except wrong as error:
-        raise WireError(f"damaged bytes: {error}") from None
-    if out[:1] in (bytes([DEFLATED]), bytes([ZSTANDARD])):
-        raise WireError("compressed twice")
-    return np.frombuffer(bytearray(out), np.uint8)
+    check_num_values(size)
+    bits = read_grids(payload, size, 2)
+    if (found := np.count_nonzero(bits)) != count:
+        raise WireError(f"expected a mask with {count} ones, found {found}")
+    return np.flatnonzero(bits)
 
 
 def _zstandard() -> Any:

@@ -13,14 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fltoolkit.codecs.stage import Drawing, Part, Parts, floats, is_main, side
-from fltoolkit.trees import Tree
-from fltoolkit.wire import WireError, read_layout, write_layout
+from fltoolkit.codecs.stage import Drawing, Parts, expect_finite, floats, side, take_side, with_side
+from fltoolkit.trees import Tree, check_finite
+from fltoolkit.wire import WireError, check_num_values, read_layout, write_layout
 
 __all__ = ["PowerSGD", "power_step"]
 
 SHAPE = "~"  # the name of the side information: the shape, written as in a frame's header (wire.py)
-MAX_SIZE = 1 << 31  # values of a tensor that a small message may ask the receiver to make
+MAX_SIZE = 1 << 31  # values of the largest tensor that is sent as a product
 NOTHING = 1e-12  # of the whole: below this a direction is rounding error
 TINIEST = 1e-300  # where dividing by zero must give zero
 FLOAT32_MAX = torch.finfo(torch.float32).max
@@ -51,7 +51,7 @@ class PowerSGD(Drawing):
     here each directed link has its own.
 
     Decoding makes a message larger, as is the purpose of the method: rank * s values become up to
-    (s / 2)^2. Never more than 2^31 (8 GiB) for one tensor, though: larger ones pass through.
+    (s / 2)^2, within what wire.py allows. Tensors of more than 2^31 values (8 GiB) pass through.
 
     Source: Vogels, Karimireddy and Jaggi 2019, arXiv 1905.13727, algorithm 1.
 
@@ -74,6 +74,7 @@ class PowerSGD(Drawing):
         out, warm = dict(parts), {}
         random = np.random.Generator(np.random.SFC64(self.draw_key()))
         for name, tensor in floats(parts).items():
+            check_finite(name, tensor)
             if self._pays(tensor.shape):
                 matrix = tensor.detach().reshape(len(tensor), -1)
                 p, q = power_step(matrix, self._start(name, matrix.shape[1]), random)
@@ -87,16 +88,17 @@ class PowerSGD(Drawing):
 
     def undo(self, parts: Parts) -> Parts:
         """The product of P and Q."""
-        out = dict(parts)
-        for name in [name for name in parts if is_main(name) and side(name, SHAPE) in parts]:
-            part, shape = parts[name], self._shape(name, out.pop(side(name, SHAPE)))
+        out, total = dict(parts), 0
+        for name in with_side(parts, SHAPE):
+            part, shape = (
+                parts[name],
+                self._shape(name, take_side(out, name, SHAPE, torch.uint8, None)),
+            )
             m, n = _sides(shape)
-            if (
-                not isinstance(part, Tensor)
-                or part.dtype != torch.float32
-                or not part.isfinite().all()
-            ):
-                raise WireError(f"entry {name!r}: expected finite P and Q in float32")
+            if not isinstance(part, Tensor) or part.dtype != torch.float32:
+                raise WireError(f"entry {name!r}: expected P and Q in float32")
+            expect_finite({name: part})
+            check_num_values(total := total + m * n)
             if part.shape != (self.rank, m + n):
                 raise WireError(
                     f"entry {name!r}: expected P and Q of rank {self.rank} for {shape} in a shape "
@@ -146,10 +148,8 @@ class PowerSGD(Drawing):
             )
         return start.double()
 
-    def _shape(self, name: str, layout: Part) -> tuple[int, ...]:
+    def _shape(self, name: str, layout: Tensor) -> tuple[int, ...]:
         """The shape of the tensor behind an entry, if this stage would have coded it."""
-        if not isinstance(layout, Tensor) or layout.dtype != torch.uint8:
-            raise WireError(f"entry {name!r}: expected a shape as bytes")
         entries, _ = read_layout(layout.numpy().tobytes())
         if len(entries) != 1 or entries[0][:2] != ("", torch.float32):
             raise WireError(f"entry {name!r}: expected one shape, found {entries}")
@@ -215,11 +215,19 @@ def _join(p: Tensor, q: Tensor) -> Tensor:
 
 
 def _product(p: Tensor, q: Tensor) -> Tensor:
-    """P Q^T as float32 [m, n], for rows [rank, m] and [rank, n]; saturates."""
+    """P Q^T as float32 [m, n], for rows [rank, m] and [rank, n]; saturates.
+
+    The same to the bit on every machine, since both ends of a `Difference` must hold the same: a
+    product of two float32 is exact in float64, and sums run over the rank from first to last. A
+    kernel for matrices would choose an order of its own.
+    """
     out = torch.empty(p.shape[1], q.shape[1])
-    columns, q = p.t().double(), q.double()
+    left, right = p.double()[:, :, None], q.double()[:, None, :]
     step = max(CHUNK // q.shape[1], 1)
     for first in range(0, len(out), step):
         rows = slice(first, first + step)
-        out[rows] = (columns[rows] @ q).clamp_(-FLOAT32_MAX, FLOAT32_MAX)
+        total = torch.zeros(out[rows].shape, dtype=torch.float64)
+        for column, row in zip(left, right, strict=True):
+            total.addcmul_(column[rows], row)
+        out[rows] = total.clamp_(-FLOAT32_MAX, FLOAT32_MAX)
     return out

@@ -26,9 +26,21 @@ from fltoolkit.codecs.stage import (
     side,
 )
 from fltoolkit.trees import Tree, check_finite, dense_nbytes, is_finite
-from fltoolkit.wire import DTYPES, WireError, check_tree, pack, unpack
+from fltoolkit.wire import (
+    DTYPES,
+    WireError,
+    at_most,
+    check_num_values,
+    check_tree,
+    most_values,
+    pack,
+    padding_nbytes,
+    unpack,
+)
 
 __all__ = ["Explanation", "Pipeline"]
+
+PADDING = side("", "0")  # an entry of zeros, which only makes the message longer
 
 
 class Explanation(NamedTuple):
@@ -75,14 +87,19 @@ class Pipeline:
         parts = self._enter(tree)
         for stage in self._stages:
             parts = stage.apply(parts)
-        return pack(_tensors(parts))
+        message = pack(_tensors(parts))
+        short = padding_nbytes(sum(tensor.numel() for tensor in tree.values()), len(message))
+        if short:  # else a receiver refuses it: see "How large a message may become" in wire.py
+            message = pack({**_tensors(parts), PADDING: torch.zeros(short, dtype=torch.uint8)})
+        return message
 
     def decode(self, message: bytes) -> Tree:
         """Unpack and run all stages backward. Raises WireError for damaged bytes."""
-        parts: Parts = dict(unpack(message))
-        for stage in reversed(self._stages):
-            parts = stage.undo(parts)
-        return self._leave(parts)
+        with at_most(most_values(len(message))):
+            parts = self._received(message)
+            for stage in reversed(self._stages):
+                parts = stage.undo(parts)
+            return self._leave(parts)
 
     def masks(self, message: bytes) -> Tree:
         """Which coordinates a message really sent, as `masked_mean` wants it.
@@ -91,7 +108,17 @@ class Pipeline:
         masks come from the places and not from the values. An entry without a mask was sent whole.
         Raises WireError for damaged bytes.
         """
+        with at_most(most_values(len(message))):
+            return self._masks(self._received(message))
+
+    def _received(self, message: bytes) -> Parts:
+        """The parts in a message, without padding."""
         parts: Parts = dict(unpack(message))
+        parts.pop(PADDING, None)
+        return parts
+
+    def _masks(self, parts: Parts) -> Tree:
+        """Walk back through the stages and combine what they say they sent."""
         masks: Tree = {}
         for stage in reversed(self._stages):
             own = stage.masks(parts)
@@ -171,6 +198,9 @@ class Pipeline:
     def _leave(self, parts: Parts) -> Tree:
         """Bring entries back to their own dtype; complain about what no stage has undone."""
         tree: Tree = {}
+        check_num_values(
+            sum(p.numel() for n, p in parts.items() if isinstance(p, Tensor) and is_main(n))
+        )
         for name, part in parts.items():
             if not isinstance(part, Tensor):
                 raise WireError(f"entry {name!r} is still coded: another codec made this message")

@@ -1,7 +1,7 @@
 """Quantization: fewer bits for each value.
 
 Here: evenly spaced levels (`Quantize`, `QSGD`, `Ternary`) and one bit (`Sign`). Not here: levels of
-other kinds (levels.py), fewer values (sparse.py), symbols as bits (entropy.py).
+other kinds (codebooks.py), fewer values (sparse.py), symbols as bits (coders.py).
 
 A stage undoes the entries that carry its own side information and leaves the others alone.
 """
@@ -13,9 +13,18 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from fltoolkit.codecs.stage import Drawing, Parts, Stage, Symbols, floats, is_main, side
+from fltoolkit.codecs.stage import (
+    Drawing,
+    Parts,
+    Stage,
+    Symbols,
+    floats,
+    side,
+    take_side,
+    take_symbols,
+    with_side,
+)
 from fltoolkit.wire import WireError
 
 __all__ = ["QSGD", "Quantize", "Sign", "Ternary"]
@@ -171,24 +180,15 @@ class Quantizer(Stage):
     def undo(self, parts: Parts) -> Parts:
         """Each entry with this stage's side information becomes float32 again."""
         out = dict(parts)
-        for name in [name for name in parts if is_main(name) and side(name, self.what) in parts]:
-            part, info = parts[name], out.pop(side(name, self.what))
-            if not isinstance(part, Symbols) or part.num_levels != self.num_levels:
-                raise WireError(f"entry {name!r}: expected symbols of {self!r}")
-            symbols = part.values.contiguous().numpy(force=True).reshape(-1)
-            if not len(symbols) or symbols.min() < 0 or symbols.max() >= self.num_levels:
-                raise WireError(f"entry {name!r}: expected symbols from 0 to {self.num_levels - 1}")
-            if (
-                not isinstance(info, Tensor)
-                or info.dtype != self.dtype
-                or not info.isfinite().all()
-            ):
-                raise WireError(f"entry {name!r}: expected finite side information, {self.dtype}")
+        for name in with_side(parts, self.what):
+            symbols = take_symbols(out, name, self.num_levels)
+            info = take_side(out, name, self.what, self.dtype, shape=None)
+            flat = symbols.contiguous().numpy(force=True).reshape(-1)
             try:
-                values = self._restore(symbols, part.values.shape, info.numpy(force=True))
+                values = self._restore(flat, symbols.shape, info.numpy(force=True))
             except WireError as error:
                 raise WireError(f"entry {name!r}: {error}") from None
-            out[name] = torch.from_numpy(values).reshape(part.values.shape)
+            out[name] = torch.from_numpy(values).reshape(symbols.shape)
         return out
 
 

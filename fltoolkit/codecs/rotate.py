@@ -1,6 +1,6 @@
 """Random rotation before quantization: `Rotate`, and `DRIVE` and `EDEN`, which are built on it.
 
-Not here: quantizers that take values as they come (quantize.py, levels.py).
+Not here: quantizers that take values as they come (quantize.py, codebooks.py).
 
 A few large values spoil a quantizer: they stretch its range, and all others share the few levels
 near zero. A rotation R spreads each value over all places, so that y = R x looks like N(0, 1)
@@ -29,6 +29,13 @@ those of x do. So `DRIVE` and `EDEN` send a scale for each: 8 bytes a tensor, 4 
 **What travels.** The seed of the signs: 4 bytes a message, under `SEED`. The signs of an entry come
 from this seed and the entry's name.
 
+**The same on every machine.** What a message decodes to must not depend on the processor, since
+both ends of a `Difference` decode it and must hold the same. A kernel for matrices adds in an order
+of its own, which is another one on another processor, and so are its last bits. So the way back
+only adds and subtracts pairs of values, in an order that is written here (`_hadamard_in_order`).
+For the same reason the receiver takes the levels of `EDEN` to six digits after the point. The way
+out is the sender's alone and may differ in its last bits from machine to machine.
+
 Source: Suresh et al. 2017, arXiv 1611.00429, section 3 (signs and Hadamard, padded).
 """
 
@@ -53,12 +60,20 @@ from fltoolkit.codecs.quantize import (
     chunks,
     expect,
 )
-from fltoolkit.codecs.stage import Drawing, Parts, floats, side
-from fltoolkit.wire import WireError
+from fltoolkit.codecs.stage import (
+    Drawing,
+    Parts,
+    expect_finite,
+    floats,
+    side,
+    take_side,
+)
+from fltoolkit.trees import check_finite
 
 __all__ = ["DRIVE", "EDEN", "SEED", "Rotate", "gaussian_levels", "hadamard", "hadamard_plain"]
 
 SEED = side("", "h")  # the seed is the message's: no entry's name, and a short one
+DIGITS = 6  # of a level, after the point: from the tenth on they differ from machine to machine
 RADIX = 16  # rows of the largest matrix that is really multiplied with: faster than 8 and 32
 
 
@@ -80,19 +95,49 @@ def hadamard(x: Tensor) -> Tensor:
     For n = c * r, H_n is the Kronecker product of H_c and H_r: write x as a matrix with r columns,
     multiply its rows with H_r and its columns with H_c. Here the first is done and the matrix
     turned, for one factor r of n after the other. When all had their turn, the order of the values
-    is again what it was. Raises ValueError where n is no power of two.
+    is again what it was. Raises ValueError where n is no power of two, and for a matrix.
 
     >>> hadamard(torch.tensor([1.0, 1.0, 0.0, 4.0]))
     tensor([ 3., -2., -1.,  2.])
     """
+    if x.dim() != 1 or len(x).bit_count() != 1:
+        raise ValueError(
+            f"values of shape {tuple(x.shape)}: a Hadamard transform takes one dimension, whose "
+            "length is a power of two. Flatten them (x.flatten()) and pad or cut them first"
+        )
     left, out, spare = len(x), torch.empty_like(x), torch.empty_like(x)
-    if left.bit_count() != 1:
-        raise ValueError(f"{left} values: a Hadamard matrix needs a power of two")
     while left > 1:
         r = min(RADIX, left)
         torch.mm(_matrix(r, x.dtype), x.reshape(-1, r).t(), out=out.view(r, -1))
         x, out, spare, left = out, spare, out, left // r
     return x
+
+
+def _hadamard_in_order(x: Tensor) -> Tensor:
+    """What `hadamard` does, with the same bits on every machine; see the module's docstring.
+
+    x is a matrix of c rows, c about sqrt(n). Butterflies of whole rows multiply its columns with
+    H_c. The same is done to the transposed matrix, for H_r. Each sum has two terms, so IEEE 754
+    leaves no choice of rounding. The division by sqrt(n) comes last.
+    """
+    n = len(x)
+    c = 1 << (n.bit_length() - 1) // 2
+    y = _butterflies(x.view(c, -1))
+    y = _butterflies(y.t().contiguous()).t().reshape(-1)
+    return y.mul_(torch.tensor([1 / math.sqrt(n)], dtype=x.dtype))
+
+
+def _butterflies(matrix: Tensor) -> Tensor:
+    """The columns, multiplied with the Hadamard matrix of entries 1 and -1."""
+    source, target = matrix, torch.empty_like(matrix)
+    half = len(matrix) // 2
+    while half:
+        pairs, out = (y.view(-1, 2, half * matrix.shape[1]) for y in (source, target))
+        torch.add(pairs[:, 0], pairs[:, 1], out=out[:, 0])
+        torch.sub(pairs[:, 0], pairs[:, 1], out=out[:, 1])
+        spare = torch.empty_like(matrix) if source is matrix else source
+        source, target, half = target, spare, half // 2
+    return source
 
 
 @lru_cache(maxsize=32)
@@ -129,15 +174,15 @@ def _rotate(x: Tensor, signs: Tensor) -> Tensor:
 def _rotate_back(y: Tensor, signs: Tensor) -> Tensor:
     """x, the inverse of `_rotate`: the same steps, the last one first."""
     (one, two), m, x = signs, signs.shape[1], y.clone()
-    x[-m:] = hadamard(x[-m:]) * two
-    x[:m] = hadamard(x[:m]) * one
+    x[-m:] = _hadamard_in_order(x[-m:]) * two
+    x[:m] = _hadamard_in_order(x[:m]) * one
     return x
 
 
 def _within_float32(turn: Callable[[Tensor, Tensor], Tensor], x: Tensor, signs: Tensor) -> Tensor:
     """turn(x, signs), where no sum overflows; a value beyond float32 becomes the largest."""
     y = turn(x, signs)
-    if math.isfinite(y.sum()):
+    if bool(y.isfinite().all()):  # the order of a sum over y would differ from machine to machine
         return y
     return turn(x.double(), signs).clamp(-FLOAT32_MAX, FLOAT32_MAX).float()
 
@@ -164,6 +209,7 @@ class _Rotating(Drawing):
         seed = int(self.draw_key().generate_state(1)[0])
         out = dict(parts)
         for name, tensor in floats(parts).items():
+            check_finite(name, tensor)
             x = tensor.detach().reshape(-1)
             y = _within_float32(_rotate, x, _signs(seed, name, len(x)))
             out[name] = y.view(tensor.shape)
@@ -173,14 +219,11 @@ class _Rotating(Drawing):
     def undo(self, parts: Parts) -> Parts:
         """Each float32 entry, rotated back."""
         out = dict(parts)
-        seed, entries = out.pop(SEED, None), floats(parts)
+        entries = expect_finite(floats(parts))
         if not entries:
             return out
-        if not isinstance(seed, Tensor) or seed.dtype != torch.int32 or seed.numel() != 1:
-            raise WireError("expected a rotation's seed of 4 bytes: another codec made this")
+        seed = take_side(out, "", "h", torch.int32)
         for name, tensor in entries.items():
-            if not (math.isfinite(tensor.sum()) or bool(tensor.isfinite().all())):
-                raise WireError(f"entry {name!r}: expected finite values, which can be rotated")
             y = tensor.reshape(-1)
             x = _within_float32(_rotate_back, y, _signs(int(seed) & 0xFFFF_FFFF, name, len(y)))
             out[name] = x.view(tensor.shape)
@@ -305,8 +348,9 @@ class _Coded(_Rotating, Quantizer):
         pieces = _pieces(len(symbols))
         expect(info, (len(pieces),), low=0)
         values = np.empty(len(symbols), np.float32)
+        levels = np.round(self._levels(), DIGITS)
         for piece, scale in zip(pieces, info.astype(np.float64), strict=True):
-            values[piece] = look_up(_within(self._levels() * scale), symbols[piece])
+            values[piece] = look_up(_within(levels * scale), symbols[piece])
         return values
 
 

@@ -27,9 +27,21 @@ from fltoolkit.codecs._places import (
     spread,
     take,
 )
-from fltoolkit.codecs.stage import Drawing, Indices, Parts, Stage, Symbols, floats, is_main, side
-from fltoolkit.trees import Tree
-from fltoolkit.wire import WireError
+from fltoolkit.codecs.stage import (
+    Drawing,
+    Indices,
+    Parts,
+    Stage,
+    Symbols,
+    expect_finite,
+    floats,
+    is_main,
+    side,
+    take_side,
+    with_side,
+)
+from fltoolkit.trees import Tree, check_finite
+from fltoolkit.wire import WireError, check_num_values
 
 __all__ = ["DGC", "STC", "RandTopK", "RandomK", "SameMask", "TopK", "num_kept"]
 
@@ -63,7 +75,9 @@ class _Sparse(Drawing):
             raise ValueError(f"seed={self.seed!r}: a whole number, 0 or more")
 
     def apply(self, parts: Parts) -> Parts:
-        """Values, places and layout."""
+        """Values, places and layout. Raises ValueError for NaN, which no place can be found for."""
+        for name, tensor in floats(parts).items():
+            check_finite(name, tensor)
         self._last = self._compress(parts)
         return self._last
 
@@ -175,11 +189,10 @@ class RandomK(_Sparse):
     def _restore(self, parts: Parts) -> Parts:
         """The places, drawn again."""
         out = dict(parts)
-        for name in [name for name in parts if is_main(name) and side(name, SEED) in parts]:
-            seed, values = out.pop(side(name, SEED)), parts[name]
-            if not isinstance(seed, Tensor) or seed.dtype != torch.int32 or seed.numel() != 1:
-                raise WireError(f"entry {name!r}: expected a seed of 4 bytes")
+        for name in with_side(parts, SEED):
+            seed, values = take_side(out, name, SEED, torch.int32), parts[name]
             n = sum(map(math.prod, shapes_behind(parts, "model", name).values()))
+            check_num_values(n)
             k = num_kept(self.fraction, n)
             if not isinstance(values, Tensor) or values.numel() != k:  # before n bytes are taken
                 raise WireError(f"entry {name!r}: expected {k} values, this codec's share of {n}")
@@ -288,6 +301,7 @@ class SameMask(Stage):
         masks, names, out = self._masks(), _float_names(parts), dict(parts)
         if len(masks) != len(names):
             raise WireError(f"{len(names)} entries answer {len(masks)}: another codec made this")
+        check_num_values(sum(mask.numel() for mask in masks))
         for name, mask in zip(names, masks, strict=True):
             values = parts[name]
             assert isinstance(values, Tensor)
@@ -295,6 +309,7 @@ class SameMask(Stage):
                 raise WireError(
                     f"entry {name!r}: {tuple(values.shape)} values, {mask.sum()} places"
                 )
+            expect_finite({name: values})
             out[name] = torch.zeros(mask.shape).masked_scatter(mask, values)
         return out
 
@@ -338,7 +353,7 @@ class STC(_Sparse):
 
     def _compress(self, parts: Parts) -> Parts:
         """Signs, their one magnitude, places and layout."""
-        out = TopK(self.fraction).apply(parts)
+        out = TopK(self.fraction)._compress(parts)
         for name, values in floats(out).items():
             num_nonzero = int(values.count_nonzero())
             mean = values.abs().sum(dtype=torch.float64) / max(num_nonzero, 1)
@@ -359,14 +374,14 @@ class STC(_Sparse):
     def _restore(self, parts: Parts) -> Parts:
         """Signs to values."""
         out = dict(parts)
-        for name in [name for name in parts if is_main(name) and side(name, MEAN) in parts]:
-            mean, signs = out.pop(side(name, MEAN)), parts[name]
-            if not isinstance(mean, Tensor) or mean.dtype != torch.float32 or mean.numel() != 1:
-                raise WireError(f"entry {name!r}: expected one magnitude in float32")
+        for name in with_side(parts, MEAN):
+            mean, signs = take_side(out, name, MEAN), parts[name]
+            if mean < 0:
+                raise WireError(f"entry {name!r}: expected a magnitude of 0 or more, found {mean}")
             if not isinstance(signs, Symbols) or signs.num_levels not in (2, 3):
                 raise WireError(f"entry {name!r}: expected 2 or 3 kinds of signs")
             step = 1 if signs.num_levels == 3 else 2
-            out[name] = (signs.values.float() * step - 1) * mean.reshape(())
+            out[name] = (signs.values.float() * step - 1) * mean
         return out
 
 
@@ -415,7 +430,7 @@ class DGC(_Sparse):
             v[name] = self.v[name] + u[name] if name in self.v else u[name].clone()
         fractions = (*self.warmup, self.fraction)
         stage = TopK(fractions[min(self._messages, len(self.warmup))], self.scope)
-        out = stage.apply({**parts, **v})
+        out = stage._compress({**parts, **v})
         for name, values in floats(out).items():
             if not bool(values.isfinite().all()):
                 raise ValueError(

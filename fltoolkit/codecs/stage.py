@@ -16,6 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fltoolkit.trees import is_finite
+from fltoolkit.wire import WireError
+
 __all__ = [
     "SEPARATOR",
     "Answered",
@@ -31,6 +34,9 @@ __all__ = [
     "floats",
     "is_main",
     "side",
+    "take_side",
+    "take_symbols",
+    "with_side",
 ]
 
 SEPARATOR = "\x1f"  # the ASCII unit separator: one byte, and in no parameter's name
@@ -213,3 +219,84 @@ def _entropy_bits(part: Part) -> float:
         n, k = part.size, len(part.values)
         return (math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)) / math.log(2)
     return 8.0 * part.nbytes
+
+
+def with_side(parts: Parts, what: str) -> list[str]:
+    """The names of the main entries that came with side information ``what``.
+
+    >>> parts = {"w": torch.zeros(3), side("w", "scale"): torch.ones(()), "b": torch.ones(2)}
+    >>> with_side(parts, "scale")
+    ['w']
+    """
+    return [name for name in parts if is_main(name) and side(name, what) in parts]
+
+
+def take_side(
+    parts: Parts,
+    name: str,
+    what: str,
+    dtype: torch.dtype = torch.float32,
+    shape: tuple[int, ...] | None = (),
+) -> Tensor:
+    """Take the side information ``what`` about entry ``name`` out of ``parts``, and check it.
+
+    For ``undo``: bytes from the network may hold anything. What is returned has this dtype and
+    shape, and holds no NaN and no infinity. Whether its values are possible (a scale below 0, a
+    range from high to low) only the stage can say.
+
+    Args:
+        parts: loses the entry.
+        name: of the main entry.
+        what: the name that `apply` gave to `side`.
+        dtype: the one that `apply` sent.
+        shape: the one that `apply` sent; None: any.
+
+    Raises WireError if there is no such side information, or if it is not like that.
+
+    >>> parts = {"w": torch.zeros(3), side("w", "scale"): torch.tensor(0.5)}
+    >>> take_side(parts, "w", "scale"), list(parts)
+    (tensor(0.5000), ['w'])
+    """
+    info = parts.pop(side(name, what), None)
+    expected = f"{str(dtype).removeprefix('torch.')}" + (
+        "" if shape is None else f" of shape {shape}"
+    )
+    if not isinstance(info, Tensor):
+        raise WireError(
+            f"entry {name!r}: expected side information {what!r}, {expected}: none came"
+        )
+    if info.dtype != dtype or shape not in (None, tuple(info.shape)):
+        raise WireError(
+            f"entry {name!r}: expected side information {what!r}, {expected}, found "
+            f"{str(info.dtype).removeprefix('torch.')} of shape {tuple(info.shape)}"
+        )
+    if not is_finite(info):
+        raise WireError(f"entry {name!r}: expected finite side information {what!r}")
+    return info
+
+
+def take_symbols(parts: Parts, name: str, num_levels: int) -> Tensor:
+    """The symbols of entry ``name``, checked: each is from 0 to ``num_levels - 1``.
+
+    For ``undo``. The symbols stay in ``parts``: there the stage puts what it makes of them.
+
+    Raises WireError if the entry holds no symbols, or those of another number of levels, or none
+    at all: a stage is never given an empty tensor.
+    """
+    part = parts.get(name)
+    if not isinstance(part, Symbols) or part.num_levels != num_levels:
+        raise WireError(f"entry {name!r}: expected symbols of {num_levels} levels")
+    values = part.values
+    if not values.numel() or not 0 <= int(values.min()) <= int(values.max()) < num_levels:
+        raise WireError(
+            f"entry {name!r}: expected symbols from 0 to {num_levels - 1}, at least one"
+        )
+    return values
+
+
+def expect_finite(received: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Raise WireError, naming the entry, for received NaN and infinity: a `Pipeline` sends none."""
+    for name, values in received.items():
+        if not is_finite(values):
+            raise WireError(f"entry {name!r} holds NaN or infinite values: none were sent")
+    return received

@@ -379,8 +379,9 @@ def test_the_pages_example_channel_works():
 
 
 PAGE_CODE = {"__name__": "docs_codecs"}
-exec(BLOCKS[1] + BLOCKS[2], PAGE_CODE)
+exec(BLOCKS[1] + BLOCKS[2] + BLOCKS[3], PAGE_CODE)
 TestPowersOfTwo = PAGE_CODE["TestPowersOfTwo"]
+TestSteps = PAGE_CODE["TestSteps"]
 
 
 def test_the_pages_codec_does_what_it_says():
@@ -430,7 +431,7 @@ def test_what_is_no_tree_is_refused(codec, tree, match):
 def test_the_pages_codec_goes_into_a_sweep(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
-    exec(BLOCKS[3], PAGE_CODE)
+    exec(BLOCKS[4], PAGE_CODE)
     (_, _, full), (*name, _, small) = (
         line.split() for line in capsys.readouterr().out.splitlines()
     )

@@ -1,0 +1,81 @@
+"""A message decodes to the same bits on every machine: else the two ends of a link part."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from fltoolkit.codecs import gaussian_levels, hadamard_plain
+from fltoolkit.codecs.rotate import DIGITS, _hadamard_in_order
+
+SCRIPT = Path(__file__).with_name("decoded_elsewhere.py")
+FEATURES = "AVX512_SPR AVX512_ICL AVX512_CLX AVX512_SKX AVX512F AVX512CD AVX2 FMA3"
+MACHINES = {  # by what torch, MKL, OpenBLAS and numpy are told to use
+    "SSE": {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"},
+    "AVX2": {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"},
+    "an old numpy": {"NPY_DISABLE_CPU_FEATURES": FEATURES, "OPENBLAS_CORETYPE": "Nehalem"},
+}
+
+
+def digests(path, *more, **variables):
+    """Of each codec, of what the messages in the file decode to on such a machine."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(SCRIPT), str(path), *more],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="these variables are for x86-64")
+def test_every_codec_decodes_to_the_same_bits(tmp_path):
+    """Messages written on this machine, and messages written on the oldest one, read on all."""
+    here, there = tmp_path / "here.json", tmp_path / "there.json"
+    for path, written in (
+        (here, digests(here, "--write")),
+        (there, digests(there, "--write", **MACHINES["SSE"])),
+    ):
+        for name, variables in {"this": {}, **MACHINES}.items():
+            read = digests(path, **variables)
+            assert {codec for codec in written if read[codec] != written[codec]} == set(), name
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 8, 16, 32, 512, 2048])
+def test_sums_in_order_are_the_hadamard_transform(n):
+    x = torch.randn(n, generator=torch.Generator().manual_seed(n))
+    given = x.clone()
+    expected = hadamard_plain(x.double())
+    torch.testing.assert_close(_hadamard_in_order(x).double(), expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(_hadamard_in_order(x.double()), expected, rtol=0, atol=1e-12)
+    assert torch.equal(x, given)
+
+
+def test_the_order_is_the_one_that_is_written_down():
+    """Of four values [a, b, c, d], as a matrix of two rows: columns first, then rows."""
+    a, b, c, d = x = torch.tensor([1.0, 2.0**-24, 1.0, 2.0**-24])
+    out = _hadamard_in_order(x)
+    assert out.tolist() == [
+        ((a + c) + (b + d)) / 2,
+        ((a + c) - (b + d)) / 2,
+        ((a - c) + (b - d)) / 2,
+        ((a - c) - (b - d)) / 2,
+    ]
+
+
+@pytest.mark.parametrize("bits", range(1, 9))
+def test_levels_to_six_digits_are_in_no_doubt(bits):
+    """No level is so near to the middle of two roundings that another machine takes the other.
+
+    On one with SSE only, levels differ from those with AVX-512 by 4e-11 at most.
+    """
+    doubt = min(abs(level * 10**DIGITS % 1 - 0.5) for level in gaussian_levels(bits))
+    assert doubt * 10**-DIGITS > 1e-9
