@@ -11,7 +11,7 @@ from typing import Any
 
 from fltoolkit import plots
 from fltoolkit.panels._sliders import Picture, find_ipywidgets
-from fltoolkit.plots.pareto import KINDS, SHAPES, SPLIT, best_within, pareto
+from fltoolkit.plots.pareto import GREY, KINDS, best_within, look, named_by_default, pareto
 from fltoolkit.plots.svg import drawing, text
 from fltoolkit.research.analysis import Point, front, groups, points, sizes_of
 from fltoolkit.research.store import Result
@@ -105,8 +105,8 @@ class TradeoffPanel:
         return f'<pre style="{_WORDS}">{words}</pre>'
 
     def _png(self) -> tuple[dict[str, str], dict[str, Any]]:
-        ax = pareto(self.results)
         chosen = self._chosen()
+        ax = pareto(self.results, names=named_by_default(self._points) | {chosen.name})
         _, size = byte_unit(max(point.nbytes for point in self._points))
         at = (chosen.nbytes / size, 100 * chosen.accuracy)
         ax.plot(*at, "o", markersize=13, fillstyle="none", color="#222222")
@@ -118,12 +118,13 @@ class TradeoffPanel:
 
     def _svg(self) -> tuple[str, str]:
         """As large as the PNG and with the same marks, so that nothing jumps when it comes."""
-        left, right, high, low = 50, 690, 30, 490
+        left, right, high, low = 50, 854, 30, 490
         found = self._points
         unit, size = byte_unit(max(point.nbytes for point in found))
         first, last = math.log(found[0].nbytes / 1.5), math.log(found[-1].nbytes * 1.5)
         bottom = min(point.accuracy for point in found) - 0.015
-        top = max([p.high for p in found] + [row[3] for row in self._best]) + 0.008
+        top = max([p.high for p in found] + [row[3] for row in self._best])
+        top += 0.008 + 0.08 * (top - bottom - 0.015)  # as in the PNG, which has names there
 
         def place(nbytes: float, accuracy: float) -> tuple[float, float]:
             x = left + (math.log(nbytes) - first) / (last - first) * (right - left)
@@ -151,24 +152,20 @@ class TradeoffPanel:
             parts.append(f'<path d="{path}" stroke="#777" fill="none"/>')
 
         best = {point.name for point in front(found)}
+        names = named_by_default(found) | {self.selected}
         looks: dict[str, tuple[str, str]] = {}  # of each shape: its color and what fills it
-        ordered = sorted(found, key=lambda point: -point.accuracy)
-        for point in found:
-            number = ordered.index(point) + 1
-            shape, color = SHAPES.get(point.experiment.protocol, SPLIT)
+        for point in sorted(found, key=lambda point: point.name in names):
+            shape, color = look(point)
             words = f"{point.name}: {100 * point.accuracy:.2f} %, {amount('nbytes', point.nbytes)}"
             x, y = place(point.nbytes, point.accuracy)
+            looks.setdefault(shape, (color, "#fff"))
+            color = color if point.name in names else GREY
             fill = color if point.name in best else "#fff"
-            looks.setdefault(shape, (color, fill))
             parts.append(_mark(x, y, shape, color, fill, f"<title>{html.escape(words)}</title>"))
-            side, anchor = (10, "start") if number % 2 else (-10, "end")
-            look = f'text-anchor="{anchor}" font-size="11"'
-            parts.append(text(x + side, y + (-3 if number % 2 else 10), str(number), look))
-            parts.append(text(right + 32, high + 16 * number - 4, str(number), 'text-anchor="end"'))
-            parts.append(text(right + 40, high + 16 * number - 4, point.name))
         legend = low - 12 - 18 * len(looks)
         parts.append(text(right - 190, legend, "filled: on the front of the ends"))
-        for row, (shape, (color, fill)) in enumerate(looks.items(), 1):
+        in_order = ((shape, *looks[shape]) for shape in KINDS if shape in looks)
+        for row, (shape, color, fill) in enumerate(in_order, 1):
             y = legend + 18 * row
             parts.append(_mark(right - 170, y, shape, color, fill))
             parts.append(text(right - 155, y + 4, KINDS[shape]))

@@ -4,10 +4,14 @@ Here: matplotlib Axes from `Result`s, like plots.py, whose `show` ends a cell. N
 numbers (analysis.py).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 
 from fltoolkit.history import History, Record
 from fltoolkit.plots.figures import curves, describe, new_axes, tidy
@@ -33,25 +37,29 @@ SHAPES = {
 }
 SPLIT = ("o", COLORS[0])
 KINDS = {"o": "split", "D": "split, silent at times", "^": "SplitFed", "s": "federated"}
+GREY = "#b8b8b8"
+MOST_NAMES = 8
 
 
 def pareto(
     results: Iterable[Result],
     ax: Axes | None = None,
     *,
-    names: bool = True,
+    names: Collection[str] | None = None,
     floor: float | None = None,
 ) -> Axes:
     """Accuracy [%] over all bytes sent, logarithmic: a point a setting, and the front.
 
-    Bars go from the worst to the best seed. The line is the best that any setting had reached
-    within so many bytes, mean over the seeds, and the band its least and largest (see
-    `fltoolkit.research.front_within`: it lies above the points, whose runs went on).
+    Settings that are named are coloured and have bars from the worst to the best seed; the others
+    are grey marks. The line is the best that any setting had reached within so many bytes, mean
+    over the seeds, and the band its least and largest (see `fltoolkit.research.front_within`: it
+    lies above the points, whose runs went on).
 
     Args:
         results: of a sweep, all on one task.
         ax: where to draw.
-        names: number the points and list whose they are.
+        names: the settings to name; by default all of a small sweep, and of one with more than
+            eight those on the front.
         floor: the least accuracy (0..1) shown; by default all points are.
     """
     results = list(results)
@@ -68,33 +76,19 @@ def pareto(
         )
         ax.plot(band[0] / size, 100 * band[1], color="#777777", linewidth=1, drawstyle="steps-post")
     best = {point.name for point in front(found)}
-    seen = set()
-    for point in found:
-        shape, color = SHAPES.get(point.experiment.protocol, SPLIT)
-        bars = [[100 * (point.accuracy - point.low)], [100 * (point.high - point.accuracy)]]
-        ax.errorbar(
-            point.nbytes / size,
-            100 * point.accuracy,
-            yerr=bars if point.num_seeds > 1 else None,
-            marker=shape,
-            color=color,
-            markerfacecolor=color if point.name in best else "white",
-            markersize=7,
-            capsize=2,
-            linestyle="none",
-            label="_" if shape in seen else KINDS[shape],
-        )
-        seen.add(shape)
+    names = named_by_default(found) if names is None else names
+    for point in sorted(found, key=lambda point: point.name in names):  # the named ones on top
+        _mark(ax, point, size, point.name in names, point.name in best)
     bottom = min(p.accuracy for p in found) if floor is None else floor
     top = max([p.high for p in found] + (band[3].tolist() if band.size else []))
-    ax.set_ylim(100 * bottom - 1.5, 100 * top + 0.8)
+    ax.set_ylim(100 * bottom - 1.5, 100 * top + 0.8 + 8 * (top - bottom))  # room for names
     ax.set_xlim(found[0].nbytes / size / 1.5, found[-1].nbytes / size * 1.5)
-    if names:
-        _number(ax, [p for p in found if p.accuracy >= bottom], size)
     ax.set(xlabel=f"all bytes sent [{unit}], logarithmic", ylabel="accuracy [%]")
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    ax.legend(loc="lower right", frameon=False, title="filled: on the front of the ends")
+    _legend(ax, found)
     tidy(ax)
+    line = [(nbytes / size, 100 * accuracy) for nbytes, accuracy, *_ in band.T]
+    _name(ax, [p for p in found if p.accuracy >= bottom], names, size, line)
     seeds = {point.num_seeds for point in found}
     words = "; ".join(
         f"{p.name}: {100 * p.accuracy:.2f} % for {amount('nbytes', p.nbytes)}"
@@ -102,6 +96,108 @@ def pareto(
         for p in found
     )
     return describe(ax, f"means over {'/'.join(map(str, sorted(seeds)))} seeds; {words}")
+
+
+def look(point: Point) -> tuple[str, str]:
+    """The shape and the colour of a point, by its protocol."""
+    return SHAPES.get(point.experiment.protocol, SPLIT)
+
+
+def named_by_default(found: Sequence[Point]) -> set[str]:
+    """All names of a small sweep; of a larger one those on the front."""
+    return {point.name for point in (found if len(found) <= MOST_NAMES else front(found))}
+
+
+def _mark(ax: Axes, point: Point, size: float, named: bool, best: bool) -> None:
+    marker, color = look(point)
+    color = color if named else GREY
+    bars = [[100 * (point.accuracy - point.low)], [100 * (point.high - point.accuracy)]]
+    ax.errorbar(
+        point.nbytes / size,
+        100 * point.accuracy,
+        yerr=bars if named and point.num_seeds > 1 else None,
+        marker=marker,
+        color=color,
+        markerfacecolor=color if best else "white",
+        markersize=7 if named else 5,
+        capsize=2,
+        linestyle="none",
+        zorder=3 if named else 2,
+    )
+
+
+def _legend(ax: Axes, found: Sequence[Point]) -> None:
+    """The kinds that are there, always in one order."""
+    there = {look(point) for point in found}
+    marks = [
+        Line2D([], [], marker=marker, color=color, markerfacecolor="white", ls="none", label=words)
+        for marker, words in KINDS.items()
+        for color in {color for shape, color in there if shape == marker}
+    ]
+    ax.legend(
+        handles=marks, loc="lower right", frameon=False, title="filled: on the front of the ends"
+    )
+
+
+def _name(
+    ax: Axes,
+    found: Sequence[Point],
+    names: Collection[str],
+    size: float,
+    line: Sequence[tuple[float, float]],
+) -> None:
+    """Each name beside its point, where it hides least: tried are places further and further away.
+
+    A name that had to move away gets a thin line to its point. ``line`` is the one of the front.
+    """
+    font, dot = 8.5, ax.figure.dpi / 72  # in points; pixels of a point
+    ax.figure.canvas.figure.draw_without_rendering()  # only now the layout knows where the axes are
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across, up = ax.transData.transform((x, y)) / dot
+        return float(across), float(up)
+
+    x0, y0, x1, y1 = (value / dot for value in ax.get_window_extent().extents)
+    legend = next(each for each in ax.get_children() if isinstance(each, Legend))
+    taken = [tuple(value / dot for value in legend.get_window_extent().extents)]
+    steps = [place(*each) for each in line]
+    taken += [(x, y - 2, after, y + 2) for (x, y), (after, _) in pairwise(steps)]
+    at = {point.name: place(point.nbytes / size, 100 * point.accuracy) for point in found}
+    taken += [(x - 5, y - 5, x + 5, y + 5) for x, y in at.values()]
+    for point in (p for p in found if p.name in names):
+        low, high = (place(point.nbytes / size, 100 * y) for y in (point.low, point.high))
+        taken.append((low[0] - 2, low[1], low[0] + 2, high[1]))
+    for point in sorted((p for p in found if p.name in names), key=lambda p: -p.nbytes):
+        x, y = at[point.name]
+        width, height = 0.58 * font * len(point.name), 1.3 * font
+        places = []
+        for away in (0, 9, 16, 24, 32, 42, 54, 68, 84):
+            for dx in (9, -9 - width, -width / 2, -width / 4, -3 * width / 4):
+                for dy in (away, -away) if away >= 9 or dx in (9, -9 - width) else ():
+                    box = (x + dx, y + dy - height / 2, x + dx + width, y + dy + height / 2)
+                    outside = not (x0 < box[0] and box[2] < x1 and y0 < box[1] and box[3] < y1)
+                    hidden = sum(_overlap(box, other) for other in taken) / (width * height)
+                    places.append((20 * hidden + away / 20 + 50 * outside, box, away))
+        _, box, away = min(places)
+        taken.append(box)
+        ax.annotate(
+            point.name,
+            (point.nbytes / size, 100 * point.accuracy),
+            (box[0] - x, (box[1] + box[3]) / 2 - y),
+            textcoords="offset points",
+            va="center",
+            fontsize=font,
+            color=look(point)[1],
+            path_effects=[withStroke(linewidth=2, foreground="white")],
+            arrowprops={"arrowstyle": "-", "color": "#999999", "lw": 0.6} if away > 16 else None,
+        )
+
+
+def _overlap(a: Sequence[float], b: Sequence[float]) -> float:
+    """The area that two boxes (left, low, right, high) share."""
+    width = min(a[2], b[2]) - max(a[0], b[0])
+    height = min(a[3], b[3]) - max(a[1], b[1])
+    return max(width, 0) * max(height, 0)
 
 
 def best_within(
@@ -113,28 +209,6 @@ def best_within(
     )
     budgets = np.geomspace(least, max(p.nbytes for p in found) * 1.05, 80)
     return front_within(results, budgets.tolist())
-
-
-def _number(ax: Axes, found: Sequence[Point], size: float) -> None:
-    """A number at each point, and right of the axes whose it is, from the best down."""
-    ordered = sorted(found, key=lambda point: -point.accuracy)
-    lines = []
-    for number, point in enumerate(ordered, 1):
-        at = (point.nbytes / size, 100 * point.accuracy)
-        lines.append(f"{number:2d}  {point.name}")
-        place = (6, 5) if number % 2 else (-6, -5)  # neighbours in height on different sides
-        side = "left" if number % 2 else "right"
-        ax.annotate(
-            str(number), at, place, textcoords="offset points", ha=side, va="center", fontsize=8
-        )
-    ax.annotate(
-        "\n".join(lines),
-        (1.02, 1),
-        xycoords="axes fraction",
-        va="top",
-        fontsize=8,
-        linespacing=1.45,
-    )
 
 
 def three_sizes(records: Record | Mapping[str, Record], ax: Axes | None = None) -> Axes:
