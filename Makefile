@@ -1,19 +1,24 @@
 # The two commands: `make lab` opens the course, `make test` passes the tests. Both set up first.
 PYTHON ?= python3
 BIN := .venv/bin
+# what is installed: all, or what the course needs
 SETUP := .venv/.ready
+LAB := .venv/.lab
 export OMP_NUM_THREADS ?= 1
+# uv leaves compiling to the first import; each later one would compile torch again if nothing were kept
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check slow demo bench notebooks format clean setup nbval browser flower site
+.PHONY: help lab test check slow demo bench notebooks format clean setup setup-lab nbval browser flower site
+.PHONY: wheel plot-time coverage links
 
 help:  ## what there is to type
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'
 
-lab: $(SETUP)  ## open the course in JupyterLab
+lab: $(LAB)  ## open the course in JupyterLab
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb
 
-test: $(SETUP) check slow nbval browser site  ## all tests: check, slow ones, notebooks, browser, site
+test: $(SETUP) check slow nbval browser site wheel  ## all tests: check, slow ones, notebooks, browser, site, wheel
 
 check: $(SETUP)  ## quick: format, lint, types, unit tests
 	$(BIN)/ruff format --check .
@@ -34,10 +39,23 @@ flower: .venv-flower/.ready  ## FedAvg over Flower: tests, simulation, a deploym
 	.venv-flower/bin/pytest -q tests/engines/test_flower.py
 	PATH="$(CURDIR)/.venv-flower/bin:$$PATH" python examples/flower/compare.py --deployment --rounds 3
 
+wheel: $(SETUP)  ## build wheel and sdist into dist/, install the wheel elsewhere and try it
+	$(BIN)/python tools/try_wheel.py
+
+plot-time: $(SETUP)  ## how long it takes from git clone to the first moving plot
+	$(BIN)/python tools/time_to_plot.py
+
+links: $(SETUP)  ## are the addresses on other sites still there? (needs a network)
+	$(BIN)/sphinx-build -q -b linkcheck -c docs . build/links
+
+coverage: $(SETUP)  ## which lines of the package the unit tests run
+	$(BIN)/coverage run -m pytest -q -m "not browser and not slow" tests
+	$(BIN)/coverage report
+
 site: $(SETUP)  ## the course as a website, from the saved outputs: build/site/docs/index.html
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/site
 
-demo: $(SETUP)  ## no browser: train SplitNN, print the table, draw accuracy over bytes
+demo: $(LAB)  ## no browser: train SplitNN, print the table, draw accuracy over bytes
 	$(BIN)/python examples/demo.py
 
 bench: $(SETUP)  ## how fast training and codecs are, as ratios to named peers
@@ -52,23 +70,28 @@ format: $(SETUP)  ## put the code in order
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-setup: $(SETUP)  ## only create .venv and install
+setup: $(SETUP)  ## only create .venv and install all that the tests need
+
+setup-lab: $(LAB)  ## only create .venv and install what the course needs
 
 clean:  ## remove .venv and caches
-	rm -rf .venv .venv-flower .pytest_cache .mypy_cache .ruff_cache .hypothesis test-artifacts
+	rm -rf .venv .venv-flower build dist .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis test-artifacts
 
-# torch first and alone, in the tested version: nothing later may then pull in another one
-$(SETUP): pyproject.toml constraints.txt
-	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON) here: fltoolkit needs Python 3.10 or newer. Say: make PYTHON=python3.12 lab"; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "fltoolkit needs Python 3.10 or newer; this is " + sys.version.split()[0] + ". Say: make PYTHON=python3.12 lab")'
-	test -d .venv || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[lab,dev,syft]"
-	touch $(SETUP)
+# tools/install.py puts torch first and alone, in the tested version: nothing later may then pull in another one
+$(LAB): pyproject.toml constraints.txt tools/install.py | python
+	$(PYTHON) tools/install.py .venv -c constraints.txt -e ".[lab]"
+	touch $@
+
+$(SETUP): pyproject.toml constraints.txt tools/install.py | python
+	$(PYTHON) tools/install.py .venv -c constraints.txt -e ".[lab,dev,syft]"
+	touch $(LAB) $@
 
 # Flower 1.41 wants older releases than the tested set (packaging below 26), so it has a place of its own
-.venv-flower/.ready: pyproject.toml
-	test -d .venv-flower || $(PYTHON) -m venv .venv-flower
-	.venv-flower/bin/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
-	.venv-flower/bin/python -m pip install --quiet --disable-pip-version-check -e ".[flower]" "flwr[simulation]" beartype pytest
+.venv-flower/.ready: pyproject.toml tools/install.py | python
+	$(PYTHON) tools/install.py .venv-flower -e ".[flower]" "flwr[simulation]" beartype pytest
 	touch $@
+
+.PHONY: python
+python:
+	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON) here: fltoolkit needs Python 3.10 or newer. Say: make PYTHON=python3.12 lab"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "fltoolkit needs Python 3.10 or newer; this is " + sys.version.split()[0] + ". Say: make PYTHON=python3.12 lab")'

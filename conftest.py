@@ -1,5 +1,6 @@
-"""What is left out where an optional engine is not installed, said at the top of each test run."""
+"""What is left out where an engine or a system lacks something, told on top of each test run."""
 
+import sys
 from importlib.util import find_spec
 
 HAS_SYFT = bool(find_spec("syft") and find_spec("syft_rds"))
@@ -8,6 +9,11 @@ HAS_SYFT = bool(find_spec("syft") and find_spec("syft_rds"))
 collect_ignore_glob = ["notebooks/colab/*.ipynb"]
 if not HAS_SYFT:
     collect_ignore_glob += ["fltoolkit/engines/syft*.py", "notebooks/09_private_owners.ipynb"]
+if sys.platform != "linux":  # the grader's fences are Linux's
+    collect_ignore_glob += ["fltoolkit/assignments/*", "tests/assignments/*"]
+if sys.platform == "win32":  # no SIGSTOP and no SIGKILL
+    collect_ignore_glob += ["tests/engines/test_torch_distributed.py"]
+    collect_ignore_glob += ["tests/engines/distributed_scenarios.py"]
 
 
 def pytest_report_header() -> str:

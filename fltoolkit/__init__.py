@@ -53,7 +53,7 @@ from fltoolkit.split.gates import LossGate
 from fltoolkit.split.vertical import train_vertical, vertical_step
 from fltoolkit.wire import WireError, pack, unpack
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "SGD",

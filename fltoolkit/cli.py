@@ -1,4 +1,4 @@
-"""The command line: ``fltoolkit run``, ``sweep``, ``compare``, ``report`` and what joins them.
+"""The command line: ``fltoolkit course``, ``run``, ``sweep`` and the others, and what joins them.
 
 Here: a table of subcommands; a module is imported when its command is used, so ``--help`` is quick.
 To add one, add a row to `COMMANDS`: a function that takes the arguments after the command's name.
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
+    "course": ("fltoolkit.course.cli", "main", "copy the notebooks into a folder and open them"),
     "run": ("fltoolkit.commands", "run", "train one experiment and print what came out"),
     "sweep": ("fltoolkit.commands", "sweep", "run many experiments, each once, into a store"),
     "compare": ("fltoolkit.commands", "compare", "a table of what is in a store"),

@@ -54,7 +54,8 @@ def predict(
             return h
         features = zip(parties[:-1], x, strict=True)
         hs = [cross(party.module(block.to(party.device))) for party, block in features]
-        return parties[-1].module(merge([h.to(parties[-1].device) for h in hs]))
+        output: Tensor = parties[-1].module(merge([h.to(parties[-1].device) for h in hs]))
+        return output
     finally:
         for module, mode in zip(modules, modes, strict=True):
             module.training = mode

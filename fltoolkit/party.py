@@ -104,7 +104,7 @@ class Party:
 
     def forward(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
         """Compute this part's output; what is returned carries no autograd graph."""
-        output = self.module(x.to(self.device))
+        output: Tensor = self.module(x.to(self.device))
         self.pending = (x, output)
         return output.detach()
 

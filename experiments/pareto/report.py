@@ -29,6 +29,7 @@ FIGURE = ROOT / "docs" / "images" / "pareto.png"
 KEPT = ROOT / "experiments" / "results" / "pareto.jsonl"
 BEGIN, END = "<!-- begin: printed by experiments.pareto --report -->", "<!-- end: printed -->"
 TARGETS = {"digits": 0.94, "mnist": 0.96}
+REFERENCES = {BASELINE_FEDERATED, BASELINE_SPLIT, "SplitFed, Float8"}  # named in the figure too
 CURVE = ("round", "nbytes", "accuracy")  # of each record; of the last one all is kept
 Parts = dict[tuple[str, str], list[Result]]  # by data and "IID" or "non-IID"
 
@@ -242,11 +243,12 @@ def vepakomma() -> str:
 
 
 def draw(parts: Parts, path: Path = FIGURE) -> None:
-    """A Pareto plot a task, one below the other."""
+    """A Pareto plot a task, one below the other; the same methods are named in all of them."""
+    names = {p.name for results in parts.values() for p in front(points(results))} | REFERENCES
     figure = plots.new_figure(width=10, height=4.6 * len(parts))
     axes = figure.subplots(len(parts), squeeze=False)[:, 0]
     for ax, ((data, words), results) in zip(axes, parts.items(), strict=True):
-        plots.pareto(results, ax)
+        plots.pareto(results, ax, names=names)
         seeds = len({r.experiment.seed for r in results})
         title = f"{data}, 10 clients, {words}, {seeds} seed{'s' * (seeds > 1)}"
         ax.set_title(title, fontsize=10)

@@ -3,6 +3,7 @@
     predict         a guess before a result, and how far it was off
     check           a self-check of an answer, with hints
     fingerprint     a short text that stands for a value, to compare with
+    cli             ``fltoolkit course``: the notebooks in a folder of one's own
 
 `_words` says values in words. This room is light: every notebook imports it.
 """

@@ -4,11 +4,15 @@ Here: matplotlib Axes from `Result`s, by the metric of their experiments. Not he
 (research.analysis), how a figure is shown or saved (figures).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogFormatter
 
 from fltoolkit.history import History, Record
@@ -42,6 +46,8 @@ SHAPES = {
 """Mark and color of the package's protocols; those of one's own are `OTHER`."""
 KINDS = {"o": "split", "D": "split, silent at times", "^": "SplitFed", "s": "federated"}
 KINDS["P"] = "a protocol of one's own"
+GREY = "#b8b8b8"
+MOST_NAMES = 8
 
 
 class PlainLog(LogFormatter):
@@ -71,19 +77,21 @@ def pareto(
     results: Iterable[Result],
     ax: Axes | None = None,
     *,
-    names: bool = True,
+    names: Collection[str] | None = None,
     floor: float | None = None,
 ) -> Axes:
     """The metric, as accuracy [%], over all bytes sent, logarithmic: a point a setting, the front.
 
-    Bars go from the worst to the best seed. The line is the best that any setting had reached
-    within so many bytes, mean over the seeds, and the band its least and largest (see
-    `fltoolkit.research.front_within`: it lies above the points, whose runs went on).
+    Settings that are named are coloured and have bars from the worst to the best seed; the others
+    are grey marks. The line is the best that any setting had reached within so many bytes, mean
+    over the seeds, and the band its least and largest (see `fltoolkit.research.front_within`: it
+    lies above the points, whose runs went on).
 
     Args:
         results: of a sweep, all on one task.
         ax: where to draw.
-        names: number the points and list whose they are.
+        names: the settings to name; by default all of a small sweep, and of one with more than
+            eight those on the front.
         floor: the worst value shown, such as an accuracy of 0.8; by default all points are.
     """
     results = list(results)
@@ -109,37 +117,24 @@ def pareto(
             band[0] / size, scale * band[1], color="#777777", linewidth=1, drawstyle="steps-post"
         )
     best = {point.name for point in front(found)}
-    seen = set()
-    for point in found:
-        shape, color = SHAPES.get(point.experiment.protocol, OTHER)
-        bars = [[scale * (point.value - point.low)], [scale * (point.high - point.value)]]
-        ax.errorbar(
-            point.nbytes / size,
-            scale * point.value,
-            yerr=bars if point.num_seeds > 1 else None,
-            marker=shape,
-            color=color,
-            markerfacecolor=color if point.name in best else "white",
-            markersize=7,
-            capsize=2,
-            linestyle="none",
-            label="_" if shape in seen else KINDS[shape],
-        )
-        seen.add(shape)
+    names = named_by_default(found) if names is None else names
+    for point in sorted(found, key=lambda point: point.name in names):  # the named ones on top
+        _mark(ax, point, metric, size, point.name in names, point.name in best)
     ends = [each for p in found for each in (p.low, p.high)] + (
         [*band[2].tolist(), *band[3].tolist()] if band.size else []
     )
     low, high = limits(metric, found, ends, floor)
-    ax.set_ylim(scale * low, scale * high)
+    room = 0.08 * (high - low)  # for names, on the better side
+    better = (low, high + room) if metric.higher_is_better else (low - room, high)
+    ax.set_ylim(*(scale * end for end in better))
     ax.set_xlim(found[0].nbytes / size / 1.5, found[-1].nbytes / size * 1.5)
-    if names:
-        _number(ax, [p for p in found if low <= p.value <= high], metric, size)
     ax.set(xlabel=f"all bytes sent [{unit}], logarithmic", ylabel=metric.axis)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.xaxis.set_minor_formatter(PlainLog())
-    corner: Any = "lower right" if metric.higher_is_better else "upper right"
-    ax.legend(loc=corner, frameon=False, title="filled: on the front of the ends")
+    _legend(ax, found, metric)
     tidy(ax)
+    line = [(nbytes / size, scale * value) for nbytes, value, *_ in band.T]
+    _name(ax, [p for p in found if low <= p.value <= high], metric, names, size, line)
     seeds = {point.num_seeds for point in found}
     words = "; ".join(
         f"{p.name}: {metric.words(p.value)} for {amount('nbytes', p.nbytes)}"
@@ -147,6 +142,110 @@ def pareto(
         for p in found
     )
     return describe(ax, f"means over {'/'.join(map(str, sorted(seeds)))} seeds; {words}")
+
+
+def look(point: Point) -> tuple[str, str]:
+    """The shape and the colour of a point, by its protocol."""
+    return SHAPES.get(point.experiment.protocol, OTHER)
+
+
+def named_by_default(found: Sequence[Point]) -> set[str]:
+    """All names of a small sweep; of a larger one those on the front."""
+    return {point.name for point in (found if len(found) <= MOST_NAMES else front(found))}
+
+
+def _mark(ax: Axes, point: Point, metric: Metric, size: float, named: bool, best: bool) -> None:
+    """A point, and if it is named a bar from the worst to the best seed."""
+    scale = metric.scale
+    marker, color = look(point)
+    color = color if named else GREY
+    bars = [[scale * (point.value - point.low)], [scale * (point.high - point.value)]]
+    ax.errorbar(
+        point.nbytes / size,
+        scale * point.value,
+        yerr=bars if named and point.num_seeds > 1 else None,
+        marker=marker,
+        color=color,
+        markerfacecolor=color if best else "white",
+        markersize=7 if named else 5,
+        capsize=2,
+        linestyle="none",
+        zorder=3 if named else 2,
+    )
+
+
+def _legend(ax: Axes, found: Sequence[Point], metric: Metric) -> None:
+    """The kinds that are there, always in one order."""
+    there = {look(point) for point in found}
+    marks = [
+        Line2D([], [], marker=marker, color=color, markerfacecolor="white", ls="none", label=words)
+        for marker, words in KINDS.items()
+        for color in {color for shape, color in there if shape == marker}
+    ]
+    corner: Any = "lower right" if metric.higher_is_better else "upper right"
+    ax.legend(handles=marks, loc=corner, frameon=False, title="filled: on the front of the ends")
+
+
+def _name(
+    ax: Axes,
+    found: Sequence[Point],
+    metric: Metric,
+    names: Collection[str],
+    size: float,
+    line: Sequence[tuple[float, float]],
+) -> None:
+    """Each name beside its point, where it hides least: tried are places further and further away.
+
+    A name that had to move away gets a thin line to its point. ``line`` is the one of the front.
+    """
+    font, dot = 8.5, ax.figure.dpi / 72  # in points; pixels of a point
+    ax.figure.canvas.figure.draw_without_rendering()  # only now the layout knows where the axes are
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across, up = ax.transData.transform((x, y)) / dot
+        return float(across), float(up)
+
+    x0, y0, x1, y1 = (value / dot for value in ax.get_window_extent().extents)
+    legend = next(each for each in ax.get_children() if isinstance(each, Legend))
+    taken = [tuple(value / dot for value in legend.get_window_extent().extents)]
+    steps = [place(*each) for each in line]
+    taken += [(x, y - 2, after, y + 2) for (x, y), (after, _) in pairwise(steps)]
+    at = {point.name: place(point.nbytes / size, metric.scale * point.value) for point in found}
+    taken += [(x - 5, y - 5, x + 5, y + 5) for x, y in at.values()]
+    for point in (p for p in found if p.name in names):
+        low, high = (place(point.nbytes / size, metric.scale * y) for y in (point.low, point.high))
+        taken.append((low[0] - 2, low[1], low[0] + 2, high[1]))
+    for point in sorted((p for p in found if p.name in names), key=lambda p: -p.nbytes):
+        x, y = at[point.name]
+        width, height = 0.58 * font * len(point.name), 1.3 * font
+        places = []
+        for away in (0, 9, 16, 24, 32, 42, 54, 68, 84):
+            for dx in (9, -9 - width, -width / 2, -width / 4, -3 * width / 4):
+                for dy in (away, -away) if away >= 9 or dx in (9, -9 - width) else ():
+                    box = (x + dx, y + dy - height / 2, x + dx + width, y + dy + height / 2)
+                    outside = not (x0 < box[0] and box[2] < x1 and y0 < box[1] and box[3] < y1)
+                    hidden = sum(_overlap(box, other) for other in taken) / (width * height)
+                    places.append((20 * hidden + away / 20 + 50 * outside, box, away))
+        _, box, away = min(places)
+        taken.append(box)
+        ax.annotate(
+            point.name,
+            (point.nbytes / size, metric.scale * point.value),
+            (box[0] - x, (box[1] + box[3]) / 2 - y),
+            textcoords="offset points",
+            va="center",
+            fontsize=font,
+            color=look(point)[1],
+            path_effects=[withStroke(linewidth=2, foreground="white")],
+            arrowprops={"arrowstyle": "-", "color": "#999999", "lw": 0.6} if away > 16 else None,
+        )
+
+
+def _overlap(a: Sequence[float], b: Sequence[float]) -> float:
+    """The area that two boxes (left, low, right, high) share."""
+    width = min(a[2], b[2]) - max(a[0], b[0])
+    height = min(a[3], b[3]) - max(a[1], b[1])
+    return max(width, 0) * max(height, 0)
 
 
 def best_within(
@@ -158,28 +257,6 @@ def best_within(
     )
     budgets = np.geomspace(least, max(p.nbytes for p in found) * 1.05, 80)
     return front_within(results, budgets.tolist())
-
-
-def _number(ax: Axes, found: Sequence[Point], metric: Metric, size: float) -> None:
-    """A number at each point, and right of the axes whose it is, from the best down."""
-    ordered = sorted(found, key=lambda point: point.value, reverse=metric.higher_is_better)
-    lines = []
-    for number, point in enumerate(ordered, 1):
-        at = (point.nbytes / size, metric.scale * point.value)
-        lines.append(f"{number:2d}  {point.name}")
-        place = (6, 5) if number % 2 else (-6, -5)  # neighbours in height on different sides
-        side = "left" if number % 2 else "right"
-        ax.annotate(
-            str(number), at, place, textcoords="offset points", ha=side, va="center", fontsize=8
-        )
-    ax.annotate(
-        "\n".join(lines),
-        (1.02, 1),
-        xycoords="axes fraction",
-        va="top",
-        fontsize=8,
-        linespacing=1.45,
-    )
 
 
 def three_sizes(records: Record | Mapping[str, Record], ax: Axes | None = None) -> Axes:

@@ -43,7 +43,7 @@ def absent(reason: str) -> Any:
 
 
 @contextlib.contextmanager
-def lab(folder: Path, seconds: float = 90) -> Iterator[Server]:
+def lab(folder: Path, seconds: float = 90, python: str = sys.executable) -> Iterator[Server]:
     """JupyterLab with its root in ``folder``; nothing of the user's own Jupyter is touched."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -57,7 +57,7 @@ def lab(folder: Path, seconds: float = 90) -> Iterator[Server]:
         settings.mkdir(parents=True)
         quiet = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
         (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
-        command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", f"--port={port}"]
+        command = [python, "-m", "jupyter", "lab", "--no-browser", f"--port={port}"]
         command += ["--ip=127.0.0.1", "--ServerApp.port_retries=0", "--LabApp.news_url=None"]
         command += [f"--ServerApp.root_dir={folder}", "--LabApp.expose_app_in_browser=True"]
         command += ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []

@@ -1,0 +1,70 @@
+"""tools/install.py: uv is told where pip finds packages, and both install one torch."""
+
+import importlib.util
+from pathlib import Path
+
+TOOL = Path(__file__).parents[1] / "tools" / "install.py"
+spec = importlib.util.spec_from_file_location("install_tool", TOOL)
+install = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(install)
+
+
+def test_settings_of_pip_become_those_of_uv():
+    listed = """
+:env:.find-links='/a /b'
+:env:.default-timeout='180'
+global.find-links='/c'
+global.index-url='https://mirror.example/packages'
+user.extra-index-url='file:///one\\nfile:///two'
+WARNING: something = else
+"""
+    assert install.translated(listed) == {
+        "UV_FIND_LINKS": "/a,/b",
+        "UV_DEFAULT_INDEX": "https://mirror.example/packages",
+        "UV_INDEX": "file:///one file:///two",
+        "UV_INDEX_STRATEGY": "unsafe-best-match",
+    }
+    assert install.translated("") == {}
+
+
+def test_pins_are_read():
+    assert install.pinned("torch").startswith("torch==2.")
+    assert install.pinned("numpy").count("=") == 2, "the pin alone, without its marker"
+
+
+def test_uv_then_torch_alone_then_the_rest(tmp_path, monkeypatch):
+    commands = run_with(tmp_path, monkeypatch, lambda command: True)
+    assert [command[-1] for command in commands if "install" in command] == [
+        install.pinned("uv"),
+        install.pinned("torch"),
+        ".[lab]",
+    ]
+
+
+def test_pip_does_it_where_uv_fails(tmp_path, monkeypatch, capsys):
+    commands = run_with(tmp_path, monkeypatch, lambda command: "uv" not in command)
+    assert [command[-1] for command in commands][-2:] == [install.pinned("torch"), ".[lab]"]
+    assert all("pip" in command and "uv" not in command for command in commands[-2:])
+    assert "installed by pip" in capsys.readouterr().out
+
+
+def run_with(folder, monkeypatch, succeeds):
+    """The commands of `main` in an environment that is there, with pip that has settings."""
+    python = install.python_of(folder)
+    python.parent.mkdir(parents=True)
+    python.touch()
+    commands = []
+
+    class Done:
+        stdout = "global.find-links='/wheels'\n"
+
+        def __init__(self, command):
+            self.returncode = 0 if succeeds(command) else 1
+
+    def run(command, **options):
+        commands.append(command)
+        return Done(command)
+
+    monkeypatch.setattr(install.subprocess, "run", run)
+    install.main(folder, ["-e", ".[lab]"])
+    return commands

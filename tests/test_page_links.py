@@ -1,0 +1,76 @@
+"""Links inside the repository: each file that a page names is there, and each heading too.
+
+Addresses on other sites are looked up by `make links`, which needs a network.
+"""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?: \"[^\"]*\")?\)")
+FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+PAGES = sorted(
+    ROOT / name
+    for name in subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md", "*.ipynb"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split()
+)  # fmt: skip
+
+
+def prose(path: Path) -> str:
+    """A page as Markdown, without its blocks of code."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        cells = [c for c in json.loads(text)["cells"] if c["cell_type"] == "markdown"]
+        text = "\n\n".join("".join(cell["source"]) for cell in cells)
+    return re.sub(r"`[^`\n]+`", "", FENCED.sub("", text))
+
+
+def headings(path: Path) -> set[str]:
+    """The anchors that GitHub and the website give to a page's headings."""
+    text = FENCED.sub("", path.read_text(encoding="utf-8"))
+    found = re.findall(r"^#+ +(.+?) *$", text, re.MULTILINE)
+    bare = [re.sub(r"[^\w\- ]", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", each)) for each in found]
+    return {each.lower().replace(" ", "-") for each in bare}
+
+
+def broken(path: Path) -> list[str]:
+    """The links of a page that lead nowhere, of those that stay inside the repository."""
+    found = []
+    for link in LINK.findall(prose(path)):
+        name, _, anchor = link.partition("#")
+        if re.match(r"\w+:", link) or (link == "x" and path.suffix == ".ipynb"):
+            continue
+        target = (path.parent / name).resolve() if name else path
+        if not target.exists():
+            found.append(f"{link}: no such file")
+        elif anchor and target.suffix == ".md" and anchor not in headings(target):
+            found.append(f"{link}: no such heading")
+    return found
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path):
+    assert broken(path) == []
+
+
+def test_every_page_of_docs_is_on_the_website():
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^([\w/.]+)$", index, re.MULTILINE))
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert pages <= listed, f"docs/index.md does not list {sorted(pages - listed)}"
+
+
+def test_the_check_finds_what_it_should(tmp_path):
+    (tmp_path / "other.md").write_text("# A `title`, with *words*\n```\n# none\n```\n")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "[a](other.md) [b](other.md#a-title-with-words) [c](https://x.org) `[d](no)`\n"
+        "[e](none.md) [f](other.md#none) [g](#h)\n## H\n"
+    )
+    assert broken(page) == ["none.md: no such file", "other.md#none: no such heading"]

@@ -1,0 +1,66 @@
+"""Build what would be released, install it elsewhere, take the first steps with it: `make wheel`.
+
+    python tools/try_wheel.py
+
+Into dist/ go the sdist and the wheel that is made from it. The wheel is installed into a fresh
+environment in a temporary folder, as `pip install "fltoolkit[lab]"` would do it; there, outside the
+checkout, the course is copied, notebook 00 is run, and one sweep is run by the command line.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from install import python_of, settings_for_uv
+
+ROOT = Path(__file__).resolve().parents[1]
+DIST = ROOT / "dist"
+TOUR = """
+import pathlib, nbformat, nbclient, fltoolkit
+assert "site-packages" in fltoolkit.__file__, fltoolkit.__file__
+assert (pathlib.Path(fltoolkit.__file__).parent / "py.typed").exists()
+notebook = nbformat.read("course/00_start_here.ipynb", as_version=4)
+nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+print("notebook 00 has run with fltoolkit", fltoolkit.__version__)
+"""
+SWEEP = "experiments: [{name: one pass, protocol: split, rounds: 1, num_samples: 200}]\n"
+
+
+def main() -> None:
+    start = time.perf_counter()
+
+    def say(step: str) -> None:
+        print(f"{time.perf_counter() - start:6.1f} s  {step}", flush=True)
+
+    shutil.rmtree(DIST, ignore_errors=True)
+    uv = settings_for_uv([sys.executable, "-m", "pip"])
+    build = [sys.executable, "-m", "uv", "build", "-q", "--out-dir", DIST, ROOT]
+    subprocess.run(build, check=True, env={**uv, **os.environ})
+    (wheel,) = DIST.glob("*.whl")
+    say(f"{wheel.name} ({wheel.stat().st_size / 1e6:.1f} MB) and the sdist are built")
+    with tempfile.TemporaryDirectory(prefix="fltoolkit-wheel-") as name:
+        there = Path(name)
+
+        def run(*command: object) -> None:
+            subprocess.run([str(part) for part in command], cwd=there, check=True)
+
+        install = [sys.executable, ROOT / "tools" / "install.py", there / ".venv"]
+        run(*install, "-c", ROOT / "constraints.txt", f"fltoolkit[lab] @ {wheel.as_uri()}")
+        say("installed")
+        python = python_of(there / ".venv")
+        fltoolkit = python.with_name("fltoolkit")
+        run(fltoolkit, "course", "course", "--no-open")
+        run(python, "-c", TOUR)
+        say("notebook 00 was run")
+        (there / "one.yaml").write_text(SWEEP, encoding="utf-8")
+        run(fltoolkit, "sweep", "one.yaml")
+        run(fltoolkit, "compare", "one.db")
+        say("a sweep was run: all is well")
+
+
+if __name__ == "__main__":
+    main()
