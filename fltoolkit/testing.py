@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs.base import Codec, LinkState, walk
+from fltoolkit.codecs.base import Codec, LinkState, Weighed, walk
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError, pack, unpack
 
@@ -110,6 +110,18 @@ class Conformance:
         torch.set_rng_state(state)
         one.encode(TREES["matrix"])
         assert torch.equal(torch.get_rng_state(), state)
+
+    def test_weighing_moves_nothing(self, codec: Codec) -> None:
+        """Who is asked for the sizes of a message makes the same message as who is not."""
+        one, two = copy.deepcopy(codec), copy.deepcopy(codec)
+        if not isinstance(one, Weighed):
+            pytest.skip("this codec does not tell the sizes of a message")
+        for seed in range(3):
+            tree = {"w": normal(33, 7, seed=seed)}
+            sizes = one.weigh(tree)
+            assert sizes is None or (sizes.nominal >= 0 and sizes.entropy >= 0)
+            assert one.weigh(tree) == sizes
+            assert one.encode(tree) == two.encode(tree)
 
     def test_decoding_changes_neither_message_nor_state(self, codec: Codec) -> None:
         """A message can be read twice, by anybody, with the same result."""

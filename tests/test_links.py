@@ -2,6 +2,7 @@
 
 import gc
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -252,3 +253,31 @@ def test_a_saved_state_is_refused_before_anything_changes():
     assert channel.links.in_memory() == [Link("ben", "server", "update")]
     with pytest.warns(UserWarning, match=r"update: saved with .*0\.5.*, goes on with .*0\.25"):
         Channel({"update": Pipeline(TopK(0.25))}).load_state_dict(saved.state_dict())
+
+
+def test_the_engine_on_the_page_fits_to_the_other_half():
+    """docs/engines.md: two channels, an end each, and what a channel in one process would do."""
+    page = (Path(__file__).parents[1] / "docs" / "engines.md").read_text(encoding="utf-8")
+    found = {}
+    exec(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], found)
+    box = {}
+
+    class Half(found["Elsewhere"]):
+        def post(self, link, message):
+            box[link] = message
+
+        def wait_for(self, link):
+            return box.pop(link)
+
+    codecs = {"update": ErrorFeedback(Pipeline(TopK(0.5), Quantize(4, stochastic=True)))}
+    whole, sending, receiving = Channel(codecs), Half(codecs), Half(codecs)
+    sending.here, receiving.here = {"ann"}, {"server"}
+    for seed in range(3):
+        message = "ann", "server", "update", {"w": normal(20, seed=seed)}
+        assert sending.send(*message) == {}
+        got = receiving.send_masked(*message[:3], {})
+        expected = whole.send_masked(*message)
+        assert torch.equal(got[0]["w"], expected[0]["w"])
+        assert torch.equal(got[1]["w"], expected[1]["w"])
+    assert [t.nbytes for t in sending.transfers] == [t.nbytes for t in whole.transfers]
+    assert receiving.transfers == sending.transfers == whole.transfers
