@@ -68,7 +68,7 @@ from fltoolkit.wire import (
 MEMORY = (
     1 << 31
 )  # bytes: 2^24 values are free (wire.py), and decoding them takes some 60 bytes each
-MAX_SECONDS = 30.0  # of CPU time: a mask of 2^24 places takes about four
+MAX_SECONDS = 30.0  # of CPU time
 ENOUGH = 4_000  # values of the largest honest tree here, with some to spare
 
 CODECS: list[Codec] = [
