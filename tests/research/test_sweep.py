@@ -365,9 +365,11 @@ def test_a_cluster_from_the_scheduler_on(path, monkeypatch, capsys):
     words = ["sweep", str(folder / "plan.yaml"), "--scheduler", f"tcp://{address}"]
     words += ["--import", "dask_codec"]
     with ended(subprocess.Popen([*dask, "--host", host, "--port", port], env=without)):
-        with ended(subprocess.Popen(worker, env=without, cwd=folder)):
-            with pytest.raises(RuntimeError, match="No module named 'dask_codec'"):
-                main(words)
+        with (
+            ended(subprocess.Popen(worker, env=without, cwd=folder)),
+            pytest.raises(RuntimeError, match="No module named 'dask_codec'"),
+        ):
+            main(words)
         with ended(subprocess.Popen(worker, env=having, cwd=folder)):
             assert main(words) == 0
     assert "| split, gradients: Pipeline(Nothing()) |" in capsys.readouterr().out
