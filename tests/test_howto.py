@@ -9,7 +9,7 @@ import torch
 from fltoolkit.research import text as spec
 
 PAGE = (Path(__file__).parents[1] / "docs" / "howto.md").read_text(encoding="utf-8")
-SUGGEST, TRAIN, GATE, EXPERIMENT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+SUGGEST, TRAIN, GATE, EXPERIMENT, PAPER = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.slow
@@ -32,7 +32,7 @@ def test_stop_and_go_on(tmp_path):
     assert channel.transfers == through.transfers
 
 
-def test_a_gate_of_ones_own(capsys, monkeypatch):
+def test_a_gate_of_ones_own(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
     page: dict = {"__name__": "docs_howto"}
     exec("from fltoolkit.research import Experiment\n" + GATE, page)
@@ -41,3 +41,7 @@ def test_a_gate_of_ones_own(capsys, monkeypatch):
     last = page["last"]
     assert last["steps_a"] > 0 < last["steps_b"] + last["steps_c"]
     assert page["gated"].gate == "WhileItFalls(factor=0.9, every=5)"
+    monkeypatch.chdir(tmp_path)
+    exec(PAPER, page)
+    assert b"/Type3" not in Path("front.pdf").read_bytes()
+    assert r"\begin{tabular}" in capsys.readouterr().out

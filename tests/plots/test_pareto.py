@@ -3,12 +3,14 @@
 from itertools import combinations
 
 import pytest
+from made_up import ALL, CHEAP, DEAR, FAILED
 from matplotlib.colors import to_hex
 from matplotlib.text import Annotation
 
 from experiments.pareto import report as pareto_report
 from fltoolkit import plots
 from fltoolkit.plots.pareto import GREY, look
+from fltoolkit.plots.style import summary
 from fltoolkit.research import front, points
 
 
@@ -54,3 +56,25 @@ def test_the_legend_has_one_order(results):
     words = [text.get_text() for text in ax.get_legend().get_texts()]
     assert words == ["split", "split, silent at times", "SplitFed", "federated"]
     assert words == [text.get_text() for text in backwards.get_legend().get_texts()]
+
+
+def test_pictures_say_their_numbers():
+    ax = plots.pareto(ALL)
+    assert "cheap: 70.00 % for 210 B (front)" in summary(ax)
+    assert "worse: 90.00 % for 3.0 kB" in summary(ax)
+    assert ax.get_xlabel() == "all bytes sent [kB], logarithmic"
+    ax = plots.three_sizes(CHEAP[0].history[-1])
+    assert "update up: nominal 400 B, real 200 B, entropy 5 B" in summary(ax)
+    plots.three_sizes({"a": CHEAP[0].history[-1], "b": DEAR[0].history[-1]})
+    ax = plots.heat_map({(2, 4): [0.5, 0.7], (8, 4): [0.9]})
+    assert "2 x 4: 60.0 ±10.0; 8 x 4: 90.0" in summary(ax)
+    ax = plots.over_seconds({"cheap": [r.history for r in CHEAP]}, rate=100, latency=0.1)
+    assert ax.get_xlabel() == "seconds [s]"
+    assert all("10^" not in tick.get_text() for tick in plots.pareto(ALL).get_xticklabels("both"))
+    for wrong in (
+        lambda: plots.pareto([FAILED]),
+        lambda: plots.three_sizes({"step": 1}),
+        lambda: plots.heat_map({}),
+    ):
+        with pytest.raises(ValueError, match=r"run a sweep|training\.run|no cells"):
+            wrong()

@@ -18,7 +18,7 @@ from fltoolkit.split import (
     State,
     gate_trace,
 )
-from fltoolkit.split.gates import check_gate
+from fltoolkit.split.gates import asked, check_gate
 
 GATES = [
     AlwaysA(),
@@ -158,3 +158,16 @@ def test_complaints(make, match):
 def test_what_is_no_gate_is_refused(wrong):
     with pytest.raises(TypeError, match="is none: give one such as"):
         check_gate(wrong)
+
+
+def test_a_gate_that_says_one_state_and_holds_another_is_an_error():
+    """Its trainings would go on in state A for ever, and nothing would tell."""
+
+    class Forgetful(AlwaysA):
+        def check(self, progress):
+            return State.C
+
+    with pytest.raises(TypeError, match=r"check returned .*C.*but its state is .*A"):
+        asked(Forgetful(), Progress(1, 1.0, 0))
+    with pytest.raises(TypeError, match=r"check must set self\.state"):
+        gate_trace([1.0, 0.5], Forgetful())

@@ -1,0 +1,188 @@
+"""Running an experiment is running its protocol."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from fltoolkit import SGD, Batches, Channel, Party, evaluate, load, splitnn_mlp
+from fltoolkit.codecs import Difference, Entropy, Pipeline, Quantize, TopK
+from fltoolkit.data import Dataset
+from fltoolkit.research import PROTOCOLS, Experiment, allow, num_steps, records, run
+from fltoolkit.research import text as spec
+from fltoolkit.split import train_split
+
+SMALL = {"num_samples": 200, "rounds": 1}
+
+
+TWO_WAYS = {
+    "activations": Pipeline(Quantize(3), Entropy()),
+    "gradients": Pipeline(TopK(0.1), Quantize(4), Entropy()),
+}
+
+
+@pytest.mark.slow
+def test_split_is_train_split():
+    experiment = Experiment(rounds=2, seed=1, codecs=TWO_WAYS)
+    history = run(experiment)
+    data = load("digits").flat()
+    model = splitnn_mlp(64, 10, seed=1)
+    alice = Party("client_0", model[:4], SGD(model[:4].parameters(), lr=0.05))
+    bob = Party("server", model[4:], SGD(model[4:].parameters(), lr=0.05), torch.nn.NLLLoss())
+    channel = Channel(TWO_WAYS)
+    batches = Batches(data.x_train, data.y_train, 32, seed=1)
+    losses = [r["loss"] for r in train_split([alice, bob], batches.epochs(2), channel)]
+    score = evaluate([alice, bob], data.x_test, data.y_test)
+    last = history[-1]
+    assert (last["accuracy"], last["test_loss"]) == (score["accuracy"], score["test_loss"])
+    assert last["nbytes"] == channel.nbytes()
+    assert last["loss"] == pytest.approx(sum(losses[len(losses) // 2 :]) / (len(losses) // 2))
+    assert last["nbytes_gradients_down"] == channel.nbytes(kind="gradients")
+    assert last["num_waits"] == len(channel.transfers)
+    assert history.column("round") == [1, 2]
+    assert num_steps(experiment) == last["step"] == len(losses)
+
+
+KINDS = {
+    "relay": {"activations_up", "gradients_down", "labels_up", "model_across"},
+    "splitfed": {"activations_up", "gradients_down", "labels_up", "model_up", "model_down"},
+    "split_async": {
+        *("activations_up", "gradients_down", "labels_up", "model_across", "control_down")
+    },
+    "fedavg": {"model_down", "update_up"},
+    "interval_averaging": {"model_down", "update_up"},
+    "fedasync": {"model_down", "update_up"},
+    "fedbuff": {"model_down", "update_up"},
+    "vertical": {"activations_up", "gradients_down"},
+}
+ALONE = {
+    "u_shaped": {"activations_up", "gradients_down", "activations_down", "gradients_up"},
+    "uploading": {"activations_up", "gradients_down"},
+    "local_loss": {"activations_up", "labels_up"},
+}
+
+
+@pytest.mark.parametrize("protocol", [*KINDS, *ALONE])
+def test_bytes_add_up_and_the_same_seed_gives_the_same(protocol):
+    gate = "Periodic(3, every=2)" if PROTOCOLS[protocol].gated else ""
+    clients = 1 if protocol in ALONE else 3
+    experiment = Experiment(protocol, num_clients=clients, gate=gate, **SMALL | {"rounds": 2})
+    history = run(experiment)
+    assert history == run(experiment)
+    assert history != run(Experiment.from_dict({**experiment.to_dict(), "seed": 1}))
+    assert history.column("round") == [1, 2]
+    last = history[-1]
+    kinds = {key[7:] for key in last if key.startswith("nbytes_")} - {"up", "down"}
+    assert kinds == (KINDS | ALONE)[protocol]
+    assert {kind.rpartition("_")[0] for kind in kinds} <= set(PROTOCOLS[protocol].sends)
+    assert sum(int(last[f"nbytes_{kind}"]) for kind in kinds) == last["nbytes"]
+    if gate:
+        assert last["steps_a"] + last["steps_b"] + last["steps_c"] == last["step"]
+        assert last["steps_c"] > 0
+    assert ("client_flops" in last) == (PROTOCOLS[protocol].flops is not None)
+    assert last.get("client_flops", 1) > 0
+
+
+def test_evaluations_within_a_round():
+    history = run(Experiment("relay", num_clients=2, evaluations=3, **SMALL))
+    assert [round(float(r), 2) for r in history.column("round")] == [0.38, 0.75, 1]
+
+
+def test_through_is_how_it_is_tested():
+    one = Experiment("split", **SMALL)
+    other = Experiment("split", settings={"through": "Pipeline(TopK(0.01))"}, **SMALL)
+    assert run(one)[-1]["accuracy"] != run(other)[-1]["accuracy"]
+    assert run(one)[-1]["nbytes"] == run(other)[-1]["nbytes"]
+
+
+def test_a_model_that_travels_as_differences():
+    codecs = {"model": Difference(Pipeline(Quantize(4), Entropy()))}
+    sent = [
+        run(Experiment("fedavg", codecs=c, lr=0.1, num_samples=64, rounds=3))[-1]
+        for c in (codecs, {"model": codecs["model"].codec})
+    ]
+    assert sent[0]["nbytes_model_down"] < sent[1]["nbytes_model_down"]
+    assert sent[0]["entropy_model_down"] < sent[1]["entropy_model_down"]
+
+
+def test_records_are_json_and_can_be_stopped():
+    found = records(Experiment("split", rounds=1000))
+    first = next(found)
+    found.close()
+    assert json.loads(json.dumps(first)) == first
+
+
+def test_all_protocols_of_the_package_are_run_here():
+    assert {*KINDS, *ALONE, "split"} == set(PROTOCOLS)
+
+
+def test_u_shaped_is_split_with_the_labels_at_home():
+    u, split = (run(Experiment(protocol, **SMALL))[-1] for protocol in ("u_shaped", "split"))
+    assert (u["loss"], u["accuracy"]) == (split["loss"], split["accuracy"])
+    assert u["nbytes"] > split["nbytes"]
+
+
+def test_one_party_of_vertical_data_is_split():
+    one, split = (run(Experiment(protocol, **SMALL))[-1] for protocol in ("vertical", "split"))
+    assert (one["accuracy"], one["nbytes"]) == (split["accuracy"], split["nbytes"])
+
+
+@pytest.mark.parametrize(
+    ("protocol", "settings"),
+    [
+        ("fedavg", {"server_optimizer": "Adam(lr=0.01)"}),
+        ("fedavg", {"privacy": "GaussianDP(clip=1.0, noise_multiplier=0.5)"}),
+        ("fedavg", {"wait_for": 2, "clock": "LogNormal(sigma=1.0)", "staleness": "Constant(0.5)"}),
+        ("fedbuff", {"buffer_size": 2, "clock": "LogNormal(sigma=1.0)"}),
+        ("fedasync", {"alpha": 0.2}),
+        ("interval_averaging", {"interval_steps": 3}),
+    ],
+)
+def test_settings_change_the_run(protocol, settings):
+    base = Experiment(protocol, num_clients=3, **SMALL | {"rounds": 3})
+    other = Experiment(protocol, num_clients=3, settings=settings, **SMALL | {"rounds": 3})
+    assert run(base)[-1]["test_loss"] != run(other)[-1]["test_loss"]
+    assert Experiment.from_json(other.to_json()) == other
+
+
+def test_an_optimizer_by_name():
+    plain = Experiment("relay", num_clients=2, **SMALL)
+    same = Experiment("relay", num_clients=2, optimizer="SGD(lr=0.05)", **SMALL)
+    adam = Experiment("relay", num_clients=2, optimizer="AdamW(lr=0.001)", **SMALL)
+    assert run(plain) == run(same)
+    assert run(plain)[-1]["test_loss"] != run(adam)[-1]["test_loss"]
+
+
+def line(num_samples=64, slope=2.0):
+    """Numbers on a line, as targets [n, 1]."""
+    x = torch.linspace(-1, 1, num_samples)[:, None]
+    return Dataset(x, slope * x, x[::2], slope * x[::2])
+
+
+def two_layers(*, seed):
+    return nn.Sequential(nn.Linear(1, 4), nn.Linear(4, 1))
+
+
+@pytest.mark.parametrize("protocol", ["split", "fedavg"])
+def test_numbers_are_learned_by_their_own_metric(protocol, monkeypatch):
+    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
+    allow(line, two_layers)
+    how = {"data": "line()", "model": "two_layers()", "cut": 1, "loss": "MSELoss()", "rounds": 2}
+    history = run(Experiment(protocol, metric="mean_squared_error", **how))
+    last = history[-1]
+    assert last["mean_squared_error"] == pytest.approx(last["test_loss"], rel=1e-5)
+    assert last["test_loss"] < history[0]["test_loss"]
+    with pytest.raises(ValueError, match="metric=MEAN_SQUARED_ERROR"):
+        run(Experiment(protocol, **how))
+
+
+def test_a_function_that_was_written_anew_is_called_anew(monkeypatch):
+    """As in a notebook, where a cell with the data is changed and run again."""
+    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
+    allow(line, two_layers)
+    how = {"data": "line()", "model": "two_layers()", "cut": 1, "loss": "MSELoss()", "rounds": 1}
+    experiment = Experiment(metric="test_loss", **how)
+    before = run(experiment)[-1]["test_loss"]
+    spec._NAMES["line"] = lambda: line(slope=20.0)
+    assert run(experiment)[-1]["test_loss"] != before

@@ -1,0 +1,109 @@
+"""The command line: run, sweep, compare, report."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from fltoolkit.cli import COMMANDS, main
+from fltoolkit.commands import _nbytes
+from fltoolkit.research import Store
+from fltoolkit.research import text as spec
+
+
+def test_from_a_file_to_a_page(tmp_path, capsys):
+    file = tmp_path / "plan.yaml"
+    file.write_text(
+        "defaults: {num_samples: 64, rounds: 1}\n"
+        "experiments:\n- {name: plain}\n- {name: diverges, lr: 1.0e+30}\n"
+    )
+    assert main(["sweep", str(file)]) == 1
+    out, err = capsys.readouterr()
+    assert "| plain |" in out
+    assert "failed: diverges, seed 0: FloatingPointError" in err
+    store = tmp_path / "plan.db"
+    assert len(Store(store)) == 2
+    assert main(["compare", str(store), "--target", "0.01", "--budget", "1MB"]) == 0
+    assert "accuracy within 1.0 MB" in capsys.readouterr().out
+    assert main(["report", str(store)]) == 0
+    assert "</html>" in (tmp_path / "plan.html").read_text()
+
+
+CODEC = """
+from fltoolkit.codecs import Stage
+from fltoolkit.research import allow
+
+
+class Nothing(Stage):
+    def apply(self, parts):
+        return parts
+
+    undo = apply
+
+    def __repr__(self):
+        return "Nothing()"
+
+allow(Nothing)
+"""
+
+
+def test_a_codec_of_ones_own(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
+    Path("own_codec.py").write_text(CODEC)
+    plan = ["- {num_samples: 64, rounds: 1}"]
+    plan += ["- {num_samples: 64, rounds: 1, codecs: {gradients: Pipeline(Nothing())}}"]
+    Path("plan.yaml").write_text("\n".join(plan))
+    assert main(["sweep", "plan.yaml"]) == 2
+    assert "--import MODULE" in capsys.readouterr().err
+    assert main(["sweep", "plan.yaml", "--import", "own_codec"]) == 0
+    assert "Pipeline(Nothing())" in capsys.readouterr().out
+    del spec._NAMES["Nothing"]  # as in a new process
+    assert main(["compare", "plan.db"]) == 0
+    out, err = capsys.readouterr()
+    assert "| split |" in out
+    assert "plan.db: 1 of 2 experiments are left out" in err
+
+
+def test_budgets_are_numbers_with_a_unit(capsys):
+    assert _nbytes(".5 kB") == 500
+    with pytest.raises(SystemExit):
+        main(["compare", "x.db", "--budget", "1.2.3MB"])
+    assert "'1.2.3MB': write a number with B" in capsys.readouterr().err
+
+
+def test_run_says_what_it_does(capsys):
+    words = ["protocol=fedavg", "num_samples=64", "rounds=1", "lr=0.1", "settings.local_steps=1"]
+    assert main(["run", *words, "codecs.update=Pipeline(Quantize(4))"]) == 0
+    assert re.search(r"round +1\.00 +accuracy", capsys.readouterr().out)
+    assert main(["run", *words, "--print"]) == 0
+    assert "local_steps: 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "protocol=fedavgg"], "choose one of split"),
+        (["run", "nothing.yaml"], "nothing.yaml"),
+        (["compare", "nothing.db"], "fltoolkit sweep makes one"),
+        (["run", "lr=fast"], "lr='fast' is a str"),
+        (["run", "protocol=fedavg", "settings.masked=no"], "['masked'] = 'no': give True or False"),
+        (["run", "--import", "not_there"], "No module named 'not_there'"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(words, message, capsys):
+    assert main(words) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.startswith(f"fltoolkit {words[0]}: ")
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_teaches(command, capsys):
+    with pytest.raises(SystemExit) as left:
+        main([*filter(None, [command]), "--help"])
+    assert left.value.code == 0
+    out = capsys.readouterr().out
+    assert "examples:" in out or "commands:" in out
