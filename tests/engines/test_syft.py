@@ -27,6 +27,7 @@ from fltoolkit.engines import syft  # noqa: E402
 from fltoolkit.engines.syft import Datasite, MockDrive  # noqa: E402
 from fltoolkit.engines.syft_channel import SyftChannel  # noqa: E402
 from fltoolkit.engines.syft_jobs import Jobs, ReviewedJob, settings_of  # noqa: E402
+from fltoolkit.federated import Local  # noqa: E402
 
 Q8 = {kind: flt.Pipeline(Quantize(8)) for kind in ("activations", "gradients", "update")}
 X, Y = torch.randn(64, 12, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 3
@@ -477,8 +478,13 @@ def model():
 
 
 def fed(channel, clients, network, **more):
-    settings = {**settings_of(CODE), "loss_fn": nn.functional.cross_entropy, "server": "bob"}
-    list(flt.fedavg(network, clients, channel, rounds=2, cohort_size=2, **settings | more))
+    train = {"train": more.pop("train")} if "train" in more else {}
+    local = Local(loss_fn=nn.functional.cross_entropy, **settings_of(CODE) | more)
+    list(
+        flt.fedavg(
+            network, clients, channel, rounds=2, cohort=2, local=local, server="bob", **train
+        )
+    )
     return network.state_dict()
 
 

@@ -1,0 +1,161 @@
+"""What users give by mistake is named, with the client and what to do; what can be taken is."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from fltoolkit.channel import Channel
+from fltoolkit.federated import Arrivals, Cohort, Drop, GaussianDP, Local, fedasync, fedavg, fedbuff
+from fltoolkit.federated.samples import as_clients, check_fit
+from fltoolkit.models import seeded
+
+X, Y = torch.randn(9, 6, generator=torch.Generator().manual_seed(0)), torch.arange(9) % 3
+LOCAL = Local(batch_size=4, lr=0.1, epochs=1)
+
+
+def net(*last):
+    with seeded(0):
+        return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3), *last)
+
+
+def start(clients, model=None, local=LOCAL, **settings):
+    """The call alone: no record is asked for."""
+    model = net(nn.LogSoftmax(dim=1)) if model is None else model
+    return fedavg(model, clients, Channel(), **{"rounds": 2, "cohort": 1} | settings, local=local)
+
+
+WRONG = [
+    ([(X, Y)], TypeError, "clients is a list: give a dict"),
+    ({}, ValueError, "clients is empty"),
+    ({3: (X, Y)}, TypeError, 'client 3 is named by a int: .* "client_3"'),
+    ({"a": DataLoader(TensorDataset(X, Y))}, TypeError, "client 'a' has a DataLoader: .*dataset"),
+    ({"a": X}, TypeError, "client 'a' has a Tensor: give its samples and labels"),
+    ({"a": ("x", Y)}, TypeError, "client 'a' has samples or labels in a str"),
+    ({"a": (X, Y.float())}, ValueError, r"client 'a': the loss .* y\.long\(\)"),
+    ({"a": (X, nn.functional.one_hot(Y))}, ValueError, r"client 'a': the loss .* y\.argmax\(1\)"),
+    ({"a": (X.view(9, 1, 2, 3), Y)}, ValueError, r"client 'a': the model .* x\.flatten\(1\)"),
+    ({"a": (X.double(), Y)}, ValueError, r"client 'a': .* x\.to\(torch\.float32\)"),
+]
+
+
+@pytest.mark.parametrize(("clients", "kind", "message"), WRONG)
+def test_what_cannot_be_learned_from_is_named_at_the_call(clients, kind, message):
+    model = net(nn.LogSoftmax(dim=1))
+    with pytest.raises(kind, match=message):  # the two checks that fedavg makes at the call
+        check_fit(model, as_clients(clients, "server"), LOCAL)
+
+
+def test_arrays_and_data_sets_are_taken():
+    ends = []
+    for data in ((X, Y), (X.double().numpy(), Y.int().numpy()), TensorDataset(X, Y), [X, Y]):
+        model = net(nn.LogSoftmax(dim=1))
+        list(start(as_clients({"a": data}, "server"), model))
+        ends.append(model.state_dict())
+    for other in ends[1:]:
+        torch.testing.assert_close(other, ends[0], rtol=0, atol=0)
+    assert isinstance(np.asarray(X), np.ndarray)
+
+
+@pytest.mark.parametrize("loss_fn", [nn.functional.nll_loss, nn.NLLLoss()])
+def test_logits_under_the_negative_log_likelihood_are_refused(loss_fn):
+    local = Local(batch_size=4, lr=0.1, epochs=1, loss_fn=loss_fn)
+    with pytest.raises(ValueError, match=r"client 'a': .*CrossEntropyLoss.*LogSoftmax"):
+        start({"a": (X, Y)}, net(), local)
+    start(
+        {"a": (X, Y)}, net(), Local(batch_size=4, lr=0.1, epochs=1, loss_fn=nn.CrossEntropyLoss())
+    )
+
+
+def test_a_last_batch_of_one_under_batchnorm_is_named():
+    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3), nn.LogSoftmax(dim=1))
+    with pytest.raises(ValueError, match="client 'b' has 9 samples, so batch_size=4 leaves"):
+        start({"a": (X[:8], Y[:8]), "b": (X, Y)}, model)
+    start({"a": (X[:8], Y[:8])}, model)
+
+
+def test_servers_without_rounds_check_at_the_call_too():
+    model, clients = net(), {"a": (X, Y)}
+    with pytest.raises(ValueError, match="CrossEntropyLoss"):
+        fedasync(model, clients, Channel(), num_updates=1, concurrency=1, local=LOCAL)
+    with pytest.raises(ValueError, match="CrossEntropyLoss"):
+        fedbuff(model, clients, Channel(), rounds=1, buffer_size=1, concurrency=1, local=LOCAL)
+
+
+VALUES = [
+    (partial(Local, 4, lr=-1, epochs=1), ValueError, "lr=-1: .* above 0"),
+    (partial(Local, 4, epochs=1), ValueError, "lr=None and optimizer=None: give exactly one"),
+    (partial(Local, 0, lr=0.1, epochs=1), ValueError, "batch_size=0: must be at least 1"),
+    (partial(Local, 4, lr=0.1, epochs=1, loss_fn=nn.NLLLoss), TypeError, r"a class: .*NLLLoss\("),
+    (partial(Local, 4, lr=0.1, epochs=1, keep_state=True), ValueError, "no state to keep"),
+    (partial(Local, 4, optimizer=len, epochs=1), TypeError, "makes 1, which is no optimizer"),
+    (partial(Arrivals, wait_for=0), ValueError, "wait_for=0: must be at least 1"),
+    (partial(Arrivals, timeout=0), ValueError, "timeout=0: virtual seconds above 0"),
+    (partial(Arrivals, staleness=Drop), TypeError, "staleness=.*Drop is a class"),
+    (partial(Cohort, 0), ValueError, "cohort size=0: must be at least 1"),
+    (partial(start, {"a": (X, Y)}, mean=GaussianDP), TypeError, "mean=.*GaussianDP is a class"),
+]
+
+
+@pytest.mark.parametrize(("make", "kind", "message"), VALUES)
+def test_values_are_checked_when_they_are_made(make, kind, message):
+    with pytest.raises(kind, match=message):
+        make()
+
+
+# ---- The local optimizer ------------------------------------------------------------------------
+
+MOMENTUM = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
+
+
+def test_an_optimizer_of_plain_sgd_is_plain_sgd():
+    ends = []
+    for how in ({"lr": 0.1}, {"optimizer": partial(torch.optim.SGD, lr=0.1)}):
+        model = net(nn.LogSoftmax(dim=1))
+        list(start({"a": (X, Y)}, model, Local(4, epochs=2, **how)))
+        ends.append(model.state_dict())
+    torch.testing.assert_close(ends[0], ends[1], rtol=0, atol=1e-6)
+
+
+def test_a_kept_optimizer_goes_on_where_the_clients_last_round_ended():
+    """One client, one full-batch step a round: rounds are steps of one optimizer with momentum."""
+    alone, x, y = net(nn.LogSoftmax(dim=1)), X, Y
+    optimizer = MOMENTUM(alone.parameters())
+    for _ in range(5):
+        optimizer.zero_grad()
+        nn.functional.nll_loss(alone(x), y).backward()
+        optimizer.step()
+    distance = {}
+    for keep in (True, False):
+        model = net(nn.LogSoftmax(dim=1))
+        local = Local(None, optimizer=MOMENTUM, steps=1, keep_state=keep)
+        list(start({"a": (X, Y)}, model, local, rounds=5))
+        pairs = zip(model.parameters(), alone.parameters(), strict=True)
+        distance[keep] = max((a - b).abs().max().item() for a, b in pairs)
+    assert distance[True] < 1e-6 < 1e-3 < distance[False]
+
+
+def test_a_kept_optimizer_is_its_clients_and_is_saved_with_the_run():
+    from fltoolkit.federated import Backlog
+
+    clients = {name: (X + k, Y) for k, name in enumerate("abc")}
+    local = Local(4, optimizer=MOMENTUM, epochs=1, keep_state=True)
+    whole, half = net(nn.LogSoftmax(dim=1)), net(nn.LogSoftmax(dim=1))
+    list(start(clients, whole, local, cohort=2, rounds=6))
+    before, after = Backlog(), Backlog()
+    list(start(clients, half, local, cohort=2, rounds=3, backlog=before))
+    assert 1 < len(before.optimizers) <= 3
+    after.load_state_dict(before.state_dict())
+    list(start(clients, half, local, cohort=2, rounds=6, start_round=3, backlog=after))
+    torch.testing.assert_close(half.state_dict(), whole.state_dict(), rtol=0, atol=0)
+
+
+def test_what_vmap_cannot_train_is_said_once(recwarn):
+    clients = {f"c{k}": (X, Y) for k in range(12)}
+    model = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.2), nn.Linear(8, 3), nn.LogSoftmax(dim=1))
+    with pytest.warns(UserWarning, match="vmap cannot train them") as told:
+        list(start(clients, model, rounds=3, cohort=12))
+    assert len(told) == 1
