@@ -28,13 +28,13 @@ nbval: $(SETUP)
 	$(BIN)/pytest -q -n 2 --dist loadfile --nbval-lax --nbval-cell-timeout=120 -p no:cacheprovider notebooks
 
 browser: $(SETUP)
-	$(BIN)/pytest -q -m browser tests/browser
+	$(BIN)/pytest -q -m browser tests/browser tests/explore
 
 flower: .venv-flower/.ready  ## FedAvg over Flower: tests, simulation, a deployment on this machine
 	.venv-flower/bin/pytest -q tests/engines/test_flower.py
 	PATH="$(CURDIR)/.venv-flower/bin:$$PATH" python examples/flower/compare.py --deployment --rounds 3
 
-site: $(SETUP)  ## the course as a website, from the saved outputs: build/site/docs/index.html
+site: $(SETUP)  ## the course as a website, from the saved outputs: build/site/index.html
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/site
 
 demo: $(SETUP)  ## no browser: train SplitNN, print the table, draw accuracy over bytes
