@@ -34,7 +34,10 @@ from fltoolkit.split import gates
 ROOT = Path(__file__).parents[1]
 EXPLORE = ROOT / "docs" / "explore"
 TENSORS = EXPLORE / "data" / "tensors.js"
-NUM_TEST = {"digits": 360, "mnist": 10_000}  # test samples: accuracies are multiples of one in so many
+NUM_TEST = {
+    "digits": 360,
+    "mnist": 10_000,
+}  # test samples: accuracies are multiples of one in so many
 
 BITS: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8, 32)  # stops of the sliders; 32: float32 as it is
 FRACTIONS: tuple[float, ...] = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # 1.0: all are kept

@@ -83,7 +83,7 @@
       clients: whole(CLIENTS), parameters: explore.stops(1e4, 1e9, 12), cut: whole([...explore.stops(1, 1e5, 12), 128, 640]).sort((a, b) => a - b),
       samples: [...explore.stops(1e3, 1e7, 12), 60000].sort((a, b) => a - b), share: Array.from({ length: 21 }, (_, k) => +(k / 20).toFixed(2)),
       epochs: whole(explore.stops(1, 1000, 12)), rounds: whole(explore.stops(1, 10000, 12)),
-      rate: explore.stops(0.1, 10000, 10), latency: [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
+      rate: [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000], latency: [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
     },
     words: {
       clients: (v) => explore.grouped(v), parameters: (v) => explore.grouped(v), cut: (v) => `${explore.grouped(v)} values a sample`,

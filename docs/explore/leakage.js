@@ -118,7 +118,7 @@
       if (changed && family(state.setting) !== state.family) {
         state.setting = names.find((name) => family(name) === state.family) || names[0];
       }
-      if (!names.includes(state.setting)) state.setting = names[0];
+      if (!names.includes(state.setting)) state.setting = names.includes("8 bits") ? "8 bits" : names[0];
       last = state.family = family(state.setting);
       return state;
     },

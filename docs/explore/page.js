@@ -24,8 +24,8 @@ explore.page = ({ defaults, stops = {}, words = {}, render, repair = (state) => 
   const state = { ...defaults };
   const stopsOf = (name) => (typeof stops[name] === "function" ? stops[name](state) : stops[name]);
 
-  const nearest = (list, value) => {
-    if (typeof value === "string") return Math.max(list.indexOf(value), 0);
+  const nearest = (list, value, start) => {
+    if (typeof value === "string") return Math.max(list.includes(value) ? list.indexOf(value) : list.indexOf(start), 0);
     const log = list.every((stop) => stop > 0) && value > 0;
     const far = (stop) => (log ? Math.abs(Math.log(stop / value)) : Math.abs(stop - value));
     return list.reduce((best, stop, i) => (far(stop) < far(list[best]) ? i : best), 0);
@@ -42,12 +42,19 @@ explore.page = ({ defaults, stops = {}, words = {}, render, repair = (state) => 
     }
   };
 
+  /* A choice that is none gives way to the default. Lists that `render` fills have a check of their own. */
+  const isChoice = (control, value) => [...control.options].some((option) => option.value === value);
   const show = () => {
+    for (const name of Object.keys(defaults)) {
+      const control = explore.byId(name);
+      const fixed = control && control.options && control.options.length && !control.dataset.names;
+      if (fixed && !isChoice(control, state[name])) state[name] = defaults[name];
+    }
     Object.assign(state, repair(state));
     for (const name of Object.keys(defaults)) {
       const control = explore.byId(name);
       if (control && control.type === "range") {
-        const list = stopsOf(name), place = nearest(list, state[name]);
+        const list = stopsOf(name), place = nearest(list, state[name], defaults[name]);
         state[name] = list[place];
         control.max = list.length - 1;
         control.value = place;
@@ -56,11 +63,7 @@ explore.page = ({ defaults, stops = {}, words = {}, render, repair = (state) => 
         const output = document.querySelector(`output[for="${name}"]`);
         if (output) output.textContent = said;
       } else if (control && control.type === "checkbox") control.checked = state[name];
-      else if (control) {
-        control.value = state[name];
-        // a list that `render` fills has no options yet, and its own check
-        if (control.selectedIndex === -1 && control.options && control.options.length) control.value = state[name] = defaults[name];
-      }
+      else if (control) control.value = state[name];
     }
     render(state);
   };
@@ -77,7 +80,7 @@ explore.page = ({ defaults, stops = {}, words = {}, render, repair = (state) => 
   const set = (changes) => {
     Object.assign(state, changes);
     show();
-    write();
+    if (Object.keys(changes).length) write();
   };
 
   for (const name of Object.keys(defaults)) {

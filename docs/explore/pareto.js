@@ -10,10 +10,11 @@
     flops: { title: "computing at the clients", words: explore.flops, stops: [1e9, 1e14], start: 1e12, unit: "FLOP" },
   };
   const DIRECTIONS = { up: "up", down: "down", across: "handed on" };
-  const RATES = explore.stops(0.1, 1000, 10), LATENCIES = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
+  const RATES = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000], LATENCIES = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
+  const METHOD = "3 bits + EF both ways"; // where the page begins
   const place = explore.byId("plot");
   let shown = null; // what the picture shows now: {points, x, y, box}
-  let hovered = "", dragged = "", lastCost = "";
+  let hovered = "", dragged = "", last = { x: "", budget: 0 };
 
   const taskOf = (state) => tasks.find((t) => t.data === state.data && t.partition === state.partition);
 
@@ -142,7 +143,7 @@
   const render = (state) => {
     const task = taskOf(state), points = pointsOf(task, state), c = COSTS[state.x];
     const list = explore.byId("method"), names = points.map((p) => p.name);
-    if (!names.includes(state.method)) state.method = names[0];
+    if (!names.includes(state.method)) state.method = names.includes(METHOD) ? METHOD : names[0];
     if (list.dataset.names !== names.join("|")) {
       list.innerHTML = names.map((name) => `<option>${explore.escape(name)}</option>`).join("");
       list.dataset.names = names.join("|");
@@ -175,7 +176,7 @@
   };
 
   const set = explore.page({
-    defaults: { data: "mnist", partition: "IID", x: "nbytes", method: "3 bits + EF both ways", budget: 0, target: 0.96,
+    defaults: { data: "mnist", partition: "IID", x: "nbytes", method: METHOD, budget: 0, target: 0.96,
       rateUp: 10, rateDown: 50, latency: 20 },
     stops: {
       budget: (state) => explore.stops(...COSTS[state.x].stops, 25),
@@ -189,9 +190,11 @@
     },
     repair: (state) => {
       if (!COSTS[state.x]) state.x = "nbytes";
-      const fresh = !state.budget || (lastCost && lastCost !== state.x);
-      lastCost = state.x;
-      return fresh ? { budget: COSTS[state.x].start } : {};
+      // a budget of bytes is none of seconds: with another cost it begins anew, unless a new one came with it
+      const stale = last.x && last.x !== state.x && last.budget === state.budget;
+      if (!state.budget || stale) state.budget = COSTS[state.x].start;
+      last = { x: state.x, budget: state.budget };
+      return state;
     },
     render,
   });
