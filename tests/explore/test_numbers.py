@@ -315,8 +315,8 @@ def test_silence_shows_the_stored_runs(open_page: Open) -> None:
             sum(r["steps"][s] for r in runs) / sum(sum(r["steps"].values()) for r in runs)
             for s in "ABC"
         ]
-        spoken = f"both ways {100 * shares[0]:.0f} %, up only {100 * shares[1]:.0f} %, silent {100 * shares[2]:.0f} %"
-        assert spoken in said
+        both, up, silent = (f"{100 * share:.0f} %" for share in shares)
+        assert f"both ways {both}, up only {up}, silent {silent}" in said
     slide(tab, "threshold", 3)
     shown = {row[0]: row[1:] for row in cells(tab, "nulls")}
     assert shown.keys() == {"freeze", "BudgetGate", "BangBang", "log-spaced", "periodic"}

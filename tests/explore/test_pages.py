@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urldefrag
@@ -91,7 +92,8 @@ _FAINT = """() => {
     const style = getComputedStyle(e), inPicture = e.namespaceURI.endsWith('svg');
     const a = light(parse(inPicture ? style.fill : style.color)), b = light(behind(e));
     const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    const size = parseFloat(style.fontSize), large = size >= 24 || (size >= 18.66 && +style.fontWeight >= 700);
+    const size = parseFloat(style.fontSize), bold = +style.fontWeight >= 700;
+    const large = size >= 24 || (size >= 18.66 && bold);
     if (ratio < (large ? 3 : 4.5)) found.push([e.textContent.trim().slice(0, 40), ratio]);
   }
   return found; }"""
@@ -176,7 +178,7 @@ def test_those_who_do_not_see_can_use_it(open_page: Open, name: str) -> None:
     assert live.inner_text() != before
     heads = tab.locator("h1, h2, h3").evaluate_all("all => all.map(h => +h.tagName[1])")
     assert heads[0] == 1
-    assert all(b - a <= 1 for a, b in zip(heads, heads[1:], strict=False))
+    assert all(b - a <= 1 for a, b in pairwise(heads))
 
 
 @pytest.mark.parametrize("name", PAGES)
