@@ -33,7 +33,7 @@ nbval: $(SETUP)
 	$(BIN)/pytest -q -n 2 --dist loadfile --nbval-lax --nbval-cell-timeout=120 -p no:cacheprovider notebooks
 
 browser: $(SETUP)
-	$(BIN)/pytest -q -m browser tests/browser
+	$(BIN)/pytest -q -m browser tests/browser tests/explore
 
 flower: .venv-flower/.ready  ## FedAvg over Flower: tests, simulation, a deployment on this machine
 	.venv-flower/bin/pytest -q tests/engines/test_flower.py
@@ -52,7 +52,7 @@ coverage: $(SETUP)  ## which lines of the package the unit tests run
 	$(BIN)/coverage run -m pytest -q -m "not browser and not slow" tests
 	$(BIN)/coverage report
 
-site: $(SETUP)  ## the course as a website, from the saved outputs: build/site/docs/index.html
+site: $(SETUP)  ## the course as a website, from the saved outputs: build/site/index.html
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/site
 
 demo: $(LAB)  ## no browser: train SplitNN, print the table, draw accuracy over bytes

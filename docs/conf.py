@@ -1,5 +1,9 @@
 """README, docs and notebooks with their saved outputs as a website: `make site`."""
 
+import re
+import shutil
+from pathlib import Path
+
 project = "fltoolkit"
 html_title = "fltoolkit: how much accuracy does a byte buy?"
 html_theme = "furo"
@@ -11,3 +15,33 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 suppress_warnings = ["myst.header", "myst.xref_missing", "mystnb.unknown_mime_type"]
 suppress_warnings += ["misc.highlighting_failure"]  # of cells that are not only Python
+
+_LANDING = """<!doctype html><meta charset="utf-8"><title>fltoolkit</title>
+<meta http-equiv="refresh" content="0; url=docs/explore/index.html">
+<a href="docs/explore/index.html">fltoolkit: how much accuracy does a byte buy?</a>
+"""
+
+
+def _add_explore(app, error):
+    """The figures of docs/explore beside the pages that Sphinx made, and the site's first page.
+
+    They also work from a folder, so their links name notebooks, Markdown files and pictures there;
+    on the site these are pages, and pictures are where Sphinx puts them.
+    """
+    if error:
+        return
+    out = Path(app.outdir)
+    explore = out / "docs" / "explore"
+    shutil.rmtree(explore, ignore_errors=True)
+    shutil.copytree(Path(app.confdir) / "explore", explore)
+    for page in explore.glob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        text = re.sub(r'href="(\.\./[\w./]+)\.(?:ipynb|md)"', r'href="\1.html"', text)
+        text = text.replace('src="../images/', 'src="../../_images/')
+        page.write_text(text, encoding="utf-8")
+    (out / "index.html").write_text(_LANDING, encoding="utf-8")
+
+
+def setup(app):
+    """Sphinx calls this."""
+    app.connect("build-finished", _add_explore)

@@ -186,7 +186,8 @@ class _Embedding(nn.Module):
             raise ValueError(
                 f"{x.shape[1]} characters a window: this gpt has context={len(self.where.weight)}"
             )
-        return self.what(x) + self.where.weight[: x.shape[1]]
+        what: Tensor = self.what(x)
+        return what + self.where.weight[: x.shape[1]]
 
 
 class _Block(nn.Module):
@@ -209,7 +210,8 @@ class _Block(nn.Module):
         self, h: Float[Tensor, "batch characters width"]
     ) -> Float[Tensor, "batch characters width"]:
         h = h + self._attention(self.norm_1(h))
-        return h + self.down(nn.functional.gelu(self.up(self.norm_2(h))))
+        change: Tensor = self.down(nn.functional.gelu(self.up(self.norm_2(h))))
+        return h + change
 
     def _attention(
         self, h: Float[Tensor, "batch characters width"]
@@ -223,7 +225,8 @@ class _Block(nn.Module):
         scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
         later = torch.ones(size, size, dtype=torch.bool, device=h.device).triu(1)
         looks = scores.masked_fill(later, -math.inf).softmax(dim=3)
-        return self.out((looks @ v).transpose(1, 2).flatten(2))
+        mixed: Tensor = self.out((looks @ v).transpose(1, 2).flatten(2))
+        return mixed
 
 
 class _Head(nn.Module):
@@ -239,7 +242,8 @@ class _Head(nn.Module):
     def forward(
         self, h: Float[Tensor, "batch characters width"]
     ) -> Float[Tensor, "batch num_characters characters"]:
-        return self.linear(self.norm(h)).log_softmax(dim=2).transpose(1, 2)
+        logits: Tensor = self.linear(self.norm(h))
+        return logits.log_softmax(dim=2).transpose(1, 2)
 
 
 class _Bottleneck(nn.Module):

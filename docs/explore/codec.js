@@ -1,0 +1,81 @@
+/* A codec on a tensor: top-k and quantization in the browser, on tensors that were recorded. */
+"use strict";
+
+(() => {
+  const { bits: BITS, fractions: FRACTIONS, table } = explore.data.codec;
+  const tensors = Object.fromEntries(
+    Object.entries(explore.data.tensors).map(([name, { shape, values }]) => [name, { shape, values: explore.floatsOf(values) }]));
+  const number = (value) => (value === 0 ? "0" : Math.abs(value) >= 0.01 && Math.abs(value) < 1e4 ? String(+value.toPrecision(3)) : value.toExponential(1).replace("e", "·10^").replace("+", ""));
+  const error = (value) => (value >= 0.001 ? String(+value.toPrecision(3)) : value === 0 ? "0" : value.toExponential(1));
+
+  const code = (state) => {
+    const stages = [];
+    if (state.kept < 1) stages.push(`TopK(${state.kept})`);
+    if (state.bits < 32) stages.push(`Quantize(${state.bits})`);
+    if (state.entropy) stages.push("Entropy()");
+    return "from fltoolkit import Pipeline\nfrom fltoolkit.codecs import Entropy, Quantize, TopK\nfrom fltoolkit.plots import describe_codec\n\n" +
+      `describe_codec(tensor, Pipeline(${stages.join(", ")}))\n`;
+  };
+
+  const render = (state) => {
+    const { shape, values } = tensors[state.tensor], n = values.length;
+    const [plain, coded, bound] = table[state.tensor][`${state.kept}/${state.bits}`];
+    const nbytes = state.entropy ? coded : plain, real = (8 * nbytes) / n;
+    const told = explore.describeCodec(values, state.bits, state.kept, table[state.tensor].side_bits);
+    explore.byId("said").textContent =
+      `${explore.grouped(n)} values travel in ${explore.bytes(nbytes)} instead of ${explore.bytes(4 * n)}: ` +
+      `${real.toFixed(2)} bits a value really sent, ${told.nominalBits.toFixed(2)} nominal. ` +
+      `Relative squared error ${error(told.relativeError)}` +
+      (told.relativeError > 1 ? ": worse than sending nothing, which is 1." : ".");
+    explore.byId("about").textContent = `${shape.join(" × ")} values, recorded in a training on digits`;
+    explore.byId("numbers").innerHTML = explore.table([
+      ["", "bits a value", "bytes"],
+      ["float32", "32", explore.grouped(4 * n)],
+      ["nominal: symbols and places at their width", told.nominalBits.toFixed(2), explore.grouped(Math.ceil((told.nominalBits * n) / 8))],
+      ["really sent, headers in", real.toFixed(2), explore.grouped(nbytes)],
+      ["entropy bound of independent symbols", bound.toFixed(2), explore.grouped(Math.ceil((bound * n) / 8))],
+      ["relative squared error", error(told.relativeError), ""],
+      ["largest error", error(told.largestError), ""],
+      ["values that are kept", explore.grouped(told.numKept), ""],
+    ]);
+    explore.byId("code").textContent = code(state);
+    explore.picture(explore.byId("plot"), `Histogram of the ${state.tensor} before and after. ${explore.byId("said").textContent}`, (width) => {
+      const narrow = explore.isNarrow(width), height = narrow ? 280 : 340;
+      const box = { left: 52, right: width - 14, top: 28, bottom: height - 44 };
+      const most = Math.max(...told.before, ...told.arrived);
+      const x = explore.scale(told.edges[0], told.edges[told.edges.length - 1], box.left, box.right, false, narrow ? 4 : 8);
+      const y = explore.scale(0.6, 1.3 * most, box.bottom, box.top, true);
+      const parts = [explore.axes(box, { scale: x, words: number, title: "value" },
+        { scale: y, words: (v) => explore.grouped(v), title: "number of values (log)" })];
+      const unit = (box.right - box.left) / told.before.length;
+      const bars = (counts, share, fill) => counts.forEach((count, i) => {
+        if (!count) return;
+        const left = box.left + unit * (i + (1 - share) / 2), top = y.at(count);
+        parts.push(`<rect x="${left.toFixed(1)}" y="${top.toFixed(1)}" width="${(share * unit).toFixed(1)}" height="${(box.bottom - top).toFixed(1)}" fill="${fill}"/>`);
+      });
+      bars(told.before, 1, "var(--line)");
+      bars(told.arrived, 0.5, "var(--one)");
+      return { height, body: parts.join("") };
+    });
+    explore.picture(explore.byId("bars"), "Bits a value: nominal, really sent, entropy bound", (width) => {
+      const list = [["nominal", told.nominalBits, "var(--grey)"], ["sent", real, "var(--one)"], ["entropy bound", bound, "var(--three)"]];
+      const left = 106, end = width - 60, scale = Math.max(told.nominalBits, real, bound) <= 10 ? 10 : 46;
+      const parts = list.map(([words, value, fill], i) => {
+        const long = ((end - left) * value) / scale, y = 8 + 26 * i;
+        return `<text x="${left - 8}" y="${y + 14}" text-anchor="end">${words}</text>` +
+          `<rect x="${left}" y="${y}" width="${long.toFixed(1)}" height="20" fill="${fill}"/><text x="${(left + long + 6).toFixed(1)}" y="${y + 14}">${value.toFixed(2)}</text>`;
+      });
+      return { height: 90, body: parts.join("") };
+    });
+  };
+
+  explore.page({
+    defaults: { tensor: "activation", bits: 4, kept: 1, entropy: false },
+    stops: { bits: BITS, kept: FRACTIONS },
+    words: {
+      bits: (value) => (value === 32 ? "32 (float32, as they are)" : String(value)),
+      kept: (value) => (value === 1 ? "all" : explore.percent(value, value < 0.01 ? 1 : 0)),
+    },
+    render,
+  });
+})();

@@ -1,0 +1,232 @@
+/* The numbers behind the figures: plain functions of plain values, nothing of the page.
+
+   Each is the twin of a Python function that is named above it; tests/explore holds them equal.
+
+   Why these are plain scripts and no ES modules: a page that was opened from a folder (file://) has
+   no origin, so Chromium refuses its `import` and `fetch`. Scripts with `src` are allowed. They share
+   one global name, `explore`. */
+"use strict";
+
+const explore = { data: {} };
+
+/* ---- fltoolkit.units ---- */
+
+explore.grouped = (value, digits = 0) =>
+  value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+
+/* amount("nbytes", value): 1 kB is 1000 B. */
+explore.bytes = (value) => {
+  const power = [1e3, 1e6, 1e9, 1e12].filter((size) => value >= size).length;
+  const unit = ["B", "kB", "MB", "GB", "TB"][power];
+  return `${explore.grouped(value / 1000 ** power, power ? 1 : 0)} ${unit}`;
+};
+
+explore.percent = (value, digits = 1) => `${explore.grouped(100 * value, digits)} %`;
+
+explore.flops = (value) => {
+  const power = [1e3, 1e6, 1e9, 1e12, 1e15].filter((size) => value >= size).length;
+  return `${+(value / 1000 ** power).toPrecision(3)} ${["", "k", "M", "G", "T", "P"][power]}FLOP`;
+};
+
+explore.seconds = (value) => {
+  if (value < 1) return `${+(1000 * value).toPrecision(2)} ms`;
+  if (value < 120) return `${+value.toPrecision(3)} s`;
+  if (value < 7200) return `${explore.grouped(value / 60, 1)} min`;
+  if (value < 172800) return `${explore.grouped(value / 3600, 1)} h`;
+  return `${explore.grouped(value / 86400, 1)} days`;
+};
+
+explore.mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+/* ---- fltoolkit.research.analysis: a run is {nbytes, up, down, waits, curve: [[bytes, correct]]} ---- */
+
+/* accuracy_within: the last accuracy measured before more than `nbytes` were sent; null if none. */
+explore.accuracyWithin = (run, nbytes, numTest) => {
+  let found = null;
+  for (const [sent, correct] of run.curve) {
+    if (sent > nbytes) break;
+    found = correct / numTest;
+  }
+  return found;
+};
+
+/* bytes_to_reach: what had been sent when a run first reached `accuracy`; null if it never did. */
+explore.bytesToReach = (run, accuracy, numTest) => {
+  const hit = run.curve.find(([, correct]) => correct / numTest >= accuracy);
+  return hit ? hit[0] : null;
+};
+
+/* seconds_on: bytes / rate + waits * latency, here with a rate for each direction, in bytes a second.
+   What goes from client to client leaves by one's uplink and comes in by another's downlink, so it
+   takes the slower of the two. With equal rates this is seconds_on. */
+explore.secondsOn = (run, rateUp, rateDown, latency) => {
+  const across = run.nbytes - run.up - run.down;
+  const sending = run.up / rateUp + run.down / rateDown + across / Math.min(rateUp, rateDown);
+  return sending + run.waits * latency;
+};
+
+/* front: of points {cost, accuracy}, those that no cheaper one equals in accuracy. */
+explore.front = (points) => {
+  const best = [];
+  for (const point of [...points].sort((a, b) => a.cost - b.cost || b.accuracy - a.accuracy)) {
+    if (!best.length || point.accuracy > best[best.length - 1].accuracy) best.push(point);
+  }
+  return best;
+};
+
+/* ---- fltoolkit.cost: a model is {parameters, parametersClient, cutWidth}; values take 4 bytes ---- */
+
+/* split_nbytes: 2 p q b E + (K E - 1) B; a client that is alone hands nothing on. */
+explore.splitBytes = (model, { samples, clients, epochs }) => {
+  const handovers = clients > 1 ? clients * epochs - 1 : 0;
+  return samples * 2 * model.cutWidth * 4 * epochs + handovers * 4 * model.parametersClient;
+};
+
+/* federated_nbytes: in every round each client gets and sends the model. */
+explore.federatedBytes = (model, { clients, rounds }) => 2 * 4 * model.parameters * clients * rounds;
+
+/* large_batch_nbytes: the same at every step. */
+explore.largeBatchBytes = (model, { samples, clients, epochs, batchSize }) =>
+  explore.federatedBytes(model, {
+    clients,
+    rounds: epochs * Math.ceil(samples / (clients * batchSize)),
+  });
+
+/* advise: total bytes of the three methods, and from how many clients on splitting sends fewer than
+   federating (null: never). From two clients on both are straight lines in the number of clients. */
+explore.advise = (model, setting) => {
+  const excess = (clients) =>
+    explore.splitBytes(model, { ...setting, clients }) -
+    explore.federatedBytes(model, { ...setting, clients });
+  let crossover = null;
+  if (setting.samples >= 2 && excess(setting.samples) < 0) {
+    let low = 2, high = setting.samples; // the first from which on the line is below zero
+    while (low < high) {
+      const middle = Math.floor((low + high) / 2);
+      if (excess(middle) < 0) high = middle;
+      else low = middle + 1;
+    }
+    crossover = low;
+  }
+  return {
+    largeBatch: explore.largeBatchBytes(model, setting),
+    federated: explore.federatedBytes(model, setting),
+    split: explore.splitBytes(model, setting),
+    crossover,
+  };
+};
+
+/* Messages that follow one another, as Record["num_waits"] counts them. Federated: the model down and
+   the updates up, clients side by side. A relay: activations up, labels up and gradients down at
+   every step, and a bottom handed on at every turn but the first. */
+explore.waits = ({ samples, clients, epochs, rounds, batchSize }) => {
+  const steps = epochs * clients * Math.ceil(samples / clients / batchSize);
+  const largeBatchSteps = epochs * Math.ceil(samples / (clients * batchSize));
+  return {
+    largeBatch: 2 * largeBatchSteps,
+    federated: 2 * rounds,
+    split: 3 * steps + (clients > 1 ? clients * epochs - 1 : 0),
+  };
+};
+
+/* ---- fltoolkit.codecs: values are Float32Arrays, arithmetic is that of 32 bits (Math.fround) ---- */
+
+const roundHalfEven = (value) => {
+  const floor = Math.floor(value), rest = value - floor;
+  if (rest !== 0.5) return Math.round(value);
+  return floor % 2 ? floor + 1 : floor;
+};
+
+/* The next float32 below a positive one. */
+const below = (value) => {
+  const bits = new Uint32Array(new Float32Array([value]).buffer);
+  bits[0] -= 1;
+  return new Float32Array(bits.buffer)[0];
+};
+
+/* Quantize(bits): 2^bits even levels from the least to the largest value; what arrives. */
+explore.quantize = (values, bits) => {
+  const f = Math.fround, top = 2 ** bits - 1;
+  let low = Infinity, high = -Infinity;
+  for (const x of values) {
+    if (x < low) low = x;
+    if (x > high) high = x;
+  }
+  const step = (high - low) / top;
+  let scale = step > 0 ? f(1 / step) : 0;
+  const largest = f(low + top * step);
+  while (f(f(largest - low) * scale) > top) scale = below(scale);
+  return values.map((x) => f(f(roundHalfEven(f(f(x - low) * scale)) * f(step)) + low));
+};
+
+/* TopK(fraction): the places of the k largest magnitudes; among equals the first places win. */
+explore.topPlaces = (values, fraction) => {
+  const k = Math.max(roundHalfEven(fraction * values.length), 1);
+  const order = Array.from(values.keys());
+  order.sort((a, b) => Math.abs(values[b]) - Math.abs(values[a]) || a - b);
+  return order.slice(0, k).sort((a, b) => a - b);
+};
+
+/* describe_codec: what arrives, its error, nominal bits a value and both histograms. 32 bits leave the
+   values as they are, and a fraction of 1 keeps all. `sideBits` is the size of a sparse tensor's shape. */
+explore.describeCodec = (values, bits, fraction, sideBits, numBins = 60) => {
+  const n = values.length, sparse = fraction < 1;
+  const places = sparse ? explore.topPlaces(values, fraction) : null;
+  const kept = sparse ? Float32Array.from(places, (place) => values[place]) : values;
+  const coded = bits < 32 ? explore.quantize(kept, bits) : kept;
+  const after = sparse ? new Float32Array(n) : coded;
+  if (sparse) places.forEach((place, i) => { after[place] = coded[i]; });
+  let energy = 0, loss = 0, largest = 0;
+  for (let i = 0; i < n; i++) {
+    const error = after[i] - values[i];
+    energy += values[i] * values[i];
+    loss += error * error;
+    largest = Math.max(largest, Math.abs(error));
+  }
+  let nominal = kept.length * bits + (bits < 32 ? 64 : 0);
+  if (sparse) nominal += kept.length * Math.ceil(Math.log2(n)) + sideBits;
+  const edges = explore.edges(values, after, numBins);
+  return {
+    after,
+    numKept: kept.length,
+    nominalBits: nominal / n,
+    relativeError: energy ? loss / energy : +(loss > 0),
+    largestError: largest,
+    edges,
+    before: explore.histogram(values, edges),
+    arrived: explore.histogram(after, edges),
+  };
+};
+
+/* Bins over the range of x, and up to half of it more where y goes there. */
+explore.edges = (x, y, numBins) => {
+  const min = (v) => v.reduce((a, b) => Math.min(a, b)), max = (v) => v.reduce((a, b) => Math.max(a, b));
+  const least = min(x), most = max(x), reach = (most - least) / 2;
+  let low = Math.max(least - reach, Math.min(least, min(y)));
+  let high = Math.min(most + reach, Math.max(most, max(y)));
+  if (low === high) [low, high] = [low - (Math.abs(low) || 1), high + (Math.abs(high) || 1)];
+  const step = (high - low) / numBins;
+  const edges = Array.from({ length: numBins + 1 }, (_, i) => i * step + low);
+  edges[numBins] = high;
+  return edges;
+};
+
+/* How many values lie in each bin; the end bins also hold what lies beyond them. */
+explore.histogram = (values, edges) => {
+  const counts = new Array(edges.length - 1).fill(0), last = counts.length - 1;
+  const perBin = counts.length / (edges[edges.length - 1] - edges[0]);
+  for (const value of values) {
+    let bin = Math.min(Math.max(Math.floor((value - edges[0]) * perBin), 0), last);
+    while (bin > 0 && value < edges[bin]) bin--; // where division and the edge round differently
+    while (bin < last && value >= edges[bin + 1]) bin++;
+    counts[bin]++;
+  }
+  return counts;
+};
+
+/* base64 of bytes, and of little-endian float32. */
+explore.bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+explore.floatsOf = (text) => {
+  const view = new DataView(explore.bytesOf(text).buffer);
+  return Float32Array.from({ length: view.byteLength / 4 }, (_, i) => view.getFloat32(4 * i, true));
+};

@@ -1,0 +1,130 @@
+/* Silence: thresholds of experiments/results/async_states.jsonl, and the rules that know no loss. */
+"use strict";
+
+(() => {
+  const { rows, num_epochs: numEpochs } = explore.data.silence;
+  const place = explore.byId("plot"), strip = explore.byId("strip");
+  const WITHIN = 0.15; // rules whose bytes are so near count as "the same bytes"
+
+  const summed = (row) => {
+    const scores = row.runs.map((run) => run.accuracy), sent = row.runs.map((run) => run.nbytes);
+    return { ...row, cost: explore.mean(sent), accuracy: explore.mean(scores), low: Math.min(...scores), high: Math.max(...scores) };
+  };
+  const all = rows.map(summed), isNull = (p) => !["loss threshold", "vanilla, 8 bits", "vanilla, float32"].includes(p.family);
+  const first = (part, name) => all.find((p) => p.part === part && p.name === name);
+  const vanilla = first("8-bit floats", "vanilla, float32");
+  /* What the slider visits: in whole epochs from "never silent" on, and last the one with periods of 100 steps. */
+  const STOPS = [
+    { value: "never silent", point: first("8-bit floats", "vanilla, 8 bits") },
+    ...[0.02, 0.05, 0.1, 0.2, 0.4].map((t) => ({ value: String(t), point: first("8-bit floats", `loss threshold ${t}`) })),
+    { value: "0.1, asked every 100 steps", point: first("equal bytes, small budget", "loss threshold") },
+  ];
+  const twin = first("equal bytes, large budget", "loss threshold"); // threshold 0.1 with five seeds
+
+  /* Rules that sent about as much: run for this comparison, or near by chance. */
+  const nulls = (stop) => {
+    const point = stop.value === "0.1" ? twin : stop.point;
+    const near = (p) => Math.abs(p.cost / point.cost - 1) <= WITHIN;
+    const compared = point.part.startsWith("equal bytes");
+    return all.filter((p) => isNull(p) && (compared ? p.part === point.part : p.part === "8-bit floats" && near(p)))
+      .map((p) => {
+        const pairs = p.runs.map((run) => [run, point.runs.find((other) => other.seed === run.seed)]).filter(([, other]) => other);
+        return { ...p, gains: pairs.map(([run, other]) => run.accuracy - other.accuracy) };
+      })
+      .sort((a, b) => b.accuracy - a.accuracy);
+  };
+
+  /* What happened in each epoch, from the bytes of the recorded curve: both ways (A), up only (B), nothing (C). */
+  const whole = STOPS[0].point.runs[0].curve[0][0];
+  const epochs = (run) =>
+    run.curve.map(([sent], i) => (sent - (i ? run.curve[i - 1][0] : 0)) / whole)
+      .map((share) => ({ share, state: share > 0.95 ? "A" : Math.abs(share - 0.5) < 0.05 ? "B" : share < 0.01 ? "C" : "" }));
+
+  const render = (state) => {
+    const stop = STOPS.find((s) => s.value === state.threshold) || STOPS[3];
+    const point = stop.value === "0.1" && twin ? twin : stop.point, others = nulls(stop);
+    const steps = ["A", "B", "C"].map((s) => explore.mean(point.runs.map((run) => run.steps[s] / (run.steps.A + run.steps.B + run.steps.C))));
+    explore.byId("said").textContent =
+      `${stop === STOPS[0] ? "Never silent, 8 bits" : `Threshold ${stop.value}`}: ${explore.percent(point.accuracy, 2)} ` +
+      `[${explore.percent(point.low, 2)}, ${explore.percent(point.high, 2)}] for ${explore.bytes(point.cost)}, ` +
+      `${explore.grouped(vanilla.cost / point.cost, 1)} times fewer than float32, ${point.runs.length} seeds. ` +
+      `Steps that speak both ways ${explore.percent(steps[0], 0)}, up only ${explore.percent(steps[1], 0)}, silent ${explore.percent(steps[2], 0)}.`;
+    const better = others.filter((p) => explore.mean(p.gains) > 0);
+    explore.byId("verdict").textContent = !others.length
+      ? "No other rule was run at these bytes."
+      : `Of ${others.length} rule${others.length > 1 ? "s" : ""} at about these bytes, ${better.length} ` +
+        `${better.length === 1 ? "does" : "do"} better on average without looking at the loss` +
+        (better.length ? `; the best is ${others[0].family}.` : ".");
+    explore.byId("nulls").innerHTML = explore.table([
+      ["rule", "accuracy", "sent", "minus the threshold [points]", "better on"],
+      ...others.map((p) => [explore.escape(p.name), explore.percent(p.accuracy, 2), explore.bytes(p.cost),
+        (100 * explore.mean(p.gains)).toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2, signDisplay: "always" }),
+        `${p.gains.filter((g) => g > 0).length} of ${p.gains.length} seeds`]),
+    ]);
+    explore.picture(place, explore.byId("said").textContent, (width) => {
+      const narrow = explore.isNarrow(width), height = narrow ? 320 : 400;
+      const box = { left: 48, right: width - 14, top: 28, bottom: height - 44 };
+      const x = explore.scale(3e7, 6e9, box.left, box.right, true), y = explore.accuracyScale(0.92, 0.983, box.bottom, box.top);
+      const parts = [explore.axes(box, { scale: x, words: explore.brief(explore.bytes), title: "bytes sent in 15 epochs (log)" },
+        { scale: y, words: (v) => `${+(100 * v).toFixed(1)} %`, title: "test accuracy (log of the errors)" })];
+      const at = (p) => [x.at(p.cost), y.at(p.accuracy)], taken = [];
+      const line = [vanilla, ...STOPS.slice(0, 6).map((s) => s.point)];
+      parts.push(`<path class="line one" d="M${line.map((p) => at(p).map((v) => v.toFixed(1)).join(" ")).join("L")}"/>`);
+      line.slice(1).forEach((p, i) => {
+        const [a, b] = at(line[i]), [c, d] = at(p);
+        for (let k = 0; k <= 10; k++) taken.push([a + (k / 10) * (c - a) - 5, b + (k / 10) * (d - b) - 5, a + (k / 10) * (c - a) + 5, b + (k / 10) * (d - b) + 5]);
+      });
+      const isOther = (p) => others.some((o) => o.part === p.part && o.name === p.name);
+      const drawn = all.filter((p) => isNull(p) && (p.part === "8-bit floats" || isOther(p)));
+      for (const p of drawn) parts.push(explore.mark("square", ...at(p), isOther(p) ? "two" : "two hollow faint"));
+      for (const p of [vanilla, ...STOPS.map((s) => s.point)]) parts.push(explore.mark("circle", ...at(p), "one"));
+      const [px, py] = at(point);
+      parts.push(`<path class="spread" d="M${px} ${y.at(point.low)}V${y.at(point.high)}m-4 0h8M${px - 4} ${y.at(point.low)}h8"/>`);
+      parts.push(explore.mark("circle", px, py, "one", 7), `<circle class="ring" cx="${px}" cy="${py}" r="11"/>`);
+      for (const p of [...drawn, vanilla, point, ...STOPS.map((s) => s.point)]) taken.push([at(p)[0] - 6, at(p)[1] - 6, at(p)[0] + 6, at(p)[1] + 6]);
+      const wanted = [
+        { x: px, y: py, words: stop === STOPS[0] ? "never silent" : `threshold ${stop.value}`, must: true, look: "strong", off: 14 },
+        ...(stop.value === "0.1" ? [] : others).map((p) => ({ x: at(p)[0], y: at(p)[1], words: p.family })),
+        { x: at(vanilla)[0], y: at(vanilla)[1], words: "float32" },
+        ...(narrow ? [] : drawn.filter((p) => !isOther(p)).map((p) => ({ x: at(p)[0], y: at(p)[1], words: p.name }))),
+      ];
+      return { height, body: parts.join("") + explore.labels(wanted, box, taken) };
+    });
+    explore.picture(explore.byId("beside"), `Accuracies of the seeds. ${explore.byId("verdict").textContent}`, (width) => {
+      const lines = [{ ...point, family: "loss threshold", mine: true }, ...others], left = 118;
+      const box = { left, right: width - 14, top: 24, bottom: 34 + 26 * lines.length };
+      const scores = lines.flatMap((p) => p.runs.map((run) => run.accuracy));
+      const x = explore.scale(Math.min(...scores) - 0.001, Math.max(...scores) + 0.001, left, box.right, false, explore.isNarrow(width) ? 4 : 8);
+      const empty = { ticks: [] }, parts = [explore.axes(box, { scale: x, words: (v) => `${+(100 * v).toFixed(2)} %`, title: "test accuracy" }, { scale: empty, title: "small: a seed; large: their mean" })];
+      parts.push(`<path class="rule" stroke-dasharray="2 4" d="M${x.at(point.accuracy)} ${box.top}V${box.bottom}"/>`);
+      lines.forEach((p, i) => {
+        const y = box.top + 20 + 26 * i, [kind, look] = p.mine ? ["circle", "one"] : ["square", "two"];
+        parts.push(`<text x="${left - 8}" y="${y + 4}" text-anchor="end"${p.mine ? ' class="strong"' : ""}>${explore.escape(p.family)}</text>`);
+        parts.push(`<path class="grid" d="M${left} ${y}H${box.right}"/>`);
+        for (const run of p.runs) parts.push(explore.mark(kind, x.at(run.accuracy), y, `${look} hollow`, 3.5));
+        parts.push(explore.mark(kind, x.at(p.accuracy), y, look, 6.5));
+      });
+      return { height: box.bottom + 44, body: parts.join("") };
+    });
+    const cells = epochs(point.runs[0]);
+    const words = { A: "both ways", B: "up only", C: "silent", "": "in part" };
+    const told = cells.map((c, i) => `epoch ${i + 1} ${words[c.state]}`).join(", ");
+    explore.picture(strip, `Seed ${point.runs[0].seed}: ${told}`, (width) => {
+      const cell = (width - 48) / numEpochs, height = 76, parts = ['<text class="title" x="0" y="32">sent</text>'];
+      cells.forEach(({ share, state: s }, i) => {
+        const left = 48 + i * cell, tall = Math.max(44 * Math.min(share, 1), 1);
+        parts.push(`<rect x="${left + 1}" y="4" width="${cell - 2}" height="44" fill="var(--grid)"/>`);
+        parts.push(`<rect class="one" x="${left + 1}" y="${48 - tall}" width="${cell - 2}" height="${tall}"/>`);
+        parts.push(`<text class="tick" x="${left + cell / 2}" y="66" text-anchor="middle">${s || (width < 560 ? "" : `${Math.round(100 * share)} %`)}</text>`);
+      });
+      return { height, body: parts.join("") };
+    });
+  };
+
+  explore.page({
+    defaults: { threshold: "0.1" },
+    stops: { threshold: STOPS.map((s) => s.value) },
+    words: { threshold: (value) => value },
+    render,
+  });
+})();

@@ -1,0 +1,80 @@
+"""The built site, and pages of it opened from disk in Chromium with the network off."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import labserver
+import pytest
+
+ROOT = Path(__file__).parents[2]
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make site` builds, in a folder of its own."""
+    labserver.chromium()  # skip before building anything
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", "."]
+    done = subprocess.run([*command, str(out)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One Chromium for a module's tests; each test has contexts of its own."""
+    path = labserver.chromium()
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        labserver.absent('no playwright: pip install "fltoolkit[dev]"')
+    options = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=options)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser: Any, site: Path) -> Iterator[Open]:
+    """``open_page("pareto", "#data=digits", scheme="dark", width=360)``.
+
+    Errors of scripts, words on the console and requests to anything but files fail the test.
+    """
+    contexts, trouble = [], []
+
+    def open_(
+        name: str,
+        hash: str = "",
+        *,
+        scheme: str = "light",
+        width: int = 1280,
+        scripts: bool = True,
+    ) -> Any:
+        size = {"width": width, "height": 740 if width < 500 else 900}
+        context = browser.new_context(
+            viewport=size, color_scheme=scheme, offline=True, java_script_enabled=scripts
+        )
+        contexts.append(context)
+        tab = context.new_page()
+        tab.on("pageerror", lambda error: trouble.append(f"{name}: {error}"))
+        tab.on("console", lambda message: trouble.append(f"{name}: {message.text}"))
+
+        def asked(request: Any) -> None:
+            if not request.url.startswith(("file:", "data:")):
+                trouble.append(f"{name} asks for {request.url}")
+
+        tab.on("request", asked)
+        tab.goto((site / "docs" / "explore" / f"{name}.html").as_uri() + hash)
+        if scripts:
+            tab.wait_for_selector("html[data-ready]")
+        return tab
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert not trouble, trouble

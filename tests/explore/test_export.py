@@ -1,0 +1,145 @@
+"""The data files of docs/explore are what the stored runs say, small, and complete."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from experiments import pareto_report
+from fltoolkit.research import Experiment
+
+ROOT = Path(__file__).parents[2]
+EXPLORE = ROOT / "docs" / "explore"
+PAGES = sorted(EXPLORE.glob("*.html"))
+URL = re.compile(r"""(?:src|href)="([^"]*)\"""")
+
+
+def load(path: Path, name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+export = load(ROOT / "tools" / "export_explore.py", "export_explore")
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("pareto", export.the_one_plot),
+        ("silence", export.silence),
+        ("leakage", export.what_leaks),
+    ],
+)
+def test_the_data_are_those_of_the_stored_runs(name: str, make: Any, tmp_path: Path) -> None:
+    export.write(name, make(), tmp_path)
+    again = (tmp_path / f"{name}.js").read_text(encoding="utf-8")
+    kept = (EXPLORE / "data" / f"{name}.js").read_text(encoding="utf-8")
+    assert again == kept, "say: python tools/export_explore.py"
+
+
+@pytest.mark.slow
+def test_the_whole_export_is_what_is_kept(tmp_path: Path) -> None:
+    export.export(tmp_path)
+    made = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
+    assert len(made) == 6
+    for path in made:
+        assert (tmp_path / path).read_bytes() == (EXPLORE / path).read_bytes(), path
+
+
+def test_bytes_of_some_stops_of_the_codec_sliders() -> None:
+    tensors = {n: export.tensor_of(t) for n, t in export.read(export.TENSORS).items()}
+    table = export.read(EXPLORE / "data" / "codec.js")["table"]
+    for name, tensor in tensors.items():
+        for fraction, bits in (1.0, 4), (0.1, 32), (0.01, 8):
+            plain, coded, bound = table[name][f"{fraction:g}/{bits}"]
+            told = export.plots.describe_codec(tensor, export.pipeline(bits, fraction, True))
+            assert told.nbytes == coded
+            told = export.plots.describe_codec(tensor, export.pipeline(bits, fraction, False))
+            assert (told.nbytes, round(told.entropy_bits, 4)) == (plain, bound)
+
+
+@pytest.mark.slow
+def test_recording_again_gives_nearly_the_same_tensors() -> None:
+    again, kept = export.record(), export.read(export.TENSORS)
+    assert again.keys() == kept.keys()
+    for name in kept:  # another processor may round sums otherwise
+        a, b = export.tensor_of(again[name]), export.tensor_of(kept[name])
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
+
+
+def test_each_code_is_an_experiment_of_the_store() -> None:
+    kept = {
+        (r.experiment.name, r.experiment.data): r.experiment
+        for r in pareto_report.read_kept()
+        if r.experiment.seed == 0
+    }
+    methods = [
+        (f"{method['name']} ({task['partition']})", task["data"], method["code"])
+        for task in export.read(EXPLORE / "data" / "pareto.js")["tasks"]
+        for method in task["methods"]
+    ]
+    assert len(methods) == len(kept) == 100
+    for name, data, code in methods:
+        before, run, _ = code.partition("print(run(experiment)[-1])")
+        assert run
+        names: dict[str, Any] = {}
+        exec(before, names)  # our own file, which a test above compares with the store
+        assert isinstance(names["experiment"], Experiment)
+        assert names["experiment"].key == kept[name, data].key, name
+
+
+def test_short_texts_lose_defaults_only() -> None:
+    text = "Pipeline(Quantize(bits=3, stochastic=True, seed=0, per='tensor'), Entropy())"
+    assert export.short(text) == "Pipeline(Quantize(bits=3, stochastic=True), Entropy())"
+
+
+def test_accuracies_are_whole_numbers_of_samples() -> None:
+    assert export.correct(0.9666666666666667, 360) == 348
+    with pytest.raises(ValueError, match="no multiple of 1/360"):
+        export.correct(0.9667, 360)
+
+
+def test_a_file_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    value = {"a": [1, 2.5, None], "words": "Hönig; = \n"}
+    export.write("x", value, tmp_path)
+    assert export.read(tmp_path / "x.js") == json.loads(json.dumps(value))
+
+
+def test_pages_are_small() -> None:
+    scripts = sum(path.stat().st_size for path in EXPLORE.glob("*.js"))
+    data = sum(path.stat().st_size for path in (EXPLORE / "data").iterdir())
+    assert scripts <= 100_000
+    assert data <= 600_000
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_page_loads_nothing_from_elsewhere_and_its_links_are_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for url in URL.findall(text):
+        if url.startswith("https:"):
+            assert f'<a href="{url}"' in text, f"{url} would be loaded"
+        elif not url.startswith(("#", "data:")):
+            assert (page.parent / url.partition("#")[0]).exists(), url
+    assert 'type="module"' not in text  # file:// has no modules
+    scripts = "".join(p.read_text(encoding="utf-8") for p in EXPLORE.glob("*.js"))
+    assert not re.search(r"\bfetch\(|XMLHttpRequest|import\s*\(|https?:", scripts)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_page_asks_a_question_says_what_to_conclude_and_works_without_scripts(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.search(r"<h1>[^<]+\?</h1>", text)
+    assert "<b>What to see:</b>" in text
+    assert "<b>Conclude:</b>" in text
+    assert re.search(r"<noscript>.*<img [^>]*alt=\"[^\"]{20,}\"></noscript>", text)
+    assert "colab.research.google.com" in text
+    assert "mybinder.org" in text
+    assert re.search(r'href="\.\./\.\./notebooks/\w+\.ipynb"', text)

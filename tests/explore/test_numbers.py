@@ -1,0 +1,408 @@
+"""What the pages compute and show is what Python computes and what was stored."""
+
+import base64
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from experiments import async_states, leakage, leakage_report, pareto_report, report
+from fltoolkit import Pipeline, advise
+from fltoolkit.codecs import Quantize, TopK
+from fltoolkit.cost import ModelCost
+from fltoolkit.plots import describe_codec
+from fltoolkit.research import accuracy_within, bytes_to_reach, front, groups, points, seconds_on
+from fltoolkit.units import amount
+
+pytestmark = pytest.mark.browser
+DATA = Path(__file__).parents[2] / "docs" / "explore" / "data"
+PARTS = pareto_report.parts_of(pareto_report.read_kept())
+Open = Callable[..., Any]
+
+
+def data_of(name: str) -> Any:
+    return json.loads((DATA / f"{name}.js").read_text().partition(" = ")[2].rstrip(";\n"))
+
+
+def percent(value: float, digits: int) -> str:
+    return f"{100 * value:.{digits}f} %"
+
+
+def cells(tab: Any, table: str) -> list[list[str]]:
+    """The rows of a table without its heads."""
+    return tab.evaluate(
+        "id => [...document.querySelectorAll(`#${id} tbody tr`)].map("
+        "row => [...row.children].map(cell => cell.textContent))",
+        table,
+    )
+
+
+def slide(tab: Any, control: str, place: int) -> None:
+    """Put a slider on a stop, as dragging it does."""
+    tab.evaluate(
+        "([id, place]) => { const c = document.getElementById(id); c.value = place;"
+        " c.dispatchEvent(new Event('input', {bubbles: true})); }",
+        [control, place],
+    )
+
+
+# ------------------------------------------------------------------------------------- formulas
+
+
+def test_advise_is_that_of_python(open_page: Open) -> None:
+    tab = open_page("advisor")
+    cases = [
+        (n, below, cut, samples, clients, epochs, rounds, batch)
+        for n, below, cut in ((189_450, 183_040, 640), (10**6, 10**5, 640), (10**8, 10**4, 128))
+        for samples, clients in ((60_000, 1), (60_000, 10), (60_000, 500), (1437, 7), (1, 1))
+        for epochs, rounds, batch in ((1, 1, 64), (10, 25, 32))
+    ]
+    for n, below, cut, samples, clients, epochs, rounds, batch in cases:
+        found = tab.evaluate(
+            "([m, s]) => explore.advise(m, s)",
+            [
+                {"parameters": n, "parametersClient": below, "cutWidth": cut},
+                {
+                    **{"samples": samples, "clients": clients, "epochs": epochs},
+                    **{"rounds": rounds, "batchSize": batch},
+                },
+            ],
+        )
+        told = advise(
+            ModelCost(n, below, 4 * n, 4 * below, cut, 0, 0),
+            **{"num_samples": samples, "num_clients": clients, "epochs": epochs},
+            **{"rounds": rounds, "batch_size": batch},
+        )
+        assert found == {
+            "largeBatch": told.large_batch_sgd.nbytes,
+            "federated": told.federated.nbytes,
+            "split": told.split.nbytes,
+            "crossover": told.crossover_clients,
+        }
+
+
+def test_waits_are_those_of_the_recorded_runs(open_page: Open) -> None:
+    tab, seen = open_page("advisor"), 0
+    for (data, words), results in PARTS.items():
+        samples = {"digits": 1437, "mnist": 60_000}[data]
+        for result in results if words == "IID" else ():
+            e = result.experiment
+            if e.protocol not in ("relay", "fedavg"):
+                continue
+            found = tab.evaluate(
+                "s => explore.waits(s)",
+                {
+                    **{"samples": samples, "clients": 10, "epochs": e.rounds},
+                    **{"rounds": e.rounds, "batchSize": e.batch_size},
+                },
+            )
+            key = "split" if e.protocol == "relay" else "federated"
+            assert found[key] == result.history[-1]["num_waits"], e.name
+            seen += 1
+    assert seen > 50
+
+
+def test_seconds_on_a_link_are_those_of_python(open_page: Open) -> None:
+    tab = open_page("pareto")
+    shown = tab.evaluate(
+        "([rate, latency]) => explore.data.pareto.tasks.map(t => t.methods.map(m => m.runs.map("
+        "r => explore.secondsOn(r, rate, rate, latency))))",
+        [1.25e6, 0.02],
+    )
+    for task, (_, results) in zip(shown, PARTS.items(), strict=True):
+        by_name = groups(results)
+        names = list(dict.fromkeys(r.experiment.name for r in results))
+        for name, seconds in zip(names, task, strict=True):
+            for found, result in zip(seconds, by_name[name], strict=True):
+                wanted = seconds_on(result.history[-1], rate=1.25e6, latency=0.02)
+                assert math.isclose(found, wanted, rel_tol=1e-12)
+    run = {"nbytes": 600, "up": 100, "down": 300, "waits": 3}  # 200 from client to client
+    found = tab.evaluate("r => explore.secondsOn(r, 10, 100, 1)", run)
+    assert found == 100 / 10 + 300 / 100 + 200 / 10 + 3
+
+
+def test_budgets_and_targets_are_those_of_python(open_page: Open) -> None:
+    tab = open_page("pareto")
+    for number, results in enumerate(PARTS.values()):
+        for nbytes, accuracy in ((1e6, 0.9), (9.1e6, 0.96), (3e8, 0.5)):
+            found = tab.evaluate(
+                "([i, b, a]) => { const t = explore.data.pareto.tasks[i]; return t.methods.flatMap("
+                "m => m.runs.map(r => [explore.accuracyWithin(r, b, t.num_test),"
+                " explore.bytesToReach(r, a, t.num_test)])); }",
+                [number, nbytes, accuracy],
+            )
+            by_name = groups(results)
+            names = dict.fromkeys(r.experiment.name for r in results)
+            wanted = [
+                [accuracy_within(r.history, nbytes), bytes_to_reach(r.history, accuracy)]
+                for name in names
+                for r in by_name[name]
+            ]
+            assert found == wanted
+
+
+TENSORS = {
+    name: torch.from_numpy(np.frombuffer(base64.b64decode(entry["values"]), "<f4").copy()).reshape(
+        entry["shape"]
+    )
+    for name, entry in data_of("tensors").items()
+}
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_codecs_are_those_of_python(open_page: Open, name: str) -> None:
+    tab, tensor, table = open_page("codec"), TENSORS[name], data_of("codec")
+    for fraction in table["fractions"]:
+        for bits in table["bits"]:
+            found = tab.evaluate(
+                "([name, bits, kept]) => { const told = explore.describeCodec("
+                "explore.floatsOf(explore.data.tensors[name].values), bits, kept,"
+                " explore.data.codec.table[name].side_bits); told.after = [...told.after];"
+                " return told; }",
+                [name, bits, fraction],
+            )
+            stages = [TopK(fraction)] if fraction < 1 else []
+            codec = Pipeline(*stages, *([Quantize(bits)] if bits < 32 else []))
+            told = describe_codec(tensor, codec)
+            arrives = codec.decode(codec.encode({"x": tensor}))["x"].flatten()
+            where = f"{name}, {bits} bits, {fraction} kept"
+            assert torch.tensor(found["after"]).equal(arrives), where  # to the last bit
+            assert found["nominalBits"] == pytest.approx(told.nominal_bits, rel=1e-12), where
+            assert found["relativeError"] == pytest.approx(told.relative_error, rel=1e-9), where
+            assert found["largestError"] == pytest.approx(told.largest_error, rel=1e-12), where
+            assert tuple(found["before"]) == told.before, where
+            assert tuple(found["arrived"]) == told.after, where
+            assert table["table"][name][f"{fraction:g}/{bits}"][0] == told.nbytes
+
+
+def test_quantizing_hard_tensors_is_that_of_python(open_page: Open) -> None:
+    tab = open_page("codec")
+    hard = {
+        "constant": [2.5] * 7,
+        "far from zero": [100.0, 100.25, 101.0],
+        "ties": [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0],
+        "wide": [-3e8, 1.0, 2e9],
+        "equal magnitudes": [1.0, -1.0, 1.0, -1.0, 0.5],
+    }
+    for name, values in hard.items():
+        tensor = torch.tensor(values)
+        for bits in (1, 2, 3, 8):
+            found = tab.evaluate(
+                "([v, bits]) => [...explore.quantize(Float32Array.from(v), bits)]", [values, bits]
+            )
+            codec = Pipeline(Quantize(bits))
+            assert found == codec.decode(codec.encode({"x": tensor}))["x"].tolist(), (name, bits)
+        for fraction in (0.01, 0.3, 0.5):
+            found = tab.evaluate(
+                "([v, f]) => explore.topPlaces(Float32Array.from(v), f)", [values, fraction]
+            )
+            codec = Pipeline(TopK(fraction))
+            arrives = codec.decode(codec.encode({"x": tensor}))["x"]
+            assert found == arrives.nonzero().flatten().tolist(), (name, fraction)
+
+
+def test_amounts_read_as_in_python(open_page: Open) -> None:
+    tab = open_page("advisor")
+    for nbytes in (0, 999, 1000, 163_854, 9_345_678, 944_400_000, 4_608_337_890, 2.5e12):
+        assert tab.evaluate("v => explore.bytes(v)", nbytes) == amount("nbytes", nbytes)
+
+
+# ------------------------------------------------------------------------------- what is shown
+
+
+@pytest.mark.parametrize(("data", "words"), PARTS)
+def test_the_one_plot_shows_the_stored_runs(open_page: Open, data: str, words: str) -> None:
+    tab, results = open_page("pareto", f"#data={data}&partition={words}"), PARTS[data, words]
+    found = points(results)
+    best = {p.name for p in front(found)}
+    assert cells(tab, "all") == [
+        [
+            p.name,
+            percent(p.accuracy, 2),
+            f"{percent(p.low, 2)}, {percent(p.high, 2)}",
+            amount("nbytes", p.nbytes),
+            "yes" if p.name in best else "",
+        ]
+        for p in found
+    ]
+    by_name = groups(results)
+    for name in ("STC 1 % both ways", "SplitNN, float32", "loss gate 0.1, Float8"):
+        tab.select_option("#method", name)
+        runs = by_name[name]
+        assert cells(tab, "seeds") == [
+            [
+                str(r.experiment.seed),
+                percent(r.history[-1]["accuracy"], 2),
+                amount("nbytes", r.history[-1]["nbytes"]),
+                f"{r.history[-1]['num_waits']:,}",
+            ]
+            for r in runs
+        ]
+        ledger = {(row[0], row[1]): row[2] for row in cells(tab, "ledger")}
+        for key in runs[0].history[-1]:
+            kind, _, way = key.removeprefix("nbytes_").rpartition("_")
+            if key.startswith("nbytes_") and kind:
+                sent = mean(r.history[-1][key] for r in runs)
+                way = "handed on" if way == "across" else way
+                assert ledger[kind, way] == amount("nbytes", sent)
+
+
+def test_our_factors_are_those_of_the_results_page(open_page: Open) -> None:
+    page = (DATA.parents[1] / "results.md").read_text(encoding="utf-8")
+    table = page.partition("### Factors in print and ours")[2].partition("###")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("|")]
+    tab = open_page("pareto", "#data=digits")
+    assert len(rows[2:]) == 6
+    for name, words, source, up, total, why in rows[2:]:
+        tab.select_option("#method", name)
+        shown = tab.inner_text("#oursup"), tab.inner_text("#ourstotal")
+        assert shown == (up, total)
+        printed = tab.inner_text("#printed")
+        assert words in printed
+        assert source in printed
+        assert why in printed
+
+
+def test_the_budget_slider_names_the_best_of_the_stored_runs(open_page: Open) -> None:
+    tab = open_page("pareto", "#data=digits&partition=non-IID")
+    by_name, seen = groups(PARTS["digits", "non-IID"]), set()
+    for place in (12, 20, 40, 60):
+        slide(tab, "budget", place)
+        budget = 10 ** ((round(25 * math.log10(3e5)) + place) / 25)
+        budget = float(f"{budget:.3g}")
+        best: dict[str, float] = {}
+        for name, runs in by_name.items():
+            each = [accuracy_within(r.history, budget) for r in runs]
+            if None not in each:
+                best[name] = mean(a for a in each if a is not None)
+        wanted = f"{percent(max(best.values()), 2)} (stopped there)"
+        said = tab.inner_text("#atbudget")
+        assert said.startswith(f"With {amount('nbytes', budget)} the best is ")
+        assert said.endswith(f": {wanted}.")
+        seen.add(wanted)
+    assert len(seen) > 2
+
+
+def test_silence_shows_the_stored_runs(open_page: Open) -> None:
+    task = async_states.Task()
+    results = async_states.read(async_states.RESULTS)
+    rows = report.rows_of(task, async_states.settings(task), results)
+    of = {(s.part, s.name): list(runs.values()) for s, runs in rows}
+    small, large = (of[f"equal bytes, {w} budget", "loss threshold"] for w in ("small", "large"))
+    stops = [
+        of["8-bit floats", "vanilla, 8 bits"],
+        of["8-bit floats", "loss threshold 0.02"],
+        of["8-bit floats", "loss threshold 0.05"],
+        large,
+        of["8-bit floats", "loss threshold 0.2"],
+        of["8-bit floats", "loss threshold 0.4"],
+        small,
+    ]
+    tab = open_page("silence")
+    for place, runs in enumerate(stops):
+        slide(tab, "threshold", place)
+        said = tab.inner_text("#said")
+        assert percent(mean(r["accuracy"] for r in runs), 2) in said
+        assert amount("nbytes", mean(r["nbytes"] for r in runs)) in said
+        assert f"{len(runs)} seeds" in said
+        shares = [
+            sum(r["steps"][s] for r in runs) / sum(sum(r["steps"].values()) for r in runs)
+            for s in "ABC"
+        ]
+        both, up, silent = (f"{100 * share:.0f} %" for share in shares)
+        assert f"both ways {both}, up only {up}, silent {silent}" in said
+    slide(tab, "threshold", 3)
+    shown = {row[0]: row[1:] for row in cells(tab, "nulls")}
+    assert shown.keys() == {"freeze", "BudgetGate", "BangBang", "log-spaced", "periodic"}
+    gains = [
+        100 * (r["accuracy"] - next(o["accuracy"] for o in large if o["seed"] == r["seed"]))
+        for r in of["equal bytes, large budget", "freeze"]
+    ]
+    assert shown["freeze"][2:] == [f"{mean(gains):+.2f}", "4 of 5 seeds"]
+
+
+@pytest.mark.parametrize(
+    ("data", "view"), [("digits", "inputs"), ("mnist", "labels"), ("mnist", "rare")]
+)
+def test_leakage_shows_the_stored_runs(open_page: Open, data: str, view: str) -> None:
+    parts = {
+        "inputs": (leakage.UP, leakage.DEFENCES),
+        "labels": (leakage.DOWN,),
+        "rare": (leakage.BINARY,),
+    }[view]
+    task, results = leakage.TASKS[data], async_states.read(leakage.RESULTS)
+    rows = [
+        (s.name, list(runs.values()))
+        for s, runs in leakage_report.rows_of(task, results)
+        if s.part in parts
+    ]
+
+    def leak(run: Any) -> float:
+        if view == "inputs":
+            return run["explained_variance"]
+        return max(run["direction_auc" if view == "labels" else "norm_auc"])
+
+    tab = open_page("leakage", f"#data={data}&view={view}")
+    shown = {row[0]: row[1:] for row in cells(tab, "all")}
+    assert shown.keys() == {name for name, _ in rows}
+    for name, runs in rows:
+        value, spread, _, quality = shown[name]
+        leaks = [leak(run) for run in runs]
+        assert float(value) == pytest.approx(mean(leaks), abs=6e-4)
+        assert [float(v) for v in spread.split(", ")] == pytest.approx(
+            [min(leaks), max(leaks)], abs=6e-4
+        )
+        if view == "rare":
+            assert float(quality) == pytest.approx(mean(r["task_auc"] for r in runs), abs=6e-4)
+        else:
+            right = 100 * mean(r["accuracy"] for r in runs)
+            assert float(quality.removesuffix(" %")) == pytest.approx(right, abs=0.06)
+
+
+def test_the_attackers_pictures_are_the_stored_ones(open_page: Open) -> None:
+    run = next(
+        r
+        for r in async_states.read(leakage.RESULTS).values()
+        if (r["data"], r["part"], r["name"], r["seed"]) == ("mnist", leakage.UP, "2 bits", 0)
+    )
+    tab = open_page("leakage", "#data=mnist&setting=2+bits")
+    red = tab.evaluate(
+        "() => { const c = document.getElementById('guesses'); return [...c.getContext('2d')"
+        ".getImageData(0, 0, c.width, c.height).data].filter((_, i) => i % 4 === 0); }"
+    )
+    stored = np.frombuffer(base64.b64decode(run["shown"]), np.uint8).reshape(10, 28, 28)
+    wide = stored.transpose(1, 0, 2).reshape(28, 280).astype(int)  # digits side by side
+    assert np.abs((255 - np.array(red)).reshape(28, 280) - wide).max() <= 8  # 16 shades
+
+
+def test_codec_page_shows_measured_bytes(open_page: Open) -> None:
+    table = data_of("codec")
+    tab = open_page("codec", "#tensor=gradient")
+    for bits, kept, entropy in ((1, 7, False), (4, 7, True), (8, 4, True), (32, 0, False)):
+        slide(tab, "bits", table["bits"].index(bits))
+        slide(tab, "kept", kept)
+        tab.set_checked("#entropy", entropy)
+        stop = f"{table['fractions'][kept]:g}/{bits}"
+        plain, coded, _ = table["table"]["gradient"][stop]
+        assert cells(tab, "numbers")[2][2] == f"{coded if entropy else plain:,}"
+    slide(tab, "bits", 0)
+    slide(tab, "kept", 7)
+    assert "worse than sending nothing" in tab.inner_text("#said")  # as the takeaway says
+
+
+def test_advisor_page_shows_what_python_says(open_page: Open) -> None:
+    tab = open_page("advisor", "#clients=500&parameters=1000000&share=0.1&epochs=1&rounds=1")
+    code = tab.inner_text("#code")
+    names: dict[str, Any] = {}
+    exec(code.replace("advise(model", "told = advise(model"), names)
+    told = names["told"]
+    shown = cells(tab, "numbers")
+    methods = (told.split, told.federated, told.large_batch_sgd)
+    assert [row[2] for row in shown] == [amount("nbytes", m.nbytes) for m in methods]
+    assert f"from {told.crossover_clients:,} clients on" in tab.inner_text("#said")

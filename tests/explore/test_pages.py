@@ -1,0 +1,292 @@
+"""The pages by hand: dragged, by keyboard, in the dark, on a phone, without scripts, by address."""
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import urldefrag
+
+import labserver
+import pytest
+
+pytestmark = pytest.mark.browser
+Open = Callable[..., Any]
+PAGES = ("index", "pareto", "silence", "codec", "leakage", "advisor")
+SCREENS = (("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360))
+
+# What is chosen, in another state than the page begins with.
+STATES = {
+    "index": "#budget=100000000",
+    "pareto": "#data=digits&partition=non-IID&x=seconds&method=SplitNN%2C+float32&target=0.94",
+    "silence": "#threshold=0.4",
+    "codec": "#tensor=gradient&bits=1&kept=0.05&entropy=true",
+    "leakage": "#data=mnist&family=noise&setting=noise+1",
+    "advisor": "#clients=1000&cut=128&latency=0",
+}
+
+
+def said(tab: Any) -> str:
+    return " ".join(tab.locator("[aria-live]").all_inner_texts())
+
+
+def state(tab: Any) -> dict[str, str]:
+    """What every control holds."""
+    return tab.evaluate(
+        "() => Object.fromEntries([...document.querySelectorAll('main input, main select')]"
+        ".map(c => [c.id, c.type === 'checkbox' ? c.checked : c.value]))"
+    )
+
+
+# ---------------------------------------------------------------------------------- on the site
+
+
+def test_the_site_begins_with_the_figures_and_every_link_leads_somewhere(site: Path) -> None:
+    assert "url=docs/explore/index.html" in (site / "index.html").read_text(encoding="utf-8")
+    front = (site / "docs" / "index.html").read_text(encoding="utf-8")
+    assert 'href="explore/index.html"' in front
+    pages = [site / "docs" / "index.html", *(site / "docs" / "explore").glob("*.html")]
+    assert len(pages) == 7
+    for page in pages:
+        for url in re.findall(r'(?:src|href)="([^"]+)"', page.read_text(encoding="utf-8")):
+            path = urldefrag(url).url.partition("?")[0]
+            if path and ":" not in path:
+                assert (page.parent / path).exists(), f"{page.name}: {url}"
+                assert not path.endswith((".md", ".ipynb")), f"{page.name}: {url}"
+
+
+# ----------------------------------------------------------------------------------- all pages
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(("scheme", "width"), SCREENS)
+def test_a_page_on_a_screen(open_page: Open, name: str, scheme: str, width: int) -> None:
+    for where, hash in (("", ""), ("_moved", STATES[name])):
+        tab = open_page(name, hash, scheme=scheme, width=width)
+        labserver.ARTIFACTS.mkdir(exist_ok=True)
+        picture = labserver.ARTIFACTS / f"explore_{name}{where}_{scheme}_{width}.png"
+        tab.screenshot(path=picture, full_page=True)
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        faint = tab.evaluate(_FAINT)
+        assert not faint, faint
+        clash = tab.evaluate(_CLASH)
+        assert not clash, clash
+        paper = tab.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+# Words with less contrast than WCAG 2 AA asks for: 4.5, or 3 where they are large.
+_FAINT = """() => {
+  const parse = text => (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number);
+  const light = rgb => { const [r, g, b] = rgb.slice(0, 3).map(v => v / 255)
+      .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const behind = element => { for (let e = element; e; e = e.parentElement) {
+      const c = parse(getComputedStyle(e).backgroundColor);
+      if (c.length === 3 || c[3] > 0) return c; }
+    return [255, 255, 255]; };
+  const found = [];
+  for (const e of document.querySelectorAll('body *')) {
+    const own = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
+    if (!own || !e.getClientRects().length || e.closest('option')) continue;
+    const style = getComputedStyle(e), inPicture = e.namespaceURI.endsWith('svg');
+    const a = light(parse(inPicture ? style.fill : style.color)), b = light(behind(e));
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const size = parseFloat(style.fontSize), bold = +style.fontWeight >= 700;
+    const large = size >= 24 || (size >= 18.66 && bold);
+    if (ratio < (large ? 3 : 4.5)) found.push([e.textContent.trim().slice(0, 40), ratio]);
+  }
+  return found; }"""
+
+# Pairs of words of one picture that lie on each other, and words that are cut off at its edge.
+_CLASH = """() => {
+  const found = [];
+  for (const svg of document.querySelectorAll('.figure svg')) {
+    const edge = svg.getBoundingClientRect();
+    const words = [...svg.querySelectorAll('text')].filter(t => t.textContent)
+      .map(t => ({text: t.textContent, box: t.getBoundingClientRect()}));
+    words.forEach(({text, box}, i) => {
+      if (box.left < edge.left - 1 || box.right > edge.right + 1 || box.bottom > edge.bottom + 1)
+        found.push('cut off: ' + text);
+      for (const other of words.slice(i + 1)) {
+        const o = other.box, w = Math.min(box.right, o.right) - Math.max(box.left, o.left);
+        const h = Math.min(box.bottom, o.bottom) - Math.max(box.top, o.top);
+        if (w > 1 && h > 3) found.push(text + ' / ' + other.text);
+      }
+    });
+  }
+  return found; }"""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_address_holds_the_state(open_page: Open, name: str) -> None:
+    tab = open_page(name)
+    begin = state(tab), said(tab)
+    for control in tab.locator("main select").all():
+        if control.is_visible():
+            values = control.locator("option").evaluate_all("all => all.map(o => o.value)")
+            control.select_option(values[-1])
+    for control in tab.locator("main input[type=range]").all():
+        if control.is_visible():
+            control.focus()
+            control.press("ArrowRight")
+            control.press("ArrowRight")
+    moved = state(tab), said(tab)
+    assert moved != begin
+    address = tab.url
+    assert "#" in address
+    again = open_page(name, "#" + address.partition("#")[2])
+    assert (state(again), said(again)) == moved
+    again.evaluate("location.hash = ''")  # and back, as the browser's own button goes
+    again.wait_for_timeout(100)
+    assert (state(again), said(again)) == begin
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nonsense_in_the_address_does_no_harm(open_page: Open, name: str) -> None:
+    keys = list(state(open_page(name)))
+    tab = open_page(name, "#" + "&".join(f"{key}=nonsense%00" for key in keys))
+    assert said(tab) == said(open_page(name))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_those_who_do_not_see_can_use_it(open_page: Open, name: str) -> None:
+    tab = open_page(name)
+    nameless = tab.evaluate(
+        "() => [...document.querySelectorAll('main input, main select')]"
+        ".filter(c => !c.labels.length || !c.labels[0].textContent.trim()).map(c => c.id)"
+    )
+    assert not nameless
+    for control in tab.locator("main input[type=range]").all():
+        assert control.get_attribute("aria-valuetext")
+    for picture in tab.locator(".figure svg").all():
+        role = picture.get_attribute("role")
+        if role == "presentation":  # then its marks are named
+            options = picture.locator("[role=option]")
+            assert options.count() > 3
+            assert all(option.get_attribute("aria-label") for option in options.all())
+            assert picture.locator("[aria-selected=true]").count() == 1
+        else:
+            assert role == "img"
+            assert len(picture.get_attribute("aria-label") or "") > 30
+    live = tab.locator("[aria-live=polite]")
+    assert live.count() == 1
+    before = live.inner_text()
+    first = tab.locator("main input[type=range]").first
+    first.focus()
+    first.press("Home")
+    assert live.inner_text() != before
+    heads = tab.locator("h1, h2, h3").evaluate_all("all => all.map(h => +h.tagName[1])")
+    assert heads[0] == 1
+    assert all(b - a <= 1 for a, b in pairwise(heads))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_first_picture_is_there_within_a_second(open_page: Open, name: str) -> None:
+    took = []
+    for _ in range(3):  # other work on this machine may delay one
+        tab = open_page(name)
+        took.append(int(tab.get_attribute("html", "data-ready")))
+        assert tab.locator("#plot svg").is_visible()
+    assert min(took) < 1000, took
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_without_scripts_there_is_the_saved_picture(open_page: Open, name: str) -> None:
+    tab = open_page(name, scripts=False)
+    picture = tab.locator("main img.saved")
+    assert picture.is_visible()
+    box = picture.bounding_box()
+    assert box["width"] > 300
+    assert box["height"] > 150
+
+
+# -------------------------------------------------------------------------------- the one plot
+
+
+def test_the_two_lines_are_dragged(open_page: Open) -> None:
+    tab = open_page("pareto")
+    before = tab.inner_text("#atbudget"), tab.inner_text("#attarget")
+    for grip in (".draggable-x", ".draggable-y"):
+        box = tab.locator(f"#plot {grip}").bounding_box()
+        if grip == ".draggable-x":
+            start = box["x"] + box["width"] / 2, box["y"] + box["height"] - 30
+            end = start[0] + 150, start[1]
+        else:
+            start = box["x"] + 30, box["y"] + box["height"] / 2
+            end = start[0], start[1] + 60
+        tab.mouse.move(*start)
+        tab.mouse.down()
+        tab.mouse.move(*end, steps=5)
+        tab.mouse.up()
+    after = tab.inner_text("#atbudget"), tab.inner_text("#attarget")
+    assert before[0] != after[0]
+    assert before[1] != after[1]
+    assert "budget=" in tab.url
+    assert "target=" in tab.url
+    box = tab.locator("#plot .draggable-x").bounding_box()
+    assert box["x"] + box["width"] / 2 == pytest.approx(end[0], abs=400)
+
+
+def test_marks_are_chosen_by_mouse_and_by_keys(open_page: Open) -> None:
+    tab = open_page("pareto")
+    mark = tab.locator("#plot").get_by_role("option", name=re.compile("^SplitNN, float32"))
+    mark.hover()
+    assert "SplitNN, float32" in tab.locator("#plot .label").all_text_contents()
+    mark.click()
+    assert tab.inner_text("#chosen").startswith("SplitNN, float32: 97.17 %")
+    assert 'protocol="relay"' in tab.inner_text("#code")
+    tab.locator("#plot").focus()
+    tab.keyboard.press("Home")
+    assert tab.inner_text("#chosen").startswith("STC 1 % both ways")
+    tab.keyboard.press("ArrowRight")
+    assert tab.inner_text("#chosen").startswith("byte budget 1/150, few bits")
+    active = tab.get_attribute("#plot", "aria-activedescendant")
+    assert "byte budget" in tab.get_attribute(f"#{active}", "aria-label")
+
+
+def test_a_link_of_ones_own_turns_the_order_round(open_page: Open) -> None:
+    tab = open_page("pareto", "#x=seconds&method=byte+budget+1%2F75%2C+few+bits&latency=0")
+    assert tab.locator("#link").is_visible()
+    before = tab.inner_text("#chosen")
+    for _ in range(8):
+        tab.locator("#latency").press("ArrowRight")
+    assert tab.inner_text("#chosen") != before  # 8,678 waits
+    tab.select_option("#x", "nbytes")
+    assert not tab.locator("#link").is_visible()
+    assert "With 10.0 MB" in tab.inner_text("#atbudget")
+
+
+# ---------------------------------------------------------------------------------- the others
+
+
+def test_the_first_page_plays_and_can_be_stopped(open_page: Open) -> None:
+    tab = open_page("index")
+    tab.click("#play")
+    tab.wait_for_timeout(700)
+    tab.click("#play")
+    stopped = tab.input_value("#budget")
+    assert 0 < int(stopped) < 40
+    tab.wait_for_timeout(300)
+    assert tab.input_value("#budget") == stopped
+    assert tab.inner_text("#play") == "▶ play"
+
+
+def test_settings_of_leakage_are_chosen_in_the_picture(open_page: Open) -> None:
+    tab = open_page("leakage")
+    tab.locator("#plot").get_by_role("option", name=re.compile("^top-k 1%")).click()
+    assert tab.inner_text("#said").startswith("top-k 1%: ")
+    assert tab.input_value("#family") == "top-k"
+    tab.select_option("#family", "noise")
+    assert tab.inner_text("#said").startswith("noise 0.25: ")
+    assert tab.locator("#guesses").is_visible()
+    tab.select_option("#view", "rare")
+    assert not tab.locator("#guesses").is_visible()
+
+
+def test_silence_never_speaks_of_rules_that_were_not_run(open_page: Open) -> None:
+    tab = open_page("silence", "#threshold=never silent")
+    assert tab.inner_text("#verdict") == "No other rule was run at these bytes."
+    tab = open_page("silence", "#threshold=0.4")
+    assert "epoch 1 both ways" in tab.get_attribute("#strip svg", "aria-label")
+    assert "epoch 15 silent" in tab.get_attribute("#strip svg", "aria-label")

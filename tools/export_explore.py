@@ -1,0 +1,353 @@
+"""The stored results as data files for the figures of docs/explore.
+
+    python tools/export_explore.py            # from experiments/results/*.jsonl and tensors.js
+    python tools/export_explore.py --record   # first train on digits and record tensors.js anew
+
+Each file of docs/explore/data is a script of one line, ``explore.data.NAME = {JSON}``: a page that
+is opened from a folder (file://) may load scripts, but may not fetch JSON. Nothing is trained without
+``--record``. A test exports again and compares, so the files cannot differ from the stored runs.
+"""
+
+import argparse
+import ast
+import base64
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import fltoolkit as flt
+from experiments import async_states, leakage, leakage_report, pareto, pareto_report, report
+from fltoolkit import codecs, plots
+from fltoolkit.codecs import Entropy, Quantize, TopK
+from fltoolkit.panels import compare_bytes
+from fltoolkit.research import Experiment, sizes_of
+from fltoolkit.split import gates
+
+ROOT = Path(__file__).parents[1]
+EXPLORE = ROOT / "docs" / "explore"
+TENSORS = EXPLORE / "data" / "tensors.js"
+NUM_TEST = {
+    "digits": 360,
+    "mnist": 10_000,
+}  # test samples: accuracies are multiples of one in so many
+
+BITS: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8, 32)  # stops of the sliders; 32: float32 as it is
+FRACTIONS: tuple[float, ...] = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # 1.0: all are kept
+
+
+def write(name: str, value: Any, folder: Path) -> None:
+    """One data file."""
+    line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    (folder / f"{name}.js").write_text(f"explore.data.{name} = {line};\n", encoding="utf-8")
+
+
+def read(path: Path) -> Any:
+    """What `write` wrote."""
+    return json.loads(path.read_text(encoding="utf-8").partition(" = ")[2].rstrip(";\n"))
+
+
+# ------------------------------------------------------------------------------- the one plot
+
+
+def the_one_plot() -> dict[str, Any]:
+    """Every run of `experiments.pareto`, by task and method."""
+    parts = pareto_report.parts_of(pareto_report.read_kept())
+    printed = {name: {"words": w, "source": s, "why": y} for name, w, s, y in pareto_report.PRINTED}
+    tasks = []
+    for (data, words), results in parts.items():
+        methods: dict[str, dict[str, Any]] = {}
+        for result in results:
+            e = result.experiment
+            federated = e.protocol == "fedavg"
+            method = {
+                "name": e.name,
+                "family": "federated" if federated else "split",
+                "baseline": pareto.BASELINE_FEDERATED if federated else pareto.BASELINE_SPLIT,
+                "code": code(replace(e, name=f"{e.name} ({words})")),
+                "printed": printed.get(e.name),
+                "runs": [],
+            }
+            methods.setdefault(e.name, method)["runs"].append(one_run(result, NUM_TEST[data]))
+        tasks.append(
+            {
+                "data": data,
+                "partition": words,
+                "num_test": NUM_TEST[data],
+                "target": pareto_report.TARGETS[data],
+                "settings": pareto_report.settings_of(data, results),
+                "methods": list(methods.values()),
+            }
+        )
+    return {"tasks": tasks}
+
+
+def one_run(result: Any, num_test: int) -> dict[str, Any]:
+    """What a run brought and cost. ``curve`` holds [bytes, correct test samples] pairs."""
+    last = result.history[-1]
+    curve = [[r["nbytes"], correct(r["accuracy"], num_test)] for r in result.history]
+    return {
+        "seed": result.experiment.seed,
+        "nbytes": last["nbytes"],
+        "up": last["nbytes_up"],
+        "down": last["nbytes_down"],
+        "waits": last["num_waits"],
+        "flops": last["client_flops"],
+        "curve": curve,
+        "ledger": [[s.kind, s.direction, s.nominal, s.real, s.entropy] for s in sizes_of(last)],
+    }
+
+
+def correct(accuracy: float, num_test: int) -> int:
+    """How many test samples were right; raises ValueError where that is no whole number."""
+    found = round(accuracy * num_test)
+    if abs(found / num_test - accuracy) > 1e-9:
+        raise ValueError(f"accuracy={accuracy}: no multiple of 1/{num_test}; correct NUM_TEST")
+    return found
+
+
+def code(experiment: Experiment) -> str:
+    """Python that runs an experiment, with what is said by default left out of its codecs."""
+    values = experiment.to_dict()
+    values |= {key: short_values(values[key]) for key in ("codecs", "settings") if key in values}
+    values |= {"gate": short(values["gate"])} if "gate" in values else {}
+    if Experiment.from_dict(values).key != experiment.key:
+        raise ValueError(f"{experiment.title}: its short form is another experiment: {values}")
+    lines = []
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            inner = "".join(f"        {name!r}: {each!r},\n" for name, each in value.items())
+            lines.append(f"    {key}={{\n{inner}    }},\n")
+        else:
+            lines.append(f"    {key}={value!r},\n")
+    return (
+        "from fltoolkit.research import Experiment, run\n\n"
+        f"experiment = Experiment(\n{''.join(lines)})\nprint(run(experiment)[-1])\n"
+    ).replace("'", '"')
+
+
+def short_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Codecs among ``values`` in short form."""
+    return {key: short(v) if isinstance(v, str) else v for key, v in values.items()}
+
+
+def short(text: str) -> str:
+    """The text of a codec or a gate without the arguments that have their default value."""
+
+    class Shorten(ast.NodeTransformer):
+        def visit_Call(self, node: ast.Call) -> ast.Call:
+            self.generic_visit(node)
+            name = ast.unparse(node.func)
+            known = inspect.signature(getattr(codecs, name, None) or getattr(gates, name))
+            node.keywords = [
+                each
+                for each in node.keywords
+                if ast.unparse(each.value) != repr(known.parameters[str(each.arg)].default)
+            ]
+            return node
+
+    return ast.unparse(Shorten().visit(ast.parse(text, mode="eval")))
+
+
+# ------------------------------------------------------------------------------------- silence
+
+
+def silence() -> dict[str, Any]:
+    """The runs with one client and 8-bit floats, and vanilla: thresholds and the other rules."""
+    task = async_states.Task()
+    chosen = [s for s in async_states.settings(task) if s.clients == 1]
+    rows = report.rows_of(task, chosen, async_states.read(async_states.RESULTS))
+    return {
+        "num_epochs": task.epochs,
+        "steps_an_epoch": task.num_steps // task.epochs,
+        "rows": [
+            {
+                "part": setting.part,
+                "family": setting.family,
+                "name": setting.name,
+                "gate": short(repr(setting.gate)),
+                "runs": [
+                    {key: run[key] for key in ("seed", "nbytes", "accuracy", "steps", "curve")}
+                    for run in runs.values()
+                ],
+            }
+            for setting, runs in rows
+            if setting.codecs in ({}, async_states.FLOAT8)
+        ],
+    }
+
+
+# ------------------------------------------------------------------------------------- leakage
+
+
+def what_leaks() -> dict[str, Any]:
+    """Attacks on activations and on gradients, by task, setting and seed."""
+    results = async_states.read(leakage.RESULTS)
+    tasks = {}
+    for name, task in leakage.TASKS.items():
+        rows = leakage_report.rows_of(task, results)
+        first = next(runs[0] for _, runs in rows if "originals" in runs.get(0, {}))
+        tasks[name] = {
+            "side": {"digits": 8, "mnist": 28}[name],
+            "originals": picture(first["originals"]),
+            "rows": [
+                {"part": s.part, "name": s.name, "runs": [leak(run) for run in runs.values()]}
+                | (
+                    {"shown": picture(runs[0]["shown"])}
+                    if s.part in (leakage.UP, leakage.DEFENCES) and "shown" in runs.get(0, {})
+                    else {}
+                )
+                for s, runs in rows
+            ],
+        }
+    return {"parts": [leakage.UP, leakage.DEFENCES, leakage.DOWN, leakage.BINARY], "tasks": tasks}
+
+
+def leak(run: Mapping[str, Any]) -> dict[str, float | None]:
+    """The numbers of a run that docs/leakage.md shows, to five digits."""
+    numbers = {
+        **{key: run[key] for key in ("accuracy", "nbytes_up", "nbytes_down", "dcor")},
+        **{key: run[key] for key in ("explained_variance", "positions")},
+        "task_auc": run.get("task_auc"),
+        **{
+            f"{attack}_{word}": of(run[f"{attack}_auc"])
+            for attack in ("norm", "direction")
+            for word, of in (("best", max), ("mean", mean))
+        },
+    }
+    return {"seed": run["seed"]} | {
+        key: None if value is None else round(value, 5) for key, value in numbers.items()
+    }
+
+
+def picture(encoded: str) -> str:
+    """Pixels of a byte each as pixels of four bits each: 16 shades of grey, half the size."""
+    pixels = np.frombuffer(base64.b64decode(encoded), np.uint8)
+    shades = np.rint(pixels / 17).astype(np.uint8)
+    return base64.b64encode((shades[0::2] << 4 | shades[1::2]).tobytes()).decode()
+
+
+# -------------------------------------------------------------------------- a codec on a tensor
+
+
+def record() -> dict[str, Any]:
+    """Three tensors of a split training on digits, taken as notebook codec_gallery takes them."""
+    torch.set_num_threads(1)
+    data = flt.load("digits").flat()
+    model = flt.splitnn_mlp(data.x_train.shape[1], seed=0)
+    bottom, top = model[:4], model[4:]
+    alice = flt.Party("alice", bottom, flt.SGD(bottom.parameters(), lr=0.03))
+    bob = flt.Party("bob", top, flt.SGD(top.parameters(), lr=0.03), loss_fn=nn.NLLLoss())
+    batches = flt.Batches(data.x_train, data.y_train, batch_size=64, seed=0)
+
+    def train(epochs: Any) -> None:
+        for _ in flt.train_split([alice, bob], epochs, flt.Channel()):
+            pass
+
+    train(batches.epochs(5))
+    x, y = batches.at(torch.arange(64))
+    h = bottom(x).detach().requires_grad_()
+    nn.NLLLoss()(top(h), y).backward()
+    before = bottom[2].weight.detach().clone()
+    train(batches.epoch(5))
+    update = bottom[2].weight.detach() - before
+    tensors = {"activation": h.detach()[:8], "gradient": h.grad[:8], "update": update[:40]}
+    return {name: tensor_text(tensor) for name, tensor in tensors.items()}
+
+
+def tensor_text(tensor: Tensor) -> dict[str, Any]:
+    """Shape, and the values as base64 of little-endian float32."""
+    raw = tensor.numpy().astype("<f4").tobytes()
+    return {"shape": list(tensor.shape), "values": base64.b64encode(raw).decode()}
+
+
+def tensor_of(entry: Mapping[str, Any]) -> Tensor:
+    """The reverse of `tensor_text`."""
+    values = np.frombuffer(base64.b64decode(entry["values"]), "<f4").astype(np.float32)
+    return torch.from_numpy(values).reshape(entry["shape"])
+
+
+def pipeline(bits: int, fraction: float, entropy: bool) -> flt.Pipeline:
+    """The codec that two sliders and a box stand for."""
+    stages = [TopK(fraction)] if fraction < 1 else []
+    stages += [Quantize(bits)] if bits < 32 else []
+    stages += [Entropy()] if entropy else []
+    return flt.Pipeline(*stages)
+
+
+def codec_table(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Real bytes and entropy bound of each stop of the sliders: [plain, with `Entropy`, bound]."""
+    table: dict[str, Any] = {}
+    for name, tensor in tensors.items():
+        rows = table[name] = {}
+        for fraction in FRACTIONS:
+            for bits in BITS:
+                told = [
+                    plots.describe_codec(tensor, pipeline(bits, fraction, entropy))
+                    for entropy in (False, True)
+                ]
+                rows[f"{fraction:g}/{bits}"] = [
+                    told[0].nbytes,
+                    told[1].nbytes,
+                    round(told[0].entropy_bits, 4),
+                ]
+        kept = plots.describe_codec(tensor, flt.Pipeline(TopK(0.5)))
+        places = (tensor.numel() - 1).bit_length()
+        rows["side_bits"] = round(kept.nominal_bits * kept.num_values) - (32 + places) * round(
+            0.5 * kept.num_values
+        )
+    return {"bits": BITS, "fractions": FRACTIONS, "table": table}
+
+
+# ----------------------------------------------------------- pictures for pages without scripts
+
+
+def pictures(tensors: Mapping[str, Tensor], folder: Path) -> None:
+    """What a page shows where scripts are switched off and no picture is saved yet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    clients: Sequence[int] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+    told = [compare_bytes(k) for k in clients]
+    lines = {
+        "split": [(k, c.split_nbytes) for k, c in zip(clients, told, strict=True)],
+        "federated": [(k, c.federated_nbytes) for k, c in zip(clients, told, strict=True)],
+    }
+    size = {"width": 640, "height": 300}
+    part = plots.chart(lines, "num_clients", "nbytes_per_client", **size, log=True)
+    advisor = plots.drawing(640, 300, compare_bytes(100).sentence, part)
+    (folder / "advisor.svg").write_text(advisor + "\n", encoding="utf-8")
+    four = plots.describe_codec(tensors["activation"], flt.Pipeline(Quantize(4)))
+    codec = plots.report_svg(four, f"Quantize(4) on recorded activations. {four.sentence}")
+    (folder / "codec.svg").write_text(codec + "\n", encoding="utf-8")
+
+
+def export(folder: Path) -> None:
+    """All files into ``folder``, which stands for docs/explore."""
+    data = folder / "data"
+    data.mkdir(parents=True, exist_ok=True)
+    write("pareto", the_one_plot(), data)
+    write("silence", silence(), data)
+    write("leakage", what_leaks(), data)
+    tensors = {name: tensor_of(entry) for name, entry in read(TENSORS).items()}
+    write("codec", codec_table(tensors), data)
+    pictures(tensors, folder / "images")
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--record", action="store_true", help="train on digits, write tensors.js")
+    if parser.parse_args().record:
+        TENSORS.parent.mkdir(parents=True, exist_ok=True)
+        write("tensors", record(), TENSORS.parent)
+    export(EXPLORE)
+
+
+if __name__ == "__main__":
+    main()
