@@ -255,7 +255,7 @@ def assemble(
     answered = set().union(*map(names_defined, theirs))
     begin = f"_check_cell.begin(globals(), {sorted(answered)!r})"
     cells = [_cell(f"{BEFORE}begin", begin)]
-    last: list[dict[str, Any]] = []
+    last = [_cell(f"{BEFORE}checks", "_check_cell.restore()")]
     for cell in master.cells:
         if cell["cell_type"] != "code":
             continue

@@ -21,10 +21,10 @@ import random
 import re
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["begin", "hidden", "keep", "open_check"]
+__all__ = ["begin", "hidden", "keep", "open_check", "restore"]
 
 _state: dict[str, Any] = {}
 
@@ -48,6 +48,7 @@ def open_check(source: str, name: str) -> None:
     try:
         exec(_compiled(source, name), names)
     finally:
+        sys.stdout = _state["out"]
         for key, value in names.items():
             if key not in before or before[key] is not value:
                 space[key] = value
@@ -58,6 +59,11 @@ def open_check(source: str, name: str) -> None:
 def keep(name: str) -> None:
     """Here stands hidden check ``name``: remember what the student's names stand for."""
     _state["kept"][name] = (dict(_state["space"]), dict(_refresh()))
+
+
+def restore() -> None:
+    """Before the hidden checks: the next cell's output goes where this process began."""
+    _defaults(0)
 
 
 def hidden(source: str, name: str, seed: int, mark: str) -> None:
@@ -79,8 +85,11 @@ def hidden(source: str, name: str, seed: int, mark: str) -> None:
             file.write(text)
 
     own = {**names, "SEED": seed, "print": say}
-    exec(_compiled(source, name), own)
-    out.flush()
+    try:
+        exec(_compiled(source, name), own)
+    finally:
+        sys.stdout = out
+        out.flush()
 
 
 def _refresh() -> dict[str, Any]:
@@ -118,18 +127,31 @@ def _defaults(seed: int) -> None:
     with contextlib.suppress(OSError):
         os.chdir(_state["folder"])
     random.seed(seed)
-    torch = sys.modules.get("torch")
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None:
-        torch.set_default_dtype(torch.float32)
-        torch.set_default_device(None)
-        torch.set_grad_enabled(True)
-        torch.set_num_threads(1)
-        torch.use_deterministic_algorithms(False)
-        torch.autograd.set_detect_anomaly(False)
-        torch.set_flush_denormal(False)
-        torch.set_printoptions(profile="default")
-        torch.manual_seed(seed)
-    numpy = sys.modules.get("numpy")
+        _each(
+            lambda: torch.set_default_dtype(torch.float32),
+            lambda: torch.set_default_device(None),
+            lambda: torch.set_grad_enabled(True),
+            lambda: torch.set_num_threads(1),
+            lambda: torch.autograd.set_detect_anomaly(False),
+            lambda: torch.set_flush_denormal(False),
+            lambda: torch.set_printoptions(profile="default"),
+            lambda: torch.manual_seed(seed),
+            # this one takes seconds: it imports a compiler
+            lambda: (
+                torch.are_deterministic_algorithms_enabled()
+                and torch.use_deterministic_algorithms(False)
+            ),
+        )
     if numpy is not None:
-        numpy.seterr(divide="warn", over="warn", under="ignore", invalid="warn")
-        numpy.random.seed(seed % 2**32)
+        _each(
+            lambda: numpy.seterr(divide="warn", over="warn", under="ignore", invalid="warn"),
+            lambda: numpy.random.seed(seed % 2**32),
+        )
+
+
+def _each(*steps: Callable[[], Any]) -> None:
+    for step in steps:
+        with contextlib.suppress(Exception):  # an old torch, or one that an answer has bent
+            step()

@@ -13,7 +13,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import re
 import secrets
 import subprocess
 import sys
@@ -271,7 +270,7 @@ def _error_of_ours(error: str) -> str:
     name = error.split(":")[0].strip()
     if not name or name in _KNOWN or error == TIME_UP:
         return name
-    return "an error" if re.match(r"\w+:", error) else ""
+    return "" if error.startswith("Cell outputs differ") else "an error"
 
 
 def _nothing(student: str, master: Master) -> Result:
@@ -360,7 +359,7 @@ def _run(notebook: dict[str, Any], marks: dict[str, str], limits: Limits, bubble
         run.status = f"{AGAIN}: the kernel did not start (is memory or disk space short?)"
     elif run.memory == 0 and run.status == "graded":
         run.status = f"{AGAIN}: the grader's process ended (is memory or disk space short?)"
-    elif run.status.endswith("(code -9)"):
+    elif run.status.endswith(("(code -9)", "(code 137)")):  # the second one is bubblewrap's word
         run.status = f"{AGAIN}: the kernel was killed (is memory short? then with --jobs 1)"
     return run
 

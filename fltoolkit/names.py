@@ -129,12 +129,15 @@ def _forms(name: str) -> list[str]:
     return list(dict.fromkeys(forms))
 
 
-def match(lines: Mapping[int, list[str]], handed: Mapping[str, list[str]]) -> dict[str, int]:
+def match(
+    lines: Mapping[int, list[str]], handed: Mapping[str, list[str]]
+) -> tuple[dict[str, int], dict[str, set[int]]]:
     """Which line of a roster is whose submission: ``lines`` and ``handed`` give possible names.
 
-    Exact names first, then looser forms; a form that fits more than one line or more than one
-    submission fits nobody.
+    Exact names first, then looser forms; a line that several submissions fit is nobody's. Also
+    returns the submissions that fit several lines, and these lines.
     """
+    pairs: dict[str, set[int]] = {}
     found: dict[str, int] = {}
     most = max((len(_forms(n)) for names in handed.values() for n in names), default=0)
     for level in range(most):
@@ -148,7 +151,7 @@ def match(lines: Mapping[int, list[str]], handed: Mapping[str, list[str]]) -> di
             if student not in found:
                 for form in {f for n in names if n for f in _forms(n)[: level + 1]}:
                     there.setdefault(form, set()).add(student)
-        pairs: dict[str, set[int]] = {}
+        pairs = {}
         for form, students in there.items():
             for student in students:
                 pairs.setdefault(student, set()).update(here.get(form, ()))
@@ -156,4 +159,4 @@ def match(lines: Mapping[int, list[str]], handed: Mapping[str, list[str]]) -> di
         for student, numbers in pairs.items():
             if len(numbers) == 1 and wanted.count(number := next(iter(numbers))) == 1:
                 found[student] = number
-    return found
+    return found, {who: rows for who, rows in pairs.items() if len(rows) > 1}

@@ -8,7 +8,6 @@ import contextlib
 import copy
 import io
 import json
-import re
 import time
 from functools import cache
 from pathlib import Path
@@ -17,9 +16,17 @@ import pytest
 from wrong_answers import WRONG
 
 from fltoolkit import assignment, assignment_cli, gradebook, grading
-from fltoolkit.assignment import AssignmentError, assemble, collect, kind_of, load_master, text_of
+from fltoolkit.assignment import (
+    AssignmentError,
+    assemble,
+    collect,
+    kind_of,
+    load_master,
+    mark_of,
+    text_of,
+)
 from fltoolkit.grading import Result, find_submissions
-from fltoolkit.grading_worker import same_output
+from fltoolkit.grading_worker import same_output, spoken
 
 FOLDER = Path(__file__).parents[1] / "notebooks" / "assignments"
 PATHS = sorted(FOLDER.glob("*.ipynb"))
@@ -37,22 +44,31 @@ def solutions(master):
 
 def play(notebook):
     """What each cell printed, or the error that it raised, run one after the other."""
-    space, said = {"__name__": "__main__"}, {}
+    space, said, out = {"__name__": "__main__"}, {}, io.StringIO()
     for cell in notebook["cells"]:
-        source = re.sub(r"^(\s*)[%!].*", r"\1pass", cell["source"], flags=re.MULTILINE)
-        out = io.StringIO()
+        out.seek(0)
+        out.truncate()
         try:
             with contextlib.redirect_stdout(out):
-                exec(compile(source, cell["id"], "exec"), space)
+                exec(compile(cell["source"], cell["id"], "exec"), space)
             said[cell["id"]] = out.getvalue()
         except Exception as error:
             said[cell["id"]] = error
     return said
 
 
+def heard(master, answers, seed):
+    """As `play`, and of hidden checks what they say themselves."""
+    said = play(assemble(master, answers, seed))
+    for name in master.ids("hidden"):
+        if isinstance(said[name], str):
+            said[name] = spoken(said[name], mark_of(seed, name))
+    return said
+
+
 def lost(master, answers, seed):
     """The hidden checks that these answers lose."""
-    right, given = play(assemble(master, None, seed)), play(assemble(master, answers, seed))
+    right, given = heard(master, None, seed), heard(master, answers, seed)
     hidden = master.ids("hidden")
     errors = {name: said for name, said in right.items() if isinstance(said, Exception)}
     assert not errors, errors
@@ -83,7 +99,7 @@ def test_no_answer_has_no_points(number):
 @pytest.mark.parametrize("number", NUMBERS)
 def test_another_seed_prints_something_else(number):
     master = master_of(number)
-    one, two = (play(assemble(master, None, seed)) for seed in (1, 2))
+    one, two = (heard(master, None, seed) for seed in (1, 2))
     for name in master.ids("hidden"):
         assert one[name].strip()
         assert not same_output(one[name], two[name])
@@ -101,6 +117,9 @@ def test_what_a_mistake_costs(wrong):
         answers[wrong.answer] = wrong.source
     for seed in (5, 6):
         assert lost(master, answers, seed) == wrong.lost
+    said = play(assemble(master, answers, 5))
+    opens = [said[name] for name in master.ids("check")]
+    assert any(isinstance(x, Exception) or ": not " in x for x in opens), "no open check noticed"
 
 
 @pytest.mark.parametrize("number", NUMBERS)
