@@ -480,9 +480,8 @@ CASES: dict[str, Case] = {
                 step=desk.solutions[STEP]
                 + "\nsum = len = range = float = fingerprint = two_halves = 0\n"
                 "torch.set_default_dtype(torch.float64)\ntorch.set_grad_enabled(False)\n"
-                "import builtins\nbuiltins.int = builtins.print = None",
-                bill="import torch, fltoolkit as flt\ndel sum, len, range, float\n"
-                "import builtins\nbuiltins.int = type(1)\n" + desk.solutions[BILL],
+                "import builtins\nbuiltins.sorted = None",
+                bill="del len, range, sum, float\n" + desk.solutions[BILL],
             )
         ),
         11,
@@ -567,3 +566,16 @@ CASES: dict[str, Case] = {
     "huge": Case(_huge, 11, "MB of saved output"),
     "link": Case(_link, 0, "not a file"),
 }
+
+# what tries the fences themselves: graded with each set of fences that this machine can raise
+FENCED = (
+    *("honest", "opens_by_handle", "reads_master_in_c", "reads_etc", "network", "writes_outside"),
+    *(
+        "kills_grader",
+        "silences_notes",
+        "fork_bomb",
+        "fills_disk",
+        "forges_verdict",
+        "shows_checks",
+    ),
+)

@@ -40,6 +40,7 @@ LAYERS = [
         *("runner", "lab", "traces", "dashboard", "panel", "threshold_lab", "fedavg_lab"),
         *("leakage_panel", "tradeoff_panel", "report", "commands", "cli"),
         *("assignment", "sandbox", "grading_worker", "grading", "gradebook", "assignment_cli"),
+        *("reading", "check_cell", "seccomp", "mounts", "audit", "users", "names", "looks"),
     },
     {"engines"},
 ]
