@@ -149,6 +149,7 @@ def main() -> None:
     code = pytest.main([*options, "--rootdir", job["empty"], str(stub)], plugins=[plugin])
     kill_children(os.getpid())
     emit(event="end", code=int(code), memory=peak.memory, cpu=peak.seconds)
+    os._exit(0)  # libzmq would wait for a kernel that no longer hears
 
 
 class _Peak:
@@ -251,6 +252,7 @@ def _plugin(job: dict[str, Any], emit: Any, peak: _Peak) -> Any:
             return not self.stopping and process is not None and process.poll() is None
 
         def stop(self) -> None:
+            """Once for all cells, or early when one does not come to rest."""
             self.stopping = True
             emit(event="halted")  # after the last cell, or since one did not come to rest
             if job["user"] is None:
