@@ -8,6 +8,7 @@ import contextlib
 import copy
 import io
 import json
+import re
 import subprocess
 import sys
 import time
@@ -715,3 +716,55 @@ def test_answers_that_are_alike_are_pointed_out_with_care(tmp_path):
 def test_the_longest_time_is_told(capsys):
     list(assignment_cli._bar(iter([]), 40, 300.0, 2))
     assert "100 minutes" in capsys.readouterr().out
+
+
+def test_nothing_is_shown_that_was_printed_after_a_hidden_check():
+    """In the order in which the cells run, all that the feedback shows comes first."""
+    for number in NUMBERS:
+        master = master_of(number)
+        order = [cell["id"] for cell in assemble(master, None, 3)["cells"]]
+        hidden = [order.index(name) for name in master.ids("hidden")]
+        shown = [order.index(name) for name in (*master.ids("answer"), *master.ids("check"))
+                 if name in order]  # fmt: skip
+        assert max(shown) < min(hidden)
+
+
+def test_a_later_answer_does_not_change_what_an_earlier_check_sees():
+    """Checks run last, with the names of their own place."""
+    master = master_of(1)
+    answers = solutions(master)
+    answers["a1-affordable-steps"] += "\ndef split_step(*_):\n    return 0, 0, 0\nepoch_bill = None"
+    assert lost(master, answers, 5) == set()
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_what_an_answer_leaves_behind_costs_no_other(number):
+    """Names of the master's and of Python's, torch's defaults, and prints in every function."""
+    master = master_of(number)
+    answers = solutions(master)
+    first, *_ = answers
+    names = (
+        "check fingerprint some_tree some_losses some_values two_halves struct zlib SEED package"
+    )
+    answers[first] += (
+        "".join(f"\n{name} = 0" for name in ("sum", "len", "range", "sorted", *names.split()))
+        + "\ntorch.set_default_dtype(torch.float64)\ntorch.set_grad_enabled(False)"
+        + "\nimport sys, io, random\nsys.stdout = io.StringIO()\nrandom.seed(1)"
+    )
+    for later in list(answers)[1:]:
+        undo = "for _n in ('sum', 'len', 'range', 'sorted', 'struct', 'zlib'): globals().pop(_n, 0)"
+        imports = "import struct, zlib\ntorch.set_grad_enabled(True)"
+        answers[later] = (
+            f"{undo}\n{imports}\ntorch.set_default_dtype(torch.float32)\n{answers[later]}"
+        )
+    for name in answers:
+        answers[name] = re.sub(
+            r'^( +)(def \w+\(.*\):|"""[^\n]*""")$',
+            lambda m: f"{m[0]}\n{m[1]}{'    ' * m[2].startswith('def')}print('debug', end=' ')",
+            answers[name],
+            flags=re.MULTILINE,
+        )
+        assert "print('debug'" in answers[name]
+    assert lost(master, answers, 5) <= {
+        check for check in master.ids("hidden") if check.startswith(first)
+    }
