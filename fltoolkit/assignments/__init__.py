@@ -1,8 +1,16 @@
 """Course work: a master notebook, its release, answers collected, graded and told.
 
+    reading     a student's file, read in bounded time and memory
     master      the master notebook and the release made from it
+    check_cell  how a hidden check runs last, undisturbed, and is heard apart
+    seccomp     a filter of system calls
+    mounts      a home in memory for each submission
+    audit       what Python itself reports of a student's code
+    users       a user of its own for each kernel
     sandbox     fences around the kernel that runs a submission
     worker      nbval in a process of its own
+    names       whose file it is, and who is on the roster
+    looks       suspicious code, and answers that are alike
     grading     all submissions of a folder
     gradebook   what comes out: tables, feedback, files for the learning platform
     cli         ``fltoolkit assignment``

@@ -5,10 +5,12 @@ grading.py and gradebook.py.
 """
 
 import argparse
+import functools
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from fltoolkit.assignments import gradebook, grading
 from fltoolkit.assignments import master as assignment
@@ -56,7 +58,12 @@ def _fill(parser: argparse.ArgumentParser) -> None:
     grade.add_argument(
         "--cell-seconds", type=float, default=limits.cell_seconds, help="of processor time (20)"
     )
-    grade.add_argument("--total-seconds", type=float, default=limits.total_seconds, help="(300)")
+    grade.add_argument(
+        "--total-seconds",
+        type=float,
+        default=limits.total_seconds,
+        help="for one student, on the clock (300)",
+    )
     grade.add_argument(
         "--memory", type=float, default=limits.memory / 2**30, help="GiB per process (4)"
     )
@@ -120,7 +127,7 @@ def _grade(args: argparse.Namespace) -> int:
         seed=args.seed,
         only=args.regrade,
         bubblewrap=not args.no_bubblewrap,
-        progress=_bar,
+        progress=functools.partial(_bar, seconds=limits.total_seconds, jobs=args.jobs),
     )
     unknown = gradebook.write(master, results, args.out)
     points = {task.id: task.points for task in master.tasks}
@@ -136,9 +143,18 @@ def _grade(args: argparse.Namespace) -> int:
     return 0
 
 
-def _bar(results: Iterable[grading.Result], total: int) -> Iterator[grading.Result]:
-    """What is graded now, and a progress bar on a terminal."""
+def _bar(
+    results: Iterable[grading.Result], total: int, seconds: float, jobs: int
+) -> Iterator[grading.Result]:
+    """What is graded now, how long it takes at the worst, and a progress bar on a terminal."""
     from tqdm import tqdm
+
+    if total:
+        worst = -(-total // jobs) * seconds / 60
+        print(
+            f"at the worst, if everybody takes all of {seconds:g} s, this is {worst:.0f} minutes; "
+            "--total-seconds sets another limit for each student, --jobs grades more at a time"
+        )
 
     print(f"grading {total}; what was graded before is kept, also with its limits (see --regrade)")
     yield from tqdm(results, total=total, unit="submission", disable=not sys.stderr.isatty())
@@ -151,7 +167,29 @@ def _lms(args: argparse.Namespace) -> int:
             f"{path}: not there; run `grade --out {args.grades}` first"
         )
     table = json.loads(path.read_text(encoding="utf-8"))
-    results = [grading.Result(row["student"], total=row["total"]) for row in table]
+    results = [
+        grading.Result(
+            row["student"],
+            total=row["total"],
+            status=row["status"],
+            handed_in=row.get("handed_in", ""),
+        )
+        for row in table
+    ]
+    graded = [row for row in table if not row["status"].startswith(grading.AGAIN)]
+    again = [row["student"] for row in table if row["status"].startswith(grading.AGAIN)]
+    known = {"student", "total", "maximum", "status", "notes", "seconds", "memory_MB", "handed_in"}
+    waiting = {}
+    for name in [name for name in (table[0] if table else ()) if name not in known]:
+        if count := sum(row[name] == "" and _wrote(row, name) for row in graded):
+            waiting[name] = count
+    for name, count in waiting.items():
+        print(
+            f"! the open question {name!r} is not marked yet for {count} of {len(graded)}: their "
+            f"totals lack its points. Fill {args.grades}/by_hand.csv, say grade again, then lms"
+        )
+    if again:
+        print("! not graded, and left out here (say grade again):", ", ".join(again))
     empty, unused = gradebook.fill_lms(
         args.roster, results, args.out, system=args.system, column=args.column, key=args.key
     )
@@ -160,7 +198,13 @@ def _lms(args: argparse.Namespace) -> int:
         print("no submission graded:", ", ".join(empty))
     if unused:
         print("! graded, but not in the roster:", ", ".join(unused))
-    return int(bool(unused))
+    return int(bool(unused or waiting or again))
+
+
+def _wrote(row: dict[str, Any], question: str) -> bool:
+    """Whether this student answered this question at all."""
+    nothing = (f"not answered: {question}", f"missing cell: {question}")
+    return not set(nothing) & set(row["notes"].split("; ")) and row["memory_MB"] > 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,17 +13,23 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fltoolkit.assignments.grading import Result
+from fltoolkit.assignments.grading import AGAIN, Result
+from fltoolkit.assignments.looks import alike
 from fltoolkit.assignments.master import Master, Task, kind_of, release, text_of
+from fltoolkit.assignments.names import match, moodle
 
 __all__ = ["LMS", "add_manual", "feedback", "fill_lms", "histogram", "rows", "write"]
 
 # the column that names a student, in the files that these systems export and import
 LMS = {
     "canvas": ("SIS Login ID", "ID", "SIS User ID", "Student"),
-    "moodle": ("Email address", "Username", "ID number"),
+    "moodle": ("Email address", "Username", "ID number", "Identifier", "Full name"),
 }
 _FORMULA = "=+-@\t\r"  # what a formula begins with in a spreadsheet
+_FOR_STUDENTS = (  # how notes begin that say what to do better; the others are for the instructor
+    *("missing cell", "duplicate id", "a split answer", "cells of their own", "answer too long"),
+    *("not answered", "wrong kernel", "edited check", "flood of output", "the time was up"),
+)
 _STYLE = """<meta charset="utf-8"><style>
 body{font:16px/1.5 system-ui,sans-serif;max-width:48em;margin:2em auto;padding:0 1em}
 pre{background:#f4f4f4;padding:.6em;overflow-x:auto;white-space:pre-wrap}
@@ -32,7 +38,8 @@ table{border-collapse:collapse}td,th{padding:.2em .8em;border-bottom:1px solid #
 
 
 def rows(master: Master, results: Iterable[Result]) -> list[dict[str, Any]]:
-    """The gradebook: student, points per task, total, maximum, status, notes, seconds, memory.
+    """The gradebook: student, points per task, total, maximum, status, notes, seconds, memory,
+    and the name that the file had.
 
     A question that nobody has graded yet is an empty cell, and its points are in ``maximum``.
     """
@@ -44,6 +51,7 @@ def rows(master: Master, results: Iterable[Result]) -> list[dict[str, Any]]:
         row |= {"total": result.total, "maximum": maximum, "status": result.status}
         row["notes"] = "; ".join(result.notes)
         row |= {"seconds": result.seconds, "memory_MB": round(result.memory / 1e6)}
+        row["handed_in"] = result.handed_in
         table.append(row)
     return table
 
@@ -154,7 +162,8 @@ def feedback(master: Master, result: Result) -> tuple[str, dict[str, Any]]:
     """One student's page (HTML) and notebook: answers, what the open checks said, points, hints."""
     tasks = {task.id: task for task in master.tasks}
     head = f"{result.student}: {result.total:g} points"
-    lines = [f"Status: {result.status}.", *(f"Note: {note}." for note in result.notes)]
+    lines = [f"Status: {result.status.split(' (code')[0]}."]  # the code is the student's choice
+    lines += [f"Note: {note}." for note in result.notes if note.startswith(_FOR_STUDENTS)]
     cells = [_markdown(f"# {head}\n\n" + "\n".join(f"- {_inert(line)}" for line in lines))]
     page = [f"<title>{html.escape(head)}</title>{_STYLE}<h1>{html.escape(head)}</h1>"]
     page += [f"<p>{html.escape(line)}</p>" for line in lines]
@@ -173,7 +182,7 @@ def feedback(master: Master, result: Result) -> tuple[str, dict[str, Any]]:
             if kind == "question":
                 cells.append(_code(f"# {name}", answer))
                 page.append(f"<h3>{html.escape(name)}</h3><pre>{html.escape(answer)}</pre>")
-            cells.append(_markdown(f"**{verdict}**"))
+            cells.append(_markdown(f"**{_inert(verdict)}**"))
             page.append(f"<p><b>{html.escape(verdict)}</b></p>")
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number:02d}"
@@ -252,7 +261,19 @@ def _summary(master: Master, results: Sequence[Result]) -> str:
         if result.status != "graded" or result.notes:
             words = html.escape("; ".join([result.status, *result.notes]))
             body.append(f"<tr><td>{html.escape(result.student)}</td><td>{words}</td></tr>")
-    return "\n".join([*body, "</table>"])
+    body.append("</table>")
+    if pairs := alike(master, results):
+        body.append(
+            "<h3>Answers that are alike</h3><p>More of their words stand in the same order than "
+            "the task explains. There can be good reasons: a pair that may work together, "
+            "a book, the public solution. Read both before you speak to anybody; no points change."
+            "</p><table>"
+        )
+        for first, second, cell, share in pairs[:50]:
+            row = (first, second, cell, f"{100 * share:.0f} %")
+            body.append(f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in row)}</tr>")
+        body.append("</table>")
+    return "\n".join(body)
 
 
 # ------------------------------------------------------------------------------------- LMS
@@ -271,7 +292,8 @@ def fill_lms(
 
     Args:
         roster: the exported CSV. Its other columns and its order stay as they are.
-        results: from `grade`, with the names of files as students; compared with the key column.
+        results: from `grade`, with the names of files as students; compared with the key column,
+            and with whole names and Moodle's numbers. Those to be graded again are left out.
         out: where to write.
         system: ``"canvas"`` or ``"moodle"``.
         column: the header of the column for the total; added if no header begins with it.
@@ -288,19 +310,13 @@ def fill_lms(
         raise ValueError(f"{roster}: no column {key or LMS[system]}; it has {header}. Give --key")
     if column not in header and (like := [name for name in header if name.startswith(column)]):
         raise ValueError(f"{roster}: no column {column!r}; give the whole header, one of {like}")
-    totals = {result.student.lower(): result.total for result in results}
-    found: dict[str, str] = {}  # the roster's name by the submission's
-    empty = []
-    for line in lines:
+    totals = {r.student: r.total for r in results if not r.status.startswith(AGAIN)}
+    handed = {r.student: r.handed_in for r in results if r.student in totals}
+    whose, empty = _whose(roster, lines, handed, key), []
+    for number, line in enumerate(lines):
         name = (line[key] or "").strip()
-        who = next((n for n in (name.lower(), name.lower().split("@")[0]) if n in totals), None)
-        if who is not None:
-            if found.setdefault(who, name) != name:
-                raise ValueError(
-                    f"{roster}: {found[who]!r} and {name!r} both fit the submission {who!r}; name "
-                    f"the file after the whole {key!r} and grade again, or give another --key"
-                )
-            line[column] = f"{totals[who]:g}"
+        if number in whose:
+            line[column] = f"{totals[whose[number]]:g}"
         elif name and "points possible" not in str(line[header[0]]).lower():
             empty.append(name)
     header += [column] * (column not in header)
@@ -308,4 +324,35 @@ def fill_lms(
         writer = csv.DictWriter(file, header, restval="", delimiter=delimiter)
         writer.writeheader()
         writer.writerows(lines)
-    return empty, sorted(set(totals) - set(found))
+    return empty, sorted(set(totals) - set(whose.values()))
+
+
+def _whose(
+    roster: str | Path, lines: Sequence[dict[str, str]], handed: dict[str, str], key: str
+) -> dict[int, str]:
+    """The student of each line: by Moodle's number, by the key column, by the whole name."""
+    ids = {made[1]: who for who, name in handed.items() if (made := moodle(name))}
+    whose: dict[int, str] = {}
+    columns: dict[int, list[str]] = {}
+    for number, line in enumerate(lines):
+        identifier = (line.get("Identifier") or "").strip().split()[-1:]
+        if identifier and (who := ids.get(identifier[0])) is not None:
+            whose[number] = who
+            continue
+        name = (line[key] or "").strip()
+        first, last = line.get("First name"), line.get("Last name") or line.get("Surname")
+        whole = [line.get("Full name") or "", f"{first} {last}" if first and last else ""]
+        columns[number] = [name, name.split("@")[0], *whole]
+    names = {
+        who: [who, *(moodle(name) or (name,))[:1]]
+        for who, name in handed.items()
+        if who not in whose.values()
+    }
+    matched, several = match(columns, names)
+    for who, numbers in several.items():
+        first, second = (lines[n][key] for n in sorted(numbers)[:2])
+        raise ValueError(
+            f"{roster}: {first!r} and {second!r} both fit the submission {who!r}; name "
+            f"the file after the whole {key!r} and grade again, or give another --key"
+        )
+    return whose | {number: who for who, number in matched.items()}

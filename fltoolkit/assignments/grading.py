@@ -13,20 +13,19 @@ import hashlib
 import importlib.util
 import json
 import os
-import re
 import secrets
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import unicodedata
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fltoolkit.assignments.looks import suspicious
 from fltoolkit.assignments.master import (
     AssignmentError,
     Master,
@@ -34,8 +33,10 @@ from fltoolkit.assignments.master import (
     assemble,
     collect,
     load_master,
+    mark_of,
     read_submission,
 )
+from fltoolkit.assignments.names import find_submissions, handed_in_as
 from fltoolkit.assignments.sandbox import (
     OWN_USER,
     WORDS,
@@ -43,14 +44,15 @@ from fltoolkit.assignments.sandbox import (
     clean_environment,
     fences,
     kernel_command,
-    suspicious,
 )
-from fltoolkit.assignments.worker import kill_children, kill_user, unreadable
+from fltoolkit.assignments.users import free_user, kill_user
+from fltoolkit.assignments.worker import kill_children, unreadable
 
-__all__ = ["Result", "expected_outputs", "find_submissions", "grade", "grade_one"]
+__all__ = ["AGAIN", "Result", "expected_outputs", "find_submissions", "grade", "grade_one"]
 
+TIME_UP = "the time was up"
+AGAIN = "not graded, say grade again"  # how a status begins that is not the student's doing
 WORKER = Path(__file__).with_name("worker.py")
-_NOTEBOOK = re.compile(r"\.ipynb(\.\w+)?$", re.IGNORECASE)  # browsers append .txt or .json
 
 
 @dataclass
@@ -67,56 +69,8 @@ class Result:
     memory: int = 0  # bytes, the largest process
     answers: dict[str, str] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)  # errors and prints, no hidden check's print
+    handed_in: str = ""  # the name that the file or folder had
     key: str = ""  # of submission, master and seed: what must be the same to keep this result
-
-
-def find_submissions(folder: str | Path) -> dict[str, Path]:
-    """Students' files by name: ``NAME.ipynb``, or nbgrader's ``NAME/**/*.ipynb``.
-
-    Nothing that was handed in is left out: a folder with no notebook or with several, an archive
-    or a picture is kept, as a file that will not be read. Where two could have one name,
-    notebooks come first, and names that need no change.
-    """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise AssignmentError(f"{folder}: no such folder of submissions")
-    handed_in = []
-    for path in folder.iterdir():
-        if path.name.startswith("."):
-            continue
-        name = unicodedata.normalize("NFC", path.name)  # a Mac writes ë as two characters
-        notebook = _NOTEBOOK.search(name)
-        if path.is_dir() and not path.is_symlink():
-            inside = [
-                p
-                for p in path.rglob("*")
-                if _NOTEBOOK.search(p.name) and ".ipynb_checkpoints" not in p.parts
-            ]
-            other = len(inside) != 1
-            path = path if other else inside[0]
-        else:
-            other = notebook is None
-            name = name[: notebook.start()] if notebook else Path(name).stem
-        handed_in.append((other, _safe(name) != name, name, path))
-    if not handed_in:
-        raise AssignmentError(f"{folder}: no submissions; expected NAME.ipynb or NAME/*.ipynb")
-    found: dict[str, Path] = {}
-    for *_, name, path in sorted(handed_in):
-        found[_unique(_safe(name), found)] = path
-    return dict(sorted(found.items()))
-
-
-def _safe(name: str) -> str:
-    """A student's name as a file's; with what is appended it stays below 255 bytes."""
-    name = re.sub(r"[^\w.@+-]", "_", name).lstrip(".") or "_"
-    return name.encode()[:200].decode(errors="ignore")
-
-
-def _unique(name: str, taken: Iterable[str]) -> str:
-    """The name, or with a number if it is taken."""
-    lower = {other.lower() for other in taken}
-    names = [name, *(f"{name}_{number}" for number in range(2, 1000))]
-    return next(candidate for candidate in names if candidate.lower() not in lower)
 
 
 def grade(
@@ -183,9 +137,12 @@ def grade(
         fresh = progress(graded, len(todo)) if progress is not None else graded
         results = sorted([*kept, *fresh], key=lambda result: result.student)
     for result in results:
-        entry = found[result.student].relative_to(folder).parts[0]
-        if unicodedata.normalize("NFC", entry).removesuffix(".ipynb") != result.student:
+        result.handed_in = handed_in_as(folder, found[result.student])
+        if result.handed_in != result.student:
+            entry = found[result.student].relative_to(folder).parts[0]
             result.notes.append(f"handed in as {entry!r}")
+        if "~" in result.student:
+            result.notes.append("another name looks the same: ask whose it is")
     return results
 
 
@@ -206,10 +163,11 @@ def _grade_all(
         arguments = (student, path, master, seed, expected)
         try:
             result = grade_one(*arguments, limits=limits, bubblewrap=bubblewrap)
-            result.key = key
-        except Exception as error:  # one submission's trouble; without a key it is tried again
+        except Exception as error:  # one submission's trouble
             result = _nothing(student, master)
-            result.status = f"not graded, say grade again: {type(error).__name__}: {error}"
+            result.status = f"{AGAIN}: {type(error).__name__}: {error}"
+        # without a key it is tried again: what was not the student's doing is no result
+        result.key = "" if result.status.startswith(AGAIN) else key
         _write_private(out / "results" / f"{student}.json", json.dumps(asdict(result)))
         return result
 
@@ -225,9 +183,10 @@ def expected_outputs(
     master: Master, seed: int, *, limits: Limits | None = None, bubblewrap: bool = True
 ) -> dict[str, str]:
     """What the master's own solution prints in each hidden check; an error names a bad master."""
-    run = _run(assemble(master, None, seed), limits or Limits(), bubblewrap)
+    marks = {name: mark_of(seed, name) for name in master.ids("hidden")}
+    run = _run(assemble(master, None, seed), marks, limits or Limits(), bubblewrap)
     for event in run.cells.values():
-        if not event["passed"]:
+        if run.started and not event["passed"]:
             raise AssignmentError(
                 f"master {master.name}: its own solution fails in cell {event['cell']!r} with "
                 f"SEED from {seed}: {event['error']}. Nothing was graded"
@@ -262,16 +221,28 @@ def grade_one(
     if submission.problem:
         result.status = submission.problem
         return result
+    limits = limits or Limits()
+    marks = {name: mark_of(seed, name) for name in master.ids("hidden")}
     notebook = assemble(master, submission.answers, seed, expected)
-    run = _run(notebook, limits or Limits(), bubblewrap)
-    hidden = set(master.ids("hidden"))
+    run = _run(notebook, marks, limits, bubblewrap)
+    points, left = run, limits.total_seconds - (time.monotonic() - began)
+    if run.ended and not set(marks) & set(run.cells) and left > 0:
+        # the kernel ended before the checks behind: what stands before the end still counts
+        notebook = assemble(master, submission.answers, seed, expected, in_place=True)
+        points = _run(notebook, marks, replace(limits, total_seconds=left), bubblewrap)
+        run.notes += [note for note in points.notes if note not in run.notes]
     for task in master.tasks:
-        if task.id in result.points and run.cells.get(task.id, {}).get("passed"):
+        if task.id in result.points and points.cells.get(task.id, {}).get("passed"):
             result.points[task.id] = task.points
-    for name, event in run.cells.items():
-        text = "" if name in hidden else event["text"][:20_000]
-        stopped = event["error"] if name not in hidden else event["error"].split(":")[0]
-        result.said[name] = (text + stopped).strip()
+    for name, event in run.cells.items():  # of the first run: before any hidden check
+        if name not in marks:
+            result.said[name] = (event["text"][:20_000] + event["error"]).strip()
+    for name in set(marks) & set(points.cells):
+        result.said[name] = _error_of_ours(points.cells[name]["error"])
+    for each in (run, points):
+        if each.status.startswith(AGAIN):
+            run.status = each.status
+            result.points = _nothing(student, master).points
     result.total = sum(result.points.values())
     result.status, result.memory, result.cpu_seconds = run.status, run.memory, run.cpu_seconds
     result.notes += run.notes
@@ -279,6 +250,27 @@ def grade_one(
     result.notes += [f"worth a look: {kind}" for kind in sorted(looks)]
     result.seconds = round(time.monotonic() - began, 2)
     return result
+
+
+_KNOWN = {
+    *("ArithmeticError", "AssertionError", "AttributeError", "EOFError", "FileNotFoundError"),
+    *("ImportError", "IndexError", "KeyError", "MemoryError", "ModuleNotFoundError", "NameError"),
+    *("NotImplementedError", "OSError", "OverflowError", "PermissionError", "RecursionError"),
+    *("RuntimeError", "StopIteration", "SyntaxError", "SystemExit", "TypeError", "ValueError"),
+    *("UnboundLocalError", "ZeroDivisionError", "KeyboardInterrupt", "IndentationError"),
+}
+
+
+def _error_of_ours(error: str) -> str:
+    """An error in a hidden check, by a name that no student has chosen.
+
+    >>> _error_of_ours("KeyError: 3"), _error_of_ours("SEED_is_12: no"), _error_of_ours("")
+    ('KeyError', 'an error', '')
+    """
+    name = error.split(":")[0].strip()
+    if not name or name in _KNOWN or error == TIME_UP:
+        return name
+    return "" if error.startswith("Cell outputs differ") else "an error"
 
 
 def _nothing(student: str, master: Master) -> Result:
@@ -298,19 +290,27 @@ class _Run:
     notes: list[str] = field(default_factory=list)
     memory: int = 0
     cpu_seconds: float = 0.0
+    started: bool = False  # the kernel, and then the student's doing begins
+    ended: bool = False  # the kernel, before its time
 
 
-def _run(notebook: dict[str, Any], limits: Limits, bubblewrap: bool) -> _Run:
+def _run(notebook: dict[str, Any], marks: dict[str, str], limits: Limits, bubblewrap: bool) -> _Run:
     """Run a notebook under nbval in a process of its own, in an empty folder, inside the fences."""
     folder, empty = (Path(tempfile.mkdtemp(prefix="fltk-")) for _ in range(2))
-    user = None
+    (folder / "home").mkdir(mode=0o700)
+    user = worker_user = None
+    began = time.time()
     if fences(bubblewrap)["user"] == OWN_USER:
-        user = 20_000 + secrets.randbelow(40_000)
-        os.chown(folder, user, user)
+        user, worker_user = free_user(), free_user()
+        for path in (folder, folder / "home"):
+            os.chown(path, user, user)
     job = {
         "notebook": notebook,
         "kernel": kernel_command(folder, limits, user=user, bubblewrap=bubblewrap),
-        "environment": clean_environment(folder),
+        "environment": clean_environment(folder / "home"),
+        "marks": marks,
+        "user": worker_user,
+        "space": limits.space,
         "folder": str(folder),
         "empty": str(empty),  # the worker's own
         "words": WORDS,
@@ -338,9 +338,9 @@ def _run(notebook: dict[str, Any], limits: Limits, bubblewrap: bool) -> _Run:
             worker.stdin.close()
             worker.wait(limits.total_seconds)
         except subprocess.TimeoutExpired:
-            run.status = "the time was up"
+            run.status = TIME_UP
         except BrokenPipeError:
-            run.status = "the grader's process ended"
+            pass  # said below
     finally:
         if worker is not None:
             kill_children(worker.pid)
@@ -350,12 +350,17 @@ def _run(notebook: dict[str, Any], limits: Limits, bubblewrap: bool) -> _Run:
             for pipe in (worker.stdin, worker.stdout):
                 with contextlib.suppress(OSError):
                     pipe.close()  # type: ignore[union-attr]
-        if user is not None:
-            kill_user(user)
+        for number in (user, worker_user):
+            if number is not None:
+                kill_user(number, since=began)
         # not rmtree: it recurses, and what a student makes can be deeper than Python
         subprocess.run(["rm", "-rf", "--", folder, empty], stderr=subprocess.DEVNULL, check=False)
-    if run.memory == 0 and run.status == "graded":
-        run.status = "the grader's process ended"
+    if not run.started:
+        run.status = f"{AGAIN}: the kernel did not start (is memory or disk space short?)"
+    elif run.memory == 0 and run.status == "graded":
+        run.status = f"{AGAIN}: the grader's process ended (is memory or disk space short?)"
+    elif run.status.endswith(("(code -9)", "(code 137)")):  # the second one is bubblewrap's word
+        run.status = f"{AGAIN}: the kernel was killed (is memory short? then with --jobs 1)"
     return run
 
 
@@ -363,10 +368,12 @@ def _read_events(lines: Any, run: _Run) -> None:
     """Take in the worker's lines; the first verdict on a cell counts."""
     for line in lines:
         event = json.loads(line)
+        if event["event"] == "cell" and run.ended:
+            continue  # it was not run any more
         if event["event"] == "cell":
             run.cells.setdefault(event["cell"], event)
-            if event["error"] == "the time was up":
-                run.notes.append(f"the time was up: {event['cell']}")
+            if event["error"] == TIME_UP:
+                run.notes.append(f"{TIME_UP}: {event['cell']}")
             if event["flood"]:
                 run.notes.append(f"flood of output, dropped: {event['cell']}")
             for kind in ("MemoryError", "SystemExit", "File too large"):
@@ -374,9 +381,14 @@ def _read_events(lines: Any, run: _Run) -> None:
                     run.notes.append(f"{kind}: {event['cell']}")
         elif event["event"] == "tried":
             run.notes.append(f"tried: {event['word']}")
+        elif event["event"] == "started":
+            run.started = True
+        elif event["event"] == "halted":
+            run.ended = True
         else:
             run.memory, run.cpu_seconds = max(event["memory"], 1), round(event["cpu"], 2)
             if event["event"] == "dead":
+                run.ended = True
                 run.status = f"the kernel ended (code {event['code']})"
 
 
@@ -404,7 +416,7 @@ def _keep_seed(path: Path, name: str, seed: int | None) -> int:
             "give each assignment an --out of its own"
         )
     if seed is None:
-        seed = known.get(name, secrets.randbelow(2**48))
+        seed = known.get(name, secrets.randbits(128))
     if known.get(name) != seed:
         _write_private(path, json.dumps({**known, name: seed}))
     return seed
@@ -413,7 +425,12 @@ def _keep_seed(path: Path, name: str, seed: int | None) -> int:
 def _write_private(path: Path, text: str) -> None:
     """Write a whole file or none, readable by its owner only."""
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-        file.write(text)
+        try:
+            file.write(text)
+            file.flush()
+        except OSError:  # a full disk: no half of a file stays
+            os.unlink(file.name)
+            raise
     os.replace(file.name, path)
 
 

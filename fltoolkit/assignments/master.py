@@ -16,11 +16,20 @@ import copy
 import hashlib
 import json
 import re
-import stat
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from fltoolkit.assignments.reading import (
+    has_marker,
+    is_python,
+    names_defined,
+    plain,
+    read_submission,
+    size_of,
+    without_markers,
+)
 
 __all__ = [
     "AssignmentError",
@@ -37,11 +46,10 @@ __all__ = [
 ]
 
 Notebook = dict[str, Any]
-MAX_BYTES = 64 << 20  # a larger submission is not read
-MAX_PARTS = 500_000  # objects and lists in its JSON; each takes up to 232 bytes in memory
 MAX_ANSWER = 200_000  # characters
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 HIDDEN_BEGIN, HIDDEN_END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
+BEFORE = "before-"  # ids of cells that are ours
 STUB = "# Your code here"
 _REGION = re.compile(
     r"^([ \t]*)### BEGIN SOLUTION.*?### END SOLUTION[^\n]*", re.DOTALL | re.MULTILINE
@@ -49,7 +57,6 @@ _REGION = re.compile(
 _HIDDEN = re.compile(
     r"^[ \t]*### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS[^\n]*\n?", re.DOTALL | re.MULTILINE
 )
-_MARKER = re.compile(r"^[ \t]*#[#\s]*(?:NBVAL|PYTEST_VALIDATE)_\w+[ \t]*$", re.MULTILINE)
 
 
 class AssignmentError(ValueError):
@@ -120,9 +127,7 @@ def kind_of(cell: dict[str, Any]) -> str:
 
 def text_of(cell: dict[str, Any]) -> str:
     """A cell's source as one string, whichever of the format's two ways it is saved in."""
-    source = cell.get("source", "")
-    text = source if isinstance(source, str) else "".join(map(str, source))
-    return text.encode("utf-8", "replace").decode()  # half an emoji could not be written
+    return plain(cell.get("source"))
 
 
 # ----------------------------------------------------------------------------- the instructor's
@@ -230,39 +235,61 @@ def assemble(
     answers: dict[str, str] | None,
     seed: int,
     expected: dict[str, str] | None = None,
+    *,
+    in_place: bool = False,
 ) -> Notebook:
     """The notebook that is run: the master's, with a student's answers in the answer cells.
+
+    The hidden checks stand behind all other cells and see the student's names as they were at
+    their own place (check_cell.py says why and how).
 
     Args:
         master: everything but the answers comes from here.
         answers: source by cell id; a missing one leaves its cell empty. None: the master's own.
         seed: secret; each check gets a number made from it as ``SEED``.
         expected: what the hidden checks must print, by cell id, for nbval to compare.
+        in_place: the hidden checks stay where they are. For an answer that ends the kernel: what
+            came before it is still worth its points, but nothing that was printed may be shown.
     """
-    cells = []
+    theirs = [text_of(cell) for cell in master.cells if kind_of(cell) == "answer"]
+    answered = set().union(*map(names_defined, theirs))
+    begin = f"_check_cell.begin(globals(), {sorted(answered)!r})"
+    cells = [_cell(f"{BEFORE}begin", begin)]
+    last = [_cell(f"{BEFORE}checks", "_check_cell.restore()")]
     for cell in master.cells:
         if cell["cell_type"] != "code":
             continue
-        kind, source, outputs, tags = kind_of(cell), text_of(cell), [], []
-        if kind == "answer" and answers is not None:
-            source = answers.get(cell["id"], "")
+        kind, source, name = kind_of(cell), text_of(cell), cell["id"]
         if kind == "hidden":
-            source = f"SEED = {_seed_of(seed, cell['id'])}\n{source}"
-            if expected is not None:
-                tags = ["nbval-check-output"]
-                text = expected[cell["id"]]
-                outputs = [{"output_type": "stream", "name": "stdout", "text": text}]
-        cells.append(
-            {
-                "cell_type": "code",
-                "id": cell["id"],
-                "source": _MARKER.sub("# (removed)", source),
-                "metadata": {"tags": tags},
-                "outputs": outputs,
-                "execution_count": 1,
-            }
-        )
-    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
+            numbers = f"{_seed_of(seed, name)}, {mark_of(seed, name)!r}"
+            source = f"_check_cell.hidden({source!r}, {name!r}, {numbers})"
+            text = None if expected is None else expected[name]
+            (cells if in_place else last).append(_cell(name, source, text))
+            if not in_place:
+                cells.append(_cell(f"{BEFORE}{name}", f"_check_cell.keep({name!r})"))
+        elif kind == "answer":
+            source = source if answers is None else answers.get(name, "")
+            cells.append(_cell(name, without_markers(source)))
+        else:
+            cells.append(_cell(name, f"_check_cell.open_check({source!r}, {name!r})"))
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [*cells, *last]}
+
+
+def _cell(name: str, source: str, text: str | None = None) -> dict[str, Any]:
+    """A cell to run, and what nbval must hear from it."""
+    if source.startswith("_check_cell."):
+        source = f"from fltoolkit.assignments import check_cell as _check_cell\n{source}"
+    heard = [] if text is None else [{"output_type": "stream", "name": "stdout", "text": text}]
+    tags = [] if text is None else ["nbval-check-output"]
+    return {
+        "cell_type": "code", "id": name, "source": source, "metadata": {"tags": tags},
+        "outputs": heard, "execution_count": 1,
+    }  # fmt: skip
+
+
+def mark_of(seed: int, cell: str) -> str:
+    """What stands around the prints of a hidden check, and in nothing that a student knows."""
+    return hashlib.sha256(f"{seed}/{cell}/mark".encode()).hexdigest()[:16]
 
 
 def _seed_of(seed: int, cell: str) -> int:
@@ -270,33 +297,6 @@ def _seed_of(seed: int, cell: str) -> int:
 
 
 # ------------------------------------------------------------------------------- the student's
-
-
-def read_submission(path: Path) -> tuple[Notebook | None, str]:
-    """The notebook in a file that may be anything, or None and what is wrong with it."""
-    try:
-        about = path.lstat()
-        if stat.S_ISDIR(about.st_mode):
-            return None, "a folder with no notebook or with several: leave one"
-        if not stat.S_ISREG(about.st_mode):
-            return None, "not a file (a link or device)"
-        if about.st_size > MAX_BYTES:
-            return None, f"too large: {about.st_size / 1e6:.0f} MB, at most {MAX_BYTES / 1e6:.0f}"
-        content = path.read_bytes()
-        if (parts := content.count(b"{") + content.count(b"[")) > MAX_PARTS:
-            return None, f"too many parts: {parts:,}, at most {MAX_PARTS:,}; clear all outputs"
-        notebook = json.loads(content)
-    except OSError as error:
-        return None, f"cannot be read ({error.strerror})"
-    except (ValueError, RecursionError, MemoryError):
-        return None, "not a notebook: not JSON"
-    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
-        if isinstance(notebook, dict) and isinstance(notebook.get("worksheets"), list):
-            return None, "wrong nbformat: 3 or older; open it in Jupyter and save it again"
-        return None, "not a notebook: no cells"
-    if notebook.get("nbformat") != 4:
-        return None, f"wrong nbformat: {notebook.get('nbformat')!r:.20}, should be 4"
-    return notebook, ""
 
 
 def collect(master: Master, notebook: Notebook | None, problem: str = "") -> Submission:
@@ -318,16 +318,24 @@ def collect(master: Master, notebook: Notebook | None, problem: str = "") -> Sub
                 notes.append(f"duplicate id: {name}")
                 own -= 1
             found.setdefault(name, cell)
+    last = ""  # which cell of ours stands above
     for cell in cells:
         about = cell.get("metadata")
         about = about.get("nbgrader") if isinstance(about, dict) else None
         name = about.get("grade_id") if isinstance(about, dict) else None
-        if isinstance(name, str) and name in wanted and name not in found:
+        name = name if isinstance(name, str) and name in wanted else ""
+        if name and name not in found:
             found[name] = cell
-        own += cell.get("cell_type") == "code" and not any(cell is c for c in found.values())
+        kept = next((n for n, c in found.items() if c is cell), "")
+        if not kept and cell.get("cell_type") == "code":
+            own += 1
+            split = name or last
+            if kind_of(wanted.get(split, {})) == "answer" and text_of(cell).strip():
+                notes.append(f"a split answer? Code in a second cell after {split} is not run")
+        last = kept or (last if cell.get("cell_type") == "code" else "")
     metadata = notebook.get("metadata")
     made = metadata.get("fltoolkit") if isinstance(metadata, dict) else None
-    of = made.get("assignment", master.name) if isinstance(made, dict) else master.name
+    of = str(made.get("assignment", master.name)) if isinstance(made, dict) else master.name
     if not found and of != master.name:
         return Submission(problem=f"another assignment: {of!r:.60}, not {master.name!r}")
     answers = {}
@@ -345,7 +353,7 @@ def collect(master: Master, notebook: Notebook | None, problem: str = "") -> Sub
             about = given.get("metadata")
             tags = about.get("tags") if isinstance(about, dict) else None
             tags = [str(tag) for tag in tags] if isinstance(tags, list) else []
-            if _MARKER.search(answers[name]) or any(
+            if has_marker(answers[name]) or any(
                 tag.startswith("nbval-") or tag in ("raises-exception", "skip-execution")
                 for tag in tags
             ):
@@ -356,13 +364,9 @@ def collect(master: Master, notebook: Notebook | None, problem: str = "") -> Sub
             notes.append(f"outputs made up: {name}")
     if own > _unmarked_code(master):
         notes.append("cells of their own are not run: answers belong into the answer cells")
-    kernel = metadata.get("kernelspec") if isinstance(metadata, dict) else None
-    language = kernel.get("language", "python") if isinstance(kernel, dict) else "python"
-    if str(language).lower() != "python" or "python" not in str(
-        kernel.get("name", "python") if isinstance(kernel, dict) else "python"
-    ):
+    if not is_python(metadata):
         notes.append("wrong kernel in the file: run with Python all the same")
-    if (size := len(json.dumps([c.get("outputs") for c in cells]))) > 5_000_000:
+    if (size := size_of([c.get("outputs") for c in cells])) > 5_000_000:
         notes.append(f"{size / 1e6:.0f} MB of saved output, dropped")
     return Submission(answers, list(dict.fromkeys(notes)))
 

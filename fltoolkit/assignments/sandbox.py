@@ -1,13 +1,13 @@
 """Where a student's code runs while it is graded: fences around one kernel process.
 
 Here: limits, a clean environment, Landlock and namespaces through the C library, and bubblewrap
-where it is installed. Not here: what is run (grading_worker.py). Standard library only: the kernel
-starts this file by its path, before anything else is imported.
+where it is installed; with seccomp.py, mounts.py and audit.py. Not here: what is run
+(worker.py). Standard library only: the kernel starts this file by its path, before
+anything else is imported.
 
-What each fence keeps out, and what none of them does, is written in docs/instructors.md.
+What each fence keeps out, and what none does, is written in docs/security.md.
 """
 
-import contextlib
 import ctypes
 import functools
 import importlib.util
@@ -19,16 +19,16 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["WORDS", "Limits", "clean_environment", "fences", "kernel_command", "suspicious"]
+__all__ = ["WORDS", "Limits", "clean_environment", "fences", "kernel_command"]
 
 PACKAGE = Path(__file__).resolve().parent.parent
 OWN_USER = "a user of its own"
-WORDS = ("network", "process", "write outside", "read outside", "signal")  # what a hook says
+# what a hook says; the last one is said of the pipe that carries the others
+WORDS = ("network", "process", "write outside", "read outside", "signal", "silence or forge notes")
 _CAPABILITIES = ("chown", "setuid", "setgid", "setpcap", "dac_read_search", "sys_admin")
 # what Python, torch and matplotlib look up below /etc; the rest may hold keys and passwords
 _ETC = (
@@ -53,6 +53,7 @@ class Limits:
     memory: int = 4 << 30  # bytes of address space per process; torch alone maps about 1 GiB
     processes: int = 128  # processes and threads
     file_size: int = 16 << 20  # bytes per file written
+    space: int = 64 << 20  # bytes of all its files together
     output: int = 1 << 20  # bytes of output kept per cell; the rest is dropped
 
     def __post_init__(self) -> None:
@@ -67,15 +68,17 @@ def fences(bubblewrap: bool = True) -> dict[str, str]:
     """What is used on this machine, by name; a value that begins with ``no`` is a missing fence.
 
     >>> sorted(fences())
-    ['bubblewrap', 'files', 'limits', 'network', 'user']
+    ['bubblewrap', 'calls', 'files', 'limits', 'network', 'space', 'user']
     """
     found = {"limits": "time, memory, processes, file size"}
     if sys.platform != "linux":
         return {
             **found,
             "bubblewrap": "no bubblewrap: Linux only",
+            "calls": "no filter of system calls: Linux only",
             "files": "no fence but Python's own (audit hook)",
             "network": "no fence but Python's own (audit hook)",
+            "space": "no limit of all files together, but a look at them twice a second",
             "user": "no user of its own",
         }
     command = _bwrap() if bubblewrap else None
@@ -84,6 +87,12 @@ def fences(bubblewrap: bool = True) -> dict[str, str]:
     )
     abi = _landlock_abi()
     found["files"] = f"Landlock {abi}" if abi > 0 else "bubblewrap" if command else "no Landlock"
+    calls = _sibling("seccomp")
+    why = calls.missing()
+    found["calls"] = f"no filter of system calls: {why}" if why else f"{len(calls.NUMBERS)} refused"
+    found["space"] = "a home of its own in memory"
+    if not (command or _may_unshare()):
+        found["space"] = "no limit of all files together, but a look at them twice a second"
     if command or _may_unshare():
         found["network"] = "namespace of its own"
     else:
@@ -118,18 +127,20 @@ def clean_environment(home: Path) -> dict[str, str]:
 def kernel_command(
     folder: Path, limits: Limits, *, user: int | None = None, bubblewrap: bool = True
 ) -> list[str]:
-    """What starts a fenced kernel that may write into ``folder`` only.
+    """What starts a fenced kernel that may write into ``folder/home`` only.
 
     Args:
-        folder: an existing, empty folder; the connection's sockets are made in it.
+        folder: an existing folder with an empty ``home`` in it; the connection's sockets are made
+            in ``folder`` itself.
         limits: see `Limits`.
         user: a numeric user of its own, for a grader that runs as root with Landlock.
         bubblewrap: use it where it is installed.
     """
-    settings = {"folder": str(folder), "package": str(PACKAGE), "user": user, **asdict(limits)}
+    settings = {"folder": str(folder), "user": user, **asdict(limits)}
     command = [sys.executable, "-s", str(Path(__file__).resolve()), json.dumps(settings)]
     bwrap = _bwrap() if bubblewrap else None
-    return [*(_bubblewrap(bwrap, folder) if bwrap else []), *command, "-f", "{connection_file}"]
+    inside = _bubblewrap(bwrap, folder, limits) if bwrap else []
+    return [*inside, *command, "-f", "{connection_file}"]
 
 
 @functools.cache
@@ -142,16 +153,20 @@ def _bwrap() -> str | None:
     return command if subprocess.run(probe, capture_output=True).returncode == 0 else None
 
 
-def _bubblewrap(bwrap: str, folder: Path) -> list[str]:
+def _bubblewrap(bwrap: str, folder: Path, limits: Limits) -> list[str]:
     """A file system of system, Python and ``folder`` only; no network, no other processes."""
+    space, home = str(limits.space), str(folder / "home")
     command = [bwrap, "--die-with-parent", *_UNSHARE]
     if os.geteuid() == 0:  # sandbox.py then gives all of them up
         for capability in _CAPABILITIES:
             command += ["--cap-add", f"cap_{capability}"]
-    command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+    command += ["--proc", "/proc", "--dev", "/dev"]
+    for path in ("/dev/shm", "/tmp"):
+        command += ["--size", space, "--tmpfs", path]
     for path in _readable():
         command += ["--ro-bind-try", path, path]
-    return [*command, "--bind", str(folder), str(folder), "--chdir", str(folder), "--"]
+    command += ["--bind", str(folder), str(folder), "--size", space, "--tmpfs", home]
+    return [*command, "--chdir", home, "--"]
 
 
 def _readable() -> list[str]:
@@ -162,31 +177,6 @@ def _readable() -> list[str]:
     python += [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     found = [*system, *python, os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix)]
     return list(dict.fromkeys([*(p for p in found if p and p != "/"), str(PACKAGE)]))
-
-
-# ------------------------------------------------------------------------- what was noticed
-
-
-_LOOKS = {
-    "the end of the process": r"os\s*\.\s*_exit|os\s*\.\s*abort|os\s*\.\s*kill|sys\s*\.\s*exit",
-    "IPython's inside": r"get_ipython|input_transformers|user_ns|\bIn\s*\[|\bOut\s*\[",
-    "built-in functions": r"\bbuiltins\b|__builtins__|\bprint\s*=|sys\s*\.\s*(stdout|displayhook)",
-    "comparison methods": r"__eq__|__ne__|__bool__",
-    "frames and objects of others": r"_getframe|\binspect\b|\bgc\s*\.|sys\s*\.\s*modules|/proc/",
-    "C functions": r"\bctypes\b",
-    "processes": r"\bsubprocess\b|os\s*\.\s*(fork|system|popen|spawn)|multiprocessing",
-    "network": r"\bsocket\b|urllib|requests\b|https?://",
-    "pickle": r"\bpickle\b|\bdill\b|__reduce__",
-}
-
-
-def suspicious(source: str) -> list[str]:
-    """Kinds of things in an answer that are worth a look by a person; they never change points.
-
-    >>> suspicious("import os; os._exit(0)")
-    ['the end of the process']
-    """
-    return [kind for kind, pattern in _LOOKS.items() if re.search(pattern, source)]
 
 
 # ---------------------------------------------------------------- in the kernel's own process
@@ -200,27 +190,44 @@ def main() -> None:
     """
     settings = json.loads(sys.argv.pop(1))
     folder, user = settings["folder"], settings["user"]
+    home = f"{folder}/home"
     room = Path(__file__).resolve().parent  # python puts a script's own folder first
     sys.path = [path for path in sys.path if Path(path or ".").resolve() != room]
     notes = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.environ.pop("JPY_PARENT_PID", None)  # in a process namespace the parent looks dead
-    _isolate()
+    _isolate(settings)
     if user is not None:
         os.chown(sys.argv[sys.argv.index("-f") + 1], user, user)  # the connection file
-    landlock = _landlock([folder])
+    os.chdir(home)  # the one that is there now
+    landlock = _landlock([home], [folder])
     _set_limits(settings)
     if user is not None and landlock:
         _become(user)
     elif _LIBC is not None:
         _set_capabilities(0)
+    calls = _sibling("seccomp")
+    calls.refuse(notes, os.getpid())
     sys.meta_path.insert(0, _PackageFinder())
     from ipykernel.kernelapp import IPKernelApp
 
     importlib.import_module("fltoolkit")  # torch: on nobody's time, and before the hook
-    sys.addaudithook(_hook(folder, notes))
 
-    IPKernelApp.launch_instance(["--HistoryManager.enabled=False", *sys.argv[1:]])
+    kernel = IPKernelApp.instance()
+    kernel.initialize(["--HistoryManager.enabled=False", *sys.argv[1:]])
+    sys.addaudithook(_sibling("audit").hook(home, notes, _readable()))
+    calls.refuse_addresses()  # its sockets are there; in all threads
+    kernel.start()
+
+
+def _sibling(name: str) -> Any:
+    """A module beside this file, by its path: the package, and with it torch, is not imported."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 class _PackageFinder:
@@ -272,64 +279,6 @@ def _tasks_of_user() -> int:
     return count
 
 
-_REFUSED = {
-    "socket.connect": "network",
-    "socket.bind": "network",
-    "socket.sendto": "network",
-    "socket.getaddrinfo": "network",
-    "socket.gethostbyname": "network",
-    "os.fork": "process",
-    "os.forkpty": "process",
-}
-_NOTED = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn"}
-_CHANGES = {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "os.link", "os.symlink"}
-
-
-def _hook(folder: str, notes: int) -> Callable[[str, tuple[Any, ...]], None]:
-    """An audit hook that writes down what is tried and refuses what Python code needs for it.
-
-    It names the attempt for the gradebook. It is a fence only for code that stays in Python.
-    """
-    own = (os.path.realpath(folder), "/dev/null", "/dev/shm")
-    allowed = (*own, *map(os.path.realpath, _readable()), "/proc", "/sys", "/dev", "<")
-    me = os.getpid()
-
-    def note(word: str, refuse: str = "") -> None:
-        with contextlib.suppress(OSError):
-            os.write(notes, (word + "\n").encode())
-        if refuse:
-            raise PermissionError(f"not allowed while this is graded: {refuse}")
-
-    def inside(path: Any, roots: tuple[str, ...]) -> bool:
-        if not isinstance(path, str | bytes | os.PathLike):
-            return True  # a descriptor that is open already
-        name = os.path.realpath(os.fsdecode(path))
-        return any(
-            name == root or name.startswith(root + "/") or root == "<" == name[:1] for root in roots
-        )
-
-    def hook(event: str, args: tuple[Any, ...]) -> None:
-        if event in _REFUSED:
-            note(_REFUSED[event], event)
-        elif event in _NOTED:
-            note("process")
-        elif event == "os.kill" and args[0] not in (me, 0):
-            note("signal", event)
-        elif event in _CHANGES and not inside(args[0], own):
-            note("write outside", f"{event} {args[0]!r}")
-        elif event == "open":
-            path, mode, flags = args
-            writes = any(c in (mode or "") for c in "wax+") or (flags or 0) & (
-                os.O_WRONLY | os.O_RDWR
-            )
-            if writes and not inside(path, own):
-                note("write outside", f"writing {path!r}")
-            elif not writes and not inside(path, allowed):
-                note("read outside", f"reading {path!r}")
-
-    return hook
-
-
 # ------------------------------------------------------------ Linux, through the C library
 
 _NEWIPC, _NEWUSER, _NEWNET = 0x08000000, 0x10000000, 0x40000000
@@ -341,8 +290,10 @@ def _landlock_abi() -> int:
     return int(_LIBC.syscall(444, None, 0, 1)) if _LIBC is not None else 0
 
 
-def _landlock(writable: list[str]) -> bool:
+def _landlock(writable: list[str], sockets: list[str]) -> bool:
     """Let this process, for good, read the system and Python, and write to ``writable`` only.
+
+    In ``sockets`` it may read, and make sockets.
 
     From version 4 of Landlock it also loses TCP, from 6 signals to processes outside.
     Source: the Linux kernel's documentation, userspace-api/landlock.
@@ -360,6 +311,7 @@ def _landlock(writable: list[str]) -> bool:
     rules = [(path, read) for path in [*_readable(), "/proc", "/sys"]]
     rules += [(f"/dev/{name}", read | write_file) for name in _DEVICES]
     rules += [(path, rights) for path in writable]
+    rules += [(path, read | 1 << 9) for path in sockets]
     for path, allowed in rules:
         try:
             place = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -385,17 +337,18 @@ def _may_unshare() -> bool:
     return subprocess.run([sys.executable, "-I", "-S", "-c", code], check=False).returncode == 0
 
 
-def _isolate() -> None:
-    """Namespaces without a network and without others' shared memory, which ends with them.
+def _isolate(settings: dict[str, Any]) -> None:
+    """Namespaces: no network, no others' shared memory, a home of limited size.
 
     If this machine lets an ordinary user have them.
     """
     if _LIBC is None:
         return
-    user, group = os.getuid(), os.getgid()
+    user, group, mounts = os.getuid(), os.getgid(), _sibling("mounts")
     if user == 0:
         _LIBC.unshare(_NEWNET)
-    elif _LIBC.unshare(_NEWUSER | _NEWNET) == 0:
+        alone = _LIBC.unshare(mounts.NEW_MOUNTS) == 0
+    elif alone := _LIBC.unshare(_NEWUSER | _NEWNET | mounts.NEW_MOUNTS) == 0:
         for name, text in [
             ("setgroups", "deny"),
             ("uid_map", f"{user} {user} 1"),
@@ -406,18 +359,38 @@ def _isolate() -> None:
             except OSError:
                 continue
     _LIBC.unshare(_NEWIPC)  # some systems know no such thing
+    if alone and mounts.leave():
+        if settings["user"] is not None:
+            user = group = settings["user"]
+            mounts.open_the_way([*_readable(), settings["folder"]])
+        mounts.limited_home(f"{settings['folder']}/home", settings["space"], user, group)
 
 
 def _become(user: int) -> None:
-    """Root becomes a user without a name. It may read what Landlock lets it read, no more."""
+    """Root becomes a user without a name, and without capabilities if it can read Python so."""
     assert _LIBC is not None
     _LIBC.prctl(8, 1, 0, 0, 0)  # keep capabilities over setuid ...
     os.setgroups([])
     os.setgid(user)
     os.setuid(user)
-    if not _set_capabilities(_DAC_READ_SEARCH):  # ... one: Python may lie in root's home
-        _set_capabilities(0)  # a container may not have it; then Python is readable anyway
+    # ... one, if Python lies in root's home and no mount could open the way; none is in force now
+    if _reads_python() or not _set_capabilities(_DAC_READ_SEARCH):
+        _set_capabilities(0)
     _LIBC.prctl(4, 1, 0, 0, 0)  # may read its own /proc
+
+
+def _reads_python() -> bool:
+    """Whether this process may read what it is going to import."""
+    names = ("os", "ipykernel", "torch", "zmq")
+    try:
+        for where in [importlib.util.find_spec(name) for name in names]:
+            with open(str(where and where.origin), "rb") as file:
+                file.read(1)
+        os.listdir(PACKAGE)
+        os.listdir(sys.base_prefix)
+    except (OSError, ImportError):
+        return False
+    return True
 
 
 def _set_capabilities(mask: int) -> bool:

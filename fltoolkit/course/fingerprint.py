@@ -12,11 +12,14 @@ def fingerprint(value: Any) -> str:
     """A value in one line that differs where the value does; what graded assignments print.
 
     Whole numbers, text and truth values stand as they are. Numbers have nine digits. A tensor
-    becomes shape, mean, norm, first and last value and a mean weighted by position.
+    becomes shape, mean, norm, first and last value and a mean weighted by position; one without
+    dimensions, and NumPy's numbers, are numbers.
 
     >>> fingerprint([3, 0.5, "A"])
     '[3, 5.00000000e-01, A]'
     """
+    if getattr(value, "ndim", None) == 0:
+        value = value.item()
     if isinstance(value, torch.Tensor):
         flat = value.detach().double().flatten()
         if not len(flat):

@@ -51,9 +51,14 @@ class Desk:
         names = {"step": STEP, "bill": BILL, "money": MONEY}
         return self.notebook(self.solutions | {names[k]: v for k, v in changed.items()})
 
-    def wrong(self, first: str = "") -> dict[str, Any]:
-        """Wrong answers, after code that tries something."""
-        return self.notebook({**WRONG, STEP: f"{first}\n{WRONG[STEP]}"})
+    def wrong(self, then: str = "") -> dict[str, Any]:
+        """Wrong answers, and code that tries something; what it defines counts."""
+        later = {
+            name: f"try:\n    {source.split('(')[0].removeprefix('def ')}\nexcept NameError:\n    "
+            + source.replace("\n", "\n    ")
+            for name, source in WRONG.items()
+        }
+        return self.notebook({**later, STEP: f"{WRONG[STEP]}\n{then}"})
 
 
 def saved(notebook: dict[str, Any]) -> bytes:
@@ -61,7 +66,7 @@ def saved(notebook: dict[str, Any]) -> bytes:
 
 
 def attack(code: str) -> Callable[[Desk], bytes]:
-    """Wrong answers after ``code``; MASTER, FOLDER, PROJECT and PORT stand for what they say."""
+    """Wrong answers, then ``code``; MASTER, FOLDER, PROJECT and PORT stand for what they say."""
 
     def make(desk: Desk) -> bytes:
         path = PROJECT / "notebooks" / "assignments" / f"{desk.master.name}.ipynb"
@@ -144,6 +149,14 @@ def _huge(desk: Desk) -> bytes:
     return saved(notebook)
 
 
+def _null_sources(desk: Desk) -> bytes:
+    notebook = desk.honest()
+    for cell in notebook["cells"]:
+        if kind_of(cell) == "check":
+            cell["source"] = None
+    return saved(notebook)
+
+
 class _Surprise:
     """Unpickling it makes a folder."""
 
@@ -193,6 +206,70 @@ class Cheat:
     __str__ = __repr__ = lambda self: format(self)
 """
 _SEARCH_STEP = _SEARCH + "split_step = lambda *a: (0.0, Cheat(), Cheat())"
+
+# a file by its number: the root of the disk has number 2 on ext4, and from there any path goes on
+_BY_HANDLE = """
+import ctypes, json, os, platform, struct
+c = ctypes.CDLL(None, use_errno=True)
+call = {"x86_64": 304}.get(platform.machine(), 265)
+found = ""
+for place in ("/usr", os.getcwd(), os.path.dirname(os.getcwd()), "/"):
+    for number in (2, 64, 128, 256):
+        handle = struct.pack("IiII", 8, 1, number, 0)
+        try:
+            mount = os.open(place, os.O_RDONLY)
+        except OSError:
+            continue
+        root = c.syscall(call, mount, handle, 0)
+        if root >= 0:
+            f = c.openat(root, b"MASTER"[1:], 0)
+            if f >= 0:
+                found = b"".join(iter(lambda: os.read(f, 1 << 16), b"")).decode()
+print("by handle:", len(found))
+for cell in json.loads(found or '{"cells": []}')["cells"]:
+    if cell["cell_type"] == "code" and "BEGIN SOLUTION" in "".join(cell["source"]):
+        exec("".join(cell["source"]))
+"""
+# what is left behind for a later answer, or shown at once, once a hidden check has begun
+_SHOW_CHECKS = """
+import sys
+def look():
+    frame, said = sys._getframe(), []
+    while frame:
+        said.append(str(frame.f_locals)[:100_000]); frame = frame.f_back
+    return "STOLEN " + " ".join(said)
+kept = []
+def shown(*_):
+    kept.append(look())
+    print(kept[-1])
+get_ipython().events.register("pre_run_cell", lambda info: (print(info.raw_cell), shown()))
+def split_step(bottom, top, x, y, lr):
+    shown()
+    seed = [f.f_locals["SEED"] for f in frames() if "SEED" in f.f_locals]
+    raise type(f"<script>{seed}", (Exception,), {})("STOLEN " + str(seed))
+def frames():
+    frame = sys._getframe()
+    while frame:
+        yield frame
+        frame = frame.f_back
+def epoch_bill(*_):
+    split_step(*[None] * 5)
+"""
+_FILL = """
+import os
+held = []
+def fill(place):
+    for number in range(250):
+        try:
+            f = open(f"{place}/{number}", "wb")
+            held.append(f)
+            f.write(bytes(15 << 20)); f.flush(); os.unlink(f.name)
+        except OSError as error:
+            return f"{place} {number} {error.strerror}"
+print([fill(place) for place in (".", "..", "/dev/shm", "/tmp")])
+for f in held:
+    f.close()
+"""
 
 CASES: dict[str, Case] = {
     "honest": Case(lambda desk: saved(desk.honest()), 11, "graded"),
@@ -311,6 +388,7 @@ CASES: dict[str, Case] = {
         0,
         "C functions",
     ),
+    "opens_by_handle": Case(attack(_BY_HANDLE), 0, "C functions"),
     "reads_etc": Case(
         attack(
             "import ctypes\nc = ctypes.CDLL(None)\nc.fopen.restype = ctypes.c_void_p\n"
@@ -357,6 +435,90 @@ CASES: dict[str, Case] = {
         ),
         0,
         "tried: network",
+    ),
+    "silences_notes": Case(  # a copy of nothing over the pipe that says what was tried
+        attack(
+            "import os, socket\nnull = os.open('/dev/null', 1)\n"
+            "for fd in range(3, 99):\n    try:\n        name = os.readlink(f'/proc/self/fd/{fd}')\n"
+            "        if name.startswith('pipe:'): os.dup2(null, fd)\n    except OSError: pass\n"
+            "import ctypes\nc = ctypes.CDLL(None)\n"
+            "for fd in range(3, 99):\n    try:\n        name = os.readlink(f'/proc/self/fd/{fd}')\n"
+            "        if name.startswith('pipe:'): c.dup2(null, fd); c.close(fd)\n"
+            "    except OSError: pass\n"
+            "try:\n    socket.create_connection(('127.0.0.1', PORT))\nexcept OSError: pass"
+        ),
+        0,
+        "tried: network",
+    ),
+    "shows_checks": Case(
+        lambda desk: saved(
+            desk.notebook(
+                {STEP: _SHOW_CHECKS, BILL: "print(kept)", MONEY: "print(kept)\nshown()\n1 / 0"}
+            )
+        ),
+        0,
+        "frames and objects",
+    ),
+    "fills_disk": Case(
+        lambda desk: saved(desk.honest(step=f"{_FILL}\n{desk.solutions[STEP]}")), 11, "graded"
+    ),
+    "prints": Case(  # what is left in a right function costs nothing
+        lambda desk: saved(
+            desk.honest(
+                step=desk.solutions[STEP].replace(
+                    "    h = ", "    print('step', end=' ')\n    h = "
+                ),
+                bill=desk.solutions[BILL].replace("    up = down", "    print(1)\n    up = down"),
+                money=desk.solutions[MONEY] + "\nimport sys, io\nsys.stdout = io.StringIO()",
+            )
+        ),
+        11,
+        "graded",
+    ),
+    "own_sum": Case(  # what one task leaves behind costs no other
+        lambda desk: saved(
+            desk.honest(
+                step=desk.solutions[STEP]
+                + "\nsum = len = range = float = fingerprint = two_halves = 0\n"
+                "torch.set_default_dtype(torch.float64)\ntorch.set_grad_enabled(False)\n"
+                "import builtins\nbuiltins.sorted = None",
+                bill="del len, range, sum, float\n" + desk.solutions[BILL],
+            )
+        ),
+        11,
+        "graded",
+    ),
+    "ends_late": Case(  # what stood before still counts
+        lambda desk: saved(desk.honest(money="import os\nos._exit(3)")), 9, "the kernel ended"
+    ),
+    "stubborn_late": Case(
+        lambda desk: saved(
+            desk.honest(
+                money="while True:\n    try:\n        while True: pass\n"
+                "    except BaseException: pass"
+            )
+        ),
+        9,
+        "the time was up",
+    ),
+    "kills_itself": Case(  # or the machine did, for want of memory: nobody can tell
+        attack("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"), 0, "say grade again"
+    ),
+    "slow_patterns": Case(
+        lambda desk: saved(desk.honest(step="#" + "\n" * 150_000 + desk.solutions[STEP])),
+        11,
+        "graded",
+    ),
+    "form_feed": Case(
+        lambda desk: saved(desk.notebook({k: f"\f# NBVAL_SKIP\n{v}" for k, v in WRONG.items()})),
+        0,
+        "markers removed",
+    ),
+    "null_source": Case(_null_sources, 11, "graded"),
+    "many_numbers": Case(
+        lambda desk: b'{"nbformat": 4, "cells": [' + b"0," * 20_000_000 + b"0]}",
+        0,
+        "too many parts",
     ),
     "deep_folders": Case(  # deeper than Python's recursion, and gone afterwards
         lambda desk: saved(
@@ -405,3 +567,16 @@ CASES: dict[str, Case] = {
     "huge": Case(_huge, 11, "MB of saved output"),
     "link": Case(_link, 0, "not a file"),
 }
+
+# what tries the fences themselves: graded with each set of fences that this machine can raise
+FENCED = (
+    *("honest", "opens_by_handle", "reads_master_in_c", "reads_etc", "network", "writes_outside"),
+    *(
+        "kills_grader",
+        "silences_notes",
+        "fork_bomb",
+        "fills_disk",
+        "forges_verdict",
+        "shows_checks",
+    ),
+)

@@ -9,27 +9,34 @@ import copy
 import io
 import json
 import re
+import subprocess
+import sys
 import time
 from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
 from wrong_answers import WRONG
 
-from fltoolkit.assignments import (
+from fltoolkit.assignments import cli as assignment_cli
+from fltoolkit.assignments import gradebook, grading
+from fltoolkit.assignments import master as assignment
+from fltoolkit.assignments.grading import Result, find_submissions
+from fltoolkit.assignments.looks import alike
+from fltoolkit.assignments.master import (
     AssignmentError,
-    Result,
     assemble,
     collect,
-    find_submissions,
-    gradebook,
-    grading,
+    kind_of,
     load_master,
+    mark_of,
+    text_of,
 )
-from fltoolkit.assignments import cli as assignment_cli
-from fltoolkit.assignments import master as assignment
-from fltoolkit.assignments.master import kind_of, text_of
-from fltoolkit.assignments.worker import same_output
+from fltoolkit.assignments.names import handed_in_as
+from fltoolkit.assignments.reading import num_parts
+from fltoolkit.assignments.worker import same_output, spoken
+from fltoolkit.course import fingerprint
 
 FOLDER = Path(__file__).parents[2] / "notebooks" / "assignments"
 PATHS = sorted(FOLDER.glob("*.ipynb"))
@@ -47,22 +54,31 @@ def solutions(master):
 
 def play(notebook):
     """What each cell printed, or the error that it raised, run one after the other."""
-    space, said = {"__name__": "__main__"}, {}
+    space, said, out = {"__name__": "__main__"}, {}, io.StringIO()
     for cell in notebook["cells"]:
-        source = re.sub(r"^(\s*)[%!].*", r"\1pass", cell["source"], flags=re.MULTILINE)
-        out = io.StringIO()
+        out.seek(0)
+        out.truncate()
         try:
             with contextlib.redirect_stdout(out):
-                exec(compile(source, cell["id"], "exec"), space)
+                exec(compile(cell["source"], cell["id"], "exec"), space)
             said[cell["id"]] = out.getvalue()
         except Exception as error:
             said[cell["id"]] = error
     return said
 
 
+def heard(master, answers, seed):
+    """As `play`, and of hidden checks what they say themselves."""
+    said = play(assemble(master, answers, seed))
+    for name in master.ids("hidden"):
+        if isinstance(said[name], str):
+            said[name] = spoken(said[name], mark_of(seed, name))
+    return said
+
+
 def lost(master, answers, seed):
     """The hidden checks that these answers lose."""
-    right, given = play(assemble(master, None, seed)), play(assemble(master, answers, seed))
+    right, given = heard(master, None, seed), heard(master, answers, seed)
     hidden = master.ids("hidden")
     errors = {name: said for name, said in right.items() if isinstance(said, Exception)}
     assert not errors, errors
@@ -93,7 +109,7 @@ def test_no_answer_has_no_points(number):
 @pytest.mark.parametrize("number", NUMBERS)
 def test_another_seed_prints_something_else(number):
     master = master_of(number)
-    one, two = (play(assemble(master, None, seed)) for seed in (1, 2))
+    one, two = (heard(master, None, seed) for seed in (1, 2))
     for name in master.ids("hidden"):
         assert one[name].strip()
         assert not same_output(one[name], two[name])
@@ -111,6 +127,9 @@ def test_what_a_mistake_costs(wrong):
         answers[wrong.answer] = wrong.source
     for seed in (5, 6):
         assert lost(master, answers, seed) == wrong.lost
+    said = play(assemble(master, answers, 5))
+    opens = [said[name] for name in master.ids("check")]
+    assert any(isinstance(x, Exception) or ": not " in x for x in opens), "no open check noticed"
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -459,3 +478,295 @@ def test_feedback_is_inert():
     assert "<script>" not in page
     prose = [c["source"] for c in notebook["cells"] if c["cell_type"] == "markdown"]
     assert "<script>" not in "".join(prose)
+
+
+# ------------------------------------------------------------------ reading, names and fairness
+
+
+def test_a_number_is_a_number_however_it_is_wrapped():
+    np = pytest.importorskip("numpy")
+    wrapped = [torch.tensor(0.5), np.float32(0.5), np.float64(0.5)]
+    assert {fingerprint(value) for value in wrapped} == {fingerprint(0.5)}
+    assert fingerprint([torch.tensor(3), np.int64(3)]) == fingerprint([3, 3])
+
+
+def test_a_tensor_for_a_number_costs_nothing():
+    """In no assignment: each function that returns numbers returns them as tensors."""
+    master, answers = master_of(3), solutions(master_of(3))
+    answers["a3-arrivals"] = answers["a3-arrivals"].replace(
+        "names[wait_for:], end", "names[wait_for:], torch.tensor(end)"
+    )
+    assert lost(master, answers, 5) == set()
+
+
+def test_reading_takes_time_that_grows_with_the_length():
+    """In the grader's own process nothing else stops it: this ends within seconds or fails."""
+    code = (
+        "from fltoolkit.assignments.master import load_master, release, collect, assemble\n"
+        "from fltoolkit.assignments.looks import suspicious, alike\n"
+        f"m = load_master({str(PATHS[0])!r})\n"
+        "for text in ('#\\n' * 95_000, '# \\t' * 60_000, 'os ' * 60_000, 'os .' * 45_000,\n"
+        "             '### BEGIN SOLUTION' * 10_000, '1' * 190_000, '(' * 190_000,\n"
+        "             '\\f#' * 90_000):\n"
+        "    book = release(m)\n"
+        "    for cell in book['cells']:\n"
+        "        if cell['id'] in m.ids('answer', 'question'): cell['source'] = text\n"
+        "    s = collect(m, book)\n"
+        "    assemble(m, s.answers, 3)\n"
+        "    [suspicious(a) for a in s.answers.values()]\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [(b"1," * 3_000_000, 3_000_000), (b'"a",' * 2_000_000, 2_000_000), (b"[" * 600_000, 600_000)],
+    ids=["numbers", "texts", "lists"],
+)
+def test_what_would_fill_memory_is_counted_before_it_is_parsed(tmp_path, content, parts):
+    path = tmp_path / "a.ipynb"
+    path.write_bytes(b'{"cells": [' + content)
+    assert "too many parts" in assignment.read_submission(path)[1]
+    assert num_parts(content) >= parts
+
+
+def test_commas_in_a_text_are_no_parts():
+    assert num_parts(json.dumps(["0.1, " * 1000, 'a "quoted" \\ one, ' * 1000]).encode()) < 10
+
+
+@pytest.mark.parametrize("odd", [None, 3, "x", [], [None, 1], {}, {"a": [1]}, True])
+@pytest.mark.parametrize("key", ["source", "metadata", "outputs", "cell_type", "id"])
+def test_an_odd_cell_costs_nobody_the_other_answers(key, odd):
+    """Whatever stands in a check's cell, the answers beside it are read."""
+    master = master_of(1)
+    notebook = assignment.release(master)
+    for cell in notebook["cells"]:
+        if kind_of(cell) in ("check", "hidden"):
+            cell[key] = odd
+        elif kind_of(cell) == "answer":
+            cell["source"] = "right = 1"
+    answers = collect(master, notebook).answers
+    assert [answers.get(name) for name in master.ids("answer")] == ["right = 1"] * 3
+    for odd_book in ({"metadata": odd}, {"metadata": {"kernelspec": odd, "fltoolkit": odd}}):
+        assert collect(master, {**notebook, **odd_book}).answers == answers
+
+
+def test_windows_lines_and_another_name_for_the_kernel_are_no_cheating():
+    master = master_of(1)
+    notebook = assignment.release(master)
+    for cell in notebook["cells"]:
+        cell["source"] = cell["source"].replace("\n", "\r\n")
+    for kernel in ({"name": ".venv (3.11)", "language": "python"}, {"name": "course"}):
+        notebook["metadata"]["kernelspec"] = kernel
+        notes = collect(master, notebook).notes
+        assert not [note for note in notes if note.startswith(("edited", "wrong kernel"))]
+    notebook["metadata"]["kernelspec"] = {"name": "xr", "language": "R"}
+    assert "wrong kernel" in "; ".join(collect(master, notebook).notes)
+
+
+@pytest.mark.parametrize("copied", [True, False], ids=["metadata copied", "a new cell"])
+def test_a_split_answer_is_named(copied):
+    master = master_of(1)
+    notebook = assignment.release(master)
+    place = [cell["id"] for cell in notebook["cells"]].index("a1-split-step")
+    metadata = notebook["cells"][place]["metadata"] if copied else {}
+    half = {"cell_type": "code", "id": "new", "source": "    return 1", "metadata": metadata}
+    notebook["cells"].insert(place + 1, half)
+    notes = collect(master, notebook).notes
+    assert "a split answer? Code in a second cell after a1-split-step is not run" in notes
+
+
+def test_nobody_takes_anothers_name(tmp_path):
+    for name in ("Ana", "ana", "\u0430na", "ben", "be\u0301n"):
+        (tmp_path / f"{name}.ipynb").write_text(name)
+    found = find_submissions(tmp_path)
+    assert len(found) == 5
+    assert "ana" not in {name.lower() for name in found}
+    assert "ben" not in found
+    (tmp_path / "ANA.ipynb").write_text("later")
+    later = find_submissions(tmp_path)
+    assert set(found.items()) <= set(later.items())  # who came first keeps the name
+    results = [Result(name, total=9, handed_in=path.stem) for name, path in found.items()]
+    roster, out = tmp_path / "r.csv", tmp_path / "out.csv"
+    roster.write_text("Student,SIS Login ID\nA,ana\nB,ben\n")
+    missing, _ = gradebook.fill_lms(roster, results, out, system="canvas", column="A 1")
+    assert missing == []
+    exact = {r.handed_in: r.total for r in results}
+    assert {"ana", "ben"} <= set(exact)
+
+
+def test_moodles_folders_and_peoples_spelling_find_their_line(tmp_path):
+    inside = tmp_path / "in"
+    for name in (
+        "Anna Schmidt_1234_assignsubmission_file_/x.ipynb",
+        "Anna Schmidt_1235_assignsubmission_file_/x.ipynb",
+        "kim (1).ipynb",
+        "Jürgen Groß.ipynb",
+        "zoe_miller.ipynb",
+    ):
+        (inside / name).parent.mkdir(parents=True, exist_ok=True)
+        (inside / name).write_text("")
+    found = find_submissions(inside)
+    assert {"Anna_Schmidt_1234", "Anna_Schmidt_1235"} <= set(found)
+    results = [
+        Result(name, total=number, handed_in=handed_in_as(inside, path))
+        for number, (name, path) in enumerate(found.items())
+    ]
+    roster, out = tmp_path / "m.csv", tmp_path / "out.csv"
+    lines = [
+        ("Participant 1235", "Anna Schmidt", "b@x.org"),
+        ("Participant 1234", "Anna Schmidt", "a@x.org"),
+        ("Participant 7", "Kim Lee", "kim@x.org"),
+        ("Participant 8", "Juergen Gross", "jg@x.org"),
+        ("Participant 9", "Zoë Miller", "z@x.org"),
+    ]
+    rows = "".join(f"{','.join(line)}\n" for line in lines)
+    roster.write_text(f"Identifier,Full name,Email address\n{rows}", encoding="utf-8")
+    assert gradebook.fill_lms(roster, results, out, system="moodle", column="A") == ([], [])
+    given = {line.split(",")[0]: line.rsplit(",", 1)[1] for line in out.read_text().splitlines()}
+    totals = {result.student: f"{result.total:g}" for result in results}
+    assert given["Participant 1235"] == totals["Anna_Schmidt_1235"]
+    assert given["Participant 1234"] == totals["Anna_Schmidt_1234"]
+
+
+def test_two_downloads_of_one_name_fit_nobody(tmp_path):
+    roster, out = tmp_path / "r.csv", tmp_path / "out.csv"
+    roster.write_text("Student,SIS Login ID\nK,kim\n")
+    results = [Result(f"kim_{n}", total=n, handed_in=f"kim ({n})") for n in (1, 2)]
+    missing, unused = gradebook.fill_lms(roster, results, out, system="canvas", column="A")
+    assert (missing, unused) == (["kim"], ["kim_1", "kim_2"])
+
+
+def test_what_waits_for_a_mark_is_told_before_totals_go_out(tmp_path, capsys):
+    master = master_of(1)
+    results = [
+        Result("ana", {"a1-step-weights": 11.0}, memory=1_000_000),
+        Result("ben", status=f"{grading.AGAIN}: the kernel did not start", memory=1_000_000),
+    ]
+    gradebook.write(master, results, tmp_path)
+    roster = tmp_path / "r.csv"
+    roster.write_text("Student,SIS Login ID\nA,ana\nB,ben\n")
+    command = ["lms", "canvas", str(roster), "--from", str(tmp_path), "--column", "A 1"]
+    assert assignment_cli.main([*command, "--out", str(tmp_path / "o.csv")]) == 1
+    said = capsys.readouterr().out
+    assert "'a1-privacy' is not marked yet for 1 of 1" in said
+    assert "left out here (say grade again): ben" in said
+    assert (tmp_path / "o.csv").read_text().splitlines()[1:] == ["A,ana,11", "B,ben,"]
+
+
+def test_what_was_not_the_students_doing_is_no_result(graded, tmp_path):
+    broken = f"{grading.AGAIN}: the grader's process ended"
+    first = graded(lambda student: Result(student, status=broken if student == "b_x" else "graded"))
+    assert [r.status for r in first].count(broken) == 1
+    tried = []
+
+    def each(student):
+        tried.append(student)
+        return Result(student)
+
+    graded(each)
+    assert tried == ["b_x"]
+
+
+def test_feedback_says_nothing_that_is_for_the_instructor():
+    notes = [
+        "worth a look: network",
+        "tried: signal",
+        "missing cell: a1-privacy",
+        "handed in as 'x'",
+    ]
+    status = "the kernel ended (code 77)"
+    said = {"a1-step-weights": "<script>alert(1)</script>"}
+    result = Result("ana", {"a1-step-weights": 0.0}, status=status, notes=notes, said=said)
+    page, notebook = gradebook.feedback(master_of(1), result)
+    prose = "".join(c["source"] for c in notebook["cells"] if c["cell_type"] == "markdown")
+    for text in (page, prose):
+        assert "missing cell" in text
+        assert "the kernel ended" in text
+        for word in ("worth a look", "tried", "handed in", "77", "<script>"):
+            assert word not in text
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        ("KeyError: 5", "KeyError"),
+        ("<script>[12345]: x", "an error"),
+        ("SEED_12345: x", "an error"),
+        ("Cell outputs differ", ""),
+        ("", ""),
+    ],
+)
+def test_no_student_names_an_error_in_the_feedback(error, shown):
+    assert grading._error_of_ours(error) == shown
+
+
+def test_answers_that_are_alike_are_pointed_out_with_care(tmp_path):
+    master = master_of(1)
+    right = solutions(master)["a1-split-step"]
+    own = "\n".join(f"    value_{k} = bottom(x) * {k} + top(y) - lr ** {k}" for k in range(9))
+    copied = "# my own work\n" + own.replace("    ", "\t")
+    answers = {"ana": own, "ben": copied, "cleo": right, "dan": right, "eve": "pass"}
+    results = [Result(who, answers={"a1-split-step": text}) for who, text in answers.items()]
+    assert [pair[:3] for pair in alike(master, results)] == [("ana", "ben", "a1-split-step")]
+    gradebook.write(master, results, tmp_path)
+    summary = (tmp_path / "summary.html").read_text()
+    assert "Read both before you speak to anybody" in summary
+    assert "ben" not in (tmp_path / "feedback" / "ana.html").read_text()
+
+
+def test_the_longest_time_is_told(capsys):
+    list(assignment_cli._bar(iter([]), 40, 300.0, 2))
+    assert "100 minutes" in capsys.readouterr().out
+
+
+def test_nothing_is_shown_that_was_printed_after_a_hidden_check():
+    """In the order in which the cells run, all that the feedback shows comes first."""
+    for number in NUMBERS:
+        master = master_of(number)
+        order = [cell["id"] for cell in assemble(master, None, 3)["cells"]]
+        hidden = [order.index(name) for name in master.ids("hidden")]
+        shown = [order.index(name) for name in (*master.ids("answer"), *master.ids("check"))
+                 if name in order]  # fmt: skip
+        assert max(shown) < min(hidden)
+
+
+def test_a_later_answer_does_not_change_what_an_earlier_check_sees():
+    """Checks run last, with the names of their own place."""
+    master = master_of(1)
+    answers = solutions(master)
+    answers["a1-affordable-steps"] += "\ndef split_step(*_):\n    return 0, 0, 0\nepoch_bill = None"
+    assert lost(master, answers, 5) == set()
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_what_an_answer_leaves_behind_costs_no_other(number):
+    """Names of the master's and of Python's, torch's defaults, and prints in every function."""
+    master = master_of(number)
+    answers = solutions(master)
+    first, *_ = answers
+    names = (
+        "check fingerprint some_tree some_losses some_values two_halves struct zlib SEED package"
+    )
+    answers[first] += (
+        "".join(f"\n{name} = 0" for name in ("sum", "len", "range", "sorted", *names.split()))
+        + "\ntorch.set_default_dtype(torch.float64)\ntorch.set_grad_enabled(False)"
+        + "\nimport sys, io, random\nsys.stdout = io.StringIO()\nrandom.seed(1)"
+    )
+    for later in list(answers)[1:]:
+        undo = "for _n in ('sum', 'len', 'range', 'sorted', 'struct', 'zlib'): globals().pop(_n, 0)"
+        imports = "import struct, zlib\ntorch.set_grad_enabled(True)"
+        answers[later] = (
+            f"{undo}\n{imports}\ntorch.set_default_dtype(torch.float32)\n{answers[later]}"
+        )
+    for name in answers:
+        answers[name] = re.sub(
+            r'^( +)(def \w+\(.*\):|"""[^\n]*""")$',
+            lambda m: f"{m[0]}\n{m[1]}{'    ' * m[2].startswith('def')}print('debug', end=' ')",
+            answers[name],
+            flags=re.MULTILINE,
+        )
+        assert "print('debug'" in answers[name]
+    assert lost(master, answers, 5) <= {
+        check for check in master.ids("hidden") if check.startswith(first)
+    }

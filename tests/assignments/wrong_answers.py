@@ -30,6 +30,17 @@ WRONG = [
     ),
     Wrong(
         1,
+        "never split",
+        "a1-split-step",
+        "def split_step(bottom, top, x, y, lr):\n    both = [*bottom.parameters(), *top.parameters()]\n"
+        "    h = bottom(x)\n    loss = nn.functional.cross_entropy(top(h), y)\n"
+        "    grads = torch.autograd.grad(loss, [h, *both])\n    with torch.no_grad():\n"
+        "        for p, g in zip(both, grads[1:]):\n            p -= lr * g\n"
+        "    return loss.item(), h.detach(), grads[0]",
+        {"a1-step-messages", "a1-step-weights"},
+    ),
+    Wrong(
+        1,
         "Alice does not learn",
         "a1-split-step",
         (
@@ -103,6 +114,17 @@ WRONG = [
     Wrong(2, "NaN not noticed", "a2-gate", ("loss != loss", "False"), {"a2-gate-odd"}),
     Wrong(
         2,
+        "one state for all gates",
+        "a2-gate",
+        (
+            "def check(self, loss):",
+            "def check(self, loss):\n        mine, self = self, Gate\n        self.threshold = mine.threshold\n"
+            "        self.reference, self.state = getattr(Gate, 'reference', 0.0), getattr(Gate, 'state', 'A')",
+        ),
+        {"a2-gate-check", "a2-gate-odd"},
+    ),
+    Wrong(
+        2,
         "never in C",
         "a2-gate",
         ('if self.state == "A" else "C"', ""),
@@ -127,6 +149,13 @@ WRONG = [
         2, "by position", "a2-cache", ("zip(ids.tolist(), h)", "enumerate(h)"), {"a2-cache-check"}
     ),
     Wrong(2, "no copy", "a2-cache", (".detach().clone()", ""), {"a2-cache-check"}),
+    Wrong(
+        2,
+        "one memory for all caches",
+        "a2-cache",
+        ("def __init__(self):\n        self.rows = {}", "rows = {}"),
+        {"a2-cache-check"},
+    ),
     Wrong(
         2,
         "strangers are zero",
@@ -194,6 +223,16 @@ WRONG = [
     ),
     Wrong(
         3,
+        "one velocity for all objects",
+        "a3-momentum",
+        (
+            "def __init__(self, beta):\n        self.beta, self.velocity = beta, {}",
+            "velocity = {}\n\n    def __init__(self, beta):\n        self.beta = beta",
+        ),
+        {"a3-momentum-check"},
+    ),
+    Wrong(
+        3,
         "nothing kept",
         "a3-momentum",
         ("self.velocity.get(client, 0)", "0"),
@@ -213,6 +252,13 @@ WRONG = [
     ),
     Wrong(
         4, "NaN travels", "a4-encode", ("not torch.isfinite(x).all()", "False"), {"a4-encode-odd"}
+    ),
+    Wrong(
+        4,
+        "constant divided by zero",
+        "a4-encode",
+        ("(high - low) / 255 if high > low else torch.tensor(1.0)", "(high - low) / 255"),
+        {"a4-encode-odd"},
     ),
     Wrong(
         4,
@@ -282,6 +328,16 @@ WRONG = [
         "only the last residual",
         "a5-memory",
         ("= wanted - sent", "= update - sent"),
+        {"a5-memory-check"},
+    ),
+    Wrong(
+        5,
+        "one debt for all objects",
+        "a5-memory",
+        (
+            "def __init__(self, k):\n        self.k, self.owed = k, {}",
+            "owed = {}\n\n    def __init__(self, k):\n        self.k = k",
+        ),
         {"a5-memory-check"},
     ),
     Wrong(5, "no memory", "a5-memory", ("self.owed.get(client, 0)", "0"), {"a5-memory-check"}),

@@ -1,0 +1,77 @@
+"""What a person should look at: words in an answer, and answers that are alike.
+
+Nothing here changes a point.
+"""
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Protocol
+
+from fltoolkit.assignments.master import Master, release, text_of
+
+__all__ = ["alike", "suspicious"]
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+class Result(Protocol):
+    """What is needed of a grading.Result."""
+
+    student: str
+    answers: dict[str, str]
+
+
+_LOOKS = {
+    "the end of the process": r"os\s*\.\s*_exit|os\s*\.\s*abort|os\s*\.\s*kill|sys\s*\.\s*exit",
+    "IPython's inside": r"get_ipython|input_transformers|user_ns|\bIn\s*\[|\bOut\s*\[",
+    "built-in functions": r"\bbuiltins\b|__builtins__|\bprint\s*=|sys\s*\.\s*(stdout|displayhook)",
+    "comparison methods": r"__eq__|__ne__|__bool__",
+    "frames and objects of others": r"_getframe|\binspect\b|\bgc\s*\.|sys\s*\.\s*modules|/proc/",
+    "C functions": r"\bctypes\b",
+    "processes": r"\bsubprocess\b|os\s*\.\s*(fork|system|popen|spawn)|multiprocessing",
+    "network": r"\bsocket\b|urllib|requests\b|https?://",
+    "pickle": r"\bpickle\b|\bdill\b|__reduce__",
+}
+
+
+def suspicious(source: str) -> list[str]:
+    """Kinds of things in an answer that are worth a look by a person; they never change points.
+
+    >>> suspicious("import os; os._exit(0)")
+    ['the end of the process']
+    """
+    return [kind for kind, pattern in _LOOKS.items() if re.search(pattern, source)]
+
+
+def alike(
+    master: Master, results: Iterable[Result], least: float = 0.7, words: int = 25
+) -> list[tuple[str, str, str, float]]:
+    """Pairs of students whose answers say the same in the same order: names, cell, share.
+
+    Compared are runs of six words. What the release, the master's solution or a third of the class
+    has, too, is the task's and not theirs; what is left must be ``words`` runs long. Comments and
+    spaces do not count. A pair that is alike is no proof of anything.
+    """
+    results = [r for r in results if r.answers]
+    known = {
+        c["id"]: _runs(text_of(c)) | _runs(text_of(d))
+        for c, d in zip(master.cells, release(master)["cells"], strict=True)
+    }
+    found = []
+    for cell in master.ids("answer", "question"):
+        runs = {r.student: _runs(r.answers.get(cell, "")) - known[cell] for r in results}
+        count = Counter(run for each in runs.values() for run in each)
+        usual = {run for run, k in count.items() if k > max(3, len(runs) / 3)}
+        runs = {who: own for who, each in runs.items() if len(own := each - usual) >= words}
+        for first, second in itertools.combinations(sorted(runs), 2):
+            a, b = runs[first], runs[second]
+            if (share := len(a & b) / len(a | b)) >= least:
+                found.append((first, second, cell, share))
+    return sorted(found, key=lambda pair: -pair[3])
+
+
+def _runs(text: str, length: int = 6) -> set[tuple[str, ...]]:
+    words = [w for line in text[:20_000].splitlines() for w in _WORD.findall(line.split("#")[0])]
+    return {tuple(words[k : k + length]) for k in range(len(words) - length + 1)}
