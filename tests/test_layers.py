@@ -56,27 +56,28 @@ IMPORTS = {name: imports_of(path.read_text(encoding="utf-8")) for name, path in 
 
 DOORS = {  # what users import; engines has no names at its door, one imports their files
     "assignments": """
-        add_manual assemble AssignmentError check collect expected_outputs feedback fences
-        fill_lms find_submissions grade grade_one histogram Limits lint LMS load_master Master
-        read_submission release Result rows Submission Task write
+        add_manual assemble AssignmentError check collect expected_outputs feedback
+        fences fill_lms find_submissions grade grade_one histogram Limits lint LMS
+        load_master Master read_submission release Result rows Submission Task write
     """,
     "codecs": """
-        BFloat16 BitPack Codec CODED Coder Deflate DGC Difference Drawing DRIVE EDEN Entropy
-        ErrorFeedback Explanation Float8 floats gaussian_levels hadamard hadamard_plain Half
-        Identity Indices is_main LinkState LloydMax num_kept Only Part Parts Pipeline power_step
-        PowerSGD QSGD Quantiles Quantize RandomK RandTopK Rotate SameMask SEED SEPARATOR side
-        Sign Stage STC Symbols Ternary TopK walk Zstd
+        Answered Answering BFloat16 BitPack Codec Coder Composed Deflate DGC Difference
+        Drawing DRIVE EDEN Entropy ErrorFeedback Float8 floats Half Identity Indices
+        is_main LinkState LloydMax Masked num_kept Only Part Parts Pipeline PowerSGD
+        QSGD Quantiles Quantize RandomK RandTopK Rotate SameMask SEPARATOR side Sign
+        Sizes Stage STC Symbols take_side take_symbols Ternary TopK walk weigh Weighed
+        with_side Wrapper Zstd
     """,
     "course": "check fingerprint predict",
     "data": """
-        Batches Dataset load load_emnist_federated partition_dirichlet partition_iid
-        partition_shards split_features
+        Batches Dataset load load_emnist_federated load_text partition_contiguous
+        partition_dirichlet partition_iid partition_shards speeches split_features Text
     """,
     "federated": """
-        AdaptiveLevels Arrival Backlog ByteBudget check_optimizer Clients clipped Clock Constant
+        AdaptiveLevels Arrival Arrivals Backlog ByteBudget Clients Clock Cohort Constant
         Drop Even fedasync fedavg fedbuff Flight GaussianDP Hinge interval_averaging
-        local_update local_update_lean LocalUpdate LogNormal move Polynomial Rule Scripted
-        Staleness Train Yogi
+        Local local_update local_update_lean LocalUpdate LogNormal masked_mean Mean
+        Polynomial Rule Scripted Staleness Train weighted_mean WithMasks Yogi
     """,
     "labs": "Board FedAvgLab Lab Look Panel Plot Runner Setting Strip ThresholdLab Training",
     "leakage": """
@@ -90,19 +91,21 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
     "plots": """
         accuracy_over_bytes COLORS curves describe_codec heat_map html_report ledger
         metric_over_steps new_axes new_figure over_seconds pareto partition plot_bits
-        plot_values show three_sizes watch
+        plot_values save_figure show three_sizes watch
     """,
     "research": """
-        accuracy_within allow build by_task bytes_to_reach c3_score cluster Experiment failures
-        front front_within groups num_steps on_link Point points PROTOCOLS read records Result
-        run seconds_on Size sizes_of space spend Store StoreError suggest Suggestion sweep table
-        weigh WeighingChannel
+        a_record_a_round a_record_a_step allow AMOUNT build by_task bytes_to_reach
+        c3_score cluster CODEC COUNT Experiment failures FLAG front front_within groups
+        metric_of num_steps on_link OPTIMIZER Point points Protocol PROTOCOLS read
+        records Result run seconds_on Setting Size sizes_of space spend Store StoreError
+        suggest Suggestion sweep table table_as_csv table_as_latex Task Tried
+        value_within weigh WeighingChannel
     """,
     "split": """
-        ActivationCache add AlwaysA average BangBang Bookmark BudgetGate concatenate Decay
-        FreezeAfter Gate gate_trace LogSpaced LossGate Periodic Progress split_step State
-        train_async train_async_relay train_local_loss train_relay train_split train_splitfed
-        train_uploading train_vertical Upload vertical_step
+        ActivationCache add AlwaysA average BangBang Bookmark BudgetGate concatenate
+        Decay FreezeAfter Gate gate_trace LogSpaced LossGate Periodic Progress
+        split_step State train_async train_async_relay train_local_loss train_relay
+        train_split train_splitfed train_uploading train_vertical Upload vertical_step
     """,
 }
 

@@ -31,19 +31,16 @@ from fltoolkit.codecs.base import (
     weigh,
 )
 from fltoolkit.codecs.codebooks import BFloat16, Float8, Half, LloydMax, Quantiles
-from fltoolkit.codecs.coders import CODED, BitPack, Deflate, Entropy, Zstd
+from fltoolkit.codecs.coders import BitPack, Deflate, Entropy, Zstd
 from fltoolkit.codecs.difference import Difference
-from fltoolkit.codecs.lowrank import PowerSGD, power_step
-from fltoolkit.codecs.pipeline import Explanation, Pipeline
+from fltoolkit.codecs.lowrank import PowerSGD
+from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.codecs.quantize import QSGD, Quantize, Sign, Ternary
 from fltoolkit.codecs.rotate import (
     DRIVE,
     EDEN,
-    SEED,
     Rotate,
-    gaussian_levels,
     hadamard,
-    hadamard_plain,
 )
 from fltoolkit.codecs.sparse import DGC, STC, RandomK, RandTopK, SameMask, TopK, num_kept
 from fltoolkit.codecs.stage import (
@@ -68,12 +65,10 @@ from fltoolkit.codecs.stage import (
 from fltoolkit.codecs.wrappers import ErrorFeedback, Only, Wrapper
 
 __all__ = [
-    "CODED",
     "DGC",
     "DRIVE",
     "EDEN",
     "QSGD",
-    "SEED",
     "SEPARATOR",
     "STC",
     "Answered",
@@ -88,7 +83,6 @@ __all__ = [
     "Drawing",
     "Entropy",
     "ErrorFeedback",
-    "Explanation",
     "Float8",
     "Half",
     "Identity",
@@ -117,12 +111,8 @@ __all__ = [
     "Wrapper",
     "Zstd",
     "floats",
-    "gaussian_levels",
-    "hadamard",
-    "hadamard_plain",
     "is_main",
     "num_kept",
-    "power_step",
     "side",
     "take_side",
     "take_symbols",

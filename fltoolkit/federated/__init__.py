@@ -32,9 +32,9 @@ from fltoolkit.federated.clock import (
 from fltoolkit.federated.fedasync import Flight, fedasync, fedbuff
 from fltoolkit.federated.fedavg import Cohort, Train, fedavg, interval_averaging
 from fltoolkit.federated.means import Mean, WithMasks, masked_mean, weighted_mean
-from fltoolkit.federated.privacy import GaussianDP, clipped
+from fltoolkit.federated.privacy import GaussianDP
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.server import Yogi, check_optimizer, move
+from fltoolkit.federated.server import Yogi
 
 __all__ = [
     "AdaptiveLevels",
@@ -62,8 +62,6 @@ __all__ = [
     "Train",
     "WithMasks",
     "Yogi",
-    "check_optimizer",
-    "clipped",
     "fedasync",
     "fedavg",
     "fedbuff",
@@ -71,6 +69,5 @@ __all__ = [
     "local_update",
     "local_update_lean",
     "masked_mean",
-    "move",
     "weighted_mean",
 ]

@@ -17,10 +17,9 @@ from fltoolkit.codecs import (
     Quantize,
     Symbols,
     TopK,
-    power_step,
     side,
 )
-from fltoolkit.codecs.lowrank import CHUNK, MAX_SIZE
+from fltoolkit.codecs.lowrank import CHUNK, MAX_SIZE, power_step
 from fltoolkit.testing import Conformance, normal
 from fltoolkit.wire import WireError, pack, unpack, write_layout
 

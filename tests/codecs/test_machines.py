@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fltoolkit.codecs import gaussian_levels, hadamard_plain
-from fltoolkit.codecs.rotate import DIGITS, _hadamard_in_order
+from fltoolkit.codecs.rotate import DIGITS, _hadamard_in_order, gaussian_levels, hadamard_plain
 
 SCRIPT = Path(__file__).with_name("decoded_elsewhere.py")
 FEATURES = "AVX512_SPR AVX512_ICL AVX512_CLX AVX512_SKX AVX512F AVX512CD AVX2 FMA3"

@@ -10,7 +10,6 @@ import torch
 from fltoolkit.codecs import (
     DRIVE,
     EDEN,
-    SEED,
     Entropy,
     ErrorFeedback,
     Half,
@@ -20,12 +19,10 @@ from fltoolkit.codecs import (
     Rotate,
     Symbols,
     TopK,
-    gaussian_levels,
-    hadamard,
-    hadamard_plain,
     side,
 )
 from fltoolkit.codecs.quantize import CHUNK
+from fltoolkit.codecs.rotate import SEED, gaussian_levels, hadamard, hadamard_plain
 from fltoolkit.models import mcmahan_cnn
 from fltoolkit.testing import Conformance, normal
 from fltoolkit.wire import WireError

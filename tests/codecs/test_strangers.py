@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from fltoolkit.codecs import (
-    CODED,
     EDEN,
     QSGD,
     STC,
@@ -33,6 +32,7 @@ from fltoolkit.codecs import (
     side,
 )
 from fltoolkit.codecs._contexts import SMALL, read_grids
+from fltoolkit.codecs.coders import CODED
 from fltoolkit.testing import normal
 from fltoolkit.wire import (
     FREE_VALUES,

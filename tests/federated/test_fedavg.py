@@ -25,13 +25,13 @@ from fltoolkit.federated import (
     Polynomial,
     Scripted,
     Yogi,
-    check_optimizer,
     fedavg,
     interval_averaging,
     local_update,
 )
 from fltoolkit.federated._many_at_once import local_updates
 from fltoolkit.federated.fedavg import client_seed
+from fltoolkit.federated.server import check_optimizer
 from fltoolkit.models import mcmahan_cnn, seeded
 from fltoolkit.party import SGD, Party
 

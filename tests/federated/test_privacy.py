@@ -10,7 +10,8 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
-from fltoolkit.federated import Constant, GaussianDP, LocalUpdate, clipped, fedavg
+from fltoolkit.federated import Constant, GaussianDP, LocalUpdate, fedavg
+from fltoolkit.federated.privacy import clipped
 
 
 def test_clipping_is_over_all_entries_together():
