@@ -4,8 +4,8 @@
     python tools/export_explore.py --record   # first train on digits and record tensors.js anew
 
 Each file of docs/explore/data is a script of one line, ``explore.data.NAME = {JSON}``: a page that
-is opened from a folder (file://) may load scripts, but may not fetch JSON. Nothing is trained without
-``--record``. A test exports again and compares, so the files cannot differ from the stored runs.
+is opened from a folder (file://) may load scripts, but may not fetch JSON. Nothing is trained
+without ``--record``. A test exports again and compares, so files and stored runs cannot differ.
 """
 
 import argparse
