@@ -5,7 +5,11 @@
 
 Each file of docs/explore/data is a script of one line, ``explore.data.NAME = {JSON}``: a page that
 is opened from a folder (file://) may load scripts, but may not fetch JSON. Nothing is trained
+<<<<<<< HEAD
 without ``--record``. A test exports again and compares, so files cannot differ from stored runs.
+=======
+without ``--record``. A test exports again and compares, so files and stored runs cannot differ.
+>>>>>>> explore
 """
 
 import argparse

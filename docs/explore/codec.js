@@ -5,7 +5,7 @@
   const { bits: BITS, fractions: FRACTIONS, table } = explore.data.codec;
   const tensors = Object.fromEntries(
     Object.entries(explore.data.tensors).map(([name, { shape, values }]) => [name, { shape, values: explore.floatsOf(values) }]));
-  const number = (value) => (value === 0 ? "0" : Math.abs(value) >= 0.01 && Math.abs(value) < 1e4 ? String(+value.toPrecision(3)) : value.toExponential(1).replace("e", "·10^").replace("+", ""));
+  const number = (value) => String(+value.toPrecision(3));
   const error = (value) => (value >= 0.001 ? String(+value.toPrecision(3)) : value === 0 ? "0" : value.toExponential(1));
 
   const code = (state) => {

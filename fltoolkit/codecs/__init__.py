@@ -40,7 +40,6 @@ from fltoolkit.codecs.rotate import (
     DRIVE,
     EDEN,
     Rotate,
-    hadamard,
 )
 from fltoolkit.codecs.sparse import DGC, STC, RandomK, RandTopK, SameMask, TopK, num_kept
 from fltoolkit.codecs.stage import (
