@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fltoolkit.cli import main
-from fltoolkit.plots import figures
+from fltoolkit.plots.style import summary
 from fltoolkit.research import Experiment, Store, front, metric_of, points, run
 from fltoolkit.research import text as spec
 
@@ -89,7 +89,7 @@ def test_from_the_plan_to_the_plot(folder, capsys):
     assert not metric_of(p.experiment for p in found).higher_is_better
     assert front(found)[-1] == best  # lower is better
     assert page["ax"].get_ylabel() == "surprises [%]"
-    assert "gossip, 8 bits: " in figures.summary(page["ax"])
+    assert "gossip, 8 bits: " in summary(page["ax"])
     assert Path("gossip.pdf").read_bytes().startswith(b"%PDF")
     assert main([*words(RUN), "rounds=1"]) == 0
     assert re.search(r"accuracy +\d+\.\d\d %", capsys.readouterr().out)

@@ -5,11 +5,7 @@
 
 Each file of docs/explore/data is a script of one line, ``explore.data.NAME = {JSON}``: a page that
 is opened from a folder (file://) may load scripts, but may not fetch JSON. Nothing is trained
-<<<<<<< HEAD
-without ``--record``. A test exports again and compares, so files cannot differ from stored runs.
-=======
 without ``--record``. A test exports again and compares, so files and stored runs cannot differ.
->>>>>>> explore
 """
 
 import argparse
@@ -28,7 +24,14 @@ import torch
 from torch import Tensor, nn
 
 import fltoolkit as flt
-from experiments import async_states, leakage, leakage_report, pareto, pareto_report, report
+from experiments import runs
+from experiments.async_states import settings as async_states
+from experiments.async_states.__main__ import RESULTS as SILENCE
+from experiments.leakage import settings as leakage
+from experiments.leakage.__main__ import RESULTS as LEAKS
+from experiments.leakage.report import rows_of as leakage_rows_of
+from experiments.pareto import report as pareto_report
+from experiments.pareto import settings as pareto
 from fltoolkit import codecs, plots
 from fltoolkit.codecs import Entropy, Quantize, TopK
 from fltoolkit.panels import compare_bytes
@@ -167,7 +170,7 @@ def silence() -> dict[str, Any]:
     """The runs with one client and 8-bit floats, and vanilla: thresholds and the other rules."""
     task = async_states.Task()
     chosen = [s for s in async_states.settings(task) if s.clients == 1]
-    rows = report.rows_of(task, chosen, async_states.read(async_states.RESULTS))
+    rows = runs.rows_of(task, chosen, runs.read(SILENCE))
     return {
         "num_epochs": task.epochs,
         "steps_an_epoch": task.num_steps // task.epochs,
@@ -193,10 +196,10 @@ def silence() -> dict[str, Any]:
 
 def what_leaks() -> dict[str, Any]:
     """Attacks on activations and on gradients, by task, setting and seed."""
-    results = async_states.read(leakage.RESULTS)
+    results = runs.read(LEAKS)
     tasks = {}
     for name, task in leakage.TASKS.items():
-        rows = leakage_report.rows_of(task, results)
+        rows = leakage_rows_of(task, results)
         first = next(runs[0] for _, runs in rows if "originals" in runs.get(0, {}))
         tasks[name] = {
             "side": {"digits": 8, "mnist": 28}[name],

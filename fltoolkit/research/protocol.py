@@ -29,7 +29,7 @@ class Setting:
     >>> COUNT.kept(3)
     3
     >>> CODEC.kept("Pipeline( Quantize(bits = 8) )")
-    'Pipeline(Quantize(bits=8, stochastic=False, seed=0, per='tensor'))'
+    "Pipeline(Quantize(bits=8, stochastic=False, seed=0, per='tensor'))"
     """
 
     words: str  # what is allowed, for the error: "a whole number above 0"

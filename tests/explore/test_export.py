@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from experiments import pareto_report
+from experiments.pareto import report as pareto_report
 from fltoolkit.research import Experiment
 
 ROOT = Path(__file__).parents[2]

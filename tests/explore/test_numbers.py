@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from experiments import async_states, leakage, leakage_report, pareto_report, report
+from experiments.async_states import settings as async_states
+from experiments.async_states.__main__ import RESULTS as SILENCE
+from experiments.leakage import settings as leakage
+from experiments.leakage.__main__ import RESULTS as LEAKS
+from experiments.leakage.report import rows_of as leakage_rows_of
+from experiments.pareto import report as pareto_report
+from experiments.runs import read, rows_of
 from fltoolkit import Pipeline, advise
 from fltoolkit.codecs import Quantize, TopK
 from fltoolkit.cost import ModelCost
@@ -291,8 +297,8 @@ def test_the_budget_slider_names_the_best_of_the_stored_runs(open_page: Open) ->
 
 def test_silence_shows_the_stored_runs(open_page: Open) -> None:
     task = async_states.Task()
-    results = async_states.read(async_states.RESULTS)
-    rows = report.rows_of(task, async_states.settings(task), results)
+    results = read(SILENCE)
+    rows = rows_of(task, async_states.settings(task), results)
     of = {(s.part, s.name): list(runs.values()) for s, runs in rows}
     small, large = (of[f"equal bytes, {w} budget", "loss threshold"] for w in ("small", "large"))
     stops = [
@@ -336,10 +342,10 @@ def test_leakage_shows_the_stored_runs(open_page: Open, data: str, view: str) ->
         "labels": (leakage.DOWN,),
         "rare": (leakage.BINARY,),
     }[view]
-    task, results = leakage.TASKS[data], async_states.read(leakage.RESULTS)
+    task, results = leakage.TASKS[data], read(LEAKS)
     rows = [
         (s.name, list(runs.values()))
-        for s, runs in leakage_report.rows_of(task, results)
+        for s, runs in leakage_rows_of(task, results)
         if s.part in parts
     ]
 
@@ -368,7 +374,7 @@ def test_leakage_shows_the_stored_runs(open_page: Open, data: str, view: str) ->
 def test_the_attackers_pictures_are_the_stored_ones(open_page: Open) -> None:
     run = next(
         r
-        for r in async_states.read(leakage.RESULTS).values()
+        for r in read(LEAKS).values()
         if (r["data"], r["part"], r["name"], r["seed"]) == ("mnist", leakage.UP, "2 bits", 0)
     )
     tab = open_page("leakage", "#data=mnist&setting=2+bits")

@@ -77,7 +77,6 @@ def test_the_key_is_the_content():
         ({"optimizer": "Pipeline()"}, r"give an optimizer such as Adam\(lr=0.01\)"),
         ({"optimizer": "Adam(lr=-1.0)"}, "Invalid learning rate: -1.0"),
         ({"optimizer": "Adam(lr=0.1)", "lr": 0.1}, "leave lr out"),
-        ({"protocol": "fedavg", "optimizer": "Adam(lr=0.1)"}, "server_optimizer"),
         ({"protocol": "fedavg", "settings": {"clock": "Drop()"}}, "give a clock such as"),
         ({"protocol": "fedavg", "settings": {"privacy": "Drop()"}}, "give noise such as"),
         ({"protocol": "fedavg", "settings": {"wait_for": 2}}, "each at most the one before"),

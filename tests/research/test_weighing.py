@@ -22,7 +22,8 @@ from fltoolkit.codecs import (
     TopK,
     Weighed,
 )
-from fltoolkit.plots import figures, three_sizes
+from fltoolkit.plots import three_sizes
+from fltoolkit.plots.style import summary
 from fltoolkit.research import WeighingChannel, sizes_of, weigh
 from fltoolkit.wire import pack, unpack
 
@@ -105,7 +106,7 @@ def test_a_codec_that_cannot_tell_leaves_a_gap(codec):
     assert update.real == channel.nbytes(kind="update") < 300
     assert update.nominal != update.nominal  # NaN
     words = f"update up: nominal -, real {update.real} B, entropy -"
-    assert words in figures.summary(three_sizes(sizes))
+    assert words in summary(three_sizes(sizes))
     three_sizes({key: n for key, n in sizes.items() if "update" in key})
 
 
