@@ -99,7 +99,7 @@ def num_parts(content: bytes) -> int:
     """How many values a JSON text holds, about: counted, not parsed.
 
     >>> num_parts(b'{"a": [1, 2, 3], "b": ", , , ,"}')
-    9
+    10
     """
     text = content
     if b"\\" in text:

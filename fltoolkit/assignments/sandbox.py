@@ -206,6 +206,8 @@ def main() -> None:
         _become(user)
     elif _LIBC is not None:
         _set_capabilities(0)
+    if _LIBC is not None:
+        _LIBC.prctl(1, 9, 0, 0, 0)  # ends with the worker
     calls = _sibling("seccomp")
     calls.refuse(notes, os.getpid())
     sys.meta_path.insert(0, _PackageFinder())

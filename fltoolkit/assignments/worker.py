@@ -119,6 +119,7 @@ def unreadable(reaper: bool = True) -> None:
         libc.prctl(4, 0, 0, 0, 0)  # not dumpable: /proc/PID/mem, fd and environ are root's
         if reaper:
             libc.prctl(36, 1, 0, 0, 0)
+            libc.prctl(1, 9, 0, 0, 0)  # ends with the grader, however that ends
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -252,3 +253,31 @@ def test_bubblewrap_in_use_and_not(master, tmp_path):
     segments = Path("/proc/sysvipc/shm")
     if fences(False)["network"].startswith("namespace") and segments.exists():
         assert "123456" not in segments.read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends children with their parent")
+def test_what_was_begun_ends_with_a_grader_that_was_killed(master, tmp_path):
+    """SIGKILL leaves no time to clean up, and no worker and no kernel behind."""
+    import psutil
+
+    desk, folder = Desk(master, tmp_path, 1), tmp_path / "in"
+    folder.mkdir()
+    sleep = "import time\ntime.sleep(600)"
+    (folder / "ana.ipynb").write_bytes(saved(desk.honest(step=sleep)))
+    code = (
+        "from fltoolkit.grading import grade\n"
+        f"grade({str(folder)!r}, {str(MASTERS / '1_splitnn_by_hand.ipynb')!r}, "
+        f"{str(tmp_path / 'out')!r}, bubblewrap=False)"
+    )
+    grader = subprocess.Popen([sys.executable, "-c", code])
+    found: set[psutil.Process] = set()
+    for _ in range(600):  # until a kernel of ours runs
+        found = set(psutil.Process(grader.pid).children(recursive=True))
+        if any("sandbox.py" in " ".join(child.cmdline()) for child in found):
+            break
+        time.sleep(0.1)
+    assert found
+    grader.kill()
+    grader.wait()
+    _, alive = psutil.wait_procs(found, timeout=20)
+    assert not alive
