@@ -21,7 +21,7 @@ charged to it. It is optional, and its requirements would replace torch, so inst
 Speed is process CPU time, the least of three runs (nncodec, lzma and deflate: of one), one thread,
 in MB/s of float32. The last table says how many of nncodec's bits ours takes, and how many times
 faster it is, on McMahan's CNN and on the small new networks (where calls, not symbols, take most of
-our time). The constants in contexts.py were chosen on other seeds of McMahan's CNN and of
+our time). The constants in codecs/_contexts.py were chosen on other seeds of McMahan's CNN and of
 other networks on MNIST and digits; the situations called new took no part in that.
 """
 

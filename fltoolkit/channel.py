@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from fltoolkit.codecs.base import Codec, Masked
 from fltoolkit.links import KINDS, Link, Links, check_kind
 from fltoolkit.trees import Tree, dense_nbytes
-from fltoolkit.wire import WireError
+from fltoolkit.wire import WireError, at_most
 
 __all__ = ["KINDS", "Arrival", "Channel", "Transfer"]
 
@@ -49,8 +49,12 @@ class Channel:
             memory, those used last, and the others' in files. The dearest codec memory is the
             residual of `ErrorFeedback`: 4 bytes a parameter and client.
         folder: where those files go: into a folder of this channel's own, deleted when it goes.
+        max_values: how many values a message may become when it is decoded, such as the number of
+            the model's parameters; more is a WireError before memory is taken. None: what
+            `fltoolkit.wire` allows for a message of that length.
 
     Attributes:
+        max_values: the same, to be changed at any time.
         step: the training step; protocols move it forward, and it dates the transfers.
         transfers: the ledger, one `Transfer` a message.
         links: the two codecs of each link; `Links.open` gives them.
@@ -74,8 +78,10 @@ class Channel:
         *,
         max_links: int | None = None,
         folder: str | os.PathLike[str] | None = None,
+        max_values: int | None = None,
     ):
         self.links = Links(codecs, max_links=max_links, folder=folder)
+        self.max_values = max_values
         self.codecs = self.links.codecs
         self.step = 0
         self.transfers: list[Transfer] = []
@@ -93,25 +99,35 @@ class Channel:
         link = Link(sender, receiver, kind)
         received, message = self.cross(link, tree)
         codec = self.links.open(link).receiving
-        return received, codec.masks(message) if message and isinstance(codec, Masked) else {}
+        if not message or not isinstance(codec, Masked):
+            return received, {}
+        return received, codec.masks(message)  # a message that was decoded within the limit
 
     def cross(self, link: Link, tree: Tree) -> Arrival:
         """Carry one message over a link: open, encode, decode, count. `send` calls this.
 
         It is what a subclass overrides. One that only watches calls ``super().cross(link, tree)``
         and looks at what it gets. One that carries messages elsewhere takes the two codecs from
-        ``self.links.open(link)``, uses the one whose end is in this process, and calls `count`
-        once for each message.
+        ``self.links.open(link)``, encodes with the sender's or calls `decode`, whichever end is in
+        this process, and calls `count` once for each message.
         """
-        sending, receiving = self.links.open(link)
+        sending = self.links.open(link).sending
         try:
             message = sending.encode(tree)
-            received = receiving.decode(message)
+            received = self.decode(link, message)
         except (TypeError, ValueError) as error:
             complaint = type(error) if type(error) in (TypeError, WireError) else ValueError
             raise complaint(f"{link.sender} -> {link.receiver}, {link.kind}: {error}") from error
         self.count(link, message, tree)
         return Arrival(received, message)
+
+    def decode(self, link: Link, message: bytes) -> Tree:
+        """What the receiver of a link makes of a message, of ``max_values`` values at most."""
+        receiving = self.links.open(link).receiving
+        if self.max_values is None:
+            return receiving.decode(message)
+        with at_most(self.max_values):
+            return receiving.decode(message)
 
     def count(self, link: Link, message: bytes, tree: Tree) -> None:
         """Enter a message that crossed, and the tree that it stands for, into the ledger."""

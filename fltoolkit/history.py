@@ -1,6 +1,6 @@
 """Records of a training run: what a protocol yields and where it is kept.
 
-Not here: drawing them (plots.py) and producing them (split.py).
+Not here: drawing them (plots/figures.py) and producing them (split/chain.py).
 """
 
 import json

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fltoolkit.channel import KINDS, Arrival, Channel, Transfer
-from fltoolkit.codecs import ErrorFeedback, Identity, Pipeline, Quantize, TopK
+from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, Pipeline, Quantize, TopK
 from fltoolkit.testing import normal
 from fltoolkit.wire import WireError, pack, unpack
 
@@ -152,3 +152,13 @@ def test_a_channel_of_ones_own_overrides_one_method():
     assert plain.transfers == late.transfers
     assert late.send_masked("ann", "server", "update", tree)[1] == {}  # nothing to read them from
     assert late.state_dict()["links"][0][0] == "ann"
+
+
+def test_a_receiver_may_say_how_much_it_expects():
+    codec = Pipeline(Quantize(1), Entropy())
+    channel = Channel({"model": codec}, max_values=1000)
+    channel.send("a", "b", "model", {"w": torch.zeros(1000)})
+    with pytest.raises(WireError, match=r"a -> b, model: .*1001 values, at most 1000 may be"):
+        channel.send("a", "b", "model", {"w": torch.zeros(1001)})
+    channel.max_values = None
+    channel.send("a", "b", "model", {"w": torch.zeros(1001)})

@@ -13,6 +13,7 @@ import ast
 import base64
 import inspect
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,8 @@ from experiments.pareto import settings as pareto
 from fltoolkit import codecs, plots
 from fltoolkit.codecs import Entropy, Quantize, TopK
 from fltoolkit.panels import compare_bytes
+from fltoolkit.plots.codec_report import draw_report
+from fltoolkit.plots.drawing import Drawing, chart
 from fltoolkit.research import Experiment, sizes_of
 from fltoolkit.split import gates
 
@@ -54,6 +57,11 @@ def write(name: str, value: Any, folder: Path) -> None:
     """One data file."""
     line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     (folder / f"{name}.js").write_text(f"explore.data.{name} = {line};\n", encoding="utf-8")
+
+
+def whole(nbytes: float) -> int | None:
+    """A size without its fraction; None where the codec could not tell it."""
+    return round(nbytes) if math.isfinite(nbytes) else None
 
 
 def read(path: Path) -> Any:
@@ -108,7 +116,10 @@ def one_run(result: Any, num_test: int) -> dict[str, Any]:
         "waits": last["num_waits"],
         "flops": last["client_flops"],
         "curve": curve,
-        "ledger": [[s.kind, s.direction, s.nominal, s.real, s.entropy] for s in sizes_of(last)],
+        "ledger": [
+            [s.kind, s.direction, whole(s.nominal), s.real, whole(s.entropy)]
+            for s in sizes_of(last)
+        ],
     }
 
 
@@ -286,7 +297,7 @@ def pipeline(bits: int, fraction: float, entropy: bool) -> flt.Pipeline:
     stages = [TopK(fraction)] if fraction < 1 else []
     stages += [Quantize(bits)] if bits < 32 else []
     stages += [Entropy()] if entropy else []
-    return flt.Pipeline(*stages)
+    return codecs.Pipeline(*stages)
 
 
 def codec_table(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -305,7 +316,7 @@ def codec_table(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
                     told[1].nbytes,
                     round(told[0].entropy_bits, 4),
                 ]
-        kept = plots.describe_codec(tensor, flt.Pipeline(TopK(0.5)))
+        kept = plots.describe_codec(tensor, codecs.Pipeline(TopK(0.5)))
         places = (tensor.numel() - 1).bit_length()
         rows["side_bits"] = round(kept.nominal_bits * kept.num_values) - (32 + places) * round(
             0.5 * kept.num_values
@@ -326,11 +337,11 @@ def pictures(tensors: Mapping[str, Tensor], folder: Path) -> None:
         "federated": [(k, c.federated_nbytes) for k, c in zip(clients, told, strict=True)],
     }
     size = {"width": 640, "height": 300}
-    part = plots.chart(lines, "num_clients", "nbytes_per_client", **size, log=True)
-    advisor = plots.drawing(640, 300, compare_bytes(100).sentence, part)
+    marks = [*chart(lines, "num_clients", "nbytes_per_client", **size, log=True)]
+    advisor = Drawing(640, 300, compare_bytes(100).sentence, marks).svg()
     (folder / "advisor.svg").write_text(advisor + "\n", encoding="utf-8")
-    four = plots.describe_codec(tensors["activation"], flt.Pipeline(Quantize(4)))
-    codec = plots.report_svg(four, f"Quantize(4) on recorded activations. {four.sentence}")
+    four = plots.describe_codec(tensors["activation"], codecs.Pipeline(Quantize(4)))
+    codec = draw_report(four, f"Quantize(4) on recorded activations. {four.sentence}").svg()
     (folder / "codec.svg").write_text(codec + "\n", encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
 """The command line of course assignments: ``fltoolkit assignment release | check | grade | lms``.
 
-Also ``python -m fltoolkit.assignments.cli``. Everything it does is a function of assignment.py,
+Also ``python -m fltoolkit.assignments.cli``. Everything it does is a function of master.py,
 grading.py and gradebook.py.
 """
 

@@ -1,6 +1,6 @@
 """Contexts: what the rest of an update tells about each of its symbols, and the range coder.
 
-Not here: which parts of a message are coded so (entropy.py).
+Not here: which parts of a message are coded so (coders.py).
 
 Symbols are a grid. What a few steps of SGD do to a dense layer says much about its cells:
 

@@ -1,7 +1,7 @@
 """Prediction: what is common to the rows and columns of an update, as a few whole numbers.
 
 Here: the sum of a few outer products that predicts each cell of a grid of symbols, and the levels
-of its rows and columns. Not here: how they and what is left are coded (contexts.py, next).
+of its rows and columns. Not here: how they and what is left are coded (_contexts.py, next).
 """
 
 import math

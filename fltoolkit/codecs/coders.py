@@ -101,7 +101,7 @@ class Entropy(BitPack):
     """What the statistics of symbols and places allow: prediction, contexts and range coding.
 
     A tensor is a matrix: first dimension by the rest, or first two. A sum of few outer products
-    predicts its symbols, and rows and columns tell how well (see contexts.py). Memoryless data
+    predicts its symbols, and rows and columns tell how well (see _contexts.py). Memoryless data
     cost their entropy and a few bytes; structured ones, as updates of dense layers, much less.
     Indices are a matrix of zeros and ones. Whatever is smaller as `BitPack` has it stays so.
 

@@ -1,7 +1,7 @@
 """Sparsification: send few of the values and say which: top-k, random-k and their relatives.
 
-Not here: how places are found, and how values, places and shapes travel (places.py); fewer bits a
-value (quantize.py); places as bits (entropy.py).
+Not here: how places are found, and how values, places and shapes travel (_places.py); fewer bits a
+value (quantize.py); places as bits (coders.py).
 """
 
 import math

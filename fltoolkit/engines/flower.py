@@ -98,7 +98,7 @@ class Letters(Channel):
     def cross(self, link: Link, tree: Tree) -> Arrival:
         """From here: encode, and lay the letter out. From elsewhere: take it in, and decode."""
         sender, receiver, kind = link
-        sending, receiving = self.links.open(link)
+        sending = self.links.open(link).sending
         if sender == self.here:
             message = sending.encode(tree)
             self.out[receiver] = kind, message
@@ -111,7 +111,7 @@ class Letters(Channel):
         if came != kind:
             raise FlowerError(f"{where}: there came {came}. Is another fltoolkit at work?")
         try:
-            received = receiving.decode(message)
+            received = self.decode(link, message)
         except ValueError as error:
             raise type(error)(f"{where}: {error}") from error
         self.count(link, message, received)

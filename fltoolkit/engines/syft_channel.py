@@ -119,7 +119,6 @@ class SyftChannel(Channel):
     def _receive(self, link: Link) -> Arrival:
         sender, receiver, _ = link
         site = self._site(receiver)
-        receiving = self.links.open(link).receiving
         end = time.monotonic() + self.timeout
         try:
             while (found := self._take(site, link)) is None:
@@ -131,7 +130,7 @@ class SyftChannel(Channel):
                     )
                 time.sleep(min(self.poll, left))
             message, on_drive = found
-            received = receiving.decode(message)
+            received = self.decode(link, message)
         except (OSError, TypeError, ValueError) as error:
             raise self._with_place(error, link) from error
         self._at = receiver

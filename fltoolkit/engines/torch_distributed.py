@@ -186,7 +186,7 @@ class DistributedChannel(Channel):
                 "processes must call the same function with the same settings"
             )
         try:
-            return _Came(step, self.links.open(link).receiving.decode(message), message)
+            return _Came(step, self.decode(link, message), message)
         except ValueError as error:
             raise WireError(f"step {step}, {_arrow(link)}: {error}") from error
 

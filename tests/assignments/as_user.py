@@ -11,7 +11,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from fltoolkit import mounts
+from fltoolkit.assignments import mounts
 from fltoolkit.assignments.grading import grade
 from fltoolkit.assignments.master import load_master
 from fltoolkit.assignments.sandbox import Limits, fences

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fltoolkit import sandbox, seccomp, users
+from fltoolkit.assignments import sandbox, seccomp, users
 from fltoolkit.assignments.worker import disk_use
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="these fences are Linux's")

@@ -23,7 +23,7 @@ from fltoolkit import Pipeline, advise
 from fltoolkit.codecs import Quantize, TopK
 from fltoolkit.cost import ModelCost
 from fltoolkit.plots import describe_codec
-from fltoolkit.research import accuracy_within, bytes_to_reach, front, groups, points, seconds_on
+from fltoolkit.research import bytes_to_reach, front, groups, points, seconds_on, value_within
 from fltoolkit.units import amount
 
 pytestmark = pytest.mark.browser
@@ -146,7 +146,7 @@ def test_budgets_and_targets_are_those_of_python(open_page: Open) -> None:
             by_name = groups(results)
             names = dict.fromkeys(r.experiment.name for r in results)
             wanted = [
-                [accuracy_within(r.history, nbytes), bytes_to_reach(r.history, accuracy)]
+                [value_within(r.history, nbytes), bytes_to_reach(r.history, accuracy)]
                 for name in names
                 for r in by_name[name]
             ]
@@ -230,7 +230,7 @@ def test_the_one_plot_shows_the_stored_runs(open_page: Open, data: str, words: s
     assert cells(tab, "all") == [
         [
             p.name,
-            percent(p.accuracy, 2),
+            percent(p.value, 2),
             f"{percent(p.low, 2)}, {percent(p.high, 2)}",
             amount("nbytes", p.nbytes),
             "yes" if p.name in best else "",
@@ -284,7 +284,7 @@ def test_the_budget_slider_names_the_best_of_the_stored_runs(open_page: Open) ->
         budget = float(f"{budget:.3g}")
         best: dict[str, float] = {}
         for name, runs in by_name.items():
-            each = [accuracy_within(r.history, budget) for r in runs]
+            each = [value_within(r.history, budget) for r in runs]
             if None not in each:
                 best[name] = mean(a for a in each if a is not None)
         wanted = f"{percent(max(best.values()), 2)} (stopped there)"
