@@ -34,9 +34,6 @@ each room in an hour. A room is a package; its own docstring names its files in 
 
 from fltoolkit.channel import Channel, Transfer
 from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.codecs.base import Codec, Identity
-from fltoolkit.codecs.pipeline import Pipeline
-from fltoolkit.codecs.wrappers import ErrorFeedback, Only
 from fltoolkit.cost import advise
 from fltoolkit.data.batches import Batches
 from fltoolkit.data.datasets import load
@@ -59,14 +56,9 @@ __all__ = [
     "SGD",
     "Batches",
     "Channel",
-    "Codec",
-    "ErrorFeedback",
     "History",
-    "Identity",
     "LossGate",
-    "Only",
     "Party",
-    "Pipeline",
     "Transfer",
     "WireError",
     "advise",

@@ -292,7 +292,7 @@ def tensor_of(entry: Mapping[str, Any]) -> Tensor:
     return torch.from_numpy(values).reshape(entry["shape"])
 
 
-def pipeline(bits: int, fraction: float, entropy: bool) -> flt.Pipeline:
+def pipeline(bits: int, fraction: float, entropy: bool) -> codecs.Pipeline:
     """The codec that two sliders and a box stand for."""
     stages = [TopK(fraction)] if fraction < 1 else []
     stages += [Quantize(bits)] if bits < 32 else []

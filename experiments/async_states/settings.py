@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 
-from fltoolkit import Codec, Pipeline
-from fltoolkit.codecs import Entropy, Float8, Only, Quantize, TopK
+from fltoolkit.codecs import Codec, Entropy, Float8, Only, Pipeline, Quantize, TopK
 from fltoolkit.split import (
     AlwaysA,
     BangBang,

@@ -9,8 +9,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from fltoolkit import Codec, ErrorFeedback, Pipeline, pack
-from fltoolkit.codecs import DGC, QSGD, STC, Difference, Entropy, Quantize, TopK
+from fltoolkit import pack
+from fltoolkit.codecs import (
+    DGC,
+    QSGD,
+    STC,
+    Codec,
+    Difference,
+    Entropy,
+    ErrorFeedback,
+    Pipeline,
+    Quantize,
+    TopK,
+)
 from fltoolkit.trees import Tree
 
 BATCH_SIZE, COHORT = 10, 0.1  # B and C of the paper

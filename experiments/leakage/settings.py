@@ -8,11 +8,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from fltoolkit import (
-    Codec,
-    Pipeline,
-)
-from fltoolkit.codecs import Float8, Quantize, RandTopK, Rotate, TopK
+from fltoolkit.codecs import Codec, Float8, Pipeline, Quantize, RandTopK, Rotate, TopK
 from fltoolkit.leakage import (
     Noise,
 )

@@ -42,7 +42,8 @@ class Difference(Wrapper):
     Source: Richtárik et al. 2021, arXiv 2106.05203 (EF21), whose "Markov compressor" it is.
 
     >>> import torch
-    >>> from fltoolkit import Channel, Pipeline
+    >>> from fltoolkit import Channel
+    >>> from fltoolkit.codecs import Pipeline
     >>> from fltoolkit.codecs.quantize import Quantize
     >>> channel = Channel({"model": Difference(Pipeline(Quantize(1)))})
     >>> model = {"w": torch.tensor([0.0, 1.5, 4.0])}

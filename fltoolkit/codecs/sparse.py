@@ -266,7 +266,8 @@ class SameMask(Stage):
 
     Source: Zheng et al. 2023, arXiv 2305.18469, section 3.
 
-    >>> from fltoolkit import Channel, Pipeline
+    >>> from fltoolkit import Channel
+    >>> from fltoolkit.codecs import Pipeline
     >>> codecs = {"activations": Pipeline(TopK(0.25)), "gradients": Pipeline(SameMask())}
     >>> channel = Channel(codecs)
     >>> h = channel.send("alice", "bob", "activations", {"h": torch.tensor([1.0, -3.0, 0.0, 2.0])})

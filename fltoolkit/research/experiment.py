@@ -38,7 +38,7 @@ class Experiment:
     by `fltoolkit.research.build`. Data, model and loss may be calls of your own functions, written
     as text; ``protocol`` and ``metric`` may be names of your own: see `fltoolkit.research.allow`.
 
-    >>> from fltoolkit import Pipeline
+    >>> from fltoolkit.codecs import Pipeline
     >>> from fltoolkit.codecs.quantize import Quantize
     >>> eight = Experiment("split", codecs={"activations": Pipeline(Quantize(8))})
     >>> Experiment.from_json(eight.to_json()) == eight

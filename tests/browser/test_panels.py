@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from labserver import Notebook, Server, open_notebook, wait_for
 
-from fltoolkit import Pipeline
-from fltoolkit.codecs import Quantize, Stage
+from fltoolkit.codecs import Pipeline, Quantize, Stage
 from fltoolkit.leakage import Noise
 
 pytestmark = pytest.mark.browser

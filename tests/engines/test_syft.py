@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import fltoolkit as flt
-from fltoolkit.codecs import Quantize
+from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.models import seeded
 from fltoolkit.wire import WireError
 
@@ -29,7 +29,7 @@ from fltoolkit.engines.syft_channel import SyftChannel  # noqa: E402
 from fltoolkit.engines.syft_jobs import Jobs, ReviewedJob, settings_of  # noqa: E402
 from fltoolkit.federated import Local  # noqa: E402
 
-Q8 = {kind: flt.Pipeline(Quantize(8)) for kind in ("activations", "gradients", "update")}
+Q8 = {kind: Pipeline(Quantize(8)) for kind in ("activations", "gradients", "update")}
 X, Y = torch.randn(64, 12, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 3
 CODE = """
 from torch import nn
@@ -417,7 +417,7 @@ def test_a_lost_message_and_a_party_out_of_step_are_noticed(net):
 
 
 def test_a_run_that_died_goes_on_and_ends_with_the_same_weights(net, tmp_path, monkeypatch):
-    codecs = {"gradients": flt.Pipeline(Quantize(4, stochastic=True))}
+    codecs = {"gradients": Pipeline(Quantize(4, stochastic=True))}
     sites, names = [net.alice, net.carol, net.bob], ["alice", "carol"]
     channel = SyftChannel(sites, codecs, timeout=0)
     group = train(names, channel, steps=3)

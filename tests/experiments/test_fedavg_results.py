@@ -12,8 +12,8 @@ from experiments.fedavg_results.report import BEGIN, END, put, report
 from experiments.fedavg_results.run import dataset, network, run
 from experiments.fedavg_results.settings import DOWN, UP, WINNER, Once, Setting, Task, settings
 from experiments.runs import read, rows_of
-from fltoolkit import Channel, Party, Pipeline, evaluate, fedavg, load
-from fltoolkit.codecs import Entropy, Quantize
+from fltoolkit import Channel, Party, evaluate, fedavg, load
+from fltoolkit.codecs import Entropy, Pipeline, Quantize
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Local
 from fltoolkit.models import splitnn_mlp

@@ -12,8 +12,7 @@ from experiments.leakage.report import draw, report
 from experiments.leakage.run import run, told
 from experiments.leakage.settings import BINARY, TASKS, UP, Setting, Task, settings
 from experiments.runs import read, sweep
-from fltoolkit import Pipeline
-from fltoolkit.codecs import Quantize, TopK
+from fltoolkit.codecs import Pipeline, Quantize, TopK
 
 SMALL = Task("digits", 200, 150, 60, 2, 50, 0.06, 3, (0, 1))
 PAGE = Path(__file__).parents[2] / "docs" / "leakage.md"

@@ -19,8 +19,8 @@ from experiments.leakage.__main__ import RESULTS as LEAKS
 from experiments.leakage.report import rows_of as leakage_rows_of
 from experiments.pareto import report as pareto_report
 from experiments.runs import read, rows_of
-from fltoolkit import Pipeline, advise
-from fltoolkit.codecs import Quantize, TopK
+from fltoolkit import advise
+from fltoolkit.codecs import Pipeline, Quantize, TopK
 from fltoolkit.cost import ModelCost
 from fltoolkit.plots import describe_codec
 from fltoolkit.research import bytes_to_reach, front, groups, points, seconds_on, value_within

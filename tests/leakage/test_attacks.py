@@ -7,17 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from fltoolkit import (
-    SGD,
-    Batches,
-    Channel,
-    Party,
-    Pipeline,
-    split_step,
-    splitnn_mlp,
-    train_split,
-)
-from fltoolkit.codecs import Entropy, Quantize, TopK
+from fltoolkit import SGD, Batches, Channel, Party, split_step, splitnn_mlp, train_split
+from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK
 from fltoolkit.leakage import (
     Listener,
     Noise,

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from fltoolkit import Party, Pipeline, load, splitnn_mlp
-from fltoolkit.codecs import Quantize, TopK
+from fltoolkit import Party, load, splitnn_mlp
+from fltoolkit.codecs import Pipeline, Quantize, TopK
 from fltoolkit.leakage import Noise
 from fltoolkit.panels import describe_leak, leak_panel, plot_reconstructions
 

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fltoolkit import ErrorFeedback, Pipeline, load
-from fltoolkit.codecs import Quantize, TopK
+from fltoolkit import load
+from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.data import partition_dirichlet
 from fltoolkit.federated import Local
 from fltoolkit.models import seeded
