@@ -110,11 +110,9 @@ class RemoteGate:
             self._state = list(State)[int(self._channel.look_ahead(*self._link)["state"])]
         return self._state
 
-    def check(self, progress: Progress) -> State:
-        """The period is over. Returns its state: the next one's is known when it begins."""
-        over = self.state
+    def check(self, progress: Progress) -> None:
+        """The period is over. Its successor's state is known, and read, when it begins."""
         self._state = None
-        return over
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing: the gate lives elsewhere."""

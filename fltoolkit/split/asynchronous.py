@@ -24,7 +24,7 @@ from fltoolkit.history import Record
 from fltoolkit.party import Party
 from fltoolkit.split.cache import ActivationCache
 from fltoolkit.split.clients import Counted, check_clients
-from fltoolkit.split.gates import Gate, Progress, State, asked, check_gate
+from fltoolkit.split.gates import Gate, Progress, State, ask, check_gate
 from fltoolkit.split.uploads import Memory, Upload, place, send_up
 
 __all__ = ["Bookmark", "async_step", "train_async", "train_async_relay"]
@@ -308,7 +308,7 @@ def _run(
             record["threshold"] = threshold
         if len(at.losses) == gate.every or (gate.every is None and ends):
             record["checked_loss"] = mean = sum(at.losses) / len(at.losses)
-            asked(gate, Progress(channel.step, mean, sent["nbytes"]))
+            ask(gate, Progress(channel.step, mean, sent["nbytes"]))
             at.losses = []
         yield record
 

@@ -55,8 +55,8 @@ class Gate(Protocol):
     every: int | None
     state: State
 
-    def check(self, progress: Progress) -> State:
-        """The state of the next period, which is now ``state``."""
+    def check(self, progress: Progress) -> State | None:
+        """The state of the next period, which is now ``state``; None: it will be when it begins."""
 
     def state_dict(self) -> dict[str, Any]:
         """What must be kept to go on later."""
@@ -73,14 +73,14 @@ def check_gate(gate: object) -> None:
         raise ValueError(f"every={gate.every}: whole steps, 1 or more, or None: an epoch")
 
 
-def asked(gate: Gate, progress: Progress) -> State:
+def ask(gate: Gate, progress: Progress) -> None:
     """Ask the gate for the state of the next period; raise if it says one and holds another."""
-    if (said := gate.check(progress)) != gate.state:
+    said = gate.check(progress)
+    if said is not None and said != gate.state:
         raise TypeError(
             f"{gate!r}: check returned {said!r}, but its state is {gate.state!r}. Training goes by "
             "the state: check must set self.state to what it returns"
         )
-    return gate.state
 
 
 def _is_count(value: object) -> bool:
@@ -427,5 +427,5 @@ def gate_trace(losses: Iterable[float], gate: Gate) -> list[State]:
     states = []
     for period, loss in enumerate(losses, 1):
         states.append(gate.state)
-        asked(gate, Progress(period, loss, 0))
+        ask(gate, Progress(period, loss, 0))
     return states

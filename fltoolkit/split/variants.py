@@ -12,7 +12,7 @@ from torch import Tensor
 from fltoolkit.channel import Channel
 from fltoolkit.history import Record
 from fltoolkit.party import Party
-from fltoolkit.split.gates import Gate, Progress, State, asked
+from fltoolkit.split.gates import Gate, Progress, State, ask
 
 __all__ = ["local_loss_step", "train_local_loss", "train_uploading"]
 
@@ -64,7 +64,7 @@ def _train_uploading(
             losses.append(loss)
             if len(losses) == gate.every:
                 nbytes = totals()["nbytes"]
-                asked(gate, Progress(channel.step, sum(losses) / len(losses), nbytes))
+                ask(gate, Progress(channel.step, sum(losses) / len(losses), nbytes))
                 losses = []
             if gate.state is not State.C:
                 break

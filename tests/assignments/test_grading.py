@@ -265,7 +265,7 @@ def test_what_was_begun_ends_with_a_grader_that_was_killed(master, tmp_path):
     sleep = "import time\ntime.sleep(600)"
     (folder / "ana.ipynb").write_bytes(saved(desk.honest(step=sleep)))
     code = (
-        "from fltoolkit.grading import grade\n"
+        "from fltoolkit.assignments import grade\n"
         f"grade({str(folder)!r}, {str(MASTERS / '1_splitnn_by_hand.ipynb')!r}, "
         f"{str(tmp_path / 'out')!r}, bubblewrap=False)"
     )
