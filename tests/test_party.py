@@ -56,3 +56,22 @@ def test_what_awaits_a_gradient_is_there_until_it_comes():
     assert alice.pending is None
     with pytest.raises(RuntimeError, match="'alice': backward needs a forward"):
         alice.backward(torch.ones(2, 4))
+
+
+@pytest.mark.parametrize("loss_fn", [nn.NLLLoss(), nn.functional.nll_loss])
+def test_logits_are_refused_where_the_loss_needs_log_probabilities(loss_fn):
+    """Else the loss would fall below 0 without end."""
+    layers = nn.Linear(3, 4)
+    nn.init.ones_(layers.weight)
+    bob = Party("bob", layers, SGD(layers.parameters(), lr=0.1), loss_fn)
+    with pytest.raises(ValueError, match=r"party 'bob'.*CrossEntropyLoss\(\).*LogSoftmax"):
+        bob.loss_and_grad(torch.ones(2, 3), torch.tensor([0, 1]))
+    assert torch.equal(layers.weight, torch.ones(4, 3))  # nothing was learned
+    bob.loss_fn = nn.CrossEntropyLoss()
+    bob.loss_and_grad(torch.ones(2, 3), torch.tensor([0, 1]))
+    assert not torch.equal(layers.weight, torch.ones(4, 3))
+
+
+def test_a_device_that_is_not_there_is_named():
+    with pytest.raises(ValueError, match=r"party 'alice': device='cuda:99' cannot be used here"):
+        Party("alice", nn.Linear(3, 4), device="cuda:99")
