@@ -33,7 +33,7 @@ each room in an hour. A room is a package; its own docstring names its files in 
 """
 
 from fltoolkit.channel import Channel, Transfer
-from fltoolkit.checkpoint import load_run, save_run
+from fltoolkit.checkpoint import has_run, load_run, save_run
 from fltoolkit.cost import advise
 from fltoolkit.data.batches import Batches
 from fltoolkit.data.datasets import load
@@ -67,6 +67,7 @@ __all__ = [
     "fedasync",
     "fedavg",
     "fedbuff",
+    "has_run",
     "load",
     "load_run",
     "pack",

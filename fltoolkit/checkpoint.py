@@ -16,7 +16,7 @@ import torch
 
 from fltoolkit.channel import Channel
 
-__all__ = ["Saveable", "load_run", "save_run"]
+__all__ = ["Saveable", "has_run", "load_run", "save_run"]
 
 
 class Saveable(Protocol):
@@ -67,6 +67,16 @@ def save_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
     return done
 
 
+def has_run(folder: str | os.PathLike[str]) -> bool:
+    """Whether `load_run` finds a complete save in ``folder``, which need not exist.
+
+    A folder alone says nothing: `save_run` makes it before the first save is complete.
+
+        step = load_run(folder, parties, channel) if has_run(folder) else 0
+    """
+    return bool(_saved(Path(folder)))
+
+
 def load_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channel: Channel) -> int:
     """Bring parties and channel back to the newest save in ``folder``; returns its step.
 
@@ -80,7 +90,9 @@ def load_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
     """
     saved = _saved(Path(folder))
     if not saved:
-        raise FileNotFoundError(f"{folder} holds no saved run: save_run makes one")
+        raise FileNotFoundError(
+            f"{folder} holds no saved run: save_run makes one, has_run asks for it"
+        )
     files = _files(parties)
     found = sorted(path.name for path in saved[-1].glob("*-*.pt"))
     if found != sorted(files):

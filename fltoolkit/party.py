@@ -5,6 +5,7 @@ A party computes and learns; it knows no channel, no codec, no record and no oth
 
 import functools
 import math
+import numbers
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
@@ -32,9 +33,15 @@ class SGD:
     Bit-equal to ``torch.optim.SGD(params, lr)`` without its bookkeeping in each step, which two
     parties pay twice (``make bench`` shows how much). For momentum and the rest use
     ``torch.optim``.
+
+    The schedulers of ``torch.optim.lr_scheduler`` take torch's optimizers only, and say of this one
+    "SGD is not an Optimizer": give them (and the party) a ``torch.optim.SGD``, or set ``lr`` here
+    between two steps.
     """
 
     def __init__(self, params: Iterable[Tensor], lr: float):
+        if not isinstance(lr, float | numbers.Real):
+            raise TypeError(f"lr={lr!r} is a {type(lr).__name__}, not a number: e.g. lr=0.1")
         if not 0 < lr < math.inf:
             raise ValueError(f"lr={lr}: the learning rate must be above 0 and finite")
         self.params = list(params)
@@ -81,10 +88,15 @@ class Party:
         *,
         device: str | torch.device | None = None,
     ):
-        if not isinstance(optimizer, Optimizer | None):
+        if isinstance(optimizer, type) or not isinstance(optimizer, Optimizer | None):
             raise TypeError(
-                f"party {name!r}: optimizer={optimizer!r} is none; make one from the module's "
-                "parameters, e.g. torch.optim.SGD(module.parameters(), lr=0.03)"
+                f"party {name!r}: optimizer={optimizer!r} is no optimizer; make one from the "
+                "module's parameters, e.g. torch.optim.SGD(module.parameters(), lr=0.03)"
+            )
+        if isinstance(loss_fn, type):
+            raise TypeError(
+                f"party {name!r}: loss_fn={loss_fn.__name__} is a class; make a loss of it: "
+                f"loss_fn={loss_fn.__name__}()"
             )
         own = {id(param) for param in module.parameters()}
         if strangers := sum(id(param) not in own for param in _parameters(optimizer)):
@@ -104,7 +116,7 @@ class Party:
 
     def forward(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
         """Compute this part's output; what is returned carries no autograd graph."""
-        output: Tensor = self.module(x.to(self.device))
+        output = self._output(x)
         self.pending = (x, output)
         return output.detach()
 
@@ -130,18 +142,42 @@ class Party:
         """
         if self.loss_fn is None:
             raise ValueError(f"party {self.name!r} comes last and has no loss_fn: give it one")
-        output = self.module(h.to(self.device))
+        output = self._output(h)
         check_targets(output, y)
         if not self._checked:  # once: what a network returns is no matter of the batch
             check_log_probabilities(f"party {self.name!r}", self.loss_fn, output)
             self._checked = True
-        loss = self.loss_fn(output, y.to(self.device))
+        try:
+            loss = self.loss_fn(output, y.to(self.device))
+        except _OF_THE_DATA as error:
+            raise ValueError(
+                f"party {self.name!r}: its loss cannot compare outputs {_kind(output)} with labels "
+                f"{_kind(y)}: {error}. Losses of classes, such as NLLLoss and CrossEntropyLoss, "
+                "need a class number for each sample, from 0 to one less than the number of "
+                "outputs: y.argmax(1) makes them of one-hot rows, y.long() of floats"
+            ) from error
         if not math.isfinite(value := loss.item()):
             raise FloatingPointError(
                 f"party {self.name!r}: the loss is {value}. Training has diverged or the data hold "
                 f"NaN: {_ADVICE}"
             )
         return value, self._learn(h, loss, None)
+
+    def _output(self, x: Tensor) -> Tensor:
+        """What the module makes of x; errors of the module get the party's name and x's shape."""
+        try:
+            output = self.module(x.to(self.device))
+        except _OF_THE_DATA as error:
+            raise ValueError(
+                f"party {self.name!r}: its module cannot compute with inputs {_kind(x)}: {error}. "
+                + (_SINGLE if "more than 1 value per channel" in str(error) else _FIT)
+            ) from error
+        if not isinstance(output, Tensor):
+            raise TypeError(
+                f"party {self.name!r}: its module returns a {type(output).__name__}, not one "
+                "tensor. Let its forward return the tensor that the next part needs"
+            )
+        return output
 
     def _learn(self, x: Tensor, output: Tensor, g: Tensor | None) -> Tensor | None:
         """Backpropagate from output to parameters and x, then let the optimizer step."""
@@ -213,6 +249,24 @@ _ADVICE = (
     "lower the learning rate or check the data. No weight was changed by this batch; all records "
     "so far are good."
 )
+
+
+_OF_THE_DATA = (IndexError, RuntimeError, ValueError)
+"""What torch raises for shapes, types and class numbers that do not fit."""
+
+_FIT = (
+    "Fit its first layer to them, or them to the layer: of images, .flat() of a data set makes "
+    "rows for nn.Linear"
+)
+
+_SINGLE = (
+    "BatchNorm learns from two samples or more: choose a batch_size that leaves no single sample "
+    "at the end of an epoch, or leave that sample out"
+)
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{list(tensor.shape)} of {tensor.dtype}"
 
 
 def _parameters(optimizer: Optimizer | None) -> list[Tensor]:

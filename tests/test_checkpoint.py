@@ -16,7 +16,7 @@ from split.networks import (
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.checkpoint import load_run, save_run
+from fltoolkit.checkpoint import has_run, load_run, save_run
 from fltoolkit.codecs import BFloat16, Pipeline, TopK
 from fltoolkit.data import Batches
 from fltoolkit.party import SGD
@@ -58,6 +58,18 @@ def test_resumed_run_is_bit_equal_to_an_uninterrupted_one(tmp_path, optimizer):
     rest = list(train_split(parties, itertools.islice(data.epochs(3), step, None), channel))
     assert rest == straight[9:]
     assert_equal_weights(resumed, whole)
+
+
+def test_a_folder_has_a_run_once_a_save_is_complete(tmp_path, monkeypatch):
+    assert not has_run(tmp_path / "none")
+    with monkeypatch.context() as killed:
+        killed.setattr(torch, "save", lambda state, path: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            save_run(tmp_path / "run", seed_parties(), Channel())
+    assert (tmp_path / "run").exists()
+    assert not has_run(tmp_path / "run")
+    save_run(tmp_path / "run", seed_parties(), Channel())
+    assert has_run(tmp_path / "run")
 
 
 def test_saving_and_loading_complain(tmp_path):

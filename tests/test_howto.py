@@ -24,6 +24,7 @@ def test_settings_for_so_many_bytes(capsys):
 def test_stop_and_go_on(tmp_path):
     page: dict = {}
     exec(TRAIN, page)
+    (tmp_path / "stopped" / "step-000010.tmp").mkdir(parents=True)  # killed during its first save
     page["train"](tmp_path / "stopped", 1)
     again, channel = page["train"](tmp_path / "stopped", 2)
     whole, through = page["train"](tmp_path / "whole", 2)

@@ -1,5 +1,7 @@
 """A party's part of the model: handed on whole, and kept apart from its optimizer."""
 
+import inspect
+
 import pytest
 import torch
 from torch import nn
@@ -75,3 +77,50 @@ def test_logits_are_refused_where_the_loss_needs_log_probabilities(loss_fn):
 def test_a_device_that_is_not_there_is_named():
     with pytest.raises(ValueError, match=r"party 'alice': device='cuda:99' cannot be used here"):
         Party("alice", nn.Linear(3, 4), device="cuda:99")
+
+
+class Two(nn.Module):
+    def forward(self, x):
+        return x, x
+
+
+MLP = nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.LogSoftmax(dim=1))
+NORM = nn.Sequential(nn.Linear(64, 10), nn.BatchNorm1d(10))
+ROWS, CLASSES = torch.ones(8, 64), torch.arange(8)
+INPUTS = [
+    (NORM, torch.ones(8, 1, 8, 8), ValueError, r"inputs \[8, 1, 8, 8\] of torch.float32.*\.flat"),
+    (NORM, ROWS.double(), ValueError, r"inputs \[8, 64\] of torch.float64.*Fit its first layer"),
+    (NORM, ROWS[:1], ValueError, r"inputs \[1, 64\].*BatchNorm learns from two.*batch_size"),
+    (Two(), ROWS, TypeError, "its module returns a tuple, not one tensor. Let its forward"),
+]
+LABELS = [
+    (nn.NLLLoss(), nn.functional.one_hot(CLASSES, 10), r"labels \[8, 10\] of torch.int64.*argmax"),
+    (nn.NLLLoss(), nn.functional.one_hot(CLASSES, 10).float(), r"labels \[8, 10\] of .*argmax"),
+    (nn.CrossEntropyLoss(), CLASSES.float(), r"labels \[8\] of torch.float32.*y.long\(\)"),
+    (nn.CrossEntropyLoss(), CLASSES + 3, "outputs.*Target 10 is out of bounds.*from 0 to one less"),
+]
+
+
+@pytest.mark.parametrize(("module", "x", "error", "match"), INPUTS)
+@pytest.mark.parametrize("last", [False, True])
+def test_what_a_module_cannot_do_is_told_with_the_partys_name(module, x, error, match, last):
+    alice = Party("alice", module, loss_fn=nn.CrossEntropyLoss())
+    with pytest.raises(error, match=f"^party 'alice': .*{match}"):
+        alice.loss_and_grad(x, CLASSES[: len(x)]) if last else alice.forward(x)
+
+
+@pytest.mark.parametrize(("loss_fn", "y", "match"), LABELS)
+def test_labels_that_do_not_fit_are_told_with_the_partys_name(loss_fn, y, match):
+    bob = Party("bob", MLP, loss_fn=loss_fn)
+    with pytest.raises(ValueError, match=f"^party 'bob': its loss cannot compare .*{match}"):
+        bob.loss_and_grad(ROWS, y)
+
+
+def test_classes_are_no_objects():
+    with pytest.raises(TypeError, match=r"'alice': optimizer=<class .*SGD'> is no optimizer; make"):
+        Party("alice", MLP, torch.optim.SGD)
+    with pytest.raises(TypeError, match=r"'bob': loss_fn=NLLLoss is a class.*loss_fn=NLLLoss\(\)"):
+        Party("bob", MLP, loss_fn=nn.NLLLoss)
+    # past the check of types that tests have and users have not
+    with pytest.raises(TypeError, match=r"lr='0\.1' is a str, not a number"):
+        inspect.unwrap(SGD.__init__)(SGD([], 0.1), [], lr="0.1")

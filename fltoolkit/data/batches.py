@@ -33,7 +33,14 @@ class Batches:
     def __init__(
         self, x: Inputs, y: Shaped[Tensor, " num_samples *label"], batch_size: int, *, seed: int
     ):
-        for part in x if isinstance(x, tuple) else (x,):
+        parts = x if isinstance(x, tuple) else (x,)
+        for name, part in (*(("x", part) for part in parts), ("y", y)):
+            if not isinstance(part, Tensor):
+                raise TypeError(
+                    f"{name} is a {type(part).__name__}, not a tensor: torch.as_tensor(...) makes "
+                    "one of an array"
+                )
+        for part in parts:
             if len(part) != len(y):
                 raise ValueError(f"x has {len(part)} samples but y {len(y)}: they must agree")
         if batch_size < 1 or not len(y):

@@ -5,7 +5,9 @@ through a `Channel`. Not here: what one party does alone (party.py).
 Notebook 01 derives `split_step`, notebook 02 the rest.
 """
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from jaxtyping import Shaped
 from torch import Tensor
@@ -16,7 +18,7 @@ from fltoolkit.party import Party
 
 __all__ = ["split_step", "train_split"]
 
-# --------------------------------------------------------------- vanilla, several hops, U-shaped
+Batch = TypeVar("Batch")
 
 
 def split_step(
@@ -46,10 +48,7 @@ def split_step(
         channel: what the activations and gradients travel through; ``channel.step`` moves on.
         labels_from: who has the labels if it is not the last party; they are sent and counted.
     """
-    if len(parties) < 2:
-        raise ValueError(f"{len(parties)} parties: a split network needs at least two")
-    if labels_from is not None and labels_from not in (names := [p.name for p in parties]):
-        raise ValueError(f"labels_from={labels_from!r}: no such party among {names}")
+    _check_chain(parties, labels_from)
     channel.step += 1
     *senders, last = parties
     h, learning = x, False
@@ -79,20 +78,90 @@ def train_split(
 
     In every record the ``nbytes`` columns are running totals: ``nbytes_up`` what the first
     party's owner sent, ``nbytes_down`` what it received, ``nbytes`` everything on all links.
+
+    Arguments are checked at the call; training begins with the first record. Warns if there was
+    not a single batch.
     """
+    _check_chain(parties, labels_from)
+    check_unshared(parties)
+    return _steps(parties, arriving(batches), channel, labels_from)
+
+
+def _steps(
+    parties: Sequence[Party],
+    batches: Iterator[tuple[Tensor, Tensor]],
+    channel: Channel,
+    labels_from: str | None,
+) -> Iterator[Record]:
     totals = channel.totals({parties[0].name})
     for x, y in batches:
+        check_batch(x, y)
         loss = split_step(parties, x, y, channel, labels_from=labels_from)
         yield {"step": channel.step, "loss": loss, **totals()}
 
 
-# --------------------------------------------------------------------------------- vertical
+# ------------------------------------------------------------------------------- what is checked
 
 
-# ------------------------------------------------------------------------------- many Alices
+def _check_chain(parties: Sequence[Party], labels_from: str | None) -> None:
+    if len(parties) < 2:
+        raise ValueError(f"{len(parties)} parties: a split network needs at least two")
+    if labels_from is not None and labels_from not in (names := [p.name for p in parties]):
+        raise ValueError(f"labels_from={labels_from!r}: no such party among {names}")
 
 
-# ------------------------------------------------------------------- the experimenter's view
+def check_unshared(parties: Sequence[Party]) -> None:
+    """Raise ValueError if one parameter is in the networks of two owners.
+
+    One owner's parts, such as the head and the tail of a U-shape, may share what they like.
+    """
+    owners: dict[int, str] = {}
+    for party in parties:
+        for name, param in party.module.named_parameters():
+            if (owner := owners.setdefault(id(param), party.name)) != party.name:
+                raise ValueError(
+                    f"two parties share parameters: {owner!r} and {party.name!r} both have "
+                    f"{name!r} (its name at {party.name!r}), so what one learns the other has at "
+                    "once, without a message. Give each a layer of its own; networks built from "
+                    "one seed start alike"
+                )
 
 
-# ---------------------------------------------------------------------------------- helpers
+def check_batch(x: Any, y: Any) -> None:
+    """Raise TypeError or ValueError for features and labels that are no tensors of one length."""
+    for name, part in (("features", x), ("labels", y)):
+        if not isinstance(part, Tensor):
+            raise TypeError(
+                f"a batch holds {name} of type {type(part).__name__}, not a tensor. "
+                "torch.as_tensor(...) makes one of an array; Batches(x, y, batch_size, seed=0) "
+                "deals tensors in batches"
+            )
+    if len(x) != len(y):
+        raise ValueError(
+            f"a batch holds features of {len(x)} samples and labels of {len(y)}: both need one "
+            "row for each sample, in the same order"
+        )
+
+
+def arriving(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The batches one by one. Raises TypeError at the call if they are none; warns if none come."""
+    if not isinstance(batches, Iterable):
+        raise TypeError(
+            f"batches={batches!r} cannot be walked through batch by batch. Of Batches, say for "
+            "how many epochs: batches.epochs(15)"
+        )
+    return _warned(batches)
+
+
+def _warned(batches: Iterable[Batch]) -> Iterator[Batch]:
+    some = False
+    for batch in batches:
+        some = True
+        yield batch
+    if not some:
+        warnings.warn(
+            "there was not a single batch, so nothing was trained. Batches that were walked "
+            "through once are used up: call batches.epochs(...) again for each training. (A run "
+            "that was saved after its last batch has none left either.)",
+            stacklevel=3,
+        )

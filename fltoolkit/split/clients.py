@@ -14,7 +14,7 @@ from torch import Tensor
 from fltoolkit.channel import Channel
 from fltoolkit.history import Record
 from fltoolkit.party import Party
-from fltoolkit.split.chain import split_step
+from fltoolkit.split.chain import check_unshared, split_step
 from fltoolkit.trees import weighted_mean
 
 __all__ = ["train_relay", "train_splitfed"]
@@ -50,14 +50,25 @@ def train_relay(
     along. It is sequential SGD over everybody's data, as if it lay in one place and was visited
     client by client. Optimizers stay with their owner and are not handed on. After a round the
     last Alice holds the newest bottom. Records also hold ``round`` and ``client``. To go on with
-    a run that was saved after k whole rounds, pass ``start_round=k``.
+    a run that was saved after k whole rounds, pass ``start_round=k``. Arguments are checked at the
+    call; training begins with the first record.
 
     Source: Gupta & Raskar 2018, arXiv 1810.06060, algorithm 2 (peer-to-peer mode).
     """
     check_clients(alices, bob, batches, num_rounds - start_round)
+    return _relay(alices, bob, batches, channel, range(start_round, num_rounds))
+
+
+def _relay(
+    alices: Sequence[Party],
+    bob: Party,
+    batches: Sequence[ClientData],
+    channel: Channel,
+    rounds: range,
+) -> Iterator[Record]:
     totals = channel.totals({alice.name for alice in alices})
-    holder = alices[0] if start_round == 0 else alices[-1]
-    for round_ in range(start_round, num_rounds):
+    holder = alices[0] if rounds.start == 0 else alices[-1]
+    for round_ in rounds:
         for alice, data in zip(alices, batches, strict=True):
             if alice is not holder:
                 alice.load_weights(channel.send(holder.name, alice.name, "model", holder.weights()))
@@ -94,6 +105,7 @@ def train_splitfed(
     ``bob`` the top that goes with it. Clients must start from the same weights. To go on with a
     run that was saved after k whole rounds, pass ``start_round=k``; in version 1 the copies of
     the top then begin with ``bob``'s optimizer state, which makes no difference for plain SGD.
+    Arguments are checked at the call; training begins with the first record.
     Source: Thapa et al. 2020, arXiv 2004.12088, algorithms 1 and 2.
     """
     check_clients(alices, bob, batches, num_rounds - start_round)
@@ -109,10 +121,24 @@ def train_splitfed(
                 f"{alices[0].name!r} and {alice.name!r} start from different weights: build every "
                 "client's module from the same seed"
             )
+    rounds = range(start_round, num_rounds)
+    return _splitfed(alices, bob, batches, channel, rounds, version, seed, fed_server)
+
+
+def _splitfed(
+    alices: Sequence[Party],
+    bob: Party,
+    batches: Sequence[ClientData],
+    channel: Channel,
+    rounds: range,
+    version: int,
+    seed: int,
+    fed_server: str,
+) -> Iterator[Record]:
     totals = channel.totals({alice.name for alice in alices})
     num_samples = [data.num_samples for data in batches]
     tops = [copy.deepcopy(bob) for _ in alices] if version == 1 else [bob] * len(alices)
-    for round_ in range(start_round, num_rounds):
+    for round_ in rounds:
         record: Record = {}
         drawn = np.random.default_rng([seed, round_]).permutation(len(alices))
         for k in range(len(alices)) if version == 1 else drawn:
@@ -136,6 +162,7 @@ def train_splitfed(
 def check_clients(
     alices: Sequence[Party], bob: Party, batches: Sequence[Counted], rounds_left: int
 ) -> None:
+    """Raise ValueError or TypeError for what cannot be meant by clients, data and rounds."""
     if rounds_left < 1:
         raise ValueError(f"num_rounds leaves {rounds_left} rounds to train; it counts from 0")
     if not alices or len(alices) != len(batches):
@@ -143,12 +170,13 @@ def check_clients(
     names = [party.name for party in (*alices, bob)]
     if len(set(names)) != len(names):
         raise ValueError(f"two of {names} share one name: the ledger could not tell them apart")
-    owned = [{id(param) for param in party.module.parameters()} for party in (*alices, bob)]
-    if len(set().union(*owned)) != sum(map(len, owned)):
-        raise ValueError(
-            "two parties share parameters, so what one learns the other has at once, without a "
-            "message. Build a network for each (from one seed, so that they start alike)"
-        )
+    check_unshared([*alices, bob])
     for alice, data in zip(alices, batches, strict=True):
+        if not isinstance(data, Counted):
+            raise TypeError(
+                f"client {alice.name!r}: its batches are a {type(data).__name__}, which cannot be "
+                "dealt anew in each epoch. Say Batches(x, y, batch_size, seed=0), without "
+                ".epochs(...)"
+            )
         if data.num_samples < 1:
             raise ValueError(f"client {alice.name!r} has no samples: leave it out")

@@ -12,6 +12,7 @@ from torch import Tensor
 from fltoolkit.channel import Channel
 from fltoolkit.history import Record
 from fltoolkit.party import Party
+from fltoolkit.split.chain import arriving, check_batch, check_unshared
 from fltoolkit.split.gates import Gate, Progress, State, ask
 
 __all__ = ["local_loss_step", "train_local_loss", "train_uploading"]
@@ -41,13 +42,14 @@ def train_uploading(
         raise ValueError(f"{gate!r} waits for the end of an epoch: give it every=1 or more steps")
     if max_local_steps < 1:
         raise ValueError(f"max_local_steps={max_local_steps}: 1 or more")
-    return _train_uploading(alice, bob, batches, channel, gate, max_local_steps)
+    check_unshared([alice, bob])
+    return _train_uploading(alice, bob, arriving(batches), channel, gate, max_local_steps)
 
 
 def _train_uploading(
     alice: Party,
     bob: Party,
-    batches: Iterable[tuple[Tensor, Tensor]],
+    batches: Iterator[tuple[Tensor, Tensor]],
     channel: Channel,
     gate: Gate,
     max_local_steps: int,
@@ -55,6 +57,7 @@ def _train_uploading(
     totals = channel.totals({alice.name})
     losses: list[float] = []
     for x, y in batches:
+        check_batch(x, y)
         channel.step += 1
         h = channel.send(alice.name, bob.name, "activations", {"h": alice.forward(x)})["h"]
         local_steps = 0
@@ -90,10 +93,7 @@ def local_loss_step(
     Source: Han et al. 2021, "Accelerating federated learning with split learning on locally
     generated losses" (FL-ICML workshop).
     """
-    if head.name != alice.name:
-        raise ValueError(
-            f"the head belongs to {head.name!r}: it must belong to {alice.name!r}, it is not sent"
-        )
+    _check_head(alice, head)
     channel.step += 1
     h = alice.forward(x)
     sent = channel.send(alice.name, bob.name, "activations", {"h": h})["h"]
@@ -111,8 +111,28 @@ def train_local_loss(
     batches: Iterable[tuple[Tensor, Tensor]],
     channel: Channel,
 ) -> Iterator[Record]:
-    """`local_loss_step` over batches; records as in `train_split`."""
+    """`local_loss_step` over batches; checks and records as in `train_split`."""
+    _check_head(alice, head)
+    check_unshared([alice, head, bob])
+    return _train_local_loss(alice, head, bob, arriving(batches), channel)
+
+
+def _train_local_loss(
+    alice: Party,
+    head: Party,
+    bob: Party,
+    batches: Iterator[tuple[Tensor, Tensor]],
+    channel: Channel,
+) -> Iterator[Record]:
     totals = channel.totals({alice.name})
     for x, y in batches:
+        check_batch(x, y)
         loss = local_loss_step(alice, head, bob, x, y, channel)
         yield {"step": channel.step, "loss": loss, **totals()}
+
+
+def _check_head(alice: Party, head: Party) -> None:
+    if head.name != alice.name:
+        raise ValueError(
+            f"the head belongs to {head.name!r}: it must belong to {alice.name!r}, it is not sent"
+        )

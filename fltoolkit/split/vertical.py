@@ -12,6 +12,7 @@ from torch import Tensor
 from fltoolkit.channel import Channel
 from fltoolkit.history import Record
 from fltoolkit.party import Party
+from fltoolkit.split.chain import arriving, check_batch, check_unshared
 
 __all__ = ["add", "average", "concatenate", "train_vertical", "vertical_step"]
 
@@ -75,8 +76,25 @@ def train_vertical(
     *,
     merge: Merge = concatenate,
 ) -> Iterator[Record]:
-    """`vertical_step` over batches of ((x_1, ..., x_n), y); records as in `train_split`."""
+    """`vertical_step` over batches of ((x_1, ..., x_n), y); records as in `train_split`.
+
+    Arguments are checked at the call; training begins with the first record. Warns if there was
+    not a single batch.
+    """
+    check_unshared([*feature_parties, label_party])
+    return _steps(feature_parties, label_party, arriving(batches), channel, merge)
+
+
+def _steps(
+    feature_parties: Sequence[Party],
+    label_party: Party,
+    batches: Iterator[tuple[Sequence[Tensor], Tensor]],
+    channel: Channel,
+    merge: Merge,
+) -> Iterator[Record]:
     totals = channel.totals({party.name for party in feature_parties})
     for xs, y in batches:
+        for x in xs:
+            check_batch(x, y)
         loss = vertical_step(feature_parties, label_party, xs, y, channel, merge=merge)
         yield {"step": channel.step, "loss": loss, **totals()}

@@ -1,5 +1,6 @@
 """Batches: each sample once an epoch, the same order for the same seed."""
 
+import inspect
 import itertools
 
 import numpy as np
@@ -106,3 +107,11 @@ def test_a_batch_is_a_copy():
 def test_batches_arguments_are_checked(call, message):
     with pytest.raises(ValueError, match=message):
         call(torch.zeros(4, 2), torch.arange(4))
+
+
+def test_arrays_are_no_tensors():
+    init = inspect.unwrap(Batches.__init__)  # past the check of types that only tests have
+    x, y = torch.ones(4, 2), torch.ones(4)
+    for wrong, name in [((x.numpy(), y), "x"), (((x, x.numpy()), y), "x"), ((x, y.numpy()), "y")]:
+        with pytest.raises(TypeError, match=rf"{name} is a ndarray, not a tensor: torch.as_tensor"):
+            init(Batches.__new__(Batches), *wrong, 2, seed=0)

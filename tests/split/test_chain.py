@@ -24,11 +24,18 @@ from fltoolkit.evaluation import evaluate
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.party import SGD, Party
 from fltoolkit.split import (
+    AlwaysA,
+    Periodic,
     split_step,
+    train_async,
+    train_local_loss,
     train_relay,
     train_split,
+    train_uploading,
+    train_vertical,
     vertical_step,
 )
+from fltoolkit.split.chain import arriving, check_batch
 
 CHAINS = {
     "vanilla": (["alice", "bob"], [4]),
@@ -237,6 +244,80 @@ def test_misuse_is_explained():
             SGD([], lr=lr)
     with pytest.raises(ValueError, match="this is 'alice'"):
         alice.load_state_dict(bob.state_dict())
+
+
+X, Y = toy_data(8)
+TRAININGS = {  # of Alice and Bob, by batches
+    "split": lambda a, b, batches: train_split([a, b], batches, Channel()),
+    "vertical": lambda a, b, batches: train_vertical([a], b, batches, Channel()),
+    "uploading": lambda a, b, batches: train_uploading(
+        a, b, batches, Channel(), gate=Periodic(2, every=1)
+    ),
+    "local loss": lambda a, b, batches: train_local_loss(
+        a, Party("alice", nn.Linear(10, 3)), b, batches, Channel()
+    ),
+}
+
+
+@pytest.mark.parametrize("training", TRAININGS)
+def test_two_owners_share_no_parameter(training):
+    model = small_net(dropout=False)
+    alice, bob = party("alice", model[:4]), party("bob", model[3:], nn.NLLLoss())
+    TRAININGS[training](alice, bob, [])
+    bob = party("bob", nn.Sequential(model[0], model[4:]), nn.NLLLoss())
+    with pytest.raises(ValueError, match=r"'alice' and 'bob' both have '0.weight'"):
+        TRAININGS[training](alice, bob, [])
+
+
+def test_sharing_is_refused_with_a_gate_and_allowed_to_one_owner():
+    model = small_net(dropout=False)
+    alice, twin = party("alice", model[:4]), party("bob", model[:4], nn.NLLLoss())
+    with pytest.raises(ValueError, match="'alice' and 'bob' both have"):
+        train_async(alice, twin, Batches(X, Y, 8, seed=0), Channel(), gate=AlwaysA(), num_epochs=1)
+    train_split([alice, party("bob", model[4:]), party("alice", model[:4])], [], Channel())
+
+
+@pytest.mark.parametrize("training", TRAININGS)
+def test_a_training_without_a_batch_says_so(training):
+    alice, bob = seed_parties(12)
+    used_up = Batches(X, Y, 8, seed=0).epochs(1)
+    list(used_up)
+    with pytest.warns(UserWarning, match=r"not a single batch.*call batches.epochs"):
+        assert list(TRAININGS[training](alice, bob, used_up)) == []
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "error", "match"),
+    [
+        (X.numpy(), Y, TypeError, "features of type ndarray.*torch.as_tensor"),
+        ((X, X), Y, TypeError, "features of type tuple"),
+        (X, [0, 1], TypeError, "labels of type list"),
+        (X, Y[:7], ValueError, "features of 8 samples and labels of 7"),
+    ],
+)
+def test_batches_are_tensors_of_one_length(x, y, error, match):
+    with pytest.raises(error, match=match):
+        check_batch(x, y)
+
+
+def test_batches_are_looked_at_in_every_training():
+    with pytest.raises(ValueError, match="8 samples and labels of 7"):
+        next(train_split(seed_parties(12), [(X, Y[:7])], Channel()))
+    for training in ("uploading", "local loss"):
+        with pytest.raises(ValueError, match="8 samples and labels of 7"):
+            next(TRAININGS[training](*seed_parties(12), [(X, Y[:7])]))
+    with pytest.raises(ValueError, match="8 samples and labels of 7"):
+        next(train_vertical(seed_parties(12)[:1], seed_parties(12)[1], [((X,), Y[:7])], Channel()))
+    # past the check of types that tests have and users have not
+    with pytest.raises(TypeError, match=r"data.batches.Batches .*say .*batches.epochs\(15\)"):
+        inspect.unwrap(arriving)(Batches(X, Y, 8, seed=0))
+
+
+def test_chains_are_checked_at_the_call():
+    with pytest.raises(ValueError, match="1 parties"):
+        train_split(seed_parties()[:1], [], Channel())
+    with pytest.raises(ValueError, match="labels_from='Alice'"):
+        train_split(seed_parties(), [], Channel(), labels_from="Alice")
 
 
 def test_splitnn_learns_digits():

@@ -1,6 +1,7 @@
 """Several clients: relay and SplitFed are what they say."""
 
 import copy
+import inspect
 import itertools
 
 import pytest
@@ -25,6 +26,7 @@ from fltoolkit.split import (
     train_relay,
     train_splitfed,
 )
+from fltoolkit.split.clients import check_clients
 from fltoolkit.trees import weighted_mean
 
 
@@ -121,23 +123,27 @@ def test_splitfed_evaluated_at_the_end_of_a_round_sees_the_average():
 def test_clients_are_checked():
     alices, bob, data = clients(3)
     with pytest.raises(ValueError, match="3 clients and 2 sets"):
-        next(train_relay(alices, bob, data[:2], Channel(), num_rounds=1))
+        train_relay(alices, bob, data[:2], Channel(), num_rounds=1)
     with pytest.raises(ValueError, match="share one name"):
-        next(train_relay([alices[0], alices[0]], bob, data[:2], Channel(), num_rounds=1))
+        train_relay([alices[0], alices[0]], bob, data[:2], Channel(), num_rounds=1)
     twin = Party("twin", alices[0].module)
     with pytest.raises(ValueError, match="two parties share parameters"):
-        next(train_splitfed([alices[0], twin], bob, data[:2], Channel(), num_rounds=1, version=1))
+        train_splitfed([alices[0], twin], bob, data[:2], Channel(), num_rounds=1, version=1)
     model = small_net(dropout=False)  # slices are new modules around the same parameters
     sliced = [party("a", model[:4]), party("b", model[:4])]
     with pytest.raises(ValueError, match="two parties share parameters"):
-        next(train_relay(sliced, bob, data[:2], Channel(), num_rounds=1))
+        train_relay(sliced, bob, data[:2], Channel(), num_rounds=1)
     other = party("other", small_net(seed=1)[:4])
     with pytest.raises(ValueError, match="start from different weights"):
-        next(train_splitfed([alices[0], other], bob, data[:2], Channel(), num_rounds=1, version=1))
+        train_splitfed([alices[0], other], bob, data[:2], Channel(), num_rounds=1, version=1)
     with pytest.raises(ValueError, match="num_rounds leaves 0 rounds"):
-        next(train_relay(alices, bob, data, Channel(), num_rounds=2, start_round=2))
+        train_relay(alices, bob, data, Channel(), num_rounds=2, start_round=2)
     with pytest.raises(ValueError, match="version=3"):
-        next(train_splitfed(alices, bob, data, Channel(), num_rounds=1, version=3))
+        train_splitfed(alices, bob, data, Channel(), num_rounds=1, version=3)
+    loader = torch.utils.data.DataLoader(data[0].x, 8)
+    for wrong in (loader, data[0].epochs(1), [(torch.ones(8, 12), torch.ones(8))]):
+        with pytest.raises(TypeError, match=r"'alice_0': its batches are a .*Say Batches\("):
+            inspect.unwrap(check_clients)(alices, bob, [wrong] * 3, 1)
 
 
 def test_handing_the_bottom_over_costs_183040_floats():
