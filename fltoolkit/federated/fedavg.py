@@ -129,8 +129,8 @@ def fedavg(
     client, and the mean is made without it. Records hold
 
     - ``round`` and ``step`` (= round + 1)
-    - ``loss``: the mean local loss of the clients in time, weighted by samples. It is not sent; only
-      the experimenter sees it. It is missing if no client was in time
+    - ``loss``: the mean local loss of the clients in time, weighted by samples. It is not sent;
+      only the experimenter sees it. It is missing if no client was in time
     - ``num_arrived``: updates in time; ``num_late``: late updates of this round's cohort;
       ``num_stale``: late updates of earlier rounds that arrived in this round; ``num_failed``:
       clients whose training failed
