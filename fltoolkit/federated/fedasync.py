@@ -321,7 +321,7 @@ def _begun(flight: Flight | None, clients: Clients, seed: int, start_round: int)
 
 
 def _count_up(fruitless: int, clients: Clients) -> int:
-    """Count one more missing answer; too many in a row raise an error, so that no loop is endless."""
+    """Count one more missing answer; raise if there are too many in a row, to end the loop."""
     if fruitless + 1 >= 10 * len(clients):
         raise RuntimeError(
             f"{fruitless + 1} times in a row a client dropped out or failed in training: nobody is "

@@ -231,7 +231,7 @@ class AlwaysA(_Planned):
 
 @dataclass
 class Periodic(_Planned):
-    """A, B, then C until ``period`` periods are over; again and again.
+    """A, B, then C until ``period`` periods are over; then A, B and C again, and so on.
 
     >>> [state.value for state in gate_trace([1.0] * 6, Periodic(4))]
     ['A', 'B', 'C', 'C', 'A', 'B']
