@@ -37,33 +37,36 @@ class Arrival(NamedTuple):
 class Channel:
     """Carries trees between parties as real bytes and counts every one of them.
 
-    The receiver gets what was decoded from the bytes, never the sender's tensors: what a codec
-    loses is really lost, and what a message costs is really its length.
+    The receiver gets what was decoded from the bytes, and never the sender's tensors. So what a
+    codec loses is really lost, and the cost of a message is its real length.
 
     To carry messages in another way, or to watch them, override `cross`.
 
     Args:
         codecs: a codec for each kind that is to be compressed; other kinds travel as they are.
             Each end of each directed link (sender, receiver, kind) has its own deep copy.
-        max_links: with thousands of clients, keep what the codecs remember of so many links in
-            memory, those used last, and the others' in files. The dearest codec memory is the
-            residual of `ErrorFeedback`: 4 bytes a parameter and client.
-        folder: where those files go: into a folder of this channel's own, deleted when it goes.
-        max_values: how many values a message may become when it is decoded, such as the number of
-            the model's parameters; more is a WireError before memory is taken. None: what
-            `fltoolkit.wire` allows for a message of that length.
+        max_links: for runs with thousands of clients: for how many links the codecs' memory is kept
+            in RAM. These are the links that were used last; the memory of the other links is kept
+            in files. The residual of `ErrorFeedback` needs the most memory: 4 bytes for each
+            parameter and client.
+        folder: where these files are written: in a new folder inside this one. The new folder is
+            deleted together with the channel.
+        max_values: how many values a decoded message may have at most, such as the number of
+            the model's parameters. A message with more values raises WireError before memory is
+            allocated. None: the limit that `fltoolkit.wire` sets for a message of that length.
 
     Attributes:
-        max_values: the same, to be changed at any time.
-        step: the training step; protocols move it forward, and it dates the transfers.
-        transfers: the ledger, one `Transfer` a message.
-        links: the two codecs of each link; `Links.open` gives them.
-        codecs: those of ``links``, by kind.
+        max_values: the argument of this name; it may be changed at any time.
+        step: the number of the training step. Protocols increase it, and each transfer records it.
+        transfers: the ledger: one `Transfer` for each message.
+        links: holds the two codecs of each link; `Links.open` returns them.
+        codecs: the codecs of ``links``, by kind.
 
     Raises:
-        TypeError: ``codecs`` is no mapping, or holds something that is no codec.
-        ValueError: an unknown kind, only one of ``max_links`` and ``folder``, or `ErrorFeedback`
-            for activations or gradients, where each message is about other samples.
+        TypeError: ``codecs`` is not a mapping, or one of its values is not a codec.
+        ValueError: a kind is unknown; only one of ``max_links`` and ``folder`` is given; or the
+            codec for activations or gradients is `ErrorFeedback`, although there each message is
+            about other samples than the one before.
 
     >>> import torch
     >>> channel = Channel()
@@ -89,13 +92,16 @@ class Channel:
     def send(self, sender: str, receiver: str, kind: str, tree: Tree) -> Tree:
         """Send a tree; returns what the receiver decodes: new CPU tensors, without gradients.
 
-        Raises ValueError for an unknown kind or a message to oneself, and adds sender, receiver
-        and kind to whatever a codec has to complain about.
+        Raises ValueError if the kind is unknown or if sender and receiver are the same. If a codec
+        raises an error, the sender, the receiver and the kind are added to its text.
         """
         return self.cross(Link(sender, receiver, kind), tree).tree
 
     def send_masked(self, sender: str, receiver: str, kind: str, tree: Tree) -> tuple[Tree, Tree]:
-        """`send`, and which coordinates came, as `masked_mean` wants it; see `Pipeline.masks`."""
+        """As `send`; also returns which coordinates arrived, as masks for `masked_mean`.
+
+        `Pipeline.masks` explains the masks.
+        """
         link = Link(sender, receiver, kind)
         received, message = self.cross(link, tree)
         codec = self.links.open(link).receiving
@@ -106,10 +112,11 @@ class Channel:
     def cross(self, link: Link, tree: Tree) -> Arrival:
         """Carry one message over a link: open, encode, decode, count. `send` calls this.
 
-        It is what a subclass overrides. One that only watches calls ``super().cross(link, tree)``
-        and looks at what it gets. One that carries messages elsewhere takes the two codecs from
-        ``self.links.open(link)``, encodes with the sender's or calls `decode`, whichever end is in
-        this process, and calls `count` once for each message.
+        This is the method that a subclass overrides. A subclass that only watches calls
+        ``super().cross(link, tree)`` and looks at the result. A subclass that carries messages to
+        another process takes the two codecs from ``self.links.open(link)``. If the sender is in
+        this process, it encodes with the sender's codec; if the receiver is, it calls `decode`. It
+        calls `count` once for each message.
         """
         sending = self.links.open(link).sending
         try:
@@ -122,7 +129,7 @@ class Channel:
         return Arrival(received, message)
 
     def decode(self, link: Link, message: bytes) -> Tree:
-        """What the receiver of a link makes of a message, of ``max_values`` values at most."""
+        """The tree that the receiver decodes from a message; at most ``max_values`` values."""
         receiving = self.links.open(link).receiving
         if self.max_values is None:
             return receiving.decode(message)
@@ -130,15 +137,16 @@ class Channel:
             return receiving.decode(message)
 
     def count(self, link: Link, message: bytes, tree: Tree) -> None:
-        """Enter a message that crossed, and the tree that it stands for, into the ledger."""
+        """Write one message into the ledger: its length, and the dense size of its tree."""
         self.transfers.append(Transfer(self.step, *link, len(message), dense_nbytes(tree)))
 
     def change_codec(self, kind: str, codec: Codec, *, keep: bool = False) -> None:
         """Use another codec for a kind from the next message on; the ledger goes on.
 
-        What the old codecs of its links remembered, such as residuals, is lost, unless ``keep``:
-        then the new codec takes it over, and must be built like the old one with other numbers:
-        ``ErrorFeedback(Pipeline(TopK(0.02)))`` after ``ErrorFeedback(Pipeline(TopK(0.01)))``.
+        What the old codecs of this kind remembered, such as residuals, is lost. With ``keep=True``
+        the new codec takes this memory over; then it must be built of the same parts as the old
+        codec, and only numbers may differ: ``ErrorFeedback(Pipeline(TopK(0.02)))`` after
+        ``ErrorFeedback(Pipeline(TopK(0.01)))``.
         """
         self.links.change_codec(kind, codec, keep=keep)
 
@@ -147,9 +155,10 @@ class Channel:
     ) -> int:
         """Bytes sent so far; with arguments, only those of that sender, receiver or kind.
 
-        Raises ValueError for an unknown kind, and for a name that is in no transfer, if there are
-        any: a name that is spelled otherwise than in the ledger would count as 0 bytes. A party
-        that has only received has sent 0 bytes, and before the first message everything is 0.
+        Raises ValueError for an unknown kind. Once the ledger holds a transfer, it also raises
+        ValueError for a name that is in no transfer: otherwise a misspelled name would count as 0
+        bytes. A party that has only received has sent 0 bytes. Before the first message every
+        count is 0.
         """
         chosen = self.which(sender=sender, receiver=receiver, kind=kind)
         return sum(self.transfers[number].nbytes for number in chosen)
@@ -157,7 +166,7 @@ class Channel:
     def which(
         self, *, sender: str | None = None, receiver: str | None = None, kind: str | None = None
     ) -> list[int]:
-        """The places in ``transfers`` of what `nbytes` counts for the same arguments."""
+        """The positions in ``transfers`` of the messages that `nbytes` counts for the arguments."""
         if kind is not None:
             check_kind(kind)
         for what, name in (("sender", sender), ("receiver", receiver)):
@@ -179,19 +188,20 @@ class Channel:
         return sorted({name for t in self.transfers for name in (t.sender, t.receiver)})
 
     def unused_codecs(self) -> list[str]:
-        """The kinds that have a codec and of which no message was sent so far.
+        """The kinds that have a codec although no message of this kind was sent so far.
 
-        After a run, such a kind is a mistake: the run stands under the name of a codec that
-        compressed nothing, e.g. one for ``"update"`` in split learning, where no update is sent.
+        After a run, such a kind is a mistake: the run is named after a codec that compressed
+        nothing. An example is a codec for ``"update"`` in split learning, where no update is sent.
         """
         sent = {transfer.kind for transfer in self.transfers}
         return [kind for kind in self.codecs if kind not in sent]
 
     def totals(self, clients: Collection[str]) -> Callable[[], dict[str, int]]:
-        """A function that says what was sent so far; it reads only what is new each time.
+        """A function that returns what was sent so far; each call reads only the new transfers.
 
-        Up is what a client sent to someone who is none, down the reverse; the total has all links,
-        those between two clients or two servers too.
+        ``nbytes_up`` counts what clients sent to parties that are not clients, and ``nbytes_down``
+        counts the other direction. ``nbytes`` counts all links, also those between two clients or
+        between two servers.
         """
         seen = up = down = total = 0
 
@@ -209,15 +219,15 @@ class Channel:
         return totals
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is needed to go on after a restart: the ledger, and each link's codec state."""
+        """All that is needed to go on after a restart: the ledger and the codecs' memory."""
         transfers = [tuple(transfer) for transfer in self.transfers]
         return {"step": self.step, "transfers": transfers, **self.links.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state_dict`, with the same codecs; what was counted is replaced.
+        """Go on from a saved `state_dict`, with the same codecs. It replaces this ledger.
 
-        Codecs built of other parts are refused before anything is changed; other numbers in them
-        are taken, with a warning.
+        If a codec is built of other parts than the saved one, ValueError is raised before anything
+        is changed. If only numbers in it differ, a warning is given and the run goes on.
         """
         self.links.load_state_dict(state)
         self.step = state["step"]

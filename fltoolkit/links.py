@@ -1,8 +1,8 @@
 """The codecs of a channel: a copy for each end of each link, and what the copies remember.
 
-Here: how a link opens, how stages at one end that answer each other meet, how codecs change in mid
-run, and where the memory of thousands of links is kept. Not here: who sends what, and the ledger
-(channel.py).
+Here: how a link is opened, how two stages at the same end that work together find each other, how a
+codec is replaced during a run, and where the memory of thousands of links is kept. Not here: who
+sends what, and the ledger (channel.py).
 """
 
 import copy
@@ -51,20 +51,22 @@ class Ends(NamedTuple):
 class Links:
     """The links of one channel: each directed link has its own two copies of its kind's codec.
 
-    So two clients never share a residual or a random number. Two copies at the same end of a link
-    and of the link back may work together: what answers a message, such as `SameMask`, listens to
-    what has sent or received it.
+    So two clients never share a residual or a random number. The copy at one end of a link and the
+    copy at the same end of the link back may work together: a stage that answers a message, such as
+    `SameMask`, asks the stage that has sent or received this message.
 
     Args:
         codecs: a codec for each kind that is to be compressed; other kinds travel as they are.
-        max_links: keep what the codecs remember of so many links in memory, those used last, and
-            the others' in files.
-        folder: where those files go: into a new folder there, deleted with this object.
+        max_links: for how many links the codecs' memory is kept in RAM. These are the links that
+            were used last; the memory of the other links is kept in files.
+        folder: where these files are written: in a new folder inside this one. The new folder is
+            deleted together with this object.
 
     Raises:
-        TypeError: what was given for a kind is no codec; the error says what to write.
-        ValueError: an unknown kind, only one of ``max_links`` and ``folder``, or a codec that sends
-            later what it leaves out now, such as `ErrorFeedback`, for activations or gradients.
+        TypeError: a value in ``codecs`` is not a codec; the error says what to write.
+        ValueError: a kind is unknown; only one of ``max_links`` and ``folder`` is given; or the
+            codec for activations or gradients is one that sends later what it leaves out now, such
+            as `ErrorFeedback`.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class Links:
         self._changes: dict[str, int] = {}  # how often a kind's codec was changed
 
     def open(self, link: Link) -> Ends:
-        """The two codecs of a link, which are made when it is used for the first time.
+        """The two codecs of a link. They are made when the link is used for the first time.
 
         Raises ValueError for an unknown kind, and for a party that sends to itself.
         """
@@ -124,16 +126,16 @@ class Links:
             return  # links in files get the new codec when they are opened
         self.codecs[kind] = codec
         if any(link.kind == kind for link in (*self._ends, *self._away)):
-            # the random numbers drawn so far are used up: the new codec must not draw them again
+            # the random numbers of this link so far are used up; a new salt prevents repeating them
             self._changes[kind] = self._changes.get(kind, 0) + 1
         closed = answering | {kind}
         self._ends = {link: ends for link, ends in self._ends.items() if link.kind not in closed}
         self._away = {link: path for link, path in self._away.items() if link.kind not in closed}
 
     def state_dict(self) -> dict[str, Any]:
-        """What is needed to go on after a restart: each link's state, and how codecs are written.
+        """What is needed to go on after a restart: each link's state, and the codecs as text.
 
-        The state of links that wait in files is read from there only when somebody looks at it.
+        A state that is kept in a file is read from there only when somebody looks at it.
         """
         links = [(*link, *_states(ends)) for link, ends in self._ends.items()]
         away = [
@@ -162,7 +164,7 @@ class Links:
             _load_states(self.open(Link(sender, receiver, kind)), kind, saved)
 
     def _begin(self, link: Link) -> Ends:
-        """A codec for each end of a link, with what it remembers if that waits in a file."""
+        """Make a codec for each end of a link; if a file holds the link's state, load it."""
         sender, receiver, kind = link
         check_kind(kind)
         if sender == receiver:
@@ -178,7 +180,7 @@ class Links:
         return ends
 
     def _introduce(self, link: Link) -> None:
-        """Let what answers a message know what sent or received that message at the same end."""
+        """Tell a stage that answers a message which codec sent or received it at the same end."""
         sender, receiver, _ = link
         ends = self._ends[link]
         for part in walk(ends.sending):  # who sends this has received what it answers
@@ -211,13 +213,13 @@ class Links:
 
 
 def check_kind(kind: str) -> None:
-    """Raise ValueError for a kind of message that there is not."""
+    """Raise ValueError if there is no such kind of message."""
     if kind not in KINDS:
         raise ValueError(f"kind {kind!r} is not one of {', '.join(KINDS)}")
 
 
 def check_codecs(codecs: object) -> None:
-    """Raise TypeError or ValueError, which says what to write, for codecs that cannot be used."""
+    """Raise TypeError or ValueError if codecs cannot be used; the error says what to write."""
     if not isinstance(codecs, Mapping):
         raise TypeError(
             f"codecs={codecs!r}: needs a codec for each kind of message, in a mapping such as "
@@ -249,7 +251,7 @@ def _load_states(ends: Ends, kind: str, states: Sequence[Mapping[str, Any]]) -> 
 
 
 def _written(codecs: Mapping[str, Codec]) -> dict[str, tuple[str, str]]:
-    """Of each kind's codec, how it is written and of what classes it is built."""
+    """For each kind: the codec as text, and the names of the classes that it is built of."""
     return {
         kind: (repr(codec), " ".join(type(part).__name__ for part in walk(codec)))
         for kind, codec in codecs.items()
@@ -257,12 +259,12 @@ def _written(codecs: Mapping[str, Codec]) -> dict[str, tuple[str, str]]:
 
 
 def _answered(codec: Codec) -> set[str]:
-    """The kinds of message that a codec's parts answer."""
+    """The kinds of message that the parts of a codec answer, such as `SameMask` does."""
     return {part.answers for part in walk(codec) if isinstance(part, Answering)}
 
 
 def _let_listen(part: Answering, other: Codec | None) -> None:
-    """``part`` listens to what is answered in the codec at the same end, if that is open yet."""
+    """Let ``part`` listen to the stages that it answers in ``other``, if that is open already."""
     for partner in walk(other) if other is not None else ():
         if isinstance(partner, Answered):
             part.listen(partner)

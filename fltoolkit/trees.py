@@ -25,12 +25,12 @@ def dense_nbytes(tree: Tree) -> int:
 
 
 def is_finite(values: Tensor) -> bool:
-    """True if no value is NaN or infinite. Tries the sum first, which is much faster."""
+    """True if no value is NaN or infinite. The function tries the sum first: that is faster."""
     return math.isfinite(values.sum()) or bool(values.isfinite().all())
 
 
 def check_finite(name: str, values: Tensor) -> None:
-    """Raise ValueError, naming the entry, for NaN and infinity."""
+    """Raise ValueError if a value is NaN or infinite; the error names the entry."""
     if not is_finite(values):
         raise ValueError(
             f"entry {name!r} holds NaN or infinite values, which this codec cannot carry: has "
@@ -60,11 +60,12 @@ def weighted_mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:
 
 
 def masked_mean(trees: Sequence[Tree], masks: Sequence[Tree], weights: Sequence[float]) -> Tree:
-    """Each coordinate's weighted mean over those who sent it; zero where nobody did.
+    """The weighted mean of each coordinate over those who sent it; zero where nobody sent it.
 
-    ``masks[k]`` says what sender k sent (`Pipeline.masks` tells), in bool tensors of the entries'
-    shapes; an entry without a mask was sent whole. Sums run in float64. A coordinate that few send
-    moves as far as one that all send; `weighted_mean` counts the absent as zeros instead.
+    ``masks[k]`` says what sender k sent (`Pipeline.masks` returns it), in bool tensors of the
+    entries' shapes. An entry without a mask was sent whole. Sums are computed in float64. A
+    coordinate that only a few senders send moves as far as one that all of them send;
+    `weighted_mean` counts a coordinate that was not sent as zero instead.
 
     >>> trees = [{"w": torch.tensor([4.0, 0.0])}, {"w": torch.tensor([0.0, 0.0])}]
     >>> masks = [{"w": torch.tensor([True, False])}, {"w": torch.tensor([False, False])}]

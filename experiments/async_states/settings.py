@@ -116,7 +116,7 @@ def whole_epochs(task: Task) -> Iterator[Setting]:
 
 
 def few_bits(task: Task) -> Iterator[Setting]:
-    """Strong codecs: what is left for the gates to save? On seeds that chose nothing."""
+    """Strong codecs: what is left for the gates to save? On seeds not used for tuning."""
     part, nbytes, steps = "few bits", task.dense_nbytes, task.num_steps
     even = BudgetGate(nbytes // 110, steps)
     for family, name, gate, codecs, upload in (

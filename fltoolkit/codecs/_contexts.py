@@ -1,27 +1,31 @@
-"""Contexts: what the rest of an update tells about each of its symbols, and the range coder.
+"""Contexts: code each symbol by what is already known about it from the rest of the update.
 
-Not here: which parts of a message are coded so (coders.py).
+Not here: which parts of a message are coded in this way (coders.py).
 
-Symbols are a grid. What a few steps of SGD do to a dense layer says much about its cells:
+The symbols of a tensor are seen as a grid of cells. After a few steps of SGD, the update of a dense
+layer has a structure that helps to predict its cells:
 
-1. Rows and columns of dead units, and of inputs that are always zero, hold one symbol only. They
-   are named and left out.
+1. Rows and columns of dead units, and of inputs that are always zero, hold one symbol only. The
+   message says which rows and columns these are, and their cells are not coded.
 2. Each sample adds an outer product, delta times input, so the grid is nearly of low rank. A sum
-   of a few outer products, in whole numbers, predicts each cell; what is left is coded.
-3. That is larger in some rows and columns than in others. Each has a level, on a scale of
-   logarithms. Cells with the same sum of levels, and the same fraction of their prediction, are
-   one context: they share a distribution.
-4. Of few symbols (places of a sparse update) even columns go first: whether a cell's neighbours
-   hold anything is a context of odd ones.
+   of a few outer products, in whole numbers, predicts each cell. Only the difference between the
+   cell and its prediction is coded.
+3. These differences are larger in some rows and columns than in others. Each row and each column
+   has a level, on a logarithmic scale. Cells that have the same sum of levels, and the same
+   fractional part of their prediction, are one context: they share a distribution.
+4. If there are only a few different symbols (as for the places of a sparse update), the even
+   columns are coded first. A cell of an odd column then has one more context: how many of its two
+   neighbours are not 0.
 
-Distributions are not sent: both sides count what was coded so far. Each step is only taken where
-it seems to save more than it costs. A decoder computes in whole numbers, and in float where that
-rounds the same way everywhere, so that all machines agree to the bit.
+Distributions are not sent: both sides count the symbols that were coded so far. Each of the four
+steps is only used if it seems to save more than it costs. A decoder computes in whole numbers. It
+uses floating-point numbers only where rounding is the same everywhere, so that all machines decode
+the same bits.
 
-    varint      number of segments, then for each
-    varint x 2  number of symbols (the last: all that are left), width of the grid
+    varint      number of segments, then for each segment
+    varint x 2  number of symbols (not sent for the last segment), width of the grid
     the rest    words of one range coder, that of ``constriction``, little-endian, without zeros at
-                the end: each segment as `_code_segment` and what it calls say
+                the end. `_code_segment`, and the functions that it calls, define each segment
 
 Low rank: Vogels et al. 2019, arXiv 1905.13727. Contexts and adaptive models for parameters, from
 the last symbol only: Wiedemann et al. 2020, DeepCABAC, arXiv 1907.11900, in ISO/IEC 15938-17.
@@ -61,7 +65,7 @@ Array = NDArray[Any]
 
 
 def write_grids(values: Array, num_levels: int, shapes: Sequence[Sequence[int]]) -> bytes:
-    """Code symbols (one dimension, 2 to 256 levels), those of tensors with these shapes."""
+    """Code the symbols of tensors with these shapes: one dimension, 2 to 256 levels."""
     coder, start, head = _Coder(), 0, b""
     segments = _segments(shapes)
     with one_thread():
@@ -76,9 +80,9 @@ def write_grids(values: Array, num_levels: int, shapes: Sequence[Sequence[int]])
 
 
 def read_grids(payload: Array, count: int, num_levels: int) -> Array:
-    """The ``count`` symbols again, as uint8. Raises WireError for damaged bytes.
+    """Decode ``count`` symbols, as uint8. Raises WireError for damaged bytes.
 
-    The caller has checked that so many bytes may mean so many symbols.
+    The caller has checked that a message of this length may hold so many symbols.
     """
     reader, left = Reader(payload.data), count
     segments: list[tuple[int, int]] = []
@@ -106,7 +110,10 @@ def read_grids(payload: Array, count: int, num_levels: int) -> Array:
 
 
 def _segments(shapes: Sequence[Sequence[int]]) -> list[tuple[int, list[int]]]:
-    """Numbers of symbols, and widths to try: all dimensions but the first, or but the first two."""
+    """For each segment: how many symbols it has, and which widths of its grid are to be tried.
+
+    A width is the product of all dimensions but the first, or of all but the first two.
+    """
     segments: list[tuple[int, list[int]]] = []
     for shape in filter(math.prod, shapes):
         length = math.prod(shape)
@@ -126,7 +133,7 @@ def _segments(shapes: Sequence[Sequence[int]]) -> list[tuple[int, list[int]]]:
 
 
 def _best_width(values: Array, widths: list[int]) -> int:
-    """The width whose rows and columns tell most."""
+    """The width with which the levels of rows and columns save most bits."""
 
     def saved(width: int) -> float:
         num_rows = max(min(len(values), 1 << 18) // width, 1)
@@ -140,12 +147,15 @@ def _best_width(values: Array, widths: list[int]) -> int:
 
 
 def _most_frequent(values: Array) -> int:
-    """Of a sample, if there are many."""
+    """The most frequent symbol; if there are many symbols, that of a sample of them."""
     return int(np.bincount(values[:: 1 + (len(values) >> 18)]).argmax())
 
 
 class _Coder:
-    """A range coder with adaptive models. Given numbers it writes them, given None it reads."""
+    """A range coder with adaptive models.
+
+    A method that is given numbers writes them; a method that is given None reads them.
+    """
 
     def __init__(self, words: Array | None = None):
         from constriction import stream
@@ -159,16 +169,16 @@ class _Coder:
             self._decoder = stream.queue.RangeDecoder(np.frombuffer(padded, "<u4").astype("u4"))
 
     def words(self) -> bytes:
-        """All that was written."""
+        """All words that were written, as bytes."""
         assert self._encoder
         return self._encoder.get_compressed().astype("<u4").tobytes().rstrip(b"\0")
 
     def number(self, value: int, below: int) -> int:
-        """A whole number, all equally likely."""
+        """Code one whole number below ``below``; all numbers are equally likely."""
         return int(self._code(np.array([value], np.int32), np.ones(below))[0])
 
     def naturals(self, values: Array | None, count: int, below: int) -> Array:
-        """Whole numbers from 0 on, in one context: the largest, and they."""
+        """Code whole numbers of 0 and more, in one context: the largest first, then all."""
         top = 0 if values is None else int(values.max(initial=0))
         small_first = 1 / (1 + np.arange(below)) ** 2
         top = int(self._code(np.array([top], np.int32), small_first)[0])
@@ -178,10 +188,11 @@ class _Coder:
         return out
 
     def integers(self, values: Array | None, lengths: list[int]) -> Array:
-        """Whole numbers around 0, in contexts one after the other: their ranges, and they.
+        """Code whole numbers around 0, context after context: the ranges first, then the numbers.
 
-        The first context expects 1 / (1 + (6 value / range)**2), each other what the one before
-        has counted, both as if it had seen 8 numbers, and half as many more as its range is wide.
+        The first context begins with weights 1 / (1 + (6 value / range)**2). Each other context
+        begins with the counts of the context before. Either beginning weighs as much as 8 +
+        range / 2 numbers that were already seen.
         """
         out = np.zeros(sum(lengths), np.int32) if values is None else values.astype(np.int32)
         starts, below, above = np.cumsum([0, *lengths[:-1]]), None, None
@@ -204,7 +215,7 @@ class _Coder:
         return out
 
     def _adapt(self, numbers: Array, prior: Array) -> Array:
-        """Code numbers of one context; the model is renewed whenever they have tripled."""
+        """Code the numbers of one context; make a new model each time their count has tripled."""
         done, counts = 0, np.zeros(len(prior), np.int64)
         while done < len(numbers):
             part = numbers[done : 3 * done + 8]
@@ -225,7 +236,11 @@ class _Coder:
 def _code_segment(
     coder: _Coder, values: Array | None, length: int, width: int, num_levels: int
 ) -> Array:
-    """Most frequent symbol; which rows and columns hold others; these, as distances from it."""
+    """Code one segment.
+
+    Coded are the most frequent symbol, then which rows and columns hold other symbols, then the
+    cells of these rows and columns, as distances from the most frequent symbol.
+    """
     center = coder.number(0 if values is None else _most_frequent(values), num_levels)
     shape = -(-length // width), width
     cells = np.full(shape, center, np.uint8)
@@ -256,7 +271,7 @@ def _code_segment(
 def _code_grid(
     coder: _Coder, cells: Array | None, shape: tuple[int, int], num_levels: int
 ) -> Array:
-    """Outer products; levels of rows and columns; what is left of each cell, by context."""
+    """Code the outer products, the levels of rows and columns, and each cell's difference."""
     factors, levels, near = Factors(), Levels(), 0
     if cells is not None:
         factors, cells = best_factors(cells)
@@ -279,7 +294,7 @@ def _code_grid(
 
 
 def _code_alternating(coder: _Coder, cells: Array | None, contexts: Array) -> Array:
-    """Even columns, then odd ones: their contexts are told apart by how many neighbours are 0."""
+    """Code even columns, then odd ones, whose contexts also count the neighbours that are not 0."""
     known = np.zeros(contexts.shape, np.int16) if cells is None else cells
     known[:, ::2] = _code_by_context(
         coder, None if cells is None else cells[:, ::2], contexts[:, ::2]
@@ -293,7 +308,7 @@ def _code_alternating(coder: _Coder, cells: Array | None, contexts: Array) -> Ar
 
 
 def _code_by_context(coder: _Coder, cells: Array | None, contexts: Array) -> Array:
-    """Numbers around 0, context by context."""
+    """Code the cells, which are numbers around 0, context by context."""
     shape, contexts = contexts.shape, contexts.reshape(-1)
     order = np.argsort(contexts, kind="stable")
     every = np.arange(int(contexts.max()) + 1, dtype=contexts.dtype)
@@ -307,7 +322,7 @@ def _code_by_context(coder: _Coder, cells: Array | None, contexts: Array) -> Arr
 
 
 def _code_factors(coder: _Coder, factors: Factors, shape: tuple[int, int]) -> Factors:
-    """Rank; if it is not 0, unit and mean, and a number for each row and column."""
+    """Code the rank; if it is not 0, also the unit, the mean, and the numbers of the products."""
     rank = coder.number(factors.rank, RANK + 1)
     if not rank:
         return factors

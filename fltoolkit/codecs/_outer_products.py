@@ -1,7 +1,8 @@
-"""Prediction: what is common to the rows and columns of an update, as a few whole numbers.
+"""Prediction: a few whole numbers that describe what rows and columns of an update have in common.
 
 Here: the sum of a few outer products that predicts each cell of a grid of symbols, and the levels
-of its rows and columns. Not here: how they and what is left are coded (_contexts.py, next).
+of rows and columns. Not here: how these numbers, and what is left of each cell, are coded
+(_contexts.py).
 """
 
 import math
@@ -15,21 +16,24 @@ from threadpoolctl import ThreadpoolController
 
 __all__ = ["Factors", "Levels", "Prediction", "best_factors", "find_levels", "one_thread"]
 
-LEVELS = 32  # of a row, of a column, of their sum
+LEVELS = 32  # how many levels there are for a row, for a column and for the sum of both
 RANK = 32  # outer products at most
-FACTOR = 511  # the largest number in one: then float32 adds up RANK of them exactly, in any order
-PRECISIONS = 0.1, 0.2, 0.4, 0.8  # how coarse factors are, to choose from
+FACTOR = 511  # the largest number in a product: float32 then adds RANK products exactly
+PRECISIONS = 0.1, 0.2, 0.4, 0.8  # how coarse the factors may be; the best one is chosen
 SHIFTS = range(-20, 44)  # factors are in units of 2**(-shift / 2)
 FAR = 8 * 255  # the farthest a prediction, in eighths, lies from the most frequent symbol
 REACH = 512  # what is left of a symbol, and factors, lie between -REACH and REACH
-COMMON = 0.05  # of their squares, if not less, rows must share beyond chance: else it is not tried
-PART = 1 << 16  # cells at a time
+# The prediction is only tried if rows have more in common than random rows would have. The share of
+# their squares that other rows explain must be larger than for random rows: by COMMON, or by the
+# share of random rows, whichever is less
+COMMON = 0.05
+PART = 1 << 16  # how many cells are worked on at a time
 
 Array = NDArray[Any]
 
 
 def one_thread() -> Any:
-    """Inside, BLAS has one thread: more of them spin, save no time, and may change the bytes."""
+    """Limit BLAS to one thread: more threads save no time here, and may change the bytes."""
     return _blas().limit(limits=1, user_api="blas")
 
 
@@ -39,19 +43,20 @@ def _blas() -> ThreadpoolController:
 
 
 class Factors(NamedTuple):
-    """Outer products whose sum, times 2**-shift, is near the cells minus their mean."""
+    """Outer products. Their sum, times 2**-shift, is close to the cells minus the mean."""
 
     rank: int = 0
     shift: int = 0
     mean: int = 0  # in eighths
-    numbers: Array | None = None  # of each product its rows, then of each its columns
-    bits: float = 0  # about what they cost
+    numbers: Array | None = None  # the rows' numbers of all products, then the columns' numbers
+    bits: float = 0  # about how many bits they cost
 
 
 class Prediction:
-    """Of each cell the nearest whole number; by how many eighths it misses, and to which side.
+    """The prediction of each cell, rounded to a whole number, and the error of this rounding.
 
-    What is left of a cell is folded (its sign changed) where the whole number is too large.
+    The error is known in eighths, with its sign. Where the whole number is larger than the
+    prediction, the sign of what is left of the cell is changed (the cell is folded).
     """
 
     def __init__(self, factors: Factors, shape: tuple[int, int]):
@@ -65,7 +70,7 @@ class Prediction:
         self._eighths = np.rint(eighths, out=eighths)
 
     def _parts(self) -> Iterator[tuple[slice, Array, Array, Array]]:
-        """Rows, whole numbers, -1 where folded, eighths from 0 to 4; parts that stay in caches."""
+        """Yield parts that fit caches: rows, whole numbers, -1 where folded, eighths (0 to 4)."""
         step = PART // self._eighths.shape[1] + 1
         for start in range(0, len(self._eighths), step):
             rows = slice(start, start + step)
@@ -75,27 +80,27 @@ class Prediction:
             yield rows, whole, eighths >> np.int16(15), np.abs(eighths)
 
     def take_from(self, cells: Array) -> None:
-        """What is left of cells, in place."""
+        """Subtract the prediction from the cells, in place."""
         for rows, whole, fold, _ in self._parts():
             cells[rows] -= whole
             cells[rows] ^= fold
             cells[rows] -= fold
 
     def add_to(self, left: Array) -> None:
-        """Cells again, in place."""
+        """The inverse of `take_from`: restore the cells, in place."""
         for rows, whole, fold, _ in self._parts():
             left[rows] ^= fold
             left[rows] -= fold
             left[rows] += whole
 
     def add_contexts(self, contexts: Array) -> None:
-        """Tell cells apart by their eighths."""
+        """Give cells with different eighths different contexts, in place."""
         for rows, _, _, eighths in self._parts():
             contexts[rows] += eighths.astype(np.uint8) * np.uint8(LEVELS)
 
 
 def best_factors(cells: Array) -> tuple[Factors, Array]:
-    """Outer products, if they seem to save bits, and what they leave of the cells."""
+    """The outer products, if they seem to save bits, and the cells minus their prediction."""
     factors = _factors(cells)
     if factors.rank:
         left = cells.copy()
@@ -106,7 +111,10 @@ def best_factors(cells: Array) -> tuple[Factors, Array]:
 
 
 def _cost(cells: Array) -> float:
-    """About how many bits cells take: their entropy, less what levels save; by some of the rows."""
+    """About how many bits the cells take: their entropy, minus what the levels save.
+
+    If there are many rows, the estimate is made from some of them.
+    """
     some = cells[:: 1 + (cells.size >> 18)]
     counts = np.bincount((some + np.int16(REACH)).reshape(-1))
     counts = counts[counts > 0]
@@ -115,12 +123,13 @@ def _cost(cells: Array) -> float:
 
 
 def _factors(cells: Array) -> Factors:
-    """As many, and as precise, as save most bits, if all were normal distributions.
+    """The outer products whose number and precision save most bits, by an estimate.
 
-    By subspace iteration from some of the rows: none if those tell little about some others. A
-    number in a product takes about log2(1 + 12 variance / unit**2) / 2 bits; what is left of a
-    cell, half the logarithm of its row's variance, to which rounding adds 1/12, and coarse factors
-    a share.
+    They are found by subspace iteration, which begins with some of the rows. If these rows explain
+    little of some other rows, there are no products. The estimate takes all numbers as normally
+    distributed. A number in a product then takes about log2(1 + 12 variance / unit**2) / 2 bits.
+    What is left of a cell takes half the logarithm of its row's variance; rounding adds 1/12 to
+    this variance, and coarse factors add a share.
     """
     rows, columns = cells.shape
     most = min(RANK, rows // 4, columns // 4)
@@ -162,23 +171,25 @@ def _factors(cells: Array) -> Factors:
 
 
 def _orthonormal(matrix: Array) -> Array:
-    """Nearly orthonormal columns that span the same, as far as float32 can tell."""
+    """Nearly orthonormal columns that span the same space, within the precision of float32."""
     values, vectors = np.linalg.eigh(matrix.T @ matrix)
     return matrix @ (vectors / np.sqrt(values.clip(1e-6 * values[-1] + 1e-30)))
 
 
 class Levels(NamedTuple):
-    """Of rows and columns; none where all are 0."""
+    """The levels of rows and of columns; None if all of them are 0."""
 
     rows: Array | None = None
     columns: Array | None = None
-    saved: float = 0  # bits, about
+    saved: float = 0  # about how many bits the levels save
 
 
 def find_levels(distances: Array) -> Levels:
-    """Of rows and columns: how far their means lie below the greatest, in powers of 2 or sqrt(2).
+    """The level of each row and column: how far its mean lies below the largest mean.
 
-    Of zeros and ones: their odds. All are 0 where they would cost more than they save.
+    A level is a factor of 2, or of sqrt(2) if many distances are not 0. If all distances are zeros
+    and ones, odds are compared and not means. All levels are 0 if they would cost more than they
+    save.
     """
     step = 1 if np.count_nonzero(distances) < 1 << 13 else 2
     odds, found = int(distances.max()) <= 1, []
@@ -198,5 +209,5 @@ def find_levels(distances: Array) -> Levels:
 
 
 def geometric_bits(mean: Any) -> Any:
-    """Of a number from 0 on with this mean and a geometric distribution."""
+    """The entropy, in bits, of a number with a geometric distribution (0, 1, ...) and this mean."""
     return (1 + mean) * np.log2(1 + mean) - mean * np.log2(np.maximum(mean, 1e-30))

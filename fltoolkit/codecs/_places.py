@@ -2,16 +2,18 @@
 
 Not here: the stages that choose (sparse.py).
 
-Places count on from tensor to tensor, and ascend. Sparse, the float entries of a tree (all
-together, or each one alone: the ``scope``) are one main entry, the k kept values as they are, so
-that a later stage sees only them, and beside it
+A place is the number of a value. The count goes through all tensors, one after the other, and does
+not begin again at 0 in the next tensor. Places are stored in ascending order. The ``scope`` says
+whether all float entries of a tree are made sparse together, or each entry alone. The result is one
+main entry that holds the k kept values, unchanged, so that a later stage sees only these values.
+Beside it there are two entries of side information:
 
     "@"  which places were kept, of all n: `Indices`
     ":"  names and shapes, written as in a frame's header (wire.py): uint8; none where the shape
          is (n,) and the name is the main entry's own
 
-Decoding makes a message larger: k values become n. The receiver knows the fraction, so it checks
-that k belongs to n, and that n values are allowed (wire.py), before it allocates anything.
+Decoding makes a message larger: k values become n. Before the receiver allocates memory, it checks
+that its own fraction gives k of n values, and that n values are allowed (wire.py).
 """
 
 import math
@@ -41,8 +43,8 @@ __all__ = [
 ]
 
 PLACES, LAYOUT = "@:"  # names of side information: see above
-SAMPLE = 16_384  # magnitudes looked at to guess where the top k begin
-RUN = 8  # of them side by side: memory hands over 16 floats at once, and each look costs the same
+SAMPLE = 16_384  # how many magnitudes are sampled to guess where the top k begin
+RUN = 8  # sampled values side by side: memory is read 16 floats at a time, so they cost no more
 BLOCK = 262_144  # values at a time: blocks stay in the cache
 MAGNITUDE = 0x7FFF_FFFF  # a float32 without its sign, read as an integer, sorts by magnitude
 TINY = np.int32(1).view(np.float32)  # the smallest magnitude that is not zero
@@ -54,21 +56,21 @@ Allowed = Callable[[Sequence[Shape]], set[int]]  # how many values may be kept o
 
 
 def largest_plain(tensors: Sequence[Tensor], k: int) -> Array:
-    """What `largest` does, in the plainest way."""
+    """The plain version of `largest`: it sorts all magnitudes and returns only the places."""
     magnitudes = np.abs(np.concatenate([_flat(tensor) for tensor in tensors]))
     return np.sort(np.argsort(-magnitudes, kind="stable")[:k])
 
 
 def largest(tensors: Sequence[Tensor], k: int) -> tuple[Array, Array]:
-    """The k places of largest magnitude in all (float32) tensors together, ascending, exactly.
+    """The k places of largest magnitude in all (float32) tensors together, and their values.
 
-    And the values there. Places count on from tensor to tensor. Among equal magnitudes the first
-    win.
+    The result is exact, and the places ascend. The places of a tensor begin where the places of the
+    tensor before end. Of values with equal magnitude, the values that come first are taken.
 
-    Sorting everything is slow, and so is `torch.topk`. Instead: (1) a sample tells a magnitude
-    that most likely a few more than k values reach; (2) one pass collects those; (3) the top k are
-    taken from them exactly. Where the sample misled, (2) is repeated with a smaller magnitude, in
-    the end with all that is not zero.
+    Sorting everything is slow, and so is `torch.topk`. Instead: (1) a sample gives a magnitude that
+    most likely a few more than k values reach; (2) one pass collects these values; (3) the top k
+    are taken from them exactly. If step (2) finds fewer than k values, it is repeated with a
+    smaller magnitude, and in the end with all values that are not zero.
     """
     arrays = [_flat(tensor) for tensor in tensors]
     for floor in _floors(arrays, k):
@@ -88,9 +90,9 @@ def largest(tensors: Sequence[Tensor], k: int) -> tuple[Array, Array]:
 
 
 def largest_in_rows(tensor: Tensor, k: int) -> tuple[Array, Array]:
-    """The columns of the k largest magnitudes in each row, and of all others, both ascending.
+    """For each row: the columns of the k largest magnitudes, and all other columns; both ascend.
 
-    A row is the last dimension. Among equal magnitudes the first win.
+    A row is the last dimension. Of values with equal magnitude, the first ones are taken.
     """
     d = tensor.shape[-1] if tensor.dim() else 1
     magnitudes = (_flat(tensor).view(np.int32) & MAGNITUDE).reshape(-1, d).astype(np.int64)
@@ -100,9 +102,10 @@ def largest_in_rows(tensor: Tensor, k: int) -> tuple[Array, Array]:
 
 
 def _floors(arrays: Sequence[Array], k: int) -> Iterator[np.float32]:
-    """Magnitudes that at least k values reach: likely, almost surely, and the least of all.
+    """Three magnitudes: at least k values reach the first one likely, the second almost surely.
 
-    If samples were independent: with 3 and 12 standard deviations to spare. Those of a run are not.
+    The third is the smallest that is not zero. The first two leave a margin of 3 and of 12 standard
+    deviations, as computed for independent samples. Samples of one run (`RUN`) are not independent.
     """
     n = sum(array.size for array in arrays)
     if n > 4 * SAMPLE:
@@ -122,7 +125,7 @@ def _floors(arrays: Sequence[Array], k: int) -> Iterator[np.float32]:
 
 
 def _collect(arrays: Sequence[Array], floor: np.float32) -> tuple[Array, Array]:
-    """Places and values of all whose magnitude reaches ``floor``."""
+    """The places and the values of all values whose magnitude is ``floor`` or more."""
     places, values, offset = [], [], 0
     positive, hit = np.empty(BLOCK, np.float32), np.empty(BLOCK, bool)
     for array in arrays:
@@ -139,10 +142,11 @@ def _collect(arrays: Sequence[Array], floor: np.float32) -> tuple[Array, Array]:
 
 
 def random_places(seed: int, n: int, k: int) -> Array:
-    """k of n places, each set of k equally likely, ascending.
+    """k random places of n, in ascending order. Each set of k places is equally likely.
 
-    Drawn with replacement until k (or n - k: the places left out) are different. From raw bits:
-    numpy promises to keep those the same in later versions, unlike ``Generator.choice``.
+    Places are drawn with replacement until k different ones are found. If n - k is smaller than k,
+    the n - k places that are left out are drawn instead. The numbers are made from raw bits: numpy
+    promises to keep these the same in later versions, which it does not for ``Generator.choice``.
     """
     bits = np.random.SFC64(seed)
     wanted = min(k, n - k)
@@ -154,7 +158,7 @@ def random_places(seed: int, n: int, k: int) -> Array:
 
 
 def take(tensors: Sequence[Tensor], places: Array) -> Array:
-    """The values at ascending places."""
+    """The values at these places, which must ascend."""
     arrays = [_flat(tensor) for tensor in tensors]
     ends = np.cumsum([array.size for array in arrays])
     pieces = np.split(places, np.searchsorted(places, ends[:-1]))
@@ -164,7 +168,7 @@ def take(tensors: Sequence[Tensor], places: Array) -> Array:
 
 
 def spread(values: Array, places: Array, shapes: Mapping[str, Shape]) -> Tree:
-    """The inverse of `take`: zeros, and the values at their places."""
+    """The inverse of `take`: tensors of zeros with the values at their places."""
     tree, offset, dtype = {}, 0, torch.from_numpy(values[:0]).dtype
     for name, shape in shapes.items():
         tensor = tree[name] = torch.zeros(shape, dtype=dtype)
@@ -179,7 +183,7 @@ def _flat(tensor: Tensor) -> Array:
 
 
 def sparsify(parts: Parts, scope: str, choose: Choose) -> Parts:
-    """Entries become kept values, places and layout, where the first of them was."""
+    """Replace entries by kept values, places and layout, at the position of the first entry."""
     entries = floats(parts)
     groups = {name: {name: tensor} for name, tensor in entries.items()}
     if scope == "model" and entries:
@@ -209,7 +213,7 @@ def sparsify(parts: Parts, scope: str, choose: Choose) -> Parts:
 
 
 def densify(parts: Parts, scope: str, allowed: Allowed) -> Parts:
-    """The inverse of `sparsify`, up to what was not kept."""
+    """The inverse of `sparsify`: values that were not kept become zeros."""
     received = received_places(parts, scope, allowed)
     out: Parts = {}
     for key, part in parts.items():
@@ -232,7 +236,7 @@ def densify(parts: Parts, scope: str, allowed: Allowed) -> Parts:
 def received_places(
     parts: Parts, scope: str, allowed: Allowed
 ) -> dict[str, tuple[dict[str, Shape], Array]]:
-    """Shapes and places behind each sparse entry, checked before anything large is made."""
+    """The shapes and places of each sparse entry, checked before anything large is allocated."""
     received: dict[str, tuple[dict[str, Shape], Array]] = {}
     total = 0
     for name in filter(is_main, parts):
@@ -264,7 +268,7 @@ def _layout(entries: Tree) -> Tensor:
 
 
 def shapes_behind(parts: Parts, scope: str, name: str) -> dict[str, Shape]:
-    """Names and shapes of the tensors behind a sparse entry: at least one, none empty."""
+    """Names and shapes of the tensors of a sparse entry: at least one tensor, and none is empty."""
     layout, indices = parts.get(side(name, LAYOUT)), parts.get(side(name, PLACES))
     if layout is None and scope == "tensor" and isinstance(indices, Indices) and indices.size > 0:
         return {name: (indices.size,)}

@@ -2,9 +2,9 @@
 
 Not here: stages in a row (pipeline.py), codecs around codecs (wrappers.py).
 
-A codec must have ``encode`` and ``decode`` (`Codec`). Whatever else it offers stands in a small
-protocol of its own: memory between messages (`LinkState`), which values came (`Masked`), sizes
-before a message is made (`Weighed`), and what it is made of (`Composed`).
+A codec must have ``encode`` and ``decode`` (`Codec`). Each other ability is a small protocol of its
+own: memory between messages (`LinkState`), which values a message holds (`Masked`), sizes before a
+message is made (`Weighed`), and what the codec is made of (`Composed`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,10 +33,11 @@ class Codec(Protocol):
 
 @runtime_checkable
 class LinkState(Protocol):
-    """What a codec has besides if it keeps something between messages: a residual, a generator.
+    """What a codec has besides if it keeps memory between messages: a residual, a generator.
 
-    The channel gives each directed link its own copy of the codec, tells the copy so, and saves
-    and restores its state with the run; so two clients never share one.
+    The channel gives each directed link its own copy of the codec and calls ``start_link`` of the
+    copy. It saves and restores the state of the copy together with the run. So two clients never
+    share a state.
     """
 
     def start_link(self, salt: int) -> None:
@@ -100,8 +101,8 @@ class Identity:
 def weigh(codec: Codec, tree: Tree) -> Sizes | None:
     """The sizes of the message that ``codec`` would make of ``tree``; None if it cannot tell.
 
-    The codec is only read. What cannot be told stays a gap in tables and figures: a guess, such as
-    the size of the values as they are, would make a codec look better or worse than it is.
+    The codec's state does not change. A size that is not known stays empty in tables and figures: a
+    guess, such as the dense size of the values, would make a codec look better or worse than it is.
 
     >>> import torch
     >>> from fltoolkit.codecs import Pipeline, Quantize
@@ -112,7 +113,7 @@ def weigh(codec: Codec, tree: Tree) -> Sizes | None:
 
 
 def walk(codec: "Codec | Stage") -> "Iterator[Codec | Stage]":
-    """A codec, then all that it is made of: stages, codecs inside it, and their stages."""
+    """Yield a codec, then all parts that it is made of: stages, inner codecs and their stages."""
     yield codec
     if isinstance(codec, Composed):
         for part in codec.parts():
@@ -120,7 +121,7 @@ def walk(codec: "Codec | Stage") -> "Iterator[Codec | Stage]":
 
 
 def check_codec(where: str, codec: object) -> None:
-    """Raise TypeError for what is no codec; ``where`` is how the caller wrote it."""
+    """Raise TypeError if this is not a codec; ``where`` is how the caller wrote it."""
     if isinstance(codec, Stage):
         raise TypeError(f"{where}: needs a codec, and this is a stage. Write Pipeline({codec!r})")
     if isinstance(codec, type) or not isinstance(codec, Codec):

@@ -21,9 +21,10 @@ __all__ = ["BFloat16", "Float8", "Half", "LloydMax", "Quantiles"]
 
 
 class _Codebook(Quantizer):
-    """What stages share whose levels travel as a sorted codebook: each value goes to the nearest.
+    """The common part of stages that send their levels as a sorted codebook.
 
-    Tensors with no more than 2^bits different values are exact.
+    Each value is replaced by the nearest level. Tensors with no more than 2^bits different values
+    are exact.
     """
 
     bits: int
@@ -68,9 +69,10 @@ class _Codebook(Quantizer):
 class Quantiles(_Codebook):
     """Non-uniform levels: the medians of 2^bits groups of equally many values.
 
-    All symbols are about equally frequent, so entropy coding gains nothing; fine where values are
-    dense, coarse in the tails. So coarse that nothing is guaranteed, and ``alpha`` is None: where
-    most values are -1 and few are large, the large ones may arrive as -1, too.
+    All symbols are about equally frequent, so entropy coding gains nothing. The levels are close
+    together where values are dense, and far apart where values are rare. So no error bound is
+    guaranteed, and ``alpha`` is None: if most values are -1 and a few are large, the large ones may
+    arrive as -1, too.
     """
 
     bits: int  # 1 to 8; smaller = more compression
@@ -83,9 +85,9 @@ class Quantiles(_Codebook):
 class LloydMax(_Codebook):
     """Non-uniform levels with the least squared error: k-means in one dimension.
 
-    Starts from the mean of all values. Then, until there are 2^bits levels: splits each group of
-    values in two at its mean, and ``iterations`` times moves each level to the mean of the values
-    nearest to it.
+    The algorithm begins with one level, the mean of all values. Then it repeats, until there are
+    2^bits levels: it splits each group of values in two at the mean of the group, and then moves
+    each level to the mean of the values nearest to it, ``iterations`` times.
 
     Source: Lloyd 1982, "Least squares quantization in PCM", method I; Max 1960; the start by
     splitting is Linde, Buzo and Gray 1980's.
@@ -129,12 +131,14 @@ class Float8(Quantizer):
 
     Code (sign, E, M) means sign * M * 2^(1 - bias - mantissa) for E = 0 (subnormal), else
     sign * (2^mantissa + M) * 2^(E - bias - mantissa). All codes are numbers: there is no infinity
-    and no NaN. Rounds to nearest, ties away from zero; beyond the largest value, saturates. Values
-    below the finest step of bias 127 (2^(-126 - mantissa)) are lost.
+    and no NaN. Values are rounded to the nearest code, ties away from zero. Values beyond the
+    largest code become the largest code. Values below the finest step of bias 127
+    (2^(-126 - mantissa)) are lost.
 
     ``bias="search"`` takes for each tensor the bias with the least squared error; it
-    travels as int8. Chen et al. 2021, arXiv 2107.09786, send activations as 8-bit floats with a
-    searched bias; how they search is not in what we could read, so the search is our own.
+    is sent as int8. Chen et al. 2021, arXiv 2107.09786, send activations as 8-bit floats with a
+    searched bias. The parts of the paper that we could read do not say how they search, so the
+    search is our own.
     """
 
     exponent: int = 4
@@ -225,7 +229,7 @@ class Float8(Quantizer):
 
 
 class _Narrow(Stage):
-    """What the stages share that only change the dtype."""
+    """The common part of the stages that only change the dtype."""
 
     dtype: ClassVar[torch.dtype]
     leaves_floats = False

@@ -1,8 +1,8 @@
 """Coders: symbols and indices become bytes without loss, at the end of a pipeline.
 
-`BitPack` spends the nominal width, `Entropy` what the symbols' statistics allow; `Deflate` and
-`Zstd` are there for comparison. Each reads what it writes itself, and no other's methods: a
-receiver does no work that its own codec never asks for.
+`BitPack` uses a fixed number of bits for each symbol. `Entropy` uses fewer bits for symbols that it
+can predict. `Deflate` and `Zstd` are there for comparison. Each coder decodes only the methods that
+it writes itself, so a message cannot make a receiver do work that its own codec never asks for.
 Not here: how values become symbols (quantize.py).
 
 A coded entry is one uint8 tensor under ``side(name, CODED)``; the bytes alone say how to read them:
@@ -37,16 +37,16 @@ from fltoolkit.wire import (
 __all__ = ["CODED", "BitPack", "Deflate", "Entropy", "Zstd"]
 
 CODED = "#"  # what a coded entry's name ends in, after the separator
-# methods: symbols at their nominal width, in whole bytes, modelled; indices three ways; compressed
-# (2 and 5 were earlier models)
+# Methods. Symbols: PACKED (nominal width), BYTES (whole bytes), MODELLED (by contexts). Indices:
+# RICE, BITMAP, MASK. Compressed: DEFLATED, ZSTANDARD. Numbers 2 and 5 were used by earlier versions
 PACKED, BYTES, _, RICE, BITMAP, _, DEFLATED, ZSTANDARD, MODELLED, MASK = range(10)
 PLAIN = frozenset({PACKED, RICE, BITMAP})
 MAX_LEVELS = 1 << 16
 MAX_SIZE = 1 << 40
-# Symbols that are all alike cost nothing, so bytes must vouch for their number: a small message
-# never makes the receiver allocate without limit. Longer runs are padded.
+# Symbols that are all alike take no bytes. A small message must not make the receiver allocate
+# memory without limit. So many symbols need a minimum of bytes; a shorter message is padded.
 FREE_SYMBOLS, SYMBOLS_PER_BYTE = 1 << 16, 1 << 12
-SPARSEST = 1 << 11  # fewer ones than one in so many are faster, and small, as gaps
+SPARSEST = 1 << 11  # if fewer than one in so many is chosen, gaps are faster, and small as well
 
 Array = NDArray[Any]
 
@@ -92,20 +92,23 @@ class BitPack(Coder):
         return _join(part, *(_packed(part) if isinstance(part, Symbols) else _gaps(part)))
 
     def _decode(self, data: Array, before: int) -> Symbols | Indices:
-        """One entry, if this coder may have written it, after so many values ``before``."""
+        """Decode one entry that this coder may have written; ``before`` as in `_decode` below."""
         return _decode(data, self.methods, before)
 
 
 @dataclass
 class Entropy(BitPack):
-    """What the statistics of symbols and places allow: prediction, contexts and range coding.
+    """Entropy coding of symbols and places: by prediction, contexts and range coding.
 
-    A tensor is a matrix: first dimension by the rest, or first two. A sum of few outer products
-    predicts its symbols, and rows and columns tell how well (see _contexts.py). Memoryless data
-    cost their entropy and a few bytes; structured ones, as updates of dense layers, much less.
-    Indices are a matrix of zeros and ones. Whatever is smaller as `BitPack` has it stays so.
+    A tensor is seen as a matrix: its rows are the first dimension, or the first two. A sum of a few
+    outer products predicts the symbols, and the row and the column of a symbol tell how good the
+    prediction is (see _contexts.py). Symbols that are independent of each other cost their entropy
+    and a few bytes. Symbols with structure, as in updates of dense layers, cost much less. Indices
+    are seen as a matrix of zeros and ones. An entry that `BitPack` makes smaller is written as
+    `BitPack` writes it.
 
-    Range coding is that of ``constriction``. ``python -m benchmarks.entropy_coders`` compares.
+    The range coder is that of the package ``constriction``. ``python -m benchmarks.entropy_coders``
+    compares coders.
     """
 
     methods = PLAIN | {MODELLED, MASK}
@@ -144,7 +147,7 @@ class Deflate(BitPack):
         return _decode(self._expand(data.tobytes()), PLAIN | {BYTES}, before)
 
     def _expand(self, entry: bytes) -> Array:
-        """Undo `_squeeze`, to no more than the bytes vouch for."""
+        """Undo `_squeeze`; the result is never longer than the limit for so many bytes."""
         try:
             expanded = self._inflate(entry[1:], FREE_SYMBOLS + SYMBOLS_PER_BYTE * len(entry))
         except (zlib.error, EOFError) as error:
@@ -178,7 +181,7 @@ class Zstd(Deflate):
 
 
 def _join(part: Symbols | Indices, method: int, *payload: Any) -> bytearray:
-    """Method, header and payload: each byte is copied once."""
+    """Put method, header and payload together; each byte is copied once."""
     if isinstance(part, Symbols):
         numbers = [part.num_levels, part.values.dim(), *part.values.shape]
         short = _least(part.values.numel()) - sum(memoryview(piece).nbytes for piece in payload)
@@ -189,19 +192,20 @@ def _join(part: Symbols | Indices, method: int, *payload: Any) -> bytearray:
 
 
 def _pad(data: bytes, count: int) -> bytes:
-    """Zeros after data that are too short to vouch for ``count`` symbols."""
+    """Append zeros to data that are too short for ``count`` symbols; see `_least`."""
     return data.ljust(_least(count), b"\0")
 
 
 def _least(count: int) -> int:
-    """How many bytes vouch for so many symbols."""
+    """How many bytes a message with so many symbols must have at least."""
     return max((count - FREE_SYMBOLS) // SYMBOLS_PER_BYTE + 1, 0)
 
 
 def _decode(data: Array, methods: Collection[int], before: int) -> Symbols | Indices:
-    """Read the header, check that it is possible, and let the method do the rest.
+    """Read the header, check that its numbers are possible, and let the method read the rest.
 
-    ``before`` is the number of values in the entries before this one: they count together.
+    ``before`` is the number of values in the entries before this one. The limit on the number of
+    values holds for all entries together.
     """
     reader = Reader(data.data)
     method = reader.byte("the method")
@@ -258,20 +262,20 @@ def _packed(part: Symbols, whole: bool = False) -> tuple[Any, ...]:
 
 
 def _width(num_levels: int, whole: bool = False) -> int:
-    """Bits of one symbol, or of the bytes that hold it."""
+    """How many bits one symbol takes; with ``whole``, how many bits its whole bytes take."""
     bits = (num_levels - 1).bit_length()
     return 8 + 8 * (bits > 8) if whole else bits
 
 
 def _unpacked(part: Symbols | Indices) -> list[bytearray]:
-    """Longer forms that other compressors sometimes like better."""
+    """Longer forms of an entry, from which other compressors sometimes make a shorter result."""
     if isinstance(part, Symbols):
         return [_join(part, *_packed(part, whole=True))]
     return [_join(part, *_bitmap(part))] if part.size <= 64 * len(part.values) else []
 
 
 def _pieces(width: int) -> list[tuple[int, int]]:
-    """(shift, bits) of the pieces, 32 to 1 bits each, that ``width`` bits are cut into."""
+    """The pieces of 32, 16, 8, 4, 2 or 1 bits that ``width`` bits are cut into: (shift, bits)."""
     pieces, shift = [], 0
     for bits in (32, 16, 8, 4, 2, 1):
         if width & bits:
@@ -281,11 +285,12 @@ def _pieces(width: int) -> list[tuple[int, int]]:
 
 
 def _pack(values: Array, width: int) -> list[Array]:
-    """Values below 2**width, piece by piece: 7 bits are 4, then 2, then 1.
+    """Pack values below 2**width, piece by piece: 7 bits are cut into 4, 2 and 1 bits.
 
-    Pieces of whole bytes are little-endian numbers. Smaller ones are planar: with m bytes for the
-    piece of 4 bits, byte i holds that of value i low and that of value i + m high; so packing is
-    shifting long contiguous rows.
+    Pieces of whole bytes are written as little-endian numbers. Smaller pieces share bytes. If the
+    pieces of 4 bits take m bytes, then byte i holds the piece of value i in its low bits and the
+    piece of value i + m in its high bits. So packing shifts long rows that are contiguous in
+    memory.
     """
     out: list[Array] = []
     for shift, bits in _pieces(width):
@@ -307,7 +312,7 @@ def _pack(values: Array, width: int) -> list[Array]:
 
 
 def _unpack(payload: Array, count: int, width: int) -> Array:
-    """The inverse of `_pack`: uint8 up to 8 bits, else int64. Whatever follows is left alone."""
+    """The inverse of `_pack`: uint8 up to 8 bits, else int64. Bytes after the end are ignored."""
     if _packed_nbytes(count, width) > len(payload):
         raise WireError(f"expected {count} times {width} bits, found {len(payload)} bytes")
     if width == 8:
@@ -341,7 +346,10 @@ def _nbytes(count: int, bits: int) -> int:
 
 
 def _gaps(part: Indices) -> tuple[Any, ...]:
-    """Rice-coded gaps or a bitmap, whichever is smaller (about: below or above one in four)."""
+    """Rice-coded gaps or a bitmap, whichever is smaller.
+
+    Gaps are smaller if fewer than about one place in four is chosen.
+    """
     places = part.values.numpy(force=True)
     count, size = len(places), part.size
     if size > MAX_SIZE or (count and not (places[0] >= 0 and places[-1] < size)):
@@ -401,7 +409,7 @@ def _read_bitmap(payload: Array, count: int, size: int) -> Array:
 
 
 def _modelled(part: Symbols) -> tuple[Any, ...]:
-    """The highest 8 bits by context; lower ones are noise, and sent as they are."""
+    """Code the highest 8 bits by context. Lower bits are nearly random and are sent as they are."""
     values, low = _numbers(part), _low(part.num_levels)
     levels = (part.num_levels - 1 >> low) + 1
     high = values >> low if low else values
@@ -422,7 +430,7 @@ def _low(num_levels: int) -> int:
 
 
 def _masked(part: Indices) -> tuple[int, bytes]:
-    """Zeros and ones by context, tensor by tensor if `Indices.shapes` is known."""
+    """Code zeros and ones by context, tensor by tensor if `Indices.shapes` is known."""
     known = sum(map(math.prod, part.shapes)) == part.size
     grids = write_grids(_mask(part), 2, part.shapes if known else [(part.size,)])
     return MASK, _pad(grids, part.size)

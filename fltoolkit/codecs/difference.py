@@ -1,8 +1,8 @@
-"""Send only what has changed since the last message of a link: both ends know what arrived then.
+"""Send only what has changed since the last message of a link: both ends know what arrived before.
 
-Here: `Difference`, a codec around another one, for what moves slowly and is sent again and again,
-such as the server's model. Not here: what is lost for good without it, and caught up by
-`ErrorFeedback` (wrappers.py).
+Here: `Difference`, a codec around another one, for a tree that changes slowly and is sent again and
+again, such as the server's model. Not here: `ErrorFeedback`, for messages that the receiver adds up
+(wrappers.py).
 """
 
 from collections.abc import Mapping
@@ -20,24 +20,26 @@ __all__ = ["Difference"]
 class Difference(Wrapper):
     """Encode the tree minus what the receiver holds already; both ends add what was decoded.
 
-    ``known <- known + C(tree - known)``, from zero; ``known`` is what the receiver computes with.
-    What C loses is part of the next difference, so nothing is lost for good: this is error feedback
-    by itself, for a tree that is sent anew each time (a model), where `ErrorFeedback` is for what
-    is summed up at the receiver (updates). Put no `ErrorFeedback` around it.
+    ``known <- known + C(tree - known)``, which begins at zero; the receiver computes with
+    ``known``. What C loses is part of the next difference, so nothing is lost in the long run: this
+    already is a form of error feedback. It is for a tree that is sent whole each time, such as a
+    model, while `ErrorFeedback` is for messages that the receiver adds up, such as updates. Put no
+    `ErrorFeedback` around it.
 
-    A sparse C needs many messages to build a model up from zero: ``first`` sends the first one.
-    (Sattler et al. 2019, arXiv 1903.02891, send STC both ways between parties that begin alike.)
+    A sparse C needs many messages to send a whole model when the receiver begins with zeros. For
+    that, give a codec as ``first``: it sends the first message. (Sattler et al. 2019, arXiv
+    1903.02891, send STC in both directions, between parties that begin with the same model.)
 
-    Integer entries travel whole. It needs every message to arrive, as a `Channel`'s do, and memory:
-    4 bytes a parameter at either end of each link (``Channel(max_links=...)`` bounds it). A client
-    that is seldom drawn gets a large difference, which costs accuracy and not bytes.
+    Integer entries are sent whole. Every message must arrive, as it does in a `Channel`. Memory: 4
+    bytes for each parameter at either end of each link (``Channel(max_links=...)`` limits it). A
+    client that is seldom drawn gets a large difference, which costs accuracy and not bytes.
 
-    NaN and infinity are errors at both ends, also where only the difference or the sum of finite
-    values is infinite: the receiver would keep them for good.
+    NaN and infinity are errors at both ends, since the receiver would keep them for the rest of the
+    run. It is also an error if all values are finite and only their difference or sum is infinite.
 
     Args:
-        codec: C, for what is new.
-        first: the codec of a link's first message; None: C, too.
+        codec: C, the codec of the differences.
+        first: the codec of a link's first message; None: C is used for this message, too.
 
     Source: Richtárik et al. 2021, arXiv 2106.05203 (EF21), whose "Markov compressor" it is.
 
@@ -59,7 +61,7 @@ class Difference(Wrapper):
         self.known: Tree = {}
 
     def encode(self, tree: Tree) -> bytes:
-        """Encode what is new; remember what the receiver will hold."""
+        """Encode the difference; remember what the receiver will hold."""
         codec, news = self._next(), self._news(tree)
         message = codec.encode(news)
         known = self._added(codec.decode(message))
@@ -70,7 +72,7 @@ class Difference(Wrapper):
         return message
 
     def decode(self, message: bytes) -> Tree:
-        """The tree as the receiver holds it now, in tensors of its own."""
+        """Decode the difference, and return a copy of the tree that the receiver now holds."""
         known = self._added(self._next().decode(message))
         for name, tensor in known.items():
             if tensor.is_floating_point() and not is_finite(tensor):
@@ -83,7 +85,7 @@ class Difference(Wrapper):
         return {}
 
     def weigh(self, tree: Tree) -> Sizes | None:
-        """The sizes of the message of what is new."""
+        """The sizes of the message that holds the difference."""
         return weigh(self._next(), self._news(tree))
 
     def parts(self) -> tuple[Codec, ...]:

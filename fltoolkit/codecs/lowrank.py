@@ -1,7 +1,7 @@
 """Low rank: send two narrow matrices instead of a large one.
 
-Here: `PowerSGD`. Not here: fewer bits a value (quantize.py), fewer values (sparse.py): both work on
-what is left here.
+Here: `PowerSGD`. Not here: fewer bits a value (quantize.py), fewer values (sparse.py). Both kinds
+of stage may follow this one and work on the narrow matrices.
 """
 
 import math
@@ -31,27 +31,28 @@ CHUNK = 1 << 16  # values at a time
 class PowerSGD(Drawing):
     """The best low-rank approximation that one power iteration finds: M becomes P Q^T.
 
-    Each tensor of two and more dimensions is a matrix M [m, n]: m its first dimension, n all
-    others. Per message and matrix:
+    Each tensor of two and more dimensions is seen as a matrix M [m, n]: m is its first dimension,
+    and n is the product of all others. For each message and matrix:
 
     1. P = M Q [m, rank], with the Q of this link's last message (the warm start);
     2. orthonormalize the columns of P;
     3. Q = M^T P [n, rank]; P and Q are sent, rank * (m + n) values instead of m * n.
 
-    For a matrix that stays as it is, each message is nearer to the best approximation of this
-    rank. Gradients change slowly, so one step a message is enough. Where a column of Q tells
-    nothing about M, as in the first message or after gradients of lower rank, it is drawn afresh.
-    Zeros are sent as zeros and leave the warm start as it was. Vectors and matrices that would not
-    become smaller pass through.
+    If a matrix does not change between messages, each message is nearer to the best approximation
+    of this rank. Gradients change slowly, so one step for each message is enough. If a column of Q
+    says nothing about M, as in the first message or after gradients of lower rank, it is replaced
+    by random numbers. A matrix of zeros is sent as zeros and does not change the warm start.
+    Vectors, and matrices that would not become smaller, are passed on unchanged.
 
-    P and Q are one entry of shape [rank, m + n], row i of which holds column i of both, scaled such
-    that their values are about equally large. So a later stage (`Quantize`, also
-    ``per="channel"``; `Half`; `TopK`) works on all of it alike, and what a small column loses in
-    rounding is small. Biased: use `ErrorFeedback`. The paper's workers average P and Q on the way;
-    here each directed link has its own.
+    P and Q are sent as one entry of shape [rank, m + n]. Row i holds column i of P and column i of
+    Q, scaled such that their values are about equally large. So a later stage (`Quantize`, also
+    with ``per="channel"``; `Half`; `TopK`) treats both alike, and a small column loses little by
+    rounding. The result is biased: use `ErrorFeedback`. The paper's workers average P and Q while
+    they are sent; here each directed link has its own P and Q.
 
-    Decoding makes a message larger, as is the purpose of the method: rank * s values become up to
-    (s / 2)^2, within what wire.py allows. Tensors of more than 2^31 values (8 GiB) pass through.
+    Decoding makes a message larger, which is the purpose of the method: rank * s values become up
+    to (s / 2)^2, within the limits of wire.py. Tensors of more than 2^31 values (8 GiB) are passed
+    on unchanged.
 
     Source: Vogels, Karimireddy and Jaggi 2019, arXiv 1905.13727, algorithm 1.
 
@@ -70,7 +71,7 @@ class PowerSGD(Drawing):
                 raise ValueError(f"{name}={value!r}: a whole number, {low} or more")
 
     def apply(self, parts: Parts) -> Parts:
-        """P and Q in one entry, and the shape; moves the warm start on."""
+        """Return P and Q in one entry, and the shape; remember Q for the next warm start."""
         out, warm = dict(parts), {}
         random = np.random.Generator(np.random.SFC64(self.draw_key()))
         for name, tensor in floats(parts).items():
@@ -108,19 +109,19 @@ class PowerSGD(Drawing):
         return out
 
     def omega(self, n: int) -> float | None:
-        """None: what arrives is not right on average."""
+        """None: the decoded values are not right on average."""
         return None
 
     def alpha(self, n: int) -> float | None:
-        """None: |C(x)-x| is never above |x|, but the warm start may hold nothing of the new x.
+        """None: |C(x)-x| is never above |x|, but no smaller bound is guaranteed.
 
-        C(x) = P P^T M projects, so that |C(x)-x|^2 = |x|^2 - |C(x)|^2. How much that is depends on
-        how well the last messages foretell the next.
+        C(x) = P P^T M is a projection, so |C(x)-x|^2 = |x|^2 - |C(x)|^2. How large C(x) is depends
+        on how well the last messages predict the next one.
         """
         return None
 
     def start_link(self, salt: int) -> None:
-        """Start without a warm start."""
+        """Begin on one link; there is no warm start yet."""
         super().start_link(salt)
         self.warm = {}
 
@@ -139,7 +140,7 @@ class PowerSGD(Drawing):
         return len(shape) > 1 and self.rank * (m + n) < size < MAX_SIZE
 
     def _start(self, name: str, n: int) -> Tensor:
-        """The warm start, or zeros: `power_step` replaces them."""
+        """The warm start, or zeros, which `power_step` replaces."""
         start = self.warm.get(name, torch.zeros(self.rank, n))
         if start.shape[1] != n:
             raise ValueError(
@@ -162,8 +163,8 @@ class PowerSGD(Drawing):
 def power_step(matrix: Tensor, start: Tensor, random: np.random.Generator) -> tuple[Tensor, Tensor]:
     """One power iteration: P, orthonormal, and Q = M^T P, in float64 and as rows.
 
-    Rows of ``start`` [rank, n] that show nothing of ``matrix`` [m, n] beyond what the others do are
-    replaced with random ones. (Householder's orthonormalization needs no care for zeros.)
+    A row of ``start`` [rank, n] is replaced with a random row if it shows nothing of ``matrix``
+    [m, n] that the other rows do not show. (Householder's orthonormalization also works for zeros.)
 
     Returns:
         P^T [rank, m] and Q^T [rank, n]: matrix kernels are several times faster along long rows.
@@ -181,7 +182,7 @@ def power_step(matrix: Tensor, start: Tensor, random: np.random.Generator) -> tu
 
 
 def _rows(matrix: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Some rows at a time, as float64: squares do not overflow, and a chunk stays in the cache."""
+    """Yield a few rows at a time, as float64: squares do not overflow, and a chunk fits caches."""
     step = max(CHUNK // matrix.shape[1], 1)
     for first in range(0, len(matrix), step):
         rows = slice(first, first + step)
@@ -194,7 +195,7 @@ def _image(matrix: Tensor, start: Tensor) -> Tensor:
 
 
 def _orthonormal(rows: Tensor, nothing: float) -> tuple[Tensor, Tensor]:
-    """Orthonormal rows that span the same, and which of them the earlier ones said all about."""
+    """Orthonormal rows that span the same space, and which rows depend on the rows before them."""
     basis, r = torch.linalg.qr(rows.t())
     return basis.t().contiguous(), r.diagonal().abs() <= nothing
 
@@ -205,10 +206,10 @@ def _sides(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _join(p: Tensor, q: Tensor) -> Tensor:
-    """Both as float32 [rank, m + n], each pair of rows scaled such that the product stays.
+    """Join P and Q as float32 [rank, m + n]; scaling each pair of rows keeps their product.
 
-    With equal mean squares in both, one range fits, rounding them with one step makes the least
-    error, and neither over- nor underflows where M does not.
+    Both rows of a pair get equal mean squares. Then one range fits both, rounding both with one
+    step makes the smallest error, and no number overflows or underflows unless M does.
     """
     share = q.norm(dim=1, keepdim=True).sqrt() * (p.shape[1] / q.shape[1]) ** 0.25
     return torch.cat([p * share, q / share.clamp_min(TINIEST)], dim=1).float()
@@ -217,9 +218,9 @@ def _join(p: Tensor, q: Tensor) -> Tensor:
 def _product(p: Tensor, q: Tensor) -> Tensor:
     """P Q^T as float32 [m, n], for rows [rank, m] and [rank, n]; saturates.
 
-    The same to the bit on every machine, since both ends of a `Difference` must hold the same: a
-    product of two float32 is exact in float64, and sums run over the rank from first to last. A
-    kernel for matrices would choose an order of its own.
+    The result has the same bits on every machine, since both ends of a `Difference` must hold the
+    same values: the product of two float32 numbers is exact in float64, and sums are computed over
+    the rank from first to last. A matrix kernel would choose its own order.
     """
     out = torch.empty(p.shape[1], q.shape[1])
     left, right = p.double()[:, :, None], q.double()[:, None, :]

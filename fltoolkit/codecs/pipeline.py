@@ -1,4 +1,4 @@
-"""Stages one after the other make a codec: from a tree to the bytes of a message, and back.
+"""Pipeline: stages that run one after the other, from a tree to the bytes of a message, and back.
 
 Not here: the stages themselves (quantize.py, sparse.py ...), the coders of symbols (coders.py), and
 codecs around a codec (wrappers.py).
@@ -56,12 +56,12 @@ class Explanation(NamedTuple):
 class Pipeline:
     """Stages one after the other, then a frame: ``Pipeline(TopK(0.01), Quantize(8), Entropy())``.
 
-    Each stage works on what the one before left: quantization after top-k sees the kept values
-    only. Floating-point entries are compressed (as float32, and come back in their own dtype);
-    integers, bools and empty tensors pass through. If the last stage is no coder, symbols are
-    packed at their nominal width (`BitPack`).
+    Each stage works on the result of the stage before: quantization after top-k gets the kept
+    values only. Floating-point entries are compressed as float32 and decoded to their own dtype.
+    Integers, bools and empty tensors are sent unchanged. If the last stage is not a coder, symbols
+    are packed at their nominal width (`BitPack`).
 
-    Raises ValueError, naming the entry, for values that are NaN or infinite.
+    Raises ValueError, which names the entry, for values that are NaN or infinite.
     """
 
     def __init__(self, *stages: Stage):
@@ -83,7 +83,7 @@ class Pipeline:
         self._stages = list(stages) if ends else [*stages, BitPack()]
 
     def encode(self, tree: Tree) -> bytes:
-        """Run all stages forward and pack what is left."""
+        """Run all stages forward and pack the result."""
         parts = self._enter(tree)
         for stage in self._stages:
             parts = stage.apply(parts)
@@ -102,10 +102,11 @@ class Pipeline:
             return self._leave(parts)
 
     def masks(self, message: bytes) -> Tree:
-        """Which coordinates a message really sent, as `masked_mean` wants it.
+        """Which coordinates a message really holds, in the form that `masked_mean` takes.
 
-        Names to bool tensors of the entries' shapes. A zero that was sent counts as sent, since
-        masks come from the places and not from the values. An entry without a mask was sent whole.
+        Returns names to bool tensors of the entries' shapes. A zero that was sent counts as sent,
+        since masks are made from the places and not from the values. An entry without a mask was
+        sent whole.
         Raises WireError for damaged bytes.
         """
         with at_most(most_values(len(message))):
@@ -118,7 +119,7 @@ class Pipeline:
         return parts
 
     def _masks(self, parts: Parts) -> Tree:
-        """Walk back through the stages and combine what they say they sent."""
+        """Go through the stages from the last to the first, and combine their masks."""
         masks: Tree = {}
         for stage in reversed(self._stages):
             own = stage.masks(parts)
@@ -133,9 +134,10 @@ class Pipeline:
         }
 
     def explain(self, tree: Tree) -> list[Explanation]:
-        """For teaching: what is left after each stage, and its size by three measures.
+        """For teaching: what each stage returns, and its size by three measures.
 
-        Encodes ``tree`` on copies of the stages; the pipeline's own state does not move.
+        The method encodes ``tree`` with copies of the stages; the pipeline's own state does not
+        change.
         """
         parts, rows = self._enter(tree), []
         for stage in copy.deepcopy(self._stages):
@@ -146,7 +148,7 @@ class Pipeline:
         return rows
 
     def weigh(self, tree: Tree) -> Sizes:
-        """The sizes of the next message's parts before a coder writes them; nothing is moved on."""
+        """The sizes of the next message's parts before a coder writes them; no state changes."""
         stages = [stage for stage in self.stages if not isinstance(stage, Coder)]
         if not stages:
             return Sizes(dense_nbytes(tree), dense_nbytes(tree))
@@ -160,7 +162,7 @@ class Pipeline:
         return self.stages
 
     def start_link(self, salt: int) -> None:
-        """Tell each stage, each with another salt."""
+        """Tell each stage that a link begins; each stage gets another salt."""
         for number, stage in enumerate(self._stages):
             stage.start_link(salt + number)
 
@@ -196,7 +198,7 @@ class Pipeline:
         return parts
 
     def _leave(self, parts: Parts) -> Tree:
-        """Bring entries back to their own dtype; complain about what no stage has undone."""
+        """Convert entries to their own dtype; raise for side information that no stage has used."""
         tree: Tree = {}
         check_num_values(
             sum(p.numel() for n, p in parts.items() if isinstance(p, Tensor) and is_main(n))

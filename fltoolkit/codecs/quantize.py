@@ -3,7 +3,8 @@
 Here: evenly spaced levels (`Quantize`, `QSGD`, `Ternary`) and one bit (`Sign`). Not here: levels of
 other kinds (codebooks.py), fewer values (sparse.py), symbols as bits (coders.py).
 
-A stage undoes the entries that carry its own side information and leaves the others alone.
+On the way back, a stage restores the entries that have its own side information, and does not touch
+the others.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ from fltoolkit.wire import WireError
 
 __all__ = ["QSGD", "Quantize", "Sign", "Ternary"]
 
-CHUNK = 1 << 16  # values at a time: what a chunk needs stays in the cache
+CHUNK = 1 << 16  # how many values are worked on at a time: they fit into the cache
 DITHER = 1 << 16  # random numbers are drawn in steps of 1/DITHER
 FLOAT32_MAX = float(torch.finfo(torch.float32).max)
 
@@ -55,8 +56,9 @@ def chunks(n: int, width: int) -> Iterator[tuple[slice, slice]]:
 class _Grid(NamedTuple):
     """Evenly spaced levels, row by row: symbol q means base + (q - zero) * step.
 
-    Plainly, symbols are floor((x - base) / step + zero + u), with u = 1/2 (nearest) or u uniform in
-    [0, 1) (stochastic: right on average). The functions do the same in chunks and in place.
+    The formula is: symbol = floor((x - base) / step + zero + u), with u = 1/2 (nearest rounding) or
+    u uniform in [0, 1) (stochastic rounding, which is right on average). The methods compute this
+    formula in chunks and in place.
     """
 
     base: Array  # [rows] float64
@@ -91,10 +93,10 @@ class _Grid(NamedTuple):
         return out
 
     def _scale(self, base: Array) -> Array:
-        """[rows, 1] 1 / step, or a hair less where rounding would lead above the top level.
+        """[rows, 1] 1 / step, or slightly less where rounding would lead above the top level.
 
-        255.00001 must not become 256. It is enough to look at the largest value that a row can
-        hold: rounding keeps order.
+        255.00001 must not become 256. It is enough to check the largest value that a row can hold,
+        since rounding never changes the order of two values.
         """
         real, levels = base.dtype.type, self.num_levels - 1 - self.zero
         with np.errstate(divide="ignore"):
@@ -125,10 +127,10 @@ class _Grid(NamedTuple):
         return out
 
     def _dtype(self) -> Any:
-        """What to compute in: 32 bits are twice as fast, but only where they cannot go wrong.
+        """The dtype to compute in: float32, which is twice as fast, or float64 where it is needed.
 
-        They have 24 significant bits: 8 for the symbol and 16 for its dither, and no room for the
-        reciprocal of a denormal or for the difference of the largest numbers.
+        Float32 has 24 significant bits: 8 for the symbol and 16 for its dither. It cannot hold the
+        reciprocal of a denormal number or the difference of the largest numbers.
         """
         steps = self.step[self.step > 0]
         plain = not len(steps) or 1e-30 < steps.min() <= steps.max() < 1e30
@@ -136,7 +138,7 @@ class _Grid(NamedTuple):
 
 
 class Quantizer(Stage):
-    """What the stages that make symbols share: the walk over the entries, and its checks."""
+    """The common part of all stages that make symbols: the loop over the entries, and checks."""
 
     what: ClassVar[str]  # the name of the side information
     dtype: ClassVar[torch.dtype] = torch.float32  # and its dtype
@@ -148,11 +150,11 @@ class Quantizer(Stage):
         raise NotImplementedError
 
     def omega(self, n: int) -> float | None:
-        """None: what arrives is not right on average."""
+        """None: the decoded values are not right on average."""
         return None
 
     def alpha(self, n: int) -> float | None:
-        """None: the squared error has no sure bound below |x|^2."""
+        """None: no bound below |x|^2 is guaranteed for the squared error."""
         return None
 
     def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
@@ -164,7 +166,7 @@ class Quantizer(Stage):
         raise NotImplementedError
 
     def _start_message(self) -> Draw | None:
-        """Where this message's random numbers come from, if it needs any."""
+        """The source of this message's random numbers, if the stage needs any."""
         return None
 
     def apply(self, parts: Parts) -> Parts:
@@ -193,15 +195,17 @@ class Quantizer(Stage):
 
 
 class _Random(Drawing, Quantizer):
-    """What quantizers with random rounding share: a fresh generator for each message."""
+    """The common part of quantizers with random rounding: a new generator for each message."""
 
     seed: int
 
     def _start_message(self) -> Draw | None:
-        """Random bits are dear, so each 16 serve two values, half a chunk apart: as u and 1 - u.
+        """Make the function that draws u for rounding; each 16 random bits are used twice.
 
-        To each of the two they are as random as any, and where one is rounded up the other is more
-        likely to be rounded down: if at all, sums come out better (antithetic variates).
+        Drawing random bits takes long. So one number serves two values, half a chunk apart: as u
+        for one value and as 1 - u for the other. Each value on its own is rounded as randomly as
+        with a number of its own. If one is rounded up, the other is more likely to be rounded down,
+        so the error of a sum of values can only become smaller (antithetic variates).
         """
         generator, memory = np.random.SFC64(self.draw_key()), np.empty(CHUNK, np.float32)
 
@@ -220,13 +224,14 @@ class _Random(Drawing, Quantizer):
 
 @dataclass
 class Quantize(_Random):
-    """Uniform levels from the least to the largest value: x becomes lo + q * step.
+    """Evenly spaced levels from the smallest to the largest value: x becomes lo + q * step.
 
     step = (hi - lo) / (2^bits - 1). The error is at most step / 2 (nearest rounding) or below step
-    (stochastic rounding, which is unbiased), plus the rounding of float32 numbers as large as lo
-    and hi. A constant tensor is exact. lo and hi travel as two float32, for each tensor
-    (``per="tensor"``), each index of the first dimension (``per="channel"``, for tensors of two
-    and more dimensions) or each so many consecutive values of the flattened tensor (``per=256``).
+    (stochastic rounding, which is unbiased), plus the rounding error of float32 numbers as large as
+    lo and hi. A constant tensor arrives exactly. lo and hi are sent as two float32 numbers: for
+    each tensor (``per="tensor"``), for each index of the first dimension (``per="channel"``, for
+    tensors of two and more dimensions) or for each block of, say, 256 consecutive values of the
+    flattened tensor (``per=256``).
 
     >>> parts = Quantize(2).apply({"w": torch.tensor([0.0, 1.1, 3.0])})
     >>> parts["w"].values, Quantize(2).undo(parts)["w"]
@@ -254,8 +259,8 @@ class Quantize(_Random):
     def omega(self, n: int) -> float | None:
         """E|C(x)-x|^2 <= omega |x|^2 if stochastic, with n values; None for nearest rounding.
 
-        Each value's variance is at most step^2 / 4, lo and hi have none, and (hi - lo)^2 is at most
-        2 |x|^2. With ``per="channel"``, as if there were one channel.
+        The variance of each value is at most step^2 / 4, that of lo and hi is 0, and (hi - lo)^2 is
+        at most 2 |x|^2. With ``per="channel"``, the bound is computed as if there were one channel.
         """
         return self._bound(n) if self.stochastic else None
 
@@ -344,7 +349,7 @@ class QSGD(_Random):
         for rows, places in chunks(len(values), width):
             x = values[places].reshape(rows.stop - rows.start, -1).astype(np.float64)
             squares[rows] += np.einsum("ij,ij->i", x, x)
-        # any number from the largest |x_i| on is unbiased, so the largest float32 will do for more
+        # a norm above float32 is replaced by the largest float32: unbiased, as it is >= all |x_i|
         norms = np.minimum(np.sqrt(squares), FLOAT32_MAX).astype(np.float32)
         return self._grid(norms, width).symbols(values, draw), norms
 
@@ -358,7 +363,7 @@ class QSGD(_Random):
 class Ternary(_Random):
     """TernGrad: -s, 0 or s with s = max|x|, and s with probability |x_i| / s. Unbiased.
 
-    Without the paper's gradient clipping: clip before, if it is wanted.
+    The paper's gradient clipping is not part of this stage: clip before sending if you want it.
 
     Source: Wen et al. 2017, arXiv 1705.07878, equations 3 to 5.
     """
@@ -369,7 +374,10 @@ class Ternary(_Random):
     num_levels: ClassVar[int] = 3
 
     def omega(self, n: int) -> float:
-        """E|C(x)-x|^2 = s |x|_1 - |x|^2; worst for one s and n - 1 times s / (sqrt(n) + 1)."""
+        """E|C(x)-x|^2 <= omega |x|^2, since E|C(x)-x|^2 = s |x|_1 - |x|^2.
+
+        The worst case is one value of s and n - 1 values of s / (sqrt(n) + 1).
+        """
         return (n**0.5 - 1) / 2
 
     def _grid(self, scale: Array, width: int) -> _Grid:
@@ -386,10 +394,10 @@ class Ternary(_Random):
 
 @dataclass
 class Sign(Quantizer):
-    """Scaled sign: mean|x| with the sign of x, one bit a value. Biased: use `ErrorFeedback`.
+    """Scaled sign: each value becomes mean|x| with the value's sign, one bit for each value.
 
-    A zero counts as positive, since one bit has no third state, and arrives as +mean|x|. In an
-    all-zero tensor the mean is 0, so it is exact.
+    The result is biased: use `ErrorFeedback`. A zero counts as positive, since one bit has no third
+    state, and arrives as +mean|x|. A tensor of zeros only arrives exactly, because its mean is 0.
 
     Source: Karimireddy et al. 2019, arXiv 1901.09847, algorithm 1.
     """
@@ -413,7 +421,7 @@ class Sign(Quantizer):
 
 
 def expect(info: Array, shape: tuple[int, ...], low: float = -np.inf) -> None:
-    """Side information from the network must look like what the sender would have made."""
+    """Raise WireError if received side information has another shape or values below ``low``."""
     if info.shape != shape or (info < low).any():
         raise WireError(
             f"expected side information of shape {shape}, {low} or more, found {info.shape}"

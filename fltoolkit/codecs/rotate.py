@@ -2,39 +2,41 @@
 
 Not here: quantizers that take values as they come (quantize.py, codebooks.py).
 
-A few large values spoil a quantizer: they stretch its range, and all others share the few levels
-near zero. A rotation R spreads each value over all places, so that y = R x looks like N(0, 1)
-times |x| / sqrt(n), whatever x is, and its largest value is only a few times its usual one. R is
-orthogonal, so the error made on y is the error of x. What it costs: zeros, constant tensors and the
-patterns that `Entropy` finds in rows and columns do not survive it. Where values look normal from
-the start, nothing is gained.
+A few large values make a quantizer bad: its range becomes wide, and all other values share the few
+levels near zero. A rotation R spreads each value over all places, so that the values of y = R x
+look like draws from N(0, 1) times |x| / sqrt(n), whatever x is. The largest of them is only a few
+times as large as a typical one. R is orthogonal, so an error in y is an equally large error in x. A
+rotation has a cost: zeros and constant tensors are no longer exact, and `Entropy` no longer finds
+patterns in rows and columns. If the values look normal before the rotation, nothing is gained.
 
-**Which rotation.** Random signs D, then a Hadamard matrix H, whose entries are all 1/sqrt(n) or
--1/sqrt(n), and which is applied in n log n steps (`hadamard`). It exists for n = 2, 4, 8, 16, ...
-only. The papers pad: up to twice the values are sent (2,097,152 instead of 1,605,632 for the large
-layer of McMahan's CNN). Here nothing is padded. With m the largest power of two up to n, rotate the
-first m values, and then, with new signs, the last m of what that made:
+**Which rotation.** The values are multiplied with random signs D and then with a Hadamard matrix H,
+whose entries are all 1/sqrt(n) or -1/sqrt(n). This takes n log n steps (`hadamard`). The matrix
+exists only for n = 2, 4, 8, 16, ... The papers pad with zeros, so that up to twice the values are
+sent (2,097,152 instead of 1,605,632 for the large layer of McMahan's CNN). Here nothing is padded.
+Let m be the largest power of two up to n. Step 1 rotates the first m values. Step 2 rotates, with
+new signs, the last m values of the result:
 
     x  [ ------ H D ------ ] [ as it is ]
        [ done ] [ ------ H D' --------- ]  y
 
-Both steps are orthogonal, n values stay n, and together they take about as long as one of 2 m
-values, which is what padding needs. For n = m both cover everything, and that is worth it: where x
-has only two values a > b that are not zero, one step makes (a + b) and (a - b) of them, with signs;
-the signs are those of a alone, and b would never arrive.
+Both steps are orthogonal, and n values stay n values. Together they take about as long as one
+rotation of 2 m values, which padding would need. For n = m each step rotates all values. One step
+would not be enough: if x has only two values a > b that are not zero, one step makes (a + b) and
+(a - b) of them, with signs. These signs depend on a only, so b would never arrive.
 
-The two pieces of y (done after the first step; done after the second) may differ in size where
-those of x do. So `DRIVE` and `EDEN` send a scale for each: 8 bytes a tensor, 4 if n = m.
+The two pieces of y (final after the first step; final after the second) may differ in magnitude if
+the pieces of x do. So `DRIVE` and `EDEN` send one scale for each piece: 8 bytes for each tensor, or
+4 if n = m.
 
-**What travels.** The seed of the signs: 4 bytes a message, under `SEED`. The signs of an entry come
-from this seed and the entry's name.
+**What is sent.** The seed of the signs: 4 bytes for each message, under `SEED`. The signs of an
+entry are drawn from this seed and the entry's name.
 
-**The same on every machine.** What a message decodes to must not depend on the processor, since
-both ends of a `Difference` decode it and must hold the same. A kernel for matrices adds in an order
-of its own, which is another one on another processor, and so are its last bits. So the way back
-only adds and subtracts pairs of values, in an order that is written here (`_hadamard_in_order`).
-For the same reason the receiver takes the levels of `EDEN` to six digits after the point. The way
-out is the sender's alone and may differ in its last bits from machine to machine.
+**The same on every machine.** A message must be decoded to the same bits on every processor, since
+both ends of a `Difference` decode it and must hold the same values. A matrix kernel chooses its own
+order of addition, which differs between processors, and the last bits depend on this order. So
+decoding only adds and subtracts pairs of values, in an order that is written here
+(`_hadamard_in_order`). For the same reason the receiver rounds the levels of `EDEN` to six digits
+after the point. Encoding is done by the sender only, so its last bits may differ between machines.
 
 Source: Suresh et al. 2017, arXiv 1611.00429, section 3 (signs and Hadamard, padded).
 """
@@ -72,13 +74,13 @@ from fltoolkit.trees import check_finite
 
 __all__ = ["DRIVE", "EDEN", "SEED", "Rotate", "gaussian_levels", "hadamard", "hadamard_plain"]
 
-SEED = side("", "h")  # the seed is the message's: no entry's name, and a short one
+SEED = side("", "h")  # the seed belongs to the whole message, so it has no entry's name
 DIGITS = 6  # of a level, after the point: from the tenth on they differ from machine to machine
 RADIX = 16  # rows of the largest matrix that is really multiplied with: faster than 8 and 32
 
 
 def hadamard_plain(x: Tensor) -> Tensor:
-    """What `hadamard` does, as it is defined: H [a, b] = [H a + H b, H a - H b] / sqrt(2).
+    """The plain version of `hadamard`, by definition: H [a, b] = [H a + H b, H a - H b] / sqrt(2).
 
     >>> hadamard_plain(torch.tensor([4.0, 0.0]))
     tensor([2.8284, 2.8284])
@@ -93,9 +95,9 @@ def hadamard(x: Tensor) -> Tensor:
     """The normalized Walsh-Hadamard transform of x [n], n a power of two; its own inverse.
 
     For n = c * r, H_n is the Kronecker product of H_c and H_r: write x as a matrix with r columns,
-    multiply its rows with H_r and its columns with H_c. Here the first is done and the matrix
-    turned, for one factor r of n after the other. When all had their turn, the order of the values
-    is again what it was. Raises ValueError where n is no power of two, and for a matrix.
+    multiply its rows with H_r and its columns with H_c. Here the rows are multiplied and the matrix
+    is transposed, for one factor r of n after the other. After the last factor, the values are in
+    their first order again. Raises ValueError if n is not a power of two, or if x is a matrix.
 
     >>> hadamard(torch.tensor([1.0, 1.0, 0.0, 4.0]))
     tensor([ 3., -2., -1.,  2.])
@@ -114,11 +116,11 @@ def hadamard(x: Tensor) -> Tensor:
 
 
 def _hadamard_in_order(x: Tensor) -> Tensor:
-    """What `hadamard` does, with the same bits on every machine; see the module's docstring.
+    """As `hadamard`, but with the same bits on every machine; see the module's docstring.
 
-    x is a matrix of c rows, c about sqrt(n). Butterflies of whole rows multiply its columns with
-    H_c. The same is done to the transposed matrix, for H_r. Each sum has two terms, so IEEE 754
-    leaves no choice of rounding. The division by sqrt(n) comes last.
+    x is seen as a matrix of c rows, with c about sqrt(n). Adding and subtracting pairs of whole
+    rows multiplies its columns with H_c. The same is done to the transposed matrix, for H_r. Each
+    sum has two terms, so IEEE 754 defines its rounding. The division by sqrt(n) comes last.
     """
     n = len(x)
     c = 1 << (n.bit_length() - 1) // 2
@@ -128,7 +130,7 @@ def _hadamard_in_order(x: Tensor) -> Tensor:
 
 
 def _butterflies(matrix: Tensor) -> Tensor:
-    """The columns, multiplied with the Hadamard matrix of entries 1 and -1."""
+    """Multiply the columns with the Hadamard matrix of entries 1 and -1."""
     source, target = matrix, torch.empty_like(matrix)
     half = len(matrix) // 2
     while half:
@@ -154,7 +156,7 @@ def _largest_power(n: int) -> int:
 def _signs(seed: int, name: str, n: int) -> Tensor:
     """1 or -1 for each value that the two steps move: float32 [2, m].
 
-    From raw bits: numpy promises to keep those the same in later versions.
+    Signs are made from raw bits: numpy promises to keep these the same in later versions.
     """
     m = _largest_power(n)
     key = np.random.SeedSequence([seed, zlib.crc32(name.encode())])
@@ -180,7 +182,7 @@ def _rotate_back(y: Tensor, signs: Tensor) -> Tensor:
 
 
 def _within_float32(turn: Callable[[Tensor, Tensor], Tensor], x: Tensor, signs: Tensor) -> Tensor:
-    """turn(x, signs), where no sum overflows; a value beyond float32 becomes the largest."""
+    """turn(x, signs), without overflow in sums; a value beyond float32 becomes its largest."""
     y = turn(x, signs)
     if bool(y.isfinite().all()):  # the order of a sum over y would differ from machine to machine
         return y
@@ -188,13 +190,13 @@ def _within_float32(turn: Callable[[Tensor, Tensor], Tensor], x: Tensor, signs: 
 
 
 def _pieces(n: int) -> list[slice]:
-    """The places that only the first step moved, if any, and those that the second did."""
+    """The places that only step 1 has changed, if there are any, and those of step 2."""
     m = _largest_power(n)
     return [slice(n - m), slice(n - m, n)] if m < n else [slice(n)]
 
 
 class _Rotating(Drawing):
-    """What all stages here share: the rotation of each entry, and its seed."""
+    """The common part of all stages here: the rotation of each entry, and its seed."""
 
     seed: int
     mixes = True
@@ -203,7 +205,7 @@ class _Rotating(Drawing):
         check_number("seed", self.seed, 0)
 
     def apply(self, parts: Parts) -> Parts:
-        """Each float32 entry, rotated, in its shape; and the seed."""
+        """Rotate each float32 entry, which keeps its shape, and add the seed."""
         if SEED in parts:
             raise ValueError("these values are rotated already: one such stage is enough")
         seed = int(self.draw_key().generate_state(1)[0])
@@ -217,7 +219,7 @@ class _Rotating(Drawing):
         return out
 
     def undo(self, parts: Parts) -> Parts:
-        """Each float32 entry, rotated back."""
+        """Rotate each float32 entry back."""
         out = dict(parts)
         entries = expect_finite(floats(parts))
         if not entries:
@@ -232,16 +234,16 @@ class _Rotating(Drawing):
 
 @dataclass
 class Rotate(_Rotating):
-    """A random rotation of each tensor, for the quantizer that comes next. Loses rounding only.
+    """A random rotation of each tensor, for the quantizer that comes next; exact up to rounding.
 
-    ``Pipeline(Rotate(), Quantize(4))`` is worth it where a few values are much larger than most, as
-    in updates, and where symbols are packed at their width. Where values look normal it changes
-    nothing. Before `Entropy` it can do harm: the coder lives on the frequent symbol of zero and on
-    patterns in rows and columns, and finds neither any more. Zeros and constant tensors, which
-    `Quantize` keeps, are not exact any more, unless all is zero. At one and two bits the levels of
-    `Quantize` are where rotated values are rare, at the ends of their range: there `DRIVE` and
-    `EDEN` lose much less. Stochastic rounding stays unbiased. A rotated number beyond the largest
-    float32 becomes the largest.
+    ``Pipeline(Rotate(), Quantize(4))`` helps if a few values are much larger than most, as in
+    updates, and if symbols are packed at a fixed width. If values look normal already, it changes
+    nothing. Before `Entropy` it can do harm: this coder saves bytes because the symbol of zero is
+    frequent and because rows and columns have patterns, and a rotation destroys both. `Quantize`
+    alone keeps zeros and constant tensors exact; after a rotation only a tensor of zeros is exact.
+    At one and two bits the levels of `Quantize` lie at the ends of the range, where rotated values
+    are rare: there `DRIVE` and `EDEN` lose much less. Stochastic rounding stays unbiased. A rotated
+    number beyond the largest float32 becomes the largest float32.
 
     Source: Konečný et al. 2016, arXiv 1610.05492, "structured random rotations"; Suresh et al.
     2017, arXiv 1611.00429, section 3.
@@ -259,9 +261,10 @@ class Rotate(_Rotating):
 def gaussian_levels(bits: int) -> tuple[float, ...]:
     """The 2^bits levels with the least mean squared error on N(0, 1), ascending.
 
-    By Lloyd's algorithm: each level moves to the mean of the density between the middles to its
-    neighbours, a thousand times (from 6 bits on the last digits would still move). Starts from
-    quantiles of N(0, 3), which many levels come close to (Panter and Dite 1951).
+    They are found by Lloyd's algorithm, with a thousand steps: in each step, each level moves to
+    the mean of the density between the middles to its two neighbours. (From 6 bits on, the last
+    digits would still change after that.) The algorithm starts from quantiles of N(0, 3): with many
+    levels, the result is close to these (Panter and Dite 1951).
 
     Source: Lloyd 1982, "Least squares quantization in PCM", method I; Max 1960, table I.
 
@@ -280,9 +283,9 @@ def gaussian_levels(bits: int) -> tuple[float, ...]:
 
 
 class _Coded(_Rotating, Quantizer):
-    """What `DRIVE` and `EDEN` share: rotate, take the nearest of fixed levels, send a scale.
+    """The common part of `DRIVE` and `EDEN`: rotate, take the nearest fixed level, send a scale.
 
-    Everything is done for each piece of a tensor by itself (see the module's docstring).
+    Each piece of a tensor is coded by itself (see the module's docstring for the pieces).
     """
 
     bits: int
@@ -296,28 +299,28 @@ class _Coded(_Rotating, Quantizer):
         return 1 << self.bits
 
     def omega(self, n: int) -> None:
-        """None: with these rotations unbiased for large tensors only, and nearly."""
+        """None: these rotations are only nearly unbiased, and only for large tensors."""
 
     def alpha(self, n: int) -> float | None:
         """E|C(x)-x|^2 <= (1-alpha) |x|^2: 1/2 for one bit and the scale of least error; else None.
 
-        There |C(y)-y|^2 = |y|^2 - |y|_1^2 / d. A value of y is a sum over z_i / sqrt(m) with random
-        signs, where z is what the step before left. So its mean square is |z|^2 / m, and its mean
-        magnitude at least sqrt(1/2) of the root of that (Khintchine's inequality with the constant
-        of Szarek 1976).
+        With one bit, |C(y)-y|^2 = |y|^2 - |y|_1^2 / d. A value of y is a sum of z_i / sqrt(m) with
+        random signs, where z is the result of the step before. So its mean square is |z|^2 / m, and
+        its mean magnitude is at least sqrt(1/2) times the square root of this mean square
+        (Khintchine's inequality with the constant of Szarek 1976).
         """
         return 0.5 if self.bits == 1 and not self.unbiased else None
 
     def apply(self, parts: Parts) -> Parts:
-        """Each float32 entry becomes `Symbols` of its shape, and scales; and the seed."""
+        """Each float32 entry becomes `Symbols` of its shape, with scales; add the seed."""
         return Quantizer.apply(self, _Rotating.apply(self, parts))
 
     def undo(self, parts: Parts) -> Parts:
-        """Each entry with scales becomes float32 again."""
+        """Each entry that has scales becomes float32 again."""
         return _Rotating.undo(self, Quantizer.undo(self, parts))
 
     def _levels(self) -> Array:
-        """Ascending, for values of mean square 1."""
+        """The levels, in ascending order, for values of mean square 1."""
         return np.array(gaussian_levels(self.bits))
 
     def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
@@ -358,16 +361,18 @@ class _Coded(_Rotating, Quantizer):
 class DRIVE(_Coded):
     """One bit a value: the signs of the rotated tensor, and a scale.
 
-    Of a piece y of d rotated values, each becomes its sign times
+    Each value of a piece y of d rotated values becomes its sign times
 
         |y|^2 / |y|_1  (``unbiased``), so that <C(y), y> = |y|^2 in every message, or
         |y|_1 / d      (otherwise), which has the least error: for `ErrorFeedback`.
 
-    Where rotated values look normal, |C(x)-x|^2 is pi/2 - 1 = 0.571 and 1 - 2/pi = 0.363 of |x|^2.
+    If rotated values look normal, |C(x)-x|^2 is 0.571 |x|^2 for the first scale (pi/2 - 1) and
+    0.363 |x|^2 for the second (1 - 2/pi).
 
-    That the first is unbiased the paper proves for rotations drawn uniformly. With signs and
-    Hadamard matrices it is nearly so for large tensors, and not for a handful of values.
-    `Rotate` before `Quantize(1, stochastic=True)` always is, with an error many times larger.
+    The paper proves that the first scale is unbiased for rotations that are drawn uniformly. With
+    signs and Hadamard matrices it is nearly unbiased for large tensors, but not for tensors of only
+    a few values. `Rotate` before `Quantize(1, stochastic=True)` is always unbiased, with an error
+    many times larger.
 
     Source: Vargaftik et al. 2021, arXiv 2105.08339.
     """
@@ -385,16 +390,17 @@ class DRIVE(_Coded):
 class EDEN(_Coded):
     """A few bits a value: the rotated tensor in the best levels for normal values, and a scale.
 
-    Of a piece y of d rotated values, each goes to the nearest of `gaussian_levels` times
-    |y| / sqrt(d). With c the level of each, without this factor, C(y) = s c, where
+    Each value of a piece y of d rotated values is replaced by the nearest of `gaussian_levels`
+    times |y| / sqrt(d). Let c be these levels without this factor. Then C(y) = s c, where
 
         s = |y|^2 / <y, c>  (``unbiased``), so that <C(y), y> = |y|^2 in every message, or
         s = <y, c> / |c|^2  (otherwise), which has the least error: for `ErrorFeedback`.
 
-    Where rotated values look normal, |C(x)-x|^2 is D / (1 - D) and D of |x|^2, D being the error of
-    the levels on N(0, 1): 0.363, 0.117, 0.0345 and 0.0095 for 1 to 4 bits. With one bit it is
-    `DRIVE`, and what is said there about being unbiased holds here. `Entropy` saves only a few per
-    cent more: these levels are nearly equally frequent.
+    If rotated values look normal, |C(x)-x|^2 is D / (1 - D) times |x|^2 for the first scale and D
+    times |x|^2 for the second. Here D is the mean squared error of the levels on N(0, 1): 0.363,
+    0.117, 0.0345 and 0.0095 for 1 to 4 bits. With one bit, `EDEN` is the same as `DRIVE`; what is
+    said there about being unbiased holds here, too. `Entropy` saves only a few per cent more,
+    because these levels are nearly equally frequent.
 
     Source: Vargaftik et al. 2022, arXiv 2108.08842.
     """
@@ -414,5 +420,5 @@ def _dot(a: Array, b: Array) -> float:
 
 
 def _within(values: Array) -> Array:
-    """As float32, and not beyond its largest."""
+    """The values as float32; values beyond the largest float32 become the largest."""
     return np.clip(values, -FLOAT32_MAX, FLOAT32_MAX).astype(np.float32)

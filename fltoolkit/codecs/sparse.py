@@ -50,12 +50,12 @@ LARGEST = torch.finfo(torch.float32).max
 
 
 def num_kept(fraction: float, n: int) -> int:
-    """k: how many of n values stay, at least one."""
+    """k: how many of n values are kept; at least one."""
     return max(1, round(fraction * n))
 
 
 class _Sparse(Drawing):
-    """What sparse stages share: the way back, and what was sent."""
+    """The common part of sparse stages: decoding, and the masks of what was sent."""
 
     fraction: float
     scope = "model"
@@ -75,26 +75,27 @@ class _Sparse(Drawing):
             raise ValueError(f"seed={self.seed!r}: a whole number, 0 or more")
 
     def apply(self, parts: Parts) -> Parts:
-        """Values, places and layout. Raises ValueError for NaN, which no place can be found for."""
+        """Return values, places and layout. Raises ValueError for NaN, which cannot be ordered."""
         for name, tensor in floats(parts).items():
             check_finite(name, tensor)
         self._last = self._compress(parts)
         return self._last
 
     def undo(self, parts: Parts) -> Parts:
-        """Zeros, and what was sent in its places."""
+        """Tensors of zeros, with the values that were sent at their places."""
         out = densify(self._restore(parts), self.scope, self._allowed)
         self._last = parts
         return out
 
     def _compress(self, parts: Parts) -> Parts:
-        """What `apply` hands on."""
+        """The parts that `apply` returns."""
         raise NotImplementedError
 
     def masks(self, parts: Parts) -> Tree:
         """Which coordinates were sent, in the parts that `undo` gets: names to bool tensors.
 
-        From the places alone, never from the values: a zero that was sent counts as sent.
+        Masks are made from the places and never from the values: a zero that was sent counts as
+        sent.
         """
         masks: Tree = {}
         received = received_places(self._restore(parts), self.scope, self._allowed)
@@ -103,11 +104,11 @@ class _Sparse(Drawing):
         return masks
 
     def last_masks(self) -> list[Tensor] | None:
-        """The masks of the last message that passed here, in order; None before the first."""
+        """The masks of the last message of this stage, in order; None before the first message."""
         return None if self._last is None else list(self.masks(self._last).values())
 
     def _restore(self, parts: Parts) -> Parts:
-        """Back to values, places and layout, where a stage sends something else."""
+        """Restore values, places and layout. A stage that sends something else overrides this."""
         return parts
 
     def _allowed(self, shapes: Sequence[Shape]) -> set[int]:
@@ -123,9 +124,10 @@ class _Sparse(Drawing):
 class TopK(_Sparse):
     """Keep the values of largest magnitude, with their sign; the others arrive as zeros.
 
-    k = round(fraction * n), and at least 1, values are kept of all n (scope "model") or of the n
-    of each tensor (scope "tensor"). Exactly k: among equal magnitudes the first places win. To
-    send later what is lost now, wrap the pipeline in `ErrorFeedback`.
+    Of n values, k = round(fraction * n) are kept, and at least 1. With scope "model", n counts the
+    values of all tensors together; with scope "tensor", each tensor is treated alone. Exactly k
+    values are kept: of values with equal magnitude, those that come first. To send later what is
+    lost now, wrap the pipeline in `ErrorFeedback`.
 
     Source: Aji and Heafield 2017, arXiv 1704.05021; Stich et al. 2018, arXiv 1809.07599.
 
@@ -150,8 +152,9 @@ class TopK(_Sparse):
 class RandomK(_Sparse):
     """Keep k values at random places of the whole tree. Their places cost 4 bytes: a seed.
 
-    Unbiased, the kept values are multiplied by n/k, so that the mean over many draws is the tree;
-    otherwise they stay as they are, which is what `ErrorFeedback` and `masked_mean` need.
+    With ``unbiased=True`` the kept values are multiplied by n/k, so that the mean over many draws
+    is the tree. With ``unbiased=False`` the kept values are not changed, as `ErrorFeedback` and
+    `masked_mean` need it.
 
     Source: Konečný et al. 2016, arXiv 1610.05492, "random mask"; Stich et al. 2018, arXiv
     1809.07599.
@@ -162,7 +165,7 @@ class RandomK(_Sparse):
     unbiased: bool = True
 
     def _compress(self, parts: Parts) -> Parts:
-        """Values, layout and the seed that tells the places."""
+        """Return values, layout, and the seed from which the places are drawn."""
         seed = self._draw()
 
         def choose(tensors: list[Tensor], n: int) -> tuple[Array, Array]:
@@ -187,7 +190,7 @@ class RandomK(_Sparse):
         return None if self.unbiased else num_kept(self.fraction, n) / n
 
     def _restore(self, parts: Parts) -> Parts:
-        """The places, drawn again."""
+        """Draw the places again, from the seed in the message."""
         out = dict(parts)
         for name in with_side(parts, SEED):
             seed, values = take_side(out, name, SEED, torch.int32), parts[name]
@@ -203,14 +206,15 @@ class RandomK(_Sparse):
 
 @dataclass
 class RandTopK(_Sparse):
-    """Randomized top-k of each row of activations: now and then a small value gets its chance.
+    """Randomized top-k of each row of activations: sometimes a smaller value is sent instead.
 
-    Each row (last dimension, d values) keeps k = round(fraction * d), at least 1, picked one by
-    one: with probability 1 - alpha any of its top k, else any of the others, never one twice.
-    Plain top-k of each row while ``training`` is False; the receiver need not know.
+    Of each row (last dimension, d values), k = round(fraction * d) values are kept, and at least 1.
+    They are picked one by one: with probability 1 - alpha one of the row's top k, otherwise one of
+    the other values. No value is picked twice. While ``training`` is False, this is plain top-k of
+    each row; the receiver decodes both in the same way.
 
-    In the paper the gradient comes back at the same places, without sending them: give the channel
-    ``"gradients": Pipeline(SameMask())`` for that.
+    In the paper the gradient comes back at the same places, and the places are not sent again. For
+    that, give the channel ``"gradients": Pipeline(SameMask())``.
 
     Source: Zheng et al. 2023, arXiv 2305.18469.
     """
@@ -258,11 +262,12 @@ class RandTopK(_Sparse):
 class SameMask(Stage):
     """Send the values at the places of the message that this one answers, and no places.
 
-    For gradients of sparse activations: who made the activations knows what was kept, and who got
-    them too, so the gradient travels at the same places for free. The other values are lost, as in
-    the paper; notebook 06 shows what sending them too would buy. Tensors go with those of the
-    answered message in order and must have their shapes. A `Channel` introduces the two; nothing
-    works without one.
+    This stage is for gradients of sparse activations. Both the sender and the receiver of the
+    activations know which values were kept, so the gradient is sent at the same places, and the
+    places cost no bytes. The other values of the gradient are lost, as in the paper; notebook 06
+    shows what is gained if they are sent, too. The tensors must have the same order and the same
+    shapes as those of the answered message. This stage works only in a `Channel`, which connects it
+    with the stage that it answers.
 
     Source: Zheng et al. 2023, arXiv 2305.18469, section 3.
 
@@ -278,11 +283,11 @@ class SameMask(Stage):
     answers: str = "activations"  # the kind of message, in the other direction
 
     def listen(self, partner: Any) -> None:
-        """``partner`` is the stage at the same end that knows the places (`TopK.last_masks`)."""
+        """Remember the stage at the same end that knows the places (see `TopK.last_masks`)."""
         self._partner = partner
 
     def apply(self, parts: Parts) -> Parts:
-        """The values at the places."""
+        """Keep the values at the places of the answered message."""
         empty = [name for name in _float_names(parts) if name not in floats(parts)]
         if empty:
             raise ValueError(
@@ -298,7 +303,7 @@ class SameMask(Stage):
         return {**parts, **{name: tensor[mask] for (name, tensor), mask in kept}}
 
     def undo(self, parts: Parts) -> Parts:
-        """Zeros, and what was sent in its places."""
+        """Tensors of zeros, with the values that were sent at their places."""
         masks, names, out = self._masks(), _float_names(parts), dict(parts)
         if len(masks) != len(names):
             raise WireError(f"{len(names)} entries answer {len(masks)}: another codec made this")
@@ -315,7 +320,7 @@ class SameMask(Stage):
         return out
 
     def masks(self, parts: Parts) -> Tree:
-        """Which coordinates were sent: those of the answered message."""
+        """Which coordinates were sent: the same as in the answered message."""
         return dict(zip(_float_names(parts), self._masks(), strict=True))
 
     def _masks(self) -> list[Tensor]:
@@ -329,7 +334,7 @@ class SameMask(Stage):
 
 
 def _float_names(parts: Parts) -> list[str]:
-    """Main entries in float32, empty ones too."""
+    """The names of the main entries in float32, also of empty ones."""
     return [
         name
         for name, part in parts.items()
@@ -339,11 +344,12 @@ def _float_names(parts: Parts) -> list[str]:
 
 @dataclass
 class STC(_Sparse):
-    """Sparse ternary compression: of the whole tree's top k only the sign, and one magnitude.
+    """Sparse ternary compression: the signs of the whole tree's top k, and one magnitude for all.
 
-    Each kept value is replaced by sign * mean magnitude of the kept ones: 1 bit, plus its place.
-    Where fewer than k values are nonzero, zeros are among the kept: they stay zeros (a third
-    symbol) and the mean goes over the others. Meant to be wrapped in `ErrorFeedback`.
+    Each kept value is replaced by its sign times the mean magnitude of the kept values. It costs 1
+    bit, plus its place. If fewer than k values are nonzero, some of the kept values are zeros: they
+    stay zeros (a third symbol), and the mean is that of the others. Wrap the pipeline in
+    `ErrorFeedback`.
 
     Source: Sattler et al. 2019, arXiv 1903.02891, algorithm 1.
     """
@@ -353,7 +359,7 @@ class STC(_Sparse):
     leaves_floats = False
 
     def _compress(self, parts: Parts) -> Parts:
-        """Signs, their one magnitude, places and layout."""
+        """Return the signs, their one magnitude, the places and the layout."""
         out = TopK(self.fraction)._compress(parts)
         for name, values in floats(out).items():
             num_nonzero = int(values.count_nonzero())
@@ -367,13 +373,13 @@ class STC(_Sparse):
     def alpha(self, n: int) -> float:
         """E|C(x)-x|^2 <= (1-alpha) |x|^2, where alpha is the least of |top k|_1^2 / (k |x|^2).
 
-        That is k/n if all magnitudes are equal, and 1/k if one dwarfs the others.
+        It is k/n if all magnitudes are equal, and 1/k if one is much larger than all others.
         """
         k = num_kept(self.fraction, n)
         return min(k / n, 1 / k)
 
     def _restore(self, parts: Parts) -> Parts:
-        """Signs to values."""
+        """Turn signs into values."""
         out = dict(parts)
         for name in with_side(parts, MEAN):
             mean, signs = take_side(out, name, MEAN), parts[name]
@@ -388,15 +394,16 @@ class STC(_Sparse):
 
 @dataclass
 class DGC(_Sparse):
-    """Deep gradient compression: top-k of gradients that gather momentum while they wait.
+    """Deep gradient compression: top-k, where values that are not sent collect momentum.
 
-    Per link and entry: u = momentum * u + g; v = v + u; the top k of v are sent, and u and v set
-    to zero there (momentum factor masking). So this stage has its own memory: no `ErrorFeedback`
-    around it, and no momentum at the receiver, who applies what comes as plain SGD does. What a
-    later `Quantize` loses is lost. The paper's gradient clipping is left to the sender.
+    For each link and entry: u = momentum * u + g; v = v + u; the top k of v are sent, and u and v
+    are set to zero at their places (momentum factor masking). So this stage has its own memory: put
+    no `ErrorFeedback` around it, and use no momentum at the receiver, which applies what arrives as
+    plain SGD does. What a later `Quantize` loses is not sent again. The paper's gradient clipping
+    is not part of this stage: the sender clips if you want it.
 
-    Source: Lin et al. 2018, arXiv 1712.01887, algorithm 1 and section 3. There k is taken of each
-    tensor, and warm-up sends 25 %, 6.25 %, 1.56 % and 0.4 % in the first four epochs.
+    Source: Lin et al. 2018, arXiv 1712.01887, algorithm 1 and section 3. There the top k are taken
+    from each tensor, and warm-up sends 25 %, 6.25 %, 1.56 % and 0.4 % in the first four epochs.
     """
 
     fraction: float  # larger = less compression
@@ -418,7 +425,7 @@ class DGC(_Sparse):
             raise ValueError(f"momentum={self.momentum}: 0 or more, and below 1")
 
     def _compress(self, parts: Parts) -> Parts:
-        """Values of v, places and layout; moves the state on."""
+        """Return values of v, places and layout; update u and v."""
         u, v = {}, {}
         for name, gradient in floats(parts).items():
             before = self.u.get(name, torch.zeros_like(gradient))
@@ -443,12 +450,12 @@ class DGC(_Sparse):
         return out
 
     def start_link(self, salt: int) -> None:
-        """Start without momentum, and with the warm-up."""
+        """Begin on one link: without momentum, and with the warm-up."""
         super().start_link(salt)
         self.u, self.v = {}, {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Momentum u, what waits (v), and how many messages there were."""
+        """The momentum u, the sums v that were not sent yet, and the number of messages."""
         return {**super().state_dict(), "u": dict(self.u), "v": dict(self.v)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -52,8 +52,9 @@ class Symbols(NamedTuple):
 class Indices(NamedTuple):
     """Which of ``size`` places are meant: strictly increasing int64, one dimension.
 
-    ``shapes`` are those of the tensors whose values stand in the places, one after the other. They
-    help a coder to see rows and columns, are not sent, and are empty where places are read.
+    The places count through the values of several tensors, one tensor after the other, and
+    ``shapes`` holds the shapes of these tensors. The shapes help a coder to find rows and columns.
+    They are not sent, so they are empty after decoding.
     """
 
     values: Tensor
@@ -66,22 +67,22 @@ Parts = dict[str, Part]
 
 
 class Sizes(NamedTuple):
-    """What a message takes by two measures, in bytes, both without the frame's header."""
+    """The size of a message by two measures, in bytes, both without the frame's header."""
 
     nominal: float
     """Each value at its width: ceil(log2(levels)) bits a symbol, ceil(log2(n)) bits a place."""
     entropy: float
-    """The fewest bytes for symbols and places that are independent of each other."""
+    """The smallest possible size if symbols and places were independent of each other."""
 
 
 class Stage:
     """One step of a `Pipeline`: `apply` on the way out, `undo` on the way in.
 
     A stage changes the main entries that are float32 tensors (see `floats`), may add side
-    information, and hands on everything else as it is. ``undo`` needs the parts and the stage's
-    configuration, nothing else, and takes its own side information out again. Inputs are never
-    changed in place; they are never empty and never NaN or infinite. Subclasses are dataclasses,
-    so that ``repr`` evaluates back.
+    information, and passes everything else on unchanged. ``undo`` needs only the parts and the
+    stage's configuration, and it removes the stage's own side information again. A stage never
+    changes its inputs in place. Input tensors are never empty and hold no NaN and no infinity.
+    Subclasses are dataclasses, so that ``repr`` gives text from which the stage can be rebuilt.
     """
 
     leaves_floats = True  # False: after `apply` there are none, so only a coder may follow
@@ -89,22 +90,23 @@ class Stage:
     sends_later = False  # True: what one message leaves out is added to the next one
 
     def apply(self, parts: Parts) -> Parts:
-        """Compress: from what the stage before made to what the next one gets."""
+        """Compress: take what the stage before made, and return what the next stage gets."""
         raise NotImplementedError(f"{type(self).__name__} has no apply")
 
     def undo(self, parts: Parts) -> Parts:
-        """Restore, as well as the stage can, what `apply` was given."""
+        """Restore what `apply` was given, as well as the stage can."""
         raise NotImplementedError(f"{type(self).__name__} has no undo")
 
     def masks(self, parts: Parts) -> dict[str, Tensor]:
-        """Of a stage that sends few values: which ones, in the parts that `undo` gets.
+        """For a stage that sends only some values: which ones, read from the parts of `undo`.
 
-        Names, as after `undo`, to bool tensors. Entries without a mask were sent whole.
+        Returns names, as they are after `undo`, to bool tensors. An entry without a mask was sent
+        whole.
         """
         return {}
 
     def weigh(self, parts: Parts) -> Sizes:
-        """How large the parts are that this stage hands on, however a coder writes them later.
+        """How large the parts are that this stage passes on, before a coder writes them.
 
         A stage overrides this only if its tensors hold less than they take in memory.
         """
@@ -115,7 +117,7 @@ class Stage:
         """Begin on one directed link; a stage that draws random numbers mixes the salt in."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What must be kept to go on later."""
+        """What must be saved to go on later."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -123,9 +125,9 @@ class Stage:
 
 
 class Drawing(Stage):
-    """A stage that draws random numbers: afresh for each message, differently on each link.
+    """A stage that draws random numbers: new ones for each message, and other ones on each link.
 
-    What it draws depends on its ``seed``, the link's salt and the number of the message alone.
+    The numbers depend only on the stage's ``seed``, the link's salt and the number of the message.
     """
 
     seed = 0
@@ -133,17 +135,17 @@ class Drawing(Stage):
     _messages = 0
 
     def draw_key(self) -> np.random.SeedSequence:
-        """What the next message's generator is made from."""
+        """The key from which the random generator of the next message is made."""
         key = np.random.SeedSequence([self.seed, self._salt, self._messages])
         self._messages += 1
         return key
 
     def start_link(self, salt: int) -> None:
-        """Other links draw other numbers."""
+        """Begin on one directed link; because of its salt, each link has other random numbers."""
         self._salt, self._messages = salt, 0
 
     def state_dict(self) -> dict[str, Any]:
-        """The link's salt and how many messages were drawn for."""
+        """The link's salt, and for how many messages random numbers have been drawn."""
         return {"salt": self._salt, "messages": self._messages}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -152,9 +154,9 @@ class Drawing(Stage):
 
 
 class Coder(Stage):
-    """A last stage: turns every `Symbols` and `Indices` into a uint8 tensor, losslessly.
+    """A last stage: it turns every `Symbols` and `Indices` into a uint8 tensor, without loss.
 
-    Works on main entries and on side information alike, since both may hold symbols.
+    It works on main entries and on side information alike, since both may hold symbols.
     """
 
 
@@ -168,10 +170,10 @@ class Answered(Protocol):
 
 @runtime_checkable
 class Answering(Protocol):
-    """A stage whose message answers one that came the other way, such as `SameMask`.
+    """A stage whose message answers a message of the other direction, such as `SameMask`.
 
-    A channel looks for a stage that is `Answered` at the same end of the link that goes the other
-    way, and introduces the two.
+    A channel looks for an `Answered` stage at the same end of the link in the other direction, and
+    passes this stage to `listen`.
     """
 
     answers: str  # the kind of the message that is answered
@@ -191,7 +193,7 @@ def is_main(name: str) -> bool:
 
 
 def floats(parts: Parts) -> dict[str, Tensor]:
-    """The entries that stages work on: main, float32 and not empty."""
+    """The entries that stages work on: main entries that are float32 tensors and not empty."""
     tensors = {name: part for name, part in parts.items() if isinstance(part, Tensor)}
     return {
         name: tensor
@@ -201,7 +203,7 @@ def floats(parts: Parts) -> dict[str, Tensor]:
 
 
 def _nominal_bits(part: Part) -> float:
-    """Bits of a part at the nominal width of its values."""
+    """How many bits a part takes if each value has its nominal width."""
     if isinstance(part, Symbols):
         return part.values.numel() * math.ceil(math.log2(max(part.num_levels, 1)))
     if isinstance(part, Indices):
@@ -210,7 +212,7 @@ def _nominal_bits(part: Part) -> float:
 
 
 def _entropy_bits(part: Part) -> float:
-    """The fewest bits for a part whose symbols, or places, are independent of each other."""
+    """The fewest possible bits for a part if its symbols or places were independent."""
     if isinstance(part, Symbols):
         counts = torch.bincount(part.values.reshape(-1).long()).double()
         shares = counts[counts > 0] / counts.sum()
@@ -222,7 +224,7 @@ def _entropy_bits(part: Part) -> float:
 
 
 def with_side(parts: Parts, what: str) -> list[str]:
-    """The names of the main entries that came with side information ``what``.
+    """The names of the main entries that have side information ``what``.
 
     >>> parts = {"w": torch.zeros(3), side("w", "scale"): torch.ones(()), "b": torch.ones(2)}
     >>> with_side(parts, "scale")
@@ -240,18 +242,19 @@ def take_side(
 ) -> Tensor:
     """Take the side information ``what`` about entry ``name`` out of ``parts``, and check it.
 
-    For ``undo``: bytes from the network may hold anything. What is returned has this dtype and
-    shape, and holds no NaN and no infinity. Whether its values are possible (a scale below 0, a
-    range from high to low) only the stage can say.
+    For ``undo``: bytes from the network may hold anything. The returned tensor has this dtype and
+    shape, and holds no NaN and no infinity. Only the stage can check whether the values make sense:
+    a scale must not be below 0, and a range must not go from high to low.
 
     Args:
-        parts: loses the entry.
-        name: of the main entry.
+        parts: the parts of the message; the side information is removed from them.
+        name: the name of the main entry.
         what: the name that `apply` gave to `side`.
-        dtype: the one that `apply` sent.
-        shape: the one that `apply` sent; None: any.
+        dtype: the dtype that `apply` sent.
+        shape: the shape that `apply` sent; None: any shape.
 
-    Raises WireError if there is no such side information, or if it is not like that.
+    Raises WireError if there is no such side information, or if it has another dtype or shape, or
+    if it holds NaN or infinity.
 
     >>> parts = {"w": torch.zeros(3), side("w", "scale"): torch.tensor(0.5)}
     >>> take_side(parts, "w", "scale"), list(parts)
@@ -278,10 +281,10 @@ def take_side(
 def take_symbols(parts: Parts, name: str, num_levels: int) -> Tensor:
     """The symbols of entry ``name``, checked: each is from 0 to ``num_levels - 1``.
 
-    For ``undo``. The symbols stay in ``parts``: there the stage puts what it makes of them.
+    For ``undo``. The symbols stay in ``parts``; the stage replaces them there with the values.
 
-    Raises WireError if the entry holds no symbols, or those of another number of levels, or none
-    at all: a stage is never given an empty tensor.
+    Raises WireError if the entry holds no symbols, if the symbols have another number of levels, or
+    if the entry is empty: a stage is never given an empty tensor.
     """
     part = parts.get(name)
     if not isinstance(part, Symbols) or part.num_levels != num_levels:
@@ -295,7 +298,10 @@ def take_symbols(parts: Parts, name: str, num_levels: int) -> Tensor:
 
 
 def expect_finite(received: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Raise WireError, naming the entry, for received NaN and infinity: a `Pipeline` sends none."""
+    """Raise WireError, which names the entry, if received values are NaN or infinite.
+
+    A `Pipeline` never sends such values.
+    """
     for name, values in received.items():
         if not is_finite(values):
             raise WireError(f"entry {name!r} holds NaN or infinite values: none were sent")

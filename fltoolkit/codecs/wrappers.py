@@ -1,4 +1,4 @@
-"""Codecs around a codec: what was lost is sent later, and small entries travel exactly.
+"""Codecs around a codec: one sends later what was lost, one sends small entries exactly.
 
 Not here: sending only what has changed since the last message (difference.py).
 """
@@ -17,11 +17,11 @@ __all__ = ["ErrorFeedback", "Only", "Wrapper"]
 
 
 class Wrapper:
-    """A codec around another one: what all such codecs have in common.
+    """A codec around another one: the base class of all such codecs.
 
-    A subclass writes ``encode``, ``decode`` and ``weigh``. If it remembers something itself, it
-    extends ``start_link``, ``state_dict`` and ``load_state_dict``; if it takes more than a codec,
-    ``__repr__``; if it holds a second codec, ``parts``.
+    A subclass defines ``encode``, ``decode`` and ``weigh``. If it has memory of its own, it extends
+    ``start_link``, ``state_dict`` and ``load_state_dict``. If it takes other arguments besides the
+    codec, it overrides ``__repr__``. If it holds a second codec, it overrides ``parts``.
     """
 
     sends_later = False  # True: what one message leaves out is added to the next one
@@ -39,7 +39,7 @@ class Wrapper:
         raise NotImplementedError(f"{type(self).__name__} has no decode")
 
     def masks(self, message: bytes) -> Tree:
-        """What the inner codec sent; see `Pipeline.masks`. TypeError if it cannot tell."""
+        """The masks of the inner codec; see `Pipeline.masks`. TypeError if it has none."""
         if not isinstance(self.codec, Masked):
             raise TypeError(
                 f"{self.codec!r} has no masks(message): it cannot tell which values it sent"
@@ -47,7 +47,7 @@ class Wrapper:
         return self.codec.masks(message)
 
     def weigh(self, tree: Tree) -> Sizes | None:
-        """The sizes of the next message, if the inner codec can tell them."""
+        """The sizes of the next message; None if the inner codec does not know them."""
         raise NotImplementedError(f"{type(self).__name__} has no weigh")
 
     def parts(self) -> tuple[Codec, ...]:
@@ -55,7 +55,7 @@ class Wrapper:
         return (self.codec,)
 
     def start_link(self, salt: int) -> None:
-        """Tell the inner codec."""
+        """Tell the inner codec that a link begins."""
         for codec in self.parts():
             if isinstance(codec, LinkState):
                 codec.start_link(salt)
@@ -81,13 +81,14 @@ class Wrapper:
 class ErrorFeedback(Wrapper):
     """Send the error of the last messages along with the next: what is lost now is sent later.
 
-    x = tree + residual is encoded, and what the receiver does not get becomes the new residual, so
-    at any time the sum of all inputs equals the sum of all that was sent, plus the residual.
-    The residual belongs to one directed link; the channel sees to that. Integer entries have none.
+    x = tree + residual is encoded, and what the receiver does not get becomes the new residual. So
+    at any time the sum of all inputs equals the sum of all that was sent, plus the residual. Each
+    directed link has its own residual, because a channel makes one codec for each end of each link.
+    Integer entries have no residual.
 
-    It is for messages that the receiver adds up, such as updates of one model. A `Channel` refuses
-    it for activations and gradients: there each message is about other samples, and the residual
-    of the samples before would be added to them.
+    This codec is for messages that the receiver adds up, such as updates of one model. A `Channel`
+    refuses it for activations and gradients: there each message is about other samples, and the
+    error made for earlier samples would be added to them.
 
     Source: Seide et al. 2014; Karimireddy et al. 2019, arXiv 1901.09847, algorithm 1.
     """
@@ -99,7 +100,7 @@ class ErrorFeedback(Wrapper):
         self.residual: Tree = {}
 
     def encode(self, tree: Tree) -> bytes:
-        """Encode ``tree`` plus residual; remember what the receiver will miss."""
+        """Encode ``tree`` plus residual; remember what the receiver will not get."""
         wanted = self._wanted(tree)
         message = self.codec.encode(wanted)
         sent = self.codec.decode(message)
@@ -109,7 +110,7 @@ class ErrorFeedback(Wrapper):
         return message
 
     def decode(self, message: bytes) -> Tree:
-        """The inner codec's decoding: the receiver needs no residual."""
+        """Decode with the inner codec: the receiver needs no residual."""
         return self.codec.decode(message)
 
     def weigh(self, tree: Tree) -> Sizes | None:
@@ -117,7 +118,7 @@ class ErrorFeedback(Wrapper):
         return weigh(self.codec, self._wanted(tree))
 
     def _wanted(self, tree: Tree) -> Tree:
-        """What the receiver should get: the tree, and what it has missed so far."""
+        """What the receiver should get: the tree plus what it did not get so far."""
         check_tree(tree)
         wanted = dict(tree)
         for name, tensor in tree.items():
@@ -151,11 +152,11 @@ class ErrorFeedback(Wrapper):
 class Only(Wrapper):
     """Compress large entries, send small ones exactly: ``Only(Pipeline(Quantize(8)))``.
 
-    Biases and normalization weights take few bytes and suffer most. The classic threshold is
-    10,000 values, as in TensorFlow Federated's compression tutorial.
+    Biases and normalization weights take only a few bytes, and compression harms them most. The
+    usual threshold is 10,000 values, as in TensorFlow Federated's compression tutorial.
 
-    NaN and infinity are errors at both ends, in small entries too: a codec around this one, or the
-    receiver's model, would keep them for good.
+    NaN and infinity are errors at both ends, also in small entries: a codec around this one, or the
+    receiver's model, would keep them for the rest of the run.
     """
 
     def __init__(self, codec: Codec, min_size: int = 10_000):
@@ -176,7 +177,7 @@ class Only(Wrapper):
         return pack({SEPARATOR: inner, **exact})
 
     def decode(self, message: bytes) -> Tree:
-        """Entries come back in the order: encoded, exact."""
+        """Decode both messages. The encoded entries come first, then the exact ones."""
         inner, exact = self._opened(message)
         large = self.codec.decode(inner)
         if twice := large.keys() & exact.keys():
@@ -188,19 +189,19 @@ class Only(Wrapper):
         return tree
 
     def masks(self, message: bytes) -> Tree:
-        """What the inner codec sent of the large entries; see `Pipeline.masks`."""
+        """The masks of the large entries, from the inner codec; see `Pipeline.masks`."""
         inner, _ = self._opened(message)
         return super().masks(inner)
 
     def weigh(self, tree: Tree) -> Sizes | None:
-        """The sizes of the large entries' message, and the exact entries as they are."""
+        """The sizes of the large entries' message, plus the dense size of the exact entries."""
         large, exact = self._parted(tree)
         if (sizes := weigh(self.codec, large)) is None:
             return None
         return Sizes(sizes.nominal + dense_nbytes(exact), sizes.entropy + dense_nbytes(exact))
 
     def _parted(self, tree: Tree) -> tuple[Tree, Tree]:
-        """The entries that are encoded, and those that travel exactly."""
+        """The entries that are encoded, and those that are sent exactly."""
         large = {name: t for name, t in tree.items() if t.numel() >= self.min_size}
         return large, {name: t for name, t in tree.items() if name not in large}
 

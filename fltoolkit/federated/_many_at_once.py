@@ -1,6 +1,6 @@
-"""Many clients in one vectorized computation: the same updates as one after the other, sooner.
+"""Many clients in one vectorized computation: faster, with the same updates as one by one.
 
-Not here: the plain version, which reads like the paper (client.py).
+Not here: the plain version, which follows the paper (client.py).
 """
 
 import warnings
@@ -45,19 +45,20 @@ def local_updates(
 ) -> list[LocalUpdate | FloatingPointError]:
     """`local_update` of many clients, equal up to rounding, ``chunk`` clients at once.
 
-    Weights are stacked, client by client, and `torch.func.vmap` takes the steps. No batch is
-    padded: those clients step together whose next batch has the same size. So any loss works,
+    The weights of all clients are stacked, and `torch.func.vmap` computes the steps. No batch is
+    padded: clients whose next batch has the same size take a step together. So any loss works,
     BatchNorm sees real samples only, and a client that has finished costs nothing. Memory: weights,
     gradients and samples of ``chunk`` clients.
 
-    Where vmap cannot (Dropout, whose masks would not be the loop's; a forward that looks at values)
-    a warning says why, once for each module, and `local_update_lean` trains the clients one after
-    the other. With an optimizer other than plain SGD, `local_update` trains them so.
+    Some modules do not work with vmap: Dropout would draw other masks than the loop, and a forward
+    pass may depend on values. Then a warning says why, once for each module, and
+    `local_update_lean` trains the clients one after the other. With an optimizer other than plain
+    SGD, `local_update` trains them one after the other.
 
     ``chunk=1`` is a loop over `local_update_lean`; by default `clients_at_once` decides. ``states``
-    are what the clients' optimizers have kept, one for each client. Returns one update a client, in
-    their order. Where `local_update` would have raised FloatingPointError, that error stands in the
-    client's place: the others' updates are good.
+    are the kept states of the clients' optimizers, one for each client. Returns one update for each
+    client, in their order. If `local_update` would raise FloatingPointError for a client, the list
+    holds that error in place of its update; the updates of the other clients are good.
     """
     states = [None] * len(data) if states is None else states
     numbers = (len(starts), len(data), len(seeds), len(states))
@@ -89,9 +90,9 @@ def local_updates(
 def clients_at_once(module: nn.Module, num_samples: Sequence[int], local: Local) -> int:
     """How many clients with so many samples `local_updates` trains at once by default: 64 or 1.
 
-    On a CPU vmap pays where calls cost more than arithmetic: models up to 500 kB, of which ten or
-    more step together on average (``python -m benchmarks.round_speed --choice``). On other devices
-    it is a guess.
+    On a CPU vmap is faster if function calls cost more time than arithmetic: for models up to 500
+    kB, if on average ten or more clients step together (``python -m benchmarks.round_speed
+    --choice``). On other devices the number is a guess.
 
     >>> like, unlike = [100] * 10, range(91, 101)
     >>> local = Local(batch_size=20, lr=0.1, epochs=1)
@@ -198,9 +199,10 @@ def _at_once(module: nn.Module, clients: list[_Client], local: Local) -> _Outcom
 
 
 def _together(plans: Sequence[deque[Tensor]]) -> Iterator[tuple[list[int], list[Tensor]]]:
-    """Who steps next, with which batches: who has most steps left, and all with batches as large.
+    """Which clients step next, with which batches.
 
-    Those who are ahead wait, so that groups stay large.
+    The group is the client with most steps left, and all clients whose next batch has the same
+    size. Clients that have fewer steps left wait, so that groups stay large.
     """
     while any(plans):
         most, sizes = max(map(len, plans)), Counter(len(plan[0]) for plan in plans if plan)

@@ -1,7 +1,7 @@
-"""Compression that follows the run: how many levels, how many values, decided round by round.
+"""Compression that changes during the run: how many levels or values, decided for each round.
 
-A rule looks at a record and makes the codec of the next updates: ``fedavg(..., tune=rule)``. What
-the codecs' links remember, such as residuals, is kept. Not here: the codecs (the room
+A rule reads a record and makes the codec of the next updates: ``fedavg(..., tune=rule)``. The
+memory of the links' codecs, such as residuals, is kept. Not here: the codecs (the room
 codecs), the rounds (fedavg.py).
 """
 
@@ -48,7 +48,7 @@ class AdaptiveLevels:
             raise ValueError(f"first={self.first} levels: must be 1 to most={self.most}")
 
     def __call__(self, record: Record) -> Codec | None:
-        """The codec for this loss; none for a round without one."""
+        """The codec for this loss; None for a round without a loss."""
         if "loss" not in record:
             return None
         loss = float(record["loss"])
@@ -61,11 +61,12 @@ class AdaptiveLevels:
 
 @dataclass
 class ByteBudget:
-    """Land on a number of bytes, both directions together: keep a larger or smaller fraction.
+    """Spend a given number of bytes, both directions together, by changing the kept fraction.
 
-    After each round, what is left of the budget is shared out over the rounds that are left, less
-    what the way down costs, and ``fraction`` moves by how much the last updates missed their
-    share. ``make(fraction)`` makes the codec, e.g.
+    After each round, the rest of the budget is divided by the number of rounds left, and the cost
+    of sending the model down is subtracted. This is the share of the next updates. ``fraction`` is
+    changed by the ratio of this share to the size of the last updates. ``make(fraction)`` makes the
+    codec, e.g.
     ``lambda fraction: ErrorFeedback(Pipeline(TopK(fraction), Quantize(8), Entropy()))``; begin
     with ``make(fraction)``. Bytes should grow roughly as the fraction does.
     """
@@ -81,9 +82,9 @@ class ByteBudget:
             raise ValueError(f"fraction={self.fraction}: to begin with, above 0 and at most 1")
 
     def __call__(self, record: Record) -> Codec | None:
-        """The codec of the next round; none after the last.
+        """The codec of the next round; None after the last round.
 
-        Raises ValueError if what is left does not even pay for the way down.
+        Raises ValueError if the rest of the budget is not enough to send the model down.
         """
         up, down = (self._since(record, key) for key in ("nbytes_up", "nbytes_down"))
         if (num_left := self.rounds - int(record["step"])) < 1:

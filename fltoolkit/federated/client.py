@@ -1,7 +1,7 @@
 """What a client does alone: some steps of SGD on its own samples, from the model it was sent.
 
-Three ways to the same numbers: `local_update` reads like the paper, `local_update_lean` is the same
-arithmetic without overhead, `local_updates` trains many clients at once.
+Three functions compute the same numbers: `local_update` follows the paper, `local_update_lean` is
+the same arithmetic with less overhead, `local_updates` trains many clients at once.
 """
 
 import copy
@@ -57,12 +57,12 @@ class Local:
         loss_fn: ``loss_fn(output, y)``, the mean over a batch. The default is for models that end
             with `LogSoftmax`; a model that returns logits needs ``nn.functional.cross_entropy``.
         keep_state: False: a client makes a new optimizer in each round. True: it keeps the
-            optimizer's state (momentum and the like) from one of its rounds to its next, however
-            cohorts are drawn. `fedavg` files the state under the client's id in its `Backlog`, and
-            `fedasync` and `fedbuff` in their `Flight`, so it is saved with the run.
+            optimizer's state (such as momentum) from one of its rounds to its next, also if it was
+            not drawn for some rounds. `fedavg` keeps the states in its `Backlog`, by client id, and
+            `fedasync` and `fedbuff` keep them in their `Flight`, so they are saved with the run.
 
     Raises:
-        ValueError, TypeError: a value that cannot be meant; at once, not in the first round.
+        ValueError, TypeError: a value is not allowed; raised at once, not in the first round.
 
     >>> Local(batch_size=10, lr=-1, epochs=1)
     Traceback (most recent call last):
@@ -140,22 +140,22 @@ def local_update(
     seed: int,
     state: dict[str, Any] | None = None,
 ) -> LocalUpdate:
-    """ClientUpdate: start from the server's weights, take steps on one's own samples.
+    """ClientUpdate: start from the server's weights, and take steps on the client's samples.
 
     McMahan et al. 2017, arXiv 1602.05629, algorithm 1 (w = ``start``), with the batches dealt anew
     in each epoch; FedProx is Li et al. 2020, arXiv 1812.06127, eq. 2.
 
     The result is a function of the arguments alone. The batches of epoch e are those of
-    ``Batches(x, y, batch_size, seed=seed).epoch(e)``; Dropout's masks come from ``seed`` as well,
-    and torch's generator is left as it was. So is ``module``, in weights, mode and gradients: it is
-    only the workbench, and says on which device to compute. Frozen parameters stay frozen.
+    ``Batches(x, y, batch_size, seed=seed).epoch(e)``. Dropout's masks come from ``seed``, too, and
+    torch's random generator does not change. ``module`` is only used to compute, on its device: its
+    weights, mode and gradients do not change. Frozen parameters stay frozen.
 
     Args:
         start: weights and buffers, with the names of ``module.state_dict()``.
         local: batch size, optimizer, number of steps and loss.
         seed: 0 or more.
-        state: what the client's optimizer has kept, the ``state`` of its last update; None for a
-            new optimizer.
+        state: the state that the client's optimizer has kept: ``state`` of its last update. None
+            for a new optimizer.
 
     Raises:
         FloatingPointError: the loss or the update is NaN or infinite; nothing is returned.
@@ -206,10 +206,10 @@ def local_update_lean(
 ) -> LocalUpdate:
     """`local_update` in less time: bit-equal without ``prox``, up to rounding with it.
 
-    It borrows ``module`` instead of copying it (and hands it back as it was, also after an error)
-    and frees gradients before the next step. Not for two threads with one module. An optimizer
-    other than plain SGD is left to `local_update`. ``python -m benchmarks.round_speed`` times it,
-    also in ``channels_last`` and under `torch.autocast`, which change the numbers.
+    The function trains ``module`` itself and not a copy, and restores it afterwards, also after an
+    error. It frees gradients before the next step. Two threads must not use one module. With an
+    optimizer other than plain SGD, it calls `local_update`. ``python -m benchmarks.round_speed``
+    measures its time, also with ``channels_last`` and `torch.autocast`, which change the numbers.
     """
     if local.lr is None:
         return local_update(module, start, x, y, local, seed=seed, state=state)
@@ -373,7 +373,7 @@ def check_settings(
 
 
 def check_count(name: str, value: Any) -> None:
-    """Raise unless it is a whole number of 1 or more, or None."""
+    """Raise unless the value is a whole number of 1 or more, or None."""
     if value is None:
         return
     if not isinstance(value, numbers.Integral) or isinstance(value, bool):
@@ -383,13 +383,13 @@ def check_count(name: str, value: Any) -> None:
 
 
 def check_number(name: str, value: Any) -> None:
-    """Raise unless it is a number (which may be NaN: compare it next)."""
+    """Raise unless the value is a number. NaN passes: the caller must compare it next."""
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
         raise TypeError(f"{name}={value!r} is a {type(value).__name__}: give a number")
 
 
 def check_function(name: str, value: Any) -> None:
-    """Raise for what cannot be called, and for a class where an object of it is meant."""
+    """Raise if the value cannot be called, or if it is a class and not an object of it."""
     if isinstance(value, type):
         called = f"{value.__module__}.{value.__qualname__}"
         raise TypeError(f"{name}={called} is a class: make an object of it, {value.__name__}(...)")
@@ -398,7 +398,7 @@ def check_function(name: str, value: Any) -> None:
 
 
 def _check_optimizer(make: MakeOptimizer) -> None:
-    """Try it on one parameter, so that what is wrong shows before the first round."""
+    """Try the optimizer on one parameter, so that errors are raised before the first round."""
     advice = "give what makes one, for example lambda params: torch.optim.AdamW(params, lr=1e-3)"
     if isinstance(make, torch.optim.Optimizer):
         raise TypeError(

@@ -1,7 +1,7 @@
-"""Virtual time: which client takes how long, who drops out, and what a late update is worth.
+"""Virtual time: how long each client takes, who drops out, and the weight of a late update.
 
-Nothing here waits, and nothing reads the real time: a clock is a pure function, so a run with
-stragglers is as repeatable as any other.
+No code here waits or reads the real time: a clock is a pure function, so a run with stragglers can
+be repeated exactly, as any other run.
 """
 
 import math
@@ -64,17 +64,17 @@ class Even:
         _check_seconds(self.seconds, "seconds")
 
     def __call__(self, client: str, round_: int) -> float:
-        """The same for all."""
+        """The time, which is the same for all."""
         return self.seconds
 
 
 @dataclass(frozen=True)
 class LogNormal:
-    """Fast and slow clients: median 1 second, ``exp(sigma * normal)`` for each client for good.
+    """Fast and slow clients: each client has a fixed speed, ``exp(sigma * normal)`` seconds.
 
-    Each round adds noise of its own, ``exp(noise * normal)``, and with probability ``dropout`` a
-    client drops out of it. The law has a long tail: some clients are very slow. Times are a
-    function of the seed, the client's id and the round alone.
+    The median is 1 second. In each round this time is multiplied by noise, ``exp(noise * normal)``,
+    and a client drops out of a round with probability ``dropout``. The distribution has a long
+    tail: some clients are very slow. Times depend only on the seed, the client's id and the round.
 
     >>> clock = LogNormal(sigma=1.0, noise=0.0, seed=1)
     >>> clock("alice", 0) == clock("alice", 7), clock("alice", 0) == clock("bob", 0)
@@ -106,7 +106,7 @@ class LogNormal:
 
 @dataclass(frozen=True)
 class Scripted:
-    """Times written by hand, for each client a list by round; the last one goes on.
+    """Times written by hand: for each client a list by round; its last time is used from then on.
 
     >>> clock = Scripted({"alice": [1.0], "bob": [5.0, math.inf, 2.0]})
     >>> [clock("bob", round_) for round_ in range(4)], clock("alice", 3)
@@ -123,7 +123,7 @@ class Scripted:
                 _check_seconds(value, f"seconds[{client!r}]")
 
     def __call__(self, client: str, round_: int) -> float:
-        """What the script says."""
+        """The time that the script gives."""
         if client not in self.seconds:
             raise ValueError(f"no times for client {client!r}, only for {sorted(self.seconds)}")
         row = self.seconds[client]
@@ -139,7 +139,7 @@ are 1. `Drop`, `Constant`, `Polynomial` and `Hinge` fit."""
 
 @dataclass(frozen=True)
 class Drop:
-    """A late update is thrown away; its bytes were sent all the same."""
+    """A late update is not used; its bytes were sent and are counted."""
 
     def __call__(self, staleness: int) -> float:
         """0 for anything late."""
@@ -148,7 +148,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class Constant:
-    """A late update counts this much, however late it is."""
+    """A late update has this weight, no matter how late it is."""
 
     weight: float = 1.0
 
@@ -170,7 +170,7 @@ class Polynomial:
         _check_positive("a", self.a)
 
     def __call__(self, staleness: int) -> float:
-        """1 in time, then less and less."""
+        """1 for an update in time; the later an update is, the smaller its weight."""
         return float((staleness + 1) ** -self.a)
 
 
@@ -188,7 +188,7 @@ class Hinge:
         _check_positive("a", self.a)
 
     def __call__(self, staleness: int) -> float:
-        """1, and from b on less and less."""
+        """1 up to a staleness of b; then, the later an update is, the smaller its weight."""
         return 1 / (self.a * max(staleness - self.b, 0) + 1)
 
 
@@ -243,11 +243,11 @@ class Arrival(NamedTuple):
 
 @dataclass
 class Backlog:
-    """What a round leaves to the next: late updates that are still under way, and the time.
+    """What a round passes on to the next: late updates that have not arrived yet, and the time.
 
-    It also keeps the clients' own optimizers, by client id, where ``Local(keep_state=True)`` asks
-    for that: the server never reads them, and they cross no channel. Pass one to `fedavg` to save a
-    run and go on with it; it has what `save_run` asks of a party.
+    With ``Local(keep_state=True)`` a backlog also keeps the states of the clients' optimizers, by
+    client id: the server never reads them, and they are never sent. Give a backlog to `fedavg` if
+    you want to save the run and go on later; `save_run` accepts it like a party.
     """
 
     seconds: float = 0.0
@@ -279,7 +279,7 @@ class Backlog:
 
 
 def takes(clock: Clock, client: str, round_: int) -> float:
-    """What a clock says, if that is a time."""
+    """The answer of a clock, checked: raise if it is not a time."""
     if not (seconds := clock(client, round_)) >= 0:
         raise ValueError(
             f"{clock!r} gives {seconds} for {client!r} in round {round_}: virtual seconds, 0 or "
@@ -289,7 +289,7 @@ def takes(clock: Clock, client: str, round_: int) -> float:
 
 
 def weigh(staleness: Staleness, rounds: int) -> float:
-    """What an update of so many rounds ago weighs, if that is a weight."""
+    """The weight of an update of so many rounds ago, checked: raise if it is not a weight."""
     if not 0 <= (weight := staleness(rounds)) < math.inf:
         raise ValueError(f"{staleness!r} gives {weight} for {rounds} rounds: a weight, 0 or more")
     return weight

@@ -1,7 +1,7 @@
 """Servers that never wait for a round: FedAsync and FedBuff, on the virtual clock.
 
-Some clients are at work at any time; whoever is done sends its update at once, and the next client
-begins from the newest model. So nobody waits for stragglers, and updates are stale instead.
+At any time some clients are at work. A client that is done sends its update at once, and the next
+client begins from the newest model. So no client waits for stragglers, but updates are stale.
 Not here: rounds (fedavg.py), what staleness weighs (clock.py).
 """
 
@@ -40,10 +40,10 @@ _AtWork = tuple[float, int, str, int, Tree]  # done when, order, client, step an
 
 @dataclass
 class Flight:
-    """What is under way between two records: who is at work from which model, and who is idle.
+    """The state between two records: who is at work, from which model, and who is idle.
 
-    Pass one to `fedasync` or `fedbuff` to save a run and go on with it; it has what `save_run` asks
-    of a party, as `Backlog` has for rounds.
+    Give a flight to `fedasync` or `fedbuff` if you want to save the run and go on later; `save_run`
+    accepts it like a party. For runs in rounds, `Backlog` does the same.
     """
 
     seconds: float = 0.0
@@ -108,9 +108,9 @@ def fedasync(
     Source: Xie et al. 2019, arXiv 1903.03934, algorithm 1; ``local.prox`` is its rho.
 
     Records hold ``round`` (t), ``step`` (t + 1), ``client``, ``loss``, ``staleness``,
-    ``num_failed`` since the last record, ``seconds`` and the totals of bytes. What is still under
-    way at the end has not been sent. There is no round to wait for, so ``staleness`` and ``clock``
-    stand alone here, without an `Arrivals`. For the other arguments see `fedavg` and `fedbuff`.
+    ``num_failed`` since the last record, ``seconds`` and the totals of bytes. Updates that are not
+    ready at the end are not sent. There is no round to wait for, so ``staleness`` and ``clock``
+    are arguments here, without an `Arrivals`. For the other arguments see `fedavg` and `fedbuff`.
     Arguments are checked at the call. To save a
     run and go on::
 
@@ -161,10 +161,11 @@ def fedbuff(
         rounds: how often the server's model moves.
         buffer_size: K.
         concurrency: clients at work at any time, each drawn from those who are not.
-        clock: asked with how often the client was at work before. Who drops out never delivers,
-            and another client is sent the model in its place at once.
-        start_round: moves already done, for a run that goes on; see `fedasync`.
-        flight: what was under way, for a run that goes on.
+        clock: the function is called with the number of times that the client was at work before,
+            in place of the round. A client that drops out sends nothing, and the model is sent to
+            another client at once.
+        start_round: the number of moves already done, for a run that goes on; see `fedasync`.
+        flight: the saved `Flight`, for a run that goes on.
     """
     if buffer_size < 1:
         raise ValueError(f"buffer_size={buffer_size}: must be at least 1 update")
@@ -320,7 +321,7 @@ def _begun(flight: Flight | None, clients: Clients, seed: int, start_round: int)
 
 
 def _count_up(fruitless: int, clients: Clients) -> int:
-    """One more answer that did not come; too many in a row are an error, not an endless loop."""
+    """Count one more missing answer; raise if there are too many in a row, to end the loop."""
     if fruitless + 1 >= 10 * len(clients):
         raise RuntimeError(
             f"{fruitless + 1} times in a row a client dropped out or failed in training: nobody is "

@@ -111,27 +111,31 @@ def fedavg(
                local=Local(batch_size=10, lr=0.1, epochs=1))
 
     Both directions go through ``channel``: give it codecs for the kinds ``model`` and ``update``.
-    Codec memory such as residuals belongs to a client's own link, however cohorts are drawn.
+    Codec memory such as residuals belongs to the client's own link and is kept between its rounds.
 
     FedSGD is ``Local(batch_size=None, steps=1, ...)`` with everybody in the cohort; FedProx is
     ``Local(prox=...)`` above 0; FedAvgM, FedAdam and FedYogi (Reddi et al. 2020, arXiv 2003.00295)
     are server optimizers: any of torch.optim, or `Yogi`, with minus the mean update as gradient.
     Buffers (BatchNorm) are averaged.
 
-    Stragglers: when ``wait_for`` updates are in, the round ends. The others come late; they were
-    sent and their bytes count, in the round that asked for them. A late update joins the round in
-    which it arrives, with the weight that ``arrivals.staleness`` gives it: staleness = rounds since
-    the model it started from. Until then its client is busy and not drawn. A dropped update is lost
-    for good: the client's error feedback counts it as delivered.
+    Stragglers: when ``wait_for`` updates have arrived, the round ends. The other updates are late.
+    Their bytes count in the round that asked for them. A late update becomes part of the mean of
+    the round in which it arrives, with the weight that ``arrivals.staleness`` gives it. Staleness
+    is the number of rounds since the model from which the client started. Until its update arrives,
+    a client is busy and is not drawn. If a late update is dropped, its content is never sent again:
+    the client's error feedback takes it as delivered.
 
-    A client whose training gives NaN says so (a ``control`` message), is named in a warning,
-    and left out. Records hold
+    A client whose training gives NaN sends a ``control`` message that says so. A warning names this
+    client, and the mean is made without it. Records hold
 
-    - ``round`` and ``step`` (= round + 1), ``loss``: mean local loss of those in time, weighted by
-      samples (the experimenter's view, it is not sent); missing if nobody was in time
-    - ``num_arrived`` in time, ``num_late`` of this round's cohort, ``num_stale``: late ones of
-      earlier rounds that joined, ``num_failed``
-    - ``seconds``: virtual, since the beginning; ``nbytes_up``, ``nbytes_down``, ``nbytes``: totals
+    - ``round`` and ``step`` (= round + 1)
+    - ``loss``: the mean local loss of the clients in time, weighted by samples. It is not sent;
+      only the experimenter sees it. It is missing if no client was in time
+    - ``num_arrived``: updates in time; ``num_late``: late updates of this round's cohort;
+      ``num_stale``: late updates of earlier rounds that arrived in this round; ``num_failed``:
+      clients whose training failed
+    - ``seconds``: virtual time since the beginning; ``nbytes_up``, ``nbytes_down``, ``nbytes``:
+      totals
 
     To save a run and go on::
 
@@ -139,32 +143,37 @@ def fedavg(
         save_run(folder, parties, channel)              # after any record
         start_round = load_run(folder, parties, channel)
 
-    Arguments are checked at the call, and the model is tried on two samples (not with a ``train``
-    of your own, which may read the samples as it likes). Training begins with the first record.
+    Arguments are checked at the call, and the model is tried on two samples (not if you give your
+    own ``train``, since it may read samples in its own way). Training begins when the first record
+    is asked for.
 
     Args:
-        model: the server's, moved in place before each record; also the clients' workbench.
+        model: the server's model. It is changed in place before each record. Clients also use the
+            module to compute, and leave it as it was.
         clients: names to data ``(x, y)``, as tensors, numpy arrays or a torch Dataset; here in one
             process, but only the channel connects them.
         rounds: how many rounds, those before ``start_round`` included.
         cohort: how many clients take part in a round, or a `Cohort`.
         local: what each of them does: batch size, learning rate or optimizer, epochs or steps.
-        arrivals: when a round ends, and what late updates are worth; by default nobody is late.
+        arrivals: when a round ends, and what weight late updates have; by default no update is
+            late.
         mean: how the updates become one: `weighted_mean`, `masked_mean` for top-k codecs,
             `GaussianDP` for clipping and noise, or a function of the arrivals (see `Mean`).
         server_optimizer: over ``model.parameters()``; by default the mean update is added.
-        tune: asked before a round, with the record of the last, for the codec of the updates; what
-            links remember is kept, and the cohort is told in ``control`` messages.
-        train: how clients learn; `local_updates` is fast, any function called like it fits.
-        seed: of cohorts, batches and random layers.
-        start_round: rounds already done, for a run that goes on.
-        backlog: late updates from before, for a run that goes on.
-        server: its name in the ledger.
+        tune: a function that is called before each round with the record of the round before. It
+            returns the codec for the updates. The memory of the links is kept, and ``control``
+            messages tell the cohort about the new codec.
+        train: how clients learn; `local_updates` is fast, and any function with the same arguments
+            may be given.
+        seed: the seed of cohorts, batches and random layers.
+        start_round: the number of rounds already done, for a run that goes on.
+        backlog: the late updates of earlier rounds, for a run that goes on.
+        server: the server's name in the ledger.
 
     Raises:
-        ValueError, TypeError: an argument that cannot be meant, at the call.
+        ValueError, TypeError: an argument is not allowed; raised at the call.
         FloatingPointError: training failed at every client of a cohort.
-        RuntimeError: clients dropped out, so that the round would never end.
+        RuntimeError: so many clients dropped out that the round would never end.
     """
     cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
     clients = as_clients(clients, server)
@@ -293,7 +302,7 @@ def train_clients(
     seeds: Sequence[int],
     optimizers: dict[str, dict[str, Any]],
 ) -> Sequence[LocalUpdate | FloatingPointError]:
-    """Let these clients train; what their optimizers keep is filed under their ids."""
+    """Let these clients train, and keep the state of their optimizers by client id."""
     start, data = [starts[c] for c in at_work], [clients[c] for c in at_work]
     if not local.keep_state:
         return train(model, start, data, local, seeds=seeds)
@@ -316,7 +325,7 @@ def _tell_codec(channel: Channel, server: str, cohort: Iterable[str], codec: Cod
 
 
 def client_seed(seed: int, round_: int, client: str) -> int:
-    """Of a client's batches in a round: the same whoever else is in the cohort."""
+    """The seed of a client's batches in a round. It does not depend on the other clients."""
     key = [seed, round_, zlib.crc32(client.encode())]
     return int(np.random.SeedSequence(key).generate_state(1)[0])
 
@@ -328,10 +337,10 @@ def send_update(
     channel: Channel,
     masked: bool = False,
 ) -> tuple[Tree | None, Tree]:
-    """A client sends what it has learned; returns what arrives of it, and which coordinates.
+    """Send a client's update; return what arrives, and masks of the coordinates that arrived.
 
-    If training has failed, it says so instead, in a ``control`` message, and None arrives: no NaN
-    touches the codec's memory or the server.
+    If training has failed, the client sends a ``control`` message instead, and None arrives. So NaN
+    never gets into the codec's memory or to the server.
     """
     if isinstance(update, LocalUpdate) and not all(map(is_finite, update.delta.values())):
         update = FloatingPointError("its update holds NaN or infinite values")
@@ -349,10 +358,10 @@ def send_update(
 def _first(
     answers: list[Arrival], wait_for: int, num_silent: int, deadline: float
 ) -> tuple[list[Arrival], list[Arrival], float]:
-    """Who is in time, who is late, and when the round ends.
+    """Which clients are in time, which are late, and when the round ends.
 
-    It ends with the ``wait_for``-th update, when everybody has answered, or at the deadline. Of
-    two that arrive together, the one drawn first comes first.
+    The round ends with the ``wait_for``-th update, when all clients have answered, or at the
+    deadline. If two updates arrive at the same time, the client that was drawn first comes first.
     """
     answers = sorted(answers, key=lambda a: a.seconds)
     updates = [a for a in answers if a.delta is not None]
@@ -380,7 +389,7 @@ def _loss(update: LocalUpdate | FloatingPointError) -> float:
 
 
 def _mean_loss(in_time: list[Arrival]) -> Record:
-    """Over samples; nothing if nobody was in time, since NaN is no JSON."""
+    """The mean loss over samples. Without a client in time it is left out: JSON knows no NaN."""
     num_samples = sum(a.weight for a in in_time)
     loss = sum(a.loss * a.weight for a in in_time)
     return {"loss": loss / num_samples} if num_samples else {}

@@ -1,4 +1,4 @@
-"""How the updates that count become one: a mean is a function of arrivals.
+"""How the updates of a round are averaged: a mean is a function of arrivals.
 
 Not here: the arithmetic (trees.py), a mean with noise (privacy.py).
 """
@@ -22,10 +22,10 @@ Each arrival has a ``delta``, a ``weight`` (number of samples, times its stalene
 
 @dataclass(frozen=True)
 class WithMasks:
-    """A mean that needs to know which coordinates of each update came.
+    """A mean that needs to know which coordinates of each update were sent.
 
-    With such a mean `fedavg` asks the channel for the masks (`Channel.send_masked`), which the mean
-    finds in each arrival. With any other mean they are not computed, and are empty.
+    With such a mean, `fedavg` asks the channel for the masks (`Channel.send_masked`), and each
+    arrival holds them. With any other mean, masks are not computed, and arrivals hold empty ones.
     """
 
     mean: Mean

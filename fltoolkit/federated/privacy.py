@@ -1,7 +1,7 @@
-"""Noise on the average, so that it says little about any one client: the hook of DP-FedAvg.
+"""Noise on the average, so that it says little about each single client, as in DP-FedAvg.
 
-Here: clipping, noise, and what they add up to over many rounds. It is a simulation in one process,
-to study what privacy costs; no guarantee for anybody's data: see `GaussianDP`.
+Here: clipping, noise, and the privacy loss over many rounds. It is a simulation in one process, to
+study how much accuracy privacy costs. It guarantees nothing for real data: see `GaussianDP`.
 """
 
 import math
@@ -40,11 +40,11 @@ class GaussianDP:
     weigh the same: else one client could move the mean by more than ``clip / m``.
     Source: McMahan et al. 2018, arXiv 1710.06963, algorithm 1, with equal weights.
 
-    The server clips what it has decoded, so the bound holds whatever codecs and residuals do. What
-    a reader must know before quoting an epsilon: the server sees each update (central privacy);
-    m counts as public; a cohort of fixed size is drawn, while `epsilon` is for clients who each
-    take part with probability q; integer buffers get no noise; and whoever knows ``seed`` can take
-    the noise away.
+    The server clips the decoded updates, so the bound holds for all codecs and residuals. Before
+    you quote an epsilon, you must know: the server sees each update (central privacy); m is taken
+    as public; a cohort of fixed size is drawn, while `epsilon` is for clients who each take part
+    with probability q; integer buffers get no noise; and anyone who knows ``seed`` can subtract the
+    noise.
     """
 
     clip: float  # larger = less is cut off, and more noise

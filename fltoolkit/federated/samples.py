@@ -1,4 +1,4 @@
-"""The clients' samples, as `fedavg` takes them; what does not fit is said before the first round.
+"""The clients' samples, as `fedavg` takes them, with checks that run before the first round.
 
 Not here: who has which samples (the room data).
 """
@@ -27,7 +27,7 @@ _DEAL = "fedavg deals the batches itself, by Local(batch_size=...)"
 
 
 def as_clients(clients: Any, server: str) -> Clients:
-    """The clients with tensors as their samples, or an error that names who does not fit.
+    """The clients with tensors as samples; an error names the client whose data does not fit.
 
     Numpy arrays and map-style torch data sets become tensors (float64 arrays torch's default float,
     whole numbers int64); tensors stay the objects they are.
@@ -66,7 +66,7 @@ def as_clients(clients: Any, server: str) -> Clients:
 
 
 def check_fit(model: nn.Module, clients: Clients, local: Local) -> None:
-    """Try the model and the loss on two samples, so that what does not fit shows before round 0.
+    """Try the model and the loss on two samples, so that mistakes are found before round 0.
 
     The model is left as it is, and so are torch's random generators.
     """

@@ -53,9 +53,9 @@ class Yogi(torch.optim.Optimizer):
 
 @torch.no_grad()
 def move(model: nn.Module, delta: Tree, optimizer: torch.optim.Optimizer | None) -> None:
-    """Add a difference to the model: as it is, or as minus the gradient of the optimizer.
+    """Move the model by a difference: add it, or give minus it to the optimizer as gradient.
 
-    Raises FloatingPointError if that leads to NaN or infinity; the model is then as it was.
+    Raises FloatingPointError if this leads to NaN or infinity; the model is then not changed.
     """
     own = model.state_dict()
     before = {name: tensor.clone() for name, tensor in own.items()}

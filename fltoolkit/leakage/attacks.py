@@ -1,4 +1,4 @@
-"""What leaks: how much of inputs and labels whoever is at the other end can work out.
+"""What leaks: how much of the inputs and labels the receiving party can reconstruct.
 
 Here: an attack that learns to reconstruct inputs from what crossed the cut, attacks on labels by
 their gradients, and two ways to come by the attacker's data honestly: a `Listener` on the channel,
@@ -51,8 +51,8 @@ class Heard(NamedTuple):
 class Listener(Channel):
     """A channel that keeps what arrives: all that an honest but curious receiver has.
 
-    It carries and counts as `Channel` does, and a training through it is bit-equal. ``heard`` grows
-    by one copy of each message of the chosen kinds, so mind the memory.
+    It carries and counts messages as `Channel` does, and training through it gives the same bits.
+    ``heard`` keeps one copy of each message of the chosen kinds, which needs memory.
 
     >>> listener = Listener(kinds=["gradients"])
     >>> received = listener.send("bob", "alice", "gradients", {"g": torch.ones(2)})
@@ -159,7 +159,7 @@ def train_decoder(
     3. a network with one hidden layer learns what is still missing, from output 0, by Adam; the
        epoch that is best on the validation samples counts, and the start is one of them
 
-    So who hears only noise ends at the mean input, and not below.
+    So an attacker who receives only noise guesses the mean input, which explains 0 % and not less.
     Source: the "inverse-network" (black-box setting) of He, Zhang and Lee 2019, *Model inversion
     attacks against collaborative inference*; the ridge regression is ours, and helps where the
     auxiliary samples are few. A weak attacker proves nothing: a strong one may get more.
@@ -225,7 +225,7 @@ def explained_variance(
 ) -> float:
     """1 - squared error of ``guess`` / squared error of ``mean_input``: 1 is perfect, 0 is nothing.
 
-    Below 0: worse than showing the mean of the attacker's own images to everybody.
+    Below 0: the guess is worse than the mean of the attacker's own images.
 
     >>> x = torch.tensor([[0.0], [2.0]])
     >>> explained_variance(torch.tensor([[0.0], [1.0]]), x, torch.tensor([1.0]))

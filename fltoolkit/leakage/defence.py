@@ -1,7 +1,7 @@
-"""What can be done about leakage at the cut, each with its price in accuracy: NoPeek, and noise.
+"""Defences against leakage at the cut, which both cost accuracy: NoPeek, and noise.
 
-Not here: how much leaks (attacks.py). None of the two proves anything: no bound is given, only what
-the attacks still find. Notebook 08 measures both.
+Not here: how much leaks (attacks.py). Neither defence gives a proven bound; only what the attacks
+still find can be measured. Notebook 08 measures both.
 """
 
 import math
@@ -26,11 +26,12 @@ class NoPeek(Party):
 
     dCor is the distance correlation of a batch's inputs and its activations
     (`batch_distance_correlation`). The label party need not know: when the gradient g of its loss
-    has come back, the client adds that of its own term, g + weight * d dCor(x, h) / d h, and goes
-    on as always. Nothing else crosses, no byte more. With weight 0 it is a `Party`, bit by bit.
+    has come back, the client adds the gradient of its own term, g + weight * d dCor(x, h) / d h,
+    and goes on as usual. No additional byte is sent. With weight 0 it computes the same bits as a
+    `Party`.
 
-    For the party that holds the inputs: x counts as given, and a party before it would not learn
-    to hide anything. Distances take batch^2 values.
+    Use it for the party that holds the inputs: x is taken as given, so a party before it would not
+    learn to hide anything. Distances take memory for batch^2 values.
     Source: Vepakomma et al. 2020, arXiv 2008.09161, equation 1: weight = alpha_1 / alpha_2.
     """
 
@@ -61,9 +62,9 @@ class Noise(Drawing):
     and learns from them; nobody takes the noise out again. On activations it hides inputs, on
     gradients labels (the "iso" defence of Li et al. 2021, arXiv 2102.08504).
 
-    This is no differential privacy: activations are not clipped, so no sigma is large against all
-    of them, and a client that learns may just make them larger. And whoever knows ``seed`` can
-    subtract the noise: it is here so that a run can be repeated.
+    This is not differential privacy: activations are not clipped, so no sigma is large compared
+    with all of them, and a client that learns may make them larger. Anyone who knows ``seed`` can
+    subtract the noise; the seed is there so that a run can be repeated.
     Source: for split learning e.g. Titcombe et al. 2021, arXiv 2104.05743 (with Laplace noise).
     """
 
@@ -84,5 +85,5 @@ class Noise(Drawing):
         return out
 
     def undo(self, parts: Parts) -> Parts:
-        """Nothing: the noise stays."""
+        """Return the parts unchanged: the noise stays."""
         return parts

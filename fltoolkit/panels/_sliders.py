@@ -48,7 +48,7 @@ class Picture:
 
 
 def find_ipywidgets(otherwise: str) -> Any:
-    """The package, or an error that says how to get it and what does ``otherwise``."""
+    """Import ipywidgets; the error names the way to install it and ``otherwise``."""
     try:
         import ipywidgets
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""What a sweep tells: fronts, bytes to a target, what a budget buys, time on a link.
+"""Results of a sweep: fronts, bytes to a target, the metric within a budget, time on a link.
 
 Here: numbers and text tables from `Result`s, by the metric of their experiments. Not here: pictures
 (the room plots), searching for good settings (suggest). Notebook 07 uses all of it.
@@ -41,7 +41,7 @@ __all__ = [
 
 
 class Point(NamedTuple):
-    """One setting at the end of its runs, one run a seed."""
+    """One setting at the end of its runs; there is one run for each seed."""
 
     name: str
     experiment: Experiment  # of the first seed
@@ -53,7 +53,7 @@ class Point(NamedTuple):
 
 
 class Size(NamedTuple):
-    """What one kind of message took in one direction, in bytes; see `fltoolkit.research.weigh`.
+    """The size of one kind of message in one direction, in bytes; see `fltoolkit.research.weigh`.
 
     Nominal and entropy size are NaN where the codec could not tell them.
     """
@@ -66,9 +66,9 @@ class Size(NamedTuple):
 
 
 def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
-    """Results by title: those that differ in the seed alone are together. Failures are left out.
+    """Results by title: results that differ only in the seed are together. Failures are left out.
 
-    Where one title stands for several settings, what differs is added to it: "4 bits, lr=0.1".
+    If several settings have the same title, what differs is added to it: "4 bits, lr=0.1".
     """
     found: dict[str, list[Result]] = {}
     for name, result in _named(r for r in results if not r.error and len(r.history)):
@@ -109,9 +109,9 @@ def by_task(results: Iterable[Result]) -> dict[str, list[Result]]:
 
 
 def metric_of(experiments: Iterable[Experiment]) -> Metric:
-    """The one metric that these are tested by; raises ValueError for several, which do not compare.
+    """The metric of these experiments; raises ValueError if they have different metrics.
 
-    Of no experiment at all it is accuracy.
+    Different metrics cannot be compared. Without any experiment, the metric is accuracy.
     """
     found = {experiment.metric: experiment for experiment in experiments}
     if len(found) > 1:
@@ -155,11 +155,11 @@ def front(found: Iterable[Point]) -> list[Point]:
 def front_within(
     results: Iterable[Result], budgets: Sequence[float]
 ) -> list[tuple[float, float, float, float]]:
-    """Budget, and of the best method within it: mean, least and largest value over the seeds.
+    """For each budget, the best method within it: mean, least and largest value over the seeds.
 
-    For each seed the best of all methods is taken on the test set, which flatters it a little.
-    Runs are cut where the budget ends, as if training had been stopped there. Budgets that do not
-    pay for one evaluation of each seed are left out.
+    For each seed the best of all methods is chosen on the test set, so the values are a little too
+    good. Runs are cut where the budget ends, as if training had been stopped there. Budgets that
+    are too small for one evaluation of each seed are left out.
     """
     results = list(results)
     metric = metric_of(result.experiment for result in results)
@@ -181,7 +181,7 @@ def front_within(
 
 
 def bytes_to_reach(history: History, target: float, metric: Metric = ACCURACY) -> int | None:
-    """What had been sent when a run was first as good as ``target``; None if it never was.
+    """How many bytes a run had sent when it first reached ``target``; None if it never did.
 
     >>> bytes_to_reach(History([{"accuracy": 0.5, "nbytes": 10}, {"accuracy": 0.9, "nbytes": 20}]), 0.8)
     20
@@ -199,7 +199,8 @@ def bytes_to_reach(history: History, target: float, metric: Metric = ACCURACY) -
 def value_within(history: History, nbytes: float, metric: Metric = ACCURACY) -> float | None:
     """The last value measured before more than ``nbytes`` were sent; None if none was.
 
-    The last and not the best: nobody may choose the moment by looking at the test set.
+    The function returns the last value and not the best one, since choosing the best moment would
+    use the test set.
     """
     found = None
     for record in history.having(metric.name, "nbytes"):
@@ -220,8 +221,8 @@ def c3_score(
 ) -> float:
     """One number for accuracy, communication and client compute: larger is better, at most 1.
 
-    ``accuracy * exp(-(nbytes / max_nbytes + client_flops / max_flops) / temperature)``, the two
-    being shares of what is available. A large temperature forgives spending.
+    ``accuracy * exp(-(nbytes / max_nbytes + client_flops / max_flops) / temperature)``. The two
+    quotients are shares of what is available. With a large temperature, costs matter less.
 
     Source: the C3-Score of Chopra et al. 2021, arXiv 2112.01637. Its text was not available to us
     beyond the introduction: form and temperature are as we remember them and are not verified.

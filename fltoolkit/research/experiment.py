@@ -175,7 +175,7 @@ class Experiment:
 
     @property
     def key(self) -> str:
-        """16 hexadecimal digits that stand for all settings but the name, and for no code."""
+        """16 hexadecimal digits, made from all settings but the name. Code has no influence."""
         what = {**asdict(self), "format": 1}
         del what["name"]
         for name in _NEW:
@@ -191,14 +191,14 @@ class Experiment:
 
     @property
     def title(self) -> str:
-        """The name, or what tells it from others."""
+        """The name; without a name, the protocol, the gate and the codecs."""
         if self.name:
             return self.name
         parts = [self.protocol, self.gate, *(f"{k}: {c}" for k, c in self.codecs.items())]
         return ", ".join(filter(None, parts))
 
     def to_dict(self) -> dict[str, Any]:
-        """What differs from the defaults, as plain values."""
+        """The settings that differ from the defaults, as plain values."""
         return {
             each.name: value
             for each in fields(self)
@@ -208,7 +208,7 @@ class Experiment:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Experiment":
-        """The reverse of `to_dict`. Raises ValueError for a key that is none."""
+        """The reverse of `to_dict`. Raises ValueError for a key that is not a setting."""
         known = [each.name for each in fields(cls)]
         if strangers := [key for key in values if key not in known]:
             raise ValueError(f"{strangers[0]!r} is no setting; known are {', '.join(known)}")
@@ -257,7 +257,7 @@ class Experiment:
 
 
 def one_name_each(experiments: Iterable[Experiment]) -> None:
-    """Raise if equal settings stand under two names: one of them would not be run.
+    """Raise if equal settings have two different names: one of them would not be run.
 
     >>> one_name_each([Experiment(name="a", seed=1), Experiment(name="a", seed=1)])
     >>> one_name_each([Experiment(name="plain"), Experiment(name="with more rounds")])

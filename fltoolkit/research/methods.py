@@ -80,7 +80,7 @@ def u_shaped(task: Task, channel: Channel) -> Told:
 
 
 def uploading(task: Task, channel: Channel) -> Told:
-    """States of which each uploads, to compare with; see `fltoolkit.split.train_uploading`."""
+    """A comparison in which each state uploads; see `fltoolkit.split.train_uploading`."""
     (client,), server = task.bottoms(), task.top()
     steps = task.settings.get("max_local_steps", 1)
     batches = task.batches[0].epochs(task.rounds)
@@ -114,7 +114,7 @@ def local_loss(task: Task, channel: Channel) -> Told:
 
 
 def relay(task: Task, channel: Channel) -> Told:
-    """The bottom is handed on from client to client; see `fltoolkit.split.train_relay`."""
+    """The bottom goes from client to client; see `fltoolkit.split.train_relay`."""
     clients, server = {party.name: party for party in task.bottoms()}, task.top()
     for record in train_relay(
         [*clients.values()], server, task.batches, channel, num_rounds=task.rounds
@@ -255,7 +255,7 @@ def fedbuff(task: Task, channel: Channel) -> Told:
 
 
 def fedasync(task: Task, channel: Channel) -> Told:
-    """The model moves by each update; a round is one of each client, on average.
+    """The model moves by each update; a round is, on average, one update of each client.
 
     See `fltoolkit.federated.fedasync`.
     """

@@ -1,6 +1,6 @@
 """From an experiment's settings to a training, and to its records.
 
-Here: how task and channel are put together, and what is told of a run. Not here: the settings
+Here: how task and channel are put together, and what a run records. Not here: the settings
 (experiment), what a protocol is given (task), the protocols (methods).
 """
 

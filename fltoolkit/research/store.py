@@ -62,7 +62,7 @@ class Result(NamedTuple):
 
 
 class Store:
-    """Results by the content of their experiments: what is there need not run again.
+    """Results by the content of their experiments: an experiment that is here need not run again.
 
     A result is written whole, in one transaction that is on disk when `add` returns: killing the
     process loses the run in progress and nothing else. Any number of processes on one machine may
@@ -142,10 +142,10 @@ class Store:
         return {key for (key,) in rows}
 
     def results(self, keys: Iterable[str] | None = None) -> list[Result]:
-        """What has finished or failed, in the order in which it did; or those with these keys.
+        """Finished and failed experiments, in the order of their end; or those with these keys.
 
-        ``keys`` that are not there are left out; with a warning, so is what cannot be read, such as
-        a codec of somebody's own that was not allowed (`fltoolkit.research.allow`).
+        ``keys`` that are not in the store are left out. An experiment that cannot be read is left
+        out with a warning, for example if its codec was not allowed (`fltoolkit.research.allow`).
         """
         wanted = None if keys is None else list(keys)
         with self._explained():
@@ -187,13 +187,13 @@ class Store:
             self._db.execute("DELETE FROM claim WHERE key = ?", (key,))
 
     def rename(self, experiments: Iterable[Experiment]) -> None:
-        """Call those that are there what they are called now: a name is not in the key."""
+        """Give stored experiments their present names: the name is not part of the key."""
         rows = [(e.to_json(), e.key) for e in experiments]
         with self._explained(), self._transaction():
             self._db.executemany("UPDATE experiment SET settings = ? WHERE key = ?", rows)
 
     def forget_failures(self, keys: Iterable[str]) -> None:
-        """Remove those of these that ended in an error: they may be claimed, and run, again."""
+        """Remove those of these experiments that ended in an error, so that they may run again."""
         statement = "DELETE FROM experiment WHERE key = ? AND error != ''"
         with self._explained(), self._transaction():
             self._db.executemany(statement, [(key,) for key in keys])
@@ -201,8 +201,8 @@ class Store:
     def claim(self, key: str) -> bool:
         """Say that this process runs an experiment; False if another one does, or it has been run.
 
-        A claim is good for `LEASE` seconds, `renew` it before. That of a process on this machine
-        which is gone counts no longer.
+        A claim is valid for `LEASE` seconds: call `renew` before they are over. A claim of a
+        process on this machine that no longer runs is not valid.
         """
         host, pid, now = socket.gethostname(), os.getpid(), time.time()
         with self._explained(), self._transaction():
@@ -218,7 +218,7 @@ class Store:
         return True
 
     def renew(self) -> None:
-        """All claims of this process are good for another `LEASE` seconds."""
+        """Make all claims of this process valid for another `LEASE` seconds."""
         who = (time.time() + LEASE, socket.gethostname(), os.getpid())
         with self._explained(), self._transaction():
             self._db.execute("UPDATE claim SET until = ? WHERE host = ? AND pid = ?", who)

@@ -1,8 +1,9 @@
 """Which settings for so many bytes? Successive halving over a space of experiments.
 
-Here: `space`, settings drawn at random, and `suggest`, which trains them all a little and the good
-ones on. Own and plain, not Optuna: a run is an iterator of records, so one that is kept simply goes
-on, and nothing is trained twice. Notebook 07 plays against it.
+Here: `space`, which draws settings at random, and `suggest`, which trains all of them for a short
+time and then only the good ones for longer. It does not use Optuna: a run is an iterator of
+records, so a run can be paused and continued, and nothing is trained twice. In notebook 07 you
+compete with it.
 """
 
 import math
@@ -34,7 +35,7 @@ NUM_JUDGED = 3
 
 
 class Tried(NamedTuple):
-    """One candidate of a search, as far as it was trained."""
+    """One candidate of a search, with the result at the point where its training stopped."""
 
     title: str
     spent: int  # bytes that the search sent for it, a last test that was too dear included
@@ -43,7 +44,7 @@ class Tried(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """What a search found, and what it cost."""
+    """The result of a search, and how many bytes the search itself has sent."""
 
     best: Experiment  # to be run by `fltoolkit.research.run`, and cut at the budget
     value: float  # of the task's metric on the held-out samples, as in `Tried`
@@ -61,27 +62,27 @@ def suggest(
     validation: float = 0.2,
     seed: int = 0,
 ) -> Suggestion:
-    """The settings that get the most out of ``nbytes``, as far as a small search can tell.
+    """Search for the settings with the best metric within ``nbytes``; a small search.
 
-    All candidates train until they have spent a quarter of the budget (or their rounds). The better
-    half goes on to a half of it, and the better half of these to all of it. What counts is the
-    task's metric: the median of the last three evaluations that could be afforded, neither the best
-    moment nor a single one, since a run that oscillates may be lucky once. It is measured on
-    training samples that are held out, so that the test set stays untouched. Deterministic: the
-    same seed finds the same. A candidate whose training ends in an error, as one that diverges, is
-    out.
+    All candidates train until they have spent a quarter of the budget (or all their rounds). The
+    better half trains on to one half of the budget, and the better half of these to the whole
+    budget. Candidates are compared by the task's metric: the median of the last three evaluations
+    within the budget. A single evaluation would not be enough, since a run that oscillates may be
+    good once by chance. The metric is measured on held-out training samples, and never on the test
+    set. The search is deterministic: the same seed finds the same settings. A candidate whose
+    training ends in an error, for example because it diverges, is left out.
 
     Source: successive halving, Jamieson & Talwalkar 2016, arXiv 1502.07943.
 
     Args:
         task: data, model, clients, partition, learning rate, and ``rounds`` as the most there may
-            be. Of its protocol, codecs and gate nothing is used; with several clients say
-            "relay", as "split" has one.
-        nbytes: all directions together.
-        candidates: among these; by default `space` draws ``num_candidates``.
-        num_candidates: more finds better ones, and costs more.
+            be. The task's protocol, codecs and gate are not used. With several clients write the
+            protocol "relay", because "split" allows only one client.
+        nbytes: the budget in bytes, all directions together.
+        candidates: the settings to choose from; by default `space` draws ``num_candidates``.
+        num_candidates: with more candidates the search finds better ones, and costs more.
         validation: the share of the training samples that is held out.
-        seed: of the drawing.
+        seed: the seed for drawing candidates.
     """
     if not nbytes > 0 or not 0 < validation < 1:
         raise ValueError(f"nbytes={nbytes}, validation={validation}: above 0; between 0 and 1")
@@ -129,7 +130,7 @@ def spend(experiment: Experiment, nbytes: float) -> History:
 
 
 class _Run:
-    """A training that spends what it is given, and waits."""
+    """A training that runs until it has spent the bytes it is allowed to spend, and then waits."""
 
     def __init__(self, experiment: Experiment):
         self.experiment = experiment
@@ -145,7 +146,7 @@ class _Run:
         return median(self._values[-NUM_JUDGED:]) if self._values and not self.error else None
 
     def spend(self, allowed: float) -> None:
-        """Go on until the next record is dearer than ``allowed``, or there is none."""
+        """Go on until the next record would cost more than ``allowed``, or until the end."""
         while not self.error:
             try:
                 record = self._next or next(self._records, None)
@@ -171,7 +172,7 @@ def space(task: Experiment, num_candidates: int, *, seed: int = 0) -> list[Exper
         return choices[random.integers(len(choices))]
 
     found: dict[str, Experiment] = {}
-    for _ in range(20 * num_candidates):  # the same may be drawn twice
+    for _ in range(20 * num_candidates):  # more tries than candidates: settings may repeat
         if len(found) == num_candidates:
             break
         federated = task.num_clients > 1 and bool(pick(False, False, True))

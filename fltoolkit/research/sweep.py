@@ -47,14 +47,14 @@ def sweep(
     Each result is in the store as soon as its run ends. So an interrupted sweep (Ctrl-C, a crash,
     a power cut) goes on when it is called again, and several sweeps, also in several processes,
     may share a store: no experiment runs twice, and each waits for what the others are running.
-    What has been renamed is so in the store, too.
-    A run that raises an error is kept with it, and the others go on. If a worker process dies
-    (killed, out of memory), those that were running begin again, one at a time; one that has no
-    luck alone either is kept as failed.
+    If you have renamed an experiment, its name in the store changes, too.
+    If a run raises an error, the error is stored, and the other runs go on. If a worker process
+    dies (killed, out of memory), the runs that were in progress begin again, one at a time. A run
+    whose process dies again is stored as failed.
 
     Args:
         experiments: what to run.
-        store: where results are, and go.
+        store: where results are read and written.
         workers: processes on this machine; 1: this process.
         pool: run them there instead, ``workers`` at a time: any `concurrent.futures.Executor`, such
             as that of `cluster`. Only this process writes to the store.
@@ -88,7 +88,7 @@ def sweep(
 
 
 def _check_imports(pool: Executor, workers: int, imports: Sequence[str]) -> None:
-    """Raise where a worker lacks a module: that is no fault of the experiments, and not kept."""
+    """Raise if a worker lacks a module. Experiments are not stored as failed because of this."""
     asked = [pool.submit(_import_all, tuple(imports), number) for number in range(workers)]
     for future in asked:
         try:
@@ -130,7 +130,7 @@ def cluster(address: str) -> Iterator[Executor]:
 def _run_in_processes(
     todo: list[Experiment], store: Store, workers: int, bar: Any, imports: Sequence[str]
 ) -> None:
-    """As `_run`, and on with new processes when one has died."""
+    """As `_run`; if a process has died, go on with new processes."""
     while todo:
         with _processes(min(workers, len(todo))) as processes:
             _check_imports(processes, 1, imports)
@@ -159,8 +159,8 @@ def _run(
 ) -> list[Experiment]:
     """Keep ``workers`` experiments running until all are in the store.
 
-    If the pool breaks, it ends early: what has not begun is left in ``todo``, and what was running
-    is returned.
+    If the pool breaks, the function ends early: experiments that have not begun stay in ``todo``,
+    and those that were running are returned.
     """
     running: dict[Future[tuple[list[Record], str, float]], Experiment] = {}
     claimed: set[str] = set()
@@ -205,7 +205,7 @@ def _run(
 def _result(
     experiment: Experiment, future: "Future[tuple[list[Record], str, float]]"
 ) -> Result | None:
-    """What came of it; None if the pool broke, which may be the fault of another one."""
+    """The result of a job; None if the pool broke, perhaps because of another experiment."""
     try:
         found, error, seconds = future.result()
     except BrokenExecutor:

@@ -51,7 +51,7 @@ _NAMES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Call:
-    """A call that was read and not made yet: what is missing is given where it is made.
+    """A call that was read and is not made yet: missing arguments are given when it is made.
 
     >>> read_call("AdamW(lr=0.001)")(nn.Linear(2, 2).parameters()).defaults["lr"]
     0.001
@@ -82,8 +82,8 @@ def allow(*things: Any) -> None:
     or a loss) are known by their name in Python. A `fltoolkit.metrics.Metric` and a
     `fltoolkit.research.Protocol` are known by their ``name``.
 
-    Say it at the top level of your script, so that the worker processes of a sweep hear it too; or
-    of a module that is named there, ``sweep(..., imports=["my_codecs"])``.
+    Call it at the top level of your script, so that the worker processes of a sweep call it, too.
+    Or call it in a module and give the module to the sweep: ``sweep(..., imports=["my_codecs"])``.
     """
     for thing in things:
         name = _name_of(thing)

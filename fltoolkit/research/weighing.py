@@ -1,4 +1,4 @@
-"""Three sizes of what crosses: nominal bits, real bytes, and the entropy that no coder can beat.
+"""Three sizes of what is sent: nominal bits, real bytes, and the entropy of single symbols.
 
 Here: a channel that weighs some of its messages before they are sent. Real bytes are the ledger's
 and exact; the other two are estimates from the messages that were weighed. Not here: how a codec
@@ -27,8 +27,9 @@ class WeighingChannel(Channel):
 
     Args:
         codecs: as those of `Channel`.
-        clients: who is a client. What one sends to somebody who is none goes "up", the reverse
-            "down", all else (a bottom handed from client to client) "across".
+        clients: the names of the clients. Messages from a client to another party go "up", the
+            reverse goes "down", and all others (such as a bottom sent from client to client) go
+            "across".
         every: how often to weigh; 1 is exact.
     """
 
@@ -46,7 +47,7 @@ class WeighingChannel(Channel):
         self._sums: dict[str, _Sums] = {}
 
     def cross(self, link: Link, tree: Tree) -> Arrival:
-        """As in `Channel`; every so many messages, the sender's codec is asked for their sizes."""
+        """As in `Channel`; each ``every``-th message is also weighed by the sender's codec."""
         name = f"{link.kind}_{self._direction(link)}"
         sums = self._sums.get(name, _Sums())
         due, sizes = sums.messages % self.every == 0, None
@@ -72,8 +73,9 @@ class WeighingChannel(Channel):
     def sizes(self) -> Record:
         """``nbytes_<kind>_<direction>`` so far, exact; ``nominal_...``, ``entropy_...`` as weighed.
 
-        Estimates: the ratio to real bytes is that of the weighed messages. Where a codec could not
-        tell the sizes of one of them, there is no ``nominal_...`` and no ``entropy_...``: a gap.
+        The last two are estimates: their ratio to real bytes is that of the weighed messages. If a
+        codec did not know the sizes of one of these, ``nominal_...`` and ``entropy_...`` are
+        missing.
         """
         record: Record = {}
         for name, sums in sorted(self._sums.items()):

@@ -1,13 +1,13 @@
 """Split learning: parties that each hold a part of one network train it together.
 
-Every protocol is a function that reads like its figure; what crosses, crosses through a `Channel`.
+Every protocol is a short function that follows its figure; all data is sent through a `Channel`.
 
     chain         one client and one label party, several hops, U-shaped
     vertical      parties that hold different columns of the same samples
     clients       several clients: the bottom is handed on (relay), or averaged (SplitFed)
     gates         when a client may be silent: states A, B and C
     cache         the label party's memory of activations
-    uploads       which activations a client sends: all, those that moved, or their differences
+    uploads       which activations a client sends: all, those that changed, or their differences
     asynchronous  training by a gate, with one client or several
     variants      two relatives, to compare with
 

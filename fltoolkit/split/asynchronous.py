@@ -1,4 +1,4 @@
-"""Asynchronous split learning: the client falls silent when it may, and the bytes prove it.
+"""Asynchronous split learning: the client may stop sending for some time, which saves bytes.
 
 Here: one step in each of the states A, B and C, training one client or several by a gate, and two
 relatives: several label-party steps on one batch, and a client that learns from a loss of its own.
@@ -6,8 +6,8 @@ Not here: when to be in which state (gates.py), the label party's memory (cache.
 Notebook 03 derives it.
 
 Source: Chen, Li & Chakrabarti 2021, arXiv 2107.09786. The paper's full text was not available to
-us; the states are those of its abstract and of two public implementations, except that here state C
-really sends nothing.
+us. The states follow its abstract and two public implementations; here, other than in these
+implementations, state C really sends nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,15 +39,16 @@ class KeyedData(Counted, Protocol):
 
 
 class Bookmark:
-    """Where a run of `train_async` or `train_async_relay` stands, so that it can go on later.
+    """The state of a run of `train_async` or `train_async_relay`, so that it can go on later.
 
-    Hand one to the training, and to `save_run` as if it were a party; a new one to `load_run`, and
-    then to the same training, built as for a new run. Gate and cache are saved in it, what a client
-    remembers of the cache too, and how far it has come: also within an epoch and within a period.
+    Give a bookmark to the training, and give it to `save_run` as if it were a party. To go on, give
+    a new bookmark to `load_run`, and then to the same training, built as for a new run. A bookmark
+    saves the gate, the cache, the client's copy of the cache, and how far the run has come, also
+    within an epoch and within a period.
 
         save_run("runs/a", [alice, bob, bookmark], channel)
 
-    One belongs to one run: a training that was given a used one goes on with that run.
+    Use one bookmark for one run only: a training that gets a used bookmark continues its run.
     """
 
     name = "asynchronous states"  # of its file
@@ -62,7 +63,7 @@ class Bookmark:
         self._saved: list[Mapping[str, Any]] = []
 
     def begin(self, names: Sequence[str], parts: list[Gate | ActivationCache]) -> None:
-        """Keep an eye on what a run remembers, after bringing it to where the run stopped."""
+        """Restore the saved state, and keep references to the objects that a run remembers."""
         self._saved = self._saved or [part.state_dict() for part in self._parts]
         self.version_of = self.version_of or dict.fromkeys(names, 0)
         self.holder = self.holder or names[0]
@@ -109,8 +110,8 @@ def async_step(
 ) -> tuple[float, float]:
     """One step on the samples ``ids`` in the given state.
 
-    Returns the batch's loss, and the share of it that was computed from stale activations: those
-    that an earlier version of the bottom made.
+    Returns the batch's loss, and the share of the batch whose activations are stale: made by an
+    earlier version of the bottom.
 
     | state | activations up | gradients down | client forward | client backward | label party |
     |---|---|---|---|---|---|
@@ -118,8 +119,8 @@ def async_step(
     | B | yes | no | yes | no | learns from fresh activations, caches them |
     | C | no | no | no | no | learns from its cache |
 
-    In state A with everything sent, it is bit-equal to `split_step`. State C never touches ``x``;
-    where samples are missing from the cache, others that are there take their places.
+    In state A with everything sent, the step is bit-equal to `split_step`. State C never reads
+    ``x``. If samples are missing in the cache, other samples of the cache replace them.
 
     Args:
         alice: the client.
@@ -128,10 +129,10 @@ def async_step(
         ids: this batch's samples; both parties know the order, from a seed.
         channel: what everything travels through; ``channel.step`` moves on.
         state: the state of this step.
-        memory: the label party's cache, and the client's mirror of it if ``upload`` needs one.
-        upload: what of the activations is sent.
-        labels_from: the client's name if she owns the labels; they go along, and are counted.
-        announce: whether the label party tells the state in a ``control`` message first.
+        memory: the label party's cache, and the client's copy of it if ``upload`` needs one.
+        upload: which activations are sent.
+        labels_from: the client's name if she owns the labels; they are sent, too, and counted.
+        announce: whether the label party first sends the state in a ``control`` message.
     """
     channel.step += 1
     if announce:
@@ -170,14 +171,14 @@ def train_async(
 ) -> Iterator[Record]:
     """Train a client and a label party, who has the labels, in the states that ``gate`` decides.
 
-    Records are those of `train_split` with besides
+    Records are those of `train_split`, with these additional keys:
 
     - ``epoch``, and ``state`` of the step: "A", "B" or "C"
-    - ``stale``: the share of the batch's activations that come from an earlier bottom than today's
+    - ``stale``: the share of the batch's activations that an earlier version of the bottom made
     - ``threshold``, if the gate has one
-    - ``checked_loss`` in the last record of a period: the mean loss that the gate was asked about.
-      It decides before that record is yielded, so what is changed at the gate then (a threshold
-      moved by a slider) counts from the next check on
+    - ``checked_loss`` in the last record of a period: the mean loss that the gate was given. The
+      gate decides before this record is yielded. So if you change the gate then (for example its
+      threshold by a slider), the change has an effect from the next check on
 
     The state is announced at the beginning of each period, in a message of 20 bytes or so.
 
@@ -185,12 +186,13 @@ def train_async(
         alice: the client.
         bob: the label party, who asks the gate.
         batches: all samples, in batches by epoch, e.g. `fltoolkit.data.Batches`.
-        channel: with codecs for either direction, as you like.
+        channel: with codecs for one direction, for both or for none.
         gate: e.g. ``LossGate(0.05)`` or ``Periodic(4)``; a fresh one for each run.
         num_epochs: over all samples.
-        upload: what of a batch goes up; see `Upload`.
-        cache: the label party's, e.g. with a capacity or on disk; by default all in memory.
-        bookmark: to save the run and go on with it later, bit by bit; see `Bookmark`.
+        upload: which activations of a batch are sent; see `Upload`.
+        cache: the label party's cache, e.g. with a capacity or on disk; by default it is in memory
+            and holds all samples.
+        bookmark: for saving the run and going on later with the same bits; see `Bookmark`.
     """
     return _train(
         [alice], bob, [batches], channel, gate, num_epochs, upload, cache, bookmark, relay=False
@@ -211,11 +213,11 @@ def train_async_relay(
 ) -> Iterator[Record]:
     """Several clients in turn, as in `train_relay`, in the states that ``gate`` decides.
 
-    Clients own their labels and send them along. A bottom is handed on (``model``, counted) only
-    to a client who is about to compute with it and whose own is older: in state C nobody needs one.
-    A period of the gate is a round over all clients, or ``gate.every`` steps. There is one cache
-    for the samples of all, in the order of the clients. Records are those of `train_async` with
-    ``round`` and ``client`` in place of ``epoch``.
+    Clients own their labels and send them, too. A client gets the bottom of the client before (as a
+    ``model`` message, counted) only if it is about to compute with it and its own bottom is older:
+    in state C no client needs a bottom. A period of the gate is a round over all clients, or
+    ``gate.every`` steps. One cache holds the samples of all clients, in the order of the clients.
+    Records are those of `train_async` with ``round`` and ``client`` in place of ``epoch``.
     """
     return _train(
         alices, bob, batches, channel, gate, num_rounds, upload, cache, bookmark, relay=True
@@ -316,7 +318,7 @@ def _run(
 def _turns(
     clients: list[tuple[Party, KeyedData, Memory]], num_epochs: int
 ) -> Iterator[tuple[int, tuple[Party, KeyedData, Memory], Tensor, bool, bool]]:
-    """Epoch, client, ids, whether a client's turn begins, and whether the epoch ends."""
+    """Yield epoch, client, ids, whether a client's turn begins, and whether the epoch ends."""
     for epoch in range(num_epochs):
         for client in clients:
             rows = list(client[1].rows(epoch))

@@ -20,11 +20,11 @@ _FREE = -1
 
 
 class ActivationCache:
-    """Activations and labels by sample id; the first that came make room for new ones.
+    """Activations and labels by sample id; if the cache is full, the oldest rows are replaced.
 
-    Ids are whole numbers from 0 to ``num_samples - 1``. What is stored again takes its old place.
-    Each row remembers the ``version`` at which it came: whoever trains moves that on when the
-    bottom has learned, so that stale rows can be told.
+    Ids are whole numbers from 0 to ``num_samples - 1``. A sample that is stored again keeps its
+    place. Each row remembers the ``version`` at which it was stored. The training increases the
+    version each time the bottom has learned, so that stale rows can be recognized.
 
     Args:
         num_samples: how many ids there are.
@@ -68,7 +68,7 @@ class ActivationCache:
 
     @property
     def nbytes(self) -> int:
-        """What the stored activations take, in memory or on disk."""
+        """How many bytes the stored activations take, in memory or on disk."""
         return 0 if self._h is None else len(self) * self._h[0].nbytes
 
     def has(self, ids: Int64[Tensor, " batch"]) -> Bool[Tensor, " batch"]:
@@ -81,7 +81,7 @@ class ActivationCache:
         h: Float32[Tensor, "batch ..."],
         y: Shaped[Tensor, "batch ..."],
     ) -> None:
-        """Store a row for each id. Of more new samples than fit, the last ones stay."""
+        """Store a row for each id. If there are too many new samples, the last ones are kept."""
         if self._h is None or self._y is None:
             self._h = self._memory(h.shape[1:])
             self._y = torch.zeros(self.capacity, *y.shape[1:], dtype=y.dtype)
@@ -109,7 +109,7 @@ class ActivationCache:
         return self._h[places], self._y[places]
 
     def fill_up(self, ids: Int64[Tensor, " batch"]) -> Int64[Tensor, " batch"]:
-        """The same ids, those not stored replaced by stored ones drawn at random."""
+        """The same ids, but each id that is not stored is replaced by a random stored one."""
         missing = ~self.has(ids)
         if not len(self):
             raise ValueError(
@@ -125,7 +125,7 @@ class ActivationCache:
         return ids.masked_scatter(missing, stored[torch.from_numpy(drawn)])
 
     def stale(self, ids: Int64[Tensor, " batch"]) -> float:
-        """The share of these stored samples that came before the current ``version``; 0 of none."""
+        """The share of these samples stored before the current ``version``; 0 if there is none."""
         if not len(ids):
             return 0.0
         return float((self._version_at[self._place_of[ids]] < self.version).float().mean())

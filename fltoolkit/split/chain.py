@@ -1,6 +1,6 @@
 """Split learning: how parties that each hold a part of one network train it together.
 
-Every topology is a function that reads like its figure; what crosses between two parties crosses
+Every topology is a short function that follows its figure; all data between two parties is sent
 through a `Channel`. Not here: what one party does alone (party.py).
 Notebook 01 derives `split_step`, notebook 02 the rest.
 """
@@ -33,7 +33,7 @@ def split_step(
 
     1. each party computes its part and sends the activations on
     2. the last party computes the loss and learns
-    3. the gradient of each cut travels back as far as somebody learns from it
+    3. the gradient of each cut is sent back, as far as there are parties that learn from it
 
     Two parties are vanilla SplitNN, more are a multi-hop chain. If the first and the last have
     the same name the chain is U-shaped: features and labels never leave that owner. With the
@@ -76,8 +76,8 @@ def train_split(
 ) -> Iterator[Record]:
     """`split_step` over batches, e.g. ``Batches(...).epochs(15)``; yields a record a step.
 
-    In every record the ``nbytes`` columns are running totals: ``nbytes_up`` what the first
-    party's owner sent, ``nbytes_down`` what it received, ``nbytes`` everything on all links.
+    The three ``nbytes`` values of a record are totals so far: ``nbytes_up`` is what the first
+    party's owner has sent, ``nbytes_down`` is what it has received, ``nbytes`` counts all links.
 
     Arguments are checked at the call; training begins with the first record. Warns if there was
     not a single batch.

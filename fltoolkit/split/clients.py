@@ -1,4 +1,4 @@
-"""Several clients and one label party: the bottom is handed on, or averaged by a fed server.
+"""Several clients and one label party: the bottom goes from client to client, or is averaged.
 
 Not here: one client (chain.py), clients that fall silent (asynchronous.py). Notebook 02 derives it.
 """
@@ -22,7 +22,7 @@ __all__ = ["train_relay", "train_splitfed"]
 
 @runtime_checkable
 class Counted(Protocol):
-    """Something that holds so many samples."""
+    """Data that knows how many samples it has."""
 
     num_samples: int
 
@@ -43,15 +43,15 @@ def train_relay(
     num_rounds: int,
     start_round: int = 0,
 ) -> Iterator[Record]:
-    """Several clients take turns with one label party; the trained bottom is handed on.
+    """Several clients train in turn with one label party; each passes its bottom to the next.
 
     In each round every Alice in order receives the bottom from the Alice before her (a ``model``
-    message, counted), then trains one epoch on her own data. She owns her labels and sends them
-    along. It is sequential SGD over everybody's data, as if it lay in one place and was visited
-    client by client. Optimizers stay with their owner and are not handed on. After a round the
-    last Alice holds the newest bottom. Records also hold ``round`` and ``client``. To go on with
-    a run that was saved after k whole rounds, pass ``start_round=k``. Arguments are checked at the
-    call; training begins with the first record.
+    message, counted), then trains one epoch on her own data. She owns her labels and sends them,
+    too. The result is the same as SGD over the data of all clients, in the order of the clients.
+    Optimizers stay with their owner and are not passed on. After a round the last Alice holds the
+    newest bottom. Records also hold ``round`` and ``client``. To go on with a run that was saved
+    after k whole rounds, pass ``start_round=k``.
+    Arguments are checked at the call; training begins with the first record.
 
     Source: Gupta & Raskar 2018, arXiv 1810.06060, algorithm 2 (peer-to-peer mode).
     """
@@ -96,15 +96,16 @@ def train_splitfed(
     A round: every Alice trains one epoch with the label party, sends her bottom to the fed
     server, which averages by sample counts and sends the average back (both ``model`` messages).
 
-    - version 1: the label party keeps a copy of the top for each client and averages the copies
-      too, at home, at the end of the round. With plain SGD this is FedAvg of the whole network.
+    - version 1: the label party keeps a copy of the top for each client. At the end of the round it
+      averages these copies, too, which needs no message. With plain SGD this is FedAvg of the whole
+      network.
     - version 2: one top for all, trained through the clients one after the other, in an order
       drawn from ``seed`` for each round.
 
-    The last record of a round comes after averaging: then every Alice holds the same bottom and
-    ``bob`` the top that goes with it. Clients must start from the same weights. To go on with a
-    run that was saved after k whole rounds, pass ``start_round=k``; in version 1 the copies of
-    the top then begin with ``bob``'s optimizer state, which makes no difference for plain SGD.
+    The last record of a round is yielded after averaging: then every Alice holds the same bottom,
+    and ``bob`` holds the top of the same model. Clients must start from the same weights. To go on
+    with a run that was saved after k whole rounds, pass ``start_round=k``; in version 1 the copies
+    of the top then begin with ``bob``'s optimizer state, which makes no difference for plain SGD.
     Arguments are checked at the call; training begins with the first record.
     Source: Thapa et al. 2020, arXiv 2004.12088, algorithms 1 and 2.
     """

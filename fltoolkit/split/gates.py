@@ -29,7 +29,7 @@ __all__ = [
 
 
 class State(str, Enum):
-    """What crosses the cut in a period: the states of Chen et al. 2021, arXiv 2107.09786."""
+    """What is sent over the cut in a period: the states of Chen et al. 2021, arXiv 2107.09786."""
 
     A = "A"  # activations up, gradients down: both parties learn
     B = "B"  # activations up only: the label party learns and renews its cache
@@ -46,7 +46,7 @@ class Progress(NamedTuple):
 
 @runtime_checkable
 class Gate(Protocol):
-    """Decides, at the end of each period, on the state of the next. The first period is in A.
+    """A gate decides, at the end of each period, about the state of the next. The first is in A.
 
     ``every`` is the length of a period in steps; None means an epoch (a round, with several
     clients). ``state`` is that of the current period.
@@ -66,7 +66,7 @@ class Gate(Protocol):
 
 
 def check_gate(gate: object) -> None:
-    """Raise for what is no gate, or has no possible period."""
+    """Raise if this is not a gate, or if its period is not possible."""
     if isinstance(gate, type) or not isinstance(gate, Gate):
         raise TypeError(f"gate={gate!r} is none: give one such as LossGate(0.1) or Periodic(4)")
     if not (gate.every is None or _is_count(gate.every)):
@@ -89,7 +89,7 @@ def _is_count(value: object) -> bool:
 
 
 class _Gate:
-    """What gates share: a first period in A, a count of checks, saving."""
+    """The common part of gates: a first period in A, a count of checks, and saving."""
 
     every: int | None = None
     state = State.A
@@ -144,16 +144,17 @@ class Decay:
 
 @dataclass
 class LossGate(_Gate):
-    """Wake the client when the loss has moved: the rule of loss-based asynchronous training.
+    """Let the client send when the loss has changed: the rule of loss-based asynchronous training.
 
-    With ``reference`` the mean loss at the check that last led to A, and ``loss`` the mean since
-    the last check:
+    ``reference`` is the mean loss at the last check that led to A, and ``loss`` is the mean since
+    the last check. The rule is:
 
     - ``|reference - loss| >= threshold``: A, and ``loss`` becomes the reference
     - otherwise one step towards silence: A to B, B to C, C stays C
 
-    A threshold of 0 never leaves A. The rule is that of Chen et al. 2021 (arXiv 2107.09786) as
-    SecretFlow's ``split_state_async`` reads it; the paper's pseudocode was not available.
+    With a threshold of 0 the gate stays in A. The rule is that of Chen et al. 2021 (arXiv
+    2107.09786) as SecretFlow's ``split_state_async`` implements it; the paper's pseudocode was not
+    available to us.
 
     >>> gate = LossGate(0.3)
     >>> [gate.check(Progress(0, loss, 0)).value for loss in (2.0, 1.5, 1.4, 1.3, 1.2, 1.1)]
@@ -172,7 +173,7 @@ class LossGate(_Gate):
 
     @property
     def band(self) -> tuple[float, float]:
-        """A mean loss outside leads to A; one inside lets the client fall silent."""
+        """Two limits: a mean loss outside them leads to A, one inside leads towards silence."""
         half = self.threshold * self.schedule(self.checks)
         return self.reference - half, self.reference + half
 
@@ -205,7 +206,7 @@ class LossGate(_Gate):
 
 
 class _Planned(_Gate):
-    """A gate whose states are known beforehand: A where `wakes`, B after an A, else C."""
+    """A gate whose states are planned: A in periods where `wakes` is true, B after an A, else C."""
 
     def wakes(self, period: int) -> bool:
         """Whether period number ``period``, counted from 0, is in state A."""
@@ -224,13 +225,13 @@ class AlwaysA(_Planned):
     every: int | None = None
 
     def wakes(self, period: int) -> bool:
-        """Always."""
+        """True: every period is in state A."""
         return True
 
 
 @dataclass
 class Periodic(_Planned):
-    """A, B, then C until ``period`` periods are over; again and again.
+    """A, B, then C until ``period`` periods are over; then A, B and C again, and so on.
 
     >>> [state.value for state in gate_trace([1.0] * 6, Periodic(4))]
     ['A', 'B', 'C', 'C', 'A', 'B']
@@ -247,7 +248,7 @@ class Periodic(_Planned):
             )
 
     def wakes(self, period: int) -> bool:
-        """Each ``period``-th."""
+        """True for each ``period``-th period."""
         return period % self.period == 0
 
 
@@ -264,7 +265,7 @@ class FreezeAfter(_Planned):
             raise ValueError(f"num_periods={self.num_periods}: 1 or more in state A")
 
     def wakes(self, period: int) -> bool:
-        """The first ones."""
+        """True for the first ``num_periods`` periods."""
         return period < self.num_periods
 
 
@@ -279,7 +280,7 @@ class LogSpaced(_Planned):
     every: int | None = None
 
     def wakes(self, period: int) -> bool:
-        """Where period + 1 is a power of two."""
+        """True if period + 1 is a power of two."""
         return (period + 1) & period == 0
 
 
@@ -287,7 +288,7 @@ class LogSpaced(_Planned):
 
 
 class _Budget(_Gate):
-    """What budget controllers share: the line that spending is compared with."""
+    """The common part of budget controllers: the line with which the spent bytes are compared."""
 
     nbytes: int
     num_steps: int
@@ -305,7 +306,7 @@ class _Budget(_Gate):
             raise ValueError(f"pace={self.pace}: above 0; 1 spends evenly, less spends early")
 
     def _allowed(self, progress: Progress) -> float:
-        """What may have been spent by the end of the next period."""
+        """How many bytes may be spent by the end of the next period."""
         period = progress.step / self.checks
         done = min((progress.step + period) / self.num_steps, 1.0)
         return self.nbytes * done**self.pace
@@ -326,12 +327,14 @@ class _Budget(_Gate):
 
 @dataclass
 class BudgetGate(_Budget):
-    """Spend ``nbytes`` over ``num_steps``, whatever the loss does: A as often as the line allows.
+    """Spend ``nbytes`` over ``num_steps`` and ignore the loss: A as often as the budget allows.
 
-    The next period is in A if spending would then be nearer to the line nbytes * t^pace (t: share
-    of the steps done) than without it, and in C otherwise. If a period costs a in A and c in C,
-    that is (nbytes - n c) / (a - c) of n periods in A, but neither a nor c need be known. It ends
-    within half a period in A of the budget: choose ``every`` so short that this is little.
+    The plan for spending is the line nbytes * t^pace, where t is the share of the steps done. The
+    next period is in A if the spent bytes are then nearer to this line than they would be with C;
+    otherwise it is in C. If a period costs a bytes in A and c bytes in C, then (nbytes - n c) /
+    (a - c) of n periods are in A, but the gate needs to know neither a nor c. The bytes at the end
+    differ from the budget by at most half the cost of a period in A: choose a short period
+    (``every``), so that this is little.
 
     >>> gate = BudgetGate(nbytes=350, num_steps=10, every=1)
     >>> spent, states = 0, ""
@@ -360,12 +363,13 @@ class BudgetGate(_Budget):
 
 @dataclass
 class BangBang(_Budget):
-    """A `LossGate` whose threshold is moved so that ``nbytes`` are spent over ``num_steps``.
+    """A `LossGate` whose threshold is changed so that ``nbytes`` are spent over ``num_steps``.
 
-    At each check: more spent than the line nbytes * t^pace allows, then the threshold is
-    multiplied by ``factor``, else divided. Near the end the budget itself decides: no state that
-    would exceed it, and A while there is enough left for A until the end. Bang-bang control of a
-    threshold is what SplitCom (2026, arXiv 2602.10564) uses for samples.
+    At each check the spent bytes are compared with the line nbytes * t^pace, where t is the share
+    of the steps done. If more was spent, the threshold is multiplied by ``factor``; otherwise it is
+    divided by it. Near the end the budget itself decides: no state that would exceed the budget is
+    chosen, and if the budget is enough for A until the end, A is chosen. SplitCom (2026, arXiv
+    2602.10564) uses such bang-bang control of a threshold for single samples.
     """
 
     nbytes: int
@@ -416,10 +420,10 @@ class BangBang(_Budget):
 
 
 def gate_trace(losses: Iterable[float], gate: Gate) -> list[State]:
-    """The states of the periods whose mean losses are given: A first, then what the gate says.
+    """The states that a gate chooses for periods with these mean losses; the first one is A.
 
-    For recorded losses of a finished run this is a what-if, and an estimate: under another gate
-    the run would have had other losses. Budgets are not played through (0 bytes are spent).
+    For recorded losses of a finished run the result is only an estimate: with another gate the run
+    would have had other losses. For budget gates it says nothing, since 0 bytes are spent here.
 
     >>> [state.value for state in gate_trace([2.0, 1.9, 1.8], LossGate(0.5))]
     ['A', 'A', 'B']

@@ -1,4 +1,4 @@
-"""Which activations a client sends in state A: all of them, those that moved, or their differences.
+"""Which activations a client sends in state A: all, those that changed, or their differences.
 
 Not here: when a client sends at all (gates.py), who stores what came (cache.py).
 """
@@ -28,17 +28,17 @@ class Memory(NamedTuple):
 
 @dataclass(frozen=True)
 class Upload:
-    """What of a batch's activations goes up in the states A and B.
+    """Which activations of a batch are sent in the states A and B.
 
     - ``Upload()``: all rows, as in the paper.
-    - ``Upload(moved=0.1)``: a row only if it is new or has moved by more than 10 % of its length
-      (Euclidean) since it was last sent; one bit a row says which. The label party takes the others
-      from its cache, and in state A the gradient of the sent rows alone comes back. After SplitCom
-      2026, arXiv 2602.10564.
-    - ``Upload(delta=True)``: the difference to what the label party holds already. Smaller numbers,
-      so a codec does more with them; without a codec it saves nothing.
+    - ``Upload(moved=0.1)``: a row is sent only if it is new, or if it has changed by more than 10 %
+      of its Euclidean length since it was last sent. One bit for each row says which rows are sent.
+      The label party takes the other rows from its cache, and in state A only the gradient of the
+      sent rows comes back. The idea is that of SplitCom 2026, arXiv 2602.10564.
+    - ``Upload(delta=True)``: the difference to the activations that the label party holds already.
+      Its numbers are smaller, so a codec loses less; without a codec this saves nothing.
 
-    The last two need memory at the client: a mirror of the label party's cache.
+    The last two need memory at the client: a copy of the label party's cache.
     """
 
     moved: float = 0.0  # larger = fewer bytes
@@ -58,7 +58,7 @@ def send_up(
     memory: Memory,
     upload: Upload,
 ) -> tuple[Float32[Tensor, "batch ..."], Bool[Tensor, " batch"]]:
-    """Send what `Upload` says; returns the activations Bob computes with, and which rows came."""
+    """Send as `Upload` says; return the activations for Bob to use, and which rows were sent."""
     cache, mirror, _ = memory
     everything = torch.ones(len(keys), dtype=torch.bool)
     if mirror is None:
@@ -90,5 +90,5 @@ def send_up(
 
 
 def place(g: Float32[Tensor, "sent ..."], sent: Bool[Tensor, " batch"]) -> Tensor:
-    """Zeros for the rows that were not sent."""
+    """Put the sent rows at their places; rows that were not sent become zeros."""
     return g if bool(sent.all()) else g.new_zeros(len(sent), *g.shape[1:]).index_put((sent,), g)

@@ -29,12 +29,13 @@ def train_uploading(
 ) -> Iterator[Record]:
     """Asynchronous states batch by batch, where "state C" still uploads: for comparison only.
 
-    The observable behaviour of SecretFlow's ``split_state_async`` (``loss_thres`` is the gate's
+    The function behaves like SecretFlow's ``split_state_async`` (``loss_thres`` is the gate's
     ``threshold``, ``split_steps`` its ``every``, ``max_fuse_local_steps`` is ``max_local_steps``):
-    activations go up with every batch. The label party learns from them; if the gate then says C,
-    it learns from the same batch again, up to ``max_local_steps`` more times while the gate says C.
-    The gradient goes down if the state is A in the end. The gate is asked after ``every`` steps of
-    the label party, the extra ones included. So it saves at most the gradients: a factor of 2.
+    activations are sent with every batch. The label party learns from them. As long as the gate
+    then says C, it learns from the same batch again, up to ``max_local_steps`` more times. The
+    gradient is sent back if the state is A after these steps. The gate is asked after ``every``
+    steps of the label party, including the additional ones. So at most the gradients are saved,
+    which is a factor of 2.
 
     Records also hold ``local_steps``, the number of label-party steps on this batch.
     """
@@ -87,8 +88,9 @@ def local_loss_step(
 ) -> float:
     """One step in which the client learns from a loss of her own; no gradient comes back.
 
-    ``head`` is a small network at the client's, with a loss: she learns from its gradient, at home.
-    Activations and her labels go up, the label party learns from them; its loss is returned.
+    ``head`` is a small network of the client, with a loss. The client learns from the gradient of
+    this loss, which needs no message. She sends activations and labels, and the label party learns
+    from them; its loss is returned.
 
     Source: Han et al. 2021, "Accelerating federated learning with split learning on locally
     generated losses" (FL-ICML workshop).
