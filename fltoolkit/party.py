@@ -149,6 +149,8 @@ class Party:
             self._checked = True
         try:
             loss = self.loss_fn(output, y.to(self.device))
+        except torch.cuda.OutOfMemoryError:
+            raise
         except _OF_THE_DATA as error:
             raise ValueError(
                 f"party {self.name!r}: its loss cannot compare outputs {_kind(output)} with labels "
@@ -167,6 +169,8 @@ class Party:
         """What the module makes of x; errors of the module get the party's name and x's shape."""
         try:
             output = self.module(x.to(self.device))
+        except torch.cuda.OutOfMemoryError:
+            raise
         except _OF_THE_DATA as error:
             raise ValueError(
                 f"party {self.name!r}: its module cannot compute with inputs {_kind(x)}: {error}. "
