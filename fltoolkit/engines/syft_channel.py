@@ -199,8 +199,9 @@ class SyftChannel(Channel):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if type(error) is RuntimeError:
-            raise RuntimeError(
+        of_module = type(error) is ValueError and isinstance(error.__cause__, RuntimeError)
+        if error is not None and (type(error) is RuntimeError or of_module):
+            raise type(error)(
                 f"step {self.step}, at {self._at}: {error}. If shapes do not fit, the parties were "
                 "built for different cut layers"
             ) from error

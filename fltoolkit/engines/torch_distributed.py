@@ -246,8 +246,9 @@ class DistributedChannel(Channel):
             why = str(error) or type(error).__name__
             self._say_goodbye(f"{mine} stopped at step {self.step}: {why}"[:2000])
         dist.destroy_process_group(self._group)
-        if type(error) is RuntimeError:
-            raise RuntimeError(
+        of_module = type(error) is ValueError and isinstance(error.__cause__, RuntimeError)
+        if error is not None and (type(error) is RuntimeError or of_module):
+            raise type(error)(
                 f"step {self.step}, at {mine}: {error}. If shapes do not fit, the parties were "
                 "built for different cut layers"
             ) from error

@@ -90,7 +90,7 @@ def test_steering_a_running_training(notebook: Notebook, page: Any, folder: Path
     wait_for(page, lambda: "run 2" in picture(notebook)["text/plain"])
     wait_for(page, lambda: "96." in picture(notebook)["text/plain"])
     button("Script").click()
-    area.get_by_text("from fltoolkit.split import train_async").wait_for()
+    area.get_by_text("from fltoolkit.split import LossGate, train_async").wait_for()
     assert "model[:2]" in notebook.ask("print(lab.script())")
     button("Script").click()
     button("Stop").click()

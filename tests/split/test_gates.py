@@ -18,7 +18,7 @@ from fltoolkit.split import (
     State,
     gate_trace,
 )
-from fltoolkit.split.gates import asked, check_gate
+from fltoolkit.split.gates import ask, check_gate
 
 GATES = [
     AlwaysA(),
@@ -168,6 +168,6 @@ def test_a_gate_that_says_one_state_and_holds_another_is_an_error():
             return State.C
 
     with pytest.raises(TypeError, match=r"check returned .*C.*but its state is .*A"):
-        asked(Forgetful(), Progress(1, 1.0, 0))
+        ask(Forgetful(), Progress(1, 1.0, 0))
     with pytest.raises(TypeError, match=r"check must set self\.state"):
         gate_trace([1.0, 0.5], Forgetful())
