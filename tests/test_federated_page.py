@@ -7,4 +7,4 @@ from pages import run_page
 @pytest.mark.slow
 def test_the_page_prints_what_it_says(capsys):
     pytest.importorskip("dp_accounting")  # for epsilon
-    assert run_page("federated", capsys) == 7
+    assert run_page("federated", capsys) == 8
