@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "sweep": ("fltoolkit.commands", "sweep", "run many experiments, each once, into a store"),
     "compare": ("fltoolkit.commands", "compare", "a table of what is in a store"),
     "assignment": ("fltoolkit.assignments.cli", "main", "release, check and grade assignments"),
+    "audit": ("fltoolkit.commands", "audit", "published claims, measured here"),
     "report": ("fltoolkit.commands", "report", "one HTML file with plots and tables of a store"),
 }
 """Name: module, function(arguments) -> exit status, what it does."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from fltoolkit.research.experiment import Experiment, read
 
-__all__ = ["compare", "report", "run", "sweep"]
+__all__ = ["audit", "compare", "report", "run", "sweep"]
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
@@ -148,6 +148,20 @@ def compare(arguments: Sequence[str]) -> int:
     for title, error in failures(found).items():
         print(f"failed: {title}: {error}", file=sys.stderr)
     return 0
+
+
+def audit(arguments: Sequence[str]) -> int:
+    """Published claims, measured here. They are part of the repository, not of the package."""
+    try:
+        command = importlib.import_module("experiments.audit.__main__")
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("experiments"):
+            raise
+        raise ImportError(
+            "the claims are part of the repository: git clone "
+            "https://github.com/fltoolkit/fltoolkit, make setup, and .venv/bin/fltoolkit audit there"
+        ) from error
+    return command.main(arguments)
 
 
 def report(arguments: Sequence[str]) -> int:

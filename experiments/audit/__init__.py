@@ -1,0 +1,11 @@
+"""The audit: what papers and systems say they save, measured here with real bytes.
+
+    claim       what a claim is, and the five verdicts
+    stored      runs of the other experiments, found again by their keys
+    measures    what claims measure: an experiment, a codec on an update
+    run         finding the claims, measuring what is missing
+    page        the page docs/audit.md and the picture for the README
+
+Each file of ``claims/`` is one claim, and to add one is to add a file; docs/audit.md says how.
+The command is ``fltoolkit audit``.
+"""

@@ -1,0 +1,51 @@
+"""Asynchronous states with one client."""
+
+from experiments.async_states.run import run
+from experiments.async_states.settings import Task, settings
+from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, spread, times
+from experiments.audit.stored import kept
+
+PART, VANILLA = "8-bit floats", "vanilla, float32"
+THRESHOLDS = ("0.02", "0.05", "0.1", "0.2", "0.4")
+
+
+def measure_of(part: str, name: str):
+    def measure(seed: int, quick: bool) -> Values:
+        task = Task()
+        setting = next(s for s in settings(task) if (s.part, s.name) == (part, name))
+        result = kept("async_states").get(setting.key(task, seed)) or run(task, setting, seed)
+        return {key: result[key] for key in ("accuracy", "nbytes", "nbytes_up", "nbytes_down")}
+
+    return measure
+
+
+def judge(runs: Runs) -> Finding:
+    """The largest factor within half a point, of the paper's own rule and codec."""
+    names = [name for name in runs if name != VANILLA]
+    means = {n: sum(runs.points(n, VANILLA)) / len(runs[n]) for n in names}
+    allowed = [n for n in names if means[n] >= -0.5]
+    best = max(allowed, key=lambda n: sum(runs.fewer(n, VANILLA)))
+    total = runs.fewer(best, VANILLA)
+    last = names[-1]
+    words = (
+        f"Within half a point the best is {best}, {spread(runs.points(best, VANILLA), '+.2f')} "
+        f"points. {last} saves {times(runs.fewer(last, VANILLA))} times and costs "
+        f"{spread(runs.points(last, VANILLA), '+.2f')} points."
+    )
+    verdict = Verdict.REPRODUCED if max(total) >= 0.9 * 106.7 else Verdict.ELSEWHERE
+    return Finding(verdict, words, times(runs.fewer(best, VANILLA, "nbytes_up")), times(total))
+
+
+CLAIM = Claim(
+    title="A client that is silent by its loss: up to 106.7 times less",
+    group="split learning",
+    says="1.64 to 106.7 times less communication with one client, and less than 0.5 % of the "
+    "accuracy lost: VGG-11, VGG-13 and ResNet-18 on CIFAR-10, 8-bit floats, loss-based states.",
+    source="Chen, Li & Chakrabarti 2021, arXiv 2107.09786, abstract",
+    known="abstract",
+    ours="The same rule and 8-bit floats on MNIST, with the network of notebook 01, 15 epochs "
+    "(docs/async_states.md). Other codecs and a byte budget reach 105 times at -0.35 points there.",
+    judge=judge,
+    measures={VANILLA: measure_of(PART, VANILLA)}
+    | {f"loss threshold {t}": measure_of(PART, f"loss threshold {t}") for t in THRESHOLDS},
+)

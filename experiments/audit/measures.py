@@ -1,0 +1,77 @@
+"""What claims measure, where several measure alike."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from experiments.audit import stored
+from experiments.audit.claim import Measure, Values
+from experiments.runs import Result
+from fltoolkit.research import Experiment, bytes_to_reach, records
+
+KEPT = ("accuracy", "nbytes", "nbytes_up", "nbytes_down")
+
+
+def measure(what: Measure, seed: int, quick: bool) -> Values:
+    """The values of one run. A quick one is only to see that the claim runs at all."""
+    if not isinstance(what, Experiment):
+        return what(seed, quick)
+    if quick:
+        return _values(_last(_short(replace(what, seed=seed))))
+    experiment = replace(what, seed=seed)
+    found = stored.history(experiment)
+    return _values(dict(found[-1]) if found else _last(experiment))
+
+
+def reaching(experiment: Experiment, target: float) -> Callable[[int, bool], Values]:
+    """Bytes and rounds until an accuracy is first reached; 0 where it never is."""
+
+    def run(seed: int, quick: bool) -> Values:
+        wanted = replace(experiment, seed=seed)
+        history = None if quick else stored.history(wanted)
+        if history is None:
+            from fltoolkit import History
+
+            history = History(records(_short(wanted) if quick else wanted))
+        first = next((r["round"] for r in history if r["accuracy"] >= target), 0)
+        return {
+            "nbytes": float(bytes_to_reach(history, target) or 0),
+            "rounds": float(first),
+            "accuracy": float(history[-1]["accuracy"]),
+        }
+
+    return run
+
+
+def fedavg(part: str, name: str, goal: float) -> Callable[[int, bool], Values]:
+    """Rounds until an accuracy, of a setting of docs/fedavg_results.md; 0 where it never is."""
+
+    def run(seed: int, quick: bool) -> Values:
+        curve = stored.fedavg(part, name, seed)["curve"]
+        reached = (n for n, (_, _, accuracy) in enumerate(curve, 1) if accuracy >= goal)
+        return {"rounds": float(next(reached, 0)), "length": float(len(curve))}
+
+    return run
+
+
+def leakage(
+    data: str, part: str, name: str, read: Callable[[Result], Values]
+) -> Callable[[int, bool], Values]:
+    """What `read` takes from a run of docs/leakage.md."""
+    return lambda seed, quick: read(stored.leakage(data, part, name, seed))
+
+
+def _short(experiment: Experiment) -> Experiment:
+    """The same on few samples of the embedded data, for a round or two."""
+    return replace(experiment, data="digits", num_samples=200, rounds=2, evaluations=1)
+
+
+def _last(experiment: Experiment) -> Values:
+    last: Values = {}
+    for record in records(experiment):
+        last = dict(record)  # type: ignore[arg-type]
+    return last
+
+
+def _values(record: Values) -> Values:
+    """What is kept of a record, ``seconds`` of the virtual clock among it if there is one."""
+    return {key: float(record[key]) for key in (*KEPT, "seconds") if key in record}

@@ -1,0 +1,113 @@
+"""The page of the audit, and its picture for the README."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from experiments.audit.claim import GROUPS, KNOWN, MEANING, Claim, Finding, Verdict
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "audit.md"
+PICTURE = ROOT / "docs" / "images" / "audit.svg"
+BEGIN, END = "<!-- begin: printed by fltoolkit audit --page -->", "<!-- end: printed -->"
+COLOURS = {
+    Verdict.REPRODUCED: "#2e7d32",
+    Verdict.UPLINK_ONLY: "#8a6100",
+    Verdict.ELSEWHERE: "#1565c0",
+    Verdict.REFUTED: "#b3261e",
+    Verdict.UNTESTED: "#5f6368",
+}
+"""Dark enough for white words on them: a contrast of 4.5 and more."""
+
+Found = Mapping[str, tuple[Claim, Finding]]
+
+
+def report(found: Found) -> str:
+    """All of the page that is printed: counts, a table, and a section for each claim."""
+    counts = counted(found)
+    lines = ["| verdict | claims | what it means |", "|---|---|---|"]
+    lines += [f"| *{v.value}* | {counts[v]} | {MEANING[v]} |" for v in Verdict]
+    lines += ["", f"{len(found)} claims; {measured(found)} of them are run by one command, "]
+    lines[-1] += f"{seeds(found)} with three seeds."
+    for group in GROUPS:
+        mine = {name: each for name, each in found.items() if each[0].group == group}
+        if not mine:
+            continue
+        lines += ["", f"## {group.capitalize()}", ""]
+        lines += ["| claim | ours, up | ours, both ways | verdict |", "|---|---|---|---|"]
+        for name, (claim, finding) in mine.items():
+            cells = (finding.up, finding.total)
+            up, total = (f"{c} times" if c else "" for c in cells)
+            lines.append(
+                f"| [{claim.title}](#{name}) | {up} | {total} | *{finding.verdict.value}* |"
+            )
+        for name, (claim, finding) in mine.items():
+            lines += [
+                "",
+                f"({name})=",
+                "",
+                f"### {claim.title}",
+                "",
+                *section(name, claim, finding),
+            ]
+    return "\n".join(lines)
+
+
+def section(name: str, claim: Claim, finding: Finding) -> list[str]:
+    """What is said, by whom, how we know; what we did; what came out."""
+    seeds = f"; seeds {', '.join(map(str, claim.seeds))}" if len(claim.seeds) > 1 else ""
+    command = f"`fltoolkit audit {name}`{seeds}" if claim.measures else "none: nothing is run"
+    return [
+        f"- **Claim.** {claim.says}",
+        f"- **Source.** {claim.source} ({KNOWN[claim.known]}).",
+        f"- **Here.** {claim.ours}",
+        f"- **Command.** {command}",
+        f"- **Verdict: {finding.verdict.value}.** {finding.words}",
+    ]
+
+
+def counted(found: Found) -> Counter[Verdict]:
+    """How many claims have which verdict."""
+    return Counter(finding.verdict for _, finding in found.values())
+
+
+def measured(found: Found) -> int:
+    """How many claims are run by a command."""
+    return sum(bool(claim.measures) for claim, _ in found.values())
+
+
+def seeds(found: Found) -> int:
+    """How many of them with three seeds or more."""
+    return sum(bool(claim.measures) and len(claim.seeds) >= 3 for claim, _ in found.values())
+
+
+def write(found: Found, page: Path = PAGE, picture: Path = PICTURE) -> None:
+    """Put the report between the two marks of the page, and draw the picture."""
+    text = page.read_text(encoding="utf-8")
+    for mark in (BEGIN, END):
+        if text.count(mark) != 1:
+            raise ValueError(f"{page} must hold the line {mark!r} once: the report goes in between")
+    head, tail = text.split(BEGIN)[0], text.split(END)[1]
+    page.write_text(f"{head}{BEGIN}\n\n{report(found)}\n\n{END}{tail}", encoding="utf-8")
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    picture.write_text(badge(found), encoding="utf-8")
+
+
+def badge(found: Found) -> str:
+    """A row of boxes as SVG: how many claims have which verdict."""
+    counts, x, boxes = counted(found), 0, []
+    for verdict in Verdict:
+        words = f"{counts[verdict]} {verdict.value}"
+        width = 14 + 7 * len(words)
+        boxes.append(
+            f'<rect x="{x}" width="{width}" height="24" fill="{COLOURS[verdict]}"/>'
+            f'<text x="{x + width / 2:g}" y="16.5">{words}</text>'
+        )
+        x += width
+    told = ", ".join(f"{counts[v]} {v.value}" for v in Verdict)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{x}" height="24" role="img" '
+        f'aria-label="{len(found)} published claims: {told}">\n'
+        f'<g font-family="Verdana, DejaVu Sans, sans-serif" font-size="12" fill="#fff" '
+        f'text-anchor="middle">\n' + "\n".join(boxes) + "\n</g>\n</svg>\n"
+    )

@@ -1,0 +1,117 @@
+"""Finding the claims, measuring what is missing, and judging.
+
+What was measured is kept as lines of JSON, a line for each measure and seed; what is there is not
+measured again, so an interrupted audit goes on where it was.
+"""
+
+import importlib.util
+import json
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+from experiments.audit.claim import Claim, Finding, Measure, Runs, Values
+from experiments.audit.measures import measure
+from experiments.runs import read
+from fltoolkit.research import Experiment
+
+CLAIMS = Path(__file__).parent / "claims"
+RESULTS = Path(__file__).parents[1] / "results" / "audit.jsonl"
+
+
+def find(folder: Path = CLAIMS) -> dict[str, Claim]:
+    """All claims of a folder by name: ``chen_2021.py`` is ``chen-2021``.
+
+    Raises ValueError for a file without a `Claim` called CLAIM.
+    """
+    found = {}
+    for path in sorted(folder.glob("[!_]*.py")):
+        spec = importlib.util.spec_from_file_location(f"audit_claim_{path.stem}", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        claim = getattr(module, "CLAIM", None)
+        if not isinstance(claim, Claim):
+            raise ValueError(f"{path}: a file of a claim defines CLAIM = Claim(...)")
+        found[path.stem.replace("_", "-")] = claim
+    return found
+
+
+def key(name: str, claim: Claim, measured: str, seed: int) -> str:
+    """The same for the same measurement: the claim, what is measured, how, and the seed."""
+    what = claim.measures[measured]
+    how = what.key if isinstance(what, Experiment) else f"version {claim.version}"
+    return f"{name}: {measured}, {how}, seed {seed}"
+
+
+def missing(claims: Mapping[str, Claim], path: Path = RESULTS) -> list[tuple[str, str, int]]:
+    """Claim, measure and seed of all that is not in the file; one seed of all before the next."""
+    there = read(path)
+    todo = [
+        (turn, number, name, measured, seed)
+        for number, (name, claim) in enumerate(claims.items())
+        for measured in claim.measures
+        for turn, seed in enumerate(claim.seeds)
+        if key(name, claim, measured, seed) not in there
+    ]
+    return [
+        (name, measured, seed) for *_, name, measured, seed in sorted(todo, key=lambda t: t[:2])
+    ]
+
+
+def audit(claims: Mapping[str, Claim], path: Path = RESULTS) -> Iterator[str]:
+    """Measure what is missing, and yield a line of words for each measurement."""
+    for name, measured, seed in missing(claims, path):
+        claim, start = claims[name], time.perf_counter()
+        values = checked(name, measured, measured_once(claim.measures[measured], seed))
+        seconds = round(time.perf_counter() - start, 1)
+        line = {
+            **{"key": key(name, claim, measured, seed), "claim": name, "measure": measured},
+            **{"seed": seed, "seconds": seconds, "values": values},
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        told = ", ".join(f"{k} {v:,.6g}" for k, v in values.items())
+        yield f"{name}: {measured}, seed {seed}: {told} ({seconds} s)"
+
+
+def measured_once(what: Measure, seed: int, quick: bool = False) -> Values:
+    """One run, in one thread."""
+    torch.set_num_threads(1)
+    return measure(what, seed, quick)
+
+
+def checked(name: str, measured: str, values: Values) -> Values:
+    """The values, rounded; raises ValueError for what is not a finite number."""
+    for what, value in values.items():
+        if not math.isfinite(value):
+            raise ValueError(f"{name}: {measured} gave {what}={value}: only finite numbers count")
+    return {what: round(value, 6) for what, value in values.items()}
+
+
+def finding(name: str, claim: Claim, path: Path = RESULTS) -> Finding | None:
+    """The verdict from what is in the file; None as long as a measure has no run."""
+    there = read(path)
+    values: dict[str, dict[int, Values]] = {measured: {} for measured in claim.measures}
+    for measured, seeds in values.items():
+        for seed in claim.seeds:
+            if result := there.get(key(name, claim, measured, seed)):
+                seeds[seed] = result["values"]
+    return claim.judge(Runs(values)) if all(values.values()) else None
+
+
+def quick(claim: Claim, seeds: Sequence[int] = (0,)) -> Finding:
+    """The quick edition: few samples, one seed. Its verdict means nothing, but it has one."""
+    return claim.judge(
+        Runs(
+            {
+                name: {seed: measured_once(what, seed, quick=True) for seed in seeds}
+                for name, what in claim.measures.items()
+            }
+        )
+    )

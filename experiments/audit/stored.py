@@ -1,0 +1,58 @@
+"""Runs of the other experiments that are in the repository, found again by their keys.
+
+A claim that names one of their settings is measured without training it again. What is not stored
+is run, and not added there.
+"""
+
+from functools import lru_cache
+from pathlib import Path
+
+from experiments.fedavg_results import run as fedavg_run
+from experiments.fedavg_results import settings as fedavg_settings
+from experiments.leakage import run as leakage_run
+from experiments.leakage import settings as leakage_settings
+from experiments.pareto import settings as pareto_settings
+from experiments.pareto.report import read_kept
+from experiments.runs import Result, read
+from fltoolkit import History
+from fltoolkit.research import Experiment
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+def method(name: str, data: str = "digits", partition: str = "iid") -> Experiment:
+    """The method of docs/results.md with this name; seed 0."""
+    found = pareto_settings.methods(pareto_settings.TASKS[data], partition)
+    return next(each for each in found if each.name == name)
+
+
+@lru_cache(maxsize=1)
+def _histories() -> dict[str, History]:
+    return {result.experiment.key: result.history for result in read_kept()}
+
+
+def history(experiment: Experiment) -> History | None:
+    """The stored run of this experiment, or None; all but its last record hold the curve only."""
+    return _histories().get(experiment.key)
+
+
+@lru_cache(maxsize=4)
+def kept(name: str) -> dict[str, Result]:
+    """Finished runs of another experiment by key: "async_states", "fedavg" or "leakage"."""
+    return read(RESULTS / f"{name}.jsonl")
+
+
+def fedavg(part: str, name: str, seed: int) -> Result:
+    """A run of docs/fedavg_results.md: stored, or run now."""
+    found = (s for s in fedavg_settings.settings() if (s.part, s.name) == (part, name))
+    setting, task = next(found), fedavg_settings.Task()
+    stored = kept("fedavg").get(setting.key(task, seed))
+    return stored or fedavg_run.run(task, setting, seed)
+
+
+def leakage(data: str, part: str, name: str, seed: int) -> Result:
+    """A run of docs/leakage.md: stored, or run now."""
+    found = (s for s in leakage_settings.settings() if (s.part, s.name) == (part, name))
+    setting, task = next(found), leakage_settings.TASKS[data]
+    stored = kept("leakage").get(setting.key(task, seed))
+    return stored or leakage_run.run(task, setting, seed)

@@ -1,0 +1,193 @@
+"""The audit: its claims, its verdicts, and that the page shows what is stored."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from experiments.audit import page
+from experiments.audit.__main__ import main
+from experiments.audit.claim import Claim, Finding, Runs, Verdict, judge_saving, spread, times
+from experiments.audit.run import CLAIMS, audit, checked, find, finding, key, missing, quick
+from experiments.runs import read
+from fltoolkit import commands
+
+ALL = find()
+
+MADE_UP = """
+from experiments.audit.claim import Claim, Finding, Verdict
+
+
+def measure(seed, quick):
+    return {"twice": 2.0 * seed}
+
+
+def judge(runs):
+    total = sum(runs.all("doubling", "twice"))
+    return Finding(Verdict.REPRODUCED, f"The sum is {total:g}.", "3.0", "1.5")
+
+
+CLAIM = Claim(
+    title="Twice as much",
+    group="codecs",
+    says="Everything doubles.",
+    source="Nobody 2026, page 1",
+    known="memory",
+    ours="Whole numbers.",
+    judge=judge,
+    measures={"doubling": measure},
+)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "claims").mkdir()
+    (tmp_path / "claims" / "made_up_2026.py").write_text(MADE_UP)
+    return tmp_path / "claims"
+
+
+def runs_of(up, total, accuracy, seeds=3):
+    """A method beside its reference of 1,000 bytes each way and 90 %."""
+    reference = {"nbytes_up": 1000.0, "nbytes": 2000.0, "accuracy": 0.9}
+    method = {"nbytes_up": 1000 / up, "nbytes": 2000 / total, "accuracy": accuracy}
+    return Runs({"reference": dict.fromkeys(range(seeds), reference), "method": {0: method}})
+
+
+def test_there_are_enough_claims_and_each_says_where_it_stands():
+    assert len(ALL) >= 24
+    assert sum(bool(claim.measures) and len(claim.seeds) >= 3 for claim in ALL.values()) >= 16
+    for name, claim in ALL.items():
+        assert all((claim.title, claim.says, claim.source, claim.ours)), name
+        words = claim.title + claim.says + claim.source + claim.ours
+        assert "  " not in words, name
+
+
+@pytest.mark.parametrize(
+    ("up", "total", "accuracy", "verdict"),
+    [
+        (100, 95, 0.9, Verdict.REPRODUCED),
+        (100, 2, 0.9, Verdict.UPLINK_ONLY),
+        (3, 2, 0.9, Verdict.ELSEWHERE),
+        (100, 95, 0.89, Verdict.ELSEWHERE),
+    ],
+)
+def test_the_usual_verdict(up, total, accuracy, verdict):
+    runs = runs_of(up, total, accuracy)
+    found = judge_saving(runs, "method", "reference", claimed=100, points=0.5)
+    assert found.verdict is verdict
+    assert found.up == times([up])
+    assert found.total == times([total])
+
+
+def test_a_loss_refutes_what_is_claimed_of_any_task():
+    runs = runs_of(100, 95, 0.89)
+    found = judge_saving(runs, "method", "reference", claimed=100, points=0.5, of_any_task=True)
+    assert found.verdict is Verdict.REFUTED
+    assert "-1.00 points" in found.words
+
+
+def test_spreads():
+    assert spread([1.0, 2.0, 3.0]) == "2.00 [1.00, 3.00]"
+    assert spread([2.001, 2.002]) == "2.00"
+    assert times([1557.4]) == "1,557"
+
+
+def test_only_seeds_that_both_have_are_compared():
+    runs = Runs({"a": {0: {"x": 1.0}, 1: {"x": 2.0}}, "b": {1: {"x": 1.0}}})
+    assert runs.fewer("b", "a", "x") == [2.0]
+    assert runs.all("a", "x") == [1.0, 2.0]
+
+
+def test_a_claim_in_a_new_file_appears_on_the_page(folder, tmp_path, capsys):
+    results, sheet, picture = (tmp_path / n for n in ("audit.jsonl", "audit.md", "audit.svg"))
+    sheet.write_text(f"Before.\n{page.BEGIN}\n{page.END}\nAfter.\n")
+    assert main(["--all", "--claims", str(folder), "--out", str(results)]) == 0
+    claims = find(folder)
+    found = {name: (claim, finding(name, claim, results)) for name, claim in claims.items()}
+    page.write(found, sheet, picture)
+    text = sheet.read_text()
+    assert "[Twice as much](#made-up-2026)" in text
+    assert "The sum is 6." in text
+    assert "(from memory, not looked up yet)" in text
+    assert text.startswith("Before.\n")
+    assert text.endswith("After.\n")
+    assert "1 reproduced" in picture.read_text()
+    assert "made-up-2026" in capsys.readouterr().out
+
+
+def test_what_is_measured_is_not_measured_again(folder, tmp_path):
+    results, claims = tmp_path / "audit.jsonl", find(folder)
+    assert finding("made-up-2026", claims["made-up-2026"], results) is None
+    first = audit(claims, results)
+    assert "seed 0" in next(first)
+    first.close()  # as after Ctrl-C
+    assert [seed for _, _, seed in missing(claims, results)] == [1, 2]
+    assert len(list(audit(claims, results))) == 2
+    assert list(audit(claims, results)) == []
+    with results.open("a") as file:
+        file.write('{"key": "cut off in wri')
+    assert len(read(results)) == 3
+
+
+def test_only_finite_numbers_count():
+    with pytest.raises(ValueError, match="gave accuracy=nan"):
+        checked("x", "y", {"accuracy": float("nan")})
+
+
+def test_a_file_without_a_claim_and_a_claim_without_a_group(tmp_path):
+    (tmp_path / "empty.py").write_text("")
+    with pytest.raises(ValueError, match="defines CLAIM"):
+        find(tmp_path)
+    with pytest.raises(ValueError, match="choose one of split learning"):
+        Claim("t", "gossip", "s", "s", "read", "o", lambda runs: Finding(Verdict.REFUTED, ""))
+
+
+def test_the_command_finds_the_audit(capsys):
+    assert commands.audit(["vepakomma-2018"]) == 0
+    assert "reproduced" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="'nobody' is no claim"):
+        commands.audit(["nobody"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, claim in ALL.items() if claim.measures])
+def test_the_quick_edition_of_each_claim(name):
+    assert isinstance(quick(ALL[name]), Finding)
+
+
+# ------------------------------------------------------------------------- what is stored
+
+
+@pytest.fixture(scope="module")
+def found():
+    return {name: (claim, finding(name, claim)) for name, claim in ALL.items()}
+
+
+def test_every_claim_is_measured(found):
+    assert missing(ALL) == []
+    assert all(each is not None for _, each in found.values())
+
+
+def test_the_page_shows_what_is_stored(found):
+    assert page.report(found) in page.PAGE.read_text(encoding="utf-8")
+    assert page.PICTURE.read_text(encoding="utf-8") == page.badge(found)
+
+
+def test_nothing_is_stored_that_no_claim_measures():
+    wanted = {
+        key(name, claim, measured, seed)
+        for name, claim in ALL.items()
+        for measured in claim.measures
+        for seed in claim.seeds
+    }
+    from experiments.audit.run import RESULTS
+
+    assert set(read(RESULTS)) == wanted
+    json.dumps(list(read(RESULTS).values()), allow_nan=False)
+
+
+def test_the_counts_of_the_page(found):
+    counts = Counter(each.verdict for _, each in found.values())
+    assert sum(counts.values()) == len(ALL) == len(list(CLAIMS.glob("[!_]*.py")))
+    assert page.counted(found) == counts
