@@ -42,14 +42,8 @@ def report(found: Found) -> str:
                 f"| [{claim.title}](#{name}) | {up} | {total} | *{finding.verdict.value}* |"
             )
         for name, (claim, finding) in mine.items():
-            lines += [
-                "",
-                f"({name})=",
-                "",
-                f"### {claim.title}",
-                "",
-                *section(name, claim, finding),
-            ]
+            lines += ["", f"### {name}", "", f"**{claim.title}**", ""]
+            lines += section(name, claim, finding)
     return "\n".join(lines)
 
 

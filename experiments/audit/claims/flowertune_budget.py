@@ -10,7 +10,7 @@ CLAIM = Claim(
     known="code",
     ours="Read in the source in November 2026, not run.",
     judge=by_hand(
-        Verdict.ELSEWHERE,
+        Verdict.UNTESTED,
         "Sizes of tensors are added up, in both directions; headers and encoding are not part of "
         "it, and there is no codec. For float32 tensors that is nearly what is sent.",
     ),

@@ -10,7 +10,7 @@ CLAIM = Claim(
     known="code",
     ours="Read and run in November 2026.",
     judge=by_hand(
-        Verdict.ELSEWHERE,
+        Verdict.REPRODUCED,
         "A byte a value and 1,032 bytes of codebook a tensor: exactly 4 times only for large "
         "tensors, and nothing is saved below 344 values. Its bytes are counted as they are sent.",
     ),

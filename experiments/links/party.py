@@ -1,0 +1,63 @@
+"""One of the two parties of a run: it trains every method in turn, and says what each took.
+
+    python -m experiments.links.party FILE COUNTS     (in a namespace, with torchrun's environment)
+
+COUNTS is JSON: units by name of method. FILE gets a list of JSON, an entry a method.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from experiments.links.emulator import DEVICE
+from experiments.links.methods import CLIENT, METHODS, SERVER
+from fltoolkit.engines.torch_distributed import DistributedChannel
+
+WARM = 2  # units before the clock starts: the first ones allocate memory and open connections
+
+
+def main(out: Path, counts: dict[str, int]) -> None:
+    """Train all methods that are named."""
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo"
+    )  # one for all methods: each channel makes a group of its own in it
+    here = (CLIENT, SERVER)[int(os.environ["RANK"])]
+    told = [train(name, here, count) for name, count in counts.items()]
+    out.write_text(json.dumps(told))
+
+
+def train(name: str, here: str, count: int) -> dict[str, float | str]:
+    """So many units after the warm ones: begin and end, computing time, bytes, messages."""
+    method = METHODS[name]
+    with DistributedChannel({CLIENT: 0, SERVER: 1}, method.codecs, timeout=300) as channel:
+        records = method.train(channel, here, count + WARM)  # type: ignore[arg-type]
+        for _ in range(WARM):
+            next(records)
+        first = len(channel.transfers)
+        start, cpu, moved = time.time(), time.process_time(), counter()
+        for _ in range(count):
+            next(records)
+        end, cpu = time.time(), time.process_time() - cpu
+        transfers = list(channel.transfers)[first:]
+        return {
+            **{"method": name, "count": count, "start": start, "end": end, "cpu": cpu},
+            "below": counter() - moved,
+            "messages": len(transfers),
+            "nbytes_up": sum(t.nbytes for t in transfers if t.sender == CLIENT),
+            "nbytes_down": sum(t.nbytes for t in transfers if t.sender == SERVER),
+        }
+
+
+def counter() -> int:
+    """Bytes that this side's interface has sent, packets' headers included."""
+    return int(Path(f"/sys/class/net/{DEVICE}/statistics/tx_bytes").read_text())
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]))
