@@ -57,7 +57,7 @@ MESSAGE, WORD, GOODBYE = range(3)
 _ENVELOPE, _CRC = struct.Struct("<4sB3xIIQ"), struct.Struct("<I")
 NBYTES_ENVELOPE = _ENVELOPE.size + _CRC.size
 MAX_NBYTES = 2**30  # of one message: a damaged length must not ask for all memory
-LAST_WORDS = 3.0  # seconds from torchrun's SIGTERM to the end
+LAST_WORDS = 2.0  # seconds from torchrun's SIGTERM to the end
 
 
 _Works = list[tuple[Any, Tensor]]  # what is under way, and the memory that it uses

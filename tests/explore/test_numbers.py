@@ -140,7 +140,7 @@ def test_budgets_and_targets_are_those_of_python(open_page: Open) -> None:
             found = tab.evaluate(
                 "([i, b, a]) => { const t = explore.data.pareto.tasks[i]; return t.methods.flatMap("
                 "m => m.runs.map(r => [explore.accuracyWithin(r, b, t.num_test),"
-                " explore.bytesToReach(r, a, t.num_test)])); }",
+                " explore.costToReach(r, a, t.num_test)])); }",
                 [number, nbytes, accuracy],
             )
             by_name = groups(results)
@@ -151,6 +151,41 @@ def test_budgets_and_targets_are_those_of_python(open_page: Open) -> None:
                 for r in by_name[name]
             ]
             assert found == wanted
+
+
+def test_budgets_of_seconds_use_every_evaluation(open_page: Open) -> None:
+    """On a link with equal rates: bytes so far, and waits so far, which grow with the rounds."""
+    rate, latency, budget, target = 1.25e6, 0.02, 100.0, 0.9
+    tab = open_page("pareto")
+    earlier = 0
+    for number, results in enumerate(PARTS.values()):
+        found = tab.evaluate(
+            "([i, rate, latency, b, a]) => { const t = explore.data.pareto.tasks[i];"
+            " const cost = r => explore.secondsOn(r, rate, rate, latency);"
+            " return t.methods.flatMap("
+            "m => m.runs.map(r => [explore.accuracyWithin(r, b, t.num_test, cost),"
+            " explore.costToReach(r, a, t.num_test, cost)])); }",
+            [number, rate, latency, budget, target],
+        )
+        by_name = groups(results)
+        runs = [
+            r for name in dict.fromkeys(r.experiment.name for r in results) for r in by_name[name]
+        ]
+        for (within, needs), run in zip(found, runs, strict=True):
+            last = run.history[-1]
+            curve = [
+                (r["nbytes"] / rate + last["num_waits"] * r["round"] / last["round"] * latency, r)
+                for r in run.history
+            ]
+            near = [seconds for seconds, _ in curve if abs(seconds / budget - 1) < 1e-3]
+            wanted = [r["accuracy"] for seconds, r in curve if seconds <= budget]
+            assert near or within == (wanted[-1] if wanted else None)
+            reached = [seconds for seconds, r in curve if r["accuracy"] >= target]
+            assert (needs is None) == (not reached)
+            if reached:
+                assert math.isclose(needs, reached[0], rel_tol=1e-4)  # `done` has five digits
+                earlier += needs < curve[-1][0]
+    assert earlier > 100  # a finished run would have cost more
 
 
 TENSORS = {
