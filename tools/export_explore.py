@@ -105,13 +105,8 @@ def the_one_plot() -> dict[str, Any]:
 
 
 def one_run(result: Any, num_test: int) -> dict[str, Any]:
-    """What a run brought and cost, at its end; and how it got there.
-
-    ``curve`` holds [bytes, correct test samples] of each evaluation, ``done`` which part of the
-    rounds was over.
-    """
+    """What a run brought and cost. ``curve`` holds [bytes, correct test samples] pairs."""
     last = result.history[-1]
-    done = [round(r["round"] / last["round"], 5) for r in result.history]
     curve = [[r["nbytes"], correct(r["accuracy"], num_test)] for r in result.history]
     return {
         "seed": result.experiment.seed,
@@ -121,7 +116,6 @@ def one_run(result: Any, num_test: int) -> dict[str, Any]:
         "waits": last["num_waits"],
         "flops": last["client_flops"],
         "curve": curve,
-        "done": done,
         "ledger": [
             [s.kind, s.direction, whole(s.nominal), s.real, whole(s.entropy)]
             for s in sizes_of(last)

@@ -41,12 +41,12 @@ explore.mean = (values) => values.reduce((sum, value) => sum + value, 0) / value
 /* ---- fltoolkit.research.analysis: a run is {nbytes, up, down, waits, curve: [[bytes, correct]]} ---- */
 
 /* A run as it was at its i-th evaluation. Bytes in total are stored for each of them, the rest for the end
-   only: directions are shared as at the end, and waits and computing grow evenly with the part of the
-   training, `done`, that is over. */
+   only: directions are shared as at the end, and waits and computing grow by equal steps, since evaluations
+   are evenly spaced. */
 explore.until = (run, i) => {
   const last = run.curve.length - 1, [nbytes] = run.curve[i];
   if (i === last) return run;
-  const sent = nbytes / run.curve[last][0], done = run.done[i];
+  const sent = nbytes / run.curve[last][0], done = (i + 1) / (last + 1);
   return { ...run, nbytes, up: run.up * sent, down: run.down * sent, waits: run.waits * done, flops: run.flops * done };
 };
 
