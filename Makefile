@@ -49,7 +49,9 @@ links: $(SETUP)  ## are the addresses on other sites still there? (needs a netwo
 	$(BIN)/sphinx-build -q -b linkcheck -c docs . build/links
 
 coverage: $(SETUP)  ## which lines of the package the unit tests run
-	$(BIN)/coverage run -m pytest -q -m "not browser and not slow" tests
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q -n 2 -m "not browser and not slow" tests
+	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 
 site: $(SETUP)  ## the course as a website, from the saved outputs: build/site/index.html

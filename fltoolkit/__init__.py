@@ -3,6 +3,7 @@
 How much accuracy does a byte buy? Read the package in this order: the core in an afternoon, then
 each room in an hour. A room is a package; its own docstring names its files in reading order.
 
+    arrays      numpy arrays and pandas tables become tensors
     trees       arithmetic on dict[str, Tensor]
     wire        a tree becomes bytes and back: the documented frame
     codecs      a room: how a message becomes shorter

@@ -234,4 +234,6 @@ class Channel:
         self.transfers = [Transfer(*row) for row in state["transfers"]]
 
     def __repr__(self) -> str:
-        return f"<Channel: {len(self.transfers)} transfers, {self.nbytes():,} bytes>"
+        unused = self.unused_codecs() if self.transfers else []
+        told = f", no message for the codec of {' and '.join(unused)}" if unused else ""
+        return f"<Channel: {len(self.transfers)} transfers, {self.nbytes():,} bytes{told}>"

@@ -117,6 +117,8 @@ def test_codecs_of_kinds_that_were_never_sent_are_told():
     channel.send("alice", "bob", "activations", H)
     channel.send("bob", "alice", "gradients", H)
     assert channel.unused_codecs() == ["update", "model"]
+    assert repr(channel).endswith("bytes, no message for the codec of update and model>")
+    assert "no message" not in repr(Channel(codecs)) + repr(Channel())
 
 
 def test_totals_by_direction():

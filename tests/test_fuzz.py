@@ -26,5 +26,7 @@ def test_a_minute_of_forged_messages():
         int(re.search(rf"{what} ([\d,]+)", done.stdout)[1].replace(",", ""))
         for what in ("tries", "WireError", "tree")
     )
+    large = int(re.search(r"than a million values ([\d,]+)", done.stdout)[1].replace(",", ""))
     assert tries == errors + trees
     assert errors > 10 < trees
+    assert large > 3  # some decodings come near the limit of memory

@@ -13,6 +13,7 @@ import fltoolkit
 
 PACKAGE = Path(fltoolkit.__file__).parent
 LEVELS = [  # a room or file of the core imports from lower levels only
+    {"arrays"},
     {"trees", "history", "models", "data", "units", "metrics"},
     {"wire", "party", "cost"},
     {"codecs"},

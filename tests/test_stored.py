@@ -18,6 +18,7 @@ from stored_runs import ANSWER, ANSWERED, CODECS, RESUMABLE, RUNS
 from experiments.pareto import report as pareto_report
 from fltoolkit import links
 from fltoolkit.checkpoint import load_run, save_run
+from fltoolkit.codecs import coders
 from fltoolkit.research import Store, read, run
 
 STORED = Path(__file__).parent / "stored"
@@ -73,6 +74,28 @@ def check_tree(got, stored, codec=None):
             torch.testing.assert_close(got[name], tensor, rtol=1e-3, atol=1e-5)
 
 
+SHORTER_NOW = ("Pipeline(Quantize(bits=3, stochastic=False, seed=0, per='tensor'))",)
+RUN_SHORTER_NOW = ("fedavg_adaptive_levels",)
+
+
+@pytest.fixture
+def rounding_up(monkeypatch):
+    """Symbols are packed as by version 0.1.0: each piece of their bits in whole bytes of its own.
+
+    Only for what is named in the two lines above; all else has the bytes that it had.
+    """
+    return lambda: monkeypatch.setattr(coders, "_is_tight", lambda *_: False)
+
+
+@pytest.mark.parametrize("codec", [c for c in CODECS if repr(c) in SHORTER_NOW], ids=repr)
+def test_a_message_that_is_shorter_now_holds_the_same(codec):
+    sender, receiver = stored_runs.begun(codec), stored_runs.begun(codec)
+    for number, row in enumerate(MESSAGES[repr(codec)]):
+        message = sender.encode(stored_runs.messages_tree(number))
+        assert len(message) < len(row["message"]) / 2
+        check_tree(receiver.decode(message), row["decoded"], codec)
+
+
 def test_each_codec_is_there_once():
     assert [*MESSAGES] == ["made_with", *map(repr, CODECS), repr(ANSWER)]
 
@@ -85,7 +108,7 @@ def test_a_stored_message_is_read_as_before(codec):
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=repr)
-def test_a_message_is_written_as_before(codec):
+def test_a_message_is_written_as_before(codec, rounding_up):
     """But for zlib and zstd, other versions of which may compress otherwise, and for low rank on
     another system, where products of matrices are rounded otherwise.
     """
@@ -93,6 +116,8 @@ def test_a_message_is_written_as_before(codec):
         pytest.skip("another version of the library may compress otherwise")
     if "PowerSGD" in repr(codec) and not SAME_SYSTEM:
         pytest.skip("products of matrices may be rounded otherwise here")
+    if repr(codec) in SHORTER_NOW:
+        rounding_up()
     sender = stored_runs.begun(codec)
     for number, row in enumerate(MESSAGES[repr(codec)]):
         assert sender.encode(stored_runs.messages_tree(number)).hex() == row["message"]
@@ -115,7 +140,9 @@ def test_each_run_is_there_once():
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_gives_the_stored_records_bytes_and_weights(name):
+def test_a_run_gives_the_stored_records_bytes_and_weights(name, rounding_up):
+    if name in RUN_SHORTER_NOW:
+        rounding_up()
     check(stored_runs.summary(RUNS[name]()), STORED_RUNS[name])
 
 

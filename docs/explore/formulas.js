@@ -40,20 +40,31 @@ explore.mean = (values) => values.reduce((sum, value) => sum + value, 0) / value
 
 /* ---- fltoolkit.research.analysis: a run is {nbytes, up, down, waits, curve: [[bytes, correct]]} ---- */
 
-/* accuracy_within: the last accuracy measured before more than `nbytes` were sent; null if none. */
-explore.accuracyWithin = (run, nbytes, numTest) => {
+/* A run as it was at its i-th evaluation. Bytes in total are stored for each of them, the rest for the end
+   only: directions are shared as at the end, and waits and computing grow by equal steps, since evaluations
+   are evenly spaced. */
+explore.until = (run, i) => {
+  const last = run.curve.length - 1, [nbytes] = run.curve[i];
+  if (i === last) return run;
+  const sent = nbytes / run.curve[last][0], done = (i + 1) / (last + 1);
+  return { ...run, nbytes, up: run.up * sent, down: run.down * sent, waits: run.waits * done, flops: run.flops * done };
+};
+
+/* accuracy_within: the last accuracy measured before more than `budget` was spent; null if none. `cost` says
+   what a run has cost, by default bytes. */
+explore.accuracyWithin = (run, budget, numTest, cost = (r) => r.nbytes) => {
   let found = null;
-  for (const [sent, correct] of run.curve) {
-    if (sent > nbytes) break;
+  for (const [i, [, correct]] of run.curve.entries()) {
+    if (cost(explore.until(run, i)) > budget) break;
     found = correct / numTest;
   }
   return found;
 };
 
-/* bytes_to_reach: what had been sent when a run first reached `accuracy`; null if it never did. */
-explore.bytesToReach = (run, accuracy, numTest) => {
-  const hit = run.curve.find(([, correct]) => correct / numTest >= accuracy);
-  return hit ? hit[0] : null;
+/* bytes_to_reach, for any cost: what was spent when a run first reached `accuracy`; null if it never did. */
+explore.costToReach = (run, accuracy, numTest, cost = (r) => r.nbytes) => {
+  const hit = run.curve.findIndex(([, correct]) => correct / numTest >= accuracy);
+  return hit < 0 ? null : cost(explore.until(run, hit));
 };
 
 /* seconds_on: bytes / rate + waits * latency, here with a rate for each direction, in bytes a second.

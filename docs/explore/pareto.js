@@ -40,11 +40,10 @@
       })
       .sort((a, b) => a.cost - b.cost);
 
-  /* The best that a budget buys: runs stopped there if bytes are counted, else finished runs. */
+  /* The best that a budget buys: runs are stopped there. */
   const bestWithin = (points, task, state) => {
     const found = points.map((point) => {
-      if (state.x !== "nbytes") return { ...point, reached: point.cost <= state.budget ? point.accuracy : null };
-      const each = point.method.runs.map((run) => explore.accuracyWithin(run, state.budget, task.num_test));
+      const each = point.method.runs.map((run) => explore.accuracyWithin(run, state.budget, task.num_test, (r) => cost(r, state)));
       return { ...point, reached: each.includes(null) ? null : explore.mean(each) };
     });
     return found.filter((p) => p.reached !== null).sort((a, b) => b.reached - a.reached);
@@ -53,8 +52,7 @@
   /* Who reaches the target with every seed, the cheapest first. */
   const reaching = (points, task, state) => {
     const found = points.map((point) => {
-      if (state.x !== "nbytes") return { ...point, needs: point.accuracy >= state.target ? point.cost : null };
-      const each = point.method.runs.map((run) => explore.bytesToReach(run, state.target, task.num_test));
+      const each = point.method.runs.map((run) => explore.costToReach(run, state.target, task.num_test, (r) => cost(r, state)));
       return { ...point, needs: each.includes(null) ? null : explore.mean(each) };
     });
     return found.filter((p) => p.needs !== null).sort((a, b) => a.needs - b.needs);
@@ -72,11 +70,10 @@
       { scale: y, words: (v) => `${+(100 * v).toFixed(1)} %`, title: "test accuracy (log of the errors)" })];
     parts.push(`<clipPath id="inside"><path d="M${box.left} ${box.top}H${box.right}V${box.bottom}H${box.left}z"/></clipPath>`);
     parts.push(`<path class="front" d="${explore.stairs(front, x, y, box)}"/>`);
-    if (state.x === "nbytes") {
-      for (const run of chosen.method.runs) {
-        const path = run.curve.map(([b, right], i) => `${i ? "L" : "M"}${x.at(b).toFixed(1)} ${y.at(right / task.num_test).toFixed(1)}`);
-        parts.push(`<path class="line thin grey" clip-path="url(#inside)" d="${path.join("")}"/>`);
-      }
+    for (const run of chosen.method.runs) {
+      const path = run.curve.map(([, right], i) =>
+        `${i ? "L" : "M"}${x.at(cost(explore.until(run, i), state)).toFixed(1)} ${y.at(right / task.num_test).toFixed(1)}`);
+      parts.push(`<path class="line thin grey" clip-path="url(#inside)" d="${path.join("")}"/>`);
     }
     const atBudget = Math.min(Math.max(x.at(state.budget), box.left), box.right), atTarget = Math.min(Math.max(y.at(state.target), box.top), box.bottom);
     parts.push(`<path class="rule" d="M${atBudget} ${box.top}V${box.bottom}"/><circle class="grip" cx="${atBudget}" cy="${box.top}" r="7"/>`);
@@ -89,9 +86,8 @@
       const look = p.method.family === "federated" ? "one" : "two", kind = look === "one" ? "circle" : "square";
       const px = x.at(p.cost), py = y.at(p.accuracy), is = p === chosen;
       if (is) marks.push(`<path class="spread" d="M${px} ${y.at(p.low)}V${y.at(p.high)}m-4 0h8M${px - 4} ${y.at(p.low)}h8"/>`);
-      const faint = state.x !== "nbytes" && p.cost > state.budget ? " faint" : "";
       options.push(`<g role="option" id="m${i}" aria-selected="${is}" aria-label="${explore.escape(`${p.name}: ${explore.percent(p.accuracy, 2)}, ${c.words(p.cost)}`)}">` +
-        explore.mark(kind, px, py, look + faint, is ? 7 : 5) + (is ? `<circle class="ring" cx="${px}" cy="${py}" r="11"/>` : "") + "</g>");
+        explore.mark(kind, px, py, look, is ? 7 : 5) + (is ? `<circle class="ring" cx="${px}" cy="${py}" r="11"/>` : "") + "</g>");
       taken.push([px - 6, py - 6, px + 6, py + 6]);
     });
     if (best.length) marks.push(explore.mark("diamond", atBudget, y.at(best[0].reached), "three"));
@@ -157,9 +153,8 @@
     explore.byId("chosen").textContent =
       `${point.name}: ${explore.percent(point.accuracy, 2)} [${explore.percent(point.low, 2)}, ${explore.percent(point.high, 2)}] ` +
       `for ${c.words(point.cost)}${state.x === "up" ? " up" : ""}, ${point.method.runs.length} seeds.`;
-    const how = state.x === "nbytes" ? "stopped there" : "finished runs only";
     explore.byId("atbudget").textContent = best.length
-      ? `With ${c.words(state.budget)} the best is ${best[0].name}: ${explore.percent(best[0].reached, 2)} (${how}).`
+      ? `With ${c.words(state.budget)} the best is ${best[0].name}: ${explore.percent(best[0].reached, 2)} (stopped there).`
       : `${c.words(state.budget)} buys no result of any method here: move the line to the right.`;
     explore.byId("attarget").textContent = cheapest.length
       ? `${explore.percent(state.target)} is cheapest with ${cheapest[0].name}: ${c.words(cheapest[0].needs)}; ` +

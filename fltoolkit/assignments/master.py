@@ -371,6 +371,17 @@ def collect(master: Master, notebook: Notebook | None, problem: str = "") -> Sub
     return Submission(answers, list(dict.fromkeys(notes)))
 
 
+def _split_answers(cells: list[dict[str, Any]], kept: list[dict[str, Any]]) -> list[str]:
+    """Answers below which code stands in cells of the student's own."""
+    split, answer = [], ""
+    for cell in cells:
+        if cell in kept:
+            answer = str(cell.get("id")) if kind_of(cell) == "answer" else ""
+        elif cell["cell_type"] == "code" and text_of(cell).strip() and answer:
+            split.append(answer)
+    return list(dict.fromkeys(split))
+
+
 def _unmarked_code(master: Master) -> int:
     return sum(c["cell_type"] == "code" and not kind_of(c) for c in master.cells)
 
@@ -408,6 +419,10 @@ def check(path: str | Path, *, seconds: float = 120.0) -> list[str]:
     ]
     kept = [cell for cell in notebook["cells"] if cell.get("id") in about["cells"]]
     own = [c for c in notebook["cells"] if c["cell_type"] == "code" and c not in kept]
+    found += [
+        f"is answer {name!r} split? Code in a second cell after it will not run: join the two cells"
+        for name in _split_answers(notebook["cells"], kept)
+    ]
     if any(text_of(cell).strip() for cell in own):
         found.append(
             f"{len(own)} code cells of your own will not run: what is needed belongs in answers"

@@ -53,7 +53,13 @@ Array = NDArray[Any]
 
 @dataclass
 class BitPack(Coder):
-    """Fixed width: ceil(log2(num_levels)) bits a symbol; indices as Rice-coded gaps or a bitmap."""
+    """Fixed width: ceil(log2(num_levels)) bits a symbol; indices as Rice-coded gaps or a bitmap.
+
+    >>> from fltoolkit.codecs.stage import Symbols
+    >>> ten = Symbols(torch.arange(10, dtype=torch.uint8), num_levels=128)  # 7 bits each
+    >>> BitPack().apply({"w": ten})["w" + side("", CODED)].numel() - 5  # without method and shape
+    9
+    """
 
     methods: ClassVar[frozenset[int]] = PLAIN  # those that this coder writes, and so reads
 
@@ -118,7 +124,7 @@ class Entropy(BitPack):
         if isinstance(part, Symbols):
             if part.num_levels > 1 and part.values.numel():
                 entry = _join(part, *_modelled(part))
-                if len(entry) <= _packed_nbytes(part.values.numel(), _width(part.num_levels)):
+                if len(entry) <= _nbytes(part.values.numel(), _width(part.num_levels)):
                     return entry
         elif len(part.values) and part.size <= FREE_SYMBOLS + SPARSEST * len(part.values):
             entry = _join(part, *_masked(part))
@@ -231,7 +237,7 @@ def _decode(data: Array, methods: Collection[int], before: int) -> Symbols | Ind
         if method == MODELLED:
             values = _read_modelled(payload, count, num_levels)
         else:
-            values = _unpack(payload, count, _width(num_levels, whole=method == BYTES))
+            values = _unpack_tight(payload, count, _width(num_levels, whole=method == BYTES))
         if count and num_levels != 256 and int(values.max()) >= num_levels:
             raise reader.error(f"expected symbols below {num_levels}, found {values.max()}")
         dtype = np.uint8 if num_levels <= 256 else np.int32
@@ -258,7 +264,7 @@ def _numbers(part: Symbols) -> Array:
 
 
 def _packed(part: Symbols, whole: bool = False) -> tuple[Any, ...]:
-    return PACKED + whole, *_pack(_numbers(part), _width(part.num_levels, whole))
+    return PACKED + whole, *_pack_tight(_numbers(part), _width(part.num_levels, whole))
 
 
 def _width(num_levels: int, whole: bool = False) -> int:
@@ -337,7 +343,39 @@ def _unpack(payload: Array, count: int, width: int) -> Array:
     return values
 
 
+def _pack_tight(values: Array, width: int) -> list[Array]:
+    """As `_pack`, but in ceil(len(values) * width / 8) bytes.
+
+    Eight values fill whole bytes in each piece. So only where that saves something, `_pack` takes
+    a multiple of 8 values, and up to 7 values follow as one little-endian number, the first value
+    in its lowest bits. Version 0.1.0 never did this; the length tells the two forms apart.
+    """
+    rest = len(values) % 8
+    if not _is_tight(_nbytes(len(values), width), len(values), width):
+        return _pack(values, width)
+    number = sum(int(value) << width * i for i, value in enumerate(values[-rest:]))
+    tail = np.frombuffer(number.to_bytes(_nbytes(rest, width), "little"), np.uint8)
+    return [*_pack(values[:-rest], width), tail]
+
+
+def _unpack_tight(payload: Array, count: int, width: int) -> Array:
+    """The inverse of `_pack_tight`; reads what `_pack` wrote as well."""
+    if not _is_tight(len(payload), count, width):
+        return _unpack(payload, count, width)
+    rest, start = count % 8, count // 8 * width
+    number = int.from_bytes(payload[start : start + _nbytes(rest, width)].tobytes(), "little")
+    tail = [number >> width * i & (1 << width) - 1 for i in range(rest)]
+    values = _unpack(payload, count - rest, width)
+    return np.concatenate([values, np.array(tail, values.dtype)])
+
+
+def _is_tight(nbytes: int, count: int, width: int) -> bool:
+    """Whether so many bytes hold ``count`` values, but not with each piece rounded up."""
+    return _nbytes(count, width) <= nbytes < _packed_nbytes(count, width)
+
+
 def _packed_nbytes(count: int, width: int) -> int:
+    """How many bytes `_pack` makes."""
     return sum(_nbytes(count, bits) for _, bits in _pieces(width))
 
 

@@ -3,11 +3,14 @@
 import math
 from collections.abc import Iterator
 from itertools import chain
+from typing import Any
 
 import torch
-from jaxtyping import Int64, Shaped
+from jaxtyping import Int64
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
+from fltoolkit.arrays import as_tensor
 from fltoolkit.data.partitions import (
     generator,
 )
@@ -18,28 +21,31 @@ __all__ = ["Batches"]
 Inputs = Tensor | tuple[Tensor, ...]
 """What one batch feeds in: a tensor, or for vertical data one tensor per feature party."""
 
+Arrays = Any
+"""Numpy arrays and pandas tables, which `fltoolkit.arrays.as_tensor` makes tensors of."""
+
 
 class Batches:
     """Batches of samples in memory; the order is a pure function of (seed, epoch number).
 
     The last, smaller batch is included: 60,000 samples make 938 batches of 64, the last of 32.
     ``x`` may be a tuple with one tensor per feature party, whose rows belong to the same samples.
+    Instead of tensors, numpy arrays and pandas tables may be given.
 
     >>> batches = Batches(torch.arange(10), torch.arange(10), 4, seed=0)
     >>> [len(y) for x, y in batches.epoch(0)]
     [4, 4, 2]
     """
 
-    def __init__(
-        self, x: Inputs, y: Shaped[Tensor, " num_samples *label"], batch_size: int, *, seed: int
-    ):
-        parts = x if isinstance(x, tuple) else (x,)
-        for name, part in (*(("x", part) for part in parts), ("y", y)):
-            if not isinstance(part, Tensor):
-                raise TypeError(
-                    f"{name} is a {type(part).__name__}, not a tensor: torch.as_tensor(...) makes "
-                    "one of an array"
-                )
+    def __init__(self, x: Inputs | Arrays, y: Tensor | Arrays, batch_size: int, *, seed: int):
+        if isinstance(x, Dataset | DataLoader):
+            raise TypeError(
+                f"x is a {type(x).__name__}: give its samples and labels as tensors, x and y. Of a "
+                "data set, torch.utils.data.default_collate([data[k] for k in range(len(data))]) "
+                "makes them"
+            )
+        parts = tuple(as_tensor("x", part) for part in (x if isinstance(x, tuple) else (x,)))
+        x, y = parts if isinstance(x, tuple) else parts[0], as_tensor("y", y)
         for part in parts:
             if len(part) != len(y):
                 raise ValueError(f"x has {len(part)} samples but y {len(y)}: they must agree")

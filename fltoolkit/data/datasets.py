@@ -6,12 +6,14 @@ Not here: models, and the plot of who holds what (`fltoolkit.plots.partition`).
 import hashlib
 import struct
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float32, Int64, Shaped
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fltoolkit.data._files import (
@@ -24,6 +26,8 @@ from fltoolkit.data._files import (
 )
 
 __all__ = ["DataNotFoundError", "Dataset", "load", "load_emnist_federated"]
+
+Array = NDArray[Any]
 
 # ---- Data sets ----------------------------------------------------------------------------------
 
@@ -141,14 +145,49 @@ def load_emnist_federated(
 
 
 def _load_digits() -> Dataset:
-    from sklearn.datasets import load_digits
-    from sklearn.model_selection import train_test_split
+    pixels, labels = _digits_of_sklearn()
+    x = _standardize(pixels.reshape(-1, 1, 8, 8) / 16, "digits")
+    y = torch.from_numpy(labels)
+    train, test = map(torch.from_numpy, _stratified(labels, 360))
+    return Dataset(x[train], y[train], x[test], y[test], num_classes=10, name="digits")
 
-    pixels, labels = load_digits(return_X_y=True)
-    parts = train_test_split(pixels, labels, test_size=360, stratify=labels, random_state=0)
-    x_train, x_test = (_standardize(x.reshape(-1, 1, 8, 8) / 16, "digits") for x in parts[:2])
-    y_train, y_test = (torch.from_numpy(y).long() for y in parts[2:])
-    return Dataset(x_train, y_train, x_test, y_test, num_classes=10, name="digits")
+
+def _digits_of_sklearn() -> tuple[Array, Array]:
+    """The 1,797 images and their labels, out of scikit-learn's file.
+
+    Without importing scikit-learn where that can be avoided: with SciPy and pandas it takes two
+    seconds, and several more after an installation, which a reader's first plot would wait for.
+    """
+    package = Path(getattr(find_spec("sklearn"), "origin", None) or "")
+    file = package.parent / "datasets" / "data" / "digits.csv.gz"
+    if not file.exists():  # another version keeps it elsewhere
+        from sklearn.datasets import load_digits
+
+        pixels, labels = load_digits(return_X_y=True)
+        return pixels, labels.astype(np.int64)
+    table = np.loadtxt(file, delimiter=",")
+    return table[:, :-1], table[:, -1].astype(np.int64)
+
+
+def _stratified(labels: Array, num_test: int) -> tuple[Array, Array]:
+    """The places of training and test samples, each class in proportion.
+
+    They are those of scikit-learn's ``train_test_split(..., stratify=labels, random_state=0)``, as
+    a test holds: all stored results were made with them.
+    """
+    rng, counts = np.random.RandomState(0), np.bincount(labels)
+    exact = counts / len(labels) * (len(labels) - num_test)
+    num_train = np.floor(exact).astype(int)
+    for rest in np.unique(exact - num_train)[::-1]:  # one more to the largest remainders
+        missing = len(labels) - num_test - num_train.sum()
+        alike = np.flatnonzero(exact - np.floor(exact) == rest)
+        num_train[rng.permutation(alike)[:missing]] += 1
+        if missing <= len(alike):
+            break
+    each = [rng.permutation(np.flatnonzero(labels == label)) for label in range(len(counts))]
+    train = [places[:n] for places, n in zip(each, num_train, strict=True)]
+    test = [places[n:] for places, n in zip(each, num_train, strict=True)]
+    return rng.permutation(np.concatenate(train)), rng.permutation(np.concatenate(test))
 
 
 _MNIST_LABELS = "a25bea736e30d166cdddb491f175f624"  # MD5 of the decompressed training labels

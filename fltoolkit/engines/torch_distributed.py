@@ -21,8 +21,12 @@ Envelope, in front of each message (little-endian), which `torch.distributed` mo
 
 import json
 import math
+import os
 import shutil
+import signal
 import struct
+import sys
+import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -53,6 +57,7 @@ MESSAGE, WORD, GOODBYE = range(3)
 _ENVELOPE, _CRC = struct.Struct("<4sB3xIIQ"), struct.Struct("<I")
 NBYTES_ENVELOPE = _ENVELOPE.size + _CRC.size
 MAX_NBYTES = 2**30  # of one message: a damaged length must not ask for all memory
+LAST_WORDS = 2.0  # seconds from torchrun's SIGTERM to the end
 
 
 _Works = list[tuple[Any, Tensor]]  # what is under way, and the memory that it uses
@@ -120,6 +125,7 @@ class DistributedChannel(Channel):
         self._under_way: dict[int, _Works] = {}  # to each process, the last message
         self._room_there: dict[int, int] = {}  # longest payload to each process, and
         self._room_here: dict[int, int] = {}  # from each: what both ends keep room for
+        self._before: Any = None  # what SIGTERM did before
         self._group = _group(timedelta(seconds=timeout))
         self.rank = dist.get_rank()
         if set(self.ranks.values()) != set(range(dist.get_world_size())):
@@ -226,7 +232,30 @@ class DistributedChannel(Channel):
     # ---- beginning and end
 
     def __enter__(self) -> "DistributedChannel":
+        """From here on, a SIGTERM of torchrun leaves time to say who is gone; see `_end_soon`."""
+        in_main = threading.current_thread() is threading.main_thread()
+        if "TORCHELASTIC_RUN_ID" in os.environ and in_main:
+            self._before = signal.signal(signal.SIGTERM, self._end_soon)
         return self
+
+    def _end_soon(self, *_: Any) -> None:
+        """End in `LAST_WORDS` seconds.
+
+        When a process has died, torchrun sends SIGTERM to the others within a tenth of a second,
+        and kills them 30 seconds later. One that waits for the dead one raises `PeerError` now,
+        and has the time to write it; any other one says what it was told, and ends.
+        """
+
+        def end() -> None:
+            mine = self._names(self.rank)
+            print(
+                f"step {self.step}: {mine} was told to end (SIGTERM)", file=sys.stderr, flush=True
+            )
+            os._exit(128 + signal.SIGTERM)
+
+        timer = threading.Timer(LAST_WORDS, end)
+        timer.daemon = True  # else an error that ends this process would wait for it
+        timer.start()
 
     def __exit__(
         self,
@@ -242,6 +271,8 @@ class DistributedChannel(Channel):
         if error is None:
             for rank in [*self._under_way]:
                 self._finish_sending(rank)
+            if self._before is not None:  # after an error it stays, until that is written
+                signal.signal(signal.SIGTERM, self._before)
         else:
             why = str(error) or type(error).__name__
             self._say_goodbye(f"{mine} stopped at step {self.step}: {why}"[:2000])

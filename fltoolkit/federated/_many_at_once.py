@@ -25,6 +25,7 @@ from fltoolkit.federated.client import (
     finished,
     local_update,
     local_update_lean,
+    loss_of,
     outcome_of,
     training,
 )
@@ -161,12 +162,12 @@ def _at_once(module: nn.Module, clients: list[_Client], local: Local) -> _Outcom
         for n, s, before in each_has
     ]
 
-    def loss_of(params: Tree, fixed: Tree, x: Tensor, y: Tensor) -> tuple[Tensor, Tree]:
+    def forward(params: Tree, fixed: Tree, x: Tensor, y: Tensor) -> tuple[Tensor, Tree]:
         tensors = {spot: (params | fixed)[name] for spot, name in spots.items()}
-        loss = loss_fn(functional_call(module, tensors, (x,), tie_weights=False), y)
+        loss = loss_of(loss_fn, functional_call(module, tensors, (x,), tie_weights=False), y)
         return loss, {name: tensors[name] for name in buffers}  # as the forward left them
 
-    gradients = vmap(grad_and_value(loss_of, has_aux=True))
+    gradients = vmap(grad_and_value(forward, has_aux=True))
 
     def step(group: list[int], batches: list[Tensor]) -> Tensor:
         rows = torch.stack(batches).to(device)

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Int64, Shaped
 from torch import Tensor, nn
 
-from fltoolkit.party import takes_log_probabilities
+from fltoolkit.party import check_targets, takes_log_probabilities
 from fltoolkit.trees import Tree
 
 __all__ = ["Local", "LocalUpdate", "local_update", "local_update_lean"]
@@ -159,8 +159,8 @@ def local_update(
 
     Raises:
         FloatingPointError: the loss or the update is NaN or infinite; nothing is returned.
-        ValueError: the arguments do not fit each other, or the model returns no log-probabilities
-            where the loss needs them.
+        ValueError: the arguments do not fit each other, the model returns no log-probabilities
+            where the loss needs them, or torch would broadcast targets [n] against outputs [n, 1].
 
     >>> start = {"weight": torch.zeros(1, 1)}
     >>> local = Local(batch_size=2, lr=0.25, steps=1, loss_fn=nn.functional.mse_loss)
@@ -180,7 +180,7 @@ def local_update(
     losses = []
     with _random_layers(seed, device):
         for rows in batches:
-            loss = local.loss_fn(model(x[rows].to(device)), y[rows].to(device))
+            loss = loss_of(local.loss_fn, model(x[rows].to(device)), y[rows].to(device))
             if not math.isfinite(loss.item()):
                 raise _diverged(f"the local loss is {loss.item()}")
             losses.append(loss.item())
@@ -220,7 +220,7 @@ def local_update_lean(
     x, y = x.to(device), y.to(device)
 
     def step(rows: Tensor) -> Tensor:  # a function, so that its gradients are freed when it ends
-        loss = local.loss_fn(module(x.index_select(0, rows)), y.index_select(0, rows))
+        loss = loss_of(local.loss_fn, module(x.index_select(0, rows)), y.index_select(0, rows))
         grads = torch.autograd.grad(loss, params, allow_unused=True, materialize_grads=True)
         descend(params, grads, first, lr, prox)
         return loss.detach()
@@ -282,6 +282,12 @@ def outcome_of(train: Callable, *args: Any, **how: Any) -> LocalUpdate | Floatin
 
 
 # ---- What the three share -----------------------------------------------------------------------
+
+
+def loss_of(loss_fn: LossFn, output: Tensor, y: Tensor) -> Tensor:
+    """The loss of one batch; ValueError for targets that torch would silently broadcast."""
+    check_targets(output, y)
+    return loss_fn(output, y)
 
 
 def batch_indices(

@@ -6,17 +6,18 @@ Not here: who has which samples (the room data).
 import copy
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Shaped
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
+from fltoolkit.arrays import as_tensor
 from fltoolkit.federated.client import Local
-from fltoolkit.party import check_log_probabilities
+from fltoolkit.party import check_log_probabilities, check_targets
 
 __all__ = ["Clients", "as_clients", "check_fit"]
 
@@ -29,8 +30,8 @@ _DEAL = "fedavg deals the batches itself, by Local(batch_size=...)"
 def as_clients(clients: Any, server: str) -> Clients:
     """The clients with tensors as samples; an error names the client whose data does not fit.
 
-    Numpy arrays and map-style torch data sets become tensors (float64 arrays torch's default float,
-    whole numbers int64); tensors stay the objects they are.
+    Numpy arrays, pandas tables and map-style torch data sets become tensors (see
+    `fltoolkit.arrays`); tensors stay the objects they are.
     """
     if not isinstance(clients, Mapping):
         raise TypeError(
@@ -74,15 +75,14 @@ def check_fit(model: nn.Module, clients: Clients, local: Local) -> None:
     trial = copy.deepcopy(model).eval()
     device = next(trial.parameters()).device
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.no_grad():
-        output: Any = None
-        try:
+        with _named(client, model, x, y, in_model=True):
             output = trial(x[:2].to(device))
+        try:
+            check_targets(output, y[:2])
+        except ValueError as error:
+            raise ValueError(f"client {client!r}: {error}") from None
+        with _named(client, model, x, y, in_model=False):
             local.loss_fn(output, y[:2].to(device))
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            raise ValueError(
-                f"client {client!r}: {'the model' if output is None else 'the loss'} does not take "
-                f"its {_like(x, y)}: {error}. {_advice(model, x, y, output is None)}"
-            ) from error
         check_log_probabilities(f"client {client!r}", local.loss_fn, output)
         if any(isinstance(part, _BatchNorm) for part in trial.modules()):
             for client, num_samples in _with_a_single(clients, local):
@@ -108,27 +108,17 @@ def _tensors(client: str, data: Any) -> tuple[Tensor, Tensor]:
         if not pairs:
             raise ValueError(f"client {client!r} has an empty data set: give at least 1 sample")
         xs, ys = zip(*pairs, strict=True)
-        return tuple(torch.stack([_tensor(client, v) for v in part]) for part in (xs, ys))  # type: ignore[return-value]
+        return tuple(  # type: ignore[return-value]
+            torch.stack([as_tensor(f"client {client!r}: {name} of a sample", v) for v in part])
+            for name, part in (("x", xs), ("y", ys))
+        )
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise TypeError(
             f"client {client!r} has a {type(data).__name__}: give its samples and labels as "
             f"(x, y), tensors or arrays, or as a torch Dataset; {_DEAL}"
         )
-    return _tensor(client, data[0]), _tensor(client, data[1])
-
-
-def _tensor(client: str, values: Any) -> Tensor:
-    if isinstance(values, Tensor):
-        return values
-    if not isinstance(values, np.ndarray | np.generic | int | float):
-        raise TypeError(
-            f"client {client!r} has samples or labels in a {type(values).__name__}: give a tensor "
-            "or a numpy array"
-        )
-    array = np.asarray(values)
-    if array.dtype == np.float64:
-        return torch.as_tensor(array, dtype=torch.get_default_dtype())
-    return torch.as_tensor(array, dtype=torch.int64 if array.dtype.kind in "iu" else None)
+    x, y = data
+    return as_tensor(f"client {client!r}: x", x), as_tensor(f"client {client!r}: y", y)
 
 
 def _with_a_single(clients: Clients, local: Local) -> Iterator[tuple[str, int]]:
@@ -138,6 +128,20 @@ def _with_a_single(clients: Clients, local: Local) -> Iterator[tuple[str, int]]:
         last = math.ceil(len(y) / size)
         if (len(y) % size == 1 or size == 1) and (local.steps is None or local.steps >= last):
             yield client, len(y)
+
+
+@contextmanager
+def _named(
+    client: str, model: nn.Module, x: Tensor, y: Tensor, *, in_model: bool
+) -> Iterator[None]:
+    """Errors of the model and of the loss get the client's name, its data and a remedy."""
+    try:
+        yield
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise ValueError(
+            f"client {client!r}: {'the model' if in_model else 'the loss'} does not take its "
+            f"{_like(x, y)}: {error}. {_advice(model, x, y, in_model)}"
+        ) from error
 
 
 def _advice(model: nn.Module, x: Tensor, y: Tensor, in_model: bool) -> str:

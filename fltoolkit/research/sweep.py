@@ -3,10 +3,12 @@
 Here: who runs what next. Not here: one run (run), where results are kept (store).
 """
 
+import ctypes
 import importlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -277,12 +279,26 @@ def _processes(count: int) -> Iterator[Executor]:
         pool.shutdown(cancel_futures=True)
 
 
+_PR_SET_PDEATHSIG = 1  # in linux/prctl.h: the signal that a process gets when its parent dies
+
+
 def _begin() -> None:
-    """In a new worker: Ctrl-C is for the parent, and if the parent dies, so does the worker."""
+    """In a new worker: Ctrl-C is for the parent, and if the parent dies, so does the worker.
+
+    Linux kills the worker at once, also within one long computation. It does so when the thread
+    that started the worker ends, so a pool must not outlive the thread in which it was made; here
+    both belong to one call of `sweep`. Elsewhere a thread of the worker waits for the parent's
+    end, and has to wait for a turn. A worker that is still importing modules ends after that.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_follow, args=(parent,), daemon=True).start()
+    if parent is None:
+        return
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.name == "posix" and os.getppid() != parent.pid:
+        os._exit(1)  # it died while this worker began
+    threading.Thread(target=_follow, args=(parent,), daemon=True).start()
 
 
 def _follow(parent: Any) -> None:

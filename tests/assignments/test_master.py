@@ -343,12 +343,17 @@ def test_check_tells_a_student_what_is_missing(tmp_path):
     cells = {cell["id"]: cell for cell in notebook["cells"]}
     cells["a5-top-k"]["source"] = "def top_k(x, k):\n    return x.abs()"
     del notebook["cells"][notebook["cells"].index(cells["a5-cheaper"])]
+    half = {"cell_type": "code", "id": "new", "source": "    # and the rest", "metadata": {}}
+    half |= {"outputs": [], "execution_count": None}
+    notebook["cells"].insert(notebook["cells"].index(cells["a5-top-k"]) + 1, half)
     (tmp_path / "mine.ipynb").write_text(json.dumps(notebook))
     said = "\n".join(assignment.check(tmp_path / "mine.ipynb"))
     assert "'a5-cheaper' is missing" in said
     assert "'a5-memory' is not written yet" in said
     assert "The sign is lost" in said
     assert "question 'a5-why' is not answered" in said
+    assert "is answer 'a5-top-k' split?" in said
+    assert said.count(" split? ") == 1
 
 
 def test_command_line(tmp_path, capsys, monkeypatch):

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from every_codec import DIFFERENCES
 
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
@@ -24,17 +25,7 @@ from fltoolkit.testing import Conformance
 from fltoolkit.wire import WireError, pack
 
 
-@pytest.mark.parametrize(
-    "codec",
-    [
-        Difference(Identity()),
-        Difference(Pipeline(Quantize(4), Entropy())),
-        Difference(Pipeline(TopK(0.1), Quantize(8, stochastic=True))),
-        Difference(Only(Pipeline(Quantize(8)), min_size=20)),
-        Difference(Pipeline(STC(0.1), Entropy()), first=Pipeline(Quantize(8, stochastic=True))),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("codec", DIFFERENCES, ids=repr)
 class TestDifference(Conformance):
     """The laws of all codecs but one: who decodes remembers, so a message is read once."""
 

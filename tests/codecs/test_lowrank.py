@@ -4,6 +4,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from every_codec import LOW_RANK
 
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
@@ -11,7 +12,6 @@ from fltoolkit.codecs import (
     Entropy,
     ErrorFeedback,
     Half,
-    Only,
     Pipeline,
     PowerSGD,
     Quantize,
@@ -27,21 +27,7 @@ MAX = torch.finfo(torch.float32).max
 TINY = 2.0**-149
 
 
-@pytest.mark.parametrize(
-    "codec",
-    [
-        Pipeline(PowerSGD(1)),
-        Pipeline(PowerSGD(2, seed=5)),
-        Pipeline(PowerSGD(2), Half()),
-        Pipeline(PowerSGD(2), Quantize(8, per="channel")),
-        Pipeline(PowerSGD(1), Quantize(4, stochastic=True), Entropy()),
-        Pipeline(PowerSGD(2), TopK(0.3), Quantize(8), Entropy()),
-        Pipeline(PowerSGD(1), TopK(0.3, scope="tensor")),
-        ErrorFeedback(Pipeline(PowerSGD(2), Half())),
-        ErrorFeedback(Only(Pipeline(PowerSGD(1)), min_size=20)),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("codec", LOW_RANK, ids=repr)
 class TestPowerSGD(Conformance):
     pass
 

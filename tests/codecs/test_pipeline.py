@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from every_codec import PIPELINES
 
 from fltoolkit.channel import Channel
 from fltoolkit.cli import main
@@ -32,13 +33,11 @@ from fltoolkit.codecs import (
     Only,
     Pipeline,
     PowerSGD,
-    Quantiles,
     Quantize,
     RandomK,
     RandTopK,
     Sign,
     Stage,
-    Ternary,
     TopK,
     Zstd,
     floats,
@@ -49,47 +48,8 @@ from fltoolkit.testing import Conformance, normal
 from fltoolkit.trees import dense_nbytes, masked_mean
 from fltoolkit.wire import WireError, pack, unpack
 
-CODECS = [
-    Identity(),
-    Pipeline(),
-    Pipeline(BitPack()),
-    *(Pipeline(Quantize(bits)) for bits in (1, 3, 8, 16)),
-    Pipeline(Quantize(8, stochastic=True)),
-    Pipeline(Quantize(4, per="channel")),
-    Pipeline(Quantize(4, per=64)),
-    Pipeline(Quantiles(4)),
-    Pipeline(LloydMax(2)),
-    Pipeline(QSGD(4)),
-    Pipeline(Ternary()),
-    Pipeline(Sign()),
-    Pipeline(Float8()),
-    Pipeline(Half()),
-    Pipeline(BFloat16()),
-    Pipeline(TopK(0.1)),
-    Pipeline(TopK(0.1, scope="tensor")),
-    Pipeline(RandomK(0.1)),
-    Pipeline(RandTopK(0.2)),
-    Pipeline(STC(0.1)),
-    Pipeline(DGC(0.1)),
-    Pipeline(TopK(0.1), Quantize(8)),
-    Pipeline(TopK(0.1), Half()),
-    Pipeline(TopK(0.1, scope="tensor"), Float8()),
-    Pipeline(Quantize(8), Entropy()),
-    Pipeline(Quantize(2, stochastic=True), Entropy()),
-    Pipeline(TopK(0.1), Quantize(8), Entropy()),
-    Pipeline(STC(0.1), Entropy()),
-    Pipeline(Ternary(), Entropy()),
-    Pipeline(Quantize(4), Deflate()),
-    Pipeline(TopK(0.1), Zstd()),
-    ErrorFeedback(Pipeline()),
-    ErrorFeedback(Pipeline(TopK(0.1), Quantize(8, stochastic=True), Entropy())),
-    ErrorFeedback(Pipeline(Sign())),
-    Only(Pipeline(Quantize(8)), min_size=20),
-    ErrorFeedback(Only(Pipeline(TopK(0.1)), min_size=20)),
-]
 
-
-@pytest.mark.parametrize("codec", CODECS, ids=repr)
+@pytest.mark.parametrize("codec", PIPELINES, ids=repr)
 class TestCodecs(Conformance):
     pass
 
@@ -143,7 +103,7 @@ def test_what_would_have_nothing_to_do_is_told(last, after):
 
 def test_stages_that_say_so_leave_no_floats():
     """And others do: else a pipeline that makes sense would be refused."""
-    for codec in CODECS:
+    for codec in PIPELINES:
         for stage in getattr(codec, "stages", ()):
             parts = copy.deepcopy(stage).apply({"w": normal(40, 50)})
             if not isinstance(stage, BitPack):

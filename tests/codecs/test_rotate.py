@@ -6,14 +6,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from every_codec import ROTATING
 
 from fltoolkit.codecs import (
     DRIVE,
     EDEN,
     Entropy,
     ErrorFeedback,
-    Half,
-    Only,
     Pipeline,
     Quantize,
     Rotate,
@@ -27,17 +26,6 @@ from fltoolkit.models import mcmahan_cnn
 from fltoolkit.testing import Conformance, normal
 from fltoolkit.wire import WireError
 
-CODECS = [
-    Pipeline(Rotate()),
-    Pipeline(Rotate(), Quantize(8, stochastic=True), Entropy()),
-    Pipeline(Rotate(seed=3), Quantize(4, per="channel")),
-    Pipeline(Rotate(), TopK(0.1)),
-    Pipeline(TopK(0.1, scope="tensor"), Rotate(), Half()),
-    Pipeline(DRIVE()),
-    Pipeline(EDEN(2), Entropy()),
-    ErrorFeedback(Pipeline(TopK(0.1), EDEN(3, seed=5, unbiased=False), Entropy())),
-    Only(Pipeline(EDEN(4)), min_size=20),
-]
 CODED = [
     DRIVE(),
     DRIVE(unbiased=False),
@@ -46,7 +34,7 @@ CODED = [
 SIZES = [1, 2, 3, 5, 8, 13, 64, 100]
 
 
-@pytest.mark.parametrize("codec", CODECS, ids=repr)
+@pytest.mark.parametrize("codec", ROTATING, ids=repr)
 class TestRotatingCodecs(Conformance):
     pass
 

@@ -1,6 +1,5 @@
 """Batches: each sample once an epoch, the same order for the same seed."""
 
-import inspect
 import itertools
 
 import numpy as np
@@ -9,6 +8,7 @@ import torch
 from data.files_of_tests import SEEDS
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils.data import DataLoader, TensorDataset, default_collate
 
 from fltoolkit.data import (
     Batches,
@@ -109,9 +109,35 @@ def test_batches_arguments_are_checked(call, message):
         call(torch.zeros(4, 2), torch.arange(4))
 
 
-def test_arrays_are_no_tensors():
-    init = inspect.unwrap(Batches.__init__)  # past the check of types that only tests have
+def test_arrays_and_tables_give_the_batches_of_tensors():
+    x, y = torch.arange(14.0).reshape(7, 2), torch.arange(7)
+    wanted = list(Batches(x, y, 3, seed=1).epoch(0))
+    double = x.double().numpy()
+    for batches in (
+        Batches(double, y.int().numpy(), 3, seed=1),
+        Batches(double.astype("float32"), y, 3, seed=1),
+        Batches(pytest.importorskip("pandas").DataFrame(double), y.numpy(), 3, seed=1),
+    ):
+        torch.testing.assert_close(list(batches.epoch(0)), wanted, rtol=0, atol=0)
+    ((left, right), labels), *_ = Batches((double[:, :1], x[:, 1:]), y.numpy(), 3, seed=1).epoch(0)
+    torch.testing.assert_close((torch.cat([left, right], 1), labels), wanted[0], rtol=0, atol=0)
+
+
+def test_what_is_no_array_is_named():
     x, y = torch.ones(4, 2), torch.ones(4)
-    for wrong, name in [((x.numpy(), y), "x"), (((x, x.numpy()), y), "x"), ((x, y.numpy()), "y")]:
-        with pytest.raises(TypeError, match=rf"{name} is a ndarray, not a tensor: torch.as_tensor"):
-            init(Batches.__new__(Batches), *wrong, 2, seed=0)
+    for wrong, message in [
+        (([[1.0]], y), "x is a list, not a tensor"),
+        (((x, "text"), y), "x is a str, not a tensor"),
+        ((x, None), "y is a NoneType, not a tensor"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            Batches(*wrong, 2, seed=0)
+
+
+def test_of_a_data_set_the_remedy_is_told_and_works():
+    data = TensorDataset(torch.arange(8.0).reshape(4, 2), torch.arange(4))
+    for each in (data, DataLoader(data)):
+        with pytest.raises(TypeError, match=r"x is a \w+: .* torch.utils.data.default_collate\(\["):
+            Batches(each, None, 2, seed=0)
+    x, y = default_collate([data[k] for k in range(len(data))])
+    assert len(list(Batches(x, y, 2, seed=0).epoch(0))) == 2

@@ -61,6 +61,32 @@ def test_digits_are_always_split_the_same_way():
     assert digest == "eff59bacc24de44fc202d2b2edba0705"
 
 
+def test_digits_are_those_of_scikit_learn_and_split_as_it_splits(monkeypatch):
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    pixels, labels = load_digits(return_X_y=True)
+    parts = train_test_split(
+        np.arange(1797), labels, test_size=360, stratify=labels, random_state=0
+    )
+    for ours, theirs in zip(data._stratified(labels, 360), parts[:2], strict=True):
+        assert np.array_equal(ours, theirs)
+    read = data._digits_of_sklearn()
+    monkeypatch.setattr(data, "find_spec", lambda name: None)  # the file is elsewhere
+    for found in (read, data._digits_of_sklearn()):
+        assert np.array_equal(found[0], pixels)
+        assert np.array_equal(found[1], labels)
+        assert found[1].dtype == np.int64
+
+
+def test_digits_do_not_wait_for_scikit_learn():
+    """Two seconds for each kernel, and several more after an installation."""
+    words = "from fltoolkit.data import load; load('digits')"
+    words += "; import sys; print('sklearn' in sys.modules)"
+    said = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "False"
+
+
 def test_flat_shares_memory_and_keeps_the_rest():
     digits = load("digits")
     flat = digits.flat()

@@ -6,7 +6,10 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
+from contextlib import suppress
+from pathlib import Path
 from signal import SIGKILL, SIGSTOP
 
 import pytest
@@ -114,6 +117,40 @@ def test_a_run_goes_on_after_a_death(tmp_path, dies, sig):
     assert {(rank, step) for rank, step in again if isinstance(step, int)} == {(0, 2), (1, 2)}
     weights = sorted(w for _, part in again if isinstance(part, dict) for w in part["weights"])
     assert weights == sorted(alone("vanilla", True)["weights"])
+
+
+@pytest.mark.parametrize("dies", [0, 1])
+def test_under_torchrun_the_survivor_says_who_is_gone(tmp_path, dies):
+    """torchrun sends SIGTERM to a survivor at once: it is to be heard before it ends."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    command += ["--master-port", "29617", "examples/torchrun_split.py", "--epochs", "100000"]
+    with (tmp_path / "said").open("w+") as said:
+        run = subprocess.Popen([*command, "--out", str(tmp_path)], stdout=said, stderr=said)
+        records = [tmp_path / name / "records.jsonl" for name in ("alice", "bob")]
+        until = time.monotonic() + 120
+        while not all(p.exists() and p.stat().st_size for p in records):
+            assert run.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        os.kill(workers_of(run.pid)[dies], SIGKILL)
+        assert run.wait(60) != 0
+        said.seek(0)
+        text = said.read()
+    gone = ["alice", "bob"][dies]
+    pattern = rf"PeerError: step \d+, waiting for .*: '{gone}' \(process {dies}\) is gone"
+    assert re.search(pattern, text), text
+
+
+def workers_of(torchrun):
+    """The processes that torchrun started, by rank."""
+    found = {}
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            told = dict(e.split("=", 1) for e in environment.read_text().split("\0") if "=" in e)
+            stat = environment.with_name("stat").read_text()
+            if int(stat.rpartition(")")[2].split()[1]) == torchrun and "RANK" in told:
+                found[int(told["RANK"])] = int(environment.parent.name)
+    return found
 
 
 # ------------------------------------------------------------------------------------- remotes

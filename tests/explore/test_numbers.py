@@ -140,7 +140,7 @@ def test_budgets_and_targets_are_those_of_python(open_page: Open) -> None:
             found = tab.evaluate(
                 "([i, b, a]) => { const t = explore.data.pareto.tasks[i]; return t.methods.flatMap("
                 "m => m.runs.map(r => [explore.accuracyWithin(r, b, t.num_test),"
-                " explore.bytesToReach(r, a, t.num_test)])); }",
+                " explore.costToReach(r, a, t.num_test)])); }",
                 [number, nbytes, accuracy],
             )
             by_name = groups(results)
@@ -151,6 +151,44 @@ def test_budgets_and_targets_are_those_of_python(open_page: Open) -> None:
                 for r in by_name[name]
             ]
             assert found == wanted
+
+
+def test_budgets_of_seconds_use_every_evaluation(open_page: Open) -> None:
+    """On a link with equal rates: bytes so far, and waits so far, which grow with the rounds."""
+    rate, latency, budget, target = 1.25e6, 0.02, 100.0, 0.9
+    tab = open_page("pareto")
+    earlier = 0
+    for number, results in enumerate(PARTS.values()):
+        found = tab.evaluate(
+            "([i, rate, latency, b, a]) => { const t = explore.data.pareto.tasks[i];"
+            " const cost = r => explore.secondsOn(r, rate, rate, latency);"
+            " return t.methods.flatMap("
+            "m => m.runs.map(r => [explore.accuracyWithin(r, b, t.num_test, cost),"
+            " explore.costToReach(r, a, t.num_test, cost)])); }",
+            [number, rate, latency, budget, target],
+        )
+        by_name = groups(results)
+        runs = [
+            r for name in dict.fromkeys(r.experiment.name for r in results) for r in by_name[name]
+        ]
+        for (within, needs), run in zip(found, runs, strict=True):
+            *before, last = run.history
+            numbers = range(1, len(before) + 1)
+            for i, r in zip(numbers, before, strict=True):  # evaluations are evenly spaced
+                assert abs(i / len(run.history) - r["round"] / last["round"]) < 0.01
+            waits = [last["num_waits"] * i / len(run.history) for i in (*numbers, len(run.history))]
+            spent = [
+                r["nbytes"] / rate + w * latency for r, w in zip(run.history, waits, strict=True)
+            ]
+            scores = run.history.column("accuracy")
+            reached = [t for t, score in zip(spent, scores, strict=True) if score >= target]
+            paid = [score for t, score in zip(spent, scores, strict=True) if t <= budget]
+            assert within == (paid[-1] if paid else None)
+            assert (needs is None) == (not reached)
+            if reached:
+                assert math.isclose(needs, reached[0], rel_tol=1e-12)
+                earlier += needs < spent[-1]
+    assert earlier > 100  # a finished run would have cost more
 
 
 TENSORS = {

@@ -473,6 +473,16 @@ def test_what_does_not_fit_is_refused(train):
         train(module.requires_grad_(False), start, x, y, Local(**HOW), seed=0)
 
 
+@pytest.mark.parametrize("train", [local_update, local_update_lean, at_once])
+def test_targets_that_would_be_broadcast_are_refused(train):
+    """Output [n, 1] against targets [n]: torch would compare each with each."""
+    local = Local(batch_size=4, lr=0.1, epochs=1, loss_fn=mse_loss)
+    module, x, y = nn.Linear(6, 1), torch.randn(9, 6), torch.randn(9)
+    begin = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    with pytest.raises(ValueError, match=r"outputs \[4, 1\] and targets \[4\] would be broadcast"):
+        train(module, begin, x, y, local, seed=0)
+
+
 def test_lists_must_agree():
     module, start = net("MLP"), start_of(net("MLP"))
     with pytest.raises(ValueError, match="1 starts, 2 data, 2 seeds"):

@@ -34,7 +34,7 @@ WRONG = [
     ({3: (X, Y)}, TypeError, 'client 3 is named by a int: .* "client_3"'),
     ({"a": DataLoader(TensorDataset(X, Y))}, TypeError, "client 'a' has a DataLoader: .*dataset"),
     ({"a": X}, TypeError, "client 'a' has a Tensor: give its samples and labels"),
-    ({"a": ("x", Y)}, TypeError, "client 'a' has samples or labels in a str"),
+    ({"a": ("x", Y)}, TypeError, "client 'a': x is a str, not a tensor"),
     ({"a": (X, Y.float())}, ValueError, r"client 'a': the loss .* y\.long\(\)"),
     ({"a": (X, nn.functional.one_hot(Y))}, ValueError, r"client 'a': the loss .* y\.argmax\(1\)"),
     ({"a": (X.view(9, 1, 2, 3), Y)}, ValueError, r"client 'a': the model .* x\.flatten\(1\)"),
@@ -58,6 +58,23 @@ def test_arrays_and_data_sets_are_taken():
     for other in ends[1:]:
         torch.testing.assert_close(other, ends[0], rtol=0, atol=0)
     assert isinstance(np.asarray(X), np.ndarray)
+
+
+def test_tables_are_taken():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(X.double().numpy())
+    ((x, y),) = as_clients({"a": (table, pandas.Series(Y.numpy()))}, "server").values()
+    assert torch.equal(x, X)
+    assert torch.equal(y, Y)
+
+
+def test_targets_that_would_be_broadcast_are_refused_at_the_call():
+    local = Local(batch_size=4, lr=0.1, epochs=1, loss_fn=nn.functional.mse_loss)
+    with seeded(0):
+        model = nn.Linear(6, 1)
+    with pytest.raises(ValueError, match=r"client 'a': outputs \[2, 1\] and targets \[2\] would"):
+        start({"a": (X, Y.float())}, model, local)
+    assert len(list(start({"a": (X, Y.float().unsqueeze(1))}, model, local))) == 2
 
 
 @pytest.mark.parametrize("loss_fn", [nn.functional.nll_loss, nn.NLLLoss()])

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -135,6 +137,67 @@ class Deadly(Stage):
 
 allow(Deadly)
 """
+
+
+BUSY = """
+import multiprocessing, sys, time
+from fltoolkit.research.sweep import _processes
+
+if __name__ == "__main__":
+    with _processes(2) as pool:
+        for _ in range(2):
+            pool.submit(sum, range(10**11))  # one call of minutes; no other thread has a turn
+        while len(multiprocessing.active_children()) < 2:
+            time.sleep(0.01)
+        time.sleep(float(sys.argv[1]))
+        print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+        time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a worker ends after its long call")
+@pytest.mark.parametrize(
+    ("after", "within"), [(4, 0.5), (0, 30)], ids=["at work", "while one of them still begins"]
+)
+def test_a_killed_sweep_leaves_no_worker_behind(tmp_path, after, within):
+    file = tmp_path / "busy.py"
+    file.write_text(BUSY)
+    with subprocess.Popen(
+        [sys.executable, file, str(after)], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        workers = [Path(f"/proc/{pid}/cmdline") for pid in parent.stdout.readline().split()]
+        assert len(workers) == 2
+        assert all(map(alive, workers))
+        parent.kill()
+        until = time.monotonic() + within
+    try:
+        while any(map(alive, workers)) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not any(map(alive, workers))
+    finally:
+        for worker in filter(alive, workers):
+            os.kill(int(worker.parent.name), signal.SIGKILL)
+
+
+def alive(cmdline):
+    """Whether a process is there, and no zombie that waits to be collected."""
+    try:
+        return bool(cmdline.read_bytes())
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.slow
+def test_a_sweep_with_workers_in_a_thread_that_ends_after_it(path):
+    """Linux ends a worker when the thread that started it ends: not before the sweep is over."""
+
+    def in_a_thread():
+        with Store(path) as store:
+            return quiet(PLANS, store, workers=2)
+
+    with ThreadPoolExecutor(1) as thread:
+        assert [r.error for r in thread.submit(in_a_thread).result()] == [""] * 4
 
 
 @pytest.mark.slow

@@ -1,0 +1,46 @@
+"""Tensors from what people have: numpy arrays and pandas tables.
+
+Not here: data sets that are loaded (data), trees of tensors (trees).
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["as_tensor"]
+
+
+def as_tensor(what: str, values: Any) -> Tensor:
+    """The values as a tensor: float64 in torch's default float, whole numbers in int64.
+
+    Takes numpy arrays and numbers, pandas tables and columns (whatever has ``to_numpy``), and plain
+    numbers. A tensor stays the object that it is.
+
+    Args:
+        what: the name of the values, for errors.
+
+    Raises:
+        TypeError: the values are of another type, or no numbers.
+
+    >>> as_tensor("y", np.array([1.0, 2.0])).dtype, as_tensor("y", np.arange(3, dtype="int8")).dtype
+    (torch.float32, torch.int64)
+    """
+    if isinstance(values, Tensor):
+        return values
+    given = values.to_numpy() if hasattr(values, "to_numpy") else values
+    if not isinstance(given, np.ndarray | np.generic | int | float):
+        raise TypeError(
+            f"{what} is a {type(values).__name__}, not a tensor: give a tensor, a numpy array or a "
+            "pandas table"
+        )
+    array = np.require(np.asarray(given), requirements=["C", "W"])
+    if array.dtype.kind not in "biuf":
+        raise TypeError(
+            f"{what} holds values of type {array.dtype}, not numbers: convert or leave out what is "
+            "no number, for example by astype(float)"
+        )
+    if array.dtype == np.float64:
+        return torch.as_tensor(array, dtype=torch.get_default_dtype())
+    return torch.as_tensor(array, dtype=torch.int64 if array.dtype.kind in "iu" else None)

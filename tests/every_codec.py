@@ -1,0 +1,108 @@
+"""The codecs that go through the conformance suite, and that tools/fuzz.py gives forged messages.
+
+A new codec is added here, once. (stored_runs.py has those of version 0.1.0, whose bytes are kept.)
+"""
+
+from fltoolkit.codecs import (
+    DGC,
+    DRIVE,
+    EDEN,
+    QSGD,
+    STC,
+    BFloat16,
+    BitPack,
+    Codec,
+    Deflate,
+    Difference,
+    Entropy,
+    ErrorFeedback,
+    Float8,
+    Half,
+    Identity,
+    LloydMax,
+    Only,
+    Pipeline,
+    PowerSGD,
+    Quantiles,
+    Quantize,
+    RandomK,
+    RandTopK,
+    Rotate,
+    Sign,
+    Ternary,
+    TopK,
+    Zstd,
+)
+
+PIPELINES: list[Codec] = [
+    Identity(),
+    Pipeline(),
+    Pipeline(BitPack()),
+    *(Pipeline(Quantize(bits)) for bits in (1, 3, 8, 16)),
+    Pipeline(Quantize(8, stochastic=True)),
+    Pipeline(Quantize(4, per="channel")),
+    Pipeline(Quantize(4, per=64)),
+    Pipeline(Quantiles(4)),
+    Pipeline(LloydMax(2)),
+    Pipeline(QSGD(4)),
+    Pipeline(Ternary()),
+    Pipeline(Sign()),
+    Pipeline(Float8()),
+    Pipeline(Half()),
+    Pipeline(BFloat16()),
+    Pipeline(TopK(0.1)),
+    Pipeline(TopK(0.1, scope="tensor")),
+    Pipeline(RandomK(0.1)),
+    Pipeline(RandTopK(0.2)),
+    Pipeline(STC(0.1)),
+    Pipeline(DGC(0.1)),
+    Pipeline(TopK(0.1), Quantize(8)),
+    Pipeline(TopK(0.1), Half()),
+    Pipeline(TopK(0.1, scope="tensor"), Float8()),
+    Pipeline(Quantize(8), Entropy()),
+    Pipeline(Quantize(2, stochastic=True), Entropy()),
+    Pipeline(TopK(0.1), Quantize(8), Entropy()),
+    Pipeline(STC(0.1), Entropy()),
+    Pipeline(Ternary(), Entropy()),
+    Pipeline(Quantize(4), Deflate()),
+    Pipeline(TopK(0.1), Zstd()),
+    ErrorFeedback(Pipeline()),
+    ErrorFeedback(Pipeline(TopK(0.1), Quantize(8, stochastic=True), Entropy())),
+    ErrorFeedback(Pipeline(Sign())),
+    Only(Pipeline(Quantize(8)), min_size=20),
+    ErrorFeedback(Only(Pipeline(TopK(0.1)), min_size=20)),
+]
+
+ROTATING: list[Codec] = [
+    Pipeline(Rotate()),
+    Pipeline(Rotate(), Quantize(8, stochastic=True), Entropy()),
+    Pipeline(Rotate(seed=3), Quantize(4, per="channel")),
+    Pipeline(Rotate(), TopK(0.1)),
+    Pipeline(TopK(0.1, scope="tensor"), Rotate(), Half()),
+    Pipeline(DRIVE()),
+    Pipeline(EDEN(2), Entropy()),
+    ErrorFeedback(Pipeline(TopK(0.1), EDEN(3, seed=5, unbiased=False), Entropy())),
+    Only(Pipeline(EDEN(4)), min_size=20),
+]
+
+LOW_RANK: list[Codec] = [
+    Pipeline(PowerSGD(1)),
+    Pipeline(PowerSGD(2, seed=5)),
+    Pipeline(PowerSGD(2), Half()),
+    Pipeline(PowerSGD(2), Quantize(8, per="channel")),
+    Pipeline(PowerSGD(1), Quantize(4, stochastic=True), Entropy()),
+    Pipeline(PowerSGD(2), TopK(0.3), Quantize(8), Entropy()),
+    Pipeline(PowerSGD(1), TopK(0.3, scope="tensor")),
+    ErrorFeedback(Pipeline(PowerSGD(2), Half())),
+    ErrorFeedback(Only(Pipeline(PowerSGD(1)), min_size=20)),
+]
+
+DIFFERENCES: list[Codec] = [
+    Difference(Identity()),
+    Difference(Pipeline(Quantize(4), Entropy())),
+    Difference(Pipeline(TopK(0.1), Quantize(8, stochastic=True))),
+    Difference(Only(Pipeline(Quantize(8)), min_size=20)),
+    Difference(Pipeline(STC(0.1), Entropy()), first=Pipeline(Quantize(8, stochastic=True))),
+]
+
+CODECS = [*PIPELINES, *ROTATING, *LOW_RANK, *DIFFERENCES]
