@@ -86,7 +86,7 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
     """,
     "panels": """
         advisor_panel codec_panel compare_bytes describe_leak describe_point leak_panel
-        plot_reconstructions TradeoffPanel
+        playground plot_reconstructions TradeoffPanel train_in_bits
     """,
     "plots": """
         accuracy_over_bytes COLORS curves describe_codec heat_map html_report ledger
