@@ -23,7 +23,7 @@ from fltoolkit.models import splitnn_mlp
 from fltoolkit.panels._sliders import LOOK, Picture, find_ipywidgets
 from fltoolkit.party import SGD, Party
 from fltoolkit.plots.drawing import Axis, Drawing, Frame, Mark, Stroke, Words, symbol
-from fltoolkit.plots.style import COLORS, DARK_GREY, GREY
+from fltoolkit.plots.style import COLORS, GREY, INK
 from fltoolkit.split.chain import train_split
 from fltoolkit.units import amount
 
@@ -178,8 +178,7 @@ class Playground:
             marks.append(Stroke(line, color, 3 if bits == now else 1))
             marks.append(symbol(*line[-1], "o", color, color, size=1 if bits == now else 0.5))
             end = line[-1][0], line[-1][1] - 9
-            words = COLORS[1] if bits == now else DARK_GREY
-            marks.append(Words(*end, str(bits), "middle", 13, words, bold=bits == now, halo=True))
+            marks.append(Words(*end, str(bits), "middle", 13, bold=bits == now, halo=True))
         nbytes, accuracy = self.runs[now].points[-1]
         corner = frame.right - 8, frame.low - 84
         for down, words, size in (
@@ -188,7 +187,7 @@ class Playground:
             (52, f"{round(100 * accuracy)} of 100 new digits read correctly", 15),
         ):
             large = size > 20
-            color = COLORS[1] if large else "#222222"
+            color = COLORS[1] if large else INK
             at = corner[0], corner[1] + down
             marks.append(Words(*at, words, "end", size, color, bold=large, halo=True))
         return Drawing(640, 326, self.sentence, marks)
