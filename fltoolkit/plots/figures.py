@@ -278,11 +278,17 @@ def _bare(label: str) -> str:
 
 
 def _label_ends(ax: Axes, ends: list[tuple[float, float, str, str]]) -> None:
-    """Write each text right of the axes at the height of its line's end, moved apart as needed."""
+    """Write each text right of the axes at the height of its line's end, moved apart as needed.
+
+    A dot marks the end. What leads from its height to the text stays in the margin: inside the axes
+    it would look like data.
+    """
     for x, y, words, color in ends:
-        leader = {"arrowstyle": "-", "color": color, "linewidth": 0.8, "linestyle": ":"}
+        ax.scatter([x], [y], 25, color)
+        leader = {"arrowstyle": "-", "color": color, "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0}
         look: dict[str, Any] = {"color": color, "va": "center", "arrowprops": leader}
-        label = ax.annotate(words, (x, y), (1.03, 0.5), textcoords="axes fraction", **look)
+        look |= {"xycoords": ax.get_yaxis_transform(), "textcoords": "axes fraction"}
+        label = ax.annotate(words, (1, y), (1.03, 0.5), **look)
         label.set_gid(_END)
     _spread_ends(ax)
 

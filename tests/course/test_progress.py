@@ -72,4 +72,4 @@ def test_outside_the_course_folder_it_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "none lies here" in repr(progress())
+    assert "no notebook lies here" in repr(progress())
