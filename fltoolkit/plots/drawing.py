@@ -94,6 +94,17 @@ class Drawing(NamedTuple):
             f"{''.join(_tag(mark, self.paper) for mark in self.marks)}</svg>"
         )
 
+    def svg_for_both(self) -> str:
+        """SVG text that is dark where the reader's pages are; for files, which pages include."""
+        used = {getattr(mark, key, "none") for mark in self.marks for key in ("color", "fill")}
+        rules = "".join(
+            f'[{key}="{light}"]{{{key}:{DARK[light]}}}'
+            for light in sorted({*used, self.paper} & DARK.keys())
+            for key in ("fill", "stroke")
+        )
+        style = f"<style>@media (prefers-color-scheme: dark) {{ {rules} }}</style>"
+        return self.svg().replace("</title>", f"</title>{style}", 1)
+
     def figure(self) -> Figure:
         """The same marks as a matplotlib figure; 96 pixels are an inch."""
         fig = Figure(figsize=(self.width / 96, self.height / 96), facecolor=self.paper)

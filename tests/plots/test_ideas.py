@@ -2,6 +2,7 @@
 
 import re
 from itertools import combinations, pairwise
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -11,6 +12,7 @@ from fltoolkit.plots import ideas
 from fltoolkit.plots.drawing import Box, Drawing, Mark, Stroke, Words
 from fltoolkit.plots.style import COLORS, DARK, DARK_GREY, GREY, INK, PALE, PAPER
 
+IMAGES = Path(__file__).parents[2] / "docs" / "images" / "ideas"
 Rectangle = tuple[float, float, float, float]
 EDITIONS = ("light", "dark")
 
@@ -116,6 +118,18 @@ def test_colours_are_those_of_the_style_and_words_are_read(name: str, which: str
             PALE, DARK[PALE], GREY, DARK[GREY], "none",
         ):  # fmt: skip
             assert contrast(mark.color, drawing.paper) > 3, mark
+
+
+@pytest.mark.parametrize("name", ideas.__all__)
+def test_the_files_of_the_pages_are_these_drawings(name: str) -> None:
+    """`python tools/draw_ideas.py` writes them; their words stand on the page as well."""
+    text = edition(name).svg_for_both()
+    assert (IMAGES / f"{name}.svg").read_text(encoding="utf-8") == text + "\n", "draw them again"
+    glossary = (IMAGES.parents[1] / "glossary.md").read_text(encoding="utf-8")
+    assert f"![{edition(name).title}](images/ideas/{name}.svg)" in glossary
+    dark = text.partition("<style>")[2].partition("</style>")[0]
+    for color in colors(edition(name).marks) - {"none"}:
+        assert f'[fill="{color}"]{{fill:{DARK[color]}}}' in dark
 
 
 def test_top_k_loses_nothing() -> None:
