@@ -7,6 +7,7 @@ from pathlib import Path
 project = "fltoolkit"
 html_title = "fltoolkit: how much accuracy does a byte buy?"
 html_theme = "furo"
+html_static_path, html_css_files = ["static"], ["print.css"]
 extensions = ["myst_nb"]
 root_doc = "docs/index"
 include_patterns = ["README.md", "docs/*.md", "notebooks/*.ipynb"]

@@ -21,7 +21,7 @@ from fltoolkit.plots.drawing import (
     beside,
     symbol,
 )
-from fltoolkit.plots.pareto import KINDS, OTHER, SHAPES, best_within, limits
+from fltoolkit.plots.pareto import FILLED, KINDS, OTHER, SHAPES, best_within, limits
 from fltoolkit.plots.style import DARK_GREY, INK
 from fltoolkit.research.analysis import front, groups, metric_of, points, sizes_of
 from fltoolkit.research.store import Result
@@ -149,11 +149,11 @@ class TradeoffPanel:
         for row, (number, name) in enumerate(legend, 1):
             marks += [Words(724, 22 + 16 * row, number, "end"), Words(732, 22 + 16 * row, name)]
         below = 22 + 16 * (len(found) + 2)
-        marks.append(Words(708, below, "filled: on the front of the ends"))
+        marks.append(Words(708, below, FILLED))
         for row, (shape, color) in enumerate(dict.fromkeys(looks.values()), 1):
             marks.append(symbol(717, below + 18 * row - 4, shape, color, "#ffffff"))
             marks.append(Words(732, below + 18 * row, KINDS[shape]))
-        width = 740 + LETTER * max(30, *(len(point.name) for point in found))
+        width = 740 + LETTER * max(len(FILLED), *(len(point.name) for point in found))
         return Drawing(
             width, max(530, below + 18 * (len(set(looks.values())) + 1)), self._tell(), marks
         )

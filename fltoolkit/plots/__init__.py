@@ -2,6 +2,7 @@
 
     style           colours, dashes, empty axes, and a description for screen readers
     drawing         charts as marks on paper: SVG while something moves, PNG when it rests
+    ideas           a drawing of each idea of the course
     figures         matplotlib figures of histories, channels and partitions
     live            progress and curves below a running cell
     codec_report    what a codec does to one tensor

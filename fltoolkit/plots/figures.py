@@ -90,7 +90,7 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
             label=name or "_",
         )
         last = amount(y, mean[-1] / unit_y)
-        ends.append((xs[-1], mean[-1], f"{name} {last}".strip(), color))
+        ends.append((mean[-1], f"{name} {last}".strip(), color, dash))
         end = amount(x, xs[-1] / unit_x)
         sentence = f"{name or 'the line'} ends at {_bare(label_y)} {last}, {_bare(label_x)} {end}"
         seeds = 1 if isinstance(named[name], History) else len(named[name])
@@ -277,13 +277,22 @@ def _bare(label: str) -> str:
     return label.split(" [")[0]
 
 
-def _label_ends(ax: Axes, ends: list[tuple[float, float, str, str]]) -> None:
-    """Write each text right of the axes at the height of its line's end, moved apart as needed."""
-    for x, y, words, color in ends:
-        leader = {"arrowstyle": "-", "color": color, "linewidth": 0.8, "linestyle": ":"}
-        look: dict[str, Any] = {"color": color, "va": "center", "arrowprops": leader}
-        label = ax.annotate(words, (x, y), (1.03, 0.5), textcoords="axes fraction", **look)
+def _label_ends(ax: Axes, ends: list[tuple[float, str, str, tuple[int, ...]]]) -> None:
+    """Write each text right of the axes near the height of its line's end, moved apart as needed.
+
+    A piece of the line stands before its name. No line leads from one to the other: where a run
+    ends early it would cross the axes, and be read as data.
+    """
+    for y, words, color, dash in ends:
+        sample: dict[str, Any] = {"arrowstyle": "-", "color": color, "linewidth": 1.5}
+        sample |= {"linestyle": (0, dash) if dash else "-", "shrinkA": 2, "shrinkB": 0}
+        label: Any = ax.annotate(
+            words, (1.01, y), (1.07, 0.5), xycoords=ax.get_yaxis_transform(),
+            textcoords="axes fraction", color=color, va="center", arrowprops=sample,
+            annotation_clip=False,
+        )  # fmt: skip
         label.set_gid(_END)
+        label.height_of_end = y
     _spread_ends(ax)
 
 
@@ -296,7 +305,8 @@ def _spread_ends(ax: Axes) -> None:
     labels: list[Any] = list(texts)
     for _ in range(2 * bool(labels)):  # labels change the size of the axes, and so where lines end
         ax.figure.canvas.figure.draw_without_rendering()  # only now is there a size
-        pixels = [ax.transData.transform(label.xy)[1] for label in labels]
+        pixels = [ax.transData.transform((0, label.height_of_end))[1] for label in labels]
         line_height = 1.2 * max(Text.get_window_extent(label).height for label in labels)
         for label, pixel in zip(labels, spread(pixels, line_height), strict=True):
             label.set_y(ax.transAxes.inverted().transform((0, pixel))[1])
+            label.xy = label.xy[0], ax.transData.inverted().transform((0, pixel))[1]

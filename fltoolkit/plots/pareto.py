@@ -46,6 +46,7 @@ SHAPES = {
 """Mark and color of the package's protocols; those of one's own are `OTHER`."""
 KINDS = {"o": "split", "D": "split, silent at times", "^": "SplitFed", "s": "federated"}
 KINDS["P"] = "a protocol of one's own"
+FILLED = "filled: no other ended with fewer bytes and as good"
 GREY = "#b8b8b8"
 MOST_NAMES = 8
 
@@ -183,7 +184,7 @@ def _legend(ax: Axes, found: Sequence[Point], metric: Metric) -> None:
         for color in {color for shape, color in there if shape == marker}
     ]
     corner: Any = "lower right" if metric.higher_is_better else "upper right"
-    ax.legend(handles=marks, loc=corner, frameon=False, title="filled: on the front of the ends")
+    ax.legend(handles=marks, loc=corner, frameon=False, title=FILLED)
 
 
 def _name(
@@ -251,12 +252,13 @@ def _overlap(a: Sequence[float], b: Sequence[float]) -> float:
 def best_within(
     results: Sequence[Result], found: Sequence[Point]
 ) -> list[tuple[float, float, float, float]]:
-    """`front_within` for budgets from the first evaluation to a little above the most bytes."""
-    least = min(
-        int(record["nbytes"]) for run in groups(results).values() for record in run[0].history
-    )
-    budgets = np.geomspace(least, max(p.nbytes for p in found) * 1.05, 80)
-    return front_within(results, budgets.tolist())
+    """`front_within` at each evaluation that made it better, to a little above the most bytes."""
+    name = metric_of(point.experiment for point in found).name
+    rows = [row for runs in groups(results).values() for run in runs for row in run.history]
+    budgets = {int(row["nbytes"]) for row in rows if name in row}
+    steps = front_within(results, [*budgets, 1.05 * max(p.nbytes for p in found)])
+    better = [now for before, now in pairwise(steps) if now[1:] != before[1:]]
+    return [*steps[:1], *better, *steps[-1:]]
 
 
 def three_sizes(records: Record | Mapping[str, Record], ax: Axes | None = None) -> Axes:

@@ -7,8 +7,11 @@ Here: numbers and text tables from `Result`s, by the metric of their experiments
 import csv
 import io
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import accumulate
+from operator import itemgetter
 from statistics import mean
 from typing import Any, NamedTuple
 
@@ -157,27 +160,32 @@ def front_within(
 ) -> list[tuple[float, float, float, float]]:
     """For each budget, the best method within it: mean, least and largest value over the seeds.
 
-    For each seed the best of all methods is chosen on the test set, so the values are a little too
-    good. Runs are cut where the budget ends, as if training had been stopped there. Budgets that
-    are too small for one evaluation of each seed are left out.
+    Every evaluation of every method counts that was within the budget, as if training had been
+    stopped there. For each seed the best is chosen on the test set, so the values are a little too
+    good. Budgets that are too small for one evaluation of each seed are left out.
     """
     results = list(results)
     metric = metric_of(result.experiment for result in results)
-    by_seed: dict[int, list[History]] = {}
+    reached: dict[int, list[tuple[int, float]]] = {}  # by seed: bytes and value of each evaluation
     for runs in groups(results).values():
         for run in runs:
-            by_seed.setdefault(run.experiment.seed, []).append(run.history)
-    rows = []
-    best: dict[int, float] = {}
+            rows = run.history.having(metric.name, "nbytes")
+            tests = [(int(row["nbytes"]), float(row[metric.name])) for row in rows]
+            reached.setdefault(run.experiment.seed, []).extend(tests)
+    best_so_far = {seed: _best_so_far(sorted(tests), metric) for seed, tests in reached.items()}
+    found = []
     for budget in sorted(budgets):
-        for seed, histories in by_seed.items():
-            within = [value_within(history, budget, metric) for history in histories]
-            values = [value for value in (*within, best.get(seed)) if value is not None]
-            if values:
-                best[seed] = metric.best(values)
-        if best and len(best) == len(by_seed):  # more money does no harm: one may spend less of it
-            rows.append((budget, mean(best.values()), min(best.values()), max(best.values())))
-    return rows
+        places = [bisect_right(rows, budget, key=itemgetter(0)) for rows in best_so_far.values()]
+        if places and all(places):
+            best = [rows[k - 1][1] for k, rows in zip(places, best_so_far.values(), strict=True)]
+            found.append((budget, mean(best), min(best), max(best)))
+    return found
+
+
+def _best_so_far(tests: list[tuple[int, float]], metric: Metric) -> list[tuple[int, float]]:
+    """Bytes and the best value up to there."""
+    bests = accumulate((value for _, value in tests), lambda a, b: metric.best([a, b]))
+    return [(nbytes, best) for (nbytes, _), best in zip(tests, bests, strict=True)]
 
 
 def bytes_to_reach(history: History, target: float, metric: Metric = ACCURACY) -> int | None:

@@ -58,8 +58,23 @@ def test_seeds_with_other_bytes_are_compared_where_all_have_values() -> None:
 def test_labels_at_the_ends_do_not_overlap() -> None:
     ax = plots.accuracy_over_bytes({f"run {k}": run(0.2, 0.9 + k / 1000) for k in range(7)})
     ax.figure.draw_without_rendering()
-    boxes = [Text.get_window_extent(text) for text in ax.texts]  # without the leader lines
+    boxes = [Text.get_window_extent(text) for text in ax.texts]  # without the pieces of lines
     assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+
+
+def test_no_line_leads_through_the_axes_to_a_name() -> None:
+    """It would look like data. A piece of the line stands beside its name, outside the axes."""
+    early = History([{"nbytes": n, "accuracy": n / 4e6} for n in (1, 1_000_000)])
+    ax = plots.accuracy_over_bytes({"early": early, "late": run(0.1, 0.9)})
+    ax.figure.draw_without_rendering()
+    inside = ax.get_window_extent()
+    for text, line in zip(ax.texts, ax.lines, strict=True):
+        piece = text.arrow_patch
+        assert piece.get_window_extent().x0 > inside.x1
+        assert piece.get_edgecolor() == mpl.colors.to_rgba(line.get_color())
+        height = piece.get_window_extent().y0 + piece.get_window_extent().height / 2
+        box = Text.get_window_extent(text)
+        assert box.y0 < height < box.y1
 
 
 def test_given_axes_are_used_and_no_global_style_changes() -> None:

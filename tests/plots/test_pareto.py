@@ -9,7 +9,7 @@ from matplotlib.text import Annotation
 
 from experiments.pareto import report as pareto_report
 from fltoolkit import plots
-from fltoolkit.plots.pareto import GREY, look
+from fltoolkit.plots.pareto import GREY, best_within, look
 from fltoolkit.plots.style import summary
 from fltoolkit.research import front, points
 
@@ -78,3 +78,19 @@ def test_pictures_say_their_numbers():
     ):
         with pytest.raises(ValueError, match=r"run a sweep|training\.run|no cells"):
             wrong()
+
+
+def test_the_best_so_far_uses_every_evaluation_and_agrees_with_the_table() -> None:
+    """At each evaluation of a run the line is at least as high, and each step is one of them."""
+    steps = best_within(ALL, points(ALL))
+    at = {int(row["nbytes"]) for r in ALL for row in r.history}
+    assert {int(nbytes) for nbytes, *_ in steps[:-1]} <= at
+    for seed in (0, 1):
+        runs = [r for r in ALL if r.experiment.seed == seed]
+        line = best_within(runs, points(runs))
+        for run in runs:
+            for row in run.history:
+                height = next(v for n, v, *_ in reversed(line) if n <= row["nbytes"])
+                assert height >= row["accuracy"]
+        reached = {row["accuracy"] for run in runs for row in run.history}
+        assert {value for _, value, *_ in line} <= reached

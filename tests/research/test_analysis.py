@@ -55,6 +55,8 @@ def test_the_front_within_a_budget():
     # seed 1 had 0.7 for 100 bytes; that it was worse later takes nothing away
     assert rows[1][1:] == (pytest.approx(0.75), 0.7, 0.8)
     assert rows[3][1:] == (pytest.approx(0.93), 0.9, 0.96)
+    alone = [front_within(ALL, [budget]) for budget in (100, 210, 2500, 5000)]
+    assert [row for (row,) in alone] == rows, "which other budgets are asked for changes nothing"
 
 
 def test_targets_and_budgets():

@@ -1,0 +1,73 @@
+"""The answers of notebook 01. Try first, then look."""
+
+import torch
+
+from fltoolkit.course.notebook import Answer, Notebook
+from fltoolkit.wire import pack
+
+__all__ = ["card", "check", "epoch_nbytes", "notebook", "predict"]
+
+notebook = Notebook("01", "Vanilla SplitNN", guesses=4)
+card, check, predict = notebook.card, notebook.check, notebook.predict
+
+
+def epoch_nbytes(num_samples: int, batch_size: int, width: int) -> int:
+    """Bytes of one epoch of split learning in float32, both directions, headers included.
+
+    Args:
+        num_samples: of the training set; the last batch may be shorter than the others.
+        batch_size: samples in a batch.
+        width: values that cross the cut for one sample.
+    """
+    full, rest = divmod(num_samples, batch_size)
+    sizes = [batch_size] * full + [rest] * (rest > 0)
+    message = {rows: len(pack({"h": torch.zeros(rows, width)})) for rows in set(sizes)}
+    return 2 * sum(message[rows] for rows in sizes)
+
+
+@notebook.answer("length of the float16 message")
+def float16_message() -> Answer:
+    values = 64 * 640 * 2
+    return Answer(
+        len(pack({"h": torch.zeros(64, 640, dtype=torch.float16)})),
+        hints={
+            values: "Those are the values. Header and checksum count too.",
+            values + 6: "The header does not shrink with the values.",
+            values + 11: "The small message has 11 bytes beside its values; this one has 12.",
+            2 * values + 12: "That is the message in float32. A float16 takes two bytes.",
+        },
+    )
+
+
+@notebook.answer("bytes of one epoch with cut=2")
+def cut_at_two(*, num_samples: int, batch_size: int) -> Answer:
+    right = epoch_nbytes(num_samples, batch_size, 128)
+    full, rest = divmod(num_samples, batch_size)
+    return Answer(
+        right,
+        hints={
+            2 * 128 * 4 * num_samples: "The values are right. Add the headers of each message.",
+            epoch_nbytes(full * batch_size, batch_size, 128): (
+                f"The last batch is missing: {rest} samples are left for it."
+            ),
+            epoch_nbytes((full + 1) * batch_size, batch_size, 128): (
+                f"The last batch is shorter than the others: it has {rest} samples."
+            ),
+            right // 2: "That is one direction only.",
+            epoch_nbytes(num_samples, batch_size, 640): "Is the cut still at 4?",
+        },
+    )
+
+
+@notebook.answer("fraction saved")
+def larger_batches(*, num_samples: int) -> Answer:
+    saved = 1 - epoch_nbytes(num_samples, 256, 640) / epoch_nbytes(num_samples, 64, 640)
+    return Answer(
+        saved,
+        tolerance=1e-4,
+        hints=[
+            (lambda a: abs(a - 0.75) < 0.01, "A quarter of the messages, each four times longer."),
+            (lambda a: a > 1, "As a fraction between 0 and 1, please: 0.5 is half."),
+            (lambda a: abs(a - 100 * saved) < 1e-3, "As a fraction, please, not in per cent."),
+        ],
+    )

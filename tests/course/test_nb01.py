@@ -1,0 +1,53 @@
+"""Answers of notebook 01, against real messages."""
+
+import pytest
+import torch
+from course.answers import Case, Printed, assert_checks
+from torch import nn
+
+import fltoolkit as flt
+from fltoolkit.course.nb01 import epoch_nbytes, notebook
+
+DIGITS = 1437  # 22 batches of 64 and one of 29
+VALUES = 2 * 128 * 4 * DIGITS
+SAVED = 17 * 24 / (2 * 640 * 4 * DIGITS + 23 * 24)
+
+CASES = {
+    "length of the float16 message": Case(
+        right=[81_932, 81932.0, 64 * 640 * 2 + 12, torch.tensor(81_932)],
+        wrong=[81_920, 81_926, 81_931, 163_852, "81,932"],
+    ),
+    "bytes of one epoch with cut=2": Case(
+        facts={"num_samples": DIGITS, "batch_size": 64},
+        right=[VALUES + 2 * 12 * 23, VALUES + 552.0, 1_472_040],
+        wrong=[
+            VALUES,
+            2 * 22 * (64 * 128 * 4 + 12),
+            2 * 23 * (64 * 128 * 4 + 12),
+            (VALUES + 552) // 2,
+            2 * 640 * 4 * DIGITS + 2 * 12 * 23,
+        ],
+    ),
+    "fraction saved": Case(
+        facts={"num_samples": DIGITS},
+        right=[0, 0.0, SAVED, 5.5e-5],
+        wrong=[0.75, 75, 0.0055, 0.0038],
+    ),
+}
+
+
+def test_checks(capsys: Printed) -> None:
+    assert_checks(notebook, CASES, capsys)
+
+
+@pytest.mark.parametrize(("batch_size", "cut", "width"), [(64, 2, 128), (64, 4, 640), (30, 4, 640)])
+def test_the_formula_is_what_a_run_sends(batch_size: int, cut: int, width: int) -> None:
+    x, y = torch.zeros(150, 64), torch.zeros(150, dtype=torch.long)
+    model, channel = flt.splitnn_mlp(64, seed=0), flt.Channel()
+    alice = flt.Party("alice", model[:cut], flt.SGD(model[:cut].parameters(), lr=0.1))
+    bob = flt.Party(
+        "bob", model[cut:], flt.SGD(model[cut:].parameters(), lr=0.1), loss_fn=nn.NLLLoss()
+    )
+    batches = flt.Batches(x, y, batch_size, seed=0)
+    list(flt.train_split([alice, bob], batches.epoch(0), channel))
+    assert channel.nbytes() == epoch_nbytes(150, batch_size, width)

@@ -1,0 +1,52 @@
+"""Answers of notebook 02, against a real relay and a real U-shape."""
+
+import torch
+from course.answers import Case, Printed, assert_checks
+from torch import nn
+
+import fltoolkit as flt
+from fltoolkit.course.nb02 import notebook
+
+CASES = {
+    "number of hand-overs": Case(
+        facts={"num_rounds": 20, "num_clients": 3},
+        right=[59, 59.0, torch.tensor(59)],
+        wrong=[60, 40, 2],
+    ),
+    "crossover with the cut at 2": Case(
+        facts={"num_features": 64, "num_samples": 1437, "num_rounds": 20},
+        right=[2, 2.0, torch.tensor(2)],
+        wrong=[18, 4, 3],
+    ),
+    "bytes of a step with the thin tail": Case(
+        right=[70_702, 70_702.0, 2 * (64 * 138 * 4 + 23)],
+        wrong=[70_656, 35_328, 35_351, 393_264, "70,702"],
+    ),
+}
+
+
+def test_checks(capsys: Printed) -> None:
+    assert_checks(notebook, CASES, capsys)
+
+
+def party(name: str, module: nn.Module, loss_fn: nn.Module | None = None) -> flt.Party:
+    optimizer = flt.SGD(module.parameters(), lr=0.1) if list(module.parameters()) else None
+    return flt.Party(name, module, optimizer, loss_fn=loss_fn)
+
+
+def test_a_real_relay_has_as_many_hand_overs() -> None:
+    bottoms = [party(f"alice_{number}", flt.splitnn_mlp(4, seed=0)[:4]) for number in range(3)]
+    bob = party("bob", flt.splitnn_mlp(4, seed=0)[4:], nn.NLLLoss())
+    x, y = torch.zeros(4, 4), torch.zeros(4, dtype=torch.long)
+    batches, channel = [flt.Batches(x, y, 4, seed=0)] * 3, flt.Channel()
+    list(flt.train_relay(bottoms, bob, batches, channel, num_rounds=2))
+    handed_on = sum(transfer.kind == "model" for transfer in channel.transfers)
+    assert notebook.check("number of hand-overs", handed_on, num_rounds=2, num_clients=3)
+
+
+def test_a_real_step_sends_as_much() -> None:
+    model, channel = flt.splitnn_mlp(64, seed=0), flt.Channel()
+    chain = [party("alice", model[:2]), party("bob", model[2:5])]
+    chain.append(party("alice", model[5:], nn.NLLLoss()))
+    flt.split_step(chain, torch.zeros(64, 64), torch.zeros(64, dtype=torch.long), channel)
+    assert notebook.check("bytes of a step with the thin tail", channel.nbytes())
