@@ -13,7 +13,7 @@ from fltoolkit.history import History, Record
 from fltoolkit.labs.board import Board, Look, Plot, Run, Strip
 from fltoolkit.labs.steering import Steering
 from fltoolkit.plots.drawing import Points
-from fltoolkit.plots.live import Curve
+from fltoolkit.plots.live import Curve, at_the_end
 from fltoolkit.units import amount
 
 __all__ = ["Axes", "Line", "Picture", "Trace", "compose", "status_in_words"]
@@ -204,19 +204,11 @@ def _axes(
 
 
 def _reach(lab: Steering, run: Run, x: float, key: str) -> float:
-    """Where ``x`` will stand when the run ends, if each record to come adds what one did so far.
-
-    So the axis is the final one's from the beginning, and the curve grows into it. What is not a
-    step is rounded up to two digits, so that the axis stands still while the pace changes a little.
-    """
+    """Where ``x`` will stand when the run ends: the curve grows into the final axis."""
     total = run.training.total
     if run.runner.over or not total or not x > 0:
         return x
-    if key == lab.clock:
-        return max(float(total), x)
-    final = x * max(total / len(run.history), 1)
-    unit = 10.0 ** (math.floor(math.log10(final)) - 1)
-    return math.ceil(final / unit - 1e-9) * unit
+    return max(float(total), x) if key == lab.clock else at_the_end(x, len(run.history), total)
 
 
 def _at(history: History, clock: str, step: int, key: str) -> float:
