@@ -174,6 +174,7 @@ class FedAvgLab(Lab):
         self.steps_per_second = 5.0  # a pace to watch and to steer at
         self._written: dict[str, Any] = {}  # the settings while a script is being written
         self._interval_moves = False  # in the run that is being written down
+        self._written_rounds: int | None = None  # and how many rounds it was to have
 
     def begin(self, values: Mapping[str, Any]) -> Training:
         """Build clients, server and channel, as `write_start` says in code."""
@@ -236,7 +237,8 @@ class FedAvgLab(Lab):
             codecs=", ".join(f'"{kind}": {_codec(now, kind)!r}' for kind in ("model", "update")),
             rule=_STALENESS[now["staleness"]],
             mean="masked_mean" if now["masked"] else "weighted_mean",
-            **{"num_clients": self.num_clients, "num_rounds": self.num_rounds},
+            **{"num_clients": self.num_clients},
+            **{"num_rounds": self._written_rounds or self.num_rounds},
             **{"lr": LR, "batch": BATCH_SIZE, "spread": SPREAD},
             **{key: now[key] for key in ("alpha", "cohort_size", "local_steps")},
             **{key: now[key] for key in ("wait_for", "seed")},
@@ -254,6 +256,7 @@ class FedAvgLab(Lab):
         run = self.numbered(number)
         self._written = {**self._fixed, **run.settings}
         self._interval_moves = any(move.key == "local_steps" for move in run.moves)
+        self._written_rounds = run.training.total  # num_rounds may have been changed since
         return super().script(number)
 
     def describe(self, run: Run) -> str:

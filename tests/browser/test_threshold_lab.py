@@ -159,7 +159,7 @@ def test_bytes_and_states_are_in_sight_while_one_steers(notebook: Notebook, page
         area.locator("svg text", has_text="bytes sent").last,  # below the plot
     ):
         box = seen.bounding_box()
-        assert 0 < box["y"]
+        assert box["y"] > 0
         assert box["y"] + box["height"] < low
 
 

@@ -126,6 +126,14 @@ def test_the_script_stops_where_the_run_was_stopped() -> None:
     assert len(by_script(lab)["history"]) == 4
 
 
+def test_the_script_has_the_rounds_of_its_run() -> None:
+    lab = small(2)
+    lab.run()
+    lab.num_rounds = 50
+    assert "rounds=2," in lab.script()
+    assert by_script(lab)["history"] == lab.current.history
+
+
 def test_same_seed_same_bytes() -> None:
     one, two, other = (small(3, seed=seed).run().history for seed in (1, 1, 2))
     assert one == two != other
