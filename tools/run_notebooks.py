@@ -20,6 +20,25 @@ from nbclient import NotebookClient
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 
 
+CONTROLS = "application/vnd.jupyter.widget-view+json"
+
+
+def without_controls(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """The outputs of a cell without controls, which need a kernel; a sentence in their place.
+
+    A lab brings its own sentence (labs/panel.py).
+    """
+    said = any("Run this cell to get the controls" in str(output.get("data")) for output in outputs)
+    kept = []
+    for output in outputs:
+        if CONTROLS in output.get("data", {}):
+            if said:
+                continue
+            output.data = {"text/plain": "Run this cell to get the controls."}
+        kept.append(output)
+    return kept
+
+
 def run(path: Path) -> None:
     start = time.perf_counter()
     notebook = nbformat.read(path, as_version=4)
@@ -39,6 +58,8 @@ def run(path: Path) -> None:
     for number, cell in enumerate(notebook.cells):
         if path.parent.name != "assignments":  # there ids say which answer is which
             cell.id = f"cell-{number:02d}"
+        if cell.cell_type == "code":
+            cell.outputs = without_controls(cell.outputs)
         for key in ("execution", "jupyter"):
             cell.metadata.pop(key, None)
     nbformat.validate(notebook)

@@ -264,10 +264,10 @@ class SameMask(Stage):
 
     This stage is for gradients of sparse activations. Both the sender and the receiver of the
     activations know which values were kept, so the gradient is sent at the same places, and the
-    places cost no bytes. The other values of the gradient are lost, as in the paper; notebook 06
-    shows what is gained if they are sent, too. The tensors must have the same order and the same
-    shapes as those of the answered message. This stage works only in a `Channel`, which connects it
-    with the stage that it answers.
+    places cost no bytes. The other values of the gradient are lost, as in the paper; the appendix
+    of notebook 06 shows what is gained if they are sent, too. The tensors must have the same order
+    and the same shapes as those of the answered message. This stage works only in a `Channel`,
+    which connects it with the stage that it answers.
 
     Source: Zheng et al. 2023, arXiv 2305.18469, section 3.
 

@@ -27,6 +27,14 @@ def same(a: Any, b: Any) -> bool:
         return False
 
 
+def same_word(a: Any, b: Any) -> bool:
+    """Whether two texts say the same thing: "Gradient " is "gradients"."""
+    if not (isinstance(a, str) and isinstance(b, str)):
+        return False
+    one, other = (" ".join(text.casefold().split()).removesuffix("s") for text in (a, b))
+    return one == other
+
+
 def say(value: Any) -> str:
     """A value as a reader writes it: 163,854 or 0.0312 or (the beginning of a) text."""
     if isinstance(value, torch.Tensor) and value.numel() == 1:
@@ -45,7 +53,8 @@ def distance(guess: Any, measured: Any, subject: str = "Your guess") -> str:
     try:
         g, m = float(guess), float(measured)
     except (TypeError, ValueError):
-        return "Right." if same(guess, measured) else f"{subject} is not what happened."
+        right = same(guess, measured) or same_word(guess, measured)
+        return "Right." if right else f"{subject} is not what happened."
     if math.isnan(g) or math.isnan(m):
         return f"{subject} cannot be compared: one of the two is NaN."
     if g == m:

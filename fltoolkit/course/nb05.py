@@ -1,8 +1,75 @@
 """The answers of notebook 05. Try first, then look."""
 
-from fltoolkit.course.notebook import Notebook
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["card", "check", "notebook", "predict"]
 
 notebook = Notebook("05", "Quantization", guesses=6)
 card, check, predict = notebook.card, notebook.check, notebook.predict
+
+
+@notebook.answer("bits in use")
+def bits_in_use(*, per_value: float) -> Answer:
+    return Answer(
+        8 / per_value * 32,
+        tolerance=0.02,  # the printed number has two digits, so this is 28 to three or four
+        hints=[
+            (lambda a: a == 32, "Then a value would take 8 bits."),
+            (lambda a: round(a) == 4, "That is how many are not in use."),
+            (
+                lambda a: abs(a - per_value) < 0.01,
+                "That is bits for a value. Which fraction of them is the code of 8 bits?",
+            ),
+        ],
+    )
+
+
+@notebook.answer("stochastic levels")
+def stochastic_levels(*, x: Tensor, u: Tensor) -> Answer:
+    """``x`` in steps above the least value; both rules with the right probability are right."""
+    floor = x.floor()
+    above = x - floor
+    rules = {"": [u < above, u >= 1 - above]}
+    rules["chance: this is nearest rounding, still"] = [above >= 0.5]
+    rules["chance: this always rounds down"] = [torch.zeros_like(above, dtype=torch.bool)]
+    rules["chance: this always rounds up"] = [above > 0]
+    rules["the other probability: 0.3 of a step above a level goes up in 3 of 10 cases"] = [
+        u > above,
+        u <= 1 - above,
+    ]
+
+    def read(answer: Any) -> list[str]:
+        if not isinstance(answer, Tensor):
+            raise ValueError(f"This is a {type(answer).__name__} where a tensor should be.")
+        if answer.shape != x.shape:
+            raise ValueError(f"Its shape is {tuple(answer.shape)}, and w has {tuple(x.shape)}.")
+        up = answer.double() - floor
+        if not bool(((up == 0) | (up == 1)).all()):
+            return ["one of the two levels beside each value"]
+        for words, ups in rules.items():
+            # where u lies on the edge, the order of the arithmetic decides
+            if any(float(((up == 1) != wanted).double().mean()) < 1e-3 for wanted in ups):
+                return [words] if words else []
+        return ["random numbers u that decide"]
+
+    return Answer([], read=read)
+
+
+@notebook.answer("gradients rescued")
+def gradients_rescued(*, full: float) -> Answer:
+    """The answer is an accuracy and how many bits a value took."""
+    read: Callable[[tuple[float, float]], list[str]] = lambda got: [  # noqa: E731
+        words
+        for words, met in {
+            "accuracy (within 2 points of full precision)": got[0] >= full - 0.02,
+            "fewer bits (0.5 at most)": got[1] <= 0.5,
+        }.items()
+        if not met
+    ]
+    return Answer([], read=read)

@@ -1,8 +1,33 @@
 """The answers of the appendix of notebook 06. Try first, then look."""
 
-from fltoolkit.course.notebook import Notebook
+from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["card", "check", "notebook", "predict"]
 
-notebook = Notebook("06b", "Top-k, appendix", guesses=0)
+notebook = Notebook("06b", "Appendix to 06", guesses=3)
 card, check, predict = notebook.card, notebook.check, notebook.predict
+
+
+@notebook.answer("a zero that was sent")
+def zero_that_was_sent() -> Answer:
+    return Answer(
+        (0 + 2) / 2,
+        hints={
+            2: "That counts Ben only. But Ann has sent something: zero.",
+            0: "Ben has sent 2, and he counts, too.",
+        },
+    )
+
+
+@notebook.answer("four of ten")
+def four_of_ten() -> Answer:
+    weighted, masked = 4 * -2 / 10, 4 * -2 / 4
+    return Answer(
+        [weighted, masked],
+        tolerance=1e-6,
+        hints=[
+            (lambda a: list(a) == [masked, weighted], "The other way round: weighted mean first."),
+            (lambda a: min(a) > 0, "They send -2: the weight goes down."),
+            (lambda a: a[0] == a[1], "The two means divide by different numbers of clients."),
+        ],
+    )

@@ -51,6 +51,7 @@ class Board:
     checked: str = ""  # key of what a gate checks, "" for none; drawn with its "threshold" around
     rare: frozenset[str] = frozenset()  # kinds whose row is shown once one was sent
     step: str = "step"  # what a step is called
+    result: str = "accuracy"  # the records' key that says how good a run is at its end
 
 
 class Strip(NamedTuple):

@@ -4,7 +4,7 @@ Display a `FedAvgLab` as the last line of a cell and press Start; or drive it fr
 what this lab trains, and how it is written down. What all labs share is in steering.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import nn
@@ -21,10 +21,17 @@ from fltoolkit.data.datasets import Dataset, load
 from fltoolkit.data.partitions import partition_dirichlet
 from fltoolkit.evaluation import evaluate
 from fltoolkit.federated.client import Local
-from fltoolkit.federated.clock import Arrivals, Drop, LogNormal, Polynomial, Staleness
+from fltoolkit.federated.clock import (
+    Arrivals,
+    Backlog,
+    Drop,
+    LogNormal,
+    Polynomial,
+    Staleness,
+)
 from fltoolkit.federated.fedavg import fedavg
 from fltoolkit.federated.means import masked_mean, weighted_mean
-from fltoolkit.history import evaluated
+from fltoolkit.history import Record, evaluated
 from fltoolkit.labs.board import Board, Plot, Run, Setting, Training
 from fltoolkit.labs.lab import Lab
 from fltoolkit.models import splitnn_mlp
@@ -74,7 +81,7 @@ _SETTINGS: Mapping[str, Setting] = {
     "bits_up": Setting("update up [bits a value]", _BITS, "now", _bits),
     "top_k": Setting("top-k up [share of values]", (0.01, 0.03, 0.1, 0.3, 1), "now", _share),
     "error_feedback": Setting("error feedback up", (False, True), "now", _on),
-    "local_steps": Setting("local steps", (1, 2, 5, 10, 20, 50, 100), "at start"),
+    "local_steps": Setting("interval [local steps]", (1, 2, 5, 10, 20, 50, 100), "now"),
     "cohort_size": Setting("cohort", (1, 2, 5, 10, 20), "at start"),
     "alpha": Setting("alpha", (0.03, 0.1, 0.3, 1, 10, 100), "at start"),
     "wait_for": Setting("wait for", (None, 1, 2, 3, 5, 8), "at start", _number),
@@ -118,9 +125,9 @@ class FedAvgLab(Lab):
     - ``bits_down``, ``bits_up``, ``top_k`` (1: off), ``error_feedback`` are codecs and act on the
       running training. A move of one of the last three makes a new codec for updates, whose
       residuals begin at zero: what the clients still owed is lost
-    - ``local_steps`` (the averaging interval), ``cohort_size``, ``alpha`` (Dirichlet: small means
-      few classes a client), ``wait_for`` (None: all), ``staleness`` ("drop" or "polynomial"),
-      ``masked`` and ``seed`` act at the next Start
+    - ``local_steps``, the averaging interval, acts on the running training from the next round on
+    - ``cohort_size``, ``alpha`` (Dirichlet: small means few classes a client), ``wait_for`` (None:
+      all), ``staleness`` ("drop" or "polynomial"), ``masked`` and ``seed`` act at the next Start
 
     Args:
         data: a name for `fltoolkit.data.load`, or a Dataset of your own.
@@ -166,6 +173,8 @@ class FedAvgLab(Lab):
         self.num_clients, self.num_rounds = num_clients, num_rounds
         self.steps_per_second = 5.0  # a pace to watch and to steer at
         self._written: dict[str, Any] = {}  # the settings while a script is being written
+        self._interval_moves = False  # in the run that is being written down
+        self._written_rounds: int | None = None  # and how many rounds it was to have
 
     def begin(self, values: Mapping[str, Any]) -> Training:
         """Build clients, server and channel, as `write_start` says in code."""
@@ -181,21 +190,33 @@ class FedAvgLab(Lab):
         clients = {f"client_{k}": (data.x_train[p], data.y_train[p]) for k, p in enumerate(parts)}
         model = splitnn_mlp(data.x_train.shape[1], data.num_classes, seed=now["seed"])
         channel = Channel({"model": _codec(now, "model"), "update": _codec(now, "update")})
-        records = fedavg(
-            model,
-            clients,
-            channel,
-            rounds=self.num_rounds,
-            cohort=now["cohort_size"],
-            local=Local(batch_size=BATCH_SIZE, lr=LR, steps=now["local_steps"]),
-            arrivals=Arrivals(
+        settings: dict[str, Any] = {
+            "rounds": (num_rounds := self.num_rounds),
+            "cohort": now["cohort_size"],
+            "arrivals": Arrivals(
                 wait_for=wait_for,
                 staleness=_STALENESS[now["staleness"]],
                 clock=LogNormal(SPREAD, seed=now["seed"]),
             ),
-            mean=masked_mean if now["masked"] else weighted_mean,
-            seed=now["seed"],
-        )
+            "mean": masked_mean if now["masked"] else weighted_mean,
+            "seed": now["seed"],
+            "backlog": Backlog(),
+        }
+
+        def rounds() -> Iterator[Record]:
+            """Whoever moves the interval goes on from the round that was reached."""
+            done = 0
+            while done < num_rounds:
+                steps = now["local_steps"]
+                local = Local(batch_size=BATCH_SIZE, lr=LR, steps=steps)
+                for record in fedavg(
+                    model, clients, channel, local=local, start_round=done, **settings
+                ):
+                    yield record
+                    done = int(record["step"])
+                    if now["local_steps"] != steps:
+                        break
+
         server = Party("server", model, loss_fn=nn.NLLLoss())
 
         def test() -> Any:
@@ -203,33 +224,39 @@ class FedAvgLab(Lab):
 
         def apply(key: str, value: Any) -> None:
             now[key] = value
-            kind = _kind(key)
-            channel.change_codec(kind, _codec(now, kind))
+            if key != "local_steps":
+                channel.change_codec(kind := _kind(key), _codec(now, kind))
 
-        return Training(evaluated(records, test, every=1), channel, apply, total=self.num_rounds)
+        return Training(evaluated(rounds(), test, every=1), channel, apply, total=num_rounds)
 
     def write_start(self, values: Mapping[str, Any]) -> str:
         """The same as `begin`, in plain code."""
         now = {**self._fixed, **values}
-        return _SCRIPT.format(
+        return (_SCRIPT + (_MOVED_INTERVAL if self._interval_moves else _INTERVAL)).format(
             data=self._data_code or "data  # the Dataset that was given to the lab: put it here",
             codecs=", ".join(f'"{kind}": {_codec(now, kind)!r}' for kind in ("model", "update")),
             rule=_STALENESS[now["staleness"]],
             mean="masked_mean" if now["masked"] else "weighted_mean",
-            **{"num_clients": self.num_clients, "num_rounds": self.num_rounds},
+            **{"num_clients": self.num_clients},
+            **{"num_rounds": self._written_rounds or self.num_rounds},
             **{"lr": LR, "batch": BATCH_SIZE, "spread": SPREAD},
             **{key: now[key] for key in ("alpha", "cohort_size", "local_steps")},
             **{key: now[key] for key in ("wait_for", "seed")},
         )
 
     def write_move(self, key: str, value: Any) -> str:
-        """One line that changes a codec."""
+        """One line that changes the interval or a codec."""
+        if key == "local_steps":
+            return f"interval = {value}"
         self._written[key] = value
         return f'channel.change_codec("{_kind(key)}", {_codec(self._written, _kind(key))!r})'
 
     def script(self, number: int | None = None) -> str:
         """Plain code that does run ``number`` (None: the latest) again; see `Lab.script`."""
-        self._written = {**self._fixed, **self.numbered(number).settings}
+        run = self.numbered(number)
+        self._written = {**self._fixed, **run.settings}
+        self._interval_moves = any(move.key == "local_steps" for move in run.moves)
+        self._written_rounds = run.training.total  # num_rounds may have been changed since
         return super().script(number)
 
     def describe(self, run: Run) -> str:
@@ -260,7 +287,7 @@ from fltoolkit import Channel, History, Party, evaluate, evaluated, load, splitn
 from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, Pipeline, Quantize, TopK
 from fltoolkit.data import partition_dirichlet
 from fltoolkit.federated import (
-    Arrivals, Drop, Local, LogNormal, Polynomial, fedavg, masked_mean, weighted_mean)
+    Arrivals, Backlog, Drop, Local, LogNormal, Polynomial, fedavg, masked_mean, weighted_mean)
 
 torch.set_num_threads(1)
 data = {data}
@@ -268,6 +295,10 @@ parts = partition_dirichlet(data.y_train, {num_clients}, alpha={alpha}, seed={se
 clients = {{f"client_{{k}}": (data.x_train[p], data.y_train[p]) for k, p in enumerate(parts)}}
 model = splitnn_mlp(data.x_train.shape[1], data.num_classes, seed={seed})
 channel = Channel({{{codecs}}})
+arrivals = Arrivals(wait_for={wait_for}, staleness={rule}, clock=LogNormal({spread}, seed={seed}))
+"""
+
+_INTERVAL = """
 records = fedavg(
     model,
     clients,
@@ -275,12 +306,42 @@ records = fedavg(
     rounds={num_rounds},
     cohort={cohort_size},
     local=Local(batch_size={batch}, lr={lr}, steps={local_steps}),
-    arrivals=Arrivals(
-        wait_for={wait_for}, staleness={rule}, clock=LogNormal({spread}, seed={seed})
-    ),
+    arrivals=arrivals,
     mean={mean},
     seed={seed},
 )
 server = Party("server", model, loss_fn=nn.NLLLoss())
 records = evaluated(records, lambda: evaluate([server], data.x_test, data.y_test), every=1)
+"""
+
+_MOVED_INTERVAL = """
+interval, backlog, done = {local_steps}, Backlog(), 0
+
+
+def rounds():
+    \"\"\"Rounds of `fedavg`; a new ``interval`` goes on from the round that was reached.\"\"\"
+    global done
+    while done < {num_rounds}:
+        now = interval
+        for record in fedavg(
+            model,
+            clients,
+            channel,
+            rounds={num_rounds},
+            cohort={cohort_size},
+            local=Local(batch_size={batch}, lr={lr}, steps=now),
+            arrivals=arrivals,
+            mean={mean},
+            seed={seed},
+            start_round=done,
+            backlog=backlog,
+        ):
+            yield record
+            done = record["step"]
+            if interval != now:
+                break
+
+
+server = Party("server", model, loss_fn=nn.NLLLoss())
+records = evaluated(rounds(), lambda: evaluate([server], data.x_test, data.y_test), every=1)
 """

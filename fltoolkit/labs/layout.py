@@ -24,21 +24,26 @@ from fltoolkit.plots.drawing import (
 
 __all__ = ["lay_out"]
 
-_WIDTH, _HALF, _PLOT = 920, 450, 250  # of the paper, of a plot, and a plot's height
+_WIDTH, _HALF, _PLOT = 920, 450, 236  # of the paper, of a plot, and a plot's height
 _BAND = "#7f7f7f"
 
 
 def lay_out(picture: Picture) -> Drawing:
-    """The picture on paper; its height follows from what there is to say."""
+    """The picture on paper; its height follows from what there is to say.
+
+    What one steers by comes first, right below the sliders: the bars of bytes and the strip of
+    states. The plots come next, the strip on the same x axis as the plot below it.
+    """
     marks: list[Mark] = [Words(8, 18, f"{picture.title}: {picture.status}", bold=True)]
     marks += progress(picture.progress, 26, _WIDTH)
-    frames = [frame_of(axes, k * (_WIDTH - _HALF)) for k, axes in enumerate(picture.axes)]
+    strips = 30 * len(picture.strips) + 16 if picture.strips else 0
+    top = 46 + max(14 + 22 * len(picture.ledger), strips) + 6
+    frames = [frame_of(axes, k * (_WIDTH - _HALF), top) for k, axes in enumerate(picture.axes)]
+    marks += _ledger(picture.ledger, 46, 120 if picture.strips else _WIDTH - 8 - 130 - 220)
+    marks += _strips(picture, frames[1], 44)
     for axes, frame in zip(picture.axes, frames, strict=True):
         marks += _plot(axes, frame)
-    low = 40 + _PLOT + 8
-    marks += _ledger(picture.ledger, low)
-    marks += _strips(picture, frames[1], low)
-    low += 8 + max(24 * len(picture.ledger), 30 * len(picture.strips) + 22) + 14
+    low = top + _PLOT + 12
     for number, current, words in picture.legend:
         marks += [_line(number, current, [(8, low), (48, low)])]
         for line in textwrap.wrap(words, 128):
@@ -51,11 +56,12 @@ def lay_out(picture: Picture) -> Drawing:
     return Drawing(_WIDTH, low, picture.summary(), marks)
 
 
-def frame_of(axes: Axes, left: float) -> Frame:
+def frame_of(axes: Axes, left: float, top: float = 40) -> Frame:
+    """Where the values of these axes lie on the paper."""
     plot, (x_limits, y_limits) = axes.plot, axes.limits()
     x = Axis(plot.x, *x_limits, words=axes.step if plot.x == "step" else "")
     y = Axis(plot.y, *y_limits, plot.log, plot.words)
-    return Frame(x, y, left, 40, _HALF, _PLOT, names=[line.words for line in axes.lines])
+    return Frame(x, y, left, top, _HALF, _PLOT, names=[line.words for line in axes.lines])
 
 
 def _plot(axes: Axes, frame: Frame) -> Iterator[Mark]:
@@ -87,21 +93,22 @@ def _line(number: int, current: bool, points: Points) -> Stroke:
     return Stroke(points, color, 3 if current else 1.6, dash)
 
 
-def _ledger(ledger: Sequence[tuple[str, int, str]], top: float) -> Iterator[Mark]:
+def _ledger(ledger: Sequence[tuple[str, int, str]], top: float, longest: float) -> Iterator[Mark]:
+    """A bar for each kind of message, the largest ``longest`` pixels long."""
     most = max((nbytes for _, nbytes, _ in ledger), default=0) or 1
     yield Words(8, top + 4, "bytes sent by the current run, headers included", bold=True)
     for row, (name, nbytes, words) in enumerate(ledger):
-        y = top + 14 + 24 * row
+        y = top + 12 + 22 * row
         yield Words(8, y + 12, name)
-        yield Box(130, y, 120, 16, "#f0f0f0")
-        yield Box(130, y, 120 * nbytes / most, 16, "#555555")
-        yield Words(258, y + 12, words)
+        yield Box(130, y, longest, 16, "#f0f0f0")
+        yield Box(130, y, longest * nbytes / most, 16, "#555555")
+        yield Words(138 + longest, y + 12, words)
 
 
 def _strips(picture: Picture, frame: Frame, top: float) -> Iterator[Mark]:
-    base = top
+    base = top - 8
     for strip in picture.strips:
-        base += 22 if base == top else 30
+        base += 30
         yield Words(frame.left - 6, base - 4, strip.words, "end")
         for start, end, state in merge_short(strip.segments, frame.x_axis.high, 200):
             look, x = picture.looks[state], frame.x(start - 1)
@@ -110,7 +117,7 @@ def _strips(picture: Picture, frame: Frame, top: float) -> Iterator[Mark]:
             if width > 9:
                 yield Words(x + width / 2, base - 3, state, "middle", 11)
         yield Stroke([(frame.left, base), (frame.right, base)])
-    x, y = frame.left, base + 24
+    x, y = frame.left, base + 16
     for state, look in picture.looks.items() if picture.strips else ():
         words = f"{state} {look.words}"
         yield Box(x, y - 12 * look.height, 10, 12 * look.height, look.color)

@@ -2,7 +2,8 @@
 
 Only wiring: what a button does is a method of the lab (steering.py), what is seen is put together
 by picture.py and layout.py. The picture is a plain display, SVG while it moves and PNG at rest, so
-that it stays in a saved notebook. Needs ipywidgets, 7.7 or newer.
+that it stays in a saved notebook. Where there are no controls, because the cell was not run or its
+kernel is gone, a line of text says so. Needs ipywidgets, 7.7 or newer.
 """
 
 import html
@@ -30,6 +31,21 @@ _ACTS = {
     "on view": "changes what is shown, not the training",
 }
 _SPEEDS = (10, 20, 50, 100, 200, 500, math.inf)  # steps per second
+_NO_CONTROLS = (
+    "Run this cell to get the controls. Below is the last picture that was drawn; nothing is "
+    "being trained now."
+)
+# A saved notebook holds the sentence and no controls. Controls that work hide the sentence; those
+# whose kernel is gone, which JupyterLab marks as disconnected, are hidden themselves.
+_WITHOUT_CONTROLS = """<style>
+.jp-OutputArea:has(.{id}-sentence) > .jp-OutputArea-child > .jupyter-widgets:not(:has(*)) {{
+  display: none;  /* it would say: model not found */
+}}
+</style><div class="{id}-sentence" role="note"><b>{words}</b></div>"""
+_WITH_CONTROLS = """<style>
+:root:not(:has(.{id}.jupyter-widgets-disconnected)) .{id}-sentence,
+.{id}.jupyter-widgets-disconnected {{ display: none; }}
+</style>"""
 
 
 class Panel:
@@ -85,7 +101,7 @@ class Panel:
         self.speed = widgets.Dropdown(
             options=[("full" if speed == math.inf else f"{speed:g}", speed) for speed in speeds],
             value=lab.steps_per_second,
-            description="steps per second",
+            description=f"{lab.board.step}s per second",
             style={"description_width": "initial"},
             layout={"width": "15em"},
         )
@@ -99,20 +115,30 @@ class Panel:
 
         row = {"flex_flow": "row wrap", "align_items": "center"}
         rows = [widgets.Box([*self.buttons.values(), self.speed], layout=row)]
-        if sliders := part("now"):
-            rows += [widgets.HTML("<b>Act on the running training</b>"), *sliders]
+        if sliders := [*part("now"), *part("on view")]:
+            rows += [widgets.HTML("<b>Act on the running training:</b>")] * bool(part("now"))
+            rows.append(widgets.Box(sliders, layout=row))
         if lists := part("at start"):
             words = widgets.HTML("<b>Act at the next Start:</b>")
             rows.append(widgets.Box([words, *lists], layout=row))
-        rows += [*part("on view"), self.note, self.code]
-        self.widget = widgets.VBox(rows)
+        style = widgets.HTML(_WITH_CONTROLS.format(id=self._id), layout={"height": "0"})
+        self.widget = widgets.VBox([*rows, self.note, self.code, style])
+        self.widget.add_class(self._id)
 
     def _control(self, widgets: Any, key: str) -> Any:
-        """A slider for what acts at once, a list for what waits for the next Start."""
+        """A slider for what acts at once, a list for what waits; on and off are a box to tick."""
         setting: Setting = self.lab.settings[key]
         options = [(setting.say(option), option) for option in setting.options]
-        look = {"options": options, "value": self.lab.values[key], "description": setting.words}
-        if setting.acts == "at start":
+        place = list(setting.options).index(self.lab.values[key])  # ipywidgets shows no value None
+        look = {"options": options, "index": place, "description": setting.words}
+        if all(isinstance(option, bool) for option in setting.options):
+            made = widgets.Checkbox(
+                value=self.lab.values[key],
+                description=setting.words,
+                indent=False,
+                layout={"width": f"{4 + 0.55 * len(setting.words):.3g}em"},
+            )
+        elif setting.acts == "at start":
             letters = len(setting.words) + max(len(words) for words, _ in options)
             made = widgets.Dropdown(
                 **look,
@@ -124,15 +150,16 @@ class Panel:
                 **look,
                 continuous_update=False,  # a move is where the slider is let go
                 style={"description_width": "15em"},
-                layout={"width": "40em", "max_width": "98%"},
+                layout={"width": "36em", "max_width": "98%"},
             )
         made.tooltip = f"{setting.words}: {_ACTS[setting.acts]}"  # ipywidgets 7 shows none
         made.observe(lambda change: self._moved(key, change["new"]), "value")
         return made
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display
+        from IPython.display import HTML, display
 
+        display(HTML(_WITHOUT_CONTROLS.format(id=self._id, words=_NO_CONTROLS)))
         display(self.widget)
         with self._drawing:
             data, metadata = self.draw().png()
@@ -249,9 +276,16 @@ class Panel:
         """What is going on and how everything stands, for those who do not see the sliders."""
         lab, run = self.lab, self.lab.current
         doing = f"run {run.number} running" if run and run.status == "running" else ""
-        return f"{doing or status_in_words(lab)}: " + ", ".join(
+        words = f"{doing or status_in_words(lab)}: " + ", ".join(
             lab.say(key, value) for key, value in lab.values.items()
         )
+        if run and (other := lab.repeated(run)):
+            change = "choose another seed" if "seed" in lab.settings else "move a control"
+            words += (
+                f". Run {run.number} repeats run {other.number}: the same settings and the same "
+                f"random numbers send the same bytes. To see something new, {change}."
+            )
+        return words
 
     def _say(self, words: str, urgent: bool = False) -> None:
         """A line that screen readers speak when it changes; an error with its traceback folded."""

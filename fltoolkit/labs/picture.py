@@ -13,7 +13,7 @@ from fltoolkit.history import History, Record
 from fltoolkit.labs.board import Board, Look, Plot, Run, Strip
 from fltoolkit.labs.steering import Steering
 from fltoolkit.plots.drawing import Points
-from fltoolkit.plots.live import Curve
+from fltoolkit.plots.live import Curve, at_the_end
 from fltoolkit.units import amount
 
 __all__ = ["Axes", "Line", "Picture", "Trace", "compose", "status_in_words"]
@@ -96,7 +96,7 @@ class Axes(NamedTuple):
     behind: Points
     bands: Sequence[tuple[float, float, float, float]]
     marks: Sequence[tuple[float, str]]  # vertical lines: (x, words)
-    reach: float  # the largest x so far, where y may not have been measured yet
+    reach: float  # how far x goes: where the current run will end, at the pace it has now
     step: str = "step"  # what a step is called
 
     def limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -198,9 +198,17 @@ def _axes(
             (_at(current.history, lab.clock, move.step, plot.x), lab.say(move.key, move.value))
             for move in current.moves[-_MOST_MARKS:]
         ],
-        float(trace.last[plot.x]),
+        _reach(lab, current, float(trace.last[plot.x]), plot.x),
         lab.board.step,
     )
+
+
+def _reach(lab: Steering, run: Run, x: float, key: str) -> float:
+    """Where ``x`` will stand when the run ends: the curve grows into the final axis."""
+    total = run.training.total
+    if run.runner.over or not total or not x > 0:
+        return x
+    return max(float(total), x) if key == lab.clock else at_the_end(x, len(run.history), total)
 
 
 def _at(history: History, clock: str, step: int, key: str) -> float:
@@ -224,7 +232,12 @@ def _ledger(board: Board, trace: Trace | None) -> list[tuple[str, int, str]]:
 def _outcome(lab: Steering, run: Run, trace: Trace) -> str:
     """A run in one line: settings, and what they led to."""
     words = f"run {run.number}: {lab.describe(run)}"
-    results = [
-        amount(key, float(trace.last[key])) for key in ("accuracy", "nbytes") if key in trace.last
-    ]
+    if other := lab.repeated(run):
+        words += f" (as run {other.number})"
+    key, results = lab.board.result, []
+    if key in trace.last:
+        name = "" if "accuracy" in key else f"{key.replace('_', ' ')} "
+        results.append(name + amount(key, float(trace.last[key])))
+    if "nbytes" in trace.last:
+        results.append(amount("nbytes", float(trace.last["nbytes"])))
     return f"{words}: {' for '.join(results)}" if results else words

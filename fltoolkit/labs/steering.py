@@ -141,6 +141,21 @@ class Steering:
         if run := self.current:
             run.runner.pause()
 
+    def repeated(self, run: Run) -> Run | None:
+        """The earlier run that ``run`` does again: the same settings, and in neither any move.
+
+        Everything random comes from the settings, so the two send the same bytes.
+        """
+        if run.moves:
+            return None
+        seen = [key for key, setting in self.settings.items() if setting.acts != "on view"]
+        for other in self.runs:
+            if other is run:
+                return None
+            if not other.moves and all(other.settings[k] == run.settings[k] for k in seen):
+                return other
+        return None
+
     def stop(self) -> None:
         """End the run for good; its records stay. The next `start` begins a new one."""
         if run := self.current:
@@ -245,9 +260,10 @@ class Steering:
         if not events:
             loop.append("    pass")
         loop.append('print(f"{len(history)} steps, {channel.nbytes():,} bytes")')
-        if len(run.history.having("accuracy")):
-            loop.append('tested = history.having("accuracy")[-1]')
-            loop.append("""print(f"accuracy {tested['accuracy']:.4f}")""")
+        if len(run.history.having(result := self.board.result)):
+            loop.append(f'tested = history.having("{result}")[-1]')
+            words = result.replace("_", " ")
+            loop.append(f"""print(f"{words} {{tested['{result}']:.4f}}")""")
         title = f'"""Run {run.number} of {type(self).__name__}: {self.describe(run)}."""\n\n'
         return title + self.write_start(run.settings).strip() + "\n\n" + "\n".join(loop) + "\n"
 

@@ -408,15 +408,18 @@ def chart(
     height: float = 230,
     log: bool = False,
     marks: Mapping[float, str] | None = None,
+    until: float = 0,
 ) -> Iterator[Mark]:
     """Lines of (x, y) points by name; ``x`` and ``y`` are records' keys.
 
     Names stand at the line ends. Axes begin at 0, or are logarithmic with ``log`` (then all values
-    must be positive). ``marks`` are vertical lines {x: words}. Points not finite are left out.
+    must be positive). ``marks`` are vertical lines {x: words}. Points not finite are left out. The
+    x axis goes to ``until`` at least.
     """
     lines = {name: [p for p in line if all(map(math.isfinite, p))] for name, line in series.items()}
     points = [point for line in lines.values() for point in line]
     x_axis, y_axis = (_around(key, [p[k] for p in points], log) for k, key in enumerate((x, y)))
+    x_axis = x_axis._replace(high=max(x_axis.high, until)) if points else x_axis
     frame = Frame(x_axis, y_axis, left, top, width, height, names=lines)
     yield from frame.grid()
     yield from frame.flags((marks or {}).items())

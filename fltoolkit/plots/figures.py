@@ -43,7 +43,10 @@ def accuracy_over_bytes(histories: Histories, ax: Axes | None = None) -> Axes:
 
 
 def metric_over_steps(histories: Histories, key: str = "loss", ax: Axes | None = None) -> Axes:
-    """The records' ``key`` against their "step". See `curves` for ``histories``."""
+    """The records' ``key`` against their "step", which is called a round where it is one.
+
+    See `curves` for ``histories``.
+    """
     return curves(histories, key, "step", ax)
 
 
@@ -70,6 +73,8 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
     }
     ax = ax or new_axes()
     label_x, unit_x = axis_of(x, max(band[0].max() for band in bands.values()))
+    if x == "step" and all(_of_rounds(runs) for runs in named.values()):
+        label_x = "round"
     label_y, unit_y = axis_of(y, max(band[3].max() for band in bands.values()))
     ax.set(xlabel=label_x, ylabel=label_y)
     tidy(ax)
@@ -240,6 +245,11 @@ def save_figure(
             text.set_fontsize(size)
         for each in figure.axes:
             _spread_ends(each)
+
+
+def _of_rounds(runs: History | Sequence[History]) -> bool:
+    """Whether a step of these runs is a round, as in federated averaging."""
+    return all("round" in h[-1] for h in ([runs] if isinstance(runs, History) else runs) if len(h))
 
 
 def _points(history: History, x: str, y: str, name: str) -> np.ndarray:

@@ -115,6 +115,13 @@ class _Run:
                 sentence += f"; {name} {amount(key, value)}"
         return sentence
 
+    def end(self) -> float:
+        """Where x will stand when the run ends; 0 if that is not known."""
+        x = self.latest.get(self.x)
+        if self.state != "running" or not self.total or not isinstance(x, int | float) or not x > 0:
+            return 0.0
+        return at_the_end(x, self.count, self.total)
+
     def summary(self) -> str:
         return f"{self.title}: {self.words()}" if self.title else self.words()
 
@@ -127,8 +134,23 @@ class _Run:
         marks += [Words(8, 50 + 16 * number, line) for number, line in enumerate(lines)]
         top = 46 + 16 * len(lines)
         for number, (key, curve) in enumerate(self.curves.items()):
-            marks += chart({"": curve.points()}, self.x, key, left=400 * number, top=top)
+            points = {"": curve.points()}
+            marks += chart(points, self.x, key, left=400 * number, top=top, until=self.end())
         return Drawing(width, top + 230, self.summary(), marks)
+
+
+def at_the_end(x: float, done: int, total: int) -> float:
+    """Where ``x`` (above 0) will stand after ``total`` records, if they add what ``done`` did.
+
+    With this as its end the axis is the final one's from the beginning. It is rounded up to two
+    digits, so that the axis stands still while the pace changes a little.
+
+    >>> at_the_end(1234.0, done=2, total=20)
+    13000.0
+    """
+    final = x * max(total / done, 1)
+    unit = 10.0 ** (math.floor(math.log10(final)) - 1)
+    return math.ceil(final / unit - 1e-9) * unit
 
 
 class Curve:

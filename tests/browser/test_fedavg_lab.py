@@ -92,7 +92,7 @@ def show_lab(folder: Path, server: Server, page: Any, name: str) -> Shown:
     area = notebook.show(lab)
     area.get_by_role("button", name="Start").wait_for(timeout=60_000)
     notebook.ask("lab.num_rounds = 1000")
-    area.get_by_label("steps per second").select_option("10")
+    area.get_by_label("rounds per second").select_option("10")
     return Shown(notebook, lab, area)
 
 
@@ -101,6 +101,9 @@ def test_notebook_04_a_slider_changes_what_a_round_costs(
 ) -> None:
     lab = show_lab(folder, server, page, "04_fedavg.ipynb")
     lab.start(run=3)
+    lab.slide("interval", "ArrowRight", 2)  # 5, 10, 20 local steps
+    lab.until_moved("local_steps", 20, "interval 20")
+    assert len(set(lab.per_round("up"))) == 1, "a longer interval costs no byte"
     lab.slide("update up", "ArrowLeft", 3)  # 32, 8, 4, 2 bits
     lab.until_moved("bits_up", 2, "update up 2 bits")
     lab.notebook.screenshot("fedavg_lab_running")
@@ -137,14 +140,14 @@ def test_notebook_06_top_k_acts_now_and_the_masked_mean_at_the_next_start(
     lab.start(run=3)
     lab.slide("top-k up", "ArrowRight", 2)  # 1, 3, 10 %
     lab.until_moved("top_k", 0.1, "10 %")
-    lab.slide("error feedback up", "ArrowLeft", 1)
+    lab.area.get_by_role("checkbox", name="error feedback up").click()
     lab.until_moved("error_feedback", False, "error feedback up off")
     lab.notebook.screenshot("notebook_06_lab_running")
     up, down = lab.per_round("up"), lab.per_round("down")
     assert up[-1] > 5 * up[0], up
     assert set(down) == {down[0]}, down
 
-    lab.area.get_by_label("masked mean").select_option("on")
+    lab.area.get_by_role("checkbox", name="masked mean").click()
     lab.until(lambda: lab.ask("lab.values['masked']"))
     lab.rounds_more(1)
     lab.stop(run=3)
@@ -156,4 +159,5 @@ def test_notebook_06_top_k_acts_now_and_the_masked_mean_at_the_next_start(
         "top_k": 0.1,
         "error_feedback": False,
         "masked": True,
+        "seed": 0,
     }

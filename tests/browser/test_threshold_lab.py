@@ -140,3 +140,54 @@ def test_at_200_percent_all_of_it_is_on_the_page(notebook: Notebook, page: Any) 
     page.mouse.wheel(0, 400)
     page.wait_for_timeout(500)
     look("running")
+
+
+def test_bytes_and_states_are_in_sight_while_one_steers(notebook: Notebook, page: Any) -> None:
+    page.set_viewport_size({"width": 1280, "height": 800})
+    notebook.run_cell(0)
+    area = notebook.show(0)
+    area.get_by_role("button", name="Start").click()
+    area.locator("svg[role=img]").wait_for(timeout=60_000)
+    wait_for(page, lambda: "state C" in picture(notebook)["text/plain"])
+    notebook.screenshot("threshold_lab_1280x800")
+    low = page.locator("#jp-main-statusbar").bounding_box()["y"]
+    for seen in (
+        area.get_by_role("slider").first,
+        area.get_by_role("slider").last,
+        area.locator("svg text", has_text="up: activations"),
+        area.locator("svg text", has_text="C silence"),
+        area.locator("svg text", has_text="bytes sent").last,  # below the plot
+    ):
+        box = seen.bounding_box()
+        assert box["y"] > 0
+        assert box["y"] + box["height"] < low
+
+
+@pytest.mark.parametrize("width", [1280, 900])
+def test_without_its_kernel_a_lab_says_how_to_get_the_controls(
+    notebook: Notebook, server: Server, page: Any, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    notebook.run_cell(0)
+    area = notebook.show(0)
+    button = area.get_by_role("button", name="Start")
+    sentence = area.get_by_text("Run this cell to get the controls")
+    button.click()
+    area.locator("svg[role=img]").wait_for(timeout=60_000)
+    assert sentence.count() == 1
+    assert sentence.is_hidden()
+    notebook.save()
+    page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+    sentence.wait_for(state="visible")
+    assert button.is_hidden()
+    notebook.screenshot(f"threshold_lab_without_kernel_{width}")
+
+    again = open_notebook(page, server, "lab.ipynb")  # saved while it ran, and not run again
+    area = again.show(0)
+    area.get_by_text("Run this cell to get the controls").wait_for(state="visible")
+    page.wait_for_timeout(500)
+    assert area.get_by_text("model not found").is_hidden()
+    again.screenshot(f"threshold_lab_saved_{width}")
+    again.run_cell(0)
+    area.get_by_role("button", name="Start").wait_for(state="visible", timeout=60_000)
+    assert area.get_by_text("Run this cell to get the controls").is_hidden()

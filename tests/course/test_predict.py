@@ -31,6 +31,8 @@ from fltoolkit.course.predict import Predict
         (NAN, 3, "one of the two is NaN"),
         ("alice", "alice", "Right."),
         ("alice", "bob", "not what happened"),
+        ("Gradient ", "gradients", "Right."),
+        ("loss", "gradients", "not what happened"),
         ([1, 2], 3, "not what happened"),
     ],
 )

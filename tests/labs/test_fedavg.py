@@ -126,6 +126,14 @@ def test_the_script_stops_where_the_run_was_stopped() -> None:
     assert len(by_script(lab)["history"]) == 4
 
 
+def test_the_script_has_the_rounds_of_its_run() -> None:
+    lab = small(2)
+    lab.run()
+    lab.num_rounds = 50
+    assert "rounds=2," in lab.script()
+    assert by_script(lab)["history"] == lab.current.history
+
+
 def test_same_seed_same_bytes() -> None:
     one, two, other = (small(3, seed=seed).run().history for seed in (1, 1, 2))
     assert one == two != other
@@ -156,15 +164,40 @@ def test_top_k_sends_few_values() -> None:
 def test_everything_else_waits_for_the_next_start() -> None:
     lab = small(4)
     waiting = {key for key, setting in lab.settings.items() if setting.acts == "at start"}
-    assert set(lab.settings) - waiting == set(CODECS)
+    assert set(lab.settings) - waiting == {*CODECS, "local_steps"}
     lab.run(2)
-    lab.set("local_steps", 2)
     lab.set("cohort_size", 1)
     run = lab.run()
     assert run.moves == []
     assert len(set(per_round(lab, "nbytes_up"))) == 1
     lab.run()
     assert per_round(lab, "nbytes_up")[0] < run.history[0]["nbytes_up"]
+
+
+def test_the_interval_acts_on_the_running_training_and_the_script_moves_it_too() -> None:
+    settings: dict[str, Any] = {"wait_for": 1, "staleness": "polynomial", "cohort_size": 3}
+    lab, still = small(6, **settings), small(6, **settings)
+    lab.run(2)
+    lab.set("local_steps", 20)
+    lab.run(2)
+    lab.set("local_steps", 2)
+    lab.set("bits_up", 4)
+    run, unmoved = lab.run(), still.run()
+    assert run.moves[0] == Move(2, "local_steps", 20)
+    assert run.history.column("step") == [1, 2, 3, 4, 5, 6]
+    assert sum(run.history.column("num_stale")) > 0, "late updates outlive a move"
+    seconds = run.history.column("seconds")
+    assert seconds == sorted(seconds), "and so does the clock"
+    assert run.history[:2] == unmoved.history[:2]
+    assert run.history[2]["loss"] < unmoved.history[2]["loss"], "20 steps learn more than 1"
+    assert run.history[2]["nbytes"] == unmoved.history[2]["nbytes"], "and cost no byte"
+    code = lab.script()
+    assert "interval = 20" in code
+    assert code.count("fedavg(") == 1
+    again = by_script(lab)
+    assert again["history"] == run.history
+    assert again["channel"].transfers == run.training.channel.transfers
+    assert "interval =" not in still.script(), "who did not move it needs no more than fedavg"
 
 
 def test_a_move_makes_clients_forget_and_the_legend_says_so() -> None:
@@ -329,3 +362,19 @@ def test_panel_shows_a_control_for_each_setting() -> None:
     assert set(panel.controls) == {"bits_up", "alpha"}
     panel.controls["bits_up"].value = 4
     assert lab.values["bits_up"] == 4
+
+
+def test_panel_ticks_what_is_on_or_off_and_shows_who_is_waited_for() -> None:
+    widgets = pytest.importorskip("ipywidgets")
+    from fltoolkit.labs import Panel
+
+    lab = small(show=("error_feedback", "masked", "wait_for"))
+    panel = Panel(lab)
+    for key in ("error_feedback", "masked"):
+        assert isinstance(panel.controls[key], widgets.Checkbox)
+        panel.controls[key].value = True
+        assert lab.values[key] is True
+        lab.set(key, False)
+        assert panel.controls[key].value is False
+    assert panel.controls["wait_for"].label == "all"
+    assert panel.speed.description == "rounds per second"

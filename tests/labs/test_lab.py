@@ -6,21 +6,38 @@ import weakref
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from labs.few_digits import DATA, SECONDS, picture_of, small
+from torch import nn
 
+from fltoolkit import (
+    SGD,
+    Channel,
+    Party,
+    evaluate,
+    evaluated,
+    train_split,
+)
+from fltoolkit.codecs import Identity, Pipeline, Quantize
 from fltoolkit.history import History
 from fltoolkit.labs import (
+    Board,
     FedAvgLab,
     Lab,
+    Plot,
     Setting,
     ThresholdLab,
+    Training,
 )
 from fltoolkit.labs.board import Run
 from fltoolkit.labs.layout import lay_out
+from fltoolkit.metrics import BITS_PER_CHARACTER
+from fltoolkit.models import seeded
 
 
 class Kernel:
@@ -149,3 +166,65 @@ def test_the_base_knows_nothing_of_thresholds() -> None:
     ElementTree.fromstring(lay_out(picture).svg())
     with pytest.raises(NotImplementedError):
         lab.script()
+
+
+class Characters(Lab):
+    """A lab of one's own whose test is in bits per character: the next of twelve letters."""
+
+    title = "Characters"
+    settings: Mapping[str, Setting] = {
+        "bits_up": Setting("activations up [bits a value]", (2, 8, 32), "now", "{} bits".format)
+    }
+    board = Board(
+        plots=(Plot("bits_per_character", "nbytes"), Plot("loss", "step", log=True)),
+        kinds={"activations": "up: activations", "gradients": "down: gradients"},
+        result="bits_per_character",
+    )
+
+    def begin(self, values: Mapping[str, Any]) -> Training:
+        letters = torch.arange(48).remainder(12)
+        x, y = letters[:-1], letters[1:]
+        with seeded(0):
+            bottom, top = nn.Embedding(12, 16), nn.Sequential(nn.Linear(16, 12), nn.LogSoftmax(1))
+        alice = Party("alice", bottom, SGD(bottom.parameters(), lr=0.2))
+        bob = Party("bob", top, SGD(top.parameters(), lr=0.2), loss_fn=nn.NLLLoss())
+        channel = Channel({"activations": self.codec(values["bits_up"])})
+        records = train_split([alice, bob], ((x, y) for _ in range(60)), channel)
+
+        def test() -> Any:
+            return evaluate([alice, bob], x, y, metric=BITS_PER_CHARACTER)
+
+        return Training(
+            evaluated(records, test, every=5),
+            channel,
+            lambda key, bits: channel.change_codec("activations", self.codec(bits)),
+            total=60,
+        )
+
+    @staticmethod
+    def codec(bits: int) -> Any:
+        return Identity() if bits == 32 else Pipeline(Quantize(bits))
+
+    def write_start(self, values: Mapping[str, Any]) -> str:
+        return "channel, records = None, []"
+
+    def write_move(self, key: str, value: Any) -> str:
+        return f"bits = {value}"
+
+
+def test_a_lab_may_measure_bits_per_character() -> None:
+    lab = Characters(bits_up=32)
+    lab.run(20)
+    lab.set("bits_up", 2)
+    run = lab.run()
+    up = [b - a for a, b in pairwise([0, *run.history.column("nbytes_up")])]
+    assert up[20] < up[19] / 4, "the slider acts on the running training"
+    tested = run.history.having("bits_per_character").column("bits_per_character")
+    assert 3.6 > tested[0] > 2 * tested[-1], "log2(12) is 3.58"
+    picture = picture_of(lab)
+    assert f"bits per character {tested[-1]:.3g} for" in picture.summary()
+    low, high = picture.axes[0].limits()[1]
+    assert low == 0
+    assert high == max(tested), "a share ends at 100 %, this does not"
+    assert "accuracy" not in lay_out(picture).svg()
+    assert """print(f"bits per character {tested['bits_per_character']:.4f}")""" in lab.script()

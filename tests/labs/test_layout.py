@@ -11,6 +11,7 @@ from fltoolkit.labs import (
     ThresholdLab,
 )
 from fltoolkit.labs.layout import lay_out, merge_short
+from fltoolkit.plots.drawing import Words
 from fltoolkit.split import State
 
 
@@ -45,6 +46,17 @@ def test_the_svg_shows_states_by_letter_and_height_marks_and_ledger() -> None:
     looks = lab.board.states.values()
     assert len({look.height for look in looks}) == len({look.color for look in looks}) == 3
     assert set(lab.board.states) == {state.value for state in State}
+
+
+def test_what_one_steers_by_comes_first() -> None:
+    """Bars and strips lie above the plots, which end within 400 pixels."""
+    drawing = lay_out(picture_of(two_runs()))
+    places = {mark.words: mark.y for mark in drawing.marks if isinstance(mark, Words)}
+    plots = min(places["accuracy [%]"], places["bytes sent"])
+    assert places["state"] < plots
+    assert places["control"] < plots, "the last bar"
+    assert places["C silence"] < plots
+    assert places["bytes sent"] < 400
 
 
 def test_the_figure_says_what_the_svg_says() -> None:

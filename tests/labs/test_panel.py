@@ -66,12 +66,39 @@ def wait_until(what: Callable[[], object]) -> None:
 
 
 def test_at_first_a_picture_that_can_stay(lab: ThresholdLab, screen: Screen) -> None:
-    assert screen.widgets == [lab.panel.widget]
+    sentence, controls = screen.widgets
+    assert controls is lab.panel.widget
+    assert "Run this cell to get the controls" in sentence.data
     assert screen.kinds() == "P"
     assert screen.pictures[0]["text/plain"].startswith("Threshold lab: not started")
     lab._ipython_display_()  # a second view of the same
     assert len(screen.ids) == 1
     assert len(lab._listeners) == 1
+
+
+def test_controls_hide_the_sentence_and_are_hidden_without_a_kernel(
+    lab: ThresholdLab, screen: Screen
+) -> None:
+    """The style goes with the controls: what is saved shows the sentence (see tests/browser)."""
+    sentence, controls = screen.widgets
+    (name,) = controls._dom_classes
+    assert f"{name}-sentence" in sentence.data
+    style = controls.children[-1].value
+    assert f".{name}.jupyter-widgets-disconnected" in style
+    assert f".{name}-sentence" in style
+
+
+def test_start_without_a_change_says_that_it_repeats(lab: ThresholdLab) -> None:
+    lab.panel.buttons["start"].click()
+    wait_until(lambda: len(lab.current.history) > 3)
+    assert "repeats" not in note(lab)
+    lab.panel.buttons["stop"].click()
+    assert lab.wait(SECONDS)
+    lab.panel.buttons["start"].click()
+    wait_until(lambda: "Run 2 repeats run 1" in note(lab))
+    assert "choose another seed" in note(lab)
+    lab.panel.controls["threshold"].value = 0.05
+    wait_until(lambda: "repeats" not in note(lab))
 
 
 def test_buttons_do_what_they_say(lab: ThresholdLab) -> None:

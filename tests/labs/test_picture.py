@@ -56,4 +56,33 @@ def test_a_mark_stands_where_the_move_was_made() -> None:
     nbytes = lab.current.history[59]["nbytes"]
     assert over_bytes.marks == [(nbytes, "threshold 0.05")]
     assert over_steps.marks == [(60, "threshold 0.05")]
-    assert over_bytes.limits()[0][1] == lab.current.history[-1]["nbytes"], "as far as was sent"
+
+
+def test_the_axes_are_those_of_the_end_from_the_first_record_on() -> None:
+    lab = small(12, threshold=0.0)
+    lab.run(1)
+    early = [axes.limits()[0] for axes in picture_of(lab).axes]
+    lab.run(20)
+    assert [axes.limits()[0] for axes in picture_of(lab).axes] == early
+    total = lab.current.training.total
+    assert early[1] == (0, total), "steps"
+    lab.run()
+    nbytes = lab.current.history[-1]["nbytes"]
+    assert [axes.limits()[0] for axes in picture_of(lab).axes] == [(0, nbytes), (0, total)]
+    assert nbytes <= early[0][1] < 1.1 * nbytes, "bytes are rounded up to two digits before"
+
+
+def test_a_run_that_was_stopped_reaches_no_further_than_it_went() -> None:
+    lab = small(12)
+    lab.run(10)
+    lab.stop()
+    last = lab.current.history[-1]
+    reached = [axes.limits()[0][1] for axes in picture_of(lab).axes]
+    assert reached == [last["nbytes"], last["step"]]
+
+
+def test_the_legend_names_the_run_that_was_repeated() -> None:
+    lab = small(1)
+    lab.run()
+    lab.run()
+    assert [words.count("(as run 1)") for _, _, words in picture_of(lab).legend] == [0, 1]

@@ -275,3 +275,22 @@ def test_a_pace_to_watch_holds_for_start_and_not_for_run() -> None:
     lab.pace(1e9)
     wait_until(lambda: len(lab.current.history) > 60)
     lab.stop()
+
+
+def test_a_run_with_the_settings_of_an_earlier_one_repeats_it() -> None:
+    lab = small(2)
+    one, two = lab.run(), lab.run()
+    assert lab.repeated(one) is None
+    assert lab.repeated(two) is one
+    assert two.history == one.history
+    lab.set("what_if", 0.5)  # changes what is shown, not the training
+    assert lab.repeated(lab.run()) is one
+    lab.set("seed", 3)
+    assert lab.repeated(lab.run()) is None
+    moved = lab.run(2)
+    assert lab.repeated(moved).number == 4
+    lab.set("threshold", 0.7)
+    assert lab.repeated(moved) is None
+    lab.run()
+    lab.set("threshold", 0.1)
+    assert lab.repeated(lab.run(2)).number == 4, "not the one that was moved"

@@ -39,6 +39,14 @@ def test_records_without_the_key_are_left_out() -> None:
     assert len(plots.metric_over_steps(history, "accuracy").lines[0].get_xdata()) == 1
 
 
+def test_a_step_that_is_a_round_is_called_one() -> None:
+    rounds = History([{"step": 1, "round": 0, "loss": 2.0}, {"step": 2, "round": 1, "loss": 1.0}])
+    steps = History([{"step": 1, "loss": 2.0}])
+    assert plots.metric_over_steps(rounds).get_xlabel() == "round"
+    assert plots.curves({"a": [rounds, rounds]}, "loss", "step").get_xlabel() == "round"
+    assert plots.metric_over_steps({"a": rounds, "b": steps}).get_xlabel() == "step"
+
+
 def test_several_seeds_are_mean_and_band() -> None:
     ax = plots.accuracy_over_bytes({"split": [run(0.4, 0.8), run(0.6, 0.9)]})
     assert ax.lines[0].get_ydata() == pytest.approx([50, 85])

@@ -68,6 +68,16 @@ def test_it_moves_while_records_come(
     assert len({data["text/html"] for data in shown[:-1]}) == len(shown) - 1
 
 
+def test_the_axis_is_the_final_one_from_the_first_record_on(shown: list[dict[str, Any]]) -> None:
+    for _ in watch(training(20), 20, seconds_between=0):
+        pass
+    for early in shown[1:-1]:  # 20 steps of 300 bytes
+        assert ">6 kB</text>" in early["text/html"]
+    assert live.at_the_end(300.0, 1, 20) == 6000
+    assert live.at_the_end(6000.0, 20, 20) == 6000, "and it does not jump at the end"
+    assert live.at_the_end(7000.0, 21, 20) == 7000, "more records than were announced"
+
+
 def test_a_break_leaves_the_picture_and_an_iterator_to_go_on_with(
     shown: list[dict[str, Any]],
 ) -> None:
