@@ -73,7 +73,8 @@ def said(text: str) -> str:
 
 def first_cell(pattern: str) -> tuple[str, str] | None:
     """The notebook and the cell in which the course first says a word."""
-    word = re.compile(rf"(?<![\w/#-])(?:{pattern})(?![\w-])", re.IGNORECASE)
+    pattern_of_words = pattern.replace(" ", r"\s+")
+    word = re.compile(rf"(?<![\w/#-])(?:{pattern_of_words})(?![\w-])", re.IGNORECASE)
     code = r"`[^`]*`" if pattern not in ("`Difference", "s_k") else r"(?!)"
     for path in course():
         for cell in map(said, markdown(path)):
