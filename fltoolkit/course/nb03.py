@@ -1,8 +1,95 @@
 """The answers of notebook 03. Try first, then look."""
 
-from fltoolkit.course.notebook import Notebook
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fltoolkit.channel import Transfer
+from fltoolkit.course.notebook import Answer, Notebook
+from fltoolkit.split.gates import Decay, LossGate, State, gate_trace
 
 __all__ = ["card", "check", "notebook", "predict"]
 
 notebook = Notebook("03", "Async states", guesses=8)
 card, check, predict = notebook.card, notebook.check, notebook.predict
+
+
+def states(answer: Any) -> str:
+    """Letters of states, however they were written: "AAB", "a a b", ["A", "A", State.B]."""
+    try:
+        parts = [str(getattr(part, "value", part)) for part in answer]
+    except TypeError:
+        parts = [str(answer)]
+    letters = re.sub(r"[^A-Z]", "", "".join(parts).upper())
+    if not letters or set(letters) - set("ABC"):
+        raise ValueError("Write one letter for each epoch, A, B or C, as in 'ABCCCCC'.")
+    return letters
+
+
+@notebook.answer("states of the seven epochs")
+def seven_epochs(*, losses: Sequence[float], threshold: float) -> Answer:
+    traced = "".join(state.value for state in gate_trace(losses, LossGate(threshold)))
+
+    def read(answer: Any) -> str:
+        letters = states(answer)
+        if len(letters) != len(losses):
+            raise ValueError(f"That is {len(letters)} letters, and there are {len(losses)} epochs.")
+        return letters
+
+    after = "Those are the decisions. Each counts for the next epoch; the first is in A."
+    return Answer(
+        traced,
+        read=read,
+        hints=[
+            (lambda a: a[:-1] == traced[1:], after),
+            (
+                lambda a: a == traced[:5] + "CC",
+                "Compare with the reference, not with the loss of the epoch before.",
+            ),
+            (lambda a: a[0] != "A", "The first epoch is in A."),
+            (lambda a: "AC" in a, "From A one step leads to B, and only from B to C."),
+        ],
+    )
+
+
+@notebook.answer("percentage of the transfers")
+def transfers() -> Answer:
+    share = 4 / 106.7  # 8 bits instead of 32 explain a factor of 4
+    return Answer(
+        100 * share,
+        tolerance=0.02,
+        hints=[
+            (lambda a: abs(a - 25 * share) < 0.02, "That leaves out the bits: 8 instead of 32."),
+            (lambda a: abs(a - share) < 0.001, "As a percentage, please."),
+            (lambda a: abs(a - 100 / share / 100) < 0.3, "Upside down: what share still happened?"),
+        ],
+    )
+
+
+@notebook.answer("epochs in A")
+def decaying_threshold(*, losses: Sequence[float]) -> Answer:
+    def epochs_in_a(gate: LossGate) -> int:
+        return gate_trace(losses, gate).count(State.A)
+
+    return Answer(
+        epochs_in_a(LossGate(0.1, schedule=Decay(0.9))),
+        hints={
+            epochs_in_a(LossGate(0.1)): (
+                "That is the constant threshold: pass schedule=Decay(0.9) too."
+            ),
+            len(losses): "That is all epochs. Count those in A: .count(State.A).",
+        },
+    )
+
+
+@notebook.answer("hand-overs")
+def hand_overs(*, transfers: Iterable[Transfer]) -> Answer:
+    return Answer(
+        sum(transfer.kind == "model" for transfer in transfers),
+        hints={
+            60: "In C nobody computes with the bottom.",
+            30: "alice_1 begins with the newest one.",
+            19: "In B each Alice computes with the final bottom: she needs it.",
+            29: "When B begins, who has the newest bottom already?",
+        },
+    )

@@ -10,7 +10,7 @@ from typing import Any
 
 from fltoolkit.course.check import Hints
 from fltoolkit.course.check import check as compare
-from fltoolkit.course.done import Done, Guess, Table, course_folder, read, remember
+from fltoolkit.course.done import Done, Guess, Table, course_folder, read, remember, saved_edition
 from fltoolkit.course.predict import Predict
 from fltoolkit.course.running import tell_in_words
 
@@ -116,6 +116,7 @@ class Notebook:
         if self.answers:
             passed = sum(name in self.answers for name in done.passed)
             after += f", {passed} of {len(self.answers)} checks passed"
+        after += " (this is the saved copy, in which nobody guesses)" if saved_edition() else ""
         head = ["", "your guess", "measured", "how far off"]
         return Table(f"{self.number} · {self.title}", head, guesses + checks, [after + "."])
 

@@ -15,7 +15,15 @@ from fltoolkit.course import (
     nb10,
     nb_gallery,
 )
-from fltoolkit.course.done import FILE, Done, Table, course_folder, off_in_the_median, read
+from fltoolkit.course.done import (
+    FILE,
+    Done,
+    Table,
+    course_folder,
+    off_in_the_median,
+    read,
+    saved_edition,
+)
 from fltoolkit.course.notebook import Notebook
 from fltoolkit.course.quiz import quiz
 
@@ -40,7 +48,8 @@ def progress() -> Table:
     for notebook in NOTEBOOKS:
         done = kept.get(notebook.number, Done())
         guesses, checks = len(done.made), sum(name in notebook.answers for name in done.passed)
-        whole = guesses >= notebook.num_guesses and checks == len(notebook.answers)
+        wanted = notebook.num_guesses + len(notebook.answers)
+        whole = guesses >= notebook.num_guesses and checks == len(notebook.answers) and wanted > 0
         finished += whole
         row = [f"{notebook.number} · {notebook.title}", f"{guesses} of {notebook.num_guesses}"]
         rows.append([*row, f"{checks} of {len(notebook.answers)}", "done" if whole else ""])
@@ -55,5 +64,6 @@ def progress() -> Table:
         after.append("You have finished the course. Every number in this table you guessed first")
         after[-1] += " or worked out yourself: few who speak of federated learning can say that."
     if course_folder() is None:
-        after.append(f"(Progress is kept in {FILE} beside the notebooks; none lies here.)")
+        why = "in a saved copy nobody guesses" if saved_edition() else "no notebook lies here"
+        after.append(f"(Progress is kept in {FILE} beside your notebooks; {why}.)")
     return Table("Your course", ["notebook", "guesses", "checks", ""], rows, after)

@@ -124,6 +124,10 @@ class Drawing(NamedTuple):
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
         return self.png()
 
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        """IPython asks for text all the same, and would print every mark."""
+        printer.text(self.title)
+
 
 def _in_the_dark(mark: Mark) -> Mark:
     if isinstance(mark, Stroke):

@@ -1,12 +1,16 @@
 """Real JupyterLab in a real browser: live curves move while a cell runs, and sliders act."""
 
+import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from labserver import Notebook, Server, open_notebook, wait_for
+
+from fltoolkit.course.cli import copy_notebooks
 
 pytestmark = pytest.mark.browser
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -160,8 +164,135 @@ def test_notebook_01_runs_live_and_leaves_its_pictures(
     opened.screenshot("notebook_01_done")
     assert "finished: 2,300 of 2,300" in opened.outputs(live)[0]["data"]["text/plain"]
     pictures = [o for c in opened.cells() for o in c.get("outputs", []) if "data" in o]
-    assert sum("image/png" in picture["data"] for picture in pictures) == 4
+    assert sum("image/png" in picture["data"] for picture in pictures) == 5
     assert float(opened.ask("print(history[-1]['accuracy'])")) > 0.9
     assert opened.ask("print(channel.nbytes(kind='activations'))") == str(
         100 * (1437 * 640 * 4 + 23 * 12)
     )
+
+
+COURSE = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
+STARTS_AT_ONCE = "00_start_here.ipynb"
+LIVE = ".jp-OutputArea svg[role=img]"
+SLIDER = ".jp-OutputArea [role=slider]"
+
+
+def themed(opened: Notebook, name: str) -> None:
+    """Screenshots in light and dark, and in a window of 900 pixels."""
+    for theme in ("Dark", "Light"):
+        opened.page.evaluate(
+            "theme => jupyterapp.commands.execute('apputils:change-theme', {theme})",
+            f"JupyterLab {theme}",
+        )
+        opened.page.wait_for_timeout(500)
+        opened.screenshot(f"{name}_{theme.lower()}")
+    opened.page.set_viewport_size({"width": 900, "height": 1000})
+    opened.page.wait_for_timeout(500)
+    opened.screenshot(f"{name}_900px")
+
+
+def words_of(opened: Notebook) -> str:
+    """All texts that stand in outputs now; what moves changes them."""
+    outputs = [o for cell in opened.cells() for o in cell.get("outputs", [])]
+    return "\n".join(str(o.get("data", {}).get("text/plain", "")) for o in outputs)
+
+
+@pytest.mark.parametrize("name", COURSE)
+def test_each_notebook_moves_soon(folder: Path, server: Server, page: Any, name: str) -> None:
+    """The edition without outputs is opened, run from the top, and watched until something moves.
+
+    Seconds are counted from pressing Run All. Only notebook 00 promises a time.
+    """
+    copy_notebooks(folder / "course")
+    opened = open_notebook(page, server, f"course/{name}")
+    code = "".join(str(cell["source"]) for cell in opened.cells() if cell["cell_type"] == "code")
+    if not re.search(r"\bwatch\(|panel\(|playground\(|Lab\(", code):
+        pytest.skip("nothing in this notebook moves")
+    start = time.monotonic()
+    opened.run_all()
+    page.locator(f"{LIVE}, {SLIDER}").first.wait_for(state="attached", timeout=240_000)
+    seconds = time.monotonic() - start
+    print(f"\n{name}: the first moving thing after {seconds:.1f} s")
+    live = [n for n, cell in enumerate(opened.cells()) if cell.get("outputs")]
+    opened.show(live[-1])
+    themed(opened, f"first_{Path(name).stem}")
+    page.evaluate("() => jupyterapp.commands.execute('notebook:interrupt-kernel')")
+    if name == STARTS_AT_ONCE:
+        assert seconds < 15
+
+
+def test_the_playground_obeys(folder: Path, server: Server, page: Any) -> None:
+    copy_notebooks(folder / "course")
+    opened = open_notebook(page, server, f"course/{STARTS_AT_ONCE}")
+    cell = next(n for n, c in enumerate(opened.cells()) if "playground()" in c["source"])
+    opened.run_cell(cell)
+    area = opened.show(cell)
+    wait_for(page, lambda: "73.6 MB" in words_of(opened))  # trained to the end, with 32 bits
+    slider = area.get_by_role("slider").first
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    wait_for(page, lambda: "8 bits for each number: 18.5 MB sent" in words_of(opened))
+    themed(opened, "playground")
+
+
+STOPPED_EARLY = """
+import time
+import fltoolkit.course.nb01
+for _ in range(600):
+    time.sleep(0.1)
+"""
+NOTHING_MEASURED = """
+from fltoolkit.course import need
+need([])[-1]
+"""
+
+
+def test_stop_and_what_comes_after_are_told_in_one_line(
+    folder: Path, server: Server, page: Any
+) -> None:
+    cells = [nbformat.v4.new_code_cell(s.strip()) for s in (STOPPED_EARLY, NOTHING_MEASURED)]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    probe = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+    nbformat.write(probe, folder / "stopped.ipynb")
+    opened = open_notebook(page, server, "stopped.ipynb")
+    opened.page.evaluate("() => { jupyterapp.commands.execute('notebook:run-cell'); }")
+    page.wait_for_timeout(8_000)  # the package is imported
+    page.evaluate("() => jupyterapp.commands.execute('notebook:interrupt-kernel')")
+    wait_for(page, lambda: bool(opened.outputs(0)))
+    opened.run_cell(1)
+    (stopped,), (told,) = opened.outputs(0), opened.outputs(1)
+    assert stopped["output_type"] == told["output_type"] == "stream"
+    assert str(stopped["text"]).startswith("Stopped.")
+    assert "before its first evaluation" in str(told["text"])
+
+
+def test_a_guess_shows_the_value_and_is_kept(folder: Path, server: Server, page: Any) -> None:
+    """In notebook 01: no guess shows nothing; a guess does, and stands on the card."""
+    copy_notebooks(folder / "course")
+    opened = open_notebook(page, server, "course/01_vanilla_splitnn.ipynb")
+    cells = opened.cells()
+    asks = next(n for n, c in enumerate(cells) if "How many bytes did Alice" in c["source"])
+    for number in range(asks + 1):
+        if cells[number]["cell_type"] == "code":
+            opened.run_cell(number)
+    (unguessed,) = opened.outputs(asks)
+    assert "No guess yet." in unguessed["text"]
+    assert "163,852" not in unguessed["text"]
+    opened.show(asks)
+    opened.screenshot("no_guess_yet")
+    page.evaluate(
+        """cell => { const model = jupyterapp.shell.currentWidget.content.widgets[cell].model;
+                     const source = model.sharedModel.getSource();
+                     model.sharedModel.setSource(source.replace('None', '50_000')); }""",
+        asks,
+    )
+    opened.run_cell(asks)
+    (guessed,) = opened.outputs(asks)
+    assert "measured:   163,852 B\n  Your guess is 3.3 times too small." in guessed["text"]
+    card = next(n for n, c in enumerate(cells) if c["source"] == "card()")
+    opened.run_cell(card)
+    opened.show(card).locator("table").wait_for()
+    opened.screenshot("card")
+    assert "1 of 4 guesses made, 0 of 3 checks passed." in words_of(opened)
+    assert "50,000 B" in (folder / "course" / "course_progress.json").read_text()
