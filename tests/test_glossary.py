@@ -22,7 +22,6 @@ FIRST_USE = {  # how a notebook writes the word -> the heading's anchor
     r"SplitFed": "splitfed",
     r"U-shaped?": "u-shape",
     r"vertical": "vertical-splitting",
-    r"states A, B and C": "states-a-b-and-c",
     r"gates?": "gate",
     r"period": "period",
     r"threshold": "threshold",
@@ -48,7 +47,7 @@ FIRST_USE = {  # how a notebook writes the word -> the heading's anchor
 
 
 def anchor(heading: str) -> str:
-    return heading.lower().replace(" ", "-")
+    return heading.lower().replace(",", "").replace(" ", "-")
 
 
 def course() -> list[Path]:
