@@ -63,13 +63,13 @@ def train_in_bits(bits: int) -> Iterator[Record]:
         "activations": Pipeline(Quantize(bits)),
         "gradients": Pipeline(Quantize(bits, stochastic=True)),
     } if bits < 32 else {}  # fmt: skip
-    batches = Batches(data.x_train, data.y_train, batch_size=_BATCH_SIZE, seed=0)
-    return _tested(parties, batches, Channel(rounded))
+    batches: Any = Batches(data.x_train, data.y_train, batch_size=_BATCH_SIZE, seed=0)
+    return _tested(parties, batches.epochs(_EPOCHS), Channel(rounded))
 
 
-def _tested(parties: list[Party], batches: Batches, channel: Channel) -> Iterator[Record]:
+def _tested(parties: list[Party], batches: Any, channel: Channel) -> Iterator[Record]:
     data = _digits()
-    records = train_split(parties, batches.epochs(_EPOCHS), channel)
+    records = train_split(parties, batches, channel)
     tested = evaluated(records, lambda: evaluate(parties, data.x_test, data.y_test), every=_EVERY)
     try:
         for record in tested:
