@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+import torch
 from torch import nn
 
 from fltoolkit.channel import Channel
@@ -138,10 +139,14 @@ class Playground:
         """Show the panel, and train at the first position at once: something moves."""
         self._picture.show(self.slider)
         self._working = True
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # it is the course's first cell, and a second thread can stall
         try:
             self._train()
         except KeyboardInterrupt:  # the reader has pressed stop: what is drawn stays
             self._working = False
+        finally:
+            torch.set_num_threads(threads)
         self._picture.rest()
 
     def _moved(self, _change: Any) -> None:
