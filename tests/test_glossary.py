@@ -22,7 +22,6 @@ FIRST_USE = {  # how a notebook writes the word -> the heading's anchor
     r"SplitFed": "splitfed",
     r"U-shaped?": "u-shape",
     r"vertical": "vertical-splitting",
-    r"states A, B and C": "states-a-b-and-c",
     r"gates?": "gate",
     r"period": "period",
     r"threshold": "threshold",
@@ -48,7 +47,7 @@ FIRST_USE = {  # how a notebook writes the word -> the heading's anchor
 
 
 def anchor(heading: str) -> str:
-    return heading.lower().replace(" ", "-")
+    return heading.lower().replace(",", "").replace(" ", "-")
 
 
 def course() -> list[Path]:
@@ -73,7 +72,8 @@ def said(text: str) -> str:
 
 def first_cell(pattern: str) -> tuple[str, str] | None:
     """The notebook and the cell in which the course first says a word."""
-    word = re.compile(rf"(?<![\w/#-])(?:{pattern})(?![\w-])", re.IGNORECASE)
+    pattern_of_words = pattern.replace(" ", r"\s+")
+    word = re.compile(rf"(?<![\w/#-])(?:{pattern_of_words})(?![\w-])", re.IGNORECASE)
     code = r"`[^`]*`" if pattern not in ("`Difference", "s_k") else r"(?!)"
     for path in course():
         for cell in map(said, markdown(path)):
