@@ -222,6 +222,13 @@ def heading(words: str, sign: str) -> list[str]:
     return [words, sign * len(words), ""]
 
 
+def docstring_in(public: Public) -> list[str]:
+    """The docstring of a function that a decorator made into something else."""
+    nodes = ast.parse(inspect.getsource(public.module)).body
+    found = [node for node in nodes if getattr(node, "name", "") == public.name]
+    return (ast.get_docstring(found[0]) or "").splitlines() if found else []
+
+
 def entry(public: Public) -> list[str]:
     """One name as reStructuredText, for autodoc."""
     if isinstance(public.value, type):
@@ -229,9 +236,10 @@ def entry(public: Public) -> list[str]:
     if inspect.isroutine(public.value):
         return [f".. autofunction:: {public.path}", ""]
     told = ModuleAnalyzer.for_module(public.module.__name__).find_attr_docs()
+    told[("", public.name)] = told.get(("", public.name)) or docstring_in(public)
     words = repr(public.value)
     value = [f"   :value: {words}"] if len(words) <= 80 and "<" not in words else []
-    text = [f"   {line}" for line in as_rest(told.get(("", public.name), []))]
+    text = [f"   {line}" for line in as_rest(told["", public.name])]
     return [f".. py:data:: {public.path}", *value, "", *text, ""]
 
 

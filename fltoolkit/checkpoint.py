@@ -20,7 +20,13 @@ __all__ = ["Saveable", "has_run", "load_run", "save_run"]
 
 
 class Saveable(Protocol):
-    """A `Party`, or what else a run remembers: fedavg's `Backlog`, train_async's `Bookmark`."""
+    """A `Party`, or what else a run remembers: fedavg's `Backlog`, train_async's `Bookmark`.
+
+    >>> from fltoolkit.split import Bookmark
+    >>> bookmark: Saveable = Bookmark()
+    >>> bookmark.name, sorted(bookmark.state_dict())
+    ('asynchronous states', ['holder', 'losses', 'num_steps', 'parts', 'version', 'version_of'])
+    """
 
     name: str
 
@@ -41,6 +47,16 @@ def save_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
 
     Dropout masks come from torch's global generator, which belongs to the script and not to a
     party: to resume such a run bit by bit, keep ``torch.get_rng_state()`` as well.
+
+    >>> import tempfile
+    >>> from torch import nn
+    >>> from fltoolkit import Party
+    >>> alice, channel = Party("alice", nn.Linear(2, 2)), Channel()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     channel.step = 938
+    ...     saved = save_run(folder, [alice], channel)
+    ...     print(saved.name, sorted(path.name for path in saved.iterdir()))
+    step-000938 ['0-alice.pt', 'SHA256SUMS', 'channel.pt']
     """
     folder = Path(folder)
     done = folder / f"step-{channel.step:06d}"
@@ -73,6 +89,11 @@ def has_run(folder: str | os.PathLike[str]) -> bool:
     A folder alone says nothing: `save_run` makes it before the first save is complete.
 
         step = load_run(folder, parties, channel) if has_run(folder) else 0
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(has_run(folder), save_run(folder, [], Channel()).name, has_run(folder))
+    False step-000000 True
     """
     return bool(_saved(Path(folder)))
 
@@ -87,6 +108,15 @@ def load_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
     Files are read without pickle's powers (``weights_only=True``), all of them before anything is
     changed. Raises FileNotFoundError if nothing was saved there, ValueError for a damaged file and
     for a channel with other codecs than the saved one had.
+
+    >>> import tempfile
+    >>> channel, again = Channel(), Channel()
+    >>> _ = channel.send("alice", "bob", "activations", {"h": torch.zeros(10)})
+    >>> channel.step = 1
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = save_run(folder, [], channel)
+    ...     print(load_run(folder, [], again), again.nbytes())
+    1 50
     """
     saved = _saved(Path(folder))
     if not saved:

@@ -36,6 +36,13 @@ def predict(
     A sequence of x is vertical data: one block for each party but the last. With ``through``,
     activations pass a fresh copy of that codec at each cut, as they would in use: for a network
     trained with `RandTopK` that is ``Pipeline(RandTopK(fraction, training=False))``.
+
+    >>> from torch import nn
+    >>> model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 2))
+    >>> alice, bob = Party("alice", model[:1]), Party("bob", model[1:])
+    >>> x = torch.ones(3, 1)
+    >>> torch.equal(predict([alice, bob], x), model(x))
+    True
     """
     crossing = copy.deepcopy(through)
 
@@ -90,6 +97,12 @@ def evaluate(
     Raises:
         ValueError: outputs and targets do not fit the metric or each other; it says what to do.
         FloatingPointError: the loss or the metric is NaN or infinite.
+
+    >>> from torch import nn
+    >>> bob = Party("bob", nn.LogSoftmax(dim=1), loss_fn=nn.NLLLoss())
+    >>> x = torch.tensor([[5.0, 0.0], [5.0, 0.0], [0.0, 5.0], [0.0, 5.0]])
+    >>> evaluate([bob], x, torch.tensor([0, 0, 1, 0]))["accuracy"]
+    0.75
     """
     if (loss_fn := parties[-1].loss_fn) is None:
         raise ValueError(f"party {parties[-1].name!r} comes last and has no loss_fn: give it one")

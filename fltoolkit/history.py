@@ -140,6 +140,14 @@ def evaluated(
 
     Training stands still between two records, so the evaluation sees exactly the model that the
     record describes. ``evaluate`` returns a record, e.g. ``{"accuracy": 0.97, "test_loss": 0.1}``.
+
+    >>> records = [{"step": step, "loss": 1.0} for step in (1, 2, 3, 4)]
+    >>> for record in evaluated(records, lambda: {"accuracy": 0.9}, every=2):
+    ...     print(record)
+    {'step': 1, 'loss': 1.0}
+    {'step': 2, 'loss': 1.0, 'accuracy': 0.9}
+    {'step': 3, 'loss': 1.0}
+    {'step': 4, 'loss': 1.0, 'accuracy': 0.9}
     """
     if every < 1:
         raise ValueError(f"every={every}: evaluate every 1 or more records")

@@ -37,6 +37,12 @@ class SGD:
     The schedulers of ``torch.optim.lr_scheduler`` take torch's optimizers only, and say of this one
     "SGD is not an Optimizer": give them (and the party) a ``torch.optim.SGD``, or set ``lr`` here
     between two steps.
+
+    >>> w = torch.tensor([1.0], requires_grad=True)
+    >>> (2 * w).backward()
+    >>> SGD([w], lr=0.1).step()
+    >>> w
+    tensor([0.8000], requires_grad=True)
     """
 
     def __init__(self, params: Iterable[Tensor], lr: float):
@@ -77,6 +83,15 @@ class Party:
         optimizer: made from the module's parameters; None for a part that does not learn.
         loss_fn: ``loss_fn(output, y) -> scalar``, for the party that computes the loss.
         device: where to compute, e.g. ``"cuda"``; by default where the module is.
+
+    >>> layer = nn.Linear(1, 1, bias=False)
+    >>> alice = Party("alice", layer, SGD(layer.parameters(), lr=0.5))
+    >>> alice.load_weights({"weight": torch.tensor([[2.0]])})
+    >>> alice.forward(torch.tensor([[3.0]]))
+    tensor([[6.]])
+    >>> _ = alice.backward(torch.tensor([[1.0]]))
+    >>> alice.weights()["weight"]
+    tensor([[0.5000]])
     """
 
     def __init__(
@@ -280,7 +295,11 @@ def _parameters(optimizer: Optimizer | None) -> list[Tensor]:
 
 
 def takes_log_probabilities(loss_fn: Any) -> bool:
-    """Whether a loss is torch's negative log-likelihood, which needs log-probabilities."""
+    """Whether a loss is torch's negative log-likelihood, which needs log-probabilities.
+
+    >>> takes_log_probabilities(nn.NLLLoss()), takes_log_probabilities(nn.CrossEntropyLoss())
+    (True, False)
+    """
     function = loss_fn.func if isinstance(loss_fn, functools.partial) else loss_fn
     return function is nn.functional.nll_loss or isinstance(function, nn.NLLLoss)
 
@@ -289,6 +308,11 @@ def check_log_probabilities(who: str, loss_fn: Any, output: Tensor) -> None:
     """Raise ValueError if the negative log-likelihood is to be taken of no log-probabilities.
 
     It would "train" all the same: the loss falls below 0 without end, and little is learned.
+
+    >>> logits = torch.tensor([[1.0, 2.0]])
+    >>> check_log_probabilities("bob", nn.NLLLoss(), logits)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: bob: its network returns 2 where loss_fn=NLLLoss() needs ...
     """
     if takes_log_probabilities(loss_fn) and (top := output.detach().max().item()) > 1e-3:
         raise ValueError(

@@ -56,7 +56,11 @@ TREES: dict[str, Tree] = {
 
 
 class Conformance:
-    """Tests of one ``codec``, which pytest parametrizes; see the module's docstring."""
+    """Tests of one ``codec``, which pytest parametrizes; see the module's docstring.
+
+    >>> from fltoolkit.codecs import Pipeline, Quantize
+    >>> Conformance().test_same_seed_same_bytes(Pipeline(Quantize(8, stochastic=True)))  # it passes
+    """
 
     @pytest.mark.parametrize("case", TREES)
     def test_names_shapes_and_dtypes_come_back(self, codec: Codec, case: str) -> None:

@@ -73,8 +73,17 @@ if sys.byteorder != "little":  # pragma: no cover
 MARK = 0xF1
 CHECKSUM_NBYTES = 4
 MAX_DIMENSIONS = 15
-MAX_ENTRIES = 1 << 14  # of one frame: each costs the reader some microseconds, however small
-FREE_VALUES, VALUES_PER_BYTE = 1 << 24, 1 << 12  # see "How large a message may become" above
+"""How many dimensions a tensor may have: the number takes four bits in the header."""
+
+MAX_ENTRIES = 1 << 14
+"""How many entries a frame may have: reading one takes some microseconds, even if it is empty."""
+
+FREE_VALUES = 1 << 24
+"""How many values any message may become, however short it is; see `most_values`."""
+
+VALUES_PER_BYTE = 1 << 12
+"""How many more values a message may become for each of its bytes; see `most_values`."""
+
 DTYPES = (
     torch.float32,
     torch.float16,
@@ -87,11 +96,19 @@ DTYPES = (
     torch.int64,
     torch.bool,
 )
+"""The dtypes that can be sent. The place in this tuple is the dtype's code in the header."""
+
 _CODES = {dtype: code for code, dtype in enumerate(DTYPES)}
 
 
 class WireError(ValueError):
-    """A message is not a valid frame: it says at which byte, and what was expected there."""
+    """A message is not a valid frame: it says at which byte, and what was expected there.
+
+    >>> message = pack({"h": torch.tensor([1.0, 2.0])})
+    >>> unpack(message[:-1])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    fltoolkit.wire.WireError: offset 6: expected 8 payload bytes and a checksum of 4, ...
+    """
 
 
 _limit: ContextVar[int] = ContextVar("limit", default=sys.maxsize)
@@ -107,7 +124,11 @@ def most_values(nbytes: int) -> int:
 
 
 def padding_nbytes(num_values: int, nbytes: int) -> int:
-    """How many bytes a message of ``nbytes`` lacks to become so many values: nearly always 0."""
+    """How many bytes a message of ``nbytes`` lacks to become so many values: nearly always 0.
+
+    >>> padding_nbytes(10**6, 100), padding_nbytes(10**9, 100)
+    (0, 239945)
+    """
     return max(-(-(num_values - FREE_VALUES) // VALUES_PER_BYTE) - nbytes, 0)
 
 
@@ -136,7 +157,12 @@ def at_most(num_values: int) -> Iterator[None]:
 
 
 def allowed_values() -> int:
-    """How many values the message that is being decoded may become: the `at_most` in force."""
+    """How many values the message that is being decoded may become: the `at_most` in force.
+
+    >>> with at_most(1000):
+    ...     allowed_values()
+    1000
+    """
     return _limit.get()
 
 
@@ -144,6 +170,12 @@ def check_num_values(num_values: int) -> None:
     """Raise WireError if the message being decoded would become more values than it may.
 
     A stage whose ``undo`` makes more values than it was given asks before it makes them.
+
+    >>> check_num_values(1000)
+    >>> with at_most(999):
+    ...     check_num_values(1000)
+    Traceback (most recent call last):
+    fltoolkit.wire.WireError: the message would become 1000 values, at most 999 may be
     """
     if num_values > _limit.get():
         raise WireError(
@@ -186,6 +218,9 @@ def unpack(message: bytes | bytearray | memoryview) -> Tree:
 
     Raises WireError for anything that is not exactly one undamaged frame, and TypeError for what
     is no bytes at all.
+
+    >>> unpack(pack({"h": torch.tensor([[1.0, 2.0]]), "y": torch.tensor(7)}))
+    {'h': tensor([[1., 2.]]), 'y': tensor(7)}
     """
     if not isinstance(message, bytes | bytearray | memoryview):
         raise TypeError(
@@ -239,7 +274,13 @@ def _checksum(digest: int) -> bytes:
 
 
 def check_tree(tree: Tree) -> None:
-    """Raise TypeError, naming the entry and what is allowed, for a tree that cannot be packed."""
+    """Raise TypeError, naming the entry and what is allowed, for a tree that cannot be packed.
+
+    >>> check_tree({"w": torch.zeros(3)})
+    >>> check_tree({"w": [0.0, 0.0, 0.0]})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    TypeError: entry 'w' is list: a message holds dense float32, float16, bfloat16, ...
+    """
     if not isinstance(tree, Mapping):
         raise TypeError(f"a message is a dict of names to tensors, not a {type(tree).__name__}")
     for name, tensor in tree.items():
@@ -291,6 +332,9 @@ def read_layout(layout: bytes, base: int = 0) -> tuple[tuple[Entry, ...], int]:
     ``base`` is where the layout begins in the message. Raises WireError, which counts from there,
     for anything that is no such layout, a repeated name included. Allocates nothing of the sizes
     that it reads.
+
+    >>> read_layout(write_layout((("h", torch.float32, (1, 2)),)))
+    ((('h', torch.float32, (1, 2), 8),), 8)
     """
     # a protocol sends the same shapes again and again: small layouts are read once and remembered
     read = _read_layout if len(layout) <= 4096 else _read_layout.__wrapped__
@@ -343,13 +387,20 @@ def varint(number: int) -> bytes:
 
 
 class Reader:
-    """Walks over bytes that may be damaged: never past their end, never believing a size.
+    r"""Walks over bytes that may be damaged: never past their end, never believing a size.
 
     Each method takes ``what`` it is after, for the WireError that it raises where there is none.
 
     Args:
         view: the bytes.
         base: where they begin in the message; errors count from there.
+
+    >>> reader = Reader(memoryview(b"\x05\xac\x02"))
+    >>> reader.number("a length"), reader.number("a length"), reader.offset
+    (5, 300, 3)
+    >>> reader.byte("the method")
+    Traceback (most recent call last):
+    fltoolkit.wire.WireError: offset 3: expected the method, but the data end here
     """
 
     def __init__(self, view: memoryview, base: int = 0):
