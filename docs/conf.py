@@ -2,20 +2,31 @@
 
 import re
 import shutil
+import sys
+from importlib.util import find_spec
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # for api_pages
 
 project = "fltoolkit"
 html_title = "fltoolkit: how much accuracy does a byte buy?"
 html_theme = "furo"
 html_static_path, html_css_files = ["static"], ["print.css"]
-extensions = ["myst_nb"]
+extensions = ["myst_nb", "api_pages"]
 root_doc = "docs/index"
-include_patterns = ["README.md", "docs/*.md", "notebooks/*.ipynb"]
+include_patterns = ["README.md", "docs/*.md", "docs/api/*.rst", "notebooks/*.ipynb"]
 nb_execution_mode = "off"
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 suppress_warnings = ["myst.header", "myst.xref_missing", "mystnb.unknown_mime_type"]
 suppress_warnings += ["misc.highlighting_failure"]  # of cells that are not only Python
+
+# the API reference: see api_pages.py
+default_role = "name"
+autodoc_preserve_defaults = True
+autodoc_mock_imports = [name for name in ("flwr", "syft", "syft_rds") if not find_spec(name)]
+python_use_unqualified_type_names = True
+suppress_warnings += ["ref.python"]  # two rooms have the same name: the text stays without a link
 
 _LANDING = """<!doctype html><meta charset="utf-8"><title>fltoolkit</title>
 <meta http-equiv="refresh" content="0; url=docs/explore/index.html">

@@ -1,6 +1,6 @@
-"""Saving a run and going on with it later: each party's state in a file of its own.
+"""Saving a run and going on with it later: the state of each party in a file of its own.
 
-Not here: the records of the run, which a `History` with a path keeps by itself.
+Not here: the records of the run. A `History` with a path keeps them by itself.
 """
 
 import hashlib
@@ -20,7 +20,13 @@ __all__ = ["Saveable", "has_run", "load_run", "save_run"]
 
 
 class Saveable(Protocol):
-    """A `Party`, or what else a run remembers: fedavg's `Backlog`, train_async's `Bookmark`."""
+    """A `Party`, or another object with a state, such as fedavg's `Backlog` or a `Bookmark`.
+
+    >>> from fltoolkit.split import Bookmark
+    >>> bookmark: Saveable = Bookmark()
+    >>> bookmark.name, sorted(bookmark.state_dict())
+    ('asynchronous states', ['holder', 'losses', 'num_steps', 'parts', 'version', 'version_of'])
+    """
 
     name: str
 
@@ -34,13 +40,24 @@ class Saveable(Protocol):
 def save_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channel: Channel) -> Path:
     """Save all parties and the channel's ledger as they are after ``channel.step`` steps.
 
-    Writes ``folder/step-000938/`` with one ``.pt`` file a party, so that each owner can keep its
-    own, ``channel.pt``: the ledger and the state of the codecs, and ``SHA256SUMS``. The folder
-    appears only once it is complete, and replaces older ones: a crash while saving leaves the save
-    before it. Returns the new folder's path.
+    Writes ``folder/step-000938/`` with one ``.pt`` file for each party, so that each owner can keep
+    its own file; ``channel.pt``, with the ledger and the state of the codecs; and ``SHA256SUMS``.
+    The folder gets its name only when it is complete, and then older saves are deleted: if the
+    program is killed while it saves, the save before is still there. Returns the path of the new
+    folder.
 
     Dropout masks come from torch's global generator, which belongs to the script and not to a
-    party: to resume such a run bit by bit, keep ``torch.get_rng_state()`` as well.
+    party. To resume such a run bit by bit, save ``torch.get_rng_state()`` as well.
+
+    >>> import tempfile
+    >>> from torch import nn
+    >>> from fltoolkit import Party
+    >>> alice, channel = Party("alice", nn.Linear(2, 2)), Channel()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     channel.step = 938
+    ...     saved = save_run(folder, [alice], channel)
+    ...     print(saved.name, sorted(path.name for path in saved.iterdir()))
+    step-000938 ['0-alice.pt', 'SHA256SUMS', 'channel.pt']
     """
     folder = Path(folder)
     done = folder / f"step-{channel.step:06d}"
@@ -68,25 +85,42 @@ def save_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
 
 
 def has_run(folder: str | os.PathLike[str]) -> bool:
-    """Whether `load_run` finds a complete save in ``folder``, which need not exist.
+    """Whether ``folder`` holds a complete save for `load_run`; the folder need not exist.
 
-    A folder alone says nothing: `save_run` makes it before the first save is complete.
+    It is not enough that the folder exists, because `save_run` makes it before the first save is
+    complete.
 
         step = load_run(folder, parties, channel) if has_run(folder) else 0
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(has_run(folder), save_run(folder, [], Channel()).name, has_run(folder))
+    False step-000000 True
     """
     return bool(_saved(Path(folder)))
 
 
 def load_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channel: Channel) -> int:
-    """Bring parties and channel back to the newest save in ``folder``; returns its step.
+    """Restore parties and channel from the newest save in ``folder``; returns its step.
 
     ``parties`` are built as for a new run, in the same order. Go on with the batches after that
-    step: ``itertools.islice(batches.epochs(15), step, None)``; relay and SplitFed go on after whole
-    rounds, with ``start_round``; asynchronous states anywhere, with a `Bookmark` among the parties.
-    A history in a file goes back by ``history.rewind(step)``.
-    Files are read without pickle's powers (``weights_only=True``), all of them before anything is
-    changed. Raises FileNotFoundError if nothing was saved there, ValueError for a damaged file and
-    for a channel with other codecs than the saved one had.
+    step: ``itertools.islice(batches.epochs(15), step, None)``. Relay and SplitFed can go on after
+    whole rounds, with ``start_round``. Asynchronous states can go on after any step, if a
+    `Bookmark` is among the parties. ``history.rewind(step)`` removes later records from a history
+    in a file.
+
+    The files are read with ``weights_only=True``, so no code in them is run. All files are read
+    before anything is changed. Raises FileNotFoundError if nothing was saved there, and ValueError
+    for a damaged file and for a channel whose codecs differ from the saved ones.
+
+    >>> import tempfile
+    >>> channel, again = Channel(), Channel()
+    >>> _ = channel.send("alice", "bob", "activations", {"h": torch.zeros(10)})
+    >>> channel.step = 1
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = save_run(folder, [], channel)
+    ...     print(load_run(folder, [], again), again.nbytes())
+    1 50
     """
     saved = _saved(Path(folder))
     if not saved:
@@ -105,7 +139,7 @@ def load_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
 
 
 def _read(path: Path) -> Any:
-    """What is in a saved file, if it is still what was saved."""
+    """The content of a saved file. Raises ValueError if it has changed since it was saved."""
     sums = path.with_name("SHA256SUMS")
     listed = sums.read_text().splitlines() if sums.exists() else []
     try:
@@ -128,7 +162,7 @@ def _sum(path: Path) -> str:
 
 
 def _files(parties: Sequence[Saveable]) -> list[str]:
-    """File names that say who and where in the chain: a U-shape has two parts of one owner."""
+    """File names with each party's place and name: in a U-shape one owner has two parts."""
     return [f"{i}-{re.sub(r'[^A-Za-z0-9]', '_', party.name)}.pt" for i, party in enumerate(parties)]
 
 
@@ -141,7 +175,8 @@ def _saved(folder: Path) -> list[Path]:
 def _step(path: Path) -> int:
     """The step in the folder's name; -1 if it is not a save.
 
-    ``.old`` is one, too: a save of the same step that was interrupted has put it aside.
+    A name that ends in ``.old`` counts, too: a new save of the same step was interrupted after it
+    had renamed the older one.
     """
     found = re.fullmatch(r"step-(\d+)(\.old)?", path.name)
     return int(found[1]) if found else -1

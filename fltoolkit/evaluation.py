@@ -1,4 +1,4 @@
-"""How good the whole network is: the experimenter's view, in which nothing is sent or counted.
+"""How good the whole network is: the view of the experimenter; nothing is sent or counted.
 
 Not here: training (the rooms split and federated), the pictures of results (plots).
 """
@@ -30,12 +30,20 @@ def predict(
     merge: Merge = concatenate,
     through: Codec | None = None,
 ) -> Float[Tensor, "batch ..."]:
-    """The whole network's output, all parts in evaluation mode and then back in their own.
+    """The output of the whole network. All parts are in evaluation mode and then restored.
 
-    The experimenter's view and no protocol: nothing is sent, nothing counted, nothing learned.
-    A sequence of x is vertical data: one block for each party but the last. With ``through``,
-    activations pass a fresh copy of that codec at each cut, as they would in use: for a network
-    trained with `RandTopK` that is ``Pipeline(RandTopK(fraction, training=False))``.
+    This is the view of the experimenter and not a protocol: nothing is sent, counted or learned. If
+    x is a sequence, the data are vertical: one block of columns for each party but the last. With
+    ``through``, the activations go through a fresh copy of that codec at each cut, as they would in
+    use. For a network that was trained with `RandTopK`, give ``Pipeline(RandTopK(fraction,
+    training=False))``.
+
+    >>> from torch import nn
+    >>> model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 2))
+    >>> alice, bob = Party("alice", model[:1]), Party("bob", model[1:])
+    >>> x = torch.ones(3, 1)
+    >>> torch.equal(predict([alice, bob], x), model(x))
+    True
     """
     crossing = copy.deepcopy(through)
 
@@ -71,25 +79,32 @@ def evaluate(
     through: Codec | None = None,
     batch_size: int = 1000,
 ) -> Record:
-    """``{"test_loss": ..., "accuracy": ...}`` on data not trained on; see `predict`.
+    """``{"test_loss": ..., "accuracy": ...}`` on data that were not used for training.
 
-    The second entry has the name of ``metric``. Both are means over all predictions, one for each
-    sample, or with targets [samples, ...] one for each target; ``batch_size`` only bounds the
-    memory this takes. A loss that gives the sum over a batch is divided by the number of targets.
-    Class numbers that the loss ignores (-100, unless it says otherwise) are not counted.
+    The second entry has the name of ``metric``. Both are means over all predictions: one prediction
+    for each sample or, with targets [samples, ...], one for each target. ``batch_size`` only limits
+    the memory. If the loss is the sum over a batch, it is divided by the number of targets. Class
+    numbers that the loss ignores (by default -100) are not counted. See also `predict`.
 
     Args:
         parties: the chain; the last one has the ``loss_fn``.
         x: inputs of any type and shape, or one block for each party but the last.
         y: targets, as ``loss_fn`` takes them.
-        metric: what else to measure, e.g. one of `fltoolkit.metrics`.
-        merge: as in training on vertical data.
+        metric: what to measure besides the loss, e.g. one of `fltoolkit.metrics`.
+        merge: the same as in training on vertical data.
         through: a codec at each cut; see `predict`.
         batch_size: how many samples go through the network at once.
 
     Raises:
-        ValueError: outputs and targets do not fit the metric or each other; it says what to do.
+        ValueError: outputs and targets do not fit the metric or each other; the error says what to
+            do.
         FloatingPointError: the loss or the metric is NaN or infinite.
+
+    >>> from torch import nn
+    >>> bob = Party("bob", nn.LogSoftmax(dim=1), loss_fn=nn.NLLLoss())
+    >>> x = torch.tensor([[5.0, 0.0], [5.0, 0.0], [0.0, 5.0], [0.0, 5.0]])
+    >>> evaluate([bob], x, torch.tensor([0, 0, 1, 0]))["accuracy"]
+    0.75
     """
     if (loss_fn := parties[-1].loss_fn) is None:
         raise ValueError(f"party {parties[-1].name!r} comes last and has no loss_fn: give it one")
@@ -143,14 +158,14 @@ def _loss(loss_fn: LossFn, output: Tensor, y: Tensor) -> float:
 
 
 def _num_targets(loss_fn: LossFn, y: Tensor) -> int:
-    """Samples; where targets are class numbers, those that the loss does not ignore."""
+    """The number of samples, or of class numbers that the loss does not ignore."""
     if y.is_floating_point() or y.dtype == torch.bool:
         return len(y)
     return int((y != getattr(loss_fn, "ignore_index", -100)).sum())
 
 
 def _is_a_sum(loss_fn: LossFn, output: Tensor, y: Tensor) -> bool:
-    """Whether the same samples twice have twice the loss: a mean would be as it was."""
+    """Whether the loss of the same samples twice is twice as large: a mean would not change."""
     once = _loss(loss_fn, output[:32], y[:32])
     twice = _loss(loss_fn, torch.cat([output[:32]] * 2), torch.cat([y[:32]] * 2))
     return once != 0 and math.isclose(twice, 2 * once, rel_tol=1e-3)

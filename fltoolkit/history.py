@@ -1,4 +1,4 @@
-"""Records of a training run: what a protocol yields and where it is kept.
+"""Records of a training run: what a protocol yields, and where the records are kept.
 
 Not here: drawing them (plots/figures.py) and producing them (split/chain.py).
 """
@@ -20,10 +20,10 @@ Record = dict[str, Scalar]
 
 
 class History:
-    """The records of a run, in order; optionally also in a file that only ever grows.
+    """The records of a run, in order; optionally also in a file to which each record is added.
 
-    With a ``path``, records already in that file are read first and each `append` writes one
-    line and flushes it, so an interrupted run keeps everything up to its last record.
+    With a ``path``, the records that are already in that file are read first. Each `append` then
+    writes one line and flushes it, so an interrupted run keeps everything up to its last record.
 
     >>> history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.5, "accuracy": 0.8}])
     >>> history.column("loss")
@@ -65,13 +65,13 @@ class History:
             yield record
 
     def rewind(self, step: int) -> None:
-        """Forget the records after ``step``, in the file too: before going on from a saved run."""
+        """Remove the records after ``step``, also from the file: before a saved run goes on."""
         self._records = [record for record in self._records if int(record.get("step", 0)) <= step]
         if self._path is not None:
             self.save(self._path)
 
     def column(self, key: str) -> list[Scalar]:
-        """All values of ``key``, in order. Raises KeyError when a record lacks it: see `having`."""
+        """All values of ``key``, in order. Raises KeyError if a record has none: see `having`."""
         missing = sum(key not in record for record in self._records)
         if missing:
             known = sorted({key for record in self._records for key in record})
@@ -98,7 +98,7 @@ class History:
         return cls(_read_lines(path))
 
     def to_frame(self) -> "pandas.DataFrame":
-        """The records as a pandas DataFrame, one row each; absent values are NaN."""
+        """The records as a pandas DataFrame, one row for each; missing values are NaN."""
         try:
             import pandas
         except ImportError as error:
@@ -133,13 +133,21 @@ class History:
 def evaluated(
     records: Iterable[Record], evaluate: Callable[[], Record], *, every: int
 ) -> Iterator[Record]:
-    """Add ``evaluate()`` to every ``every``-th record, e.g. once an epoch: ``every=len(batches)``.
+    """Add the record of ``evaluate()`` to every ``every``-th record, e.g. ``every=len(batches)``.
 
-    It goes by the records' "step" where they have one, so a resumed run is evaluated at the same
-    steps as one that was never interrupted.
+    If the records have a "step", this number is used. So a resumed run is evaluated at the same
+    steps as a run that was never interrupted.
 
-    Training stands still between two records, so the evaluation sees exactly the model that the
+    Training does nothing between two records, so the evaluation sees exactly the model that the
     record describes. ``evaluate`` returns a record, e.g. ``{"accuracy": 0.97, "test_loss": 0.1}``.
+
+    >>> records = [{"step": step, "loss": 1.0} for step in (1, 2, 3, 4)]
+    >>> for record in evaluated(records, lambda: {"accuracy": 0.9}, every=2):
+    ...     print(record)
+    {'step': 1, 'loss': 1.0}
+    {'step': 2, 'loss': 1.0, 'accuracy': 0.9}
+    {'step': 3, 'loss': 1.0}
+    {'step': 4, 'loss': 1.0, 'accuracy': 0.9}
     """
     if every < 1:
         raise ValueError(f"every={every}: evaluate every 1 or more records")
@@ -155,7 +163,7 @@ def _as_record(value: object) -> Record:
 
 
 def _read_lines(path: str | os.PathLike[str], mend: bool = False) -> list[Record]:
-    """The records of a JSON-lines file; with ``mend`` the file is made fit to grow."""
+    """The records of a JSON-lines file; with ``mend``, a broken end of the file is repaired."""
     with open(path, "rb") as file:
         lines = file.read().split(b"\n")
     records: list[Record] = []

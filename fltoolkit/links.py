@@ -34,7 +34,12 @@ other samples."""
 
 
 class Link(NamedTuple):
-    """One direction between two parties, for one kind of message."""
+    """One direction between two parties, for one kind of message.
+
+    >>> up, down = Link("alice", "bob", "activations"), Link("bob", "alice", "gradients")
+    >>> up.receiver == down.sender
+    True
+    """
 
     sender: str
     receiver: str
@@ -42,7 +47,13 @@ class Link(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """The two codecs of a link, each with a memory of its own: only bytes connect them."""
+    """The two codecs of a link, each with a memory of its own: only bytes connect them.
+
+    >>> from fltoolkit.codecs import ErrorFeedback
+    >>> ends = Links({"update": ErrorFeedback(Identity())}).open(Link("alice", "server", "update"))
+    >>> ends.sending is ends.receiving
+    False
+    """
 
     sending: Codec
     receiving: Codec
@@ -67,6 +78,12 @@ class Links:
         ValueError: a kind is unknown; only one of ``max_links`` and ``folder`` is given; or the
             codec for activations or gradients is one that sends later what it leaves out now, such
             as `ErrorFeedback`.
+
+    >>> from fltoolkit.codecs import ErrorFeedback
+    >>> links = Links({"update": ErrorFeedback(Identity())})
+    >>> one, other = (links.open(Link(name, "server", "update")) for name in ("alice", "bob"))
+    >>> one.sending is other.sending, links.in_memory()[0].sender
+    (False, 'alice')
     """
 
     def __init__(
@@ -213,7 +230,12 @@ class Links:
 
 
 def check_kind(kind: str) -> None:
-    """Raise ValueError if there is no such kind of message."""
+    """Raise ValueError if there is no such kind of message.
+
+    >>> check_kind("weights")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: kind 'weights' is not one of activations, gradients, labels, model, ...
+    """
     if kind not in KINDS:
         raise ValueError(f"kind {kind!r} is not one of {', '.join(KINDS)}")
 

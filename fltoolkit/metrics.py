@@ -1,7 +1,7 @@
-"""What a test measures beside the loss, and whether more or less of it is better.
+"""Metrics: what a test measures besides the loss, and in which direction it is better.
 
 Here: a `Metric` as a value, and those that most tasks need. Not here: the test itself
-(evaluation).
+(evaluation.py).
 """
 
 import math
@@ -24,9 +24,9 @@ __all__ = [
 ]
 
 Measure = Callable[[Tensor, Tensor], tuple[float, int]]
-"""``measure(outputs, targets)``: a sum over this batch, and over how many predictions it is.
+"""``measure(outputs, targets)`` returns a sum over this batch, and the number of predictions in it.
 
-Sums and counts of all batches are added up before they are divided, so that the result does not
+The sums and the numbers of all batches are added up before they are divided. So the result does not
 depend on how the test samples were cut into batches.
 """
 
@@ -38,10 +38,11 @@ def unchanged(mean: float) -> float:
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that says how good a network is, by name and with its direction.
+    """A number that says how good a network is, with its name and its direction.
 
-    It is a mean over predictions, or a function of one. What is no such mean (an area under a
-    curve, an F1 score) cannot be added up over batches and is no `Metric`.
+    A metric is a mean over predictions, or a function of such a mean. Other numbers, such as an
+    area under a curve or an F1 score, cannot be computed batch by batch, so they cannot be a
+    `Metric`.
 
     >>> ACCURACY.words(0.9712), ACCURACY.axis, ACCURACY.better(0.8, 0.7)
     ('97.12 %', 'accuracy [%]', True)
@@ -52,7 +53,7 @@ class Metric:
     name: str  # in records, tables and settings: "accuracy", "bits_per_character"
     measure: Measure | None  # None: it is the test loss itself
     higher_is_better: bool = True
-    unit: str = ""  # "%": values from 0 to 1 are shown a hundredfold
+    unit: str = ""  # "%": values from 0 to 1 are shown times 100
     of_mean: Callable[[float], float] = unchanged  # e.g. ``math.exp`` makes a loss a perplexity
 
     def __post_init__(self) -> None:
@@ -61,7 +62,7 @@ class Metric:
 
     @property
     def scale(self) -> float:
-        """By what a value is multiplied where it is shown: 100 for percent."""
+        """The factor by which a value is multiplied when it is shown: 100 for percent."""
         return 100.0 if self.unit == "%" else 1.0
 
     @property
@@ -97,11 +98,11 @@ class Metric:
 
 
 def num_right(output: Tensor, y: Tensor) -> tuple[float, int]:
-    """How often the largest output is that of the right class, and of how many.
+    """The number of predictions whose largest output is the right class, and the number of all.
 
-    Outputs are [batch, classes, ...] and targets the class numbers, [batch, ...]: so each word of a
-    text and each pixel of an image is a prediction. Targets below 0 (as the -100 that torch's
-    losses leave out) are not counted.
+    Outputs are [batch, classes, ...] and targets the class numbers, [batch, ...]. So each word of a
+    text and each pixel of an image is one prediction. Targets below 0 (such as the -100 that
+    torch's losses ignore) are not counted.
     """
     told = f"outputs {list(output.shape)}, targets {list(y.shape)} {y.dtype}: accuracy counts "
     told += "class numbers [batch, ...] against outputs [batch, classes, ...]. "
@@ -120,7 +121,7 @@ def num_right(output: Tensor, y: Tensor) -> tuple[float, int]:
 
 
 def num_right_of_two(output: Tensor, y: Tensor) -> tuple[float, int]:
-    """How many logits are on their target's side of 0, and of how many; targets are 0 and 1."""
+    """The number of logits on the right side of 0, and the number of all; targets are 0 and 1."""
     if output.numel() != y.numel() or output.squeeze(-1).shape != y.squeeze(-1).shape:
         raise ValueError(
             f"outputs {list(output.shape)}, targets {list(y.shape)}: binary accuracy needs one "
@@ -132,16 +133,16 @@ def num_right_of_two(output: Tensor, y: Tensor) -> tuple[float, int]:
 
 
 ACCURACY = Metric("accuracy", num_right, unit="%")
-"""The share of predictions that are right: single label, also one for each word or pixel."""
+"""The share of right predictions: one class for each sample, or for each word or pixel."""
 
 BINARY_ACCURACY = Metric("binary_accuracy", num_right_of_two, unit="%")
-"""The share of logits on the right side of 0, for one logit each or several labels a sample."""
+"""The share of logits on the right side of 0, for one label or several labels in each sample."""
 
 # ------------------------------------------------------------------------------------ of numbers
 
 
 def errors_of(output: Tensor, y: Tensor) -> Tensor:
-    """Output minus target, of equal shapes: ``[n, 1]`` against ``[n]`` would make n x n errors."""
+    """Output minus target, of equal shapes: ``[n, 1]`` minus ``[n]`` would be n x n errors."""
     if output.shape != y.shape:
         raise ValueError(
             f"outputs {list(output.shape)}, targets {list(y.shape)}: errors need equal shapes"
@@ -150,26 +151,26 @@ def errors_of(output: Tensor, y: Tensor) -> Tensor:
 
 
 def squared(output: Tensor, y: Tensor) -> tuple[float, int]:
-    """The sum of squared errors, and of how many."""
+    """The sum of the squared errors, and their number."""
     return float(errors_of(output, y).square().sum()), y.numel()
 
 
 def absolute(output: Tensor, y: Tensor) -> tuple[float, int]:
-    """The sum of absolute errors, and of how many."""
+    """The sum of the absolute errors, and their number."""
     return float(errors_of(output, y).abs().sum()), y.numel()
 
 
 MEAN_SQUARED_ERROR = Metric("mean_squared_error", squared, higher_is_better=False)
-"""For measured numbers; less is better."""
+"""The mean squared error, for targets that are measured numbers; less is better."""
 
 MEAN_ABSOLUTE_ERROR = Metric("mean_absolute_error", absolute, higher_is_better=False)
-"""For measured numbers, in their own unit; less is better."""
+"""The mean absolute error, in the unit of the targets; less is better."""
 
 # -------------------------------------------------------------------------------------- of texts
 
 
 def nats(output: Tensor, y: Tensor) -> tuple[float, int]:
-    """The sum of ``-log p`` of what really came, and of how many; targets below 0 do not count.
+    """The sum of ``-log p`` of the true classes, and their number; targets below 0 are not counted.
 
     Outputs [batch, classes, ...] may be logits or log-probabilities.
     """
@@ -186,7 +187,7 @@ def nats(output: Tensor, y: Tensor) -> tuple[float, int]:
 
 
 def in_bits(mean: float) -> float:
-    """From nats to bits."""
+    """Convert nats to bits."""
     return mean / math.log(2)
 
 
@@ -197,4 +198,4 @@ BITS_PER_CHARACTER = Metric("bits_per_character", nats, higher_is_better=False, 
 """The mean negative log-likelihood in bits, where a token is a character; less is better."""
 
 TEST_LOSS = Metric("test_loss", None, higher_is_better=False)
-"""The loss that is trained, on test data: where nothing else is asked for."""
+"""The training loss, computed on test data: for tasks that need no other metric."""

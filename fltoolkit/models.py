@@ -1,4 +1,4 @@
-"""Models as a list of layers, so that ``model[:cut], model[cut:]`` is the split.
+"""Models as lists of layers, so that ``model[:cut], model[cut:]`` splits them.
 
 Not here: parties and training. All models return log-probabilities for ``nn.NLLLoss``.
 """
@@ -19,12 +19,13 @@ _RESNET50_STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # width,
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Inside, weights are drawn from ``seed``; afterwards torch's global RNG is as it was before.
+    """Inside this context, weights are drawn from ``seed``; torch's global generator is restored.
 
-    Layers take their first weights from the global CPU generator and offer no argument for it, so
-    this lends them a seeded one. Weights are drawn on the CPU whatever the default device is, so
-    that a seed means the same weights on every machine; move the model afterwards with ``.to``.
-    Under ``torch.device("meta")`` the model has shapes only, and costs no memory.
+    Layers draw their first weights from the global CPU generator and have no argument for another
+    one. So this function seeds the global generator and restores it afterwards. Weights are always
+    drawn on the CPU, so a seed gives the same weights on every machine; move the model to another
+    device afterwards with ``.to``. Under ``torch.device("meta")`` the model has shapes only and
+    takes no memory.
 
     >>> with seeded(3):
     ...     a = nn.Linear(2, 2)
@@ -43,8 +44,9 @@ def seeded(seed: int) -> Iterator[None]:
 def splitnn_mlp(num_features: int = 784, num_classes: int = 10, *, seed: int) -> nn.Sequential:
     """The network of the classic PySyft SplitNN tutorial: 784-128-640 at Alice, 640-10 at Bob.
 
-    Cut at 4: for MNIST the bottom has 183,040 parameters, the top 6,410, and a sample sends 640
-    activations. A cut at 2 sends 128. Inputs are flat: ``"batch num_features"``.
+    The tutorial cuts at 4: for MNIST the bottom has 183,040 parameters and the top 6,410, and each
+    sample sends 640 activations. With a cut at 2, it sends 128. Inputs are flat: ``"batch
+    num_features"``.
 
     >>> model = splitnn_mlp(seed=0)
     >>> bottom, top = model[:4], model[4:]
@@ -66,6 +68,9 @@ def mcmahan_2nn(num_classes: int = 10, *, seed: int) -> nn.Sequential:
     """The "2NN" of the first federated averaging paper, 784-200-200-10: 199,210 parameters.
 
     McMahan et al. 2017, arXiv 1602.05629, section 3. Inputs are flat: ``"batch 784"``.
+
+    >>> sum(p.numel() for p in mcmahan_2nn(seed=0).parameters())
+    199210
     """
     with seeded(seed):
         return nn.Sequential(
@@ -79,6 +84,9 @@ def mcmahan_cnn(num_classes: int = 10, *, seed: int) -> nn.Sequential:
 
     Two 5 x 5 convolutions of 32 and 64 channels with 2 x 2 pooling, then 512 units (McMahan et al.
     2017, arXiv 1602.05629, section 3). TensorFlow Federated's compression tutorial uses it too.
+
+    >>> sum(p.numel() for p in mcmahan_cnn(seed=0).parameters())
+    1663370
     """
     with seeded(seed):
         return nn.Sequential(
@@ -91,10 +99,16 @@ def mcmahan_cnn(num_classes: int = 10, *, seed: int) -> nn.Sequential:
 def vgg16(num_classes: int = 10, *, seed: int) -> nn.Sequential:
     """VGG-16 for images of 3 x 32 x 32: 13 convolutions, then 512-4096-4096-``num_classes``.
 
-    Configuration D of Simonyan & Zisserman 2014 (arXiv 1409.1556), whose five poolings take 32
-    pixels down to one; 332.1 million multiply-accumulates per image. Convolution and ReLU are
-    separate items: cut at 2 is after the first layer, with 64 x 32 x 32 activations. The paper's
-    dropout is left out, because its masks come from the global RNG; so is any BatchNorm.
+    It is configuration D of Simonyan & Zisserman 2014 (arXiv 1409.1556), whose five poolings reduce
+    32 pixels to one; it takes 332.1 million multiply-accumulates for each image. Convolution and
+    ReLU are separate items: a cut at 2 is after the first layer, with 64 x 32 x 32 activations. The
+    paper's dropout is missing, because its masks would come from the global random generator. There
+    is no BatchNorm either.
+
+    >>> with torch.device("meta"):
+    ...     model = vgg16(seed=0)
+    >>> model[:2](torch.empty(1, 3, 32, 32, device="meta")).shape
+    torch.Size([1, 64, 32, 32])
     """
     layers: list[nn.Module] = []
     with seeded(seed):
@@ -113,10 +127,15 @@ def vgg16(num_classes: int = 10, *, seed: int) -> nn.Sequential:
 def resnet50(num_classes: int = 100, *, seed: int) -> nn.Sequential:
     """ResNet-50 for images of 3 x 32 x 32: 16 bottleneck blocks, 23.7 million parameters.
 
-    He et al. 2016 (arXiv 1512.03385, Table 1), with the usual stem for small images: a 3 x 3
-    convolution of stride 1 without pooling, so the cut at 1 sends 64 x 32 x 32 activations. Items:
-    conv, BatchNorm, ReLU, the 16 blocks, pool, flatten, linear, log-softmax. A block is one item:
-    its shortcut cannot be cut through.
+    It is that of He et al. 2016 (arXiv 1512.03385, Table 1), with the usual first layer for small
+    images: a 3 x 3 convolution of stride 1 without pooling, so the cut at 1 sends 64 x 32 x 32
+    activations. The items are: conv, BatchNorm, ReLU, the 16 blocks, pool, flatten, linear,
+    log-softmax. A block is one item, because the network cannot be cut inside a shortcut.
+
+    >>> with torch.device("meta"):
+    ...     model = resnet50(seed=0)
+    >>> sum(p.numel() for p in model.parameters()), len(model)
+    (23705252, 23)
     """
     with seeded(seed):
         layers: list[nn.Module] = [*_conv_bn(3, 64, 3), nn.ReLU()]
@@ -139,18 +158,19 @@ def gpt(
     num_heads: int = 4,
     seed: int,
 ) -> nn.Sequential:
-    """A small GPT as a row: embedding, ``num_layers`` blocks, head; cut it between any two.
+    """A small GPT as a row of items: embedding, ``num_layers`` blocks, head; any cut is possible.
 
-    Takes character numbers, int64 [batch, characters], at most ``context`` of them, and returns
-    log-probabilities [batch, num_characters, characters]: classes second, as ``nn.NLLLoss`` wants
-    them beside labels [batch, characters]. The default size has 111,425 parameters for the 65
-    characters of Shakespeare, which a minute trains on one core. Nothing is tied or shared between
-    items, so a cut never divides a weight between two parties; there is no dropout, whose masks
-    would come from the global generator.
+    The input is character numbers, int64 [batch, characters], at most ``context`` of them. The
+    output is log-probabilities [batch, num_characters, characters]: the classes are the second
+    dimension, as ``nn.NLLLoss`` needs it for labels [batch, characters]. The default size has
+    111,425 parameters for the 65 characters of Shakespeare; one core trains it in a minute. No
+    weight is shared between items, so a cut never divides a weight between two parties. There is no
+    dropout, because its masks would come from the global random generator.
 
     Radford et al. 2019 (GPT-2): layer norm before attention and before the feed-forward part, no
-    bias in the linear layers of a block, GELU, weights of deviation 0.02 with 1 / sqrt(2 layers)
-    of it where a block adds to the residual stream.
+    bias in the linear layers of a block, GELU, and weights with a standard deviation of 0.02. The
+    weights of the layers whose output is added to the residual stream are multiplied by 1 / sqrt(2
+    layers).
 
     >>> model = gpt(65, seed=0)
     >>> sum(p.numel() for p in model.parameters())
@@ -170,7 +190,7 @@ def gpt(
 
 
 class _Embedding(nn.Module):
-    """What each character is, plus where it stands."""
+    """A vector for each character, plus a vector for its place."""
 
     def __init__(self, num_characters: int, context: int, width: int):
         super().__init__()
@@ -191,7 +211,7 @@ class _Embedding(nn.Module):
 
 
 class _Block(nn.Module):
-    """Each place looks back at the places before it, then thinks for itself."""
+    """Attention to the places before, then a feed-forward part for each place."""
 
     def __init__(self, width: int, num_heads: int, num_layers: int):
         super().__init__()
@@ -216,7 +236,7 @@ class _Block(nn.Module):
     def _attention(
         self, h: Float[Tensor, "batch characters width"]
     ) -> Float[Tensor, "batch characters width"]:
-        """Written out, because vmap knows no rule for torch's fused attention and is slow there."""
+        """Attention, written out: vmap has no rule for torch's fused one, and is slow with it."""
         size = h.shape[1]
         q, k, v = (  # [batch, heads, characters, width / heads] each
             part.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
@@ -230,7 +250,7 @@ class _Block(nn.Module):
 
 
 class _Head(nn.Module):
-    """How likely each character comes next, as a log-probability; classes second."""
+    """The log-probability of each character to come next; the classes are the second dimension."""
 
     def __init__(self, width: int, num_characters: int):
         super().__init__()
@@ -271,15 +291,16 @@ class _Bottleneck(nn.Module):
 
 
 def _conv_bn(width_in: int, width: int, kernel: int, stride: int = 1) -> list[nn.Module]:
-    """A convolution without bias and the BatchNorm that has one."""
+    """A convolution without bias, and the BatchNorm after it, which has one."""
     conv = nn.Conv2d(width_in, width, kernel, stride, padding=kernel // 2, bias=False)
     return [conv, nn.BatchNorm2d(width)]
 
 
 def _he_init(model: nn.Sequential) -> nn.Sequential:
-    """Weights of variance 2 / fan_in (He et al. 2015, arXiv 1502.01852, eq. 10), biases zero.
+    """Weights of variance 2 / fan_in (He et al. 2015, arXiv 1502.01852, eq. 10), and zero biases.
 
-    torch's default has a variance six times smaller: 16 layers on, the signal would be gone.
+    The variance of torch's default is six times smaller: after 16 layers almost no signal would be
+    left.
     """
     for module in model.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):

@@ -1,6 +1,6 @@
 """A party: one owner of data or labels, with its part of the network and its own optimizer.
 
-A party computes and learns; it knows no channel, no codec, no record and no other party.
+A party computes and learns. It does not know any channel, codec, record or other party.
 """
 
 import functools
@@ -20,7 +20,7 @@ __all__ = ["SGD", "Party", "check_log_probabilities", "takes_log_probabilities"]
 
 @runtime_checkable
 class Optimizer(Protocol):
-    """What a party asks of its optimizer; every ``torch.optim.Optimizer`` fits."""
+    """What a party needs from its optimizer; every ``torch.optim.Optimizer`` has it."""
 
     def step(self) -> Any: ...
     def state_dict(self) -> dict[str, Any]: ...
@@ -30,13 +30,19 @@ class Optimizer(Protocol):
 class SGD:
     """Plain stochastic gradient descent: ``theta <- theta - lr * gradient``.
 
-    Bit-equal to ``torch.optim.SGD(params, lr)`` without its bookkeeping in each step, which two
-    parties pay twice (``make bench`` shows how much). For momentum and the rest use
-    ``torch.optim``.
+    The result is bit-equal to that of ``torch.optim.SGD(params, lr)``, without the bookkeeping that
+    torch does in each step. With two parties, this bookkeeping is done twice (``make bench`` shows
+    how long it takes). For momentum and other options use ``torch.optim``.
 
-    The schedulers of ``torch.optim.lr_scheduler`` take torch's optimizers only, and say of this one
-    "SGD is not an Optimizer": give them (and the party) a ``torch.optim.SGD``, or set ``lr`` here
-    between two steps.
+    The schedulers of ``torch.optim.lr_scheduler`` accept torch's optimizers only, and raise "SGD is
+    not an Optimizer" for this one. Give ``torch.optim.SGD`` to them and to the party, or change
+    ``lr`` here between two steps.
+
+    >>> w = torch.tensor([1.0], requires_grad=True)
+    >>> (2 * w).backward()
+    >>> SGD([w], lr=0.1).step()
+    >>> w
+    tensor([0.8000], requires_grad=True)
     """
 
     def __init__(self, params: Iterable[Tensor], lr: float):
@@ -60,23 +66,32 @@ class SGD:
         return {"lr": self.lr}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a saved learning rate."""
+        """Use a saved learning rate."""
         self.lr = state["lr"]
 
 
 class Party:
-    """One owner of data or labels with its part of the network and its own optimizer.
+    """One owner of data or labels, with its part of the network and its own optimizer.
 
-    A party computes; it knows no channel and no other party. Whoever has labels has a
-    ``loss_fn``. A party owned by the same person as another one (the head and the tail of a
-    U-shaped network) has the same name.
+    A party computes. It does not know any channel or any other party. The party that has the labels
+    has a ``loss_fn``. If one person owns two parts of the network (the head and the tail of a
+    U-shaped network), both parties have the same name.
 
     Args:
-        name: the owner, as it stands in the ledger.
-        module: its part of the network. Parameters frozen beforehand stay as they are.
+        name: the owner, as it is written in the ledger.
+        module: its part of the network. Parameters that are already frozen stay frozen.
         optimizer: made from the module's parameters; None for a part that does not learn.
         loss_fn: ``loss_fn(output, y) -> scalar``, for the party that computes the loss.
-        device: where to compute, e.g. ``"cuda"``; by default where the module is.
+        device: where to compute, e.g. ``"cuda"``; by default the device of the module.
+
+    >>> layer = nn.Linear(1, 1, bias=False)
+    >>> alice = Party("alice", layer, SGD(layer.parameters(), lr=0.5))
+    >>> alice.load_weights({"weight": torch.tensor([[2.0]])})
+    >>> alice.forward(torch.tensor([[3.0]]))
+    tensor([[6.]])
+    >>> _ = alice.backward(torch.tensor([[1.0]]))
+    >>> alice.weights()["weight"]
+    tensor([[0.5000]])
     """
 
     def __init__(
@@ -115,15 +130,16 @@ class Party:
         self._checked = False  # whether its output fits its loss
 
     def forward(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
-        """Compute this part's output; what is returned carries no autograd graph."""
+        """Compute this part's output. The returned tensor has no autograd graph."""
         output = self._output(x)
         self.pending = (x, output)
         return output.detach()
 
     def backward(self, g: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."] | None:
-        """Learn from ``g``, the loss's gradient with respect to this part's last output.
+        """Learn from ``g``, the gradient of the loss with respect to this part's last output.
 
-        Returns the gradient with respect to its input, or None if the input asked for none.
+        Returns the gradient with respect to the input, or None if the input does not require a
+        gradient.
         """
         if self.pending is None:
             raise RuntimeError(f"party {self.name!r}: backward needs a forward before it")
@@ -134,11 +150,12 @@ class Party:
     def loss_and_grad(
         self, h: Shaped[Tensor, "batch ..."], y: Shaped[Tensor, "batch ..."]
     ) -> tuple[float, Float[Tensor, "batch ..."] | None]:
-        """Compute the loss at this last part and learn from it.
+        """Compute the loss at this last part, and learn from it.
 
-        Returns the loss and its gradient with respect to ``h`` (None if ``h`` asked for none).
-        Raises FloatingPointError, before anything is learned, if the loss or that gradient is NaN
-        or infinite, ValueError if output and targets would silently be broadcast.
+        Returns the loss, and its gradient with respect to ``h`` (None if ``h`` does not require
+        one). Raises FloatingPointError if the loss or this gradient is NaN or infinite, and
+        ValueError if torch would silently broadcast output and targets. Nothing is learned in these
+        cases.
         """
         if self.loss_fn is None:
             raise ValueError(f"party {self.name!r} comes last and has no loss_fn: give it one")
@@ -166,7 +183,7 @@ class Party:
         return value, self._learn(h, loss, None)
 
     def _output(self, x: Tensor) -> Tensor:
-        """What the module makes of x; errors of the module get the party's name and x's shape."""
+        """The module's output for x. Errors of the module name the party and the shape of x."""
         try:
             output = self.module(x.to(self.device))
         except torch.cuda.OutOfMemoryError:
@@ -201,7 +218,7 @@ class Party:
         return x.grad
 
     def weights(self) -> Tree:
-        """This party's part of the model, buffers included: what is sent to hand the model on.
+        """This party's part of the model with its buffers, e.g. to send it to another party.
 
         The tensors are the module's own, not copies: they change with the next training step.
         """
@@ -210,13 +227,13 @@ class Party:
     def load_weights(self, weights: Tree) -> None:
         """Replace this party's part of the model by ``weights``, whose values are copied.
 
-        The optimizer keeps its state. Raises RuntimeError, as torch does, for other names or
-        shapes than `weights` has.
+        The optimizer keeps its state. Raises RuntimeError, as torch does, if names or shapes differ
+        from those of `weights`.
         """
         self.module.load_state_dict(weights)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that this party must keep to go on later: its weights and its optimizer's state."""
+        """All that this party needs to go on later: its weights and its optimizer's state."""
         optimizer = None if self.optimizer is None else self.optimizer.state_dict()
         return {"name": self.name, "module": self.module.state_dict(), "optimizer": optimizer}
 
@@ -233,9 +250,9 @@ class Party:
 
 
 def check_targets(output: Tensor, y: Tensor) -> None:
-    """Raise for targets [n] against outputs [n, 1]: torch would compare each with each, n x n.
+    """Raise ValueError for targets [n] and outputs [n, 1], of which torch would make n x n pairs.
 
-    Only targets that are floats can be meant element by element; class numbers cannot.
+    Only targets that are floats are checked: class numbers are not compared element by element.
     """
     if (
         y.shape != output.shape
@@ -274,21 +291,30 @@ def _kind(tensor: Tensor) -> str:
 
 
 def _parameters(optimizer: Optimizer | None) -> list[Tensor]:
-    """What an optimizer moves, as far as it says."""
+    """The parameters that an optimizer changes, as far as it tells."""
     groups = getattr(optimizer, "param_groups", [{"params": getattr(optimizer, "params", [])}])
     return [param for group in groups for param in group["params"]]
 
 
 def takes_log_probabilities(loss_fn: Any) -> bool:
-    """Whether a loss is torch's negative log-likelihood, which needs log-probabilities."""
+    """Whether a loss is torch's negative log-likelihood, which needs log-probabilities.
+
+    >>> takes_log_probabilities(nn.NLLLoss()), takes_log_probabilities(nn.CrossEntropyLoss())
+    (True, False)
+    """
     function = loss_fn.func if isinstance(loss_fn, functools.partial) else loss_fn
     return function is nn.functional.nll_loss or isinstance(function, nn.NLLLoss)
 
 
 def check_log_probabilities(who: str, loss_fn: Any, output: Tensor) -> None:
-    """Raise ValueError if the negative log-likelihood is to be taken of no log-probabilities.
+    """Raise ValueError if the loss needs log-probabilities and the output holds none.
 
-    It would "train" all the same: the loss falls below 0 without end, and little is learned.
+    Without this check the network would seem to learn: the loss falls below 0 without end.
+
+    >>> logits = torch.tensor([[1.0, 2.0]])
+    >>> check_log_probabilities("bob", nn.NLLLoss(), logits)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: bob: its network returns 2 where loss_fn=NLLLoss() needs ...
     """
     if takes_log_probabilities(loss_fn) and (top := output.detach().max().item()) > 1e-3:
         raise ValueError(

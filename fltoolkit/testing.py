@@ -1,4 +1,4 @@
-"""What every codec must do, as tests to inherit. Needs pytest.
+"""What every codec must do, as a class of tests to inherit from. Needs pytest.
 
     @pytest.mark.parametrize("codec", [Pipeline(MyStage())], ids=repr)
     class TestMyCodec(Conformance):
@@ -22,7 +22,7 @@ __all__ = ["Conformance"]
 
 
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:
-    """Values from N(0, 1), the same each time."""
+    """Values from N(0, 1): for one seed always the same."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
@@ -56,11 +56,15 @@ TREES: dict[str, Tree] = {
 
 
 class Conformance:
-    """Tests of one ``codec``, which pytest parametrizes; see the module's docstring."""
+    """Tests of one ``codec``, which pytest parametrizes; see the module's docstring.
+
+    >>> from fltoolkit.codecs import Pipeline, Quantize
+    >>> Conformance().test_same_seed_same_bytes(Pipeline(Quantize(8, stochastic=True)))  # it passes
+    """
 
     @pytest.mark.parametrize("case", TREES)
     def test_names_shapes_and_dtypes_come_back(self, codec: Codec, case: str) -> None:
-        """And integers and bools exactly, zeros as zeros, everything finite."""
+        """Integers and bools are exact, zeros stay zeros, and all values are finite."""
         tree = TREES[case]
         before = {name: tensor.clone() for name, tensor in tree.items()}
         sender, receiver = copy.deepcopy(codec), copy.deepcopy(codec)
@@ -78,7 +82,7 @@ class Conformance:
             assert all(not tensor.any() for tensor in out.values())
 
     def test_a_million_values(self, codec: Codec) -> None:
-        """Large tensors work, and no message is larger than the values with a little header."""
+        """Large tensors work, and no message is longer than the values and a small header."""
         tree = {"w": normal(1000, 1000), "b": normal(1000)}
         message = copy.deepcopy(codec).encode(tree)
         assert len(message) < 1.01 * 4 * 1_001_000
@@ -86,7 +90,7 @@ class Conformance:
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
     def test_nan_and_infinity_never_pass_silently(self, codec: Codec, value: float) -> None:
-        """They are carried exactly, or an error names the entry."""
+        """NaN and infinity are carried exactly, or an error names the entry."""
         tree = {"good": normal(5), "bad": torch.tensor([1.0, value, 2.0])}
         complaint = None
         try:
@@ -99,7 +103,7 @@ class Conformance:
             assert "'bad'" in complaint
 
     def test_same_seed_same_bytes(self, codec: Codec) -> None:
-        """Two copies that see the same messages make the same bytes, and the global RNG is left."""
+        """Two copies that get the same trees make the same bytes; no global generator is used."""
         one, two = copy.deepcopy(codec), copy.deepcopy(codec)
         state = torch.get_rng_state()
         for seed in range(3):
@@ -112,7 +116,7 @@ class Conformance:
         assert torch.equal(torch.get_rng_state(), state)
 
     def test_weighing_moves_nothing(self, codec: Codec) -> None:
-        """Who is asked for the sizes of a message makes the same message as who is not."""
+        """Asking for the sizes of a message does not change the message."""
         one, two = copy.deepcopy(codec), copy.deepcopy(codec)
         if not isinstance(one, Weighed):
             pytest.skip("this codec does not tell the sizes of a message")
@@ -124,7 +128,7 @@ class Conformance:
             assert one.encode(tree) == two.encode(tree)
 
     def test_decoding_changes_neither_message_nor_state(self, codec: Codec) -> None:
-        """A message can be read twice, by anybody, with the same result."""
+        """A message can be decoded twice, at any receiver, with the same result."""
         sender, receiver = copy.deepcopy(codec), copy.deepcopy(codec)
         message = sender.encode(TREES["matrix"])
         kept = bytes(bytearray(message))
@@ -136,7 +140,7 @@ class Conformance:
         assert torch.equal(receiver.decode(message)["w"], again)
 
     def test_links_share_nothing(self, codec: Codec) -> None:
-        """What one link sends does not depend on what others send, whatever the order."""
+        """What one link sends does not depend on what other links send, in any order."""
         tree, other = TREES["matrix"], {"w": -3 * normal(33, 7, seed=5)}
 
         def run(order: list[str]) -> dict[str, list[Any]]:
@@ -150,7 +154,7 @@ class Conformance:
         assert run(["ann", "ann", "ben", "ben"]) == run(["ben", "ann", "ben", "ann"])
 
     def test_state_can_be_saved(self, codec: Codec) -> None:
-        """After save and load, the next message is the one that would have come."""
+        """After saving and loading, the next message is the same as without."""
         sender = copy.deepcopy(codec)
         if not isinstance(sender, LinkState):
             pytest.skip("this codec keeps no state")
@@ -166,7 +170,7 @@ class Conformance:
 
     @pytest.mark.parametrize("case", ["matrix", "several shapes", "mostly zero"])
     def test_damage_on_the_way_is_noticed(self, codec: Codec, case: str) -> None:
-        """Any flipped bit, cut or extension is a WireError, and afterwards all works as before."""
+        """Any changed bit, missing or additional byte is a WireError; the codec still works."""
         codec = copy.deepcopy(codec)
         message = codec.encode(TREES[case])
         for bit in range(0, 8 * len(message), max(1, 8 * len(message) // 101)):
@@ -181,7 +185,7 @@ class Conformance:
 
     @pytest.mark.parametrize("case", ["matrix", "several shapes", "mostly zero"])
     def test_hostile_content_ends_in_a_wire_error_or_a_tree(self, codec: Codec, case: str) -> None:
-        """Entries changed, cut, left out or repeated under a right checksum."""
+        """Entries are changed, cut, left out or repeated, and the checksum is right."""
         codec = copy.deepcopy(codec)
         entries = unpack(codec.encode(TREES[case]))
         generator = torch.Generator().manual_seed(0)
@@ -208,7 +212,7 @@ class Conformance:
                     continue
 
     def test_repr_evaluates_back(self, codec: Codec) -> None:
-        """To an equal codec, given the classes by name."""
+        """The repr is a call that makes an equal codec."""
         classes = {type(part).__name__: type(part) for part in walk(codec)}
         again = eval(repr(codec), classes)
         assert again == codec

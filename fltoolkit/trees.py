@@ -25,12 +25,21 @@ def dense_nbytes(tree: Tree) -> int:
 
 
 def is_finite(values: Tensor) -> bool:
-    """True if no value is NaN or infinite. The function tries the sum first: that is faster."""
+    """True if no value is NaN or infinite. The function tries the sum first: that is faster.
+
+    >>> is_finite(torch.tensor([1.0, 2.0])), is_finite(torch.tensor([1.0, math.nan]))
+    (True, False)
+    """
     return math.isfinite(values.sum()) or bool(values.isfinite().all())
 
 
 def check_finite(name: str, values: Tensor) -> None:
-    """Raise ValueError if a value is NaN or infinite; the error names the entry."""
+    """Raise ValueError if a value is NaN or infinite; the error names the entry.
+
+    >>> check_finite("w", torch.tensor([1.0, math.inf]))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: entry 'w' holds NaN or infinite values, which this codec cannot carry: ...
+    """
     if not is_finite(values):
         raise ValueError(
             f"entry {name!r} holds NaN or infinite values, which this codec cannot carry: has "

@@ -1,8 +1,8 @@
 """The wire format: a tree becomes one frame of bytes and back.
 
 Not here: making a message smaller (the codecs) and counting it (channel.py).
-For those who write formats of their own inside a message (as codecs/coders.py does): `varint` and
-its `Reader`, and a frame's header without the frame, `write_layout` and `read_layout`.
+If you write a format of your own inside a message (as codecs/coders.py does), use `varint` and its
+`Reader`. `write_layout` and `read_layout` write and read the header of a frame without the frame.
 
 Frame, version 1. All numbers are little-endian; a varint is an unsigned LEB128 number.
 
@@ -21,14 +21,14 @@ beyond its values and a name of usual length. Nothing is pickled, and a frame ho
 entries.
 
 **How large a message may become.** Reading a frame takes no more memory than the frame has bytes.
-Undoing compression takes more: that is what compression is for. Two rules keep a small message of
-a stranger from filling the receiver's memory. Both are checked before memory is taken, and both
-end in a WireError.
+Undoing compression takes more memory, because the message is shorter than its values. Two rules
+make sure that a small message from a stranger cannot fill the receiver's memory. Both are checked
+before memory is allocated. A message that breaks one of them raises a WireError.
 
-1. A message of n bytes becomes at most ``2^24 + 4096 n`` values (`most_values`). Honest messages
-   never meet this limit, because a `Pipeline` pads the few that would: those of more than 16
-   million values that are nearly all alike, or nearly all left out.
-2. A receiver who knows how many values to expect says so: ``with at_most(num_values): ...``.
+1. A message of n bytes becomes at most ``2^24 + 4096 n`` values (`most_values`). The messages of a
+   `Pipeline` always keep this rule. Only messages of more than 16 million values could break it,
+   if nearly all of these values are equal or left out; the pipeline makes such messages longer.
+2. A receiver that knows how many values to expect sets a limit: ``with at_most(num_values): ...``.
 """
 
 import math
@@ -73,8 +73,17 @@ if sys.byteorder != "little":  # pragma: no cover
 MARK = 0xF1
 CHECKSUM_NBYTES = 4
 MAX_DIMENSIONS = 15
-MAX_ENTRIES = 1 << 14  # of one frame: each costs the reader some microseconds, however small
-FREE_VALUES, VALUES_PER_BYTE = 1 << 24, 1 << 12  # see "How large a message may become" above
+"""How many dimensions a tensor may have: the number takes four bits in the header."""
+
+MAX_ENTRIES = 1 << 14
+"""How many entries a frame may have: reading one takes some microseconds, even if it is empty."""
+
+FREE_VALUES = 1 << 24
+"""How many values any message may become, however short it is; see `most_values`."""
+
+VALUES_PER_BYTE = 1 << 12
+"""How many more values a message may become for each of its bytes; see `most_values`."""
+
 DTYPES = (
     torch.float32,
     torch.float16,
@@ -87,11 +96,19 @@ DTYPES = (
     torch.int64,
     torch.bool,
 )
+"""The dtypes that can be sent. The place in this tuple is the dtype's code in the header."""
+
 _CODES = {dtype: code for code, dtype in enumerate(DTYPES)}
 
 
 class WireError(ValueError):
-    """A message is not a valid frame: it says at which byte, and what was expected there."""
+    """A message is not a valid frame. The error says at which byte, and what was expected there.
+
+    >>> message = pack({"h": torch.tensor([1.0, 2.0])})
+    >>> unpack(message[:-1])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    fltoolkit.wire.WireError: offset 6: expected 8 payload bytes and a checksum of 4, ...
+    """
 
 
 _limit: ContextVar[int] = ContextVar("limit", default=sys.maxsize)
@@ -107,17 +124,22 @@ def most_values(nbytes: int) -> int:
 
 
 def padding_nbytes(num_values: int, nbytes: int) -> int:
-    """How many bytes a message of ``nbytes`` lacks to become so many values: nearly always 0."""
+    """How many bytes must be added so that a message may become so many values: nearly always 0.
+
+    >>> padding_nbytes(10**6, 100), padding_nbytes(10**9, 100)
+    (0, 239945)
+    """
     return max(-(-(num_values - FREE_VALUES) // VALUES_PER_BYTE) - nbytes, 0)
 
 
 @contextmanager
 def at_most(num_values: int) -> Iterator[None]:
-    """Inside, each message may become so many values at most: more is a WireError.
+    """Inside this context, a message with more values than ``num_values`` raises WireError.
 
-    For a receiver who knows what to expect, such as a model of so many parameters. The values of
-    all entries count together, whatever their dtype. Where two are in force, the smaller one holds.
-    A frame without a codec (`unpack`) is not looked at: it becomes no larger than its own bytes.
+    This is for a receiver that knows what to expect, such as a model with so many parameters. The
+    values of all entries are counted together, whatever their dtype. If two limits are in force,
+    the smaller one counts. A frame without a codec (`unpack`) is not checked: its values take no
+    more memory than the message itself.
 
     >>> from fltoolkit.codecs import Pipeline, Quantize
     >>> message = Pipeline(Quantize(1)).encode({"w": torch.zeros(1000)})
@@ -136,14 +158,25 @@ def at_most(num_values: int) -> Iterator[None]:
 
 
 def allowed_values() -> int:
-    """How many values the message that is being decoded may become: the `at_most` in force."""
+    """How many values the message that is being decoded may become; `at_most` sets this limit.
+
+    >>> with at_most(1000):
+    ...     allowed_values()
+    1000
+    """
     return _limit.get()
 
 
 def check_num_values(num_values: int) -> None:
     """Raise WireError if the message being decoded would become more values than it may.
 
-    A stage whose ``undo`` makes more values than it was given asks before it makes them.
+    If ``undo`` of a stage makes more values than it was given, it must call this function first.
+
+    >>> check_num_values(1000)
+    >>> with at_most(999):
+    ...     check_num_values(1000)
+    Traceback (most recent call last):
+    fltoolkit.wire.WireError: the message would become 1000 values, at most 999 may be
     """
     if num_values > _limit.get():
         raise WireError(
@@ -180,12 +213,16 @@ def pack(tree: Tree) -> bytes:
 def unpack(message: bytes | bytearray | memoryview) -> Tree:
     """Read a frame back into a tree: the same names, dtypes, shapes and values, in order.
 
-    Each payload is copied once, into memory of its own that torch aligns: the receiver may change
-    what it got without changing the message, and matrix kernels, whose rounding can depend on
-    alignment, compute what they would have computed on the sender's tensor.
+    Each payload is copied once, into memory of its own that torch aligns. So the receiver may
+    change the tensors without changing the message. The alignment matters because the rounding of
+    matrix kernels can depend on it: with aligned memory they compute the same as on the sender's
+    tensor.
 
-    Raises WireError for anything that is not exactly one undamaged frame, and TypeError for what
-    is no bytes at all.
+    Raises WireError for anything that is not exactly one undamaged frame, and TypeError if
+    ``message`` is not bytes.
+
+    >>> unpack(pack({"h": torch.tensor([[1.0, 2.0]]), "y": torch.tensor(7)}))
+    {'h': tensor([[1., 2.]]), 'y': tensor(7)}
     """
     if not isinstance(message, bytes | bytearray | memoryview):
         raise TypeError(
@@ -228,7 +265,7 @@ def unpack(message: bytes | bytearray | memoryview) -> Tree:
 
 
 def _memory(tensor: Tensor) -> Any:
-    """The values as a C-contiguous buffer: the tensor's own memory wherever that is possible."""
+    """The values as a C-contiguous buffer: the memory of the tensor itself if that is possible."""
     if tensor.dtype == torch.bfloat16:  # numpy has none: its 16 bits travel as an integer's
         tensor = tensor.detach().contiguous().view(torch.int16)
     return np.ascontiguousarray(tensor.numpy(force=True))
@@ -239,7 +276,13 @@ def _checksum(digest: int) -> bytes:
 
 
 def check_tree(tree: Tree) -> None:
-    """Raise TypeError, naming the entry and what is allowed, for a tree that cannot be packed."""
+    """Raise TypeError for a tree that cannot be packed; the error says what is allowed.
+
+    >>> check_tree({"w": torch.zeros(3)})
+    >>> check_tree({"w": [0.0, 0.0, 0.0]})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    TypeError: entry 'w' is list: a message holds dense float32, float16, bfloat16, ...
+    """
     if not isinstance(tree, Mapping):
         raise TypeError(f"a message is a dict of names to tensors, not a {type(tree).__name__}")
     for name, tensor in tree.items():
@@ -267,7 +310,8 @@ Entry = tuple[str, torch.dtype, tuple[int, ...], int]  # name, dtype, shape, byt
 def write_layout(entries: tuple[tuple[str, torch.dtype, tuple[int, ...]], ...]) -> bytes:
     """Names, dtypes and shapes as in a frame's header: its third line in the format above.
 
-    Remembered, as most messages look like the one before. `read_layout` reads it.
+    Results are cached, because most messages have the same layout as the one before. `read_layout`
+    reads the bytes.
 
     >>> write_layout((("h", torch.float32, (1, 2)),)).hex(" ")
     '01 68 20 01 02'
@@ -285,12 +329,17 @@ def write_layout(entries: tuple[tuple[str, torch.dtype, tuple[int, ...]], ...]) 
 
 
 def read_layout(layout: bytes, base: int = 0) -> tuple[tuple[Entry, ...], int]:
-    """The inverse of `write_layout`: (name, dtype, shape, bytes of its values) of each entry, and
-    the bytes of all.
+    """Read the bytes of `write_layout`; the inverse function.
 
-    ``base`` is where the layout begins in the message. Raises WireError, which counts from there,
-    for anything that is no such layout, a repeated name included. Allocates nothing of the sizes
-    that it reads.
+    Returns (name, dtype, shape, number of bytes of its values) of each entry, and the number of
+    bytes of all entries together.
+
+    ``base`` is the offset at which the layout begins in the message; the offsets in errors are
+    counted from there. Raises WireError for anything that is not such a layout, also for a repeated
+    name. The function allocates no memory of the sizes that it reads.
+
+    >>> read_layout(write_layout((("h", torch.float32, (1, 2)),)))
+    ((('h', torch.float32, (1, 2), 8),), 8)
     """
     # a protocol sends the same shapes again and again: small layouts are read once and remembered
     read = _read_layout if len(layout) <= 4096 else _read_layout.__wrapped__
@@ -329,7 +378,7 @@ def _read_length(view: memoryview) -> tuple[int, int]:
 
 
 def varint(number: int) -> bytes:
-    """Unsigned LEB128: 7 bits a byte, lowest first; the high bit says that more follow.
+    """Unsigned LEB128: 7 bits in each byte, lowest first; the high bit says that more follow.
 
     >>> varint(5).hex(), varint(300).hex()
     ('05', 'ac02')
@@ -343,13 +392,21 @@ def varint(number: int) -> bytes:
 
 
 class Reader:
-    """Walks over bytes that may be damaged: never past their end, never believing a size.
+    r"""Reads bytes that may be damaged: never past their end, and without trusting a size in them.
 
-    Each method takes ``what`` it is after, for the WireError that it raises where there is none.
+    Each method has an argument ``what``, which says what is expected. If it is not there, the
+    method raises a WireError with these words.
 
     Args:
         view: the bytes.
-        base: where they begin in the message; errors count from there.
+        base: their offset in the message; the offsets in errors are counted from there.
+
+    >>> reader = Reader(memoryview(b"\x05\xac\x02"))
+    >>> reader.number("a length"), reader.number("a length"), reader.offset
+    (5, 300, 3)
+    >>> reader.byte("the method")
+    Traceback (most recent call last):
+    fltoolkit.wire.WireError: offset 3: expected the method, but the data end here
     """
 
     def __init__(self, view: memoryview, base: int = 0):
@@ -380,7 +437,7 @@ class Reader:
         return name, dtype, shape, math.prod(shape) * dtype.itemsize
 
     def count(self, what: str) -> int:
-        """A number of bytes that must still be there."""
+        """A number of bytes, of which so many must still follow."""
         count = self.number(what)
         if count > len(self.view) - self.offset:
             left = len(self.view) - self.offset

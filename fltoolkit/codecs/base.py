@@ -22,6 +22,9 @@ class Codec(Protocol):
     """What a `Channel` asks of a codec.
 
     ``decode`` needs the bytes and the codec's own configuration, nothing else.
+
+    >>> isinstance(Identity(), Codec), isinstance("a text", Codec)
+    (True, False)
     """
 
     def encode(self, tree: Tree) -> bytes:
@@ -38,6 +41,13 @@ class LinkState(Protocol):
     The channel gives each directed link its own copy of the codec and calls ``start_link`` of the
     copy. It saves and restores the state of the copy together with the run. So two clients never
     share a state.
+
+    >>> from fltoolkit.codecs import ErrorFeedback
+    >>> codec = ErrorFeedback(Identity())
+    >>> isinstance(codec, LinkState), isinstance(Identity(), LinkState)
+    (True, False)
+    >>> codec.state_dict()
+    {'residual': {}, 'codec': {}}
     """
 
     def start_link(self, salt: int) -> None:
@@ -52,7 +62,14 @@ class LinkState(Protocol):
 
 @runtime_checkable
 class Masked(Protocol):
-    """A codec that can tell which values of a tree a message holds."""
+    """A codec that can tell which values of a tree a message holds.
+
+    >>> import torch
+    >>> from fltoolkit.codecs import Pipeline, TopK
+    >>> codec = Pipeline(TopK(0.5))
+    >>> codec.masks(codec.encode({"w": torch.tensor([1.0, -5.0])}))
+    {'w': tensor([False,  True])}
+    """
 
     def masks(self, message: bytes) -> Tree:
         """Names to bool tensors of the entries' shapes; an entry without a mask was sent whole."""
@@ -60,7 +77,12 @@ class Masked(Protocol):
 
 @runtime_checkable
 class Weighed(Protocol):
-    """A codec that can tell how large its next message will be by other measures than its bytes."""
+    """A codec that can tell how large its next message will be by other measures than its bytes.
+
+    >>> import torch
+    >>> Identity().weigh({"w": torch.zeros(100)})
+    Sizes(nominal=400.0, entropy=400.0)
+    """
 
     def weigh(self, tree: Tree) -> Sizes | None:
         """The sizes of the message of ``tree``; None if they are not known. Moves no state."""
@@ -68,7 +90,12 @@ class Weighed(Protocol):
 
 @runtime_checkable
 class Composed(Protocol):
-    """A codec that is made of stages or of other codecs."""
+    """A codec that is made of stages or of other codecs.
+
+    >>> from fltoolkit.codecs import Pipeline, Quantize, TopK
+    >>> Pipeline(TopK(0.1), Quantize(8)).parts()[0]
+    TopK(fraction=0.1, scope='model')
+    """
 
     def parts(self) -> "Sequence[Codec | Stage]":
         """What it is made of, in order."""
@@ -113,7 +140,16 @@ def weigh(codec: Codec, tree: Tree) -> Sizes | None:
 
 
 def walk(codec: "Codec | Stage") -> "Iterator[Codec | Stage]":
-    """Yield a codec, then all parts that it is made of: stages, inner codecs and their stages."""
+    """Yield a codec, then all parts that it is made of: stages, inner codecs and their stages.
+
+    >>> from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
+    >>> for part in walk(ErrorFeedback(Pipeline(TopK(0.01), Quantize(8)))):
+    ...     print(type(part).__name__)
+    ErrorFeedback
+    Pipeline
+    TopK
+    Quantize
+    """
     yield codec
     if isinstance(codec, Composed):
         for part in codec.parts():

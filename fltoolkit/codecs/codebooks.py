@@ -73,6 +73,10 @@ class Quantiles(_Codebook):
     together where values are dense, and far apart where values are rare. So no error bound is
     guaranteed, and ``alpha`` is None: if most values are -1 and a few are large, the large ones may
     arrive as -1, too.
+
+    >>> parts = Quantiles(1).apply({"w": torch.tensor([1.0, 2.0, 3.0, 100.0, 101.0, 102.0])})
+    >>> Quantiles(1).undo(parts)["w"]
+    tensor([  2.,   2.,   2., 101., 101., 101.])
     """
 
     bits: int  # 1 to 8; smaller = more compression
@@ -91,6 +95,10 @@ class LloydMax(_Codebook):
 
     Source: Lloyd 1982, "Least squares quantization in PCM", method I; Max 1960; the start by
     splitting is Linde, Buzo and Gray 1980's.
+
+    >>> parts = LloydMax(1).apply({"w": torch.tensor([1.0, 2.0, 3.0, 100.0])})
+    >>> LloydMax(1).undo(parts)["w"]
+    tensor([  2.,   2.,   2., 100.])
     """
 
     bits: int  # 1 to 8; smaller = more compression
@@ -139,6 +147,10 @@ class Float8(Quantizer):
     is sent as int8. Chen et al. 2021, arXiv 2107.09786, send activations as 8-bit floats with a
     searched bias. The parts of the paper that we could read do not say how they search, so the
     search is our own.
+
+    >>> parts = Float8(bias=7).apply({"w": torch.tensor([1.0, 1.1, 1000.0])})
+    >>> Float8(bias=7).undo(parts)["w"]
+    tensor([  1.0000,   1.1250, 480.0000])
     """
 
     exponent: int = 4
@@ -256,7 +268,12 @@ class _Narrow(Stage):
 
 @dataclass
 class Half(_Narrow):
-    """IEEE float16: 11 significant bits, values up to 65504, where larger ones saturate."""
+    """IEEE float16: 11 significant bits, values up to 65504, where larger ones saturate.
+
+    >>> parts = Half().apply({"w": torch.tensor([0.1, 1e6])})
+    >>> Half().undo(parts)["w"].tolist()
+    [0.0999755859375, 65504.0]
+    """
 
     dtype = torch.float16
 
@@ -270,7 +287,12 @@ class Half(_Narrow):
 
 @dataclass
 class BFloat16(_Narrow):
-    """bfloat16: 8 significant bits and the range of float32; saturates instead of overflowing."""
+    """bfloat16: 8 significant bits and the range of float32; saturates instead of overflowing.
+
+    >>> parts = BFloat16().apply({"w": torch.tensor([0.1, 1e6])})
+    >>> BFloat16().undo(parts)["w"].tolist()
+    [0.10009765625, 999424.0]
+    """
 
     dtype = torch.bfloat16
 

@@ -168,6 +168,12 @@ def power_step(matrix: Tensor, start: Tensor, random: np.random.Generator) -> tu
 
     Returns:
         P^T [rank, m] and Q^T [rank, n]: matrix kernels are several times faster along long rows.
+
+    >>> matrix = torch.outer(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 0.0, 4.0]))
+    >>> p, q = power_step(matrix, torch.ones(1, 3, dtype=torch.float64), np.random.default_rng(0))
+    >>> p.T @ q
+    tensor([[3.0000, -0.0000, 4.0000],
+            [6.0000, -0.0000, 8.0000]], dtype=torch.float64)
     """
     nothing = NOTHING * math.sqrt(sum(float(x.flatten() @ x.flatten()) for _, x in _rows(matrix)))
     p, weak = _orthonormal(_image(matrix, start), nothing)

@@ -316,6 +316,13 @@ class QSGD(_Random):
     are one symbol of 2 * levels + 1; zero stays zero. Unbiased.
 
     Source: Alistarh et al. 2017, arXiv 1610.02132, section 3.1; s = levels, d = bucket.
+
+    >>> from fltoolkit.codecs import Pipeline
+    >>> codec = Pipeline(QSGD(levels=1))
+    >>> tree = {"w": torch.tensor([3.0, 4.0])}
+    >>> decoded = [codec.decode(codec.encode(tree))["w"] for _ in range(1000)]
+    >>> decoded[0], sum(decoded) / 1000
+    (tensor([0., 5.]), tensor([2.9300, 4.0400]))
     """
 
     levels: int  # 1 to 32767; smaller = more compression
@@ -366,6 +373,10 @@ class Ternary(_Random):
     The paper's gradient clipping is not part of this stage: clip before sending if you want it.
 
     Source: Wen et al. 2017, arXiv 1705.07878, equations 3 to 5.
+
+    >>> parts = Ternary().apply({"w": torch.tensor([4.0, -4.0, 0.0])})
+    >>> Ternary().undo(parts)["w"]
+    tensor([ 4., -4.,  0.])
     """
 
     seed: int = 0
@@ -400,6 +411,10 @@ class Sign(Quantizer):
     state, and arrives as +mean|x|. A tensor of zeros only arrives exactly, because its mean is 0.
 
     Source: Karimireddy et al. 2019, arXiv 1901.09847, algorithm 1.
+
+    >>> parts = Sign().apply({"w": torch.tensor([1.0, -5.0, 0.0])})
+    >>> Sign().undo(parts)["w"]
+    tensor([ 2., -2.,  2.])
     """
 
     what = "s"

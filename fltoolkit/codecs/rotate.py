@@ -74,7 +74,9 @@ from fltoolkit.trees import check_finite
 
 __all__ = ["DRIVE", "EDEN", "SEED", "Rotate", "gaussian_levels", "hadamard", "hadamard_plain"]
 
-SEED = side("", "h")  # the seed belongs to the whole message, so it has no entry's name
+SEED = side("", "h")
+"""The name of the seed of the signs. It names no entry: the seed belongs to the whole message."""
+
 DIGITS = 6  # of a level, after the point: from the tenth on they differ from machine to machine
 RADIX = 16  # rows of the largest matrix that is really multiplied with: faster than 8 and 32
 
@@ -375,6 +377,13 @@ class DRIVE(_Coded):
     many times larger.
 
     Source: Vargaftik et al. 2021, arXiv 2105.08339.
+
+    >>> from fltoolkit.codecs import Pipeline, Sign
+    >>> tree = {"w": torch.tensor([8.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])}
+    >>> for codec in (Pipeline(Sign()), Pipeline(DRIVE(unbiased=False))):
+    ...     print(codec.decode(codec.encode(tree))["w"].round(decimals=2).tolist())
+    [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    [6.25, 1.25, -1.25, 1.25, 1.25, -1.25, -1.25, 1.25]
     """
 
     seed: int = 0
@@ -403,6 +412,15 @@ class EDEN(_Coded):
     because these levels are nearly equally frequent.
 
     Source: Vargaftik et al. 2022, arXiv 2108.08842.
+
+    >>> from fltoolkit.codecs import Pipeline, Quantize
+    >>> x = torch.randn(4096, generator=torch.Generator().manual_seed(0))
+    >>> for codec in (Pipeline(Quantize(2)), Pipeline(EDEN(2, unbiased=False))):
+    ...     message = codec.encode({"w": x})
+    ...     error = (codec.decode(message)["w"] - x).square().mean()
+    ...     print(len(message), "bytes, squared error", round(float(error), 2))
+    1057 bytes, squared error 0.69
+    1060 bytes, squared error 0.12
     """
 
     bits: int  # 1 to 8; smaller = more compression

@@ -50,7 +50,11 @@ LARGEST = torch.finfo(torch.float32).max
 
 
 def num_kept(fraction: float, n: int) -> int:
-    """k: how many of n values are kept; at least one."""
+    """k: how many of n values are kept; at least one.
+
+    >>> num_kept(0.01, 1000), num_kept(0.01, 5)
+    (10, 1)
+    """
     return max(1, round(fraction * n))
 
 
@@ -158,6 +162,11 @@ class RandomK(_Sparse):
 
     Source: Konečný et al. 2016, arXiv 1610.05492, "random mask"; Stich et al. 2018, arXiv
     1809.07599.
+
+    >>> from fltoolkit.codecs import Pipeline
+    >>> codec = Pipeline(RandomK(0.5))
+    >>> [codec.decode(codec.encode({"w": torch.ones(4)}))["w"].tolist() for _ in range(2)]
+    [[2.0, 2.0, 0.0, 0.0], [2.0, 0.0, 2.0, 0.0]]
     """
 
     fraction: float  # larger = less compression
@@ -217,6 +226,12 @@ class RandTopK(_Sparse):
     that, give the channel ``"gradients": Pipeline(SameMask())``.
 
     Source: Zheng et al. 2023, arXiv 2305.18469.
+
+    >>> from fltoolkit.codecs import Pipeline
+    >>> codec = Pipeline(RandTopK(0.5, alpha=0.5))
+    >>> h = {"h": torch.tensor([[4.0, 0.5, -2.0, 1.0]])}
+    >>> [codec.decode(codec.encode(h))["h"].tolist() for _ in range(2)]
+    [[[0.0, 0.5, -2.0, 0.0]], [[4.0, 0.0, -2.0, 0.0]]]
     """
 
     fraction: float  # larger = less compression
@@ -352,6 +367,11 @@ class STC(_Sparse):
     `ErrorFeedback`.
 
     Source: Sattler et al. 2019, arXiv 1903.02891, algorithm 1.
+
+    >>> from fltoolkit.codecs import Pipeline
+    >>> codec = Pipeline(STC(0.5))
+    >>> codec.decode(codec.encode({"w": torch.tensor([4.0, 0.1, -2.0, 0.0])}))
+    {'w': tensor([ 3.,  0., -3.,  0.])}
     """
 
     fraction: float  # larger = less compression
@@ -404,6 +424,12 @@ class DGC(_Sparse):
 
     Source: Lin et al. 2018, arXiv 1712.01887, algorithm 1 and section 3. There the top k are taken
     from each tensor, and warm-up sends 25 %, 6.25 %, 1.56 % and 0.4 % in the first four epochs.
+
+    >>> from fltoolkit.codecs import Pipeline
+    >>> codec = Pipeline(DGC(0.5, momentum=0.0))
+    >>> gradient = {"w": torch.tensor([3.0, 2.0])}
+    >>> [codec.decode(codec.encode(gradient))["w"].tolist() for _ in range(2)]
+    [[3.0, 0.0], [0.0, 4.0]]
     """
 
     fraction: float  # larger = less compression

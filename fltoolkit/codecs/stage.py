@@ -39,11 +39,16 @@ __all__ = [
     "with_side",
 ]
 
-SEPARATOR = "\x1f"  # the ASCII unit separator: one byte, and in no parameter's name
+SEPARATOR = "\x1f"
+"""The ASCII unit separator: one byte, and in no parameter's name."""
 
 
 class Symbols(NamedTuple):
-    """Whole numbers from 0 to ``num_levels - 1``: quantized values before they become bits."""
+    """Whole numbers from 0 to ``num_levels - 1``: quantized values before they become bits.
+
+    >>> Symbols(torch.tensor([0, 3, 1], dtype=torch.uint8), num_levels=4).num_levels
+    4
+    """
 
     values: Tensor  # any shape, uint8 for up to 256 levels, else int32
     num_levels: int
@@ -55,6 +60,11 @@ class Indices(NamedTuple):
     The places count through the values of several tensors, one tensor after the other, and
     ``shapes`` holds the shapes of these tensors. The shapes help a coder to find rows and columns.
     They are not sent, so they are empty after decoding.
+
+    >>> from fltoolkit.codecs import TopK
+    >>> parts = TopK(0.5).apply({"w": torch.tensor([0.0, -7.0, 1.0, 5.0])})
+    >>> next(part for part in parts.values() if isinstance(part, Indices))
+    Indices(values=tensor([1, 3]), size=4, shapes=((4,),))
     """
 
     values: Tensor
@@ -63,11 +73,19 @@ class Indices(NamedTuple):
 
 
 Part = Tensor | Symbols | Indices
+"""One entry on its way through the stages."""
+
 Parts = dict[str, Part]
+"""What a stage gets and returns: entries by name, and their side information."""
 
 
 class Sizes(NamedTuple):
-    """The size of a message by two measures, in bytes, both without the frame's header."""
+    """The size of a message by two measures, in bytes, both without the frame's header.
+
+    >>> from fltoolkit.codecs import Pipeline, Quantize
+    >>> Pipeline(Quantize(2)).weigh({"w": torch.tensor([0.0, 0.0, 0.0, 3.0])})
+    Sizes(nominal=9.0, entropy=8.405639062229566)
+    """
 
     nominal: float
     """Each value at its width: ceil(log2(levels)) bits a symbol, ceil(log2(n)) bits a place."""
@@ -83,6 +101,14 @@ class Stage:
     stage's configuration, and it removes the stage's own side information again. A stage never
     changes its inputs in place. Input tensors are never empty and hold no NaN and no infinity.
     Subclasses are dataclasses, so that ``repr`` gives text from which the stage can be rebuilt.
+
+    >>> class Halve(Stage):
+    ...     def apply(self, parts):
+    ...         return {**parts, **{name: x / 2 for name, x in floats(parts).items()}}
+    ...     def undo(self, parts):
+    ...         return {**parts, **{name: x * 2 for name, x in floats(parts).items()}}
+    >>> Halve().undo(Halve().apply({"w": torch.tensor([3.0])}))
+    {'w': tensor([3.])}
     """
 
     leaves_floats = True  # False: after `apply` there are none, so only a coder may follow
@@ -128,6 +154,11 @@ class Drawing(Stage):
     """A stage that draws random numbers: new ones for each message, and other ones on each link.
 
     The numbers depend only on the stage's ``seed``, the link's salt and the number of the message.
+
+    >>> from fltoolkit.codecs import QSGD
+    >>> stage = QSGD(levels=1)
+    >>> [stage.apply({"w": torch.tensor([3.0, 4.0])})["w"].values.tolist() for _ in range(3)]
+    [[1, 2], [2, 1], [1, 2]]
     """
 
     seed = 0
@@ -157,12 +188,23 @@ class Coder(Stage):
     """A last stage: it turns every `Symbols` and `Indices` into a uint8 tensor, without loss.
 
     It works on main entries and on side information alike, since both may hold symbols.
+
+    >>> from fltoolkit.codecs import BitPack, Entropy, Quantize
+    >>> [isinstance(stage, Coder) for stage in (BitPack(), Entropy(), Quantize(8))]
+    [True, True, False]
     """
 
 
 @runtime_checkable
 class Answered(Protocol):
-    """A stage that remembers which values its last message held, such as `TopK`."""
+    """A stage that remembers which values its last message held, such as `TopK`.
+
+    >>> from fltoolkit.codecs import TopK
+    >>> stage = TopK(0.5)
+    >>> _ = stage.apply({"w": torch.tensor([1.0, -5.0])})
+    >>> isinstance(stage, Answered), stage.last_masks()
+    (True, [tensor([False,  True])])
+    """
 
     def last_masks(self) -> list[Tensor] | None:
         """A bool tensor for each entry of the last message, in order; None before the first."""
@@ -174,6 +216,10 @@ class Answering(Protocol):
 
     A channel looks for an `Answered` stage at the same end of the link in the other direction, and
     passes this stage to `listen`.
+
+    >>> from fltoolkit.codecs import SameMask
+    >>> isinstance(SameMask(), Answering), SameMask().answers
+    (True, 'activations')
     """
 
     answers: str  # the kind of the message that is answered
@@ -183,17 +229,30 @@ class Answering(Protocol):
 
 
 def side(name: str, what: str) -> str:
-    """The name of side information ``what`` about entry ``name``."""
+    r"""The name of side information ``what`` about entry ``name``.
+
+    >>> side("conv1.weight", "scale")
+    'conv1.weight\x1fscale'
+    """
     return f"{name}{SEPARATOR}{what}"
 
 
 def is_main(name: str) -> bool:
-    """Whether the entry holds values, and not side information."""
+    """Whether the entry holds values, and not side information.
+
+    >>> is_main("w"), is_main(side("w", "scale"))
+    (True, False)
+    """
     return SEPARATOR not in name
 
 
 def floats(parts: Parts) -> dict[str, Tensor]:
-    """The entries that stages work on: main entries that are float32 tensors and not empty."""
+    """The entries that stages work on: main entries that are float32 tensors and not empty.
+
+    >>> parts = {"w": torch.ones(2), "steps": torch.tensor(7), side("w", "scale"): torch.ones(1)}
+    >>> floats(parts)
+    {'w': tensor([1., 1.])}
+    """
     tensors = {name: part for name, part in parts.items() if isinstance(part, Tensor)}
     return {
         name: tensor
@@ -285,6 +344,13 @@ def take_symbols(parts: Parts, name: str, num_levels: int) -> Tensor:
 
     Raises WireError if the entry holds no symbols, if the symbols have another number of levels, or
     if the entry is empty: a stage is never given an empty tensor.
+
+    >>> parts = {"w": Symbols(torch.tensor([0, 3, 1], dtype=torch.uint8), num_levels=4)}
+    >>> take_symbols(parts, "w", num_levels=4)
+    tensor([0, 3, 1], dtype=torch.uint8)
+    >>> take_symbols(parts, "w", num_levels=2)
+    Traceback (most recent call last):
+    fltoolkit.wire.WireError: entry 'w': expected symbols of 2 levels
     """
     part = parts.get(name)
     if not isinstance(part, Symbols) or part.num_levels != num_levels:

@@ -22,6 +22,10 @@ class Wrapper:
     A subclass defines ``encode``, ``decode`` and ``weigh``. If it has memory of its own, it extends
     ``start_link``, ``state_dict`` and ``load_state_dict``. If it takes other arguments besides the
     codec, it overrides ``__repr__``. If it holds a second codec, it overrides ``parts``.
+
+    >>> from fltoolkit.codecs import Pipeline, TopK
+    >>> ErrorFeedback(Pipeline(TopK(0.01))).codec
+    Pipeline(TopK(fraction=0.01, scope='model'))
     """
 
     sends_later = False  # True: what one message leaves out is added to the next one
@@ -91,6 +95,14 @@ class ErrorFeedback(Wrapper):
     error made for earlier samples would be added to them.
 
     Source: Seide et al. 2014; Karimireddy et al. 2019, arXiv 1901.09847, algorithm 1.
+
+    >>> from fltoolkit.codecs import Pipeline, TopK
+    >>> codec = ErrorFeedback(Pipeline(TopK(0.5)))
+    >>> update = {"w": torch.tensor([3.0, 2.0])}
+    >>> [codec.decode(codec.encode(update))["w"].tolist() for _ in range(3)]
+    [[3.0, 0.0], [0.0, 4.0], [6.0, 0.0]]
+    >>> codec.residual
+    {'w': tensor([0., 2.])}
     """
 
     sends_later = True
@@ -157,6 +169,12 @@ class Only(Wrapper):
 
     NaN and infinity are errors at both ends, also in small entries: a codec around this one, or the
     receiver's model, would keep them for the rest of the run.
+
+    >>> from fltoolkit.codecs import Pipeline, Quantize
+    >>> codec = Only(Pipeline(Quantize(1)), min_size=3)
+    >>> tree = {"w": torch.tensor([0.0, 1.0, 4.0]), "b": torch.tensor([0.1, 0.2])}
+    >>> codec.decode(codec.encode(tree))
+    {'w': tensor([0., 0., 4.]), 'b': tensor([0.1000, 0.2000])}
     """
 
     def __init__(self, codec: Codec, min_size: int = 10_000):

@@ -58,6 +58,13 @@ def partition_dirichlet(
     *classes* for each client instead and keep sizes equal. Small alpha (0.1): few classes per
     client; large alpha (100): nearly iid. A client that drew nothing takes one sample from the
     client that then has most, until no client is empty.
+
+    >>> labels = torch.arange(10).repeat(100)
+    >>> for alpha in (0.1, 100):
+    ...     rows = partition_dirichlet(labels, 5, alpha=alpha, seed=0)
+    ...     print(alpha, [len(labels[part].bincount(minlength=10).nonzero()) for part in rows])
+    0.1 [4, 7, 4, 4, 7]
+    100 [10, 10, 10, 10, 10]
     """
     y = _labels_to_divide(labels, num_clients)
     if not 0 < alpha < math.inf:
@@ -83,6 +90,10 @@ def partition_shards(
 
     The "pathological non-IID" split of McMahan et al. 2017 (arXiv 1602.05629, section 3): with 2
     shards most clients see two classes. A shard that straddles a class border brings two.
+
+    >>> labels = torch.arange(10).repeat(100)
+    >>> [labels[part].unique().tolist() for part in partition_shards(labels, 5, seed=0)]
+    [[3, 9], [4, 8], [0, 1], [5, 6], [2, 7]]
     """
     y = _labels_to_divide(labels, num_clients)
     num_shards = num_clients * shards_per_client

@@ -69,6 +69,10 @@ class ByteBudget:
     codec, e.g.
     ``lambda fraction: ErrorFeedback(Pipeline(TopK(fraction), Quantize(8), Entropy()))``; begin
     with ``make(fraction)``. Bytes should grow roughly as the fraction does.
+
+    >>> rule = ByteBudget(make=lambda fraction: print(round(fraction, 3)), nbytes=10_000, rounds=10)
+    >>> _ = rule({"step": 1, "nbytes_up": 2000, "nbytes_down": 100, "nbytes": 2100})
+    0.004
     """
 
     make: Callable[[float], Codec]

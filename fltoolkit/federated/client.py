@@ -121,6 +121,13 @@ class LocalUpdate(NamedTuple):
     buffers, whole numbers such as BatchNorm's ``num_batches_tracked`` too. ``loss`` is the mean of
     the batches' losses, each before its step and without the proximal term. ``state`` is what the
     client's optimizer keeps for its next round, with ``Local(keep_state=True)`` only.
+
+    >>> start = {"weight": torch.zeros(1, 1)}
+    >>> local = Local(batch_size=2, lr=0.25, epochs=1, loss_fn=nn.functional.mse_loss)
+    >>> model, ones = nn.Linear(1, 1, bias=False), torch.ones(4, 1)
+    >>> update = local_update(model, start, ones, ones, local, seed=0)
+    >>> update.delta, update.loss, update.num_samples, update.num_steps
+    ({'weight': tensor([[0.7500]])}, 0.625, 4, 2)
     """
 
     delta: Tree
@@ -210,6 +217,12 @@ def local_update_lean(
     error. It frees gradients before the next step. Two threads must not use one module. With an
     optimizer other than plain SGD, it calls `local_update`. ``python -m benchmarks.round_speed``
     measures its time, also with ``channels_last`` and `torch.autocast`, which change the numbers.
+
+    >>> start = {"weight": torch.zeros(1, 1)}
+    >>> local = Local(batch_size=2, lr=0.25, epochs=1, loss_fn=nn.functional.mse_loss)
+    >>> model, ones = nn.Linear(1, 1, bias=False), torch.ones(4, 1)
+    >>> local_update_lean(model, start, ones, ones, local, seed=0).delta
+    {'weight': tensor([[0.7500]])}
     """
     if local.lr is None:
         return local_update(module, start, x, y, local, seed=seed, state=state)

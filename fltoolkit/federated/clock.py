@@ -139,7 +139,11 @@ are 1. `Drop`, `Constant`, `Polynomial` and `Hinge` fit."""
 
 @dataclass(frozen=True)
 class Drop:
-    """A late update is not used; its bytes were sent and are counted."""
+    """A late update is not used; its bytes were sent and are counted.
+
+    >>> Drop()(0), Drop()(1)
+    (1.0, 0.0)
+    """
 
     def __call__(self, staleness: int) -> float:
         """0 for anything late."""
@@ -148,7 +152,11 @@ class Drop:
 
 @dataclass(frozen=True)
 class Constant:
-    """A late update has this weight, no matter how late it is."""
+    """A late update has this weight, no matter how late it is.
+
+    >>> Constant(0.5)(0), Constant(0.5)(3)
+    (1.0, 0.5)
+    """
 
     weight: float = 1.0
 
@@ -162,7 +170,11 @@ class Constant:
 
 @dataclass(frozen=True)
 class Polynomial:
-    """``(staleness + 1) ** -a``. Source: Xie et al. 2019, arXiv 1903.03934."""
+    """``(staleness + 1) ** -a``. Source: Xie et al. 2019, arXiv 1903.03934.
+
+    >>> [round(Polynomial(0.5)(staleness), 2) for staleness in (0, 1, 3)]
+    [1.0, 0.71, 0.5]
+    """
 
     a: float = 0.5  # larger = late updates count less
 
@@ -179,6 +191,9 @@ class Hinge:
     """1 up to a staleness of b, then ``1 / (a (staleness - b) + 1)``.
 
     Source: Xie et al. 2019, arXiv 1903.03934.
+
+    >>> [round(Hinge(a=10, b=4)(staleness), 3) for staleness in (0, 4, 5, 6)]
+    [1.0, 1.0, 0.091, 0.048]
     """
 
     a: float = 10.0  # larger = very late updates count less
@@ -230,7 +245,12 @@ class Arrivals:
 
 
 class Arrival(NamedTuple):
-    """One client's answer, as the server has it."""
+    """One client's answer, as the server has it.
+
+    >>> import torch
+    >>> Arrival("ann", 0, 1.0, 100, 0.3, {"w": torch.zeros(2)}, {}).weight
+    100
+    """
 
     client: str
     round_: int  # in which it was asked
@@ -248,6 +268,11 @@ class Backlog:
     With ``Local(keep_state=True)`` a backlog also keeps the states of the clients' optimizers, by
     client id: the server never reads them, and they are never sent. Give a backlog to `fedavg` if
     you want to save the run and go on later; `save_run` accepts it like a party.
+
+    >>> late = Arrival("ann", 0, 5.0, 100, 0.3, {}, {})
+    >>> backlog = Backlog(late=[late])
+    >>> backlog.busy(), [arrival.client for arrival in backlog.take(until=6.0)], backlog.busy()
+    ({'ann'}, ['ann'], set())
     """
 
     seconds: float = 0.0

@@ -44,6 +44,10 @@ class Flight:
 
     Give a flight to `fedasync` or `fedbuff` if you want to save the run and go on later; `save_run`
     accepts it like a party. For runs in rounds, `Backlog` does the same.
+
+    >>> flight = Flight(idle=["ann", "bea"])
+    >>> sorted(flight.state_dict())
+    ['asked', 'at_work', 'fruitless', 'idle', 'random', 'seconds']
     """
 
     seconds: float = 0.0
@@ -117,6 +121,18 @@ def fedasync(
         parties = [Party("server", model), flight := Flight()]
         save_run(folder, parties, channel)              # after any record
         start_round = load_run(folder, parties, channel)
+
+    >>> from fltoolkit.federated import Scripted
+    >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
+    >>> share = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
+    >>> clients, clock = {"ann": share, "bea": share}, Scripted({"ann": [1.0], "bea": [2.5]})
+    >>> how = {"concurrency": 2, "clock": clock, "local": Local(batch_size=2, lr=0.1, epochs=1)}
+    >>> for record in fedasync(model, clients, Channel(), num_updates=4, **how):
+    ...     print(record["client"], record["seconds"], record["staleness"])
+    ann 1.0 0
+    ann 2.0 0
+    bea 2.5 2
+    ann 3.0 1
     """
     if not 0 < alpha <= 1:
         raise ValueError(f"alpha={alpha}: the share of the new model, above 0 and at most 1")
@@ -166,6 +182,14 @@ def fedbuff(
             another client at once.
         start_round: the number of moves already done, for a run that goes on; see `fedasync`.
         flight: the saved `Flight`, for a run that goes on.
+
+    >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
+    >>> share = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
+    >>> clients, local = {"ann": share, "bea": share}, Local(batch_size=2, lr=0.1, epochs=1)
+    >>> how = {"buffer_size": 2, "concurrency": 2, "local": local}
+    >>> records = fedbuff(model, clients, Channel(), rounds=2, **how)
+    >>> [(record["seconds"], record["num_arrived"]) for record in records]
+    [(1.0, 2), (2.0, 2)]
     """
     if buffer_size < 1:
         raise ValueError(f"buffer_size={buffer_size}: must be at least 1 update")

@@ -174,6 +174,15 @@ def fedavg(
         ValueError, TypeError: an argument is not allowed; raised at the call.
         FloatingPointError: training failed at every client of a cohort.
         RuntimeError: so many clients dropped out that the round would never end.
+
+    >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
+    >>> share = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
+    >>> clients = {"ann": share, "bea": share, "cem": share}
+    >>> local = Local(batch_size=2, lr=0.1, epochs=1)
+    >>> for record in fedavg(model, clients, Channel(), rounds=2, cohort=2, local=local):
+    ...     print(record["num_arrived"], record["nbytes_up"], record["nbytes_down"])
+    2 102 102
+    2 204 204
     """
     cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
     clients = as_clients(clients, server)
@@ -272,6 +281,13 @@ def interval_averaging(
     made. A replica weighs as many samples as it has. These are the documented semantics of
     coMind's FederatedAveragingOptimizer (2018), whose ``interval_steps`` is ``local.steps``, and
     ``replicas_to_aggregate`` ``arrivals.wait_for``. ``settings`` are those of `fedavg`.
+
+    >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
+    >>> share = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
+    >>> replicas, local = {"one": share, "two": share}, Local(batch_size=2, lr=0.1, steps=5)
+    >>> records = interval_averaging(model, replicas, Channel(), num_averages=3, local=local)
+    >>> [record["num_arrived"] for record in records]
+    [2, 2, 2]
     """
     if isinstance(local, Local) and local.steps is None:
         raise ValueError(

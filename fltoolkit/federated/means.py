@@ -26,6 +26,14 @@ class WithMasks:
 
     With such a mean, `fedavg` asks the channel for the masks (`Channel.send_masked`), and each
     arrival holds them. With any other mean, masks are not computed, and arrivals hold empty ones.
+
+    >>> import torch
+    >>> from fltoolkit.federated import Arrival
+    >>> masks = [{"w": torch.tensor([True, False])}, {"w": torch.tensor([True, True])}]
+    >>> deltas = [{"w": torch.tensor([1.0, 0.0])}, {"w": torch.tensor([3.0, 4.0])}]
+    >>> both = [Arrival("ann", 0, 1.0, 10, 0.3, d, m) for d, m in zip(deltas, masks, strict=True)]
+    >>> masked_mean(both), weighted_mean(both)
+    ({'w': tensor([2., 4.])}, {'w': tensor([2., 2.])})
     """
 
     mean: Mean
@@ -39,13 +47,23 @@ def weighted_mean(arrivals: Sequence[Arrival]) -> Tree:
     """The mean of the updates by their weights; see `trees.weighted_mean`.
 
     Source: McMahan et al. 2017, arXiv 1602.05629, algorithm 1.
+
+    >>> import torch
+    >>> from fltoolkit.federated import Arrival
+    >>> deltas = {"ann": torch.tensor([0.0]), "bea": torch.tensor([4.0])}
+    >>> samples = {"ann": 30, "bea": 10}
+    >>> weighted_mean([Arrival(k, 0, 1.0, samples[k], 0.3, {"w": deltas[k]}, {}) for k in deltas])
+    {'w': tensor([1.])}
     """
     return trees.weighted_mean(deltas(arrivals), [a.weight for a in arrivals])
 
 
 @WithMasks
 def masked_mean(arrivals: Sequence[Arrival]) -> Tree:
-    """Each coordinate's mean over those who sent it, for top-k codecs; see `trees.masked_mean`."""
+    """The mean of each coordinate over the clients that sent it, for top-k codecs.
+
+    See `trees.masked_mean`, and `WithMasks` for an example.
+    """
     masks = [a.masks for a in arrivals]
     return trees.masked_mean(deltas(arrivals), masks, [a.weight for a in arrivals])
 

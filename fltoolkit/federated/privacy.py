@@ -45,6 +45,11 @@ class GaussianDP:
     as public; a cohort of fixed size is drawn, while `epsilon` is for clients who each take part
     with probability q; integer buffers get no noise; and anyone who knows ``seed`` can subtract the
     noise.
+
+    >>> dp = GaussianDP(clip=1.0, noise_multiplier=0.1)
+    >>> large, small = {"w": torch.tensor([300.0, 400.0])}, {"w": torch.tensor([0.3, 0.4])}
+    >>> dp.mean([large], 0), dp.mean([small], 0)
+    ({'w': tensor([0.6126, 0.7868])}, {'w': tensor([0.3126, 0.3868])})
     """
 
     clip: float  # larger = less is cut off, and more noise

@@ -21,6 +21,12 @@ class Yogi(torch.optim.Optimizer):
     ``m <- b1 m + (1 - b1) g``, ``v <- v - (1 - b2) g^2 sign(v - g^2)``,
     ``x <- x - lr m / (sqrt(v) + tau)``, with v = tau^2 at the beginning and no bias correction.
     Source: Reddi et al. 2020, arXiv 2003.00295, algorithm 2.
+
+    >>> w = torch.tensor([1.0], requires_grad=True)
+    >>> w.backward()
+    >>> Yogi([w], lr=0.01).step()
+    >>> w
+    tensor([0.9901], requires_grad=True)
     """
 
     def __init__(
@@ -56,6 +62,13 @@ def move(model: nn.Module, delta: Tree, optimizer: torch.optim.Optimizer | None)
     """Move the model by a difference: add it, or give minus it to the optimizer as gradient.
 
     Raises FloatingPointError if this leads to NaN or infinity; the model is then not changed.
+
+    >>> model = nn.Linear(1, 1, bias=False)
+    >>> _ = nn.init.ones_(model.weight)
+    >>> move(model, {"weight": torch.tensor([[0.5]])}, None)
+    >>> move(model, {"weight": torch.tensor([[0.5]])}, torch.optim.SGD(model.parameters(), lr=0.1))
+    >>> round(model.weight.item(), 2)
+    1.55
     """
     own = model.state_dict()
     before = {name: tensor.clone() for name, tensor in own.items()}
@@ -77,7 +90,14 @@ def move(model: nn.Module, delta: Tree, optimizer: torch.optim.Optimizer | None)
 
 
 def check_optimizer(server: str, model: nn.Module, optimizer: Any) -> None:
-    """Raise for a server optimizer that would not move this model, or not all of it."""
+    """Raise for a server optimizer that would not move this model, or not all of it.
+
+    >>> model, other = nn.Linear(1, 1), nn.Linear(1, 1)
+    >>> optimizer = torch.optim.SGD(other.parameters(), lr=1.0)
+    >>> check_optimizer("server", model, optimizer)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: party 'server': its optimizer moves 2 parameters that are not its ...
+    """
     if optimizer is None:
         return
     if not isinstance(optimizer, torch.optim.Optimizer):

@@ -49,6 +49,9 @@ class Bookmark:
         save_run("runs/a", [alice, bob, bookmark], channel)
 
     Use one bookmark for one run only: a training that gets a used bookmark continues its run.
+
+    >>> sorted(Bookmark().state_dict())
+    ['holder', 'losses', 'num_steps', 'parts', 'version', 'version_of']
     """
 
     name = "asynchronous states"  # of its file
@@ -133,6 +136,20 @@ def async_step(
         upload: which activations are sent.
         labels_from: the client's name if she owns the labels; they are sent, too, and counted.
         announce: whether the label party first sends the state in a ``control`` message.
+
+    >>> from torch import nn
+    >>> from fltoolkit import Batches
+    >>> alice = Party("alice", nn.Linear(2, 3))
+    >>> bob = Party("bob", nn.Linear(3, 1), loss_fn=nn.MSELoss())
+    >>> data = Batches(torch.ones(4, 2), torch.ones(4, 1), 4, seed=0)
+    >>> channel, memory = Channel(), Memory(ActivationCache(num_samples=4))
+    >>> for state in (State.A, State.B, State.C):
+    ...     before = channel.nbytes()
+    ...     _ = async_step(alice, bob, data, torch.arange(4), channel, state, memory)
+    ...     print(state.value, channel.nbytes() - before, "bytes")
+    A 118 bytes
+    B 59 bytes
+    C 0 bytes
     """
     channel.step += 1
     if announce:
@@ -193,6 +210,16 @@ def train_async(
         cache: the label party's cache, e.g. with a capacity or on disk; by default it is in memory
             and holds all samples.
         bookmark: for saving the run and going on later with the same bits; see `Bookmark`.
+
+    >>> from torch import nn
+    >>> from fltoolkit import Batches
+    >>> from fltoolkit.split import Periodic
+    >>> alice = Party("alice", nn.Linear(2, 3))
+    >>> bob = Party("bob", nn.Linear(3, 1), loss_fn=nn.MSELoss())
+    >>> batches = Batches(torch.ones(4, 2), torch.ones(4, 1), 4, seed=0)
+    >>> records = train_async(alice, bob, batches, Channel(), gate=Periodic(4), num_epochs=4)
+    >>> [(record["state"], record["nbytes"]) for record in records]
+    [('A', 132), ('B', 205), ('C', 219), ('C', 233)]
     """
     return _train(
         [alice], bob, [batches], channel, gate, num_epochs, upload, cache, bookmark, relay=False
@@ -218,6 +245,17 @@ def train_async_relay(
     in state C no client needs a bottom. A period of the gate is a round over all clients, or
     ``gate.every`` steps. One cache holds the samples of all clients, in the order of the clients.
     Records are those of `train_async` with ``round`` and ``client`` in place of ``epoch``.
+
+    >>> from torch import nn
+    >>> from fltoolkit import Batches
+    >>> from fltoolkit.split import Periodic
+    >>> alices = [Party(name, nn.Linear(2, 3)) for name in ("ann", "bea")]
+    >>> bob = Party("bob", nn.Linear(3, 1), loss_fn=nn.MSELoss())
+    >>> batches = [Batches(torch.ones(4, 2), torch.ones(4, 1), 4, seed=0)] * 2
+    >>> gate = Periodic(3)
+    >>> records = train_async_relay(alices, bob, batches, Channel(), gate=gate, num_rounds=3)
+    >>> [(record["client"], record["state"]) for record in records]
+    [('ann', 'A'), ('bea', 'A'), ('ann', 'B'), ('bea', 'B'), ('ann', 'C'), ('bea', 'C')]
     """
     return _train(
         alices, bob, batches, channel, gate, num_rounds, upload, cache, bookmark, relay=True

@@ -47,6 +47,17 @@ def split_step(
         y: labels. By default the last party has them, aligned with x.
         channel: what the activations and gradients travel through; ``channel.step`` moves on.
         labels_from: who has the labels if it is not the last party; they are sent and counted.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> from fltoolkit import SGD
+    >>> model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    >>> alice = Party("alice", model[0], SGD(model[0].parameters(), lr=0.1))
+    >>> bob = Party("bob", model[1], SGD(model[1].parameters(), lr=0.1), nn.MSELoss())
+    >>> channel = Channel()
+    >>> _ = split_step([alice, bob], torch.ones(4, 2), torch.ones(4, 1), channel)
+    >>> [(transfer.kind, transfer.nbytes_dense) for transfer in channel.transfers]
+    [('activations', 48), ('gradients', 48)]
     """
     _check_chain(parties, labels_from)
     channel.step += 1
@@ -81,6 +92,18 @@ def train_split(
 
     Arguments are checked at the call; training begins with the first record. Warns if there was
     not a single batch.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> from fltoolkit import SGD, Batches
+    >>> model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    >>> alice = Party("alice", model[0], SGD(model[0].parameters(), lr=0.1))
+    >>> bob = Party("bob", model[1], SGD(model[1].parameters(), lr=0.1), nn.MSELoss())
+    >>> batches = Batches(torch.ones(8, 2), torch.ones(8, 1), 4, seed=0)
+    >>> for record in train_split([alice, bob], batches.epochs(1), Channel()):
+    ...     print(record["step"], record["nbytes_up"], record["nbytes_down"])
+    1 59 59
+    2 118 118
     """
     _check_chain(parties, labels_from)
     check_unshared(parties)

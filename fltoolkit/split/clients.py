@@ -54,6 +54,18 @@ def train_relay(
     Arguments are checked at the call; training begins with the first record.
 
     Source: Gupta & Raskar 2018, arXiv 1810.06060, algorithm 2 (peer-to-peer mode).
+
+    >>> from torch import nn
+    >>> from fltoolkit import SGD, Batches
+    >>> def party(name, loss_fn=None):
+    ...     layer = nn.Linear(1, 1)
+    ...     return Party(name, layer, SGD(layer.parameters(), lr=0.1), loss_fn)
+    >>> alices, bob = [party("ann"), party("bea")], party("bob", nn.MSELoss())
+    >>> batches = [Batches(torch.ones(2, 1), torch.ones(2, 1), 2, seed=0)] * 2
+    >>> channel = Channel()
+    >>> _ = list(train_relay(alices, bob, batches, channel, num_rounds=1))
+    >>> [(t.sender, t.receiver) for t in channel.transfers if t.kind == "model"]
+    [('ann', 'bea')]
     """
     check_clients(alices, bob, batches, num_rounds - start_round)
     return _relay(alices, bob, batches, channel, range(start_round, num_rounds))
@@ -108,6 +120,19 @@ def train_splitfed(
     of the top then begin with ``bob``'s optimizer state, which makes no difference for plain SGD.
     Arguments are checked at the call; training begins with the first record.
     Source: Thapa et al. 2020, arXiv 2004.12088, algorithms 1 and 2.
+
+    >>> from torch import nn
+    >>> from fltoolkit import SGD, Batches
+    >>> def party(name, loss_fn=None):
+    ...     layer = nn.Linear(1, 1)
+    ...     _ = [nn.init.ones_(parameter) for parameter in layer.parameters()]
+    ...     return Party(name, layer, SGD(layer.parameters(), lr=0.1), loss_fn)
+    >>> alices, bob = [party("ann"), party("bea")], party("bob", nn.MSELoss())
+    >>> batches = [Batches(torch.ones(2, 1), torch.ones(2, 1), 2, seed=0)] * 2
+    >>> channel = Channel()
+    >>> _ = list(train_splitfed(alices, bob, batches, channel, num_rounds=1, version=2))
+    >>> [(t.sender, t.receiver) for t in channel.transfers if t.kind == "model"]
+    [('ann', 'fed_server'), ('bea', 'fed_server'), ('fed_server', 'ann'), ('fed_server', 'bea')]
     """
     check_clients(alices, bob, batches, num_rounds - start_round)
     if version not in (1, 2):

@@ -29,7 +29,11 @@ __all__ = [
 
 
 class State(str, Enum):
-    """What is sent over the cut in a period: the states of Chen et al. 2021, arXiv 2107.09786."""
+    """What is sent over the cut in a period: the states of Chen et al. 2021, arXiv 2107.09786.
+
+    >>> State.B.value, State("C") is State.C
+    ('B', True)
+    """
 
     A = "A"  # activations up, gradients down: both parties learn
     B = "B"  # activations up only: the label party learns and renews its cache
@@ -37,7 +41,12 @@ class State(str, Enum):
 
 
 class Progress(NamedTuple):
-    """What a gate is told at a check."""
+    """What a gate is told at a check.
+
+    >>> gate = LossGate(threshold=0.1)
+    >>> gate.check(Progress(step=938, loss=0.4, nbytes=1_000_000)).value
+    'A'
+    """
 
     step: int  # training steps so far
     loss: float  # the label party's mean loss since the last check
@@ -50,6 +59,9 @@ class Gate(Protocol):
 
     ``every`` is the length of a period in steps; None means an epoch (a round, with several
     clients). ``state`` is that of the current period.
+
+    >>> isinstance(AlwaysA(), Gate), isinstance(State.A, Gate)
+    (True, False)
     """
 
     every: int | None
@@ -220,7 +232,11 @@ class _Planned(_Gate):
 
 @dataclass
 class AlwaysA(_Planned):
-    """Vanilla split learning: every period in A."""
+    """Vanilla split learning: every period in A.
+
+    >>> [state.value for state in gate_trace([1.0] * 4, AlwaysA())]
+    ['A', 'A', 'A', 'A']
+    """
 
     every: int | None = None
 
@@ -254,7 +270,11 @@ class Periodic(_Planned):
 
 @dataclass
 class FreezeAfter(_Planned):
-    """A for the first ``num_periods``, then B once, then C: the bottom is frozen for good."""
+    """A for the first ``num_periods``, then B once, then C: the bottom is frozen for good.
+
+    >>> [state.value for state in gate_trace([1.0] * 5, FreezeAfter(2))]
+    ['A', 'A', 'B', 'C', 'C']
+    """
 
     num_periods: int  # smaller = fewer bytes
     every: int | None = None
@@ -370,6 +390,15 @@ class BangBang(_Budget):
     divided by it. Near the end the budget itself decides: no state that would exceed the budget is
     chosen, and if the budget is enough for A until the end, A is chosen. SplitCom (2026, arXiv
     2602.10564) uses such bang-bang control of a threshold for single samples.
+
+    >>> gate = BangBang(nbytes=350, num_steps=10)
+    >>> spent, states = 0, ""
+    >>> for step in range(1, 11):
+    ...     states += gate.state.value
+    ...     spent += 100 if gate.state is State.A else 2
+    ...     _ = gate.check(Progress(step, 1.0, spent))
+    >>> states, spent
+    ('AABCCCCCCA', 314)
     """
 
     nbytes: int

@@ -19,7 +19,12 @@ __all__ = ["Memory", "Upload"]
 
 
 class Memory(NamedTuple):
-    """What the two ends of one client's cut remember."""
+    """What the two ends of one client's cut remember.
+
+    >>> memory = Memory(ActivationCache(num_samples=8))
+    >>> memory.cache.has(torch.tensor([3])), memory.mirror
+    (tensor([False]), None)
+    """
 
     cache: ActivationCache  # the label party's, of all clients together
     mirror: ActivationCache | None = None  # what it holds of hers, at the client's; see `Upload`
@@ -39,6 +44,12 @@ class Upload:
       Its numbers are smaller, so a codec loses less; without a codec this saves nothing.
 
     The last two need memory at the client: a copy of the label party's cache.
+
+    >>> Upload(moved=0.1)
+    Upload(moved=0.1, delta=False)
+    >>> Upload(moved=-1)
+    Traceback (most recent call last):
+    ValueError: moved=-1: a relative distance, 0 or more
     """
 
     moved: float = 0.0  # larger = fewer bytes

@@ -38,6 +38,17 @@ def train_uploading(
     which is a factor of 2.
 
     Records also hold ``local_steps``, the number of label-party steps on this batch.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> from fltoolkit.split import FreezeAfter
+    >>> alice = Party("alice", nn.Linear(2, 3))
+    >>> bob = Party("bob", nn.Linear(3, 1), loss_fn=nn.MSELoss())
+    >>> batches = [(torch.ones(4, 2), torch.ones(4, 1))] * 4
+    >>> gate = FreezeAfter(1, every=1)
+    >>> records = list(train_uploading(alice, bob, batches, Channel(), gate=gate))
+    >>> [(record["state"], record["nbytes_up"]) for record in records]
+    [('B', 59), ('C', 118), ('C', 177), ('C', 236)]
     """
     if gate.every is None:
         raise ValueError(f"{gate!r} waits for the end of an epoch: give it every=1 or more steps")
@@ -94,6 +105,16 @@ def local_loss_step(
 
     Source: Han et al. 2021, "Accelerating federated learning with split learning on locally
     generated losses" (FL-ICML workshop).
+
+    >>> import torch
+    >>> from torch import nn
+    >>> alice = Party("alice", nn.Linear(2, 3))
+    >>> head = Party("alice", nn.Linear(3, 1), loss_fn=nn.MSELoss())
+    >>> bob = Party("bob", nn.Linear(3, 1), loss_fn=nn.MSELoss())
+    >>> channel = Channel()
+    >>> _ = local_loss_step(alice, head, bob, torch.ones(4, 2), torch.ones(4, 1), channel)
+    >>> [transfer.kind for transfer in channel.transfers]
+    ['activations', 'labels']
     """
     _check_head(alice, head)
     channel.step += 1
@@ -113,7 +134,17 @@ def train_local_loss(
     batches: Iterable[tuple[Tensor, Tensor]],
     channel: Channel,
 ) -> Iterator[Record]:
-    """`local_loss_step` over batches; checks and records as in `train_split`."""
+    """`local_loss_step` over batches; checks and records as in `train_split`.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> alice = Party("alice", nn.Linear(2, 3))
+    >>> head = Party("alice", nn.Linear(3, 1), loss_fn=nn.MSELoss())
+    >>> bob = Party("bob", nn.Linear(3, 1), loss_fn=nn.MSELoss())
+    >>> batches = [(torch.ones(4, 2), torch.ones(4, 1))] * 2
+    >>> [record["nbytes_down"] for record in train_local_loss(alice, head, bob, batches, Channel())]
+    [0, 0]
+    """
     _check_head(alice, head)
     check_unshared([alice, head, bob])
     return _train_local_loss(alice, head, bob, arriving(batches), channel)

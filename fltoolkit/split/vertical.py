@@ -21,17 +21,29 @@ Merge = Callable[[list[Tensor]], Tensor]
 
 
 def concatenate(hs: list[Float[Tensor, "batch _"]]) -> Float[Tensor, "batch _"]:
-    """Merge by putting the parties' activations side by side."""
+    """Merge by putting the parties' activations side by side.
+
+    >>> concatenate([torch.ones(1, 2), torch.zeros(1, 1)])
+    tensor([[1., 1., 0.]])
+    """
     return torch.cat(hs, dim=1)
 
 
 def add(hs: list[Float[Tensor, "batch ..."]]) -> Float[Tensor, "batch ..."]:
-    """Merge by adding up; all parties need the same cut width."""
+    """Merge by adding up; all parties need the same cut width.
+
+    >>> add([torch.ones(1, 2), torch.tensor([[1.0, 3.0]])])
+    tensor([[2., 4.]])
+    """
     return torch.stack(hs).sum(0)
 
 
 def average(hs: list[Float[Tensor, "batch ..."]]) -> Float[Tensor, "batch ..."]:
-    """Merge by averaging; all parties need the same cut width."""
+    """Merge by averaging; all parties need the same cut width.
+
+    >>> average([torch.ones(1, 2), torch.tensor([[1.0, 3.0]])])
+    tensor([[1., 2.]])
+    """
     return torch.stack(hs).mean(0)
 
 
@@ -49,6 +61,15 @@ def vertical_step(
     Each feature party holds other columns of the same samples, row i of every x belonging to
     the same person. The label party merges what they send and trains on it.
     Source: Vepakomma et al. 2018, arXiv 1812.00564, figure 2(c).
+
+    >>> from torch import nn
+    >>> a, b = Party("a", nn.Linear(2, 1)), Party("b", nn.Linear(3, 1))
+    >>> top = Party("bob", nn.Linear(2, 1), loss_fn=nn.MSELoss())
+    >>> channel = Channel()
+    >>> xs = [torch.ones(4, 2), torch.ones(4, 3)]
+    >>> _ = vertical_step([a, b], top, xs, torch.ones(4, 1), channel)
+    >>> [(transfer.sender, transfer.kind) for transfer in channel.transfers]
+    [('a', 'activations'), ('b', 'activations')]
     """
     if len(xs) != len(feature_parties):
         raise ValueError(f"{len(xs)} feature blocks for {len(feature_parties)} feature parties")
@@ -80,6 +101,13 @@ def train_vertical(
 
     Arguments are checked at the call; training begins with the first record. Warns if there was
     not a single batch.
+
+    >>> from torch import nn
+    >>> a, b = Party("a", nn.Linear(2, 1)), Party("b", nn.Linear(3, 1))
+    >>> top = Party("bob", nn.Linear(2, 1), loss_fn=nn.MSELoss())
+    >>> batches = [((torch.ones(4, 2), torch.ones(4, 3)), torch.ones(4, 1))]
+    >>> [record["nbytes"] for record in train_vertical([a, b], top, batches, Channel())]
+    [54]
     """
     check_unshared([*feature_parties, label_party])
     return _steps(feature_parties, label_party, arriving(batches), channel, merge)
