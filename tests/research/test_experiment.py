@@ -132,7 +132,7 @@ def test_files(tmp_path):
         ("experiments:", "holds no experiment"),
         ("", "holds no experiment"),
         ("- {seeds: 3}", r"experiment 1: seeds=3: write a list"),
-        ("- {seeds: []}", r"experiment 1: seeds=\[\]: a list"),
+        ("- {seeds: []}", r"experiment 1: seeds=\[\]: write a list"),
         ("{defaults: 3, experiments: [{}]}", "defaults is '3'"),
         ("experiments: [split]", "experiment 1 is 'split'"),
     ):
