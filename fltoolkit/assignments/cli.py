@@ -18,14 +18,14 @@ from fltoolkit.assignments.sandbox import Limits, fences
 
 __all__ = ["main"]
 
-FLOW = """examples for the instructor, in this order:
+FLOW = """examples: the instructor runs, in this order:
   fltoolkit assignment release 1 --out 1_student.ipynb     give this file to the students
   fltoolkit assignment grade SUBMISSIONS/ --assignment 1 --out GRADES --jobs 2
       SUBMISSIONS holds ana.ipynb, ben.ipynb, ... or ana/anything.ipynb, ...
       GRADES gets gradebook.csv and .json, summary.html, feedback/ana.html, by_hand.csv
   ... write the points of open questions into GRADES/by_hand.csv and run grade again ...
   fltoolkit assignment lms canvas EXPORTED.csv --from GRADES --column "A 1" --out IMPORT.csv
-and for the student:
+and a student runs:
   fltoolkit assignment check 1_student.ipynb               before handing in
 An assignment is a number (notebooks/assignments/1_*.ipynb) or a path. More: docs/instructors.md"""
 

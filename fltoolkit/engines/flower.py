@@ -84,7 +84,8 @@ class Server:
     stragglers take is simulated, as in `fedavg`. A node that does not answer within
     ``reply_seconds`` (of real time) is left out of the round.
 
-    >>> server = Server(nn.Linear(4, 2), {"rounds": 3, "local": Local(lr=0.1)}, num_nodes=2)
+    >>> local = Local(batch_size=32, lr=0.1, epochs=1)
+    >>> server = Server(nn.Linear(4, 2), {"rounds": 3, "local": local}, num_nodes=2)
     >>> server.settings["rounds"], server.reply_seconds
     (3, 600.0)
     """

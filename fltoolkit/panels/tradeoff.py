@@ -35,25 +35,25 @@ _WORDS = "line-height:1.3; white-space:pre-wrap; word-break:normal; overflow-wra
 def describe_point(results: Iterable[Result], name: str) -> str:
     """One setting as text: its result, its ledger, and the code that runs it again.
 
-        Raises KeyError, which lists the settings, if ``name`` is none of them.
+    Raises KeyError, which lists the settings, if ``name`` is none of them.
 
-        >>> from fltoolkit.history import History
-        >>> from fltoolkit.research.experiment import Experiment
-        >>> record = {"accuracy": 0.9, "nbytes": 900, "nbytes_activations_up": 900}
-        >>> run = Result(Experiment(name="plain"), History([record]), "", 1.0)
-        >>> print(describe_point([run], "plain"))
-        plain: 90.00 % for 900 B, 1 seed, on the front
+    >>> from fltoolkit.history import History
+    >>> from fltoolkit.research.experiment import Experiment
+    >>> record = {"accuracy": 0.9, "nbytes": 900, "nbytes_activations_up": 900}
+    >>> run = Result(Experiment(name="plain"), History([record]), "", 1.0)
+    >>> print(describe_point([run], "plain"), end="")
+    plain: 90.00 % for 900 B, 1 seed, on the front
     <BLANKLINE>
-        ledger of the first seed       nominal        real     entropy
-        activations up                       -       900 B           -
+    ledger of the first seed       nominal        real     entropy
+    activations up                       -       900 B           -
     <BLANKLINE>
-        from fltoolkit.research import Experiment, run
+    from fltoolkit.research import Experiment, run
     <BLANKLINE>
-        experiment = Experiment(
-            protocol='split',
-            name='plain',
-        )
-        print(run(experiment)[-1])
+    experiment = Experiment(
+        protocol='split',
+        name='plain',
+    )
+    print(run(experiment)[-1])
     """
     results = list(results)
     found = {point.name: point for point in points(results)}

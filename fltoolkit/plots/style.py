@@ -36,7 +36,7 @@ def new_axes(width: float = 6.4, height: float = 3.6) -> Axes:
     """Empty axes in a figure of their own, see `new_figure`.
 
     >>> ax = new_axes(3, 2)
-    >>> ax.lines[:], ax.figure.get_figwidth()
+    >>> ax.lines[:], float(ax.figure.get_figwidth())
     ([], 3.0)
     """
     return new_figure(width, height).subplots()
