@@ -1,7 +1,8 @@
-"""The command line: ``fltoolkit course``, ``run``, ``sweep`` and the others, and what joins them.
+"""The command line: ``fltoolkit course``, ``run``, ``sweep`` and the other commands.
 
-Here: a table of subcommands; a module is imported when its command is used, so ``--help`` is quick.
-To add one, add a row to `COMMANDS`: a function that takes the arguments after the command's name.
+Here: a table of commands. A module is imported only when its command is used, so ``--help`` is
+fast. To add a command, add a row to `COMMANDS`: a function that takes the arguments after the
+command's name.
 """
 
 import argparse
@@ -13,18 +14,25 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "course": ("fltoolkit.course.cli", "main", "copy the notebooks into a folder and open them"),
-    "run": ("fltoolkit.commands", "run", "train one experiment and print what came out"),
-    "sweep": ("fltoolkit.commands", "sweep", "run many experiments, each once, into a store"),
-    "compare": ("fltoolkit.commands", "compare", "a table of what is in a store"),
+    "run": ("fltoolkit.commands", "run", "train one experiment and print its results"),
+    "sweep": ("fltoolkit.commands", "sweep", "run many experiments and store their results"),
+    "compare": ("fltoolkit.commands", "compare", "print a table of the results in a store"),
     "assignment": ("fltoolkit.assignments.cli", "main", "release, check and grade assignments"),
     "audit": ("fltoolkit.commands", "audit", "published claims, measured here"),
     "report": ("fltoolkit.commands", "report", "one HTML file with plots and tables of a store"),
 }
-"""Name: module, function(arguments) -> exit status, what it does."""
+"""Name: module, function(arguments) -> exit status, a description."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the subcommand that the first argument names; returns the exit status."""
+    """Run the command that the first argument names; returns the exit status.
+
+    >>> main(["run", "--print", "protocol=fedavg", "num_clients=10"])
+    # key b270ea747b86df1c
+    protocol: fedavg
+    num_clients: 10
+    0
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(
         prog="fltoolkit",

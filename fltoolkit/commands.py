@@ -1,7 +1,7 @@
-"""The subcommands that train and tell: run, sweep, compare, report.
+"""The subcommands for experiments: run, sweep, compare, report.
 
 Here: their arguments and what they print. Not here: the table of commands (cli), the HTML file
-(plots.html_report). All of them are a few lines around functions that scripts call too.
+(plots.html_report). Each command is a few lines around functions that scripts can call, too.
 """
 
 import argparse
@@ -23,11 +23,17 @@ _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Train one experiment; a line a record."""
+    """Train one experiment and print a line for each record.
+
+    >>> run(["num_samples=64", "rounds=1"])
+    split   key 1e8a13472ba5dc8b
+    round   1.00   accuracy ... %   loss ...   327.7 kB sent
+    0
+    """
     parser = _parser(
         "run",
         "Train one experiment and print a line at each evaluation: metric, loss, and all bytes\n"
-        "that were sent. Settings are those of fltoolkit.research.experiment.Experiment.",
+        "sent so far. The settings are those of fltoolkit.research.experiment.Experiment.",
         """
   fltoolkit run                                   split learning of digits, one client
   fltoolkit run experiment.yaml                   settings from a file
@@ -59,11 +65,25 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def sweep(arguments: Sequence[str]) -> int:
-    """Run the experiments of files into a store."""
+    """Run the experiments of files and store their results.
+
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> settings = '{"num_samples": 64, "rounds": 1, "seeds": [0, 1]}'
+    >>> _ = (folder / "two.json").write_text(settings)
+    >>> sweep([str(folder / "two.json")])
+    digits, mlp, 1 client
+    | setting | accuracy [%] | sent | seeds | front |
+    |---|---|---|---|---|
+    | split | ... | 327.7 kB | 2 | * |
+    <BLANKLINE>
+    results are in ...two.db: fltoolkit report ...two.db
+    0
+    """
     parser = _parser(
         "sweep",
         "Run all experiments of YAML or JSON files. A result is in the store as soon as its run\n"
-        "ends, and what is there is not run again: press Ctrl-C and go on whenever you like.",
+        "ends, and is not run again: press Ctrl-C, and run the same command later to continue.",
         """
   fltoolkit sweep methods.yaml                    into methods.db beside it
   fltoolkit sweep methods.yaml --workers 4        four processes
@@ -81,8 +101,10 @@ A file with three experiments of two seeds each:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="YAML or JSON")
     parser.add_argument("--store", type=Path, help="default: the first file with the ending .db")
     parser.add_argument("--workers", type=int, default=1, help="runs at a time (default: 1)")
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster to run them on")
-    parser.add_argument("--retry", action="store_true", help="run again what failed before")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="address of a Dask cluster to use")
+    parser.add_argument(
+        "--retry", action="store_true", help="run again the experiments that failed before"
+    )
     args = _parse(parser, arguments)
     experiments = [experiment for path in args.files for experiment in read(path)]
     from fltoolkit.research.analysis import by_task, failures, table
@@ -110,14 +132,30 @@ A file with three experiments of two seeds each:
 
 
 def compare(arguments: Sequence[str]) -> int:
-    """Print a table of a store."""
+    """Print a table of the results in a store.
+
+    >>> import tempfile
+    >>> from fltoolkit.history import History
+    >>> from fltoolkit.research.store import Result, Store
+    >>> path = Path(tempfile.mkdtemp()) / "results.db"
+    >>> with Store(path) as store:
+    ...     history = History([{"accuracy": 0.9, "nbytes": 300}])
+    ...     store.add(Result(Experiment(name="8 bits"), history, "", 1.0))
+    >>> compare([str(path), "--target", "0.8"])
+    digits, mlp, 1 client
+    | setting | accuracy [%] | sent | seeds | bytes to 80 % | front |
+    |---|---|---|---|---|---|
+    | 8 bits | 90.00 | 300 B | 1 | 300 B | * |
+    <BLANKLINE>
+    0
+    """
     parser = _parser(
         "compare",
-        "Print a table of a store: the metric (mean and range of the seeds), bytes sent, and\n"
-        "a star for what no other setting beats with as few bytes (the Pareto front).",
+        "Print a table of a store: the metric (mean and range of the seeds), bytes sent, and a\n"
+        "star for each setting on the Pareto front: no other is as good with fewer bytes.",
         """
   fltoolkit compare methods.db
-  fltoolkit compare methods.db --target 0.95      and how many bytes it took to get there
+  fltoolkit compare methods.db --target 0.95      and the bytes sent until this accuracy
   fltoolkit compare methods.db --budget 1MB       and the accuracy within a megabyte
   fltoolkit compare methods.db --csv > methods.csv
   fltoolkit compare methods.db --latex            a tabular for a paper (package booktabs)
@@ -125,7 +163,7 @@ def compare(arguments: Sequence[str]) -> int:
     )
     _store_arguments(parser)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--csv", action="store_true", help="plain numbers, to be read by programs")
+    form.add_argument("--csv", action="store_true", help="the table as CSV with plain numbers")
     form.add_argument("--latex", action="store_true", help="the table as a LaTeX tabular")
     args = _parse(parser, arguments)
     from fltoolkit.research.analysis import (
@@ -140,7 +178,7 @@ def compare(arguments: Sequence[str]) -> int:
     found = _results(args)
     tasks = by_task(found)
     for task, mine in tasks.items():
-        if len(tasks) > 1 or write is table:  # a comment, where a file has room for one
+        if len(tasks) > 1 or write is table:  # in CSV and LaTeX as a comment
             print({table: "", table_as_csv: "# ", table_as_latex: "% "}[write] + task)
         print(write(mine, target=args.target, budget=args.budget).rstrip("\n"))
         if len(tasks) > 1 or write is table:
@@ -165,11 +203,25 @@ def audit(arguments: Sequence[str]) -> int:
 
 
 def report(arguments: Sequence[str]) -> int:
-    """Write one HTML file of a store."""
+    """Write one HTML file about the results in a store.
+
+    >>> import contextlib
+    >>> import tempfile
+    >>> from fltoolkit.history import History
+    >>> from fltoolkit.research.store import Result, Store
+    >>> path = Path(tempfile.mkdtemp()) / "results.db"
+    >>> record = {"accuracy": 0.9, "nbytes": 900, "nbytes_activations_up": 900, "num_waits": 9}
+    >>> with Store(path) as store:
+    ...     store.add(Result(Experiment(), History([record]), "", 1.0))
+    >>> with contextlib.redirect_stdout(None):  # it would print the path and the size
+    ...     status = report([str(path)])
+    >>> status, path.with_suffix(".html").exists()
+    (0, True)
+    """
     parser = _parser(
         "report",
         "Write one HTML file with plots, tables, ledgers and the settings of all runs of a store.\n"
-        "Nothing else is needed to read it: mail it, or open it without a network.",
+        "The file needs no other file and no network: you can send it by mail.",
         """
   fltoolkit report methods.db                     methods.html beside it
   fltoolkit report methods.db --out report.html --target 0.95 --budget 1MB
@@ -202,15 +254,15 @@ def _parser(name: str, description: str, examples: str) -> argparse.ArgumentPars
 
 def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
     words = (
-        "first, from here too: where codecs, protocols and tasks of your own are allowed "
-        "(fltoolkit.research.allow)"
+        "import this module first, also from the current folder; in it your own codecs, protocols "
+        "and data are allowed (fltoolkit.research.allow)"
     )
     parser.add_argument(
         "--import", dest="modules", action="append", default=[], metavar="MODULE", help=words
     )
     args = parser.parse_args(arguments)
     if args.modules:
-        sys.path.insert(0, os.getcwd())  # as `python -m` has it
+        sys.path.insert(0, os.getcwd())  # as `python -m` does
     for module in args.modules:
         importlib.import_module(module)
     return args
@@ -218,28 +270,30 @@ def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
 
 def _store_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", type=Path, metavar="STORE", help="made by fltoolkit sweep")
-    parser.add_argument("--target", type=float, help="of the metric, e.g. accuracy 0.95")
+    parser.add_argument("--target", type=float, help="a value of the metric, e.g. 0.95")
     parser.add_argument("--budget", type=_nbytes, help="bytes, such as 500kB or 1MB")
-    parser.add_argument("--only", default="", metavar="TEXT", help="settings whose name holds this")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="only settings whose name contains TEXT"
+    )
 
 
 def _results(args: argparse.Namespace) -> list[Any]:
     from fltoolkit.research.store import Store
 
     if not args.store.exists():
-        raise FileNotFoundError(f"{args.store}: no such store. fltoolkit sweep makes one")
+        raise FileNotFoundError(f"{args.store}: no such store. Make one with fltoolkit sweep")
     with Store(args.store) as store, warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         found = [r for r in store.results() if args.only in r.experiment.title]
     for each in told:
         print(each.message, file=sys.stderr)
     if not found:
-        raise ValueError(f"{args.store} holds no experiment whose name has {args.only!r} in it")
+        raise ValueError(f"{args.store} holds no experiment whose name contains {args.only!r}")
     return found
 
 
 def _nbytes(text: str) -> float:
-    """Bytes from a text with a unit; kB is 1,000 bytes.
+    """The number of bytes in a text with a unit; kB is 1,000 bytes.
 
     >>> _nbytes("1.5MB")
     1500000.0
@@ -251,7 +305,7 @@ def _nbytes(text: str) -> float:
 
 
 def _experiment(words: Sequence[str]) -> Experiment:
-    """From a file, and settings that replace its own."""
+    """The experiment of a file, or the defaults, with the settings that ``words`` give."""
     values: dict[str, Any] = {}
     for word in words:
         key, equals, text = word.partition("=")
@@ -270,7 +324,7 @@ def _experiment(words: Sequence[str]) -> Experiment:
 
 
 def _plain(text: str) -> Any:
-    """A number, True or False where the text is one."""
+    """The text as a number, True, False or None if it is one of these, otherwise unchanged."""
     for kind in (int, float):
         try:
             return kind(text)

@@ -87,7 +87,7 @@ def test_run_says_what_it_does(capsys):
     [
         (["run", "protocol=fedavgg"], "choose one of split"),
         (["run", "nothing.yaml"], "nothing.yaml"),
-        (["compare", "nothing.db"], "fltoolkit sweep makes one"),
+        (["compare", "nothing.db"], "Make one with fltoolkit sweep"),
         (["run", "lr=fast"], "lr='fast' is a str"),
         (["run", "protocol=fedavg", "settings.masked=no"], "['masked'] = 'no': give True or False"),
         (["run", "--import", "not_there"], "No module named 'not_there'"),

@@ -61,7 +61,7 @@ def test_a_codec_for_a_kind_that_gossip_never_sends_is_an_error(folder):
         Experiment(**own, settings={"meetings": 0})
     with pytest.raises(ValueError, match="gossip needs at least 2"):
         Experiment("gossip")
-    with pytest.raises(ValueError, match=r"gossip knows meetings"):
+    with pytest.raises(ValueError, match=r"the settings of gossip are meetings"):
         Experiment(**own, settings={"neighbours": 2})
 
 

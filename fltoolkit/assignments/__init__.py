@@ -1,21 +1,21 @@
-"""Course work: a master notebook, its release, answers collected, graded and told.
+"""Course work: a master notebook, the release for students, grading, the gradebook.
 
-    reading     a student's file, read in bounded time and memory
+    reading     reads a student's file in bounded time and memory
     master      the master notebook and the release made from it
-    check_cell  how a hidden check runs last, undisturbed, and is heard apart
+    check_cell  runs hidden checks last, and keeps their prints apart from the student's
     seccomp     a filter of system calls
     mounts      a home in memory for each submission
-    audit       what Python itself reports of a student's code
+    audit       reports what a student's Python code tries to do
     users       a user of its own for each kernel
     sandbox     fences around the kernel that runs a submission
     worker      nbval in a process of its own
-    names       whose file it is, and who is on the roster
-    looks       suspicious code, and answers that are alike
-    grading     all submissions of a folder
-    gradebook   what comes out: tables, feedback, files for the learning platform
+    names       finds the student of each file, and the line of the roster
+    looks       finds suspicious code, and answers that are alike
+    grading     grades all submissions of a folder
+    gradebook   tables, feedback, and files for the learning platform
     cli         ``fltoolkit assignment``
 
-See docs/instructors.md for the way from a master to a gradebook.
+docs/instructors.md describes the way from a master to a gradebook.
 """
 
 from fltoolkit.assignments.gradebook import (

@@ -1,6 +1,6 @@
-"""What a student's Python code tried, said into a pipe to the grader: an audit hook.
+"""An audit hook, which reports to the grader what a student's Python code tries to do.
 
-Standard library only; sandbox.py loads it by its path.
+It uses the standard library only, because sandbox.py loads it by its path.
 """
 
 import os
@@ -24,21 +24,32 @@ _CHANGES = {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "os.li
 
 
 def hook(folder: str, notes: int, readable: list[str]) -> Callable[[str, tuple[Any, ...]], None]:
-    """An audit hook that writes down what is tried and refuses what Python code needs for it.
+    """An audit hook that reports forbidden actions, and refuses them where Python can.
 
-    It names the attempt for the gradebook. It is a fence only for code that stays in Python.
+    The report appears in the gradebook. Code that leaves Python, for example through ctypes, can
+    avoid this hook; the other fences are for such code.
 
     Args:
-        folder: where files may be written.
-        notes: a pipe; the filter of system calls keeps it from being closed or replaced.
-        readable: what may be read beside it.
+        folder: the folder in which files may be written.
+        notes: the pipe for reports; the filter of system calls protects it from being closed or
+            replaced.
+        readable: other folders from which files may be read.
+
+    >>> reads, writes = os.pipe()
+    >>> heard = hook("/tmp/home", writes, readable=["/usr"])
+    >>> heard("socket.connect", ())  # Python calls the hook like this before it connects
+    Traceback (most recent call last):
+    ...
+    PermissionError: not allowed while this is graded: socket.connect
+    >>> os.read(reads, 100)
+    b'network\\n'
     """
     own = (os.path.realpath(folder), "/dev/null", "/dev/shm")
     allowed = (*own, *map(os.path.realpath, readable), "/proc", "/sys", "/dev", "<")
     me = os.getpid()
 
     def note(word: str, refuse: str = "") -> None:
-        for _ in range(1000):  # a pipe that was filled empties again: somebody reads
+        for _ in range(1000):  # a full pipe becomes empty again, because the grader reads it
             try:
                 os.write(notes, (word + "\n").encode())
                 break

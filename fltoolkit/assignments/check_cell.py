@@ -1,16 +1,16 @@
-"""How the cells of the master run among a student's: with their own names, and heard apart.
+"""Runs the master's cells between a student's cells, with a namespace of their own.
 
-A student's ``sum = 0`` in one task must not cost the next one, and neither must a ``print`` left in
-a right function. So the master's cells have a namespace of their own: Python's built-in names, what
-the master's cells defined, and the student's names for the rest. What a hidden check prints stands
-between two marks.
+A student's ``sum = 0`` in one task must not cost points in the next one, and neither must a
+``print`` that was left in a correct function. So the master's cells have a namespace of their own:
+Python's built-in names, the names that the master's cells defined, and for all others the student's
+names. The prints of a hidden check are written between two marks.
 
-Hidden checks run when all other cells have run: what is shown in the feedback was printed before
-the first of them, and the secret seed, came into this process. Each sees the student's names as
-they were at its place in the notebook.
+Hidden checks run after all other cells. So everything that the feedback shows was printed before
+the first hidden check and the secret seed came into this process. Each hidden check sees the
+student's names as they were at its place in the notebook.
 
-This runs in the student's process, and a student can change it; nothing that is secret is here but
-the inputs.
+This code runs in the student's process, and a student can change it. The only secrets in this
+process are the inputs of the hidden checks.
 """
 
 import builtins
@@ -30,7 +30,14 @@ _state: dict[str, Any] = {}
 
 
 def begin(space: dict[str, Any], answered: Iterable[str]) -> None:
-    """Before the first cell: ``answered`` are the names that answers define, the student's own."""
+    """Prepare a run; ``answered`` are the names that the student's answers define.
+
+    >>> space = {}  # the names of the notebook
+    >>> begin(space, answered=["double"])
+    >>> open_check("x = 2", "setup")
+    >>> space
+    {'x': 2}
+    """
     _state.clear()
     pristine = dict(vars(builtins))
     names = {"__name__": "__main__", "__builtins__": pristine}
@@ -42,7 +49,12 @@ def begin(space: dict[str, Any], answered: Iterable[str]) -> None:
 
 
 def open_check(source: str, name: str) -> None:
-    """Run a cell of the master that is no hidden check; what it defines, the student has, too."""
+    """Run a cell of the master that is no hidden check; the student can use what it defines.
+
+    >>> begin({"sum": 0}, answered=[])  # a student has overwritten a built-in function
+    >>> open_check("print(sum([1, 2]))", "check")  # the master's cells still have the real one
+    3
+    """
     space, names = _state["space"], _refresh()
     before = dict(names)
     try:
@@ -57,17 +69,39 @@ def open_check(source: str, name: str) -> None:
 
 
 def keep(name: str) -> None:
-    """Here stands hidden check ``name``: remember what the student's names stand for."""
+    """Remember the student's names at the place of hidden check ``name``.
+
+    >>> space = {"x": 1}
+    >>> begin(space, answered=["x"])
+    >>> keep("check")
+    >>> space["x"] = 2  # a later cell of the notebook changes x
+    >>> hidden("print(x)", "check", seed=0, mark="m")
+    <m>1
+    </m>
+    """
     _state["kept"][name] = (dict(_state["space"]), dict(_refresh()))
 
 
 def restore() -> None:
-    """Before the hidden checks: the next cell's output goes where this process began."""
+    """Restore the defaults of Python, numpy and torch, before the hidden checks run.
+
+    >>> begin({}, answered=[])
+    >>> sys.setrecursionlimit(5000)  # an answer has changed this
+    >>> restore()
+    >>> sys.getrecursionlimit() == 5000
+    False
+    """
     _defaults(0)
 
 
 def hidden(source: str, name: str, seed: int, mark: str) -> None:
-    """Run a hidden check; its prints stand between marks, nothing that it defines stays."""
+    """Run a hidden check. Its prints are written between marks; its own names are forgotten.
+
+    >>> begin({"double": lambda x: 2 * x}, answered=["double"])
+    >>> hidden("print(double(SEED))", "check", seed=21, mark="m")
+    <m>42
+    </m>
+    """
     space = _state["space"]
     student, names = _state["kept"].get(name) or (None, _refresh())
     if student is not None:
@@ -93,7 +127,7 @@ def hidden(source: str, name: str, seed: int, mark: str) -> None:
 
 
 def _refresh() -> dict[str, Any]:
-    """The master's names, with the student's where the master has none."""
+    """The master's names, and the student's names that the master does not define."""
     names: dict[str, Any] = _state["names"]
     space, own, answered = _state["space"], _state["own"], _state["answered"]
     for key in [k for k in names if k not in own and k not in space and not k.startswith("__")]:
@@ -102,7 +136,7 @@ def _refresh() -> dict[str, Any]:
         shadows = key in _state["builtins"] and key not in answered
         if key not in own and not shadows and not key.startswith("__"):
             names[key] = value
-    return names  # always the same one: functions of earlier cells look up their names here
+    return names  # always the same dict, because functions of earlier cells look up names in it
 
 
 def _compiled(source: str, name: str) -> Any:
@@ -115,7 +149,7 @@ def _compiled(source: str, name: str) -> Any:
 
 
 def _defaults(seed: int) -> None:
-    """What a process has by default, whatever an answer has set: no task costs another."""
+    """Restore the defaults of a process, so that one answer cannot spoil the next task."""
     for key, value in _state["builtins"].items():
         if getattr(builtins, key, None) is not value:
             setattr(builtins, key, value)
@@ -153,5 +187,5 @@ def _defaults(seed: int) -> None:
 
 def _each(*steps: Callable[[], Any]) -> None:
     for step in steps:
-        with contextlib.suppress(Exception):  # an old torch, or one that an answer has bent
+        with contextlib.suppress(Exception):  # an old torch, or one that an answer has changed
             step()

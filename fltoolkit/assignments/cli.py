@@ -1,6 +1,6 @@
 """The command line of course assignments: ``fltoolkit assignment release | check | grade | lms``.
 
-Also ``python -m fltoolkit.assignments.cli``. Everything it does is a function of master.py,
+``python -m fltoolkit.assignments.cli`` is the same. The commands call functions of master.py,
 grading.py and gradebook.py.
 """
 
@@ -18,14 +18,14 @@ from fltoolkit.assignments.sandbox import Limits, fences
 
 __all__ = ["main"]
 
-FLOW = """examples: the instructor's flow:
-  fltoolkit assignment release 1 --out 1_student.ipynb     hand this file out
+FLOW = """examples: the instructor runs, in this order:
+  fltoolkit assignment release 1 --out 1_student.ipynb     give this file to the students
   fltoolkit assignment grade SUBMISSIONS/ --assignment 1 --out GRADES --jobs 2
       SUBMISSIONS holds ana.ipynb, ben.ipynb, ... or ana/anything.ipynb, ...
       GRADES gets gradebook.csv and .json, summary.html, feedback/ana.html, by_hand.csv
-  ... fill the open questions' points into GRADES/by_hand.csv and say grade again ...
+  ... write the points of open questions into GRADES/by_hand.csv and run grade again ...
   fltoolkit assignment lms canvas EXPORTED.csv --from GRADES --column "A 1" --out IMPORT.csv
-and the student's:
+and a student runs:
   fltoolkit assignment check 1_student.ipynb               before handing in
 An assignment is a number (notebooks/assignments/1_*.ipynb) or a path. More: docs/instructors.md"""
 
@@ -48,34 +48,37 @@ def _fill(parser: argparse.ArgumentParser) -> None:
     grade.add_argument("submissions", type=Path, help="NAME.ipynb or NAME/*.ipynb in it")
     grade.add_argument("--assignment", required=True, help="number, or path of a master notebook")
     grade.add_argument("--out", type=Path, required=True, help="folder for all results")
-    grade.add_argument("--jobs", type=int, default=1, help="so many at a time (1)")
+    grade.add_argument("--jobs", type=int, default=1, help="number of submissions at a time (1)")
     grade.add_argument(
-        "--regrade", metavar="STUDENT", nargs="+", default=[], help="these only, again"
+        "--regrade", metavar="STUDENT", nargs="+", default=[], help="grade only these again"
     )
     grade.add_argument(
         "--seed", type=int, help="the secret seed (default: drawn once, kept in OUT)"
     )
     grade.add_argument(
-        "--cell-seconds", type=float, default=limits.cell_seconds, help="of processor time (20)"
+        "--cell-seconds",
+        type=float,
+        default=limits.cell_seconds,
+        help="processor time for one cell (20)",
     )
     grade.add_argument(
         "--total-seconds",
         type=float,
         default=limits.total_seconds,
-        help="for one student, on the clock (300)",
+        help="real time for one student (300)",
     )
     grade.add_argument(
         "--memory", type=float, default=limits.memory / 2**30, help="GiB per process (4)"
     )
-    grade.add_argument(
-        "--no-bubblewrap", action="store_true", help="not even where it is installed"
-    )
+    grade.add_argument("--no-bubblewrap", action="store_true", help="do not use bubblewrap")
     grade.set_defaults(run=_grade)
 
     lms = commands.add_parser("lms", help="put the totals into a file exported by Canvas or Moodle")
     lms.add_argument("system", choices=gradebook.LMS)
     lms.add_argument("roster", type=Path, help="the exported CSV")
-    lms.add_argument("--from", dest="grades", type=Path, required=True, help="--out of grade")
+    lms.add_argument(
+        "--from", dest="grades", type=Path, required=True, help="the folder given to grade --out"
+    )
     lms.add_argument("--column", required=True, help="header of the column to fill")
     lms.add_argument("--key", help="header of the column that holds the names of the files")
     lms.add_argument("--out", type=Path, required=True)
@@ -89,11 +92,12 @@ def _release(args: argparse.Namespace) -> int:
         raise assignment.AssignmentError(f"{out} is the master: give another --out")
     text = json.dumps(assignment.release(master), indent=1, ensure_ascii=False) + "\n"
     if Path("notebooks/assignments") in (out.parent, *out.parents):
-        raise assignment.AssignmentError(f"{out}: masters live there; give another --out")
+        raise assignment.AssignmentError(f"{out}: this folder is for masters; give another --out")
     out.write_text(text, encoding="utf-8")
     points = sum(task.points for task in master.tasks)
     print(
-        f"{out}: {len(master.ids('answer'))} answers, {points:g} points. Solutions are taken out."
+        f"{out}: {len(master.ids('answer'))} answers, {points:g} points. "
+        "The file holds no solutions."
     )
     return 0
 
@@ -104,7 +108,8 @@ def _check(args: argparse.Namespace) -> int:
         print("-", problem)
     if not problems:
         print(
-            "Nothing is missing and no open check complains. Hidden checks run when it is graded."
+            "Nothing is missing, and all open checks pass. Hidden checks run when the instructor "
+            "grades the notebook."
         )
     return int(bool(problems))
 
@@ -137,26 +142,26 @@ def _grade(args: argparse.Namespace) -> int:
         print(f"{result.student:20s}{result.total:6g} of {maximum:g}  {result.status}{note}")
     print(f"wrote {args.out}/gradebook.csv, summary.html, feedback/")
     if any(task.manual for task in master.tasks):
-        print(f"open questions: fill {args.out}/by_hand.csv and run this again")
+        print(f"open questions: write points into {args.out}/by_hand.csv and run this again")
     if unknown:
-        print(f"! points in {args.out}/by_hand.csv, but no submission:", ", ".join(unknown))
+        print(f"! in {args.out}/by_hand.csv, but without a submission:", ", ".join(unknown))
     return 0
 
 
 def _bar(
     results: Iterable[grading.Result], total: int, seconds: float, jobs: int
 ) -> Iterator[grading.Result]:
-    """What is graded now, how long it takes at the worst, and a progress bar on a terminal."""
+    """Print how many submissions are graded and the longest time; show a bar on a terminal."""
     from tqdm import tqdm
 
     if total:
         worst = -(-total // jobs) * seconds / 60
         print(
-            f"at the worst, if everybody takes all of {seconds:g} s, this is {worst:.0f} minutes; "
+            f"if every submission takes the whole {seconds:g} s, this takes {worst:.0f} minutes; "
             "--total-seconds sets another limit for each student, --jobs grades more at a time"
         )
 
-    print(f"grading {total}; what was graded before is kept, also with its limits (see --regrade)")
+    print(f"grading {total}; earlier results are kept, even if limits changed (see --regrade)")
     yield from tqdm(results, total=total, unit="submission", disable=not sys.stderr.isatty())
 
 
@@ -164,7 +169,7 @@ def _lms(args: argparse.Namespace) -> int:
     path = args.grades / "gradebook.json"
     if not path.exists():
         raise assignment.AssignmentError(
-            f"{path}: not there; run `grade --out {args.grades}` first"
+            f"{path}: no such file; run `grade --out {args.grades}` first"
         )
     table = json.loads(path.read_text(encoding="utf-8"))
     results = [
@@ -186,10 +191,11 @@ def _lms(args: argparse.Namespace) -> int:
     for name, count in waiting.items():
         print(
             f"! the open question {name!r} is not marked yet for {count} of {len(graded)}: their "
-            f"totals lack its points. Fill {args.grades}/by_hand.csv, say grade again, then lms"
+            f"totals lack its points. Write them into {args.grades}/by_hand.csv, run grade again, "
+            "then lms"
         )
     if again:
-        print("! not graded, and left out here (say grade again):", ", ".join(again))
+        print("! not graded, and left out here (run grade again):", ", ".join(again))
     empty, unused = gradebook.fill_lms(
         args.roster, results, args.out, system=args.system, column=args.column, key=args.key
     )
@@ -202,13 +208,21 @@ def _lms(args: argparse.Namespace) -> int:
 
 
 def _wrote(row: dict[str, Any], question: str) -> bool:
-    """Whether this student answered this question at all."""
+    """True if this student has answered this question."""
     nothing = (f"not answered: {question}", f"missing cell: {question}")
     return not set(nothing) & set(row["notes"].split("; ")) and row["memory_MB"] > 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; mistakes of the user become one line, not a traceback."""
+    """Run the command line; a mistake of the user gives one line and no traceback.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "1_student.ipynb"
+    >>> _ = path.write_text("This is no notebook.")
+    >>> main(["check", str(path)])  # prints what is wrong; the exit status is 1
+    - ...1_student.ipynb: not a notebook: not JSON
+    1
+    """
     parser = argparse.ArgumentParser(
         prog="fltoolkit assignment",
         description="Release, check and grade the course's assignments.",
@@ -223,7 +237,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"fltoolkit assignment: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("stopped; what is graded is kept: say the same again to go on", file=sys.stderr)
+        print("stopped; results are kept: run the same command to continue", file=sys.stderr)
         return 130
 
 

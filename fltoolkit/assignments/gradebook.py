@@ -1,7 +1,8 @@
-"""What comes out of grading: gradebook, feedback per student, summary, and columns for an LMS.
+"""The results of grading: gradebook, feedback for each student, summary, and columns for an LMS.
 
-All that students wrote is escaped here and printed as text. Hidden checks, their inputs and what
-was expected do not appear in any feedback. Not here: grading itself (grading.py).
+LMS means learning management system, such as Canvas or Moodle. Everything that students wrote is
+escaped here and shown as text. Hidden checks, their inputs and the expected outputs do not appear
+in any feedback. Not here: grading itself (grading.py).
 """
 
 import csv
@@ -25,8 +26,8 @@ LMS = {
     "canvas": ("SIS Login ID", "ID", "SIS User ID", "Student"),
     "moodle": ("Email address", "Username", "ID number", "Identifier", "Full name"),
 }
-_FORMULA = "=+-@\t\r"  # what a formula begins with in a spreadsheet
-_FOR_STUDENTS = (  # how notes begin that say what to do better; the others are for the instructor
+_FORMULA = "=+-@\t\r"  # a formula in a spreadsheet begins with one of these
+_FOR_STUDENTS = (  # notes that begin like this are for the student, others for the instructor
     *("missing cell", "duplicate id", "a split answer", "cells of their own", "answer too long"),
     *("not answered", "wrong kernel", "edited check", "flood of output", "the time was up"),
 )
@@ -38,10 +39,15 @@ table{border-collapse:collapse}td,th{padding:.2em .8em;border-bottom:1px solid #
 
 
 def rows(master: Master, results: Iterable[Result]) -> list[dict[str, Any]]:
-    """The gradebook: student, points per task, total, maximum, status, notes, seconds, memory,
-    and the name that the file had.
+    """The rows of the gradebook, one for each student.
 
-    A question that nobody has graded yet is an empty cell, and its points are in ``maximum``.
+    A row holds the student, the points of each task, total, maximum, status, notes, seconds,
+    memory, and the name of the file. A question that has not been graded yet is an empty cell; its
+    points are part of ``maximum``.
+
+    >>> row = rows(Master("demo", {"cells": []}, ""), [Result("ana", total=3.0)])[0]
+    >>> row["student"], row["total"], row["status"]
+    ('ana', 3.0, 'graded')
     """
     maximum = sum(task.points for task in master.tasks)
     table = []
@@ -59,7 +65,14 @@ def rows(master: Master, results: Iterable[Result]) -> list[dict[str, Any]]:
 def write(master: Master, results: Sequence[Result], out: str | Path) -> list[str]:
     """Write gradebook.csv and .json, feedback/, summary.html and the sheet for hand grading.
 
-    Returns the names with points in that sheet and no submission here: misspelled, or gone.
+    Returns the names that have points in that sheet but no submission.
+
+    >>> import tempfile
+    >>> out = Path(tempfile.mkdtemp())
+    >>> write(Master("demo", {"cells": []}, ""), [Result("ana", total=3.0)], out)
+    []
+    >>> sorted(path.name for path in out.iterdir())
+    ['feedback', 'gradebook.csv', 'gradebook.json', 'summary.html']
     """
     out = Path(out)
     (out / "feedback").mkdir(parents=True, exist_ok=True)
@@ -87,7 +100,7 @@ def _write_csv(
 
 
 def _read_csv(path: str | Path, column: str = "") -> tuple[list[str], list[dict[str, str]], str]:
-    """Header, rows and delimiter of a table, also as spreadsheets save it; needs that column."""
+    """Header, rows and delimiter of a CSV file; raises ValueError if ``column`` is missing."""
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -96,15 +109,19 @@ def _read_csv(path: str | Path, column: str = "") -> tuple[list[str], list[dict[
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restval="")
     header, lines = list(reader.fieldnames or []), list(reader)
     if column not in ("", *header) or len(set(header)) < len(header):
-        raise ValueError(f"{path}: its header is {header}; needs {column!r}, and each name once")
+        raise ValueError(
+            f"{path}: its header is {header}; it needs {column!r}, and each name only once"
+        )
     for line in lines:
         if None in line:
-            raise ValueError(f"{path}: more cells than the header has, in {list(line.values())}")
+            raise ValueError(
+                f"{path}: this line has more cells than the header: {list(line.values())}"
+            )
     return header, lines, delimiter
 
 
 def _plain(value: Any) -> Any:
-    """Text that a spreadsheet does not take for a formula."""
+    """Text that a spreadsheet does not read as a formula."""
     return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA and value else value
 
 
@@ -115,9 +132,21 @@ def _unplain(value: str) -> str:
 def add_manual(master: Master, results: Iterable[Result], path: Path) -> list[str]:
     """Add the points that a person gave to open questions, from the sheet at ``path``.
 
-    The sheet is made if it is not there, one row a student, one empty column a question. What is
-    filled in is never overwritten, and columns of one's own stay. Raises ValueError for points
-    outside 0 and the question's. Returns the names with points that are not among ``results``.
+    If the sheet does not exist it is made, with one row for each student and one empty column for
+    each question. Filled cells are never overwritten, and additional columns are kept. Raises
+    ValueError for points below 0 or above the question's points. Returns the names that have points
+    but are not among ``results``.
+
+    >>> import tempfile
+    >>> about = {"nbgrader": {"solution": True, "grade": True, "points": 2}}
+    >>> cell = {"id": "why", "cell_type": "markdown", "source": "Why?", "metadata": about}
+    >>> master, result = Master("demo", {"cells": [cell]}, ""), Result("ana")
+    >>> path = Path(tempfile.mkdtemp()) / "by_hand.csv"
+    >>> add_manual(master, [result], path), path.read_text().split()  # an empty sheet
+    ([], ['student,why', 'ana,'])
+    >>> _ = path.write_text("student,why\\nana,1.5\\n")
+    >>> add_manual(master, [result], path), result.points
+    ([], {'why': 1.5})
     """
     questions = [task for task in master.tasks if task.manual]
     if not questions:
@@ -129,7 +158,7 @@ def add_manual(master: Master, results: Iterable[Result], path: Path) -> list[st
         for line in lines:
             row = {name: _unplain(cell) for name, cell in line.items()}
             if row["student"] in sheet:
-                raise ValueError(f"{path}: {row['student']!r} stands twice; delete one row")
+                raise ValueError(f"{path}: {row['student']!r} has two rows; delete one of them")
             if any(row.values()):
                 sheet[row["student"]] = row
     header += [task.id for task in questions if task.id not in header]
@@ -147,7 +176,7 @@ def add_manual(master: Master, results: Iterable[Result], path: Path) -> list[st
             if not 0 <= points <= task.points:
                 raise ValueError(
                     f"{path}: {given!r} points for {result.student} in {task.id!r}; "
-                    f"a number from 0 to {task.points:g}"
+                    f"write a number from 0 to {task.points:g}"
                 )
             result.points[task.id] = points
         result.total = sum(result.points.values())
@@ -159,10 +188,15 @@ def add_manual(master: Master, results: Iterable[Result], path: Path) -> list[st
 
 
 def feedback(master: Master, result: Result) -> tuple[str, dict[str, Any]]:
-    """One student's page (HTML) and notebook: answers, what the open checks said, points, hints."""
+    """One student's page (HTML) and notebook: answers, output of open checks, points, hints.
+
+    >>> page, notebook = feedback(Master("demo", {"cells": []}, ""), Result("<b>ana", total=3.0))
+    >>> "<h1>&lt;b&gt;ana: 3 points</h1>" in page  # HTML in a name is shown as text
+    True
+    """
     tasks = {task.id: task for task in master.tasks}
     head = f"{result.student}: {result.total:g} points"
-    lines = [f"Status: {result.status.split(' (code')[0]}."]  # the code is the student's choice
+    lines = [f"Status: {result.status.split(' (code')[0]}."]  # the student may choose the code
     lines += [f"Note: {note}." for note in result.notes if note.startswith(_FOR_STUDENTS)]
     cells = [_markdown(f"# {head}\n\n" + "\n".join(f"- {_inert(line)}" for line in lines))]
     page = [f"<title>{html.escape(head)}</title>{_STYLE}<h1>{html.escape(head)}</h1>"]
@@ -202,7 +236,7 @@ def _verdict(task: Task, result: Result) -> str:
 
 
 def _inert(text: str) -> str:
-    """Text in Markdown that stays text: no HTML, no links."""
+    """Text that Markdown shows unchanged, without HTML and links."""
     return html.escape(text).replace("[", "\\[").replace("`", "\\`")
 
 
@@ -222,7 +256,7 @@ def _code(source: str, text: str) -> dict[str, Any]:
 
 
 def histogram(values: Iterable[float], maximum: float) -> list[tuple[str, int]]:
-    """How many students have how many points: none, under half, over half, all.
+    """The number of students with no points, with fewer than half, with half or more, with all.
 
     >>> histogram([0, 4, 4, 3], 4)
     [('0', 1), ('2 and more', 1), ('4', 2)]
@@ -235,7 +269,7 @@ def histogram(values: Iterable[float], maximum: float) -> list[tuple[str, int]]:
 
 
 def _summary(master: Master, results: Sequence[Result]) -> str:
-    """All tasks as bars, and everybody whose run or file was odd."""
+    """The summary page: bars for all tasks, and the students whose run or file was unusual."""
     body = [f"<title>{html.escape(master.name)}</title>{_STYLE}<h1>{html.escape(master.name)}</h1>"]
     totals = [result.total for result in results]
     mean = sum(totals) / len(totals) if totals else 0.0
@@ -264,10 +298,10 @@ def _summary(master: Master, results: Sequence[Result]) -> str:
     body.append("</table>")
     if pairs := alike(master, results):
         body.append(
-            "<h3>Answers that are alike</h3><p>More of their words stand in the same order than "
-            "the task explains. There can be good reasons: a pair that may work together, "
-            "a book, the public solution. Read both before you speak to anybody; no points change."
-            "</p><table>"
+            "<h3>Answers that are alike</h3><p>These answers have more words in the same order "
+            "than the task explains. There can be good reasons: two students who may work "
+            "together, a book, a public solution. Read both answers before you speak to anybody. "
+            "Points do not change.</p><table>"
         )
         for first, second, cell, share in pairs[:50]:
             row = (first, second, cell, f"{100 * share:.0f} %")
@@ -291,25 +325,38 @@ def fill_lms(
     """Fill one column of the file that the LMS exported, for import into the same LMS.
 
     Args:
-        roster: the exported CSV. Its other columns and its order stay as they are.
-        results: from `grade`, with the names of files as students; compared with the key column,
-            and with whole names and Moodle's numbers. Those to be graded again are left out.
-        out: where to write.
+        roster: the exported CSV. Its other columns and its order do not change.
+        results: from `grade`. A student's name is that of the file; it is compared with the key
+            column, with full names, and with Moodle's numbers. Results that must be graded again
+            are left out.
+        out: the file to write.
         system: ``"canvas"`` or ``"moodle"``.
         column: the header of the column for the total; added if no header begins with it.
         key: the header of the column that names a student; by default the first of
             `LMS` that the file has.
 
     Returns students of the roster without a result, and results without a line in the roster.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "roster.csv").write_text("Student,SIS Login ID,A 1\\nAna,ana,\\nBen,ben,\\n")
+    >>> out = folder / "import.csv"
+    >>> ana = Result("ana", total=3.0)
+    >>> fill_lms(folder / "roster.csv", [ana], out, system="canvas", column="A 1")
+    (['ben'], [])
+    >>> out.read_text().split()
+    ['Student,SIS', 'Login', 'ID,A', '1', 'Ana,ana,3', 'Ben,ben,']
     """
     if system not in LMS:
-        raise ValueError(f"system={system!r}: one of {', '.join(LMS)}")
+        raise ValueError(f"system={system!r}: choose one of {', '.join(LMS)}")
     header, lines, delimiter = _read_csv(roster)
     key = key or next((name for name in LMS[system] if name in header), None)
     if key not in header:
         raise ValueError(f"{roster}: no column {key or LMS[system]}; it has {header}. Give --key")
     if column not in header and (like := [name for name in header if name.startswith(column)]):
-        raise ValueError(f"{roster}: no column {column!r}; give the whole header, one of {like}")
+        raise ValueError(
+            f"{roster}: there is no column {column!r}; give the whole header, one of {like}"
+        )
     totals = {r.student: r.total for r in results if not r.status.startswith(AGAIN)}
     handed = {r.student: r.handed_in for r in results if r.student in totals}
     whose, empty = _whose(roster, lines, handed, key), []
@@ -330,7 +377,7 @@ def fill_lms(
 def _whose(
     roster: str | Path, lines: Sequence[dict[str, str]], handed: dict[str, str], key: str
 ) -> dict[int, str]:
-    """The student of each line: by Moodle's number, by the key column, by the whole name."""
+    """The student of each line: by Moodle's number, by the key column, or by the full name."""
     ids = {made[1]: who for who, name in handed.items() if (made := moodle(name))}
     whose: dict[int, str] = {}
     columns: dict[int, list[str]] = {}

@@ -1,11 +1,12 @@
-"""Grade a folder of submissions: nbval runs each in its own process, this file hands out the work.
+"""Grade a folder of submissions; nbval runs each of them in a process of its own.
 
-    1. the master's own solution is run once with the secret seed: what its checks print is expected
-    2. each submission's answers are put into the master and run in a fence (sandbox.py)
-    3. a hidden check that prints the same gives its points
+    1. The master's own solution runs once with the secret seed. The output of its hidden checks is
+       the expected output.
+    2. Each submission's answers are put into the master and run inside the fences (sandbox.py).
+    3. A hidden check that prints the expected output gives its points.
 
-The expected outputs stay in the memory of this process and of the worker; no file and no kernel
-holds them.
+The expected outputs stay in the memory of this process and of the worker; they are in no file and
+in no kernel.
 """
 
 import contextlib
@@ -51,26 +52,31 @@ from fltoolkit.assignments.worker import kill_children, unreadable
 __all__ = ["AGAIN", "Result", "expected_outputs", "find_submissions", "grade", "grade_one"]
 
 TIME_UP = "the time was up"
-AGAIN = "not graded, say grade again"  # how a status begins that is not the student's doing
+AGAIN = "not graded, run grade again"  # a status begins so if the student did not cause it
 WORKER = Path(__file__).with_name("worker.py")
 
 
 @dataclass
 class Result:
-    """One student's row of the gradebook, and what the feedback shows."""
+    """One student's row of the gradebook, and the content of the feedback.
+
+    >>> result = Result("ana", {"double": 2.0, "why": 1.5}, total=3.5)
+    >>> result.total == sum(result.points.values()), result.status
+    (True, 'graded')
+    """
 
     student: str
     points: dict[str, float] = field(default_factory=dict)  # by task
     total: float = 0.0
     status: str = "graded"
     notes: list[str] = field(default_factory=list)
-    seconds: float = 0.0  # on the clock
-    cpu_seconds: float = 0.0  # the kernel's
-    memory: int = 0  # bytes, the largest process
+    seconds: float = 0.0  # real time
+    cpu_seconds: float = 0.0  # processor time of the kernel
+    memory: int = 0  # bytes of the largest process
     answers: dict[str, str] = field(default_factory=dict)
-    said: dict[str, str] = field(default_factory=dict)  # errors and prints, no hidden check's print
-    handed_in: str = ""  # the name that the file or folder had
-    key: str = ""  # of submission, master and seed: what must be the same to keep this result
+    said: dict[str, str] = field(default_factory=dict)  # errors and prints, not of hidden checks
+    handed_in: str = ""  # the name of the file or folder that was handed in
+    key: str = ""  # a hash of submission, master and seed; if it changes, the result is out of date
 
 
 def grade(
@@ -87,23 +93,25 @@ def grade(
 ) -> list[Result]:
     """Grade all submissions and keep one result file per student in ``out/results``.
 
-    Results that are there already, of the same submission, master and seed, are kept: an
-    interrupted run goes on where it was, and a student who hands in again is graded alone.
-    This process becomes unreadable for others of its user (Linux), since it holds what is expected.
+    Earlier results of the same submission, master and seed are kept. So an interrupted run
+    continues where it stopped, and if one student hands in again, only that submission is graded.
+    On Linux, other processes of the same user can no longer read the memory of this process, since
+    it holds the expected outputs.
 
     Args:
-        submissions: see `find_submissions`.
+        submissions: the folder of submissions, see `find_submissions`.
         master: a master, its path, or its number.
         out: the folder for results; the secret seed is kept there, readable by its owner only.
-        jobs: so many at a time; each takes a core and about half a gigabyte.
-        limits: what one submission may use; results that are kept had the limits of their time.
-        seed: the secret seed; drawn once by default.
-        only: grade these students again, whatever there is, and nobody else.
-        bubblewrap: use it where it is installed.
+        jobs: the number of submissions graded at a time; each takes a core and about half a
+            gigabyte.
+        limits: the limits for one submission; earlier results are kept even if limits change.
+        seed: the secret seed; by default it is drawn once.
+        only: grade only these students, and grade them again if there is a result.
+        bubblewrap: use bubblewrap if it is installed.
         progress: wraps the iterator of results, e.g. with a bar.
     """
     if jobs < 1:
-        raise ValueError(f"jobs={jobs}: at least 1")
+        raise ValueError(f"jobs={jobs}: must be at least 1")
     if os.name != "posix":
         raise OSError("grading needs Linux or macOS (on Windows: WSL or a container)")
     if any(importlib.util.find_spec(name) is None for name in ("nbval", "psutil")):
@@ -113,13 +121,13 @@ def grade(
     limits, out, folder = limits or Limits(), Path(out), Path(submissions)
     if folder.resolve() in (out.resolve(), *out.resolve().parents):
         raise AssignmentError(
-            f"{out} lies in {folder} and would be graded as a student: give an --out beside it"
+            f"{out} is inside {folder} and would be graded as a student: give an --out outside it"
         )
     found = find_submissions(folder)
     only = set(only)
     if missing := sorted(only - set(found)):
         raise AssignmentError(
-            f"no submission of {', '.join(missing)}; there are: {', '.join(found)}"
+            f"there is no submission of {', '.join(missing)}; the students are: {', '.join(found)}"
         )
     (out / "results").mkdir(parents=True, exist_ok=True)
     seed = _keep_seed(out / "seed.json", master.name, seed)
@@ -142,7 +150,7 @@ def grade(
             entry = found[result.student].relative_to(folder).parts[0]
             result.notes.append(f"handed in as {entry!r}")
         if "~" in result.student:
-            result.notes.append("another name looks the same: ask whose it is")
+            result.notes.append("another name looks the same: ask who handed it in")
     return results
 
 
@@ -163,10 +171,10 @@ def _grade_all(
         arguments = (student, path, master, seed, expected)
         try:
             result = grade_one(*arguments, limits=limits, bubblewrap=bubblewrap)
-        except Exception as error:  # one submission's trouble
+        except Exception as error:  # other submissions are still graded
             result = _nothing(student, master)
             result.status = f"{AGAIN}: {type(error).__name__}: {error}"
-        # without a key it is tried again: what was not the student's doing is no result
+        # without a key it is graded again next time, since the student did not cause this
         result.key = "" if result.status.startswith(AGAIN) else key
         _write_private(out / "results" / f"{student}.json", json.dumps(asdict(result)))
         return result
@@ -175,14 +183,17 @@ def _grade_all(
     try:
         for future in as_completed([pool.submit(one, *about) for about in todo]):
             yield future.result()
-    finally:  # after Ctrl-C what runs is finished and kept, and what waits is not begun
+    finally:  # after Ctrl-C, running submissions are finished and kept; no other is begun
         pool.shutdown(cancel_futures=True)
 
 
 def expected_outputs(
     master: Master, seed: int, *, limits: Limits | None = None, bubblewrap: bool = True
 ) -> dict[str, str]:
-    """What the master's own solution prints in each hidden check; an error names a bad master."""
+    """The output of the master's own solution in each hidden check, by cell id.
+
+    Raises AssignmentError if the solution fails or a hidden check prints nothing.
+    """
     marks = {name: mark_of(seed, name) for name in master.ids("hidden")}
     run = _run(assemble(master, None, seed), marks, limits or Limits(), bubblewrap)
     for event in run.cells.values():
@@ -210,12 +221,18 @@ def grade_one(
     limits: Limits | None = None,
     bubblewrap: bool = True,
 ) -> Result:
-    """Grade one submission. Whatever is in the file, this returns a result."""
+    """Grade one submission. A result is returned whatever the file contains.
+
+    >>> path = Path(tempfile.mkdtemp()) / "ana.ipynb"
+    >>> _ = path.write_text("This is no notebook.")
+    >>> grade_one("ana", path, Master("demo", {"cells": []}, ""), seed=0, expected={}).status
+    'not a notebook: not JSON'
+    """
     began = time.monotonic()
     result = _nothing(student, master)
     try:
         submission = collect(master, *read_submission(path))
-    except Exception as error:  # a file may be odd in ways nobody has thought of
+    except Exception as error:  # the file may be broken in any way
         submission = Submission(problem=f"not a notebook: {type(error).__name__}")
     result.answers, result.notes = submission.answers, submission.notes
     if submission.problem:
@@ -227,14 +244,14 @@ def grade_one(
     run = _run(notebook, marks, limits, bubblewrap)
     points, left = run, limits.total_seconds - (time.monotonic() - began)
     if run.ended and not set(marks) & set(run.cells) and left > 0:
-        # the kernel ended before the checks behind: what stands before the end still counts
+        # the kernel ended before the hidden checks ran: answers before that point still count
         notebook = assemble(master, submission.answers, seed, expected, in_place=True)
         points = _run(notebook, marks, replace(limits, total_seconds=left), bubblewrap)
         run.notes += [note for note in points.notes if note not in run.notes]
     for task in master.tasks:
         if task.id in result.points and points.cells.get(task.id, {}).get("passed"):
             result.points[task.id] = task.points
-    for name, event in run.cells.items():  # of the first run: before any hidden check
+    for name, event in run.cells.items():  # from the first run, before any hidden check
         if name not in marks:
             result.said[name] = (event["text"][:20_000] + event["error"]).strip()
     for name in set(marks) & set(points.cells):
@@ -262,7 +279,7 @@ _KNOWN = {
 
 
 def _error_of_ours(error: str) -> str:
-    """An error in a hidden check, by a name that no student has chosen.
+    """The kind of an error in a hidden check; a name that a student may have made is not shown.
 
     >>> _error_of_ours("KeyError: 3"), _error_of_ours("SEED_is_12: no"), _error_of_ours("")
     ('KeyError', 'an error', '')
@@ -274,7 +291,7 @@ def _error_of_ours(error: str) -> str:
 
 
 def _nothing(student: str, master: Master) -> Result:
-    """No points yet in what is graded here; questions wait for a person."""
+    """A result with 0 points in each task; open questions are left out, a person grades them."""
     return Result(student, {task.id: 0.0 for task in master.tasks if not task.manual})
 
 
@@ -283,15 +300,15 @@ def _nothing(student: str, master: Master) -> Result:
 
 @dataclass
 class _Run:
-    """What the worker said."""
+    """What the worker process has reported about one run."""
 
     cells: dict[str, dict[str, Any]] = field(default_factory=dict)
     status: str = "graded"
     notes: list[str] = field(default_factory=list)
     memory: int = 0
     cpu_seconds: float = 0.0
-    started: bool = False  # the kernel, and then the student's doing begins
-    ended: bool = False  # the kernel, before its time
+    started: bool = False  # True once the kernel runs and the student's code begins
+    ended: bool = False  # True if the kernel ended too early
 
 
 def _run(notebook: dict[str, Any], marks: dict[str, str], limits: Limits, bubblewrap: bool) -> _Run:
@@ -314,7 +331,7 @@ def _run(notebook: dict[str, Any], marks: dict[str, str], limits: Limits, bubble
         "folder": str(folder),
         "empty": str(empty),  # the worker's own
         "words": WORDS,
-        "memory": max(limits.memory, 4 << 30),  # the worker's: it takes in what a kernel shows
+        "memory": max(limits.memory, 4 << 30),  # for the worker, which receives all output
         "cell_seconds": limits.cell_seconds,
         "output": limits.output,
     }
@@ -340,7 +357,7 @@ def _run(notebook: dict[str, Any], marks: dict[str, str], limits: Limits, bubble
         except subprocess.TimeoutExpired:
             run.status = TIME_UP
         except BrokenPipeError:
-            pass  # said below
+            pass  # the status below tells it
     finally:
         if worker is not None:
             kill_children(worker.pid)
@@ -353,23 +370,23 @@ def _run(notebook: dict[str, Any], marks: dict[str, str], limits: Limits, bubble
         for number in (user, worker_user):
             if number is not None:
                 kill_user(number, since=began)
-        # not rmtree: it recurses, and what a student makes can be deeper than Python
+        # not rmtree, because a student may make folders deeper than Python's recursion limit
         subprocess.run(["rm", "-rf", "--", folder, empty], stderr=subprocess.DEVNULL, check=False)
     if not run.started:
         run.status = f"{AGAIN}: the kernel did not start (is memory or disk space short?)"
     elif run.memory == 0 and run.status == "graded":
         run.status = f"{AGAIN}: the grader's process ended (is memory or disk space short?)"
-    elif run.status.endswith(("(code -9)", "(code 137)")):  # the second one is bubblewrap's word
-        run.status = f"{AGAIN}: the kernel was killed (is memory short? then with --jobs 1)"
+    elif run.status.endswith(("(code -9)", "(code 137)")):  # 137 is bubblewrap's code for it
+        run.status = f"{AGAIN}: the kernel was killed (is memory short? then use --jobs 1)"
     return run
 
 
 def _read_events(lines: Any, run: _Run) -> None:
-    """Take in the worker's lines; the first verdict on a cell counts."""
+    """Read the worker's lines; if a cell is reported twice, the first report counts."""
     for line in lines:
         event = json.loads(line)
         if event["event"] == "cell" and run.ended:
-            continue  # it was not run any more
+            continue  # this cell did not run, because the kernel had ended
         if event["event"] == "cell":
             run.cells.setdefault(event["cell"], event)
             if event["error"] == TIME_UP:
@@ -413,7 +430,7 @@ def _keep_seed(path: Path, name: str, seed: int | None) -> int:
     if others := sorted(set(known) - {name}):
         raise AssignmentError(
             f"{path.parent} holds the grades of {', '.join(others)}, not of {name}: "
-            "give each assignment an --out of its own"
+            "use another --out for each assignment"
         )
     if seed is None:
         seed = known.get(name, secrets.randbits(128))
@@ -428,7 +445,7 @@ def _write_private(path: Path, text: str) -> None:
         try:
             file.write(text)
             file.flush()
-        except OSError:  # a full disk: no half of a file stays
+        except OSError:  # the disk is full: leave no incomplete file
             os.unlink(file.name)
             raise
     os.replace(file.name, path)

@@ -1,6 +1,6 @@
-"""What a person should look at: words in an answer, and answers that are alike.
+"""Finds answers that a person should read: suspicious words, and answers that are alike.
 
-Nothing here changes a point.
+Nothing here changes any points.
 """
 
 import itertools
@@ -17,7 +17,7 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 
 
 class Result(Protocol):
-    """What is needed of a grading.Result."""
+    """The part of grading.Result that this module uses."""
 
     student: str
     answers: dict[str, str]
@@ -37,7 +37,7 @@ _LOOKS = {
 
 
 def suspicious(source: str) -> list[str]:
-    """Kinds of things in an answer that are worth a look by a person; they never change points.
+    """Kinds of suspicious code in an answer, which a person should read; points do not change.
 
     >>> suspicious("import os; os._exit(0)")
     ['the end of the process']
@@ -48,11 +48,20 @@ def suspicious(source: str) -> list[str]:
 def alike(
     master: Master, results: Iterable[Result], least: float = 0.7, words: int = 25
 ) -> list[tuple[str, str, str, float]]:
-    """Pairs of students whose answers say the same in the same order: names, cell, share.
+    """Pairs of students whose answers have the same words in the same order: names, cell, share.
 
-    Compared are runs of six words. What the release, the master's solution or a third of the class
-    has, too, is the task's and not theirs; what is left must be ``words`` runs long. Comments and
-    spaces do not count. A pair that is alike is no proof of anything.
+    Sequences of six words are compared. Sequences that also occur in the release, in the master's
+    solution or in a third of the class belong to the task and are left out. An answer must have
+    ``words`` other sequences to be compared. Comments and spaces do not count. A pair that is alike
+    is no proof of copying.
+
+    >>> from fltoolkit.assignments.grading import Result
+    >>> about = {"nbgrader": {"solution": True}}
+    >>> cell = {"id": "task", "cell_type": "code", "source": "", "metadata": about}
+    >>> code = "total = 0\\nfor k in range(10):\\n    total = total + k * k - 3\\nprint(total)"
+    >>> pair = [Result("ana", answers={"task": code}), Result("ben", answers={"task": code})]
+    >>> alike(Master("demo", {"cells": [cell]}, ""), pair, words=10)
+    [('ana', 'ben', 'task', 1.0)]
     """
     results = [r for r in results if r.answers]
     known = {

@@ -1,14 +1,14 @@
-"""Assignments: a master notebook with solutions, the release made from it, answers read back.
+"""Assignments: a master notebook with solutions, the release made from it, collecting answers.
 
-Cells carry nbgrader's metadata (schema 3), so masters and releases move between the two tools. The
-kind of a cell follows from it:
+Cells have nbgrader's metadata (schema 3), so masters and releases can be used with both tools. The
+metadata give the kind of a cell:
 
-    answer     solution, not graded     the student's code; its id finds it again
+    answer     solution, not graded     the student's code, found by the id of the cell
     question   solution and graded      an open question, graded by hand
-    hidden     graded, not a solution   prints for a secret seed; worth points; not in the release
-    check      locked                   open check or setup; in the release, worth nothing
+    hidden     graded, not a solution   a check with a secret seed; gives points; not in the release
+    check      locked                   an open check or setup; in the release; gives no points
 
-Nothing here runs code (but `check`, on the student's own machine) and nothing needs nbformat.
+Only `check` runs code, on the student's own machine, and only `check` needs nbformat.
 The course's masters are in notebooks/assignments.
 """
 
@@ -49,7 +49,7 @@ Notebook = dict[str, Any]
 MAX_ANSWER = 200_000  # characters
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 HIDDEN_BEGIN, HIDDEN_END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
-BEFORE = "before-"  # ids of cells that are ours
+BEFORE = "before-"  # the ids of added cells begin so
 STUB = "# Your code here"
 _REGION = re.compile(
     r"^([ \t]*)### BEGIN SOLUTION.*?### END SOLUTION[^\n]*", re.DOTALL | re.MULTILINE
@@ -60,27 +60,45 @@ _HIDDEN = re.compile(
 
 
 class AssignmentError(ValueError):
-    """A master or a submission that cannot be used; the message says what to do."""
+    """Raised for a master or a submission that cannot be used; the message says what to do.
+
+    >>> load_master("no_such_master.ipynb")
+    Traceback (most recent call last):
+    ...
+    fltoolkit.assignments.master.AssignmentError: master no_such_master.ipynb: cannot be read ...
+    """
 
 
 @dataclass(frozen=True)
 class Task:
-    """What points are given for: one hidden check, or one question graded by hand."""
+    """A part of an assignment that gives points: a hidden check, or a question graded by hand.
+
+    >>> task = Task("why", points=2.0, manual=True, title="Explain the result", hint="")
+    >>> task.manual  # a person grades this one
+    True
+    """
 
     id: str
     points: float
-    manual: bool
+    manual: bool  # True for a question that a person grades
     title: str
-    hint: str  # for the feedback of those who missed it
+    hint: str  # shown in the feedback of students who missed points
 
 
 @dataclass(frozen=True)
 class Master:
-    """An instructor's notebook, read and looked through."""
+    """An instructor's notebook with solutions and hidden checks; `load_master` reads it.
+
+    >>> about = {"nbgrader": {"grade": True, "points": 2}}
+    >>> cell = {"id": "check", "cell_type": "code", "source": "print(SEED)", "metadata": about}
+    >>> master = Master("demo", {"cells": [cell]}, digest="")
+    >>> master.ids("hidden"), master.tasks[0].points
+    (['check'], 2)
+    """
 
     name: str
     notebook: Notebook
-    digest: str  # of the file, so that a changed master grades anew
+    digest: str  # a hash of the file; if the master changes, all submissions are graded again
 
     @property
     def cells(self) -> list[dict[str, Any]]:
@@ -93,7 +111,7 @@ class Master:
 
     @property
     def tasks(self) -> list[Task]:
-        """What points are given for, in order."""
+        """The tasks that give points, in order."""
         found = []
         for cell in self.cells:
             if (kind := kind_of(cell)) in ("hidden", "question"):
@@ -108,15 +126,20 @@ class Master:
 
 @dataclass
 class Submission:
-    """What a student handed in: answers by cell id, and what was odd about the file."""
+    """What a student handed in: answers by cell id, and notes about the file.
+
+    >>> submission = Submission({"double": "def double(x): return 2 * x"})
+    >>> list(submission.answers), submission.notes, submission.problem
+    (['double'], [], '')
+    """
 
     answers: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    problem: str = ""  # why nothing could be read
+    problem: str = ""  # the reason if nothing could be read
 
 
 def kind_of(cell: dict[str, Any]) -> str:
-    """``answer``, ``question``, ``hidden``, ``check``, or ``""`` for the rest."""
+    """``answer``, ``question``, ``hidden``, ``check``, or ``""`` for any other cell."""
     about = cell.get("metadata", {}).get("nbgrader")
     if not isinstance(about, dict):
         return ""
@@ -126,7 +149,7 @@ def kind_of(cell: dict[str, Any]) -> str:
 
 
 def text_of(cell: dict[str, Any]) -> str:
-    """A cell's source as one string, whichever of the format's two ways it is saved in."""
+    """A cell's source as one string; the format also allows a list of lines."""
     return plain(cell.get("source"))
 
 
@@ -134,10 +157,18 @@ def text_of(cell: dict[str, Any]) -> str:
 
 
 def load_master(path: str | Path) -> Master:
-    """Read a master notebook and refuse one that could not be graded (see `lint`).
+    """Read a master notebook; raises AssignmentError if it could not be graded (see `lint`).
 
-    A number stands for the course's own: ``load_master("1")`` looks for
+    A number means one of the course's masters: ``load_master("1")`` looks for
     ``notebooks/assignments/1_*.ipynb`` below the current folder.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "empty.ipynb"
+    >>> _ = path.write_text('{"nbformat": 4, "cells": []}')
+    >>> load_master(path)
+    Traceback (most recent call last):
+    ...
+    fltoolkit.assignments.master.AssignmentError: master ...empty.ipynb: no answer cell: see ...
     """
     path = Path(path)
     if re.fullmatch(r"\d+", str(path)) and not path.exists():
@@ -160,7 +191,11 @@ def load_master(path: str | Path) -> Master:
 
 
 def lint(notebook: Notebook) -> list[str]:
-    """What is wrong with a master, as far as can be seen without running it."""
+    """The mistakes in a master that can be found without running it.
+
+    >>> lint({"nbformat": 4, "cells": []})[0]
+    'no answer cell: see docs/contributing.md'
+    """
     cells = notebook.get("cells")
     if not isinstance(cells, list) or notebook.get("nbformat") != 4:
         return ["not a notebook of format 4 with cells"]
@@ -192,9 +227,16 @@ def lint(notebook: Notebook) -> list[str]:
 
 
 def release(master: Master) -> Notebook:
-    """The student's notebook: stubs for solutions, no hidden checks, no outputs, cells locked.
+    """The student's notebook: without solutions, hidden checks and outputs, and with locked cells.
 
-    Ids and nbgrader's metadata stay; tags say the kind of a cell to people and to tools.
+    Ids and nbgrader's metadata are kept. A tag on each cell tells its kind to people and tools.
+
+    >>> solution = "### BEGIN SOLUTION\\nx = 2\\n### END SOLUTION"
+    >>> about = {"nbgrader": {"solution": True}}
+    >>> cell = {"id": "x", "cell_type": "code", "source": solution, "metadata": about}
+    >>> print(release(Master("demo", {"cells": [cell]}, ""))["cells"][0]["source"])
+    # Your code here
+    raise NotImplementedError("x")
     """
     notebook = copy.deepcopy(master.notebook)
     for cell in notebook["cells"]:
@@ -238,18 +280,25 @@ def assemble(
     *,
     in_place: bool = False,
 ) -> Notebook:
-    """The notebook that is run: the master's, with a student's answers in the answer cells.
+    """The notebook to run: the master's, with a student's answers in the answer cells.
 
-    The hidden checks stand behind all other cells and see the student's names as they were at
-    their own place (check_cell.py says why and how).
+    The hidden checks come after all other cells and see the student's names as they were at the
+    check's own place in the notebook (check_cell.py explains why and how).
 
     Args:
-        master: everything but the answers comes from here.
-        answers: source by cell id; a missing one leaves its cell empty. None: the master's own.
-        seed: secret; each check gets a number made from it as ``SEED``.
-        expected: what the hidden checks must print, by cell id, for nbval to compare.
-        in_place: the hidden checks stay where they are. For an answer that ends the kernel: what
-            came before it is still worth its points, but nothing that was printed may be shown.
+        master: all cells except the answers come from here.
+        answers: source by cell id; the cell of a missing answer is empty. None means the master's
+            own answers.
+        seed: the secret seed; each check gets a number made from it as ``SEED``.
+        expected: the expected output of the hidden checks, by cell id, which nbval compares.
+        in_place: leave the hidden checks at their places. This is for an answer that ends the
+            kernel: checks before it can still give points, but no output may be shown.
+
+    >>> about = {"nbgrader": {"solution": True}}
+    >>> cell = {"id": "x", "cell_type": "code", "source": "x = 2", "metadata": about}
+    >>> notebook = assemble(Master("demo", {"cells": [cell]}, ""), {"x": "x = 3"}, seed=0)
+    >>> [cell["source"] for cell in notebook["cells"] if cell["id"] == "x"]
+    ['x = 3']
     """
     theirs = [text_of(cell) for cell in master.cells if kind_of(cell) == "answer"]
     answered = set().union(*map(names_defined, theirs))
@@ -276,7 +325,7 @@ def assemble(
 
 
 def _cell(name: str, source: str, text: str | None = None) -> dict[str, Any]:
-    """A cell to run, and what nbval must hear from it."""
+    """A cell to run, with the output that nbval must find."""
     if source.startswith("_check_cell."):
         source = f"from fltoolkit.assignments import check_cell as _check_cell\n{source}"
     heard = [] if text is None else [{"output_type": "stream", "name": "stdout", "text": text}]
@@ -288,7 +337,7 @@ def _cell(name: str, source: str, text: str | None = None) -> dict[str, Any]:
 
 
 def mark_of(seed: int, cell: str) -> str:
-    """What stands around the prints of a hidden check, and in nothing that a student knows."""
+    """The secret mark around the prints of a hidden check, which no student can know."""
     return hashlib.sha256(f"{seed}/{cell}/mark".encode()).hexdigest()[:16]
 
 
@@ -300,11 +349,17 @@ def _seed_of(seed: int, cell: str) -> int:
 
 
 def collect(master: Master, notebook: Notebook | None, problem: str = "") -> Submission:
-    """Take the answers out of a submission by cell id, and note what is odd.
+    """Take the answers out of a submission by cell id, and note what is unusual.
 
-    Only the source of answer and question cells is taken. Where ids were lost (Colab saves an
-    older format), nbgrader's ``grade_id`` finds the cell. Of two cells with one id the
-    first counts.
+    Only the source of answer and question cells is taken. If ids were lost (Colab saves an older
+    format), nbgrader's ``grade_id`` finds the cell. Of two cells with the same id the first
+    counts.
+
+    >>> about = {"nbgrader": {"solution": True}}
+    >>> cell = {"id": "x", "cell_type": "code", "source": "### your code", "metadata": about}
+    >>> master = Master("demo", {"cells": [cell]}, "")
+    >>> collect(master, release(master)).notes
+    ['not answered: x']
     """
     if notebook is None:
         return Submission(problem=problem)
@@ -318,7 +373,7 @@ def collect(master: Master, notebook: Notebook | None, problem: str = "") -> Sub
                 notes.append(f"duplicate id: {name}")
                 own -= 1
             found.setdefault(name, cell)
-    last = ""  # which cell of ours stands above
+    last = ""  # the id of the released cell above
     for cell in cells:
         about = cell.get("metadata")
         about = about.get("nbgrader") if isinstance(about, dict) else None
@@ -387,10 +442,11 @@ def _unmarked_code(master: Master) -> int:
 
 
 def check(path: str | Path, *, seconds: float = 120.0) -> list[str]:
-    """Run a student's own notebook as the grader will, on this machine, and say what is missing.
+    """Run a student's notebook on this machine as the grader will, and list what is missing.
 
-    Only the released cells are run, in the released order: what a cell of one's own defines is
-    not there. Hidden checks are not known here. Returns a list of sentences, empty if all is well.
+    Only the released cells are run, in the released order, without cells that the student has
+    added. Hidden checks are not known here. Returns a list of sentences; it is empty if no problem
+    was found.
 
     Args:
         path: the student's notebook, made by `release`.
@@ -415,7 +471,7 @@ def check(path: str | Path, *, seconds: float = 120.0) -> list[str]:
         if name not in names
     ]
     found += [
-        f"cell id {n!r} stands twice: delete the copy" for n, k in Counter(names).items() if k > 1
+        f"two cells have the id {n!r}: delete the copy" for n, k in Counter(names).items() if k > 1
     ]
     kept = [cell for cell in notebook["cells"] if cell.get("id") in about["cells"]]
     own = [c for c in notebook["cells"] if c["cell_type"] == "code" and c not in kept]
@@ -425,7 +481,7 @@ def check(path: str | Path, *, seconds: float = 120.0) -> list[str]:
     ]
     if any(text_of(cell).strip() for cell in own):
         found.append(
-            f"{len(own)} code cells of your own will not run: what is needed belongs in answers"
+            f"{len(own)} code cells that you added will not run: move their code into answer cells"
         )
     run = nbformat.from_dict({**notebook, "nbformat_minor": 5, "cells": copy.deepcopy(kept)})
     NotebookClient(run, timeout=seconds, allow_errors=True, kernel_name="python3").execute()

@@ -1,7 +1,8 @@
-"""What a fenced kernel sees of the disk, by mounts of its own: a home of limited size, a way in.
+"""Mounts that limit what a fenced kernel sees of the disk.
 
-Needs root or a user namespace, and changes nothing for anybody else: sandbox.py has left their
-mount namespace before. Standard library only; sandbox.py loads it by its path.
+They need root or a user namespace. They change nothing for other processes, because sandbox.py has
+left the common mount namespace before. This file uses the standard library only, because sandbox.py
+loads it by its path.
 """
 
 import ctypes
@@ -24,12 +25,12 @@ def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> b
 
 
 def leave() -> bool:
-    """After ``unshare`` with `NEW_MOUNTS`: what is mounted from here on is seen here only."""
+    """Make later mounts invisible to other processes; call it after ``unshare(NEW_MOUNTS)``."""
     return _mount("none", "/", "", _REC | _PRIVATE)
 
 
 def limited_home(home: str, size: int, user: int, group: int) -> bool:
-    """An empty folder in memory at ``home`` that holds ``size`` bytes and no more.
+    """Mount an empty folder in memory at ``home`` that can hold ``size`` bytes and no more.
 
     The limit also counts files that were deleted and are still open.
     """
@@ -38,9 +39,9 @@ def limited_home(home: str, size: int, user: int, group: int) -> bool:
 
 
 def open_the_way(paths: Iterable[str]) -> None:
-    """Let everybody reach these paths, though a folder above them is closed (as /root is).
+    """Make these paths reachable for every user, even if a folder above them is closed (as /root).
 
-    Each closed folder is covered by an empty one in which only these paths are.
+    Each closed folder is covered by an empty folder that holds only these paths.
     """
     covered: dict[str, list[tuple[str, int]]] = {}
     for path in sorted({os.path.realpath(path) for path in paths if os.path.exists(path)}):

@@ -1,6 +1,6 @@
-"""Whose file is it? Students' names from files and folders, and back to the roster's lines.
+"""Finds the student of each file, and the line of the roster for each student.
 
-Nobody gets another's name: of names that only look alike, none is taken for the other.
+No student gets another student's name: names that only look alike are never treated as equal.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ __all__ = ["find_submissions", "handed_in_as", "match", "moodle", "skeleton"]
 _NOTEBOOK = re.compile(r"\.ipynb(\.\w+)?$", re.IGNORECASE)  # browsers append .txt or .json
 _MOODLE = re.compile(r"([^/]{1,150}?)_(\d{1,12})_assignsubmission_(?:file|onlinetext)(?:_.*)?$")
 # letters of other alphabets that look like Latin ones
-_ALIKE = str.maketrans(  # after case was folded, so that a letter stands for both its cases
+_ALIKE = str.maketrans(  # applied to lower case
     "авгезикмнорстухіјѕһԁɡαβεζηικμνορτυχℓı",
     "abreзukmhopctyxijshdgabezhikmnoptyxli",
 )
@@ -25,10 +25,18 @@ _ALIKE = str.maketrans(  # after case was folded, so that a letter stands for bo
 def find_submissions(folder: str | Path) -> dict[str, Path]:
     """Students' files by name: ``NAME.ipynb``, or nbgrader's ``NAME/**/*.ipynb``.
 
-    Moodle's ``NAME_1234_assignsubmission_file_`` stands for NAME_1234. Nothing that was handed in
-    is left out: a folder with no notebook or with several, an archive or a picture is kept, as a
-    file that will not be read. Where two could have one name, notebooks come first, and names that
-    need no change; where two differ only in case or by letters that look alike, neither has it.
+    Moodle's ``NAME_1234_assignsubmission_file_`` becomes NAME_1234. Nothing that was handed in is
+    left out: a folder with no notebook or with several, an archive or a picture is listed too, and
+    gets a status that says why it cannot be read. If two files could have the same name, a notebook
+    has priority, then a name that needs no change. If two names differ only in case or in letters
+    that look alike, both get an addition.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for name in ("ana.ipynb", "Ben.ipynb", "carla.zip"):
+    ...     _ = (folder / name).write_text("")
+    >>> list(find_submissions(folder))
+    ['Ben', 'ana', 'carla']
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -64,13 +72,13 @@ def find_submissions(folder: str | Path) -> dict[str, Path]:
     for other, changed, name, path in sorted(handed_in):
         if not other and not changed and len(alike[skeleton(name)]) > 1:
             mark = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:4]
-            name = f"{name}~{mark}"  # always the same, whoever hands in later
+            name = f"{name}~{mark}"  # does not depend on what others hand in later
         taken[_unique(_safe(name), taken)] = path
     return dict(sorted(taken.items()))
 
 
 def moodle(name: str) -> tuple[str, str] | None:
-    """Name and number in the name of a file or folder that Moodle made.
+    """The student's name and Moodle's number, from the name of a file or folder that Moodle made.
 
     >>> moodle("Zoë Müller_1234_assignsubmission_file_"), moodle("zoe")
     (('Zoë Müller', '1234'), None)
@@ -80,14 +88,19 @@ def moodle(name: str) -> tuple[str, str] | None:
 
 
 def handed_in_as(folder: str | Path, path: Path) -> str:
-    """The name that a student, or the LMS, gave: of the file, or of the folder around it."""
+    """The name that a student or the LMS gave to the file, or to the folder around it.
+
+    >>> folder = Path("submissions")
+    >>> [handed_in_as(folder, folder / path) for path in ("Ana Lima.ipynb", "ben/1.ipynb")]
+    ['Ana Lima', 'ben']
+    """
     name = unicodedata.normalize("NFC", path.relative_to(folder).parts[0])
     found = _NOTEBOOK.search(name)
     return name[: found.start()] if found else name
 
 
 def skeleton(name: str) -> str:
-    """What is the same for names that look the same, or differ in case only.
+    """A form of the name that is equal for names that look the same or differ in case only.
 
     >>> skeleton("Ana") == skeleton("аna")  # the second one begins with a Cyrillic letter
     True
@@ -97,13 +110,13 @@ def skeleton(name: str) -> str:
 
 
 def _safe(name: str) -> str:
-    """A student's name as a file's; with what is appended it stays below 255 bytes."""
+    """A student's name as the name of a file; with any ending it has fewer than 255 bytes."""
     name = re.sub(r"[^\w.@+~-]", "_", name).lstrip(".") or "_"
     return name.encode()[:200].decode(errors="ignore")
 
 
 def _unique(name: str, taken: Iterable[str]) -> str:
-    """The name, or with a number if it is taken."""
+    """The name; with a number if the name is taken."""
     lower = {skeleton(other) for other in taken}
     names = [name, *(f"{name}_{number}" for number in range(2, 1000))]
     return next(candidate for candidate in names if skeleton(candidate) not in lower)
@@ -115,7 +128,7 @@ _GERMAN = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
 
 
 def _forms(name: str) -> list[str]:
-    """A name as people write it, the exact one first, the loosest one last."""
+    """Ways to write a name: the exact one comes first, the loosest one last."""
     name = unicodedata.normalize("NFC", name).strip()
     low = re.sub(r"[\s_]+", " ", name.casefold()).strip()
     copy = re.sub(r" ?\(\d{1,3}\)$", "", low)  # a browser's second download: kim (1)
@@ -131,10 +144,13 @@ def _forms(name: str) -> list[str]:
 def match(
     lines: Mapping[int, list[str]], handed: Mapping[str, list[str]]
 ) -> tuple[dict[str, int], dict[str, set[int]]]:
-    """Which line of a roster is whose submission: ``lines`` and ``handed`` give possible names.
+    """The line of the roster for each submission; ``lines`` and ``handed`` give possible names.
 
-    Exact names first, then looser forms; a line that several submissions fit is nobody's. Also
-    returns the submissions that fit several lines, and these lines.
+    Exact names are tried first, then looser forms. A line that fits several submissions is given to
+    none of them. The second result holds the submissions that fit several lines, and these lines.
+
+    >>> match({1: ["Ana Lima"], 2: ["Ben"]}, {"ana_lima": ["ana_lima"], "ben": ["ben"]})
+    ({'ana_lima': 1, 'ben': 2}, {})
     """
     pairs: dict[str, set[int]] = {}
     found: dict[str, int] = {}

@@ -1,7 +1,7 @@
-"""Reading what a student wrote, in time that grows with its length and no faster.
+"""Reads what a student wrote, in time that grows only linearly with its length.
 
-All of it runs in the grader's own process, where no time limit holds: no pattern here spans lines,
-and nothing is parsed before it was counted.
+This runs in the grader's own process, which has no time limit. So no regular expression here
+matches across lines, and a text is parsed only if it has not too many parts.
 """
 
 import ast
@@ -29,9 +29,10 @@ _MARKERS = ("NBVAL_", "PYTEST_VALIDATE_")
 
 
 def plain(source: Any) -> str:
-    r"""A cell's source as one string, whichever of the format's two ways it is saved in.
+    r"""A cell's source as one string; the format also allows a list of lines.
 
-    Lines end as on Linux, half an emoji becomes a question mark, and what is no text is none.
+    Line ends become those of Linux, a broken character becomes a question mark, and a value that
+    is no text becomes an empty text.
 
     >>> plain(["a\r\n", "b"]), plain(None)
     ('a\nb', '')
@@ -43,7 +44,14 @@ def plain(source: Any) -> str:
 
 
 def read_submission(path: Path) -> tuple[dict[str, Any] | None, str]:
-    """The notebook in a file that may be anything, or None and what is wrong with it."""
+    """The notebook in a file and an empty text; or None and the reason why it cannot be read.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "ana.ipynb"
+    >>> _ = path.write_text('{"nbformat": 3, "worksheets": []}')
+    >>> read_submission(path)
+    (None, 'wrong nbformat: 3 or older; open it in Jupyter and save it again')
+    """
     try:
         about = path.lstat()
         if stat.S_ISDIR(about.st_mode):
@@ -72,7 +80,7 @@ def read_submission(path: Path) -> tuple[dict[str, Any] | None, str]:
 
 
 def is_python(metadata: Any) -> bool:
-    """Whether a notebook's metadata speak of Python; a kernel's name is anybody's choice.
+    """True if a notebook's metadata name Python as the language; the kernel's name may be any.
 
     >>> is_python({"kernelspec": {"name": ".venv", "language": "python"}})
     True
@@ -88,7 +96,11 @@ def is_python(metadata: Any) -> bool:
 
 
 def size_of(value: Any) -> int:
-    """How long a value is as JSON, about."""
+    """The approximate length of a value as JSON, in characters.
+
+    >>> size_of({"text": "abc"})
+    15
+    """
     try:
         return len(json.dumps(value))
     except (RecursionError, MemoryError):
@@ -96,7 +108,7 @@ def size_of(value: Any) -> int:
 
 
 def num_parts(content: bytes) -> int:
-    """How many values a JSON text holds, about: counted, not parsed.
+    """The approximate number of values in a JSON text, found by counting without parsing.
 
     >>> num_parts(b'{"a": [1, 2, 3], "b": ", , , ,"}')
     10
@@ -117,7 +129,7 @@ def _is_marker(line: str) -> bool:
 
 
 def has_marker(text: str) -> bool:
-    """Whether a comment speaks to nbval; lines end where nbval sees them end.
+    """True if the text has a comment with a command for nbval; lines are split as nbval does.
 
     >>> has_marker("x = 1\\f# NBVAL_SKIP")
     True
@@ -126,7 +138,11 @@ def has_marker(text: str) -> bool:
 
 
 def without_markers(text: str) -> str:
-    """The text without such comments; nothing else is changed."""
+    """The text without comments that are commands for nbval; nothing else is changed.
+
+    >>> without_markers("x = 1\\n# NBVAL_SKIP\\n")
+    'x = 1\\n# (removed)\\n'
+    """
     if not has_marker(text):
         return text
     lines = text.splitlines(keepends=True)
@@ -136,7 +152,7 @@ def without_markers(text: str) -> str:
 
 
 def names_defined(source: str) -> set[str]:
-    """The names that a source of the master's defines at its top level.
+    """The names that a cell of the master defines at its top level.
 
     >>> sorted(names_defined("class Gate: pass\\ndef f(): x = 1\\na, b = 1, 2"))
     ['Gate', 'a', 'b', 'f']

@@ -1,11 +1,11 @@
-"""Where a student's code runs while it is graded: fences around one kernel process.
+"""Fences around the kernel process in which a student's code runs while it is graded.
 
-Here: limits, a clean environment, Landlock and namespaces through the C library, and bubblewrap
-where it is installed; with seccomp.py, mounts.py and audit.py. Not here: what is run
-(worker.py). Standard library only: the kernel starts this file by its path, before
-anything else is imported.
+Here: limits, a clean environment, Landlock and namespaces through the C library, and bubblewrap if
+it is installed; with seccomp.py, mounts.py and audit.py. Not here: running the notebook
+(worker.py). This file uses the standard library only, because the kernel starts it by its path,
+before anything else is imported.
 
-What each fence keeps out, and what none does, is written in docs/security.md.
+docs/security.md describes what each fence stops, and what no fence stops.
 """
 
 import ctypes
@@ -27,10 +27,10 @@ __all__ = ["WORDS", "Limits", "clean_environment", "fences", "kernel_command"]
 
 PACKAGE = Path(__file__).resolve().parent.parent
 OWN_USER = "a user of its own"
-# what a hook says; the last one is said of the pipe that carries the others
+# the words that an audit hook reports; the last one is about the pipe of reports itself
 WORDS = ("network", "process", "write outside", "read outside", "signal", "silence or forge notes")
 _CAPABILITIES = ("chown", "setuid", "setgid", "setpcap", "dac_read_search", "sys_admin")
-# what Python, torch and matplotlib look up below /etc; the rest may hold keys and passwords
+# files below /etc that Python, torch and matplotlib read; others may hold keys and passwords
 _ETC = (
     *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives"),  # shared libraries
     *("passwd", "group", "nsswitch.conf", "host.conf", "hosts", "resolv.conf", "services"),
@@ -46,10 +46,18 @@ _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 @dataclass(frozen=True)
 class Limits:
-    """What one submission may use."""
+    """The limits for one submission.
 
-    cell_seconds: float = 20.0  # processor time per cell, or five times as long on the clock
-    total_seconds: float = 300.0  # on the clock, for all of it, start of the kernel included
+    >>> Limits(cell_seconds=5).total_seconds
+    300.0
+    >>> Limits(memory=2**20)
+    Traceback (most recent call last):
+    ...
+    ValueError: memory=1,048,576 bytes: torch does not start below 1 GiB
+    """
+
+    cell_seconds: float = 20.0  # processor time per cell, or five times as long in real time
+    total_seconds: float = 300.0  # real time for the submission, with the start of the kernel
     memory: int = 4 << 30  # bytes of address space per process; torch alone maps about 1 GiB
     processes: int = 128  # processes and threads
     file_size: int = 16 << 20  # bytes per file written
@@ -59,13 +67,13 @@ class Limits:
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             if not value > 0:
-                raise ValueError(f"{name}={value}: a limit is above 0")
+                raise ValueError(f"{name}={value}: a limit must be above 0")
         if self.memory < 1 << 30:
             raise ValueError(f"memory={self.memory:,} bytes: torch does not start below 1 GiB")
 
 
 def fences(bubblewrap: bool = True) -> dict[str, str]:
-    """What is used on this machine, by name; a value that begins with ``no`` is a missing fence.
+    """The fences on this machine, by name; a value that begins with ``no`` is a missing fence.
 
     >>> sorted(fences())
     ['bubblewrap', 'calls', 'files', 'limits', 'network', 'space', 'user']
@@ -107,7 +115,12 @@ def fences(bubblewrap: bool = True) -> dict[str, str]:
 
 
 def clean_environment(home: Path) -> dict[str, str]:
-    """The kernel's whole environment: nothing inherited, everything written goes to ``home``."""
+    """The kernel's environment: nothing is inherited, and files are written to ``home``.
+
+    >>> environment = clean_environment(Path("/tmp/home"))
+    >>> environment["HOME"], "USER" in environment
+    ('/tmp/home', False)
+    """
     return {
         "PATH": os.defpath,
         "HOME": str(home),
@@ -127,14 +140,18 @@ def clean_environment(home: Path) -> dict[str, str]:
 def kernel_command(
     folder: Path, limits: Limits, *, user: int | None = None, bubblewrap: bool = True
 ) -> list[str]:
-    """What starts a fenced kernel that may write into ``folder/home`` only.
+    """The command that starts a fenced kernel, which may write into ``folder/home`` only.
 
     Args:
-        folder: an existing folder with an empty ``home`` in it; the connection's sockets are made
-            in ``folder`` itself.
+        folder: an existing folder with an empty ``home`` in it; the sockets of the connection are
+            made in ``folder`` itself.
         limits: see `Limits`.
-        user: a numeric user of its own, for a grader that runs as root with Landlock.
-        bubblewrap: use it where it is installed.
+        user: the number of a user for this kernel, if the grader runs as root with Landlock.
+        bubblewrap: use bubblewrap if it is installed.
+
+    >>> command = kernel_command(Path("/tmp/job"), Limits(), bubblewrap=False)
+    >>> command[0] == sys.executable, command[-2:]
+    (True, ['-f', '{connection_file}'])
     """
     settings = {"folder": str(folder), "user": user, **asdict(limits)}
     command = [sys.executable, "-s", str(Path(__file__).resolve()), json.dumps(settings)]
@@ -145,7 +162,7 @@ def kernel_command(
 
 @functools.cache
 def _bwrap() -> str | None:
-    """Where bubblewrap is, if it is there and may do its work (in some containers it may not)."""
+    """The path of bubblewrap if it is installed and works (in some containers it does not)."""
     command = shutil.which("bwrap") if sys.platform == "linux" else None
     if command is None:
         return None
@@ -154,10 +171,10 @@ def _bwrap() -> str | None:
 
 
 def _bubblewrap(bwrap: str, folder: Path, limits: Limits) -> list[str]:
-    """A file system of system, Python and ``folder`` only; no network, no other processes."""
+    """A file system with system, Python and ``folder`` only; no network, no other processes."""
     space, home = str(limits.space), str(folder / "home")
     command = [bwrap, "--die-with-parent", *_UNSHARE]
-    if os.geteuid() == 0:  # sandbox.py then gives all of them up
+    if os.geteuid() == 0:  # the kernel drops all of these later
         for capability in _CAPABILITIES:
             command += ["--cap-add", f"cap_{capability}"]
     command += ["--proc", "/proc", "--dev", "/dev"]
@@ -170,7 +187,7 @@ def _bubblewrap(bwrap: str, folder: Path, limits: Limits) -> list[str]:
 
 
 def _readable() -> list[str]:
-    """What a kernel must be able to read: the system, Python with its packages, this package."""
+    """The folders a kernel must read: the system, Python with its packages, this package."""
     system = ["/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/nix/store"]
     system += [f"/etc/{name}" for name in _ETC]
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(sys.executable).parent)]
@@ -183,10 +200,10 @@ def _readable() -> list[str]:
 
 
 def main() -> None:
-    """Raise the fences, then become an ipykernel: ``sandbox.py SETTINGS -f CONNECTION_FILE``.
+    """Set up the fences, then become an ipykernel: ``sandbox.py SETTINGS -f CONNECTION_FILE``.
 
-    Standard output is a pipe to the worker, which hears there what the audit hook saw: what has
-    been said cannot be erased.
+    Standard output is a pipe to the worker, which receives the reports of the audit hook there. A
+    report that was sent cannot be erased.
     """
     settings = json.loads(sys.argv.pop(1))
     folder, user = settings["folder"], settings["user"]
@@ -195,11 +212,11 @@ def main() -> None:
     sys.path = [path for path in sys.path if Path(path or ".").resolve() != room]
     notes = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    os.environ.pop("JPY_PARENT_PID", None)  # in a process namespace the parent looks dead
+    os.environ.pop("JPY_PARENT_PID", None)  # in a process namespace the parent seems to be dead
     _isolate(settings)
     if user is not None:
         os.chown(sys.argv[sys.argv.index("-f") + 1], user, user)  # the connection file
-    os.chdir(home)  # the one that is there now
+    os.chdir(home)  # the folder that is mounted there now
     landlock = _landlock([home], [folder])
     _set_limits(settings)
     if user is not None and landlock:
@@ -213,17 +230,17 @@ def main() -> None:
     sys.meta_path.insert(0, _PackageFinder())
     from ipykernel.kernelapp import IPKernelApp
 
-    importlib.import_module("fltoolkit")  # torch: on nobody's time, and before the hook
+    importlib.import_module("fltoolkit")  # torch too, before the hook and before time is measured
 
     kernel = IPKernelApp.instance()
     kernel.initialize(["--HistoryManager.enabled=False", *sys.argv[1:]])
     sys.addaudithook(_sibling("audit").hook(home, notes, _readable()))
-    calls.refuse_addresses()  # its sockets are there; in all threads
+    calls.refuse_addresses()  # after the kernel's own sockets were made; holds for all threads
     kernel.start()
 
 
 def _sibling(name: str) -> Any:
-    """A module beside this file, by its path: the package, and with it torch, is not imported."""
+    """A module beside this file, loaded by its path, so that the package is not imported."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
@@ -233,7 +250,7 @@ def _sibling(name: str) -> Any:
 
 
 class _PackageFinder:
-    """Finds fltoolkit where it is, though the folder above it may not be listed."""
+    """Finds fltoolkit at its place, even if the folder above it may not be listed."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
@@ -270,7 +287,7 @@ def _set_limits(settings: dict[str, Any]) -> None:
 
 
 def _tasks_of_user() -> int:
-    """How many threads this user runs already: the limit counts them."""
+    """The number of threads that this user already runs, since the limit counts them too."""
     count = 0
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -288,16 +305,16 @@ _DAC_READ_SEARCH = 1 << 2
 
 
 def _landlock_abi() -> int:
-    """Landlock's version in this kernel, or a number below 1."""
+    """Landlock's version in this Linux, or a number below 1 if it has none."""
     return int(_LIBC.syscall(444, None, 0, 1)) if _LIBC is not None else 0
 
 
 def _landlock(writable: list[str], sockets: list[str]) -> bool:
-    """Let this process, for good, read the system and Python, and write to ``writable`` only.
+    """Allow this process only to read the system and Python, and to write to ``writable``.
 
-    In ``sockets`` it may read, and make sockets.
-
-    From version 4 of Landlock it also loses TCP, from 6 signals to processes outside.
+    In the folders ``sockets`` it may read, and make sockets. This cannot be undone. From version 4
+    of Landlock the process can also use no TCP, and from version 6 send no signals to processes
+    outside.
     Source: the Linux kernel's documentation, userspace-api/landlock.
     """
     abi = _landlock_abi()
@@ -331,7 +348,7 @@ def _landlock(writable: list[str], sockets: list[str]) -> bool:
 
 @functools.cache
 def _may_unshare() -> bool:
-    """Whether a process of ours gets a network namespace of its own."""
+    """True if a process of this user can get a network namespace of its own."""
     if _LIBC is None:
         return False
     flags = _NEWNET if os.geteuid() == 0 else _NEWUSER | _NEWNET
@@ -340,9 +357,9 @@ def _may_unshare() -> bool:
 
 
 def _isolate(settings: dict[str, Any]) -> None:
-    """Namespaces: no network, no others' shared memory, a home of limited size.
+    """Use namespaces: no network, no shared memory of other processes, a home of limited size.
 
-    If this machine lets an ordinary user have them.
+    Some machines do not allow this for ordinary users; then nothing changes.
     """
     if _LIBC is None:
         return
@@ -360,7 +377,7 @@ def _isolate(settings: dict[str, Any]) -> None:
                 Path(f"/proc/self/{name}").write_text(text)
             except OSError:
                 continue
-    _LIBC.unshare(_NEWIPC)  # some systems know no such thing
+    _LIBC.unshare(_NEWIPC)  # some systems do not have this
     if alone and mounts.leave():
         if settings["user"] is not None:
             user = group = settings["user"]
@@ -369,20 +386,20 @@ def _isolate(settings: dict[str, Any]) -> None:
 
 
 def _become(user: int) -> None:
-    """Root becomes a user without a name, and without capabilities if it can read Python so."""
+    """Turn root into a user without a name, and drop all capabilities if Python stays readable."""
     assert _LIBC is not None
-    _LIBC.prctl(8, 1, 0, 0, 0)  # keep capabilities over setuid ...
+    _LIBC.prctl(8, 1, 0, 0, 0)  # keep capabilities when the user changes
     os.setgroups([])
     os.setgid(user)
     os.setuid(user)
-    # ... one, if Python lies in root's home and no mount could open the way; none is in force now
+    # one capability is needed if Python is in root's home and no mount could make it reachable
     if _reads_python() or not _set_capabilities(_DAC_READ_SEARCH):
         _set_capabilities(0)
     _LIBC.prctl(4, 1, 0, 0, 0)  # may read its own /proc
 
 
 def _reads_python() -> bool:
-    """Whether this process may read what it is going to import."""
+    """True if this process can read the packages that it is going to import."""
     names = ("os", "ipykernel", "torch", "zmq")
     try:
         for where in [importlib.util.find_spec(name) for name in names]:
@@ -396,14 +413,14 @@ def _reads_python() -> bool:
 
 
 def _set_capabilities(mask: int) -> bool:
-    """Keep these capabilities and no other."""
+    """Keep these capabilities and drop all others."""
     assert _LIBC is not None
     header = struct.pack("Ii", 0x20080522, 0)
     return bool(_LIBC.capset(header, struct.pack("6I", mask, mask, 0, 0, 0, 0)) == 0)
 
 
 def _may_change_user() -> bool:
-    """Whether this root may hand files to a user, become one, and end its processes."""
+    """True if this root may give files to a user, become a user, and end a user's processes."""
     found = re.search(r"CapEff:\s*(\w+)", Path("/proc/self/status").read_text())
     needed = 1 << 0 | 1 << 5 | 1 << 6 | 1 << 7  # chown, kill, setgid, setuid
     return found is not None and int(found[1], 16) & needed == needed

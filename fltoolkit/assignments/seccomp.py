@@ -1,12 +1,12 @@
-"""System calls that a student's kernel may not make: a seccomp filter, written by hand.
+"""A seccomp filter, written by hand: the system calls that a student's kernel may not make.
 
-A list of calls that are allowed would be the stricter fence, but Python, torch and libzmq use
-about 150, which ones depends on the C library and its version, and a call that is missing there
-costs a student points. So this is a list of what is refused, and it is generous: all that opens
-files without a path, looks into other processes, mounts, loads code into the operating system,
-reaches others over a socket, or makes memory that no limit counts. Calls that are younger than
-this list are answered as if the operating system had none of them: the C library then goes on
-without. Standard library only; sandbox.py loads it by its path.
+A list of allowed calls would be a stricter fence. But Python, torch and libzmq use about 150 calls,
+which depend on the version of the C library, and a call missing in that list would cost a student
+points. So this is a list of refused calls, and it is long: calls that open files without a path,
+look into other processes, mount, load code into the operating system, reach others over a socket,
+or make memory that no limit counts. Calls that are newer than this list are answered as if the
+operating system did not have them; the C library then works without them. This file uses the
+standard library only, because sandbox.py loads it by its path.
 
 Source: the Linux kernel's documentation, userspace-api/seccomp_filter, and its unistd.h.
 """
@@ -19,7 +19,7 @@ import sys
 
 __all__ = ["missing", "program", "refuse", "refuse_addresses"]
 
-LAST = 462  # mseal, Linux 6.10: what is younger is not known here
+LAST = 462  # mseal of Linux 6.10; newer calls are not known here
 # name: number on x86-64, number in asm-generic/unistd.h (64-bit ARM and RISC-V)
 NUMBERS: dict[str, tuple[int | None, int | None]] = {
     # files without a path, other processes, other namespaces
@@ -107,9 +107,9 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "semget": (64, 190),
     "mq_open": (240, 180),
 }
-# "there is no such call": then the C library takes the older one, whose arguments can be seen
+# answered with "no such call"; then the C library uses an older call whose arguments are visible
 OLDER: dict[str, tuple[int | None, int | None]] = {"clone3": (435, 435), "close_range": (436, 436)}
-# allowed, but not with all arguments
+# allowed with some arguments only
 WATCHED: dict[str, tuple[int | None, int | None]] = {
     "clone": (56, 220),
     "close": (3, 57),
@@ -123,7 +123,7 @@ WATCHED: dict[str, tuple[int | None, int | None]] = {
     "sendmsg": (46, 211),
     "sendmmsg": (307, 269),
 }
-# machine: the number that the filter sees for it, and which column of the tables is its
+# machine: its number in the filter, and its column in the tables
 MACHINES = {
     "x86_64": (0xC000003E, 0),
     "aarch64": (0xC00000B7, 1),
@@ -137,7 +137,12 @@ _Line = tuple[int, int, int, int]
 
 
 def missing() -> str:
-    """Why there is no filter on this machine, or nothing."""
+    """The reason why this machine can have no filter; an empty text if it can.
+
+    >>> from fltoolkit.assignments.sandbox import fences
+    >>> fences()["calls"].startswith("no") == bool(missing())
+    True
+    """
     machine = platform.machine()
     if sys.platform != "linux":
         return "Linux only"
@@ -153,8 +158,12 @@ def program(machine: str, pid: int, notes: int) -> list[_Line]:
 
     Args:
         machine: one of `MACHINES`.
-        pid: the one process that may be sent signals.
-        notes: a descriptor that may not be closed or replaced.
+        pid: the only process to which signals may be sent.
+        notes: a file descriptor that may not be closed or replaced.
+
+    >>> lines = program("x86_64", pid=1, notes=3)
+    >>> hex(lines[-1][-1])  # the last instruction allows every call that was not refused before
+    '0x7fff0000'
     """
     arch, column = MACHINES[machine]
     no = (_RETURN, 0, 0, _ERROR | errno.EPERM)
@@ -191,8 +200,8 @@ def program(machine: str, pid: int, notes: int) -> list[_Line]:
         "ioctl": never(1, 0x5412, 0x541C),  # type into a terminal: TIOCSTI, TIOCLINUX
         "kill": only(0, pid, 0),
         "tgkill": only(0, pid),
-        # local or TCP, and streams: what needs no connect could be sent to anybody. Netlink, which
-        # libzmq asks for this machine's addresses
+        # local sockets or TCP, as streams only, because other types can send without connecting;
+        # and netlink, because libzmq uses it to find this machine's addresses
         "socket": [
             *only(0, 1, 2, 10, 16),
             (_EQUAL, len(streams), 0, 16),
@@ -209,7 +218,7 @@ def program(machine: str, pid: int, notes: int) -> list[_Line]:
 
 
 def _install(lines: list[_Line]) -> bool:
-    """Put a filter on all threads of this process, for good."""
+    """Install a filter for all threads of this process; it cannot be removed."""
     code = b"".join(struct.pack("HBBI", *line) for line in lines)
     memory = ctypes.create_string_buffer(code, len(code))
     about = struct.pack("HxxxxxxP", len(lines), ctypes.addressof(memory))
@@ -220,15 +229,15 @@ def _install(lines: list[_Line]) -> bool:
 
 
 def refuse(notes: int, pid: int) -> bool:
-    """Put the filter on this process, for good. False: there is none on this machine."""
+    """Install the filter; it cannot be removed. Returns False if this machine can have none."""
     return not missing() and _install(program(platform.machine(), pid, notes))
 
 
 def refuse_addresses() -> bool:
-    """From now on no thread may give a socket an address, or send to one.
+    """Forbid all threads to give a socket an address, or to send to an address.
 
-    The kernel's own sockets are there by then (libzmq asks over netlink where it is). A local
-    address would be a file, and a message to one could reach another program's.
+    Call it when the kernel has made its own sockets. A local address is a file, and a message to
+    such a file could reach another program.
     """
     if missing():
         return False

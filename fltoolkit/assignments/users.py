@@ -1,4 +1,4 @@
-"""A user's number that nobody has, for a kernel of a grader that root started."""
+"""Free user numbers: if root runs the grader, each kernel gets a user of its own."""
 
 import contextlib
 import secrets
@@ -12,16 +12,20 @@ _taken: set[int] = set()
 
 
 def free_user() -> int:
-    """A user's number that nobody has: no name, no range handed out, no process, no other job.
+    """The number of a user that does not exist: without name, processes, reserved range or job.
 
-    Give it back with `kill_user`.
+    Give the number back with `kill_user`.
+
+    >>> user = free_user()
+    >>> 20_000 <= user < 60_000, user != free_user()
+    (True, True)
     """
     import psutil
 
     used: set[int] = set()
     for process in psutil.process_iter(["uids", "gids"]):
         used.update(process.info["uids"] or (), process.info["gids"] or ())
-    ranges = []  # of users who may have users of their own: containers of others run as these
+    ranges = []  # numbers reserved for the containers of other users
     for path in ("/etc/subuid", "/etc/subgid"):
         with contextlib.suppress(OSError):
             for line in Path(path).read_text(errors="replace").splitlines():
@@ -36,8 +40,8 @@ def free_user() -> int:
                 _taken.add(user)
                 return user
     raise OSError(
-        "all users from 20000 to 59999 are somebody's here (names, /etc/subuid, processes): "
-        "start the grader as an ordinary user"
+        "all user numbers from 20000 to 59999 are in use (names, /etc/subuid, processes): start "
+        "the grader as an ordinary user"
     )
 
 
@@ -53,7 +57,11 @@ def _has_name(user: int) -> bool:
 
 
 def kill_user(user: int, since: float = 0.0) -> None:
-    """End what runs as ``user``, drawn by `free_user`, and was begun after ``since``."""
+    """End the processes of ``user``, a number from `free_user`, that began after ``since``.
+
+    >>> user = free_user()
+    >>> kill_user(user)  # it has no processes, so only the number becomes free again
+    """
     import psutil
 
     for process in psutil.process_iter(["uids", "create_time"]):

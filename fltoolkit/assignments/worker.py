@@ -1,9 +1,9 @@
 """The process that grades one submission: pytest with nbval, and the fenced kernel as its child.
 
 ``grading.py`` starts this file by its path (so that torch is not imported here), writes a job to
-its standard input and reads one line of JSON per cell from its standard output. The expected
-outputs arrive in the job and stay in this process's memory: they are never on disk and never in the
-kernel. This process may not be read by others of its user.
+its standard input, and reads one line of JSON per cell from its standard output. The expected
+outputs are part of the job and stay in this process's memory: they are never on disk and never in
+the kernel. Other processes of the same user cannot read this process's memory.
 """
 
 import contextlib
@@ -26,10 +26,11 @@ CHECK = "nbval-check-output"
 
 
 def same_output(expected: str, got: str, relative: float = 1e-4, absolute: float = 1e-6) -> bool:
-    """Whether two printed texts say the same.
+    """True if two printed texts are equal up to rounding.
 
-    Words and whole numbers must be equal, and so must the count of numbers; numbers with a point
-    or an exponent may differ by rounding, since sums in another order differ in their last bits.
+    Words and whole numbers must be equal, and so must the count of numbers. Numbers with a decimal
+    point or an exponent may differ a little, because sums in another order differ in their last
+    bits.
 
     >>> same_output("loss 0.50000, 12 B", "loss 0.50001, 12 B")
     True
@@ -44,14 +45,14 @@ def same_output(expected: str, got: str, relative: float = 1e-4, absolute: float
             continue
         if not (set(".eE") & set(a) and set(".eE") & set(b)):
             return False
-        x, y = float(a), float(b)  # 1e999 is inf, and inf is close to nothing but itself
+        x, y = float(a), float(b)  # 1e999 is inf, and inf is close only to itself
         if not math.isclose(x, y, rel_tol=relative, abs_tol=absolute):
             return False
     return True
 
 
 def printed(outputs: list[Any]) -> str:
-    """The text on standard output among a cell's outputs; nothing else is compared."""
+    """A cell's text on standard output; other outputs are not compared."""
     return "".join(
         str(out.get("text", ""))
         for out in outputs
@@ -60,7 +61,7 @@ def printed(outputs: list[Any]) -> str:
 
 
 def spoken(text: str, mark: str) -> str:
-    """What a hidden check itself printed: what stands between the marks (check_cell.py).
+    """The text that a hidden check itself printed, which is between the marks (check_cell.py).
 
     >>> spoken("debug <m>right</m> and <m>, exactly</m>", "m")
     'right, exactly'
@@ -70,7 +71,7 @@ def spoken(text: str, mark: str) -> str:
 
 
 def kill_children(pid: int) -> None:
-    """End all processes below ``pid``, however often they fork meanwhile."""
+    """End all child processes of ``pid`` and their children, even if they start new ones."""
     import psutil
 
     for _ in range(50):
@@ -81,7 +82,7 @@ def kill_children(pid: int) -> None:
         alive = [child for child in children if _lives(child)]
         if not alive:
             return
-        for signal in ("suspend", "kill"):  # all stand still before the first one goes
+        for signal in ("suspend", "kill"):  # all are stopped before the first one is killed
             for child in alive:
                 try:
                     getattr(child, signal)()
@@ -99,7 +100,7 @@ def _lives(process: Any) -> bool:
 
 
 def cpu_seconds() -> float:
-    """Processor time that all processes below this one have used."""
+    """The processor time that all child processes have used."""
     import psutil
 
     total = 0.0
@@ -111,20 +112,23 @@ def cpu_seconds() -> float:
 
 
 def unreadable(reaper: bool = True) -> None:
-    """Let no other process of this user read this one's memory; orphans become our children."""
+    """Forbid other processes of this user to read the memory of this one.
+
+    With ``reaper``, processes whose parent has ended become children of this process.
+    """
     if sys.platform == "linux":
         import ctypes
 
         libc = ctypes.CDLL(None)
-        libc.prctl(4, 0, 0, 0, 0)  # not dumpable: /proc/PID/mem, fd and environ are root's
+        libc.prctl(4, 0, 0, 0, 0)  # not dumpable: /proc/PID/mem, fd and environ belong to root
         if reaper:
             libc.prctl(36, 1, 0, 0, 0)
-            libc.prctl(1, 9, 0, 0, 0)  # ends with the grader, however that ends
+            libc.prctl(1, 9, 0, 0, 0)  # this process ends when the grader ends
 
 
 def main() -> None:
     """Read the job, run it, write the events."""
-    import resource  # not on Windows, where this file is imported all the same
+    import resource  # imported here because Windows lacks it
 
     unreadable()
     events = os.fdopen(os.dup(1), "w", buffering=1)
@@ -150,11 +154,11 @@ def main() -> None:
     code = pytest.main([*options, "--rootdir", job["empty"], str(stub)], plugins=[plugin])
     kill_children(os.getpid())
     emit(event="end", code=int(code), memory=peak.memory, cpu=peak.seconds)
-    os._exit(0)  # libzmq would wait for a kernel that no longer hears
+    os._exit(0)  # libzmq would wait for a kernel that no longer answers
 
 
 class _Peak:
-    """The most memory of one process below this one and the time of all, when last looked at."""
+    """The most memory of a single child process, and the processor time of all of them."""
 
     memory, seconds = 1, 0.0
 
@@ -166,7 +170,7 @@ class _Peak:
             try:
                 text = Path(f"/proc/{child.pid}/status").read_text()
                 held = int(text.split("VmHWM:")[1].split()[0]) * 1024
-            except (OSError, IndexError):  # not Linux, or gone
+            except (OSError, IndexError):  # not Linux, or the process has ended
                 try:
                     held = child.memory_info().rss
                 except psutil.Error:
@@ -175,7 +179,7 @@ class _Peak:
 
 
 def _plugin(job: dict[str, Any], emit: Any, peak: _Peak) -> Any:
-    """A pytest plugin: nbval's notebook from memory, in our kernel, with our comparison."""
+    """A pytest plugin: nbval with a notebook from memory, a fenced kernel, and `same_output`."""
     import nbformat
     import nbval.plugin
     import psutil
@@ -192,7 +196,7 @@ def _plugin(job: dict[str, Any], emit: Any, peak: _Peak) -> Any:
             )  # fmt: skip
 
     class Kernel(RunningKernel):
-        """nbval's kernel, in its folder, over sockets in that folder; it drops floods of output."""
+        """nbval's kernel, with sockets in the job's folder; it drops output beyond the limit."""
 
         def __init__(self) -> None:
             self.begin_cell()
@@ -214,9 +218,9 @@ def _plugin(job: dict[str, Any], emit: Any, peak: _Peak) -> Any:
             self.kc.wait_for_ready(timeout=120)
             self._ensure_iopub_up()
             while select.select([reads], [], [], 0)[0] and os.read(reads, 1 << 16):
-                pass  # what starting it did is nobody's doing
+                pass  # reports from the start of the kernel are not about the student
             emit(event="started")
-            if job["user"] is not None:  # root was needed to start it, and is not any more
+            if job["user"] is not None:  # root was needed to start the kernel, and no longer is
                 os.setgroups([])
                 os.setresgid(job["user"], job["user"], job["user"])
                 os.setresuid(job["user"], job["user"], job["user"])
@@ -227,7 +231,7 @@ def _plugin(job: dict[str, Any], emit: Any, peak: _Peak) -> Any:
             self.listener.start()
 
         def _watch(self) -> None:
-            """A kernel that dies would hang nbval until the time is up: end here instead."""
+            """End this process if the kernel dies; nbval would wait until the time is up."""
             process: Any = getattr(self.km.provisioner, "process")  # noqa: B009
             home, looked = Path(job["folder"], "home"), 0.0
             while process.poll() is None:
@@ -239,7 +243,7 @@ def _plugin(job: dict[str, Any], emit: Any, peak: _Peak) -> Any:
                         with contextlib.suppress(psutil.Error):
                             psutil.Process(process.pid).kill()
             if hasattr(self, "km") and not self.stopping:
-                time.sleep(0.5)  # what it still said comes first
+                time.sleep(0.5)  # first receive the kernel's last messages
                 kill_children(os.getpid())
                 self.listener.join(5)
                 emit(event="dead", code=process.returncode, memory=peak.memory, cpu=peak.seconds)
@@ -253,9 +257,9 @@ def _plugin(job: dict[str, Any], emit: Any, peak: _Peak) -> Any:
             return not self.stopping and process is not None and process.poll() is None
 
         def stop(self) -> None:
-            """Once for all cells, or early when one does not come to rest."""
+            """Stop the kernel: after the last cell, or if a cell cannot be interrupted."""
             self.stopping = True
-            emit(event="halted")  # after the last cell, or since one did not come to rest
+            emit(event="halted")
             if job["user"] is None:
                 super().stop()
             else:  # no longer root: grading.py ends it
@@ -267,7 +271,7 @@ def _plugin(job: dict[str, Any], emit: Any, peak: _Peak) -> Any:
             self.nbytes, self.began, self.used = 0, time.monotonic(), cpu_seconds()
 
         def await_reply(self, msg_id: str, timeout: float | None = None) -> None:
-            """As nbval's, but the time is the processor's: a busy machine is nobody's fault."""
+            """Wait as nbval does, but measure processor time, since the machine may be busy."""
             while True:
                 try:
                     return super().await_reply(msg_id, timeout=0.5)
@@ -293,11 +297,11 @@ def _plugin(job: dict[str, Any], emit: Any, peak: _Peak) -> Any:
     class Submission(nbval.plugin.IPyNbFile):
         def collect(self) -> Iterator[Any]:
             notebook = nbformat.from_dict(job["notebook"])
-            nbval.plugin.find_comment_markers = lambda source: []  # nobody's words but ours
+            nbval.plugin.find_comment_markers = lambda source: []  # ignore commands in comments
             nbval.plugin.nbformat = type("Memory", (), {"read": lambda *a, **k: notebook})
             for item in super().collect():
                 item.compare_outputs = self._comparison(item)
-                item.output_timeout = 10 + job["cell_seconds"]  # to come to rest when interrupted
+                item.output_timeout = 10 + job["cell_seconds"]  # time to end after an interrupt
                 yield item
 
         @staticmethod
@@ -320,7 +324,7 @@ def _plugin(job: dict[str, Any], emit: Any, peak: _Peak) -> Any:
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtest_setup(self, item: Any) -> None:
-            # nbval 0.11 expects all cells after a time-out to fail: give them their own verdict
+            # after a time-out nbval 0.11 would fail all later cells; they get their own result
             item.parent.timed_out = False
             if item.parent.kernel is not None:
                 item.parent.kernel.begin_cell()
@@ -338,9 +342,10 @@ def _plugin(job: dict[str, Any], emit: Any, peak: _Peak) -> Any:
 
 
 def _listen(notes: BinaryIO, words: list[str], emit: Any, alive: Any) -> None:
-    """Tell once which of the ``words`` the kernel's audit hook says.
+    """Report each of the ``words`` once that the kernel's audit hook sends.
 
-    The last word is ours: something else was said, or the pipe was closed under a living kernel.
+    The last word is reported if the hook sent anything else, or if the pipe was closed while the
+    kernel was alive.
     """
     told: set[str] = set()
 
@@ -357,7 +362,7 @@ def _listen(notes: BinaryIO, words: list[str], emit: Any, alive: Any) -> None:
 
 
 def disk_use(folder: Path) -> int:
-    """Bytes that a folder takes, as far as a short look tells; each file counts as a block."""
+    """The approximate bytes that a folder takes; at most 20,000 folders are read."""
     total, todo = 0, [str(folder)]
     for _ in range(20_000):
         if not todo:
@@ -372,7 +377,7 @@ def disk_use(folder: Path) -> int:
 
 
 def _event(item: Any, report: Any, call: Any, limit: int, mark: str | None) -> dict[str, Any]:
-    """What happened to one cell; of a hidden check, with a mark, what it said itself."""
+    """The report on one cell; for a hidden check, with a mark, only the text between its marks."""
     outputs = list(item.test_outputs or [])
     text = printed(outputs)
     if mark is not None:

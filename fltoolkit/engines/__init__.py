@@ -1,11 +1,12 @@
-"""The same parties elsewhere. Each engine names its pip line when what it needs is missing.
+"""Engines run the same parties in several processes or on several machines.
 
     remote              stand-ins for parties and gates that live in another process
-    torch_distributed   one process a party, over gloo or NCCL
+    torch_distributed   one process for each party, over gloo
     flower              federated averaging over Flower
     syft                datasites of PySyft: data that stay with their owner
     syft_channel        messages between datasites
-    syft_jobs           training at the owner's, on approval
+    syft_jobs           training in the owner's process, after the owner has approved the code
 
-Nothing in the package imports an engine.
+If the library of an engine is missing, the error names the pip line that installs it. Nothing else
+in the package imports an engine.
 """

@@ -1,11 +1,12 @@
 """Federated averaging over Flower: `fedavg` at the server, its clients on Flower's nodes.
 
 Here: a ClientApp and a ServerApp. The server runs `fltoolkit.federated.fedavg` itself, unchanged,
-with a channel whose messages Flower carries; so cohorts, codecs, stragglers, averaging and server
-optimizer are those of the notebooks. Not here: split learning, for which a Flower message, which
-takes seconds when deployed, is too slow (torch_distributed.py). Notebook 10 runs it.
+with a channel whose messages Flower carries. So cohorts, codecs, stragglers, averaging and server
+optimizer are those of the notebooks. Not here: split learning, because a Flower message takes
+seconds when deployed, which is too slow for it (see torch_distributed.py). Notebook 10 runs this
+engine.
 
-A message of ours travels verbatim, as bytes in a ConfigRecord named ``fltoolkit``.
+A message of this package travels unchanged, as bytes in a ConfigRecord named ``fltoolkit``.
 """
 
 import io
@@ -37,21 +38,32 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "FlowerError", "Letters", "Server", "client_app", "server_app"]
 
-RECORD = "fltoolkit"  # the name of our record in Flower's messages and in a node's state
+RECORD = "fltoolkit"  # the name of the record in Flower's messages and in a node's state
 SERVER = "server"
-HOW = ("lr", "prox", "batch_size", "epochs", "steps")  # what the server decides
+HOW = ("lr", "prox", "batch_size", "epochs", "steps")  # settings of clients that the server decides
 
 
 class FlowerError(RuntimeError):
-    """A node does not fit to the server, or its training failed in a way that is a mistake."""
+    """A node has other settings than the server, or its training failed because of a mistake.
+
+    >>> try:
+    ...     raise FlowerError("nodes 3 and 7 are both called 'alice'")
+    ... except RuntimeError as error:
+    ...     print(error)
+    nodes 3 and 7 are both called 'alice'
+    """
 
 
 @dataclass
 class Client:
-    """What a node has: the client's name, its data, and the workbench it learns with.
+    """What a node has: the client's name, its data, and a model of the server's shape.
 
-    ``codecs`` and ``loss_fn`` are the server's; the learning rate and the rest come with each
-    message. Two nodes must not have one name.
+    ``codecs`` and ``loss_fn`` must be the same as at the server. The learning rate and the other
+    settings come with each message. Two nodes must not have the same name.
+
+    >>> client = Client("alice", nn.Linear(4, 2), torch.ones(10, 4), torch.zeros(10).long())
+    >>> client.name, len(client.y)
+    ('alice', 10)
     """
 
     name: str
@@ -64,18 +76,23 @@ class Client:
 
 @dataclass
 class Server:
-    """What the server has: the model, the codecs, and what `fedavg` is to do.
+    """What the server has: the model, the codecs, and the settings of `fedavg`.
 
-    ``settings`` are `fedavg`'s keywords: ``rounds``, ``cohort``, ``local`` and so on; not
-    ``train``, which is Flower's part, nor ``tune``. The clients take steps of plain SGD with the
-    numbers of ``local``; its ``loss_fn`` is each node's own. Stragglers are virtual, as in
-    `fedavg`. A node that does not answer within ``reply_seconds`` (real ones) is left out of the
-    round.
+    ``settings`` are keyword arguments of `fedavg`: ``rounds``, ``cohort``, ``local`` and so on;
+    but not ``train``, because Flower trains the clients, and not ``tune``. The clients take steps
+    of plain SGD with the settings of ``local``; each node uses its own ``loss_fn``. The time that
+    stragglers take is simulated, as in `fedavg`. A node that does not answer within
+    ``reply_seconds`` (of real time) is left out of the round.
+
+    >>> local = Local(batch_size=32, lr=0.1, epochs=1)
+    >>> server = Server(nn.Linear(4, 2), {"rounds": 3, "local": local}, num_nodes=2)
+    >>> server.settings["rounds"], server.reply_seconds
+    (3, 600.0)
     """
 
     model: nn.Module
     settings: Mapping[str, Any]
-    num_nodes: int  # wait for so many before beginning
+    num_nodes: int  # the server waits for this many nodes before it begins
     codecs: Mapping[str, Codec] = field(default_factory=dict)
     on_record: Callable[[Record], None] = print  # e.g. ``History(path="run.jsonl").append``
     on_end: "Callable[[Letters], None]" = lambda channel: None
@@ -86,17 +103,24 @@ class Server:
 
 
 class Letters(Channel):
-    """A channel of which only one end is here: it takes letters out, and puts letters in."""
+    """A channel with one end in this process: messages wait in ``out`` and ``come`` for Flower.
+
+    >>> server, node = Letters({}, here="server"), Letters({}, here="alice")
+    >>> _ = server.send("server", "alice", "model", {"w": torch.ones(2)})
+    >>> node.come["server"] = server.out["alice"]  # this is what Flower does
+    >>> node.send("server", "alice", "model", {})
+    {'w': tensor([1., 1.])}
+    """
 
     def __init__(self, codecs: Mapping[str, Codec], here: str):
         super().__init__(codecs)
         self.here = here
         self.out: dict[str, tuple[str, bytes]] = {}  # by receiver: kind and message
         self.come: dict[str, tuple[str, bytes]] = {}  # by sender
-        self.nbytes_moved = 0  # what Flower carried, as protobuf, greetings included
+        self.nbytes_moved = 0  # all bytes that Flower carried, as protobuf
 
     def cross(self, link: Link, tree: Tree) -> Arrival:
-        """From here: encode, and lay the letter out. From elsewhere: take it in, and decode."""
+        """Encode a message that is sent from here, or decode one that has come from elsewhere."""
         sender, receiver, kind = link
         sending = self.links.open(link).sending
         if sender == self.here:
@@ -104,12 +128,14 @@ class Letters(Channel):
             self.out[receiver] = kind, message
             self.count(link, message, tree)
             return Arrival(_Addressed(receiver), b"")
-        if sender not in self.come:  # it never answered: nothing was sent
+        if sender not in self.come:  # the node did not answer, so nothing was sent
             return Arrival({}, b"")
         came, message = self.come.pop(sender)
         where = f"round {self.step - 1}: {sender} -> {receiver}, {kind}"
         if came != kind:
-            raise FlowerError(f"{where}: there came {came}. Is another fltoolkit at work?")
+            raise FlowerError(
+                f"{where}: a message of kind {came} came. Do both sides have the same fltoolkit?"
+            )
         try:
             received = self.decode(link, message)
         except ValueError as error:
@@ -118,12 +144,12 @@ class Letters(Channel):
         return Arrival(received, message)
 
     def change_codec(self, kind: str, codec: Codec, *, keep: bool = False) -> None:
-        """Not over Flower: the other end would have to build the same codec from its name."""
-        raise ValueError("codecs cannot be changed while a run over Flower goes on: leave out tune")
+        """Raises ValueError: over Flower the other end does not learn about a change of codec."""
+        raise ValueError("codecs cannot be changed during a run over Flower: leave out tune")
 
 
 class _Addressed(dict):
-    """Stands for what a receiver elsewhere has decoded: it holds nothing, and knows for whom."""
+    """A stand-in for what another process has decoded: an empty dict with the receiver's name."""
 
     def __init__(self, receiver: str):
         super().__init__()
@@ -136,8 +162,8 @@ class _Addressed(dict):
 def client_app(setup: "Callable[[Context], Client]") -> "ClientApp":
     """A ClientApp that learns by `local_update_lean` and sends what `fedavg`'s clients send.
 
-    What its codecs remember, such as residuals, is kept in the node's state from round to round,
-    and never leaves the node.
+    What its codecs remember, such as residuals, stays in the node's state from round to round and
+    never leaves the node.
 
     Args:
         setup: makes the `Client` from Flower's context, e.g. with the data of
@@ -167,7 +193,7 @@ def client_app(setup: "Callable[[Context], Client]") -> "ClientApp":
         channel.come[SERVER] = letter["kind"], letter["message"]
         try:
             answer, loss = _learn(client, channel, letter)
-        except (TypeError, ValueError, RuntimeError) as error:  # told to the server in words
+        except (TypeError, ValueError, RuntimeError) as error:  # the server gets its text
             answer, loss = ("error", str(error).encode()), math.nan
         channel.transfers = []
         file = io.BytesIO()
@@ -181,7 +207,7 @@ def client_app(setup: "Callable[[Context], Client]") -> "ClientApp":
 
 
 def _learn(client: Client, channel: Letters, letter: Mapping[str, Any]) -> tuple[Any, float]:
-    """What a client does in a round: the answer, and the loss for the experimenter's records."""
+    """A client's round: returns the answer, and the loss for the experimenter's records."""
     start = channel.send(SERVER, client.name, letter["kind"], {})
     how = {name: letter[name] for name in HOW if name in letter}
     local = Local(**{"batch_size": None, **how}, loss_fn=client.loss_fn)
@@ -220,15 +246,16 @@ def server_app(setup: "Callable[[Context], Server]") -> "ServerApp":
 def run(grid: "Grid", server: Server) -> Letters:
     """What the ServerApp does; returns the channel, whose ledger holds every message."""
     if unfit := {"train", "tune", "server"} & set(server.settings):
-        raise ValueError(f"settings {sorted(unfit)}: not over Flower")
+        raise ValueError(f"settings {sorted(unfit)} cannot be used over Flower: leave them out")
     if (local := server.settings.get("local")) is not None and local.lr is None:
         raise ValueError(
-            f"{local}: over Flower clients take steps of plain SGD, give Local(lr=...)"
+            f"{local}: over Flower clients take steps of plain SGD, so give Local(lr=...)"
         )
     for kind, codec in server.codecs.items():
         if any(isinstance(part, Difference) for part in walk(codec)):
             raise ValueError(
-                f"{kind}: {codec}: over Flower a message may be lost, and Difference needs them all"
+                f"{kind}: {codec}: over Flower a message may be lost, and Difference needs every "
+                "message"
             )
     channel = Letters(server.codecs, SERVER)
     nodes, sizes = _introduced(grid, server, channel)
@@ -263,7 +290,7 @@ def run(grid: "Grid", server: Server) -> Letters:
 def _outcome(
     channel: Letters, name: str, answer: "Message | None"
 ) -> LocalUpdate | FloatingPointError:
-    """Lay a node's answer ready for `send_update`, which `fedavg` calls next."""
+    """Store a node's answer in the channel, where `send_update` will read it."""
     if answer is None:
         return FloatingPointError("the node did not answer")
     letter = _letter(answer.content)
@@ -272,7 +299,7 @@ def _outcome(
         raise FlowerError(f"round {channel.step - 1}, at {name!r}: {why}")
     channel.come[name] = letter["kind"], letter["message"]
     if letter["kind"] == "control":
-        return FloatingPointError("the client says that its training failed")
+        return FloatingPointError("the client reports that its training failed")
     metrics: Any = answer.content.metric_records["metrics"]
     return LocalUpdate({}, float(metrics["loss"]), num_samples=0, num_steps=0)
 
@@ -280,7 +307,7 @@ def _outcome(
 def _introduced(
     grid: "Grid", server: Server, channel: Letters
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Ask all nodes who they are; names to node ids, and to numbers of samples."""
+    """Ask all nodes who they are; returns {name: node id} and {name: number of samples}."""
     end = time.monotonic() + server.reply_seconds
     while len(ids := sorted(grid.get_node_ids())) < server.num_nodes:
         if time.monotonic() > end:
@@ -315,7 +342,7 @@ def _ask(
     channel: Letters,
     seconds: float,
 ) -> "dict[int, Message]":
-    """Send each node its letter and wait; the answers by node, without those that did not come."""
+    """Send each node its message and wait; returns the answers that came, by node."""
     from flwr.app import ConfigRecord, Message, RecordDict
     from flwr.common.serde import message_to_proto
 
@@ -345,12 +372,12 @@ def _ask(
 
 
 def _letter(content: "RecordDict") -> dict[str, Any]:
-    """Our record in a message or in a node's state."""
+    """The package's record in a message or in a node's state."""
     return dict(content.config_records[RECORD])
 
 
 def _fits(side: Client | Server) -> dict[str, str]:
-    """What must be the same at server and client, in words."""
+    """The values that must be equal at server and client, as texts."""
     shapes = {name: list(tensor.shape) for name, tensor in side.model.state_dict().items()}
     codecs = {kind: repr(codec) for kind, codec in sorted(side.codecs.items())}
     return {"fltoolkit": fltoolkit.__version__, "codecs": str(codecs), "shapes": str(shapes)}

@@ -1,7 +1,7 @@
-"""What stands in a process for that which lives in another: parties, data, a gate.
+"""Stand-ins for parties, data and gates that live in another process.
 
-Here: stand-ins that compute nothing, so that every process can run the same protocol function with
-the same list of parties. Not here: how messages get from one process to another.
+They compute nothing. With them every process can run the same protocol function with the same list
+of parties. Not here: how messages get from one process to another.
 """
 
 import math
@@ -27,9 +27,9 @@ class LooksAhead(Protocol):
 
 
 def absent(num_samples: int) -> Float[Tensor, "num_samples 0"]:
-    """Stands for features or labels that another process has: as many rows, nothing in them.
+    """A stand-in for features or labels that another process has: as many rows, but no columns.
 
-    How many samples there are, everybody knows; from a seed, everybody also knows their order.
+    Every process knows the number of samples, and from the seed it also knows their order.
 
     >>> absent(3)
     tensor([], size=(3, 0))
@@ -38,13 +38,18 @@ def absent(num_samples: int) -> Float[Tensor, "num_samples 0"]:
 
 
 class RemoteParty(Party):
-    """Stands for a party that lives in another process: it computes nothing and learns nothing.
+    """A stand-in for a party that lives in another process: it computes nothing, learns nothing.
 
     Args:
-        name: the party's.
-        module: needed only where models are handed on (`train_relay`, `train_splitfed`): one like
-            the party's own, with the weights that all clients start from. It never moves.
-        learns: whether the party has an optimizer; it decides where gradients travel.
+        name: the name of the party.
+        module: needed only by protocols that hand on models (`train_relay`, `train_splitfed`): a
+            module like the party's own, with the weights that all clients start from. It never
+            changes.
+        learns: True if the party has an optimizer; gradients are sent only to parties that learn.
+
+    >>> bob = RemoteParty("bob")
+    >>> bob.forward(torch.ones(3, 8)).shape  # three samples without values
+    torch.Size([3, 0])
     """
 
     def __init__(self, name: str, module: nn.Module | None = None, *, learns: bool = True):
@@ -53,29 +58,29 @@ class RemoteParty(Party):
         self._asks = False
 
     def forward(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch 0"]:
-        """Nothing, for each sample."""
+        """A tensor with one row for each sample and no columns."""
         self._asks = x.requires_grad
         return absent(len(x))
 
     def backward(self, g: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch 0"] | None:
-        """Nothing, for each sample; None where the party itself would return None."""
+        """As `forward`; None if the real party would return None."""
         return absent(len(g)) if self._asks else None
 
     def loss_and_grad(
         self, h: Float[Tensor, "batch ..."], y: Shaped[Tensor, "batch ..."]
     ) -> tuple[float, Float[Tensor, "batch ..."] | None]:
-        """NaN, for a loss that is not known here; see `known`."""
+        """NaN, because this process does not know the loss; `known` removes it from records."""
         return math.nan, torch.zeros_like(h) if h.requires_grad else None
 
     def weights(self) -> Tree:
-        """Those that all clients start from: who receives them elsewhere needs names and shapes."""
+        """The weights that all clients start from; their names and shapes are needed here."""
         return {} if self._like is None else self._like.state_dict()
 
     def load_weights(self, weights: Tree) -> None:
-        """Nothing to do: they are loaded where the party lives."""
+        """Does nothing, because the party's own process loads the weights."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Raises ValueError: each process saves what is its own."""
+        """Raises ValueError, because each process saves its own parties."""
         raise ValueError(f"party {self.name!r} lives in another process, which saves it")
 
     def __repr__(self) -> str:
@@ -83,17 +88,24 @@ class RemoteParty(Party):
 
 
 class RemoteGate:
-    """Stands for the gate of a label party elsewhere: `train_async` in the client's process.
+    """A stand-in for the label party's gate, for `train_async` in the client's process.
 
-    The state of a period is what the label party announces at its beginning, in a ``control``
-    message that is counted as ever. Nothing else tells the client; in state C she hears nothing
-    until the period ends, so the channel's timeout must be longer than a silent period takes.
+    The label party announces the state of a period at its beginning, in a ``control`` message,
+    which is counted as always. The client learns the state from this message only. In state C the
+    client receives nothing until the period ends, so the channel's timeout must be longer than a
+    silent period.
 
     Args:
-        channel: that of this process.
-        label_party: who announces.
-        client: who is told.
-        every: length of a period in steps, as the real gate's; None: an epoch.
+        channel: the channel of this process.
+        label_party: the party that announces the state.
+        client: the party that is told.
+        every: length of a period in steps, equal to that of the real gate; None: an epoch.
+
+    >>> class Announced:  # a channel on which the label party announces state B
+    ...     def look_ahead(self, sender, receiver, kind):
+    ...         return {"state": torch.tensor(1)}
+    >>> RemoteGate(Announced(), "bob", "alice").state.name
+    'B'
     """
 
     def __init__(
@@ -105,25 +117,25 @@ class RemoteGate:
 
     @property
     def state(self) -> State:
-        """That of the current period; at its beginning, wait to be told."""
+        """The state of the current period. At its beginning, this waits for the announcement."""
         if self._state is None:
             self._state = list(State)[int(self._channel.look_ahead(*self._link)["state"])]
         return self._state
 
     def check(self, progress: Progress) -> None:
-        """The period is over. Its successor's state is known, and read, when it begins."""
+        """End the period. The state of the next one is read when that begins."""
         self._state = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing: the gate lives elsewhere."""
+        """An empty dict, because the gate lives in another process."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Nothing to do."""
+        """Does nothing, because the gate lives in another process."""
 
 
 def known(records: Iterable[Record]) -> Iterator[Record]:
-    """The records without what this process cannot know: the loss lives where the labels are.
+    """The records without NaN: the loss is known only to the process that has the labels.
 
     >>> list(known([{"step": 1, "loss": math.nan, "nbytes": 7}]))
     [{'step': 1, 'nbytes': 7}]

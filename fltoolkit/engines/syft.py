@@ -1,14 +1,14 @@
-"""Owners whose data is their own: PySyft datasites on one Google Drive.
+"""PySyft datasites on one Google Drive: each owner keeps its own data.
 
-Here: `MockDrive`, a Drive in this process for lessons and tests, and `Datasite`, one owner: its
-peers, data sets, permissions and messages. Not here: training over them (syft_channel.py), reviewed
-jobs (syft_jobs.py). This is the only file that imports syft. Notebook 09
-runs it, and docs/engines_syft.md says what syft protects and what it does not.
+Here: `MockDrive`, a Drive in this process for lessons and tests, and `Datasite`, one owner with its
+peers, data sets, permissions and messages. Not here: training over datasites (syft_channel.py),
+reviewed jobs (syft_jobs.py). This is the only file that imports syft. Notebook 09 runs it, and
+docs/engines_syft.md explains what syft protects and what it does not protect.
 
-syft 0.10 has no remote tensors: it keeps folders in step over Google Drive. Who wants to change
-another owner's folder proposes a file. It lies in the owner's inbox on the Drive, as JSON in
-tar.gz, encrypted for the owner and signed, until the owner takes it in if the permissions allow
-that. A message of ours is such a file, ``messages/<sender's e-mail>/<path>``.
+syft 0.10 has no remote tensors: it synchronizes folders over Google Drive. To change another
+owner's folder, one proposes a file. The file waits in the owner's inbox on the Drive, as JSON in
+tar.gz, encrypted for the owner and signed. The owner accepts it if the permissions allow the
+change. A message of this package is such a file, ``messages/<sender's e-mail>/<path>``.
 """
 
 import contextlib
@@ -55,7 +55,11 @@ FRAME = "tree.flt"  # a data set is one frame of wire.py
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Inside, syft prints nothing: it tells its progress in many lines."""
+    """Suppress what is printed inside the ``with``, since syft prints many lines of progress.
+
+    >>> with quiet():
+    ...     print("Syncing ...")
+    """
     with contextlib.redirect_stdout(io.StringIO()):
         yield
 
@@ -64,11 +68,11 @@ def quiet() -> Iterator[None]:
 
 
 class MockDrive:
-    """A Google Drive in this process, syft's own stand-in, for parties that live here too.
+    """A simulated Google Drive in this process, made by syft, for parties in the same process.
 
-    It simulates the protocol, not security: all datasites are folders of one user on one machine,
-    and whoever may open a file here may open everybody's. What is tried through `Datasite` is
-    refused as it would be between machines.
+    It simulates the protocol, not the security: all datasites are folders of one user on one
+    machine, and a person who can open a file here can open the files of all owners. But actions
+    through `Datasite` are refused as they would be between machines.
 
     >>> drive = MockDrive()
     >>> alice, bob = drive.join("alice"), drive.join("bob")
@@ -91,10 +95,10 @@ class MockDrive:
 
     @contextlib.contextmanager
     def patched(self) -> Iterator[None]:
-        """Inside, syft's login finds this Drive instead of Google's, and a home in ``folder``.
+        """Make syft's login use this Drive instead of Google's, and ``folder`` as home folder.
 
-        One function of syft is replaced, `build_drive_service`; ``login_do`` and ``login_ds`` work
-        inside as they are, given the path that `token` returns.
+        One function of syft, `build_drive_service`, is replaced inside the ``with``. There
+        ``login_do`` and ``login_ds`` work unchanged with the path that `token` returns.
         """
 
         def build_drive_service(credentials: Any, *_: Any, **__: Any) -> MockDriveService:
@@ -120,7 +124,7 @@ class MockDrive:
         """A new datasite on this Drive; its e-mail is ``name@example.org``."""
         if name in self.sites or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
             raise ValueError(
-                f"name={name!r}: one word that is new here; there are {list(self.sites)}"
+                f"name={name!r}: give one word that is not taken yet; taken are {list(self.sites)}"
             )
         email = f"{name}@example.org"
         with self.patched(), quiet():
@@ -137,7 +141,7 @@ class MockDrive:
         return site
 
     def files(self) -> dict[str, bytes]:
-        """Everything that whoever runs the Drive can read: names and contents of all files."""
+        """Everything that the operator of the Drive can read: names and contents of all files."""
         return {f"{f.name} [{key}]": f.content for key, f in self.store.files.items() if f.content}
 
 
@@ -147,8 +151,14 @@ class MockDrive:
 class Datasite:
     """One owner on a Drive: its peers, its data sets, and what others may do in its folder.
 
-    Made by `MockDrive.join`, or by `login` for a Google account; both give the same thing. Other
-    datasites are called by their name, the part of the e-mail before the @, or by the whole e-mail.
+    `MockDrive.join` makes one, or `login` for a Google account. Other datasites are named by the
+    part of their e-mail before the @, or by the whole e-mail.
+
+    >>> drive = MockDrive()
+    >>> alice, bob = drive.join("alice"), drive.join("bob")
+    >>> bob.ask("alice")  # bob wants to exchange messages with alice
+    >>> alice.requests(), alice.peers()  # she has not accepted yet
+    (['bob@example.org'], [])
     """
 
     def __init__(self, client: SyftRDSClient, *, lock: Any = None):
@@ -167,10 +177,10 @@ class Datasite:
         *,
         encryption: bool = True,
     ) -> "Datasite":
-        """Log in to Google Drive: in Colab a window asks, elsewhere ``token_path`` is needed.
+        """Log in to Google Drive. In Colab a window opens; elsewhere ``token_path`` is needed.
 
-        It is syft's ``login_do`` and ``login_ds`` in one, with the encryption that those two have
-        no argument for. Not run by the tests: they have no Google account.
+        This does what syft's ``login_do`` and ``login_ds`` do, and has an argument for encryption,
+        which those two lack. The tests do not run it, because they have no Google account.
         """
         both: dict[str, Any] = {"has_do_role": True, "has_ds_role": True, "encryption": encryption}
         if check_env() == Environment.COLAB:
@@ -189,20 +199,20 @@ class Datasite:
     # ---- peers
 
     def ask(self, peer: str) -> None:
-        """Ask another owner to be a peer. Nothing goes either way until it accepts."""
+        """Ask another owner to be a peer. No message can be sent until that owner accepts."""
         email = peer if "@" in peer else f"{peer}@{self.email.partition('@')[2]}"
         with self.lock, quiet():
             self.client.add_peer(email, verbose=False, sync=False)
             self.allow(email, f"messages/{email}/")
 
     def requests(self) -> list[str]:
-        """Who has asked and waits for an answer."""
+        """The e-mails of owners who have asked and wait for an answer."""
         with self.lock, quiet():
             self.client.load_peers()
         return [peer.email for peer in self.client.peer_manager.requested_by_peer_peers]
 
     def accept(self, peer: str) -> None:
-        """Accept who has asked: messages may come and go, and jobs be submitted."""
+        """Accept an owner who has asked. Then both may send messages and submit jobs."""
         asking = _called(peer, self.requests())
         if not asking:
             raise PermissionError(
@@ -214,14 +224,14 @@ class Datasite:
             self.allow(asking[0], f"messages/{asking[0]}/")
 
     def peers(self) -> list[str]:
-        """The e-mails of those who have asked and were accepted, in either direction."""
+        """The e-mails of all accepted peers, whichever side has asked."""
         with self.lock, quiet():
             self.client.load_peers()
         return sorted(peer.email for peer in self.client.peer_manager.approved_peers)
 
     def peer(self, name: str) -> str:
         """The e-mail of an accepted peer. Raises PermissionError for a stranger."""
-        for known in (self._approved, self.peers):  # the Drive is asked only if need be
+        for known in (self._approved, self.peers):  # the Drive is asked only if necessary
             if found := _called(name, known()):
                 return found[0]
         raise PermissionError(
@@ -237,10 +247,10 @@ class Datasite:
     def publish(
         self, name: str, private: Tree, *, to: Sequence[str], mock: Tree | None = None
     ) -> None:
-        """Publish a data set: a mock part that goes to ``to``, a private part that stays here.
+        """Publish a data set: a mock part for the owners in ``to``, and a private part.
 
-        The mock is by default zeros of the same shapes; so the number of samples is public. It lies
-        on the Drive unencrypted.
+        The private part stays here. The mock part is stored on the Drive without encryption. By
+        default it holds zeros of the same shapes, so the number of samples is public.
         """
         mock = {key: torch.zeros_like(t) for key, t in private.items()} if mock is None else mock
         users = [self.peer(other) for other in to]
@@ -257,13 +267,13 @@ class Datasite:
             )
 
     def mock(self, name: str, owner: str | None = None) -> Tree:
-        """The mock part of a data set, one's own or a peer's."""
+        """The mock part of this owner's or a peer's data set."""
         self.sync()
         files = self._dataset(name, owner).mock_files
         return unpack(next(path for path in files if path.name == FRAME).read_bytes())
 
     def private(self, name: str, owner: str | None = None) -> Tree:
-        """The private part of one's own data set. Raises PermissionError for anybody else's."""
+        """This owner's private part of a data set. Raises PermissionError for a peer's."""
         found = self._dataset(name, owner)
         try:
             return unpack(next(p for p in found.private_files if p.name == FRAME).read_bytes())
@@ -291,24 +301,24 @@ class Datasite:
         SyftPermContext(datasite=self.folder).open(folder).grant_write_access(email)
 
     def write(self, owner: str, path: str, text: str) -> None:
-        """Propose a file for a peer's folder. Without permission syft drops it and says nothing."""
+        """Propose a file for a peer's folder. Without permission syft drops it without an error."""
         with self.lock, quiet():
             watcher = self.client.sync_engine.datasite_watcher_syncer
             watcher.on_file_change(Path(self.peer(owner)) / path, content=text)
 
     def read(self, path: str) -> str:
-        """A text file of one's own datasite, after taking in what peers have proposed."""
+        """A text file of this datasite, after receiving the changes that peers proposed."""
         self.sync()
         if not (self.folder / path).is_file():
             raise FileNotFoundError(
-                f"{self.name} has no {path!r}. If a peer has written it: syft silently drops a "
-                "write without permission, and the writer is not told. Allow it with "
-                f"{self.name}.allow(peer, folder), then let it be written again"
+                f"{self.name} has no {path!r}. If a peer has written it: syft drops a file without "
+                "permission and does not tell the writer. Call "
+                f"{self.name}.allow(peer, folder), and let the peer write it again"
             )
         return (self.folder / path).read_text()
 
     def sync(self) -> None:
-        """Take in what peers have proposed or shared: mocks, files, jobs and their results."""
+        """Receive what peers have proposed or shared: mocks, files, jobs and their results."""
         with self.lock, quiet():
             self.client.sync()
 
@@ -335,14 +345,14 @@ class Datasite:
         return len(data)
 
     def take(self, sender: str) -> tuple[str, bytes, int] | None:
-        """The oldest message from a peer, if there is one: path, content, bytes on the Drive.
+        """The oldest message from a peer: path, content, bytes on the Drive; None if there is none.
 
-        It goes to the archive whatever is in it, so that a bad one does not block those after it.
+        A message is moved to the archive even if it is bad, so that it does not block later ones.
 
         Raises:
-            PermissionError: the sender is a stranger, or claims to be somebody else, or may not
-                write there.
-            WireError: it cannot be decrypted, or is damaged.
+            PermissionError: the sender is no peer, or claims to be somebody else, or may not write
+                there.
+            WireError: the message is damaged or cannot be decrypted.
         """
         email, syncer = self.peer(sender), self.client.sync_engine.datasite_owner_syncer
         while True:
@@ -361,7 +371,7 @@ class Datasite:
                 ours = len(changes) == 1 and path.startswith("messages/")
                 if ours or message.sender_email != email:
                     self._archive(email, file_id)
-                else:  # a job or another file: syft's own business
+                else:  # a job or another file, which syft handles
                     with quiet():
                         syncer.pull_and_process_next_proposed_filechange(email)
                         syncer.process_syftbox_events_queue()
@@ -369,7 +379,7 @@ class Datasite:
             if message.sender_email != email or not path.startswith(f"messages/{email}/"):
                 raise PermissionError(
                     f"{self.name} refuses a message from {email}'s inbox that claims to come from "
-                    f"{message.sender_email} ({path!r}): syft itself would believe it"
+                    f"{message.sender_email} ({path!r}); syft itself would accept it"
                 )
             if not syncer.check_write_permission(email, path):
                 raise PermissionError(
@@ -379,7 +389,7 @@ class Datasite:
             return path.removeprefix(f"messages/{email}/"), changes[0].content, len(raw)
 
     def open(self, raw: bytes, sender: str) -> ProposedFileChangesMessage:
-        """Decrypt what lies on the Drive, check the sender's signature, and read it."""
+        """Read a message from the Drive: check the sender's signature, then decrypt."""
         store, email = self.client.peer_manager.peer_store, self.peer(sender)
         try:
             if self.encryption:
@@ -405,7 +415,7 @@ class Datasite:
 
 
 def _called(name: str, emails: Sequence[str]) -> list[str]:
-    """The e-mail that is meant by itself or by what stands before its @; none if there is none."""
+    """The e-mails equal to ``name``, or with ``name`` before the @: at most one."""
     found = [email for email in emails if name == email]
     found = found or [email for email in emails if name == email.partition("@")[0]]
     if len(found) > 1:

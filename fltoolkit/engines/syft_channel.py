@@ -1,14 +1,14 @@
-"""A channel whose messages are syft's: same protocols, same bytes, another transport.
+"""A channel between syft datasites: the same protocols and the same bytes over another transport.
 
 Here: `SyftChannel`. Not here: owners, peers and the Drive (syft.py).
 
-The content of a message is the frame of wire.py, byte for byte; its name says all about it:
+The content of a message is the frame of wire.py, byte for byte; its path describes it:
 
     messages/<sender's e-mail>/<fltoolkit version>/<run>/<step>-<number>-<kind>
 
-``run`` is drawn anew for each channel, or made from the name that two processes have agreed on, and
-``number`` counts the messages from this sender to this receiver, from 0: so what was left over from
-a run that died is not taken for today's.
+``run`` is a random number of the channel, or made from a name that two processes have agreed on.
+``number`` counts the messages from this sender to this receiver, from 0. So a message that remains
+from an earlier run is not mistaken for one of this run.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ __all__ = ["SyftChannel"]
 
 
 class Mailbox(Protocol):
-    """What the channel asks of a party; `Datasite` fits."""
+    """The methods that the channel needs of a datasite; `Datasite` has them."""
 
     name: str
 
@@ -41,25 +41,37 @@ class Mailbox(Protocol):
 class SyftChannel(Channel):
     """A `Channel` between datasites. Give it to any protocol in place of a `Channel`.
 
-    `nbytes` counts messages as ever: what the codecs made, which are the same bytes as in one
-    process. `nbytes_transport` counts what syft put on the Drive for them.
+    `nbytes` counts messages as always: the bytes that the codecs made, which are the same as in one
+    process. `nbytes_transport` counts the bytes that syft put on the Drive for them.
 
-    If only one end of a link is a datasite of this process, its two halves are used instead of
-    `send`: `post` here and `receive` in the other's process, in the order of the protocol, with
-    ``channel.step`` moved forward on both sides. Then each side has its own half of the ledger.
-    Do not let a datasite `sync` while messages are on their way: it takes them in as files.
+    If only one end of a link is a datasite of this process, call the two halves of `send` instead:
+    `post` here and `receive` in the other process, in the order of the protocol. Both sides must
+    increase ``channel.step``. Then each side has its own half of the ledger. Do not call `sync` on
+    a datasite while messages are on their way: it would accept them as files.
 
-    As a context manager, ``with SyftChannel(...) as channel:``, it puts step and party in front of
-    an error of torch's own, such as shapes that do not fit.
+    In ``with SyftChannel(...) as channel:``, the text of an error that torch raises, such as one
+    about shapes, begins with the step and the party.
 
     Args:
         sites: the datasites of this process.
         codecs: as for `Channel`.
         timeout: seconds to wait for a message.
-        poll: seconds between two looks at the Drive; each costs a request there.
-        run: between processes, a name that all of them give and that is new for each start, such as
-            ``"monday 2"``: what an earlier run has left in an inbox is then passed over. Without
-            one, such a message cannot be told from the first of this run.
+        poll: seconds between two looks at the Drive; each look is a request to it.
+        run: needed between processes: a name that all of them give and that is new for each start,
+            such as ``"monday 2"``. Messages that remain from an earlier run are then skipped.
+            Without a name, such a message cannot be distinguished from the first of this run.
+
+    >>> import torch
+    >>> from fltoolkit.engines.syft import MockDrive
+    >>> drive = MockDrive()
+    >>> alice, bob = drive.join("alice"), drive.join("bob")
+    >>> bob.ask("alice")
+    >>> alice.accept("bob")
+    >>> channel = SyftChannel([alice, bob])
+    >>> channel.send("alice", "bob", "activations", {"h": torch.ones(2)})
+    {'h': tensor([1., 1.])}
+    >>> channel.nbytes() < channel.nbytes_transport()  # syft adds signature, encryption and JSON
+    True
     """
 
     def __init__(
@@ -73,19 +85,19 @@ class SyftChannel(Channel):
     ):
         super().__init__(codecs)
         if not (timeout >= 0 and poll >= 0):
-            raise ValueError(f"timeout={timeout}, poll={poll}: seconds, 0 or more")
+            raise ValueError(f"timeout={timeout}, poll={poll}: give seconds, 0 or more")
         self.sites = {site.name: site for site in sites}
         self.timeout, self.poll = timeout, poll
-        self.transport: list[int] = []  # bytes on the Drive, one for each of `transfers`
+        self.transport: list[int] = []  # bytes on the Drive, one number for each of `transfers`
         self._agreed = run is not None
         self._run = _hex(run)
-        self._posted: dict[tuple[str, str], int] = {}  # messages by sender and receiver
+        self._posted: dict[tuple[str, str], int] = {}  # number of messages by sender and receiver
         self._taken: dict[tuple[str, str], int] = {}
-        self._runs: dict[str, str] = {}  # of parties elsewhere
-        self._at = "nobody"  # who received last, and computes now
+        self._runs: dict[str, str] = {}  # the runs of parties in other processes
+        self._at = "nobody"  # the party that received the last message and computes now
 
     def post(self, sender: str, receiver: str, kind: str, tree: Tree) -> None:
-        """The sender's half of `send`: encode, and lay the message into the receiver's inbox."""
+        """The sender's half of `send`: encode the message and put it into the receiver's inbox."""
         link = Link(sender, receiver, kind)
         sending = self.links.open(link).sending
         site, number = self._site(sender), self._posted.get(link[:2], 0)
@@ -103,16 +115,16 @@ class SyftChannel(Channel):
         """The receiver's half of `send`: wait for the message, check it, decode it.
 
         Raises:
-            TimeoutError: none came.
-            WireError: it is damaged, or cannot be decrypted.
-            PermissionError: its sender is a stranger, or not who it claims to be.
-            ConnectionError: it is not the message that this protocol expects now: one is missing,
-                or the parties are at different steps or have different versions of fltoolkit.
+            TimeoutError: no message came.
+            WireError: the message is damaged or cannot be decrypted.
+            PermissionError: its sender is no peer, or claims to be somebody else.
+            ConnectionError: it is not the message that the protocol expects now: one is missing, or
+                the parties are at different steps or have different versions of fltoolkit.
         """
         return self._receive(Link(sender, receiver, kind)).tree
 
     def cross(self, link: Link, tree: Tree) -> Arrival:
-        """`post`, then `receive`: both ends are in this process."""
+        """`post`, then `receive`, if both ends are in this process."""
         self.post(*link, tree)
         return self._receive(link)
 
@@ -125,8 +137,8 @@ class SyftChannel(Channel):
                 if (left := end - time.monotonic()) <= 0:
                     raise TimeoutError(
                         f"{receiver} has waited {self.timeout:g} s and nothing came. Is {sender} "
-                        "still running? Go on from the last save_run once it is, or give a longer "
-                        "timeout"
+                        "still running? Start it again and continue from the last save_run, or "
+                        "give a longer timeout"
                     )
                 time.sleep(min(self.poll, left))
             message, on_drive = found
@@ -141,7 +153,10 @@ class SyftChannel(Channel):
         return Arrival(received, message)
 
     def _take(self, site: Mailbox, link: Link) -> tuple[bytes, int] | None:
-        """The next message of this run from this sender, if there is one; it must be the right."""
+        """The next message of this run from this sender; None if there is none yet.
+
+        Raises ConnectionError if it is not the message that is expected.
+        """
         sender, receiver, kind = link
         while (found := site.take(sender)) is not None:
             path, content, on_drive = found
@@ -153,7 +168,7 @@ class SyftChannel(Channel):
             if sender not in self.sites and not self._agreed:
                 ours = self._runs.get(sender, run)
             elif run != ours:
-                continue  # left over from a run that ended before
+                continue  # a message that remains from an earlier run
             if version != fltoolkit.__version__:
                 raise ConnectionError(
                     f"{sender} runs fltoolkit {version}, {receiver} {fltoolkit.__version__}: the "
@@ -162,7 +177,7 @@ class SyftChannel(Channel):
             if run != ours:
                 raise ConnectionError(
                     f"{sender} has begun run {run} while {receiver} is in run {ours}: make a new "
-                    "channel on both sides, and go on from the same save_run"
+                    "channel on both sides, and continue from the same save_run"
                 )
             self._runs[sender] = run
             expected = self._taken.get(link[:2], 0)
@@ -170,7 +185,7 @@ class SyftChannel(Channel):
                 raise ConnectionError(
                     f"expected message {expected}, {kind} of step {self.step}; found message "
                     f"{number}, {what} of step {step}. A message was lost, or the parties run "
-                    "different protocols: begin anew on both sides, from the same save_run"
+                    "different protocols: start both sides again from the same save_run"
                 )
             return content, on_drive
         return None
@@ -178,8 +193,8 @@ class SyftChannel(Channel):
     def _site(self, name: str) -> Mailbox:
         if name not in self.sites:
             raise ValueError(
-                f"{name!r} is no datasite of this process, which has {list(self.sites)}: `post` or "
-                "`receive` in its own process, and give each side the half that it can do"
+                f"{name!r} is no datasite of this process, which has {list(self.sites)}: call "
+                "`post` in the sender's process and `receive` in the receiver's"
             )
         return self.sites[name]
 
@@ -211,12 +226,12 @@ class SyftChannel(Channel):
     def nbytes_transport(
         self, *, sender: str | None = None, receiver: str | None = None, kind: str | None = None
     ) -> int:
-        """Bytes that syft put on the Drive; with arguments as in `nbytes`."""
+        """Bytes that syft put on the Drive; the arguments choose messages as in `nbytes`."""
         chosen = self.which(sender=sender, receiver=receiver, kind=kind)
         return sum(self.transport[number] for number in chosen)
 
     def table(self) -> str:
-        """Each link and kind: messages, their bytes, what syft made of them, and the ratio."""
+        """For each link and kind: messages, their bytes, bytes on the Drive, and the ratio."""
         rows = [f"{'link':<34}{'messages':>9}{'bytes':>14}{'on the Drive':>14}{'ratio':>7}"]
         links = list(dict.fromkeys((t.sender, t.receiver, t.kind) for t in self.transfers))
         for a, b, kind in links:
@@ -231,11 +246,11 @@ class SyftChannel(Channel):
         return "\n".join(rows)
 
     def state_dict(self) -> dict[str, Any]:
-        """As `Channel.state_dict`, and the bytes on the Drive."""
+        """The state as in `Channel.state_dict`, with the bytes on the Drive."""
         return {**super().state_dict(), "transport": list(self.transport)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state_dict`, as a new run: older messages will be passed over."""
+        """Continue from a saved `state_dict` as a new run, which skips older messages."""
         super().load_state_dict(state)
         self.transport = list(state["transport"])
         if not self._agreed:

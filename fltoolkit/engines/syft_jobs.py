@@ -1,13 +1,14 @@
-"""Federated averaging by reviewed job: code goes to the data, and only where its owner has read it.
+"""Federated averaging by reviewed jobs: code runs at the data, after the data's owner has read it.
 
 Here: `Jobs`, with which a researcher submits a job and an owner reviews and runs it, and
-`ReviewedJob`, by which `fedavg` trains. Not here: owners and the Drive (syft.py), messages
-(syft_channel.py). Notebook 09 runs it.
+`ReviewedJob`, with which `fedavg` trains. Not here: owners and the Drive (syft.py), messages
+(syft_channel.py). Notebook 09 runs this.
 
-The researcher submits a ``main.py``. Its owner reads it, approves or rejects it, and runs it in her
-own process: the very text that she has read. syft's own runner runs ``run.sh`` instead, which the
-submitter wrote too and which syft's automatic approval does not look at; here it never runs. Review
-is all the protection there is: an approved job can copy private data into its result.
+The researcher submits a ``main.py``. The owner of the data reads it, approves or rejects it, and
+runs exactly the text that she has read, in her own process. syft's own runner would run ``run.sh``
+instead, which the researcher wrote too, and which syft's automatic approval does not read; here it
+never runs. The review is the only protection: an approved job can copy private data into its
+result.
 """
 
 import ast
@@ -31,7 +32,13 @@ __all__ = ["Jobs", "Review", "ReviewedJob", "settings_of"]
 
 @dataclass(frozen=True)
 class Review:
-    """What an owner reads before she decides: every file of a job, as it lay there then."""
+    """What an owner reads before she decides: every file of a job, as it was at that moment.
+
+    >>> review = Review("sgd", "bob@example.org", {"code/main.py": "print('hello')"})
+    >>> changed = Review("sgd", "bob@example.org", {"code/main.py": "print('hell0')"})
+    >>> review.code, review.digest == changed.digest
+    ("print('hello')", False)
+    """
 
     name: str
     submitter: str
@@ -39,7 +46,7 @@ class Review:
 
     @property
     def code(self) -> str:
-        """``main.py``, which is what will run."""
+        """The text of ``main.py``, the only file that will run."""
         return self.files.get("code/main.py", "")
 
     @property
@@ -55,7 +62,12 @@ class Review:
 class Jobs:
     """The jobs that one datasite has submitted to others, and received from them.
 
-    What was approved is remembered here, as text: after a restart the owner reviews again.
+    This object remembers the text of approved jobs; after a restart the owner must review again.
+
+    >>> from fltoolkit.engines.syft import MockDrive
+    >>> alice = Jobs(MockDrive().join("alice"))
+    >>> alice.status()  # nobody has submitted a job to alice
+    []
     """
 
     def __init__(self, site: Datasite):
@@ -67,10 +79,10 @@ class Jobs:
     def submit(self, owner: str, name: str, code: str) -> None:
         """Submit ``code``, as the ``main.py`` of a job, to a peer.
 
-        It defines ``main(data, start, seed)``, which returns a `LocalUpdate`: from the owner's
-        private data and the server's weights, both trees.
+        The code must define ``main(data, start, seed)``, which returns a `LocalUpdate`. ``data`` is
+        the owner's private data and ``start`` the server's weights; both are trees.
         """
-        compile(code, f"{name}/main.py", "exec")  # a typo shows here, not at the owner's
+        compile(code, f"{name}/main.py", "exec")  # finds a typo before the job is submitted
         email = self.site.peer(owner)
         with tempfile.TemporaryDirectory() as folder, self.site.lock, quiet():
             path = Path(folder) / "main.py"
@@ -96,12 +108,12 @@ class Jobs:
     # ---- the owner
 
     def review(self, name: str) -> Review:
-        """Read a job that was submitted to this datasite; nothing of it runs."""
+        """Read a job that was submitted to this datasite, without running it."""
         self.site.sync()
         return self._read(self._job(name))
 
     def approve(self, review: Review, reason: str = "") -> None:
-        """Approve what was read. Raises PermissionError if it has changed since."""
+        """Approve a job as it was read. Raises PermissionError if it has changed since then."""
         job = self._job(review.name)
         self._unchanged(review, self._read(job))
         if job.status == "rejected":
@@ -120,12 +132,12 @@ class Jobs:
             self.site.client.sync()
 
     def approved(self, name: str) -> Review:
-        """What was approved. Raises PermissionError if nothing was, or it has changed since."""
+        """The approved review of a job. Raises PermissionError if there is none or it changed."""
         job, review = self._job(name), self._approved.get(name)
         if review is None:
             why = f": {job.review_reason}" if job.review_reason else ""
             raise PermissionError(
-                f"{self.site.name} runs no job that was not approved here; {name!r} of "
+                f"{self.site.name} runs only jobs that were approved here; {name!r} of "
                 f"{job.submitted_by} is {job.status}{why}. To approve it: job = "
                 f"jobs.review({name!r}), read job.code, jobs.approve(job)"
             )
@@ -133,10 +145,10 @@ class Jobs:
         return review
 
     def run(self, name: str, data: str, **inputs: Any) -> Any:
-        """Run an approved ``main.py`` here, on one's own private data; returns what it returns.
+        """Run an approved ``main.py`` on this owner's private data, and return its result.
 
-        Calls ``main(data, **inputs)`` in this process, with all its rights. What comes back stays
-        with the owner until she sends it. Raises as `approved`.
+        This calls ``main(data, **inputs)`` in this process, with all rights of the process. The
+        result stays with the owner until she sends it. Raises the errors of `approved`.
         """
         review = self.approved(name)
         namespace: dict[str, Any] = {"__name__": "reviewed_job"}
@@ -146,7 +158,7 @@ class Jobs:
         return namespace["main"](self.site.private(data), **inputs)
 
     def close(self, name: str, note: str) -> None:
-        """Mark a job as done and share ``note`` with its submitter; it cannot run any more."""
+        """Mark a job as done and share ``note`` with its submitter. The job cannot run again."""
         job = self._job(name)
         with tempfile.TemporaryDirectory() as folder, self.site.lock, quiet():
             path = Path(folder) / "note.txt"
@@ -166,7 +178,8 @@ class Jobs:
         if len(found) != 1:
             have = [f"{job.name!r} of {job.submitted_by}" for job in mine]
             raise ValueError(
-                f"{self.site.name} has {len(found)} jobs called {name!r}, need 1: {have}"
+                f"{self.site.name} has {len(found)} jobs called {name!r} and needs exactly one; "
+                f"its jobs are {have}"
             )
         return found[0]
 
@@ -193,7 +206,7 @@ class Jobs:
 
 
 def settings_of(code: str) -> dict[str, Any]:
-    """The ``SETTINGS`` that a job's ``main.py`` declares at its top; the code does not run.
+    """The ``SETTINGS`` at the top of a job's ``main.py``, read without running the code.
 
     >>> settings_of('SETTINGS = {"lr": 0.1, "batch_size": 16, "epochs": 1}')
     {'lr': 0.1, 'batch_size': 16, 'epochs': 1}
@@ -201,28 +214,38 @@ def settings_of(code: str) -> dict[str, Any]:
     for node in ast.parse(code).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SETTINGS":
             return dict(ast.literal_eval(node.value))
-    raise ValueError('main.py declares no settings: SETTINGS = {"lr": ..., ...} at its top level')
+    raise ValueError(
+        'main.py declares no settings: write SETTINGS = {"lr": ..., ...} at its top level'
+    )
 
 
 class ReviewedJob:
     """Lets `fedavg` train by a job that each owner has approved.
 
-    The researcher gives `fedavg` the mocks as its clients, having nothing else: only their lengths
-    count, as weights. Models and updates travel through the channel as ever; what an owner sends
-    is her update, as the channel's codec leaves it::
+    The researcher passes the mocks to `fedavg` as its clients, because nothing else is known; only
+    the lengths of the mocks are used, as weights. Models and updates travel through the channel as
+    always; an owner sends her update, encoded by the channel's codec::
 
         job = ReviewedJob("local-sgd", "digits", owners, mocks)
         fedavg(model, job.mocks, channel, train=job, local=Local(**settings_of(code)), ...)
 
-    What decides how much an update tells, such as ``batch_size`` and the number of local steps,
-    must stand in the code that was reviewed: in a dict ``SETTINGS`` at the top of ``main.py``, with
-    the names that `Local` has. Give `fedavg` the same ones; others are refused.
+    Some settings, such as ``batch_size`` and the number of local steps, decide how much an update
+    reveals. They must be in the reviewed code: in a dict ``SETTINGS`` at the top of ``main.py``,
+    with the names that `Local` has. Pass the same settings to `fedavg`; others are refused.
 
     Args:
-        name: of the job.
-        data: name of the data set, the same at each owner.
+        name: the name of the job.
+        data: the name of the data set, the same at each owner.
         owners: each owner's jobs, by the owner's name.
         mocks: what `fedavg` gets as clients, by the owner's name.
+
+    >>> from fltoolkit.engines.syft import MockDrive
+    >>> import torch
+    >>> owners = {"alice": Jobs(MockDrive().join("alice"))}
+    >>> mocks = {"alice": (torch.zeros(100, 4), torch.zeros(100))}
+    >>> job = ReviewedJob("local-sgd", "digits", owners, mocks)
+    >>> [len(y) for x, y in job.mocks.values()]  # the weights of the clients
+    [100]
     """
 
     def __init__(
@@ -233,7 +256,10 @@ class ReviewedJob:
         mocks: Mapping[str, tuple[Tensor, Tensor]],
     ):
         if owners.keys() != mocks.keys():
-            raise ValueError(f"owners {sorted(owners)} and mocks {sorted(mocks)}: need one each")
+            raise ValueError(
+                f"owners {sorted(owners)} and mocks {sorted(mocks)}: give one of each for every "
+                "owner"
+            )
         self.name, self.data, self.owners, self.mocks = name, data, dict(owners), dict(mocks)
 
     def __call__(
@@ -246,14 +272,14 @@ class ReviewedJob:
         seeds: Sequence[int],
         states: Any = None,
     ) -> list[LocalUpdate | FloatingPointError]:
-        """As `local_updates`; the module serves nobody here."""
+        """Train as `local_updates` does, but at the owners; ``module`` is not used."""
         settings = {f.name: getattr(local, f.name) for f in fields(local) if f.name != "loss_fn"}
         updates: list[LocalUpdate | FloatingPointError] = []
         for start, mock, seed in zip(starts, data, seeds, strict=True):
             found = [name for name, (x, _) in self.mocks.items() if x is mock[0]]
             if not found:
                 raise ValueError(
-                    f"a client that has not approved {self.name!r}: give fedavg job.mocks"
+                    f"a client is not one of job {self.name!r}: pass job.mocks to fedavg as clients"
                 )
             try:
                 updates.append(self._at(found[0], start, seed, settings))
@@ -262,16 +288,18 @@ class ReviewedJob:
         return updates
 
     def _at(self, owner: str, start: Tree, seed: int, settings: Mapping[str, Any]) -> LocalUpdate:
-        """What happens at one owner's."""
+        """Run the job at one owner and check its result."""
         jobs, place = self.owners[owner], f"{owner}, job {self.name!r}"
         told = settings_of(jobs.approved(self.name).code)
         wanted, reviewed = ({k: v for k, v in of.items() if v} for of in (settings, told))
-        if wanted != reviewed:  # None and 0 are as good as not there
-            raise PermissionError(f"{place}: asked for {wanted}, approved were {reviewed}")
+        if wanted != reviewed:  # None and 0 mean the same as a missing setting
+            raise PermissionError(
+                f"{place}: fedavg asks for {wanted}, but the owner has approved {reviewed}"
+            )
         try:
             update = jobs.run(self.name, self.data, start=start, seed=seed)
-        except (ValueError, RuntimeError, FloatingPointError) as error:  # what is raised in main()
-            kinds = (FloatingPointError, ValueError)  # and not those made of more than words
+        except (ValueError, RuntimeError, FloatingPointError) as error:  # raised in main()
+            kinds = (FloatingPointError, ValueError)  # subclasses may need more than a text
             kind = next((k for k in kinds if isinstance(error, k)), RuntimeError)
             raise kind(f"{place}: {error}") from error
         if not isinstance(update, LocalUpdate):

@@ -1,22 +1,23 @@
-"""Split learning with each party in a process of its own, on this machine or on several.
+"""Split learning with each party in a process of its own, on one machine or on several.
 
-Here: a `Channel` over torch.distributed. Not here: the protocols, which stay as they are, and what
-stands for parties elsewhere (remote.py). Notebook 10 runs it.
+Here: a `Channel` over torch.distributed. Not here: the protocols, which need no change, and the
+stand-ins for parties in other processes (remote.py). Notebook 10 runs this engine.
 
-Every process runs the same function, e.g. `train_split`, with the same list of parties; those that
-live elsewhere are a `RemoteParty`. What `Channel.send` does then depends on who is here: the
-sender's process encodes and transmits, the receiver's receives and decodes, any other does nothing.
-So the figure stays one function, and each process computes its own part of it on its own data.
+Every process runs the same function, e.g. `train_split`, with the same list of parties; a party
+that lives in another process is a `RemoteParty`. `Channel.send` then does a different part in each
+process: the sender's process encodes and transmits, the receiver's process receives and decodes,
+and any other process does nothing. So the protocol remains one function, and each process computes
+its own part on its own data.
 
-Envelope, in front of each message (little-endian), which `torch.distributed` moves by itself:
+An envelope (little-endian) precedes each message:
 
     4 bytes   b"FLT1"
-    1 byte    what follows: 0 a message, 1 a word between processes (JSON), 2 a goodbye (text)
+    1 byte    what follows: 0 a message, 1 values as JSON, 2 the text of an error before the end
     3 bytes   zero
     4 bytes   the sender's step
     4 bytes   CRC-32 of "sender|receiver|kind", 0 if it is no message
     8 bytes   length of what follows
-    4 bytes   CRC-32 of the envelope before this
+    4 bytes   CRC-32 of the bytes of the envelope before this
 """
 
 import json
@@ -56,15 +57,22 @@ MAGIC = b"FLT1"
 MESSAGE, WORD, GOODBYE = range(3)
 _ENVELOPE, _CRC = struct.Struct("<4sB3xIIQ"), struct.Struct("<I")
 NBYTES_ENVELOPE = _ENVELOPE.size + _CRC.size
-MAX_NBYTES = 2**30  # of one message: a damaged length must not ask for all memory
+MAX_NBYTES = 2**30  # the most bytes of one message, so that a damaged length cannot use all memory
 LAST_WORDS = 2.0  # seconds from torchrun's SIGTERM to the end
 
 
-_Works = list[tuple[Any, Tensor]]  # what is under way, and the memory that it uses
+_Works = list[tuple[Any, Tensor]]  # transfers that have begun, and the memory they use
 
 
 class PeerError(ConnectionError):
-    """Another party's process has ended, has stopped answering, or does not fit to this one."""
+    """Another process has ended, has stopped answering, or has different settings.
+
+    >>> try:
+    ...     raise PeerError("step 3, waiting for activations: 'alice' (process 0) is gone")
+    ... except ConnectionError as error:
+    ...     print(error)
+    step 3, waiting for activations: 'alice' (process 0) is gone
+    """
 
 
 # --------------------------------------------------------------------------------- the channel
@@ -73,7 +81,7 @@ class PeerError(ConnectionError):
 class _Came(NamedTuple):
     """A message that has arrived."""
 
-    step: int  # the sender's
+    step: int  # the sender's step
     tree: Tree
     message: bytes
 
@@ -81,31 +89,34 @@ class _Came(NamedTuple):
 class DistributedChannel(Channel):
     """A `Channel` between processes: the same messages, codecs and ledger.
 
-    Made at the same time in all processes, which `torchrun` starts; they greet each other and
-    compare notes. A process's ledger holds the messages that it sent or received: put together,
-    the ledgers of all are that of the run in one process. Used in a ``with``, so that an error
-    here is told to the others, who then stop at once and say why::
+    `torchrun` starts all processes, and each makes this channel at the same time. The processes
+    then compare versions, parties, codecs and settings. A process's ledger holds the messages that
+    it sent or received; together, the ledgers of all processes are the ledger of the same run in
+    one process. Use it in a ``with`` statement: then an error in this process is reported to the
+    others, which stop at once and show its text::
 
         with DistributedChannel({"alice": 0, "bob": 1}, timeout=30) as channel:
             for record in known(train_split([alice, RemoteParty("bob")], batches, channel)):
 
-    Messages are bytes in main memory, so the backend is gloo, also where parties compute on GPUs:
-    NCCL would carry them through the GPU, and its timeout ends the process instead of raising.
-    gloo neither encrypts nor asks who is there: see docs/engines.md before using an open network.
+    Messages are bytes in main memory, so the backend is gloo, even if parties compute on GPUs.
+    NCCL would carry the messages through the GPU, and its timeout ends the process instead of
+    raising an error. gloo does not encrypt, and it does not check who connects: read
+    docs/engines.md before you use an open network.
 
     Args:
-        ranks: who lives in which process; several may share one.
-        codecs: as in `Channel`; the same in all processes.
+        ranks: the process number of each party; several parties may share one process.
+        codecs: as in `Channel`; they must be the same in all processes.
         timeout: seconds, for every single wait.
-        settings: what else must agree, e.g. ``{"lr": 0.03, "seed": 0}``; compared in greeting.
+        settings: other values that must be equal in all processes, e.g. ``{"lr": 0.03, "seed":
+            0}``; they are compared at the beginning.
 
     Raises:
-        PeerError: a process does not come, or it differs in version, parties, codecs or settings.
+        PeerError: a process is missing, or it differs in version, parties, codecs or settings.
 
     Attributes:
         here: the parties of this process.
-        nbytes_moved: what this process gave torch.distributed to send: messages, envelopes,
-            greetings. What gloo and TCP add is not in it.
+        nbytes_moved: the bytes that this process gave torch.distributed to send: messages,
+            envelopes and the comparison of settings. What gloo and TCP add is not included.
     """
 
     def __init__(
@@ -118,13 +129,13 @@ class DistributedChannel(Channel):
     ):
         super().__init__(codecs)
         if not 0 < timeout < math.inf:
-            raise ValueError(f"timeout={timeout}: seconds, above 0 and finite")
+            raise ValueError(f"timeout={timeout}: give seconds, above 0 and finite")
         self.ranks, self.timeout = dict(ranks), timeout
         self.nbytes_moved = 0
         self._ahead: dict[Link, _Came] = {}
-        self._under_way: dict[int, _Works] = {}  # to each process, the last message
-        self._room_there: dict[int, int] = {}  # longest payload to each process, and
-        self._room_here: dict[int, int] = {}  # from each: what both ends keep room for
+        self._under_way: dict[int, _Works] = {}  # the last message to each process
+        self._room_there: dict[int, int] = {}  # the longest payload so far to each process
+        self._room_here: dict[int, int] = {}  # and from each process; both ends keep this room
         self._before: Any = None  # what SIGTERM did before
         self._group = _group(timedelta(seconds=timeout))
         self.rank = dist.get_rank()
@@ -139,18 +150,21 @@ class DistributedChannel(Channel):
     # ---- what protocols see
 
     def look_ahead(self, sender: str, receiver: str, kind: str) -> Tree:
-        """Receive the next message of a link now; `send` will hand it out, and count it, later."""
+        """Receive the next message of a link now; `send` will return it, and count it, later."""
         link = Link(sender, receiver, kind)
         if link not in self._ahead:
             self._ahead[link] = self._fetch(link)
         return self._ahead[link].tree
 
     def cross(self, link: Link, tree: Tree) -> Arrival:
-        """As in `Channel`, each process doing what is its part."""
+        """Carry a message as `Channel` does, with each process doing its own part."""
         sender, receiver, _ = link
         for name in (sender, receiver):
             if name not in self.ranks:
-                raise ValueError(f"{name!r} lives nowhere: ranks has only {sorted(self.ranks)}")
+                raise ValueError(
+                    f"{name!r} lives in no process: add it to ranks, which has only "
+                    f"{sorted(self.ranks)}"
+                )
         if {sender, receiver} <= self.here:
             return super().cross(link, tree)
         nothing = {name: _emptied(tensor) for name, tensor in tree.items()}
@@ -187,7 +201,7 @@ class DistributedChannel(Channel):
                 None,
             )
             raise PeerError(
-                f"step {self.step}: waiting for {_arrow(link)}, there came "
+                f"step {self.step}: while waiting for {_arrow(link)}, this process received "
                 f"{'something else' if came is None else _arrow(came)} of step {step}. All "
                 "processes must call the same function with the same settings"
             )
@@ -199,10 +213,10 @@ class DistributedChannel(Channel):
     # ---- saving and going on
 
     def save(self, folder: str | Path, parties: Sequence[Party]) -> None:
-        """Save what is this process's own, as `save_run` does; all call it after the same record.
+        """Save this process's parties, as `save_run` does; all call it after the same record.
 
-        The processes first wait for each other, and the save before this one is kept. So whenever
-        somebody dies, there is a step of which everybody has a complete save.
+        The processes first wait for each other, and the previous save is kept. So even if a process
+        dies at any moment, there is a step of which all processes have a complete save.
         """
         self._exchange({"saving step": self.step}, "to save")
         folder = Path(folder)
@@ -211,16 +225,20 @@ class DistributedChannel(Channel):
             shutil.rmtree(folder / f"{step:09d}")
 
     def resume(self, folder: str | Path, parties: Sequence[Party]) -> int:
-        """Go back to the newest step that everybody has saved; returns it, 0 if nobody has one.
+        """Go back to the newest step that all processes have saved; returns it, or 0 if none.
 
-        Batches go on after that step: ``itertools.islice(batches.epochs(15), step, None)``.
+        Continue with the batches after that step:
+        ``itertools.islice(batches.epochs(15), step, None)``.
         """
         folder = Path(folder)
         everybody = self._exchange({"saves": _saves(folder)}, "to resume")
         saves = {self._names(rank): word["saves"] for rank, word in everybody.items()}
         common = set.intersection(*map(set, saves.values()))
         if not common and any(saves.values()):
-            raise PeerError(f"no step was saved by everybody, there are {saves}: is a folder lost?")
+            raise PeerError(
+                f"no step was saved by all processes; the saved steps are {saves}. Is a folder "
+                "missing?"
+            )
         step = max(common, default=0)
         for later in (s for s in _saves(folder) if s > step):
             shutil.rmtree(folder / f"{later:09d}")
@@ -263,9 +281,10 @@ class DistributedChannel(Channel):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Tell the others about an error, and part.
+        """Report an error to the other processes, and leave the group.
 
-        An error of torch's own, such as shapes that do not fit, gets party and step in front.
+        The text of an error that torch raised, such as one about shapes, then begins with the step
+        and the party.
         """
         mine = self._names(self.rank)
         if error is None:
@@ -295,7 +314,7 @@ class DistributedChannel(Channel):
                 work.wait(patience)
 
     def _greet(self, settings: Mapping[str, float | str]) -> None:
-        """Compare versions, parties, codecs and settings with everybody."""
+        """Compare versions, parties, codecs and settings with all other processes."""
         mine = {"fltoolkit": fltoolkit.__version__, "ranks": self.ranks}
         mine |= {"codecs": {kind: repr(codec) for kind, codec in self.codecs.items()}}
         mine = json.loads(json.dumps(mine | {"settings": dict(settings)}))
@@ -309,7 +328,7 @@ class DistributedChannel(Channel):
                     )
 
     def _exchange(self, word: dict[str, Any], what: str) -> dict[int, dict[str, Any]]:
-        """Tell every process something, and hear the same from every one; rank to word."""
+        """Send values to every process and receive theirs; returns {process number: values}."""
         others = [rank for rank in range(dist.get_world_size()) if rank != self.rank]
         payload = json.dumps(word).encode()
         sends = {rank: self._post(rank, WORD, payload) for rank in others}
@@ -318,8 +337,8 @@ class DistributedChannel(Channel):
             came, step, _, heard = self._get(rank, what)
             if came != WORD or step != self.step:
                 raise PeerError(
-                    f"step {self.step}, waiting for {what}: {self._names(rank)} is elsewhere, at "
-                    f"step {step}. All processes must do this after the same record"
+                    f"step {self.step}, waiting for {what}: {self._names(rank)} is at step {step} "
+                    "and does something else. All processes must do this after the same record"
                 )
             words[rank] = json.loads(heard)
         for rank, works in sends.items():
@@ -329,13 +348,17 @@ class DistributedChannel(Channel):
     # ---- bytes to and from another process
 
     def _post(self, rank: int, what: int, payload: bytes, mark: int = 0) -> _Works:
-        """Begin to send an envelope and what is in it.
+        """Begin to send an envelope and its payload.
 
-        Together, if the other one keeps room for it, which is that of the longest message so far;
-        a trip then takes half the time. gloo wants a receiver to have room, and takes less.
+        Both go together if they fit into the receiver's buffer, which is as large as the longest
+        message so far; this takes half the time. gloo needs a buffer at the receiver that is large
+        enough, and may fill only a part of it.
         """
         if len(payload) > MAX_NBYTES:
-            raise ValueError(f"a message of {len(payload):,} bytes: at most {MAX_NBYTES:,} can go")
+            raise ValueError(
+                f"a message of {len(payload):,} bytes is too long: at most {MAX_NBYTES:,} are "
+                "allowed"
+            )
         envelope = _ENVELOPE.pack(MAGIC, what, self.step, mark, len(payload))
         envelope += _CRC.pack(zlib.crc32(envelope))
         room = self._room_there.get(rank, 0)
@@ -345,7 +368,7 @@ class DistributedChannel(Channel):
         return [self._start(dist.isend, _tensor(part), rank) for part in parts]
 
     def _get(self, rank: int, what: str) -> tuple[int, int, int, bytes]:
-        """Wait for an envelope and what is in it: what it is, its step and mark, the payload."""
+        """Wait for an envelope; returns what it holds, its step, its mark and its payload."""
         room = self._room_here.get(rank, 0)
         first = self._receive(rank, NBYTES_ENVELOPE + room, what)
         head = bytes(first[:NBYTES_ENVELOPE])
@@ -364,13 +387,13 @@ class DistributedChannel(Channel):
         return came, step, mark, payload
 
     def _receive(self, rank: int, nbytes: int, what: str) -> Any:
-        """So many bytes, in an array."""
+        """Receive ``nbytes`` bytes, as an array."""
         buffer = torch.empty(nbytes, dtype=torch.uint8)
         self._finish([self._start(dist.irecv, buffer, rank)], rank, what)
         return buffer.numpy()
 
     def _start(self, begin: Callable[..., Any], tensor: Tensor, rank: int) -> tuple[Any, Tensor]:
-        """Begin to send or to receive; what is under way must keep its tensor alive."""
+        """Begin to send or to receive; the tensor is returned too, since it must stay in memory."""
         try:
             return begin(tensor, rank, group=self._group), tensor
         except RuntimeError as error:
@@ -384,9 +407,10 @@ class DistributedChannel(Channel):
             raise self._lost(rank, what, error) from error
 
     def _finish_sending(self, rank: int) -> None:
-        """A message may be under way while its sender goes on; the next one waits for it.
+        """Wait until the last message to a process was received.
 
-        So a sender soon listens again, and hears why the other one does not take the message.
+        A sender need not wait for this before it continues; only its next message waits. So it soon
+        receives again, and learns why the other process did not take the message.
         """
         self._finish(self._under_way.pop(rank, []), rank, "the last message to be taken")
 
@@ -394,18 +418,18 @@ class DistributedChannel(Channel):
         where = f"step {self.step}, waiting for {what}: {self._names(rank)} (process {rank})"
         if "imed out" in str(error) or "timeout" in str(error):
             return PeerError(
-                f"{where} did not answer within {self.timeout:g} s: it, or the line to it, stands "
-                "still. If it was only slow, give a longer timeout"
+                f"{where} did not answer within {self.timeout:g} s: it has stopped, or the "
+                "connection has. If it was only slow, give a longer timeout"
             )
-        return PeerError(f"{where} is gone: it was ended, or the line to it broke ({error})")
+        return PeerError(f"{where} is gone: it has ended, or the connection broke ({error})")
 
     def _names(self, rank: int) -> str:
-        """Who lives in a process."""
+        """The names of the parties in a process."""
         return " and ".join(repr(name) for name, r in self.ranks.items() if r == rank)
 
 
 def _group(timeout: timedelta) -> Any:
-    """A gloo group of all processes: torchrun's, or besides one that the script has made."""
+    """A gloo group of all processes; a group that the script has made before is not disturbed."""
     try:
         if dist.is_initialized():
             return dist.new_group(backend="gloo", timeout=timeout)
@@ -417,18 +441,19 @@ def _group(timeout: timedelta) -> Any:
         ) from error
     except (RuntimeError, dist.DistError) as error:
         raise PeerError(
-            f"step 0: the others did not come within {timeout.total_seconds():g} s: {error}"
+            f"step 0: the other processes did not come within {timeout.total_seconds():g} s: "
+            f"{error}"
         ) from error
     return None
 
 
 def _tensor(message: bytes) -> Tensor:
-    """The bytes, copied into memory that may be written to."""
+    """The bytes, copied into writable memory."""
     return torch.frombuffer(bytearray(message), dtype=torch.uint8)
 
 
 def _emptied(tensor: Tensor) -> Tensor:
-    """Stands for a tensor whose values are not here: as many rows, nothing in them."""
+    """A stand-in for a tensor whose values are in another process: as many rows, no columns."""
     return tensor.new_empty((*tensor.shape[:1], 0))
 
 

@@ -1,10 +1,10 @@
-"""What others learn from what crossed the cut, and what helps against it.
+"""What a curious party learns from the messages at the cut layer, and two defences.
 
     distance_correlation    how much two sets of vectors depend on each other
-    attacks                 inputs and labels guessed from activations and gradients
+    attacks                 guesses of inputs and labels from activations and gradients
     defence                 noise, and training that leaks less
 
-Notebook 08 derives it.
+Notebook 08 derives all of these.
 """
 
 from fltoolkit.leakage.attacks import (

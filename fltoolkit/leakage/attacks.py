@@ -1,9 +1,9 @@
-"""What leaks: how much of the inputs and labels the receiving party can reconstruct.
+"""Attacks: how much of the inputs and labels the receiving party can reconstruct.
 
 Here: an attack that learns to reconstruct inputs from what crossed the cut, attacks on labels by
-their gradients, and two ways to come by the attacker's data honestly: a `Listener` on the channel,
+their gradients, and two ways to collect what the attacker receives: a `Listener` on the channel,
 and `overhear`. Not here: distance correlation (distance_correlation.py), defences (defence.py).
-Notebook 08 derives all of it.
+Notebook 08 derives all attacks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,12 @@ __all__ = [
 
 
 class Heard(NamedTuple):
-    """One message as its receiver decoded it."""
+    """One message as its receiver decoded it; `Listener` collects them.
+
+    >>> message = Heard(0, "alice", "bob", "activations", {"h": torch.zeros(4, 2)})
+    >>> message.kind, message.tree["h"].shape
+    ('activations', torch.Size([4, 2]))
+    """
 
     step: int
     sender: str
@@ -49,10 +54,10 @@ class Heard(NamedTuple):
 
 
 class Listener(Channel):
-    """A channel that keeps what arrives: all that an honest but curious receiver has.
+    """A channel that keeps a copy of what arrives, as an honest but curious receiver can do.
 
     It carries and counts messages as `Channel` does, and training through it gives the same bits.
-    ``heard`` keeps one copy of each message of the chosen kinds, which needs memory.
+    ``heard`` keeps one copy of each message of the chosen kinds, so it grows during training.
 
     >>> listener = Listener(kinds=["gradients"])
     >>> received = listener.send("bob", "alice", "gradients", {"g": torch.ones(2)})
@@ -74,20 +79,25 @@ class Listener(Channel):
         self.heard: list[Heard] = []
 
     def cross(self, link: Link, tree: Tree) -> Arrival:
-        """As in `Channel`; what arrived is kept."""
+        """Carry a message as `Channel` does, and keep a copy of what arrived."""
         arrival = super().cross(link, tree)
-        if link.kind in self.kinds:  # a copy: training asks what arrived for gradients, in place
+        if link.kind in self.kinds:  # a copy, because training changes the tensors that arrived
             kept = {name: tensor.detach().clone() for name, tensor in arrival.tree.items()}
             self.heard.append(Heard(self.step, *link, kept))
         return arrival
 
 
 class Overheard(NamedTuple):
-    """What crossed a cut for some samples; see `overhear`."""
+    """What crossed a cut for some samples; `overhear` returns it.
 
-    h: Float[Tensor, "samples values"]  # as decoded
-    mask: Float[Tensor, "samples values"]  # 1 where a value was sent, 0 where none: the positions
-    nbytes: int  # of all messages
+    >>> heard = Overheard(torch.tensor([[3.0, 0.0]]), torch.tensor([[1.0, 0.0]]), nbytes=21)
+    >>> int(heard.mask.sum()), heard.nbytes  # one of two values was sent
+    (1, 21)
+    """
+
+    h: Float[Tensor, "samples values"]  # the decoded activations
+    mask: Float[Tensor, "samples values"]  # 1 where a value was sent, 0 where none was sent
+    nbytes: int  # the bytes of all messages together
 
 
 def overhear(
@@ -100,12 +110,20 @@ def overhear(
 ) -> Overheard:
     """Send a trained party's activations of ``x`` through ``channel``, and keep what arrives.
 
-    In evaluation mode, in batches, nothing is learned. Positions come from the message itself: a
-    zero that was sent counts as sent. Draws of the codecs go on from call to call, so hand the same
-    channel to the call for the attacker's own samples and to the call for the victims'.
+    The party works in evaluation mode, batch by batch, and learns nothing. The mask is read from
+    the message itself, so a zero that was sent counts as sent. Codecs that draw random numbers
+    continue from call to call: pass the same channel when you collect the attacker's own samples
+    and when you collect the victims' samples.
+
+    >>> from fltoolkit.codecs.pipeline import Pipeline
+    >>> from fltoolkit.codecs.sparse import TopK
+    >>> alice = Party("alice", nn.Linear(8, 8))
+    >>> heard = overhear(alice, torch.ones(3, 8), Channel({"activations": Pipeline(TopK(0.5))}))
+    >>> tuple(heard.h.shape), float(heard.mask.mean())  # half of the values were sent
+    ((3, 8), 0.5)
     """
     if not len(x):
-        raise ValueError("no samples to listen to: x is empty")
+        raise ValueError("x is empty: pass the samples whose activations are to be sent")
     hs, masks, before = [], [], channel.nbytes()
     for rows in x.split(batch_size):
         sent = {"h": predict([party], rows)}
@@ -120,18 +138,29 @@ def overhear(
 
 
 class Decoder(NamedTuple):
-    """A trained attacker: ``decoder(h)`` gives its guess at the inputs; see `train_decoder`."""
+    """A trained attacker: ``decoder(h)`` is its guess of the inputs; `train_decoder` makes one.
 
-    mean: Tensor  # of the auxiliary h ...
-    scale: Tensor  # ... and what they are divided by
-    linear: Tensor  # ridge regression, [values, pixels]
-    network: nn.Module  # what is added to it
-    mean_input: Tensor  # the mean auxiliary input: the best guess of who hears nothing
-    validation: float  # explained variance on the auxiliary samples it was not fitted on
+    This attacker knows that each input is twice the activation plus one:
+
+    >>> nothing = nn.Linear(1, 1)
+    >>> for param in nothing.parameters():
+    ...     param = nn.init.zeros_(param)
+    >>> zero, one = torch.zeros(1), torch.ones(1)
+    >>> decoder = Decoder(zero, one, 2 * torch.ones(1, 1), nothing, mean_input=one, validation=1.0)
+    >>> decoder(torch.tensor([[3.0]]))
+    tensor([[7.]])
+    """
+
+    mean: Tensor  # the mean of the auxiliary h, which is subtracted first
+    scale: Tensor  # then h is divided by this
+    linear: Tensor  # the weights of the ridge regression, [values, pixels]
+    network: nn.Module  # its output is added to that of the ridge regression
+    mean_input: Tensor  # the mean auxiliary input: the best guess of an attacker without messages
+    validation: float  # explained variance on the auxiliary samples kept for validation
 
     @torch.no_grad()
     def __call__(self, h: Float[Tensor, "samples ..."]) -> Float[Tensor, "samples ..."]:
-        """Inputs, as well as they can be told from ``h``."""
+        """The guess of the inputs that belong to ``h``."""
         z = (rows_of("h", h) - self.mean) / self.scale
         guess = self.mean_input.flatten() + z @ self.linear + self.network(z)
         return guess.unflatten(1, self.mean_input.shape)
@@ -150,32 +179,39 @@ def train_decoder(
 ) -> Decoder:
     """Learn to reconstruct inputs from what crossed: the learned inversion attack.
 
-    The attacker has auxiliary inputs x like the victims', none of them a victim's, and what crossed
-    for each: it can query the client's part (a client that plays along can; whoever is handed the
-    model in a relay can, too). It does not know the weights.
+    The attacker has auxiliary inputs x. They resemble the victims' inputs, but none of them is a
+    victim's. For each auxiliary input the attacker also has what crossed the cut, because it can
+    query the client's part of the network: with the help of one client, or because it is handed
+    the model in a relay. It does not know the weights.
 
-    1. a fifth of the samples is kept for validation
-    2. ridge regression from h to x, its strength chosen on the validation samples
-    3. a network with one hidden layer learns what is still missing, from output 0, by Adam; the
-       epoch that is best on the validation samples counts, and the start is one of them
+    1. A fifth of the samples is kept for validation.
+    2. A ridge regression maps h to x; its strength is chosen on the validation samples.
+    3. A network with one hidden layer learns the difference that remains. Its output starts at 0;
+       it is trained by Adam. The weights of the epoch that is best on the validation samples are
+       kept; the start counts as an epoch.
 
     So an attacker who receives only noise guesses the mean input, which explains 0 % and not less.
     Source: the "inverse-network" (black-box setting) of He, Zhang and Lee 2019, *Model inversion
-    attacks against collaborative inference*; the ridge regression is ours, and helps where the
-    auxiliary samples are few. A weak attacker proves nothing: a strong one may get more.
+    attacks against collaborative inference*. The ridge regression is added here; it helps if the
+    auxiliary samples are few. If this attack fails, a stronger one may still succeed.
 
     Args:
         h: what crossed for each auxiliary sample, as it was decoded: `Overheard.h` or ``.mask``.
         x: the auxiliary inputs.
-        seed: of weights, order and validation samples.
-        width: of the hidden layer.
-        max_epochs: at most so many.
-        patience: stop after so many epochs that were not better.
-        lr: of Adam.
-        batch_size: samples a step.
+        seed: for the first weights, the order of the samples and the choice of those kept.
+        width: the number of units in the hidden layer.
+        max_epochs: the largest number of epochs.
+        patience: training stops after this many epochs in a row without improvement.
+        lr: the learning rate of Adam.
+        batch_size: the number of samples in a step.
 
     Raises:
         ValueError: fewer than 10 samples, not as many h as x, or values that are NaN or infinite.
+
+    >>> x = torch.rand(100, 3, generator=torch.Generator().manual_seed(0))
+    >>> shuffled = x[:, [2, 0, 1]]  # a client that only changes the order of the values ...
+    >>> round(train_decoder(shuffled, x, seed=0, max_epochs=5).validation, 2)  # ... hides nothing
+    1.0
     """
     h, shape = rows_of("h", h).float(), x.shape[1:]
     x = rows_of("x", x).float()
@@ -184,7 +220,7 @@ def train_decoder(
     order = torch.randperm(len(h), generator=generator)
     kept, fit = order[: len(h) // 5], order[len(h) // 5 :]
     mean, spread, mean_input = h[fit].mean(0), h[fit].std(0), x[fit].mean(0)
-    # a value that hardly ever moves must not become a giant when it does
+    # the second term keeps a value that hardly ever changes from becoming huge when it does
     scale = (spread**2 + 0.01 * (spread**2).mean() + 1e-12).sqrt()
     z, target = (h - mean) / scale, x - mean_input
     linear = _ridge(z[fit], target[fit], z[kept], target[kept])
@@ -223,9 +259,10 @@ def explained_variance(
     x: Float[Tensor, "samples ..."],
     mean_input: Float[Tensor, "..."],
 ) -> float:
-    """1 - squared error of ``guess`` / squared error of ``mean_input``: 1 is perfect, 0 is nothing.
+    """1 - (squared error of ``guess``) / (squared error of ``mean_input``).
 
-    Below 0: the guess is worse than the mean of the attacker's own images.
+    1 is a perfect reconstruction. 0 is as good as guessing the mean of the attacker's own inputs
+    for every sample, and a negative number is worse than that.
 
     >>> x = torch.tensor([[0.0], [2.0]])
     >>> explained_variance(torch.tensor([[0.0], [1.0]]), x, torch.tensor([1.0]))
@@ -235,16 +272,17 @@ def explained_variance(
     if guess.shape != x.shape or mean_input.numel() != x.shape[1]:
         raise ValueError(
             f"guess {tuple(guess.shape)}, x {tuple(x.shape)} and a mean input of "
-            f"{mean_input.numel()} values do not belong together"
+            f"{mean_input.numel()} values do not fit together: pass as many guesses as inputs, "
+            "all of the same shape"
         )
     variance = float((x - mean_input.flatten().double()).square().mean())
     if not variance > 0:
-        raise ValueError("every input is the mean input: there is no variance to explain")
+        raise ValueError("every input equals mean_input: there is no variance to explain")
     return 1 - float((guess - x).square().mean()) / variance
 
 
 def _ridge(z: Tensor, x: Tensor, z_kept: Tensor, x_kept: Tensor) -> Tensor:
-    """Weights of the ridge regression that is best on the kept samples; 0 is one of them."""
+    """Weights of the ridge regression that is best on the kept samples. All zeros is tried too."""
     gram, along = ((z.T @ right / len(z)).double() for right in (z, x))
     eye = torch.eye(len(gram), dtype=gram.dtype)
     weights = [torch.zeros(z.shape[1], x.shape[1])]
@@ -263,7 +301,8 @@ def _copied(module: nn.Module) -> Tree:
 def auc(scores: Float[Tensor, " samples"], positive: Bool[Tensor, " samples"]) -> float:
     """Area under the ROC curve: how often a positive sample scores higher than a negative one.
 
-    0.5 is chance, 1 tells them apart, 0 does so upside down; a tie counts half.
+    0.5 is chance. 1 means that every positive sample scores higher than every negative one, and 0
+    that every positive sample scores lower. A tie counts half.
 
     >>> auc(torch.tensor([0.1, 0.4, 0.4, 0.9]), torch.tensor([False, False, True, True]))
     0.875
@@ -275,7 +314,10 @@ def auc(scores: Float[Tensor, " samples"], positive: Bool[Tensor, " samples"]) -
             f"of the {len(scores)} scores, e.g. y == 1"
         )
     if not 0 < int(positive.sum()) < len(scores):
-        raise ValueError(f"{int(positive.sum())} of {len(scores)} are positive: need both kinds")
+        raise ValueError(
+            f"{int(positive.sum())} of {len(scores)} samples are positive: pass at least one "
+            "positive and one negative sample"
+        )
     others = scores[~positive].sort().values
     below = torch.searchsorted(others, scores[positive])
     upto = torch.searchsorted(others, scores[positive], right=True)
@@ -283,17 +325,26 @@ def auc(scores: Float[Tensor, " samples"], positive: Bool[Tensor, " samples"]) -
 
 
 def norm_aucs(g: Float[Tensor, "samples ..."], y: Int[Tensor, " samples"]) -> dict[int, float]:
-    """For each class, how well the length of a sample's gradient tells it from the others.
+    """For each class, the AUC of finding its samples by the length of their gradients.
 
     In an imbalanced binary task, look at the rare class: its samples are predicted worst, so their
-    gradients are longest (Li et al. 2021, arXiv 2102.08504, section 3.2: the norm attack). Of many
-    balanced classes the mean over the classes is 0.5 whatever leaks, because each pair of samples
-    counts once for and once against: look at the single classes.
+    gradients are longest (Li et al. 2021, arXiv 2102.08504, section 3.2: the norm attack). With
+    many balanced classes the mean over the classes is always 0.5, because each pair of samples
+    counts once for one class and once against the other: look at the single classes.
 
     Args:
-        g: gradients at the cut, a row a sample, as `Listener.heard` has them. If batches differ in
-            size, multiplied by it: a mean loss divides by it.
-        y: the labels, known to the experimenter only.
+        g: gradients at the cut, one row for each sample, as `Listener.heard` has them. A mean loss
+            divides by the batch size: if batches differ in size, multiply each gradient by it.
+        y: the labels, which only the experimenter knows.
+
+    Returns:
+        {class: area under the ROC curve}, see `auc`.
+
+    Here the samples of class 1 have long gradients:
+
+    >>> g = torch.tensor([[0.1, 0.0], [0.0, 0.2], [3.0, 4.0]])
+    >>> norm_aucs(g, torch.tensor([0, 0, 1]))
+    {0: 0.0, 1: 1.0}
     """
     length = rows_of("g", g).double().norm(dim=1)
     return {label: auc(length, y == label) for label in _classes(y)}
@@ -302,12 +353,18 @@ def norm_aucs(g: Float[Tensor, "samples ..."], y: Int[Tensor, " samples"]) -> di
 def direction_aucs(
     g: Float[Tensor, "samples ..."], y: Int[Tensor, " samples"], *, num_known: int = 1
 ) -> dict[int, float]:
-    """For each class, how well the direction of the gradient tells it from the others.
+    """For each class, the AUC of finding its samples by the direction of their gradients.
 
     The attacker knows the labels of the first ``num_known`` samples of the class and scores every
-    other sample by its largest cosine with one of them. In a network whose top is one layer the
-    gradient points away from the label's weights, so this finds nearly all labels.
+    other sample by its largest cosine with one of them. If the top network is a single layer, the
+    gradient points away from the label's weights, so this attack finds nearly all labels.
     Source: Li et al. 2021, arXiv 2102.08504, section 3.2 (the direction attack).
+
+    Here the gradients of each class point the same way, whatever their length:
+
+    >>> g = torch.tensor([[1.0, 0.0], [5.0, 0.1], [0.0, 1.0], [0.2, 9.0]])
+    >>> direction_aucs(g, torch.tensor([0, 0, 1, 1]))
+    {0: 1.0, 1: 1.0}
     """
     unit = nn.functional.normalize(rows_of("g", g).double(), dim=1)
     found = {}
@@ -316,12 +373,15 @@ def direction_aucs(
         others = torch.ones(len(y), dtype=torch.bool)
         others[known] = False
         if not num_known >= 1 or not bool((y[others] == label).any()):
-            raise ValueError(f"class {label}: num_known={num_known} must leave one to be found")
+            raise ValueError(
+                f"class {label}: num_known={num_known} must be at least 1 and must leave at least "
+                "one sample of the class to be found"
+            )
         found[label] = auc((unit[others] @ unit[known].T).amax(1), y[others] == label)
     return found
 
 
 def _classes(y: Tensor) -> list[int]:
     if len(classes := y.unique().tolist()) < 2:
-        raise ValueError(f"labels {classes}: need samples of two classes at least")
+        raise ValueError(f"labels {classes}: pass samples of at least two classes")
     return classes

@@ -1,7 +1,7 @@
-"""Defences against leakage at the cut, which both cost accuracy: NoPeek, and noise.
+"""Two defences against leakage at the cut, `NoPeek` and `Noise`; both cost accuracy.
 
-Not here: how much leaks (attacks.py). Neither defence gives a proven bound; only what the attacks
-still find can be measured. Notebook 08 measures both.
+Not here: how much leaks (attacks.py). Neither defence gives a proven bound: one can only measure
+how much the attacks still find. Notebook 08 measures both.
 """
 
 import math
@@ -25,14 +25,26 @@ class NoPeek(Party):
     """A client that learns to hide its inputs: its loss is the label party's + weight * dCor(x, h).
 
     dCor is the distance correlation of a batch's inputs and its activations
-    (`batch_distance_correlation`). The label party need not know: when the gradient g of its loss
-    has come back, the client adds the gradient of its own term, g + weight * d dCor(x, h) / d h,
-    and goes on as usual. No additional byte is sent. With weight 0 it computes the same bits as a
-    `Party`.
+    (`batch_distance_correlation`). The label party need not know of it: when the gradient g of its
+    loss has come back, the client adds the gradient of its own term, g + weight * d dCor(x, h) / d
+    h, and continues as usual. No additional byte is sent. With weight 0 it computes the same bits
+    as a `Party`.
 
-    Use it for the party that holds the inputs: x is taken as given, so a party before it would not
-    learn to hide anything. Distances take memory for batch^2 values.
+    Use it for the party that holds the inputs. x is treated as a constant, so parties between the
+    inputs and this one would not learn to hide anything. The distances need memory for batch^2
+    values.
     Source: Vepakomma et al. 2020, arXiv 2008.09161, equation 1: weight = alpha_1 / alpha_2.
+
+    Even if the label party sends back a gradient of 0, the client learns to hide its inputs:
+
+    >>> from fltoolkit.party import SGD
+    >>> layer, x = nn.Linear(4, 2), torch.randn(8, 4)
+    >>> alice = NoPeek("alice", layer, SGD(layer.parameters(), lr=0.1), weight=1.0)
+    >>> before = layer.weight.clone()
+    >>> h = alice.forward(x)
+    >>> _ = alice.backward(torch.zeros_like(h))
+    >>> bool((layer.weight != before).any())
+    True
     """
 
     def __init__(
@@ -40,11 +52,11 @@ class NoPeek(Party):
     ):
         super().__init__(name, module, optimizer)
         if not 0 <= weight < math.inf:
-            raise ValueError(f"weight={weight}: must be 0 or more, and finite; 0.1 is a beginning")
+            raise ValueError(f"weight={weight}: must be 0 or more, and finite; start with 0.1")
         self.weight = weight  # larger = less leaks, and less is learned
 
     def backward(self, g: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."] | None:
-        """Learn from ``g`` and from what the activations tell about the inputs."""
+        """Learn from ``g`` and from the distance correlation of inputs and activations."""
         if self.weight and self.pending is not None and len(g) > 1:
             x, output = self.pending
             h = output.detach().requires_grad_()
@@ -56,16 +68,22 @@ class NoPeek(Party):
 
 @dataclass
 class Noise(Drawing):
-    """Gaussian noise of standard deviation ``sigma`` on every value, added before it is sent.
+    """Adds Gaussian noise of standard deviation ``sigma`` to every value before it is sent.
 
-    A stage of a codec: ``Pipeline(Noise(1.0), Quantize(4))``. The receiver gets the noisy values
-    and learns from them; nobody takes the noise out again. On activations it hides inputs, on
-    gradients labels (the "iso" defence of Li et al. 2021, arXiv 2102.08504).
+    It is a stage of a codec: ``Pipeline(Noise(1.0), Quantize(4))``. The receiver gets the noisy
+    values and learns from them; nobody removes the noise again. Noise on activations hides inputs;
+    noise on gradients hides labels (the "iso" defence of Li et al. 2021, arXiv 2102.08504).
 
-    This is not differential privacy: activations are not clipped, so no sigma is large compared
-    with all of them, and a client that learns may make them larger. Anyone who knows ``seed`` can
-    subtract the noise; the seed is there so that a run can be repeated.
+    This is not differential privacy: activations are not clipped, so an activation may be much
+    larger than any sigma, and training may make activations larger. Anyone who knows ``seed`` can
+    subtract the noise; the seed exists so that a run can be repeated.
     Source: for split learning e.g. Titcombe et al. 2021, arXiv 2104.05743 (with Laplace noise).
+
+    >>> from fltoolkit.codecs.pipeline import Pipeline
+    >>> codec = Pipeline(Noise(0.5))
+    >>> arrived = codec.decode(codec.encode({"h": torch.zeros(10_000)}))["h"]
+    >>> round(float(arrived.std()), 1)
+    0.5
     """
 
     sigma: float  # larger = less leaks, and less is learned

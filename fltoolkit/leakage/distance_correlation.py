@@ -1,6 +1,9 @@
-"""Distance correlation: how much do two sets of numbers depend on each other, in whatever way?
+"""Distance correlation measures how much two sets of vectors depend on each other.
 
-Three functions: the definition, to differentiate; the same for thousands of rows; and without bias.
+It sees every kind of dependence, not only the linear one. There are three functions:
+`batch_distance_correlation` follows the definition and can be differentiated;
+`distance_correlation` computes the same number for thousands of rows; and
+`corrected_distance_correlation` removes the bias that few samples cause.
 """
 
 import math
@@ -21,14 +24,20 @@ def batch_distance_correlation(
 ) -> Float[Tensor, ""]:
     """Distance correlation of the rows of a batch, from its definition; differentiable.
 
-    1. a_ij = |x_i - x_j|, b_ij = |y_i - y_j|: Euclidean distances, not their squares (with squares
-       it would see linear relations only)
-    2. A = a - row means - column means + mean, and B likewise
+    1. a_ij = |x_i - x_j| and b_ij = |y_i - y_j| are Euclidean distances, not their squares
+       (with squares the number would show linear relations only)
+    2. A = a - row means - column means + mean; B is made from b in the same way
     3. dCov^2 = mean of A * B; dCor = sqrt(dCov^2 / sqrt(mean of A^2 * mean of B^2))
 
-    0 if x or y is constant, with gradient 0. Takes memory for samples^2 distances:
-    `distance_correlation` is the same number for thousands of rows.
+    If x or y is constant, the result is 0 and its gradient is 0. The function holds samples^2
+    distances in memory; `distance_correlation` computes the same number for thousands of rows.
     Source: Szekely, Rizzo and Bakirov 2007, definitions 2 to 5.
+
+    A parabola has no linear correlation with its argument, but the two depend on each other:
+
+    >>> x = torch.tensor([-2.0, -1.0, 0.0, 1.0, 2.0])
+    >>> float((x * x**2).mean()), round(float(batch_distance_correlation(x, x**2)), 2)
+    (0.0, 0.52)
     """
     x, y = rows_of("x", x), rows_of("y", y)
     check_pair(x, y, 2)
@@ -46,12 +55,15 @@ def batch_distance_correlation(
 def distance_correlation(
     x: Float[Tensor, "samples ..."], y: Float[Tensor, "samples ..."], *, block: int = 512
 ) -> float:
-    """Distance correlation of the rows of x and y, 0 to 1; in memory for ``block`` x samples.
+    """Distance correlation of the rows of x and y: a number from 0 to 1.
 
-    1 for a linear relation that keeps angles, 0 only if x and y are independent. But that holds for
-    endless samples: with few samples of many values it is far above 0 for independent ones, too,
-    and near 1 with fewer samples than values. Read it beside `corrected_distance_correlation`.
-    Source: Szekely, Rizzo and Bakirov 2007. Computed in float64.
+    It is 1 if y is x rotated, scaled and shifted. In the limit of infinitely many samples it is 0
+    if and only if x and y are independent. With few samples of many values it is far above 0 even
+    if x and y are independent, and near 1 if there are fewer samples than values. So read it
+    beside `corrected_distance_correlation`.
+
+    The function holds ``block`` times samples distances in memory and computes in float64.
+    Source: Szekely, Rizzo and Bakirov 2007.
 
     >>> line = torch.arange(10.0).reshape(10, 1)
     >>> round(distance_correlation(line, 5 - 3 * line), 6)
@@ -68,11 +80,18 @@ def distance_correlation(
 def corrected_distance_correlation(
     x: Float[Tensor, "samples ..."], y: Float[Tensor, "samples ..."], *, block: int = 512
 ) -> float:
-    """The squared distance correlation without its bias: about 0, of either sign, if independent.
+    """The squared distance correlation without the bias that few samples cause.
 
-    For as few as 4 samples of as many values as you like. Its square root compares with
-    `distance_correlation`.
-    Source: Szekely and Rizzo 2014, arXiv 1310.2926, equations 3.1 to 3.3. Computed in float64.
+    If x and y are independent it is near 0, above or below. It needs at least 4 samples, each of
+    any number of values. Compare its square root with `distance_correlation`. It is computed in
+    float64.
+    Source: Szekely and Rizzo 2014, arXiv 1310.2926, equations 3.1 to 3.3.
+
+    Two independent sets of 20 samples with 100 values each look dependent without the correction:
+
+    >>> draws = torch.randn(2, 20, 100, generator=torch.Generator().manual_seed(0))
+    >>> round(distance_correlation(*draws), 1), round(corrected_distance_correlation(*draws), 1)
+    (1.0, 0.0)
     """
     x, y = rows_of("x", x).double(), rows_of("y", y).double()
     check_pair(x, y, 4)
@@ -82,14 +101,14 @@ def corrected_distance_correlation(
 
 
 def _sums(x: Tensor, y: Tensor, block: int, rows: int, cells: int) -> tuple[float, float, float]:
-    """sum A * B, sum A^2 and sum B^2 over all pairs, without ever holding A or B.
+    """The sums of A * B, A^2 and B^2 over all pairs, computed without holding A or B in memory.
 
     With A = a - a_i. / rows - a_.j / rows + a.. / cells, each sum needs only the sums of products
     of distances, the row sums a_i. and the total a..: one pass over blocks of rows.
     """
     if block < 1:
-        raise ValueError(f"block={block}: so many rows at a time, 1 or more")
-    x, y = x - x.mean(0), y - y.mean(0)  # nearer to 0, where distances lose fewer digits
+        raise ValueError(f"block={block}: the number of rows at a time must be 1 or more")
+    x, y = x - x.mean(0), y - y.mean(0)  # near 0 the distances lose fewer digits
     products, row_x, row_y = torch.zeros(3, dtype=torch.float64), [], []
     for start in range(0, len(x), block):
         a = _distances(x[start : start + block], x, start)
@@ -101,14 +120,17 @@ def _sums(x: Tensor, y: Tensor, block: int, rows: int, cells: int) -> tuple[floa
     margins = torch.stack([p @ q, p @ p, q @ q])
     totals = torch.stack([p.sum() * q.sum(), p.sum() ** 2, q.sum() ** 2])
     cov, var_x, var_y = (products - 2 / rows * margins + totals / cells).tolist()
-    floor = 1e-12  # of the sum of squares: what rounding leaves of a constant
+    floor = 1e-12  # a variance below this part of the sum of squares is a rounding error
     a2, b2 = products[1:].tolist()
     return cov, var_x if var_x > floor * a2 else 0.0, var_y if var_y > floor * b2 else 0.0
 
 
 def _distances(x: Tensor, y: Tensor, start: int | None = None) -> Tensor:
-    """Euclidean distances; with ``start``, x is y[start:...] and a sample is 0 from itself."""
-    if start is None:  # exact, and the gradient of a distance of 0 is 0
+    """Euclidean distances of each row of x to each row of y.
+
+    ``start`` says that x is y[start:...]; then the distance of a row to itself is set to exactly 0.
+    """
+    if start is None:  # this mode is exact, and the gradient of a distance of 0 is 0
         return torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
     distances = torch.cdist(x, y, compute_mode="use_mm_for_euclid_dist")
     rows = torch.arange(len(x), device=x.device)
@@ -121,17 +143,21 @@ def _centered(d: Tensor) -> Tensor:
 
 
 def rows_of(name: str, t: Tensor) -> Tensor:
-    """A sample a row; complains about NaN."""
+    """``t`` with one row for each sample. Raises ValueError if it holds NaN or is not float."""
     if t.dim() < 1 or not t.is_floating_point():
-        raise ValueError(f"{name} is {t.dtype} of shape {tuple(t.shape)}: need floats, a row each")
+        raise ValueError(
+            f"{name} is {t.dtype} of shape {tuple(t.shape)}: pass floats, one row for each sample"
+        )
     if not bool(t.isfinite().all()):
         raise ValueError(f"{name} holds NaN or infinite values: has training diverged?")
     return t.flatten(1) if t.dim() > 1 else t[:, None]
 
 
 def check_pair(x: Tensor, y: Tensor, least: int) -> None:
-    """Complains about rows that are not aligned, or too few."""
+    """Raises ValueError unless x and y have equally many rows, ``least`` or more."""
     if len(x) != len(y):
-        raise ValueError(f"{len(x)} rows and {len(y)} rows: row i of both belongs to one sample")
+        raise ValueError(
+            f"{len(x)} rows and {len(y)} rows: row i of both must belong to the same sample"
+        )
     if len(x) < least:
-        raise ValueError(f"{len(x)} samples: need {least} or more")
+        raise ValueError(f"{len(x)} samples are too few: pass {least} or more")

@@ -1,9 +1,9 @@
-"""Panels with sliders for the notebooks; what they compute are functions that scripts call too.
+"""Panels with sliders for the notebooks. Scripts can call the functions behind the panels, too.
 
     playground  one slider, one curve, one counter of bytes
-    advisor     when does splitting pay?
-    codec       what does a codec do to a tensor, and what does it cost?
-    tradeoff    point at the runs of a sweep
+    advisor     for how many clients does split learning send fewer bytes?
+    codec       what does a codec do to a tensor, and how many bits does it take?
+    tradeoff    the runs of a sweep on a Pareto plot
     leakage     what an attacker sees behind a codec or noise
 
 `_sliders` holds what all panels share.

@@ -1,4 +1,4 @@
-"""What all panels share: ipywidgets or a way out, a slider, and a picture that follows it."""
+"""What all panels share: importing ipywidgets, a slider, and a picture that follows it."""
 
 import threading
 from collections.abc import Callable
@@ -10,9 +10,9 @@ __all__ = []
 
 
 class Picture:
-    """The picture below the controls: SVG at once when they move, PNG when they rest.
+    """The picture below the controls: SVG while they are moved, PNG when they are at rest.
 
-    SVG takes milliseconds; PNG is what GitHub and others can show of a saved notebook.
+    SVG is drawn in milliseconds. PNG takes longer, but GitHub can show it in a saved notebook.
     """
 
     def __init__(self, draw: Callable[[], Drawing], seconds_at_rest: float):

@@ -1,4 +1,4 @@
-"""When does splitting pay? Bytes of split and federated learning by number of clients.
+"""For how many clients does split learning send fewer bytes than federated averaging?
 
 Not here: the formulas (`fltoolkit.cost`). The panel needs ipywidgets, 7.7 or newer.
 """
@@ -17,12 +17,17 @@ _CLIENTS: list[int] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
 
 
 class Comparison(NamedTuple):
-    """Bytes that each client sends and receives in one pass over all samples, both directions."""
+    """Bytes that each client sends and receives in one pass over all samples.
+
+    >>> few, many = compare_bytes(10), compare_bytes(1000)
+    >>> few.federated_nbytes < few.split_nbytes, many.federated_nbytes < many.split_nbytes
+    (True, False)
+    """
 
     split_nbytes: float
     federated_nbytes: float
-    crossover_clients: int | None  # from so many clients on splitting sends less; None: never
-    sentence: str  # who wins, in plain words
+    crossover_clients: int | None  # the least number of clients for which splitting sends less
+    sentence: str  # the result in words
 
 
 def compare_bytes(
@@ -33,16 +38,17 @@ def compare_bytes(
     num_samples: int = 60_000,
     client_fraction: float = 0.1,
 ) -> Comparison:
-    """Split learning (one epoch, relay) against federated averaging (one round), per client.
+    """Compare split learning (one epoch, relay) with federated averaging (one round), per client.
 
-    Payloads in float32, by the formulas of `cost.split_nbytes` and `cost.federated_nbytes`.
+    The bytes are payloads in float32, from the formulas of `cost.split_nbytes` and
+    `cost.federated_nbytes`.
 
     Args:
-        num_clients: who share the samples evenly.
-        num_parameters: of the whole model.
-        cut_width: values that one sample sends through the cut layer.
-        num_samples: of all clients together.
-        client_fraction: part of the parameters below the cut, 0 to 1.
+        num_clients: the number of clients, which share the samples evenly.
+        num_parameters: the parameters of the whole model.
+        cut_width: the number of values that one sample sends through the cut layer.
+        num_samples: the samples of all clients together.
+        client_fraction: the part of the parameters below the cut, 0 to 1.
 
     >>> compare_bytes(10).sentence.split(":")[0]
     'Federated averaging sends 3.88 times fewer bytes'
@@ -72,12 +78,18 @@ def compare_bytes(
 
 
 class AdvisorPanel:
-    """The panel of `advisor_panel`: ``sliders`` by name, and the ``comparison`` they now give."""
+    """The panel of `advisor_panel`: its ``sliders`` by name, and the present ``comparison``.
+
+    >>> panel = AdvisorPanel(num_clients=10)
+    >>> panel.sliders["num_clients"].value = 1000  # as if the slider were moved
+    >>> panel.comparison == compare_bytes(1000)
+    True
+    """
 
     def __init__(self, num_clients: int = 100, seconds_at_rest: float = 0.5, **settings: Any):
         ipywidgets = find_ipywidgets("panels.compare_bytes(num_clients=100)")
 
-        compare_bytes(num_clients, **settings)  # complains about wrong settings
+        compare_bytes(num_clients, **settings)  # raises an error for wrong settings
         start = {"num_clients": num_clients, **(compare_bytes.__kwdefaults__ or {}), **settings}
         choices: dict[str, tuple[str, list[float]]] = {
             "num_clients": ("number of clients", [*_CLIENTS]),
@@ -99,7 +111,7 @@ class AdvisorPanel:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments of `compare_bytes` as the sliders stand."""
+        """The arguments of `compare_bytes` that the sliders show now."""
         return {key: slider.value for key, slider in self.sliders.items()}
 
     def _ipython_display_(self) -> None:
@@ -111,7 +123,7 @@ class AdvisorPanel:
         self._picture.moved()
 
     def draw(self) -> Drawing:
-        """Bytes per client of both methods, and where the sliders stand."""
+        """Bytes per client for both methods, with a mark for the number of clients chosen now."""
         marks = chart(
             self._lines(),
             "num_clients",
@@ -140,9 +152,12 @@ class AdvisorPanel:
 
 
 def advisor_panel(num_clients: int = 100, **settings: Any) -> AdvisorPanel:
-    """When does splitting pay? Sliders for the arguments of `compare_bytes`, with chart and answer.
+    """Sliders for the arguments of `compare_bytes`, with a chart and the answer in words.
 
-    Display it as the last line of a cell. ``num_clients`` and ``settings`` are where the sliders
-    start: ``advisor_panel(num_clients=50, cut_width=128)``.
+    Write it as the last line of a cell. ``num_clients`` and ``settings`` are the first positions of
+    the sliders: ``advisor_panel(num_clients=50, cut_width=128)``.
+
+    >>> advisor_panel(num_clients=50, cut_width=128).comparison.crossover_clients
+    9
     """
     return AdvisorPanel(num_clients, **settings)

@@ -1,6 +1,6 @@
-"""What does a codec do to a tensor, and what does it cost? A panel to choose codec and bits.
+"""A panel that shows what a codec does to a tensor, and how many bits it takes.
 
-Not here: what it shows, which scripts get from `fltoolkit.plots.describe_codec`. The panel needs
+Not here: the numbers, which scripts get from `fltoolkit.plots.describe_codec`. The panel needs
 ipywidgets, 7.7 or newer.
 """
 
@@ -27,7 +27,7 @@ __all__ = ["CodecPanel", "codec_panel"]
 
 class _Choice(NamedTuple):
     stages: Callable[[int, float], tuple[Stage, ...]]
-    uses: tuple[str, ...] = ()  # of "bits" and "fraction"
+    uses: tuple[str, ...] = ()  # which of the sliders "bits" and "fraction" have an effect
 
 
 _BITS, _FRACTION = ("bits",), ("fraction",)
@@ -54,7 +54,14 @@ _CHOICES = {
 
 
 class CodecPanel:
-    """The panel of `codec_panel`: ``controls`` by name, and the ``report`` they now give."""
+    """The panel of `codec_panel`: its ``controls`` by name, and the present ``report``.
+
+    >>> panel = CodecPanel(torch.linspace(0, 1, 800), bits=4)
+    >>> four_bits = panel.report.real_bits
+    >>> panel.controls["bits"].value = 8  # as if the slider were moved
+    >>> round(panel.report.real_bits - four_bits, 1)
+    4.0
+    """
 
     def __init__(
         self,
@@ -96,7 +103,7 @@ class CodecPanel:
 
     @property
     def codec(self) -> Pipeline:
-        """The pipeline as the controls stand."""
+        """The pipeline that the controls show now."""
         choice = _CHOICES[self.controls["codec"].value]
         stages = choice.stages(self.controls["bits"].value, self.controls["fraction"].value)
         return Pipeline(*stages, *([Entropy()] if self.controls["entropy"].value else []))
@@ -109,7 +116,7 @@ class CodecPanel:
         self._picture.moved()
 
     def _describe(self) -> None:
-        """Compute the report and say it; switch sliders off that do nothing now."""
+        """Compute the report and show it in words; disable sliders that have no effect now."""
         tensor, name = self.controls["tensor"].value, self.controls["codec"].value
         self.report = r = describe_codec(self.tensors[tensor], self.codec)
         off = [key for key in ("bits", "fraction") if key not in _CHOICES[name].uses]
@@ -129,10 +136,14 @@ class CodecPanel:
 
 
 def codec_panel(tensor: Tensor | Mapping[str, Tensor] | None = None, **settings: Any) -> CodecPanel:
-    """What does a codec do to values, and what does it cost? Controls for `describe_codec`.
+    """Controls for `describe_codec`: what a codec does to values, and how many bits it takes.
 
-    Display it as the last line of a cell. ``tensor`` is one tensor, or several by name to choose
-    from; by default made-up normal values. ``settings`` are where the controls start:
+    Write it as the last line of a cell. ``tensor`` is one tensor, or {name: tensor} to choose from;
+    by default it holds random normal values. ``settings`` are the first positions of the controls:
     ``codec_panel(update, codec="TopK", fraction=0.01, entropy=True)``.
+
+    >>> panel = codec_panel(torch.linspace(0, 1, 800), codec="TopK", fraction=0.1)
+    >>> panel.report.relative_error < 1, panel.controls["bits"].disabled  # TopK uses no bits
+    (True, True)
     """
     return CodecPanel(tensor, **settings)

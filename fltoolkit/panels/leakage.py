@@ -1,4 +1,4 @@
-"""Pictures of what leaks: reconstructions beside originals, and a panel that moves bits and noise.
+"""Reconstructions beside the originals, and a panel with sliders for bits, noise and fraction.
 
 Here: `describe_leak`, which any script can call, its picture, and the panel of notebook 08.
 Not here: the attack (the room leakage). The panel needs ipywidgets, 7.7 or newer.
@@ -30,18 +30,22 @@ __all__ = ["LeakPanel", "LeakReport", "describe_leak", "leak_panel", "plot_recon
 
 
 class LeakReport(NamedTuple):
-    """What `describe_leak` found."""
+    """What `describe_leak` found.
+
+    >>> LeakReport("float32", 0.9, 64.0, 0.5, 0.7, torch.zeros(1)).sentence[:42]
+    '64.0 bytes a sample go up, 90.0% are recog'
+    """
 
     codec: str  # its repr
-    accuracy: float  # on the victims
-    nbytes: float  # a sample, up
+    accuracy: float  # on the victims' samples
+    nbytes: float  # bytes that one sample sends to the label party
     explained_variance: float  # of the victims' inputs
-    dependence: float  # corrected distance correlation of inputs and what arrived, its root
+    dependence: float  # square root of the corrected distance correlation of inputs and messages
     guess: Tensor  # the reconstructions
 
     @property
     def sentence(self) -> str:
-        """All of it in words."""
+        """The whole report in words."""
         return (
             f"{self.nbytes:,.1f} bytes a sample go up, {self.accuracy:.1%} are recognized. The "
             f"attacker explains {max(self.explained_variance, 0):.0%} of the variance of the "
@@ -59,18 +63,30 @@ def describe_leak(
     positions_only: bool = False,
     seed: int = 0,
 ) -> LeakReport:
-    """Put ``codec`` on the activations of a trained network, attack it, and say what came of it.
+    """Encode the activations of a trained network with ``codec``, attack them, report the result.
 
-    The network is not trained again with this codec: for that, train it, then call this.
+    The network is not trained again with this codec. To see the effect of training with it, train
+    the network with it first.
 
     Args:
-        parties: who has the inputs, and who has the labels.
-        codec: of the activations; None for float32.
+        parties: the party with the inputs, and the party with the labels.
+        codec: the codec of the activations; None for float32.
         auxiliary: the attacker's inputs. They are sent first, through the same channel.
-        victims: inputs to reconstruct.
-        labels: the victims', for the accuracy.
-        positions_only: attack which values were sent instead of the values.
-        seed: of the attack.
+        victims: the inputs to reconstruct.
+        labels: the victims' labels, for the accuracy.
+        positions_only: attack the positions of the values that were sent, instead of the values.
+        seed: the seed of the attack.
+
+    A layer that only copies its input hides nothing:
+
+    >>> from torch import nn
+    >>> copy = nn.Linear(4, 4, bias=False)
+    >>> _ = nn.init.eye_(copy.weight)
+    >>> parties = Party("alice", copy), Party("bob", nn.LogSoftmax(1), loss_fn=nn.NLLLoss())
+    >>> x = torch.rand(2, 50, 4, generator=torch.Generator().manual_seed(0))
+    >>> report = describe_leak(parties, None, x[0], x[1], x[1].argmax(1))
+    >>> round(report.explained_variance, 2), report.accuracy
+    (1.0, 1.0)
     """
     alice, bob = parties
     channel = Channel({} if codec is None else {"activations": codec})
@@ -92,9 +108,14 @@ def describe_leak(
 def plot_reconstructions(
     originals: Tensor, guesses: Mapping[str, Tensor], *, num_shown: int = 12
 ) -> Axes:
-    """The first images, and below them a row of guesses for each name.
+    """The first original images, and below them one row of guesses for each name.
 
-    Square images of one channel, flat or not; light and dark are those of the originals.
+    Images must be square and have one channel; they may be flat. All rows use the range of values
+    of the originals.
+
+    >>> ax = plot_reconstructions(torch.rand(12, 16), {"with noise": torch.rand(12, 16)})
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['originals', 'with noise']
     """
     if not guesses:
         raise ValueError("no guesses to plot: pass {name: images}")
@@ -102,8 +123,8 @@ def plot_reconstructions(
     side = round(originals[0].numel() ** 0.5)
     if side * side != originals[0].numel() or any(len(x) < num_shown for x in rows.values()):
         raise ValueError(
-            f"originals {tuple(originals.shape)}: need {num_shown} square images of one channel, "
-            "and as many guesses"
+            f"originals {tuple(originals.shape)}: pass {num_shown} or more square images of one "
+            "channel, and as many guesses"
         )
     low, high = (float(v) for v in originals[:num_shown].aminmax())
     lines = []
@@ -123,7 +144,18 @@ def plot_reconstructions(
 
 
 class LeakPanel:
-    """The panel of `leak_panel`: ``controls`` by name, and the ``report`` they now give."""
+    """The panel of `leak_panel`: its ``controls`` by name, and the present ``report``.
+
+    >>> from torch import nn
+    >>> parties = Party("alice", nn.Linear(4, 4)), Party("bob", nn.LogSoftmax(1))
+    >>> parties[1].loss_fn = nn.NLLLoss()
+    >>> x = torch.rand(2, 50, 4)
+    >>> panel = LeakPanel(parties, x[0], x[1], x[1].argmax(1), bits=8)
+    >>> before = panel.report.explained_variance
+    >>> panel.controls["sigma"].value = 8  # as if the slider were moved
+    >>> panel.report.explained_variance < before  # much noise hides the inputs
+    True
+    """
 
     def __init__(
         self,
@@ -160,7 +192,7 @@ class LeakPanel:
 
     @property
     def codec(self) -> Pipeline:
-        """The pipeline as the controls stand."""
+        """The pipeline that the controls show now."""
         bits, sigma, fraction = (self.controls[k].value for k in ("bits", "sigma", "fraction"))
         stages: list[Stage] = [Noise(sigma)] if sigma else []
         stages += [TopK(fraction)] if fraction < 1 else []
@@ -180,7 +212,7 @@ class LeakPanel:
             self._handle.update(data, raw=True, metadata=metadata)
 
     def _describe(self) -> None:
-        """Attack, unless it was done before, and say it."""
+        """Attack with the present settings, unless that was done before, and show the result."""
         positions = self.controls["positions_only"].value
         parties, auxiliary, victims, labels = self._data
         name = f"{self.codec!r}, positions alone" if positions else repr(self.codec)
@@ -201,10 +233,17 @@ class LeakPanel:
 def leak_panel(
     parties: Sequence[Party], auxiliary: Tensor, victims: Tensor, labels: Tensor, **settings: Any
 ) -> LeakPanel:
-    """What can be seen through a codec? Sliders for bits, noise and fraction, with pictures.
+    """Sliders for bits, noise and fraction, with pictures of what an attacker reconstructs.
 
-    Display it as the last line of a cell. ``parties`` are trained; their activations go through the
-    codec that the sliders make, and each setting is attacked anew: see `describe_leak`.
-    ``settings`` are where the controls start: ``leak_panel(..., bits=4, sigma=0.5)``.
+    Write it as the last line of a cell. ``parties`` have been trained. Their activations go through
+    the codec that the sliders describe, and each setting is attacked anew: see `describe_leak`.
+    ``settings`` are the first positions of the controls: ``leak_panel(..., bits=4, sigma=0.5)``.
+
+    >>> from torch import nn
+    >>> parties = Party("alice", nn.Linear(4, 4)), Party("bob", nn.LogSoftmax(1))
+    >>> parties[1].loss_fn = nn.NLLLoss()
+    >>> x = torch.rand(2, 50, 4)
+    >>> leak_panel(parties, x[0], x[1], x[1].argmax(1), fraction=0.5).codec
+    Pipeline(TopK(fraction=0.5, scope='model'))
     """
     return LeakPanel(parties, auxiliary, victims, labels, **settings)

@@ -1,6 +1,6 @@
-"""A Pareto plot to point at: choose a setting, see what it sent and the code that runs it again.
+"""A Pareto plot with a slider: choose a setting, see its ledger and the code that runs it again.
 
-The panel of notebook 07. Not here: the same plot for pages (plots.pareto), and its numbers
+This is the panel of notebook 07. Not here: the same plot for pages (plots.pareto), and its numbers
 (research.analysis). The panel needs ipywidgets, 7.7 or newer.
 """
 
@@ -33,14 +33,32 @@ _WORDS = "line-height:1.3; white-space:pre-wrap; word-break:normal; overflow-wra
 
 
 def describe_point(results: Iterable[Result], name: str) -> str:
-    """One setting as text: where it ended, its ledger, and the code that runs it again.
+    """One setting as text: its result, its ledger, and the code that runs it again.
 
-    Raises KeyError, naming those there are, for a setting that is not among ``results``.
+    Raises KeyError, which lists the settings, if ``name`` is none of them.
+
+    >>> from fltoolkit.history import History
+    >>> from fltoolkit.research.experiment import Experiment
+    >>> record = {"accuracy": 0.9, "nbytes": 900, "nbytes_activations_up": 900}
+    >>> run = Result(Experiment(name="plain"), History([record]), "", 1.0)
+    >>> print(describe_point([run], "plain"), end="")
+    plain: 90.00 % for 900 B, 1 seed, on the front
+    <BLANKLINE>
+    ledger of the first seed       nominal        real     entropy
+    activations up                       -       900 B           -
+    <BLANKLINE>
+    from fltoolkit.research import Experiment, run
+    <BLANKLINE>
+    experiment = Experiment(
+        protocol='split',
+        name='plain',
+    )
+    print(run(experiment)[-1])
     """
     results = list(results)
     found = {point.name: point for point in points(results)}
     if name not in found:
-        raise KeyError(f"no setting {name!r}; there are {sorted(found)}")
+        raise KeyError(f"no setting {name!r}; the settings are {sorted(found)}")
     point, last = found[name], groups(results)[name][0].history[-1]
     value = point.experiment.measured.words(point.value)
     lines = [
@@ -58,14 +76,31 @@ def describe_point(results: Iterable[Result], name: str) -> str:
 
 
 class TradeoffPanel:
-    """The Pareto plot with a slider over its points; display it as the last line of a cell.
+    """The Pareto plot with a slider over its points; write it as the last line of a cell.
 
-    Point at a mark to read its name (where SVG is shown), or move the slider. ``select`` does what
-    the slider does.
+    Point at a mark with the mouse to read its name (while SVG is shown), or move the slider.
+    ``select`` moves the slider from code.
 
     Args:
-        results: of a sweep on one task.
+        results: the results of a sweep on one task.
         name: the setting to begin with; by default the one with the fewest bytes.
+
+    >>> from fltoolkit.history import History
+    >>> from fltoolkit.research.experiment import Experiment
+    >>> runs = [
+    ...     Result(
+    ...         Experiment(name=f"{bits} bits", lr=0.1 / bits),
+    ...         History([{"accuracy": 0.9, "nbytes": 100 * bits}]),
+    ...         "",
+    ...         1.0,
+    ...     )
+    ...     for bits in (8, 4)
+    ... ]
+    >>> panel = TradeoffPanel(runs)
+    >>> first = panel.selected
+    >>> panel.select("8 bits")
+    >>> first, panel.selected
+    ('4 bits', '8 bits')
     """
 
     def __init__(
@@ -80,7 +115,7 @@ class TradeoffPanel:
         self._best = best_within(self.results, self._points)
         names = [point.name for point in self._points]
         self.selected = names[0] if name is None else name
-        self._tell()  # complains if there is none
+        self._tell()  # raises KeyError if there is no such setting
         self.slider = ipywidgets.SelectionSlider(
             options=names,
             value=self.selected,
@@ -92,7 +127,7 @@ class TradeoffPanel:
         self.slider.observe(self._moved, "value")
 
     def select(self, name: str) -> None:
-        """Point at a setting."""
+        """Move the slider to a setting."""
         self.slider.value = name
 
     def _moved(self, change: Any) -> None:
@@ -104,7 +139,7 @@ class TradeoffPanel:
         from IPython.display import display
 
         self._picture.show(self.slider)
-        display(self._words)  # below the picture, which stays where it is when they grow
+        display(self._words)  # below the picture, so that longer text does not move the picture
 
     def _tell(self) -> str:
         return describe_point(self.results, self.selected)
@@ -114,7 +149,7 @@ class TradeoffPanel:
         return f'<pre style="{_WORDS}">{words}</pre>'
 
     def draw(self) -> Drawing:
-        """Numbered points with the range of their seeds, who they are, and the best so far."""
+        """Numbered points with the range of their seeds, their names, and the line of the front."""
         metric, scale = self._metric, self._metric.scale
         found = sorted(self._points, key=lambda p: p.value, reverse=metric.higher_is_better)
         sent, seeds = [p.nbytes for p in found], [a for p in found for a in (p.low, p.high)]
@@ -160,6 +195,6 @@ class TradeoffPanel:
 
 
 def _stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Each value holds until the next point."""
+    """The points of a line with steps: each value is kept until the next point."""
     steps = [((x, last), (x, y)) for (_, last), (x, y) in pairwise(points)]
     return [points[0], *(corner for step in steps for corner in step)]

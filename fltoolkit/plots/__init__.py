@@ -1,15 +1,16 @@
-"""Pictures: of histories, of ledgers, of codecs, of sweeps; while a run goes on and for good.
+"""Pictures of histories, ledgers, codecs and sweeps, during a run and after it.
 
     style           colours, dashes, empty axes, and a description for screen readers
-    drawing         charts as marks on paper: SVG while something moves, PNG when it rests
+    drawing         charts as lists of marks, shown as SVG while they change and as PNG afterwards
     ideas           a drawing of each idea of the course
     figures         matplotlib figures of histories, channels and partitions
     live            progress and curves below a running cell
     codec_report    what a codec does to one tensor
-    pareto          accuracy over bytes of a whole sweep
-    html_report     one HTML file that tells a sweep
+    pareto          accuracy over bytes for a whole sweep
+    html_report     one HTML file about a sweep
 
-A figure takes histories, runs or reports, and gives matplotlib Axes; `show` ends a cell with it.
+A figure function takes histories, runs or reports and returns matplotlib Axes. In a notebook,
+`show` displays them at the end of a cell.
 """
 
 from fltoolkit.plots.codec_report import describe_codec, plot_bits, plot_values

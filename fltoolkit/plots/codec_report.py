@@ -1,7 +1,7 @@
-"""What a codec does to one tensor and what it costs: in numbers, in words and in pictures.
+"""What a codec does to one tensor and how many bits it takes: numbers, words and pictures.
 
-Not here: the codecs, and the panel that asks for these reports (panels.codec). The notebook
-"Codec gallery" is built on it.
+Not here: the codecs, and the panel that shows these reports (panels.codec). The notebook "Codec
+gallery" uses these functions.
 """
 
 import copy
@@ -25,24 +25,31 @@ _LEGEND = "wide grey bars: before; narrow blue bars: what arrives"
 
 
 class CodecReport(NamedTuple):
-    """What `describe_codec` found. Bits are per value of the tensor."""
+    """What `describe_codec` found. Bits are given per value of the tensor.
+
+    >>> import torch
+    >>> from fltoolkit.codecs.quantize import Quantize
+    >>> report = describe_codec(torch.linspace(0, 1, 800), Pipeline(Quantize(4)))
+    >>> report.real_bits == 8 * report.nbytes / 800, report.relative_error < 0.01
+    (True, True)
+    """
 
     codec: str  # its repr
     num_values: int
     nbytes: int  # length of the message
-    nominal_bits: float  # symbols at their width, floats at 32, places at ceil(log2 n)
-    real_bits: float  # of the message, everything in it
-    entropy_bits: float  # the least for symbols and places that are independent of each other
-    relative_error: float  # |C(x) - x|^2 / |x|^2: 1 is as far off as all zeros
-    largest_error: float  # of any value
-    edges: tuple[float, ...]  # of the histograms' bins
-    before: tuple[int, ...]  # values in each bin
-    after: tuple[int, ...]  # what arrives; the end bins also hold what lies beyond them
-    num_beyond: int  # so many arriving values
+    nominal_bits: float  # symbols at their width, floats at 32 bits, positions at ceil(log2 n)
+    real_bits: float  # of the whole message, with its header
+    entropy_bits: float  # the least for symbols and positions that are independent of each other
+    relative_error: float  # |C(x) - x|^2 / |x|^2; all zeros would have the error 1
+    largest_error: float  # the largest error of a single value
+    edges: tuple[float, ...]  # the edges of the histograms' bins
+    before: tuple[int, ...]  # the number of values in each bin
+    after: tuple[int, ...]  # the number of decoded values; the two end bins hold values beyond them
+    num_beyond: int  # the number of decoded values beyond the bins
 
     @property
     def bits(self) -> dict[str, float]:
-        """The three sizes, as pictures name them."""
+        """The three sizes by the names that pictures use."""
         return {
             "nominal": self.nominal_bits,
             "sent": self.real_bits,
@@ -51,7 +58,7 @@ class CodecReport(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """All of it in words."""
+        """The whole report in words."""
         sentence = (
             f"{self.num_values:,} values travel in {amount('nbytes', self.nbytes)}: "
             f"{self.real_bits:.2f} bits a value are sent, {self.nominal_bits:.2f} are nominal, the "
@@ -66,14 +73,15 @@ class CodecReport(NamedTuple):
 
 
 def describe_codec(tensor: Tensor, codec: Pipeline, *, num_bins: int = 60) -> CodecReport:
-    """Send one tensor through a pipeline, and say what arrives and what it costs.
+    """Send one tensor through a pipeline, and report what arrives and how many bits it takes.
 
-    The pipeline's own state does not move. `Pipeline.explain` shows its stages one by one.
+    The state of ``codec`` does not change, since a copy is used. `Pipeline.explain` shows the
+    stages one by one.
 
     Args:
-        tensor: floating-point values of any shape; it tells `Entropy` rows and columns.
-        codec: what to send it through. Of ``ErrorFeedback(codec)`` or ``Only(codec)``, the inner.
-        num_bins: of the histograms.
+        tensor: floating-point values of any shape; `Entropy` uses its rows and columns.
+        codec: the pipeline. For ``ErrorFeedback(codec)`` or ``Only(codec)`` pass the inner codec.
+        num_bins: the number of bins of the histograms.
 
     Raises:
         TypeError: the codec is no `Pipeline`.
@@ -86,11 +94,11 @@ def describe_codec(tensor: Tensor, codec: Pipeline, *, num_bins: int = 60) -> Co
     (4.08, 433)
     """
     if not isinstance(codec, Pipeline):
-        raise TypeError(f"codec={codec!r} is no Pipeline: pass the one inside, e.g. its .codec")
+        raise TypeError(f"codec={codec!r} is no Pipeline: pass the Pipeline inside it, its .codec")
     if not (tensor.is_floating_point() and tensor.numel()):
         raise ValueError(
-            f"this tensor has {tensor.numel()} values of {tensor.dtype}: pass at least one, of "
-            "floating point"
+            f"this tensor has {tensor.numel()} values of {tensor.dtype}: pass at least one "
+            "floating-point value"
         )
     codec, tree = copy.deepcopy(codec), {"x": tensor.detach()}
     rows = codec.explain(tree)
@@ -117,7 +125,14 @@ def describe_codec(tensor: Tensor, codec: Pipeline, *, num_bins: int = 60) -> Co
 
 
 def plot_values(report: CodecReport, ax: Axes | None = None) -> Axes:
-    """Histograms of the values before and after, with logarithmic counts."""
+    """Histograms of the values before and after the codec, with logarithmic counts.
+
+    >>> import torch
+    >>> from fltoolkit.codecs.quantize import Sign
+    >>> ax = plot_values(describe_codec(torch.randn(100), Pipeline(Sign()), num_bins=10))
+    >>> len(ax.patches), ax.get_xlabel()  # ten grey bars and ten blue ones
+    (20, 'value')
+    """
     ax = ax or new_axes(height=3)
     width = report.edges[1] - report.edges[0]
     for counts, share, color in _histograms(report):
@@ -130,9 +145,15 @@ def plot_values(report: CodecReport, ax: Axes | None = None) -> Axes:
 
 
 def plot_bits(reports: CodecReport | Mapping[str, CodecReport], ax: Axes | None = None) -> Axes:
-    """Bits a value by three measures, nominal, really sent and entropy bound.
+    """Bits per value in three measures: nominal, really sent, and the entropy bound.
 
-    Pass {name: report} to compare codecs, or one codec on several tensors.
+    Pass {name: report} to compare several codecs, or one codec on several tensors.
+
+    >>> import torch
+    >>> from fltoolkit.codecs.quantize import Quantize
+    >>> report = describe_codec(torch.linspace(0, 1, 800), Pipeline(Quantize(4)))
+    >>> [text.get_text() for text in plot_bits(report).texts]
+    ['4.08 nominal', '4.33 sent', '4.05 entropy bound']
     """
     named = {"": reports} if isinstance(reports, CodecReport) else reports
     if not named:
@@ -158,7 +179,14 @@ def plot_bits(reports: CodecReport | Mapping[str, CodecReport], ax: Axes | None 
 
 
 def draw_report(report: CodecReport, title: str) -> Drawing:
-    """Both pictures in one: quick enough to be drawn again while a slider moves."""
+    """Both pictures in one `Drawing`, which is fast enough to follow a slider.
+
+    >>> import torch
+    >>> from fltoolkit.codecs.quantize import Sign
+    >>> drawing = draw_report(describe_codec(torch.randn(100), Pipeline(Sign())), "signs")
+    >>> drawing.width, drawing.svg().count("<svg")
+    (720, 1)
+    """
     return Drawing(720, 280, title, [*_draw_values(report), *_draw_bits(report)])
 
 
@@ -168,7 +196,7 @@ _HATCHES = ("", "", "//")
 
 
 def _edges(x: np.ndarray, y: np.ndarray, num_bins: int) -> np.ndarray:
-    """Bins over the range of ``x``, and up to half of it more where ``y`` goes there."""
+    """Bins over the range of ``x``. Each end may move out to reach ``y``, by at most half of it."""
     reach = (x.max() - x.min()) / 2
     low, high = (
         max(x.min() - reach, min(x.min(), y.min())),
@@ -180,17 +208,17 @@ def _edges(x: np.ndarray, y: np.ndarray, num_bins: int) -> np.ndarray:
 
 
 def _histograms(report: CodecReport) -> list[tuple[tuple[int, ...], float, str]]:
-    """Counts, the part of a bin's width that its bar has, and the colour."""
+    """For each histogram: the counts, the width of a bar as a part of its bin, and the colour."""
     return [(report.before, 1.0, GREY), (report.after, 0.5, COLORS[0])]
 
 
 def _most_bits(report: CodecReport) -> float:
-    """Where the axis of bits ends: mostly at the same place, so that pictures can be compared."""
+    """The end of the axis of bits: one of two values, so that pictures can be compared."""
     return 14 if max(report.bits.values()) <= 9 else 70
 
 
 def _draw_values(report: CodecReport) -> Iterator[Mark]:
-    """`plot_values` in the left part of the paper."""
+    """The marks of `plot_values`, in the left part of the picture."""
     decades = math.ceil(math.log10(max(*report.before, *report.after, 10)))
     values = Axis("value", report.edges[0], report.edges[-1])
     counts = Axis("count", 0.7, 10.0**decades, log=True, words="number of values")
@@ -206,7 +234,7 @@ def _draw_values(report: CodecReport) -> Iterator[Mark]:
 
 
 def _draw_bits(report: CodecReport) -> Iterator[Mark]:
-    """`plot_bits` of one codec in the right part of the paper."""
+    """The marks of `plot_bits` for one codec, in the right part of the picture."""
     start, width = 460, 250
     yield Words(start, 32, "bits a value (float32: 32)")
     for row, (words, bits) in enumerate(report.bits.items()):

@@ -1,8 +1,9 @@
-"""One engine for charts that move: what is on the paper as marks, drawn as SVG or by matplotlib.
+"""Charts as lists of marks, which are drawn either as SVG or by matplotlib.
 
-SVG text takes milliseconds, so a chart can be drawn again while training runs or a slider moves;
-matplotlib draws the same marks as the PNG that stays in a saved notebook. Here: marks, axes with
-ticks, lines, bands, bars, names that do not overlap. Not here: figures of histories (figures.py).
+Writing SVG takes milliseconds, so a chart can be drawn again while training runs or while a slider
+moves. matplotlib draws the same marks as the PNG that stays in a saved notebook. Here: marks, axes
+with ticks, lines, bands, bars, names that do not overlap. Not here: figures of histories
+(figures.py).
 """
 
 import html
@@ -22,27 +23,27 @@ from fltoolkit.units import axis_label, tick
 __all__: list[str] = []
 
 Points = Sequence[tuple[float, float]]
-LETTER = 7  # pixels: the width of a letter of size 12, with a little room
-LINE = 14  # pixels: the least distance between two lines of text
+LETTER = 7  # the width of a letter of size 12 in pixels, with a little room
+LINE = 14  # the least distance between two lines of text in pixels
 
 
 # --------------------------------------------------------------------------------------- marks
 
 
 class Stroke(NamedTuple):
-    """A line through points, in pixels from the upper left corner; with ``fill`` an area."""
+    """A line through points, in pixels from the upper left corner; ``fill`` makes it an area."""
 
     points: Points
     color: str = INK
     width: float = 1
-    dash: tuple[int, ...] = ()  # on, off, ... in line widths
+    dash: tuple[int, ...] = ()  # lengths of dash, gap, dash, ... in line widths
     fill: str = "none"
     opacity: float = 1
-    tip: str = ""  # what is said when somebody points at it
+    tip: str = ""  # the text that a browser shows when the mouse is over the mark
 
 
 class Box(NamedTuple):
-    """A filled rectangle."""
+    """A filled rectangle; ``x`` and ``y`` are its upper left corner in pixels."""
 
     x: float
     y: float
@@ -53,7 +54,7 @@ class Box(NamedTuple):
 
 
 class Words(NamedTuple):
-    """A line of text on its base line."""
+    """A line of text; ``y`` is the base line on which the letters stand."""
 
     x: float
     y: float
@@ -62,14 +63,14 @@ class Words(NamedTuple):
     size: float = 12
     color: str = INK
     bold: bool = False
-    halo: bool = False  # paper around, to be read above lines
+    halo: bool = False  # a white border, so that the text can be read above lines
 
 
 Mark = Stroke | Box | Words
 
 
 class Drawing(NamedTuple):
-    """A whole picture: marks on paper, and its content in words for screen readers.
+    """A whole picture: marks on paper, and a title in words for screen readers.
 
     As the last line of a notebook's cell it shows itself as PNG, with its title as text.
     """
@@ -85,7 +86,7 @@ class Drawing(NamedTuple):
         return self._replace(marks=[*map(_in_the_dark, self.marks)], paper=DARK[PAPER])
 
     def svg(self) -> str:
-        """The picture as SVG text. Show it as ``text/html``: there it shrinks with the page."""
+        """The picture as SVG text. Shown as ``text/html``, it becomes smaller on a narrow page."""
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" '
             f'width="{self.width}" height="{self.height}" style="max-width:100%;height:auto" '
@@ -106,9 +107,9 @@ class Drawing(NamedTuple):
         return self.svg().replace("</title>", f"</title>{style}", 1)
 
     def figure(self) -> Figure:
-        """The same marks as a matplotlib figure; 96 pixels are an inch."""
+        """The same marks as a matplotlib figure, where an inch is 96 pixels."""
         fig = Figure(figsize=(self.width / 96, self.height / 96), facecolor=self.paper)
-        for order, mark in enumerate(self.marks):  # later ones lie above earlier ones, as in SVG
+        for order, mark in enumerate(self.marks):  # later marks cover earlier ones, as in SVG
             artist = _artist(mark, fig, self.height, self.paper)
             fig.add_artist(artist).set_zorder(order)
         return fig
@@ -118,7 +119,7 @@ class Drawing(NamedTuple):
         return {"text/html": self.svg(), "text/plain": self.title}, {}
 
     def png(self) -> tuple[dict[str, str], dict[str, Any]]:
-        """PNG and title, likewise: what others can show of a saved notebook."""
+        """PNG and title in the same form; of a saved notebook, GitHub shows PNG but not SVG."""
         return picture(self.figure(), self.title)
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
@@ -194,13 +195,13 @@ def _artist(mark: Mark, fig: Figure, height: float, paper: str) -> Any:
 
 
 class Axis(NamedTuple):
-    """One axis: what it measures, and from where to where. ``low`` is below ``high``."""
+    """One axis: what it measures, and its two ends. ``low`` must be below ``high``."""
 
-    key: str  # of the records: it gives label and unit
+    key: str  # a key of the records, from which label and unit follow
     low: float
     high: float
-    log: bool = False  # then both ends are above 0
-    words: str = ""  # the label, if not the key's
+    log: bool = False  # a logarithmic axis, for which both ends must be above 0
+    words: str = ""  # a label that replaces the key's label
 
     @property
     def label(self) -> str:
@@ -208,27 +209,27 @@ class Axis(NamedTuple):
         return self.words or axis_label(self.key)
 
     def part(self, value: float) -> float:
-        """Where ``value`` lies: 0 is the low end, 1 the high end, and values beyond lie there."""
+        """The position of ``value``: 0 is the low end, 1 is the high end; values beyond are cut."""
         value = min(max(value, self.low), self.high)
         if self.log:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self, fit: Callable[[Sequence[float]], bool]) -> Sequence[float]:
-        """Round values between the ends: as many as ``fit`` beside each other."""
+        """Round values between the ends: the largest number of them for which ``fit`` is true."""
         finest = self._decades() if self.log else self._steps()
         inside = ([v for v in values if self.low <= v <= self.high] for values in finest)
         return next(values for values in inside if fit(values))
 
     def _decades(self) -> Iterator[Iterable[float]]:
-        """1, 2, 5, 10, 20 ...; then powers of ten; then every second, third ... of them."""
+        """Candidates for ticks: 1, 2, 5, 10, 20 ...; then powers of ten; then fewer of them."""
         powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         yield (float(f"{m}e{power}") for power in powers for m in (1, 2, 5))
         for every in count(1):
             yield (float(f"1e{power}") for power in powers[::every])
 
     def _steps(self) -> Iterator[Iterable[float]]:
-        """Multiples of 1, 2, 5, 10 ... times a power of ten, at most eight steps of them."""
+        """Candidates for ticks: multiples of 1, 2 or 5 times a power of ten, in at most 8 steps."""
         span = self.high - self.low
         powers = count(math.floor(math.log10(span / 8)))
         for power, m in ((power, m) for power in powers for m in (1, 2, 5)):
@@ -239,13 +240,13 @@ class Axis(NamedTuple):
 
 
 class Frame:
-    """Two axes on the paper: where values lie, and the marks that show them.
+    """Two axes of a chart: converts values to pixels and makes the marks of the axes.
 
     Args:
         x: the horizontal axis.
         y: the vertical axis.
-        left, top, width, height: the room for all of it in pixels, ticks and labels included.
-        names: what will stand at the ends of lines, for which there must be room.
+        left, top, width, height: the place of the chart in pixels, including ticks and labels.
+        names: the names that will stand at the ends of lines, for which room is kept.
     """
 
     def __init__(
@@ -277,19 +278,19 @@ class Frame:
         self.x_ticks = [(value, tick(x.key, value)) for value in x.ticks(fit)]
 
     def x(self, value: float) -> float:
-        """Pixels from the left."""
+        """The position of a horizontal value, in pixels from the left."""
         return self.left + self.x_axis.part(value) * (self.right - self.left)
 
     def y(self, value: float) -> float:
-        """Pixels from the top."""
+        """The position of a vertical value, in pixels from the top."""
         return self.low - self.y_axis.part(value) * (self.low - self.high)
 
     def points(self, points: Points) -> Points:
-        """Points in pixels."""
+        """Points (x, y) converted from values to pixels."""
         return [(self.x(x), self.y(y)) for x, y in points]
 
     def grid(self) -> Iterator[Mark]:
-        """A pale line at each tick, what it stands for, and what the axes measure."""
+        """A pale line and a number at each tick, and the labels of both axes."""
         yield Words(self.edge, self.high - 10, self.y_axis.label)
         yield Words(self.middle, self.low + 33, self.x_axis.label, "middle")
         for value, words in self.x_ticks:
@@ -302,12 +303,12 @@ class Frame:
             yield Words(self.left - 6, at + 4, words, "end")
 
     def bar(self, start: float, end: float, value: float, color: str) -> Box:
-        """From the lower end up to ``value``."""
+        """A bar from ``start`` to ``end``, as high as ``value``."""
         x, y = self.x(start), self.y(value)
         return Box(x, y, self.x(end) - x, self.low - y, color)
 
     def flags(self, marks: Iterable[tuple[float, str]], *, below: bool = False) -> Iterator[Mark]:
-        """Dotted vertical lines at x, each with its words in a row of its own."""
+        """Dotted vertical lines at the given x, each with its words in a row of its own."""
         places = [(self.x(value), words) for value, words in marks]
         for at, _ in places:
             yield Stroke([(at, self.low), (at, self.high)], INK, 1, (1, 3))
@@ -318,18 +319,18 @@ class Frame:
             yield Words(at + shift, y, words, anchor, 11, halo=True)
 
     def names(self, ends: Sequence[tuple[float, str, str, bool]]) -> Iterator[Mark]:
-        """Names right of the axes: (last y, name, colour, bold) of each line, moved apart."""
+        """Names right of the axes, moved apart; ``ends`` has (last y, name, colour, bold)."""
         places = spread([self.y(last) for last, *_ in ends], LINE)
         for place, (_, name, color, bold) in zip(places, ends, strict=True):
             yield Words(self.right + 5, place + 4, name, color=color, bold=bold)
 
     def empty(self, words: str) -> Words:
-        """What is said where there is nothing to draw."""
+        """``words`` in the middle of the axes, for a chart that has no data."""
         return Words(self.middle, (self.high + self.low) / 2, words, "middle")
 
 
 def _apart(axis: Axis, values: Sequence[float], length: float) -> float:
-    """The least distance of two ticks, in pixels."""
+    """The smallest distance between two neighbouring ticks, in pixels."""
     parts = map(axis.part, values)
     return min((length * (b - a) for a, b in pairwise(parts)), default=math.inf)
 
@@ -338,7 +339,7 @@ def _apart(axis: Axis, values: Sequence[float], length: float) -> float:
 
 
 def line_look(number: int) -> tuple[str, tuple[int, ...]]:
-    """Colour and dash of line ``number``, from 0."""
+    """Colour and dash of line ``number``; the first line has number 0."""
     return COLORS[number % len(COLORS)], DASHES[number % len(DASHES)]
 
 
@@ -372,13 +373,13 @@ _SHAPES: dict[str, Points] = {  # corners around (0, 0)
 def symbol(
     x: float, y: float, shape: str, color: str, fill: str, tip: str = "", size: float = 1
 ) -> Stroke:
-    """A mark at (x, y) in matplotlib's names of shapes: "o", "s", "D" or "^"."""
+    """A symbol at (x, y). ``shape`` is one of matplotlib's names "o", "s", "D" and "^"."""
     corners = [(x + size * a, y + size * b) for a, b in _SHAPES[shape]]
     return Stroke(corners, color, 1.5, fill=fill, tip=tip)
 
 
 def beside(places: Points, words: Sequence[str], size: float = 11) -> list[Words]:
-    """Words beside marks, on the first side where they cover neither a mark nor other words."""
+    """Words beside marks; of six places, the first that covers no mark and no other words."""
     taken: list[tuple[float, ...]] = [(x - 7, y - 7, x + 7, y + 7) for x, y in places]
     found: list[Words] = []
     for (x, y), each in zip(places, words, strict=True):
@@ -420,11 +421,11 @@ def chart(
     marks: Mapping[float, str] | None = None,
     until: float = 0,
 ) -> Iterator[Mark]:
-    """Lines of (x, y) points by name; ``x`` and ``y`` are records' keys.
+    """A line chart: ``series`` holds points (x, y) by name; ``x`` and ``y`` are keys of records.
 
-    Names stand at the line ends. Axes begin at 0, or are logarithmic with ``log`` (then all values
-    must be positive). ``marks`` are vertical lines {x: words}. Points not finite are left out. The
-    x axis goes to ``until`` at least.
+    The name of a line stands at its end. Axes begin at 0; with ``log`` they are logarithmic, and
+    all values must be positive. ``marks`` are vertical lines {x: words}. Points that are NaN or
+    infinite are left out. The x axis goes to ``until`` at least.
     """
     lines = {name: [p for p in line if all(map(math.isfinite, p))] for name, line in series.items()}
     points = [point for line in lines.values() for point in line]
@@ -455,6 +456,6 @@ def _around(key: str, values: Sequence[float], log: bool) -> Axis:
 
 
 def progress(part: float, top: float, width: float) -> Iterator[Mark]:
-    """A bar over the paper's ``width``, of which ``part`` (0 to 1) is done."""
+    """A progress bar, ``width`` pixels wide; ``part`` (0 to 1) of it is filled."""
     yield Box(8, top, width - 16, 6, PALE)
     yield Box(8, top, (width - 16) * part, 6, DARK_GREY)

@@ -1,7 +1,8 @@
-"""Figures that stay: histories, a channel or a partition in, matplotlib Axes out.
+"""matplotlib figures of histories, channels and partitions.
 
-In a notebook end the cell with ``plots.show(ax)``; in a script, ``ax.figure.savefig("name.png")``;
-for a paper, `save_figure`. Not here: pictures that move (live.py).
+In a notebook, end the cell with ``plots.show(ax)``; in a script, call
+``ax.figure.savefig("name.png")``; for a paper, use `save_figure`. Not here: pictures that change
+during a run (live.py).
 """
 
 import os
@@ -36,9 +37,15 @@ _MARKERS = "osD^vP*"
 
 
 def accuracy_over_bytes(histories: Histories, ax: Axes | None = None) -> Axes:
-    """Accuracy [%] against all bytes sent so far, headers included: how much a byte buys.
+    """Accuracy [%] against all bytes sent so far, headers included.
 
     See `curves` for ``histories``; they need records with "accuracy" and "nbytes".
+
+    The figure also has a text, which `show` gives to readers who cannot see it:
+
+    >>> history = History([{"nbytes": 1000, "accuracy": 0.5}, {"nbytes": 2000, "accuracy": 0.9}])
+    >>> accuracy_over_bytes({"SplitNN": history}).get_label()
+    'SplitNN ends at accuracy 90.0 %, bytes sent 2.0 kB'
     """
     return curves(histories, "accuracy", "nbytes", ax)
 
@@ -47,23 +54,32 @@ def metric_over_steps(histories: Histories, key: str = "loss", ax: Axes | None =
     """The records' ``key`` against their "step", which is called a round where it is one.
 
     See `curves` for ``histories``.
+
+    >>> history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.5}])
+    >>> ax = metric_over_steps(history)
+    >>> ax.get_xlabel(), ax.lines[0].get_ydata().tolist()
+    ('step', [2.0, 1.5])
     """
     return curves(histories, key, "step", ax)
 
 
 def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes:
-    """One line per name of the records' ``y`` against ``x``, its name and last value at its end.
+    """The records' ``y`` against ``x``, one line per name; name and last value stand at its end.
 
     Args:
-        histories: one History, or {name: History}, or {name: [History, ...]} for one run per seed:
-            then the line is the mean of the runs and the band goes from their minimum to their
-            maximum, over the range of ``x`` that all of them cover.
+        histories: one History, or {name: History}, or {name: [History, ...]} with one run for each
+            seed. In the last case the line is the mean of the runs, and the band goes from their
+            minimum to their maximum, over the range of ``x`` that all runs cover.
         y: key of the vertical axis; only records that hold both keys are used.
         x: key of the horizontal axis.
-        ax: where to draw; a figure of its own by default.
+        ax: the Axes to draw in; by default new Axes in a new figure.
 
     Raises:
         ValueError: no histories, or one without any record that holds both keys.
+
+    >>> runs = [History([{"step": 0, "loss": 2.0}, {"step": 4, "loss": end}]) for end in (1.0, 0.5)]
+    >>> curves({"two seeds": runs}, "loss", "step").get_label()
+    'two seeds ends at loss 0.75, step 4 (mean of 2 runs, band from minimum to maximum: 0.5 to 1)'
     """
     named = {"": histories} if isinstance(histories, History) else histories
     if not named:
@@ -110,11 +126,17 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
 
 
 def ledger(channels: Channel | Mapping[str, Channel], ax: Axes | None = None) -> Axes:
-    """Bytes sent by (sender -> receiver, kind), in the order of their first message.
+    """Bytes sent for each (sender -> receiver, kind), in the order of their first message.
 
-    Each bar is payload plus headers; beside it stand the total, the number of messages and the
-    headers' part, or for compressed messages what they would take uncompressed. Pass
+    Each bar is payload plus headers. The text beside it gives the total, the number of messages,
+    and the size of the headers, or for compressed messages the size without compression. Pass
     {name: Channel} to compare protocols.
+
+    >>> import torch
+    >>> channel = Channel()
+    >>> _ = channel.send("alice", "bob", "activations", {"h": torch.zeros(4, 8)})
+    >>> ledger(channel).get_label()
+    'alice → bob activations: 139 B in 1 message, of which headers 11 B'
     """
     named = channels if isinstance(channels, Mapping) else {"": channels}
     rows: dict[str, list[int]] = {}  # messages, bytes, bytes of the values uncompressed
@@ -186,12 +208,18 @@ def named_points(
 
 
 def partition(labels: Tensor, parts: Sequence[Tensor], ax: Axes | None = None) -> Axes:
-    """Who has what: the number of samples of each class (rows) at each client (columns).
+    """The number of samples of each class (rows) at each client (columns).
 
     Args:
         labels: class of every sample, shape (samples,), integers from 0.
         parts: for each client the indices into ``labels``, as `data.partition_iid` gives them.
-        ax: where to draw; a figure of its own by default.
+        ax: the Axes to draw in; by default new Axes in a new figure.
+
+    >>> import torch
+    >>> labels = torch.tensor([0, 0, 1, 1])
+    >>> parts = [torch.tensor([0, 1, 2]), torch.tensor([3])]
+    >>> partition(labels, parts).get_label().split("; ")[1]
+    'client 0: 3 samples of 2 classes'
     """
     if not len(parts) or not len(labels):
         raise ValueError(f"nothing to plot: {len(labels)} labels and {len(parts)} parts")
@@ -223,7 +251,7 @@ def partition(labels: Tensor, parts: Sequence[Tensor], ax: Axes | None = None) -
 
 
 COLUMN_WIDTHS = {1: 3.35, 2: 7.0}
-"""Inches: a column, and both with the gap between them, as IEEE's and ACM's journals have them."""
+"""Widths in inches of one column, and of two columns with their gap, in IEEE and ACM journals."""
 
 
 def save_figure(
@@ -231,16 +259,23 @@ def save_figure(
 ) -> None:
     """Save the whole figure of ``ax`` for a paper: as wide as a column, with letters of 8 points.
 
-    In one column there is no room for names at the ends of lines: a legend below has them. The
-    ending of ``path`` says the format (.pdf, .svg, .png with 600 dots an inch). Fonts are put
-    into a PDF as TrueType (type 42), which publishers ask for. The figure is as before afterwards,
-    and no global setting of matplotlib is changed.
+    A single column has no room for names at the ends of lines, so a legend below lists them. The
+    ending of ``path`` chooses the format: .pdf, .svg, or .png with 600 dots per inch. Fonts are
+    embedded in a PDF as TrueType (type 42), as publishers require. The figure itself does not
+    change, nor does any global setting of matplotlib.
 
     Args:
-        ax: any of the figure's axes.
-        path: where to; the folder must be there.
+        ax: any Axes of the figure.
+        path: the file to write; its folder must exist.
         columns: 1, or 2 for the whole width of a page.
-        height: in inches; by default the figure keeps its proportions, but at least 2.2.
+        height: in inches; by default the figure keeps its proportions, but at least 2.2 inches.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "loss.svg"
+    >>> save_figure(curves(History([{"step": 1, "loss": 2.0}]), "loss", "step"), path)
+    >>> 'width="241.2pt"' in path.read_text()  # 3.35 inches of 72 points
+    True
     """
     if columns not in COLUMN_WIDTHS:
         raise ValueError(f"columns={columns}: a figure is 1 or 2 columns wide")
@@ -297,10 +332,10 @@ def _points(history: History, x: str, y: str, name: str) -> np.ndarray:
 
 
 def _band(runs: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """x, minimum, mean and maximum of several runs, where all of them have values."""
+    """x, minimum, mean and maximum of several runs, over the range of x that all runs cover."""
     if not runs:
         raise ValueError("an empty list of histories: give at least one run for each name")
-    if len(runs) == 1:  # as it is: x may stand still or go back
+    if len(runs) == 1:  # drawn unchanged, since x may repeat or decrease
         xs, ys = runs[0].T
         return xs, ys, ys, ys
     start, end = max(run[0, 0] for run in runs), min(run[-1, 0] for run in runs)
@@ -341,11 +376,11 @@ _END = "the end of a line"
 
 
 def _spread_ends(ax: Axes) -> None:
-    """Move the texts at the ends of lines apart, for the size that figure and letters have now."""
+    """Move the texts at the ends of lines apart, for the present size of figure and letters."""
     texts = (text for text in ax.texts if text.get_gid() == _END and text.get_visible())
     labels: list[Any] = list(texts)
     for _ in range(2 * bool(labels)):  # labels change the size of the axes, and so where lines end
-        ax.figure.canvas.figure.draw_without_rendering()  # only now is there a size
+        ax.figure.canvas.figure.draw_without_rendering()  # this computes the sizes
         pixels = [ax.transData.transform((0, label.height_of_end))[1] for label in labels]
         line_height = 1.2 * max(Text.get_window_extent(label).height for label in labels)
         for label, pixel in zip(labels, spread(pixels, line_height), strict=True):

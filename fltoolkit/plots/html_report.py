@@ -1,4 +1,4 @@
-"""One HTML file that tells a sweep: plots, tables, ledgers, settings. Nothing is loaded from afar.
+"""One HTML file about a sweep: plots, tables, ledgers, settings. It loads nothing from a network.
 
 Here: the page. Not here: its numbers (research.analysis) and pictures (pareto).
 """
@@ -16,7 +16,7 @@ from fltoolkit.research.store import Result
 __all__ = ["html_report"]
 
 LINKS = (("a home uplink", 1.25e6, 0.03), ("a weak mobile link", 31_250.0, 0.15))
-"""Name, bytes a second, seconds of latency a message: 10 Mbit/s, and 250 kbit/s."""
+"""Name, bytes per second (10 Mbit/s and 250 kbit/s), and seconds of latency per message."""
 
 _STYLE = """
 body { font-family: sans-serif; max-width: 1000px; margin: 2em auto; padding: 0 1em; color: #222 }
@@ -35,10 +35,17 @@ def html_report(
     target: float | None = None,
     budget: float | None = None,
 ) -> str:
-    """The whole page as text. ``target`` and ``budget`` as in `fltoolkit.research.table`.
+    """The whole page as text; `fltoolkit.research.table` explains ``target`` and ``budget``.
 
-    Raises ValueError if nothing has finished. A task (data, model, clients, partition) has a part
-    of its own, since results on different tasks cannot be compared.
+    Each task (data, model, clients, partition) has its own part of the page, since results on
+    different tasks cannot be compared. Raises ValueError if no experiment has finished.
+
+    >>> from fltoolkit.history import History
+    >>> from fltoolkit.research.experiment import Experiment
+    >>> record = {"accuracy": 0.9, "nbytes": 900, "nbytes_activations_up": 900, "num_waits": 9}
+    >>> page = html_report([Result(Experiment(), History([record]), "", 1.0)], title="my sweep")
+    >>> "<h1>my sweep</h1>" in page, "http" in page  # nothing is loaded from a network
+    (True, False)
     """
     results = list(results)
     tasks = by_task(result for result in results if not result.error)
@@ -70,7 +77,8 @@ def _task(results: list[Result], target: float | None, budget: float | None) -> 
     by_name, found = groups(results), points(results)
     yield _figure(
         lambda: pareto(results),
-        "Where each setting ended. The grey line is the best that any had reached by then.",
+        "Each mark is one setting at the end of its training. The grey line is the best value that "
+        "any setting had reached with so many bytes.",
     )
     yield _table(table(results, target=target, budget=budget))
     best = [point.name for point in front(found)]
@@ -78,19 +86,20 @@ def _task(results: list[Result], target: float | None, budget: float | None) -> 
     lines = {name: [run.history for run in by_name[name]] for name in best[-6:]}
     yield "<h3>The settings on the front</h3>"
     yield _figure(
-        lambda: curves(lines, metric.name, "nbytes"), "What bytes buy while they are spent."
+        lambda: curves(lines, metric.name, "nbytes"),
+        "The metric during training, over the bytes sent so far.",
     )
     for name, rate, latency in LINKS:
         words = f"{name}: {8 * rate / 1e6:g} Mbit/s, {1000 * latency:g} ms a message"
         yield _figure(
             lambda r=rate, s=latency: over_seconds(lines, rate=r, latency=s, metric=metric),
-            f"The same over the time on {words}; computing is not in it.",
+            f"The same over the time on {words}. The time for computing is not included.",
         )
-    yield "<h3>What the bytes were</h3>"
+    yield "<h3>The ledger</h3>"
     last = {name: by_name[name][0].history[-1] for name in best[-3:]}
     yield _figure(
         lambda: three_sizes(last),
-        "Nominal bits, real bytes, and the entropy of symbols taken as independent.",
+        "Nominal size, real size, and the entropy of the symbols as if they were independent.",
     )
     yield "<h3>Settings</h3>"
     for point in found:
@@ -99,7 +108,7 @@ def _task(results: list[Result], target: float | None, budget: float | None) -> 
 
 
 def _figure(draw: Callable, caption: str) -> str:
-    """A picture inline, with its numbers as the text that stands in for it."""
+    """A picture inside the page, with its numbers as alternative text."""
     ax = draw()
     words = summary(ax)
     data, metadata = picture(ax.figure.canvas.figure, words)

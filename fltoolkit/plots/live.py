@@ -1,6 +1,6 @@
-"""Watch a training run while its cell runs: progress in words, a bar and curves, then a picture.
+"""Progress and curves of a training below its notebook cell, and a picture at the end.
 
-It needs no widgets, so it works in JupyterLab, VS Code and Colab. Not here: controls (the room
+No widgets are needed, so this works in JupyterLab, VS Code and Colab. Not here: controls (the room
 labs), and figures of finished runs (figures.py).
 """
 
@@ -18,8 +18,8 @@ from fltoolkit.units import amount
 
 __all__ = ["Curve", "watch"]
 
-_MAX_POINTS = 300  # of a curve; more cannot be told apart on a screen
-_SHARE = 1 / 20  # of the time may go into drawing
+_MAX_POINTS = 300  # the most points of a curve; a screen could not show more of them
+_SHARE = 1 / 20  # the largest part of the time that drawing may take
 
 
 def watch(
@@ -31,22 +31,22 @@ def watch(
     title: str = "",
     seconds_between: float = 0.1,
 ) -> Iterator[Record]:
-    """Pass records on unchanged and show under the notebook cell how far training is.
+    """Yield the records unchanged, and show the progress of training below the notebook cell.
 
-    While it runs, one display holds a progress bar, the latest values and one small chart for each
-    of ``y``; drawing takes at most a twentieth of the time. When the run ends, is stopped (break,
-    Stop button) or fails, a single picture with a summary in words stays in the notebook; an error
-    goes on to the caller. In a terminal there is one line on stderr, otherwise nothing.
+    During the run, one display holds a progress bar, the latest values and one small chart for each
+    key of ``y``. Drawing takes at most a twentieth of the time. When the run ends, is stopped
+    (break, Stop button) or fails, one picture with a summary in words stays in the notebook; an
+    error is raised again. In a terminal, one line is written to stderr; elsewhere nothing is shown.
 
-    The iterator of ``records`` is not closed: after a break, ``watch`` it again to go on.
+    The iterator ``records`` is not closed: after a break, pass it to ``watch`` again to continue.
 
     Args:
         records: any iterable of records, e.g. ``train_split(...)``.
-        total: how many records there will be, for the bar and the remaining time.
+        total: the number of records, for the progress bar and the remaining time.
         x: key of the horizontal axis, e.g. "nbytes" or "step".
-        y: keys of the charts; they may be absent from some records, as "accuracy" is.
-        title: stands above it all.
-        seconds_between: least time between two drawings.
+        y: keys of the charts; some records may lack them, as most lack "accuracy".
+        title: a line above the picture.
+        seconds_between: the shortest time between two drawings.
 
     Raises:
         ValueError: the first record has no ``x``.
@@ -83,7 +83,7 @@ def watch(
 
 
 class _Run:
-    """What is known of a run so far, and how to say and draw it."""
+    """The state of a run so far, in words and as a drawing."""
 
     def __init__(self, total: int | None, x: str, y: tuple[str, ...], title: str):
         self.total, self.x, self.title = total, x, title
@@ -93,7 +93,7 @@ class _Run:
 
     def add(self, record: Record) -> None:
         if not self.count and self.x not in record:
-            raise ValueError(f"x={self.x!r} is no key of the records: choose from {list(record)}")
+            raise ValueError(f"x={self.x!r} is no key of the records: choose one of {list(record)}")
         self.count += 1
         self.latest.update(record)
         for key, curve in self.curves.items():
@@ -154,7 +154,14 @@ def at_the_end(x: float, done: int, total: int) -> float:
 
 
 class Curve:
-    """At most `_MAX_POINTS` evenly chosen points of a curve of any length, and its last one."""
+    """At most 300 evenly chosen points of a curve of any length, and its last point.
+
+    >>> curve = Curve()
+    >>> for x in range(100_000):
+    ...     curve.add(x, 0.0)
+    >>> len(curve.points()) <= 300, curve.points()[-1]
+    (True, (99999, 0.0))
+    """
 
     def __init__(self) -> None:
         self._kept: list[tuple[float, float]] = []
@@ -162,7 +169,7 @@ class Curve:
         self._count, self._stride = 0, 1
 
     def add(self, x: Any, y: Any) -> None:
-        """One more point; those that are not finite are left out."""
+        """Add a point. Points that are NaN or infinite are left out."""
         if not (math.isfinite(x) and math.isfinite(y)):
             return
         if self._count % self._stride == 0:
@@ -173,7 +180,7 @@ class Curve:
         self._last = (x, y)
 
     def points(self) -> list[tuple[float, float]]:
-        """What is to be drawn."""
+        """The points to draw."""
         if self._last is None or self._kept[-1] == self._last:
             return self._kept
         return [*self._kept, self._last]
@@ -187,7 +194,7 @@ class _Screen(Protocol):
 class _Notebook:
     """One display, updated by its id: SVG while training runs, PNG at the end.
 
-    GitHub and others break SVG in saved notebooks, and matplotlib takes far longer.
+    GitHub does not show SVG in saved notebooks, and drawing PNG by matplotlib takes far longer.
     """
 
     def __init__(self) -> None:
@@ -209,7 +216,7 @@ class _Notebook:
 
 
 class _Terminal:
-    """One line on stderr, written over itself."""
+    """One line on stderr, which is overwritten again and again."""
 
     def draw(self, run: _Run) -> None:
         width = shutil.get_terminal_size().columns - 1
@@ -231,7 +238,7 @@ def _screen() -> _Screen | None:
 
 
 def _throttled(draw: Callable[[_Run], None], seconds_between: float) -> Callable[[_Run], None]:
-    """``draw``, but not again before twenty times what the last drawing took has passed."""
+    """``draw``, called only if twenty times the duration of the last drawing has passed."""
     due = -math.inf
 
     def draw_if_due(run: _Run) -> None:

@@ -1,4 +1,4 @@
-"""Pictures of a sweep: the Pareto plot, three sizes of what crossed, bits by bits, time on a link.
+"""Pictures of a sweep: the Pareto plot, the ledger in three sizes, a heat map, time on a link.
 
 Here: matplotlib Axes from `Result`s, by the metric of their experiments. Not here: their numbers
 (research.analysis), how a figure is shown or saved (figures).
@@ -43,7 +43,7 @@ SHAPES = {
     "splitfed": AVERAGED,
     **dict.fromkeys(("fedavg", "interval_averaging", "fedasync", "fedbuff"), FEDERATED),
 }
-"""Mark and color of the package's protocols; those of one's own are `OTHER`."""
+"""Mark and colour of the package's protocols; other protocols have those of `OTHER`."""
 KINDS = {"o": "split", "D": "split, silent at times", "^": "SplitFed", "s": "federated"}
 KINDS["P"] = "a protocol of one's own"
 FILLED = "filled: no other ended with fewer bytes and as good"
@@ -52,17 +52,17 @@ MOST_NAMES = 8
 
 
 class PlainLog(LogFormatter):
-    """Ticks of a logarithmic axis as plain numbers, 4 and not 4 x 10^0, where there is room."""
+    """Ticks of a logarithmic axis as plain numbers: 4 and not 4 x 10^0."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
-        """The number, or nothing where matplotlib leaves a small tick without one."""
+        """The number; an empty text for a small tick that matplotlib would not label."""
         return f"{x:g}" if super().__call__(x, pos) else ""
 
 
 def limits(
     metric: Metric, found: Sequence[Point], ends: Sequence[float], worst: float | None = None
 ) -> tuple[float, float]:
-    """The least and the largest value to be shown, with some room; ``worst`` cuts off the rest."""
+    """The least and the largest value to show, with some room; values beyond ``worst`` are cut."""
     low, high = min(p.value for p in found), max(p.value for p in found)
     if metric.higher_is_better:
         low, high = (low if worst is None else worst), max(high, *ends)
@@ -81,19 +81,32 @@ def pareto(
     names: Collection[str] | None = None,
     floor: float | None = None,
 ) -> Axes:
-    """The metric, as accuracy [%], over all bytes sent, logarithmic: a point a setting, the front.
+    """The metric, such as accuracy [%], over all bytes sent: one point for each setting.
 
-    Settings that are named are coloured and have bars from the worst to the best seed; the others
-    are grey marks. The line is the best that any setting had reached within so many bytes, mean
-    over the seeds, and the band its least and largest (see `fltoolkit.research.front_within`: it
-    lies above the points, whose runs went on).
+    The axis of bytes is logarithmic. Named settings are coloured and have bars from the worst to
+    the best seed; the others are grey. The line is the best value that any setting had reached
+    within so many bytes, as the mean over the seeds; the band goes from the worst to the best seed
+    (see `fltoolkit.research.front_within`). The line lies above the points because a run may have
+    reached its value earlier than at its end.
 
     Args:
-        results: of a sweep, all on one task.
-        ax: where to draw.
-        names: the settings to name; by default all of a small sweep, and of one with more than
-            eight those on the front.
-        floor: the worst value shown, such as an accuracy of 0.8; by default all points are.
+        results: the results of a sweep, all on one task.
+        ax: the Axes to draw in; by default new Axes in a new figure.
+        names: the settings to name. By default all are named if there are at most eight; otherwise
+            those on the front.
+        floor: the worst value to show, such as an accuracy of 0.8; by default all are shown.
+
+    >>> from fltoolkit.research.experiment import Experiment
+    >>> ends = {"8 bits": (2000, 0.9), "4 bits": (1000, 0.88), "2 bits": (1100, 0.7)}
+    >>> runs = [
+    ...     Result(Experiment(name=k, lr=b / 1e4), History([{"nbytes": b, "accuracy": a}]), "", 1.0)
+    ...     for k, (b, a) in ends.items()
+    ... ]
+    >>> for words in pareto(runs).get_label().split("; ")[1:]:
+    ...     print(words)
+    4 bits: 88.00 % for 1.0 kB (front)
+    2 bits: 70.00 % for 1.1 kB
+    8 bits: 90.00 % for 2.0 kB (front)
     """
     results = list(results)
     found = points(results)
@@ -125,7 +138,7 @@ def pareto(
         [*band[2].tolist(), *band[3].tolist()] if band.size else []
     )
     low, high = limits(metric, found, ends, floor)
-    room = 0.08 * (high - low)  # for names, on the better side
+    room = 0.08 * (high - low)  # room for names, on the side of the better values
     better = (low, high + room) if metric.higher_is_better else (low - room, high)
     ax.set_ylim(*(scale * end for end in better))
     ax.set_xlim(found[0].nbytes / size / 1.5, found[-1].nbytes / size * 1.5)
@@ -151,12 +164,12 @@ def look(point: Point) -> tuple[str, str]:
 
 
 def named_by_default(found: Sequence[Point]) -> set[str]:
-    """All names of a small sweep; of a larger one those on the front."""
+    """All names if there are at most eight; otherwise the names of those on the front."""
     return {point.name for point in (found if len(found) <= MOST_NAMES else front(found))}
 
 
 def _mark(ax: Axes, point: Point, metric: Metric, size: float, named: bool, best: bool) -> None:
-    """A point, and if it is named a bar from the worst to the best seed."""
+    """A point; if it is named, with a bar from the worst to the best seed."""
     scale = metric.scale
     marker, color = look(point)
     color = color if named else GREY
@@ -176,7 +189,7 @@ def _mark(ax: Axes, point: Point, metric: Metric, size: float, named: bool, best
 
 
 def _legend(ax: Axes, found: Sequence[Point], metric: Metric) -> None:
-    """The kinds that are there, always in one order."""
+    """A legend of the kinds that occur, always in the same order."""
     there = {look(point) for point in found}
     marks = [
         Line2D([], [], marker=marker, color=color, markerfacecolor="white", ls="none", label=words)
@@ -195,12 +208,13 @@ def _name(
     size: float,
     line: Sequence[tuple[float, float]],
 ) -> None:
-    """Each name beside its point, where it hides least: tried are places further and further away.
+    """Write each name beside its point, at the place where it hides least.
 
-    A name that had to move away gets a thin line to its point. ``line`` is the one of the front.
+    Places further and further away are tried. A name that is far from its point gets a thin line
+    to it. ``line`` is the line of the front, which names should not cover.
     """
-    font, dot = 8.5, ax.figure.dpi / 72  # in points; pixels of a point
-    ax.figure.canvas.figure.draw_without_rendering()  # only now the layout knows where the axes are
+    font, dot = 8.5, ax.figure.dpi / 72  # the letters' size in points; the pixels in a point
+    ax.figure.canvas.figure.draw_without_rendering()  # this computes the place of the axes
 
     def place(x: float, y: float) -> tuple[float, float]:
         across, up = ax.transData.transform((x, y)) / dot
@@ -262,11 +276,15 @@ def best_within(
 
 
 def three_sizes(records: Record | Mapping[str, Record], ax: Axes | None = None) -> Axes:
-    """What crossed by kind and direction: nominal, real and entropy bytes beside each other.
+    """Nominal, real and entropy bytes beside each other, for each kind and direction.
 
-    ``records`` are last records of runs, by name. Where the real bar is shorter than the entropy,
-    the coder knew more than how often each symbol comes; where it is longer, the rest is headers
-    and rounding.
+    ``records`` is the last record of a run, or {name: last record}. If the real bar is shorter
+    than the entropy bar, the coder used more than the frequencies of the symbols; if it is longer,
+    the difference is headers and rounding.
+
+    >>> record = {"nbytes_activations_up": 310, "nominal_activations_up": 400}
+    >>> three_sizes({**record, "entropy_activations_up": 290}).get_label()
+    'activations up: nominal 400 B, real 310 B, entropy 290 B'
     """
     named = records if records and isinstance(next(iter(records.values())), Mapping) else None
     rows = {
@@ -276,7 +294,7 @@ def three_sizes(records: Record | Mapping[str, Record], ax: Axes | None = None) 
     }
     if not rows:
         raise ValueError(
-            "these records have no sizes by kind: take the last record of training.run(...)"
+            "these records have no sizes by kind: pass the last record of research.run(...)"
         )
     ax = ax or new_axes(width=7.5, height=1.2 + 0.55 * len(rows))
     known = [n for s in rows.values() for n in (s.nominal, s.real) if n == n]  # the rest is NaN
@@ -318,9 +336,14 @@ def heat_map(
     columns: str = "bits backward (gradients)",
     metric: Metric = ACCURACY,
 ) -> Axes:
-    """The metric by two settings: ``cells[row, column]`` has the values (0..1) of the seeds.
+    """The metric as a function of two settings; ``cells[row, column]`` has one value per seed.
 
-    In each cell the mean and, of several seeds, half the range from worst to best.
+    Values are as in records: an accuracy is from 0 to 1. Each cell shows the mean; with several
+    seeds also half the range from the worst seed to the best.
+
+    >>> ax = heat_map({(4, 4): [0.75, 1.0], (4, 8): [0.5], (8, 4): [0.5], (8, 8): [1.0]})
+    >>> [text.get_text().split() for text in ax.texts]
+    [['87.5', '±12.5'], ['50.0'], ['50.0'], ['100.0']]
     """
     if not cells:
         raise ValueError("no cells: give {(row, column): [value of each seed]}")
@@ -355,9 +378,14 @@ def over_seconds(
     latency: float = 0.0,
     metric: Metric = ACCURACY,
 ) -> Axes:
-    """The metric over time on a link of ``rate`` bytes a second, ``latency`` seconds a message.
+    """The metric over the time on a link.
 
-    See `fltoolkit.research.seconds_on` for what is in it, and `fltoolkit.plots.curves`.
+    ``rate`` is in bytes per second, ``latency`` in seconds per message.
+    `fltoolkit.research.seconds_on` computes the time, `fltoolkit.plots.curves` draws the lines.
+
+    >>> history = History([{"nbytes": 1000, "num_waits": 2, "accuracy": 0.9}])
+    >>> over_seconds({"SplitNN": history}, rate=500, latency=0.25).get_label()
+    'SplitNN ends at accuracy 90.0 %, seconds 2.5'
     """
     timed = {
         name: [

@@ -1,7 +1,8 @@
 """What all pictures share: colours, dashes, empty axes, and a description for screen readers.
 
-Nothing here touches pyplot or a global style. In a notebook end the cell with ``plots.show(ax)``;
-in a script, ``ax.figure.savefig("name.png")``. Not here: what is drawn.
+Nothing here uses pyplot or changes a global style. In a notebook, end the cell with
+``plots.show(ax)``; in a script, call ``ax.figure.savefig("name.png")``. Not here: the figures
+themselves.
 """
 
 import base64
@@ -15,9 +16,9 @@ from PIL import Image
 
 __all__ = ["new_axes", "new_figure", "picture", "show"]
 
-# Okabe and Ito (2008) without yellow: told apart by colour-blind readers ...
+# The colours of Okabe and Ito (2008) without yellow: colour-blind readers can tell them apart.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#A8538A", "#000000", "#B87F00", "#3A94CC")
-# ... and, with these (on, off) lengths in line widths, by those who see no colour at all.
+# Dashes as (on, off) lengths in line widths, for readers who see no colour at all.
 DASHES = ((), (5, 2), (2, 2), (8, 2, 2, 2), (12, 3), (1, 1))
 GREY, DARK_GREY, PALE, INK = "#bbbbbb", "#777777", "#dddddd", "#222222"
 PAPER = "#ffffff"
@@ -29,30 +30,39 @@ DARK = dict(zip(COLORS, _LIGHT, strict=True)) | {
 
 
 def new_figure(width: float = 6.4, height: float = 3.6) -> Figure:
-    """An empty figure of so many inches that pyplot knows nothing of."""
+    """An empty figure of this size in inches. It is not one of pyplot's, so it need not be closed.
+
+    >>> new_figure(3, 2).get_size_inches().tolist()
+    [3.0, 2.0]
+    """
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def new_axes(width: float = 6.4, height: float = 3.6) -> Axes:
-    """Empty axes in a figure of their own, see `new_figure`."""
+    """Empty axes in a figure of their own, see `new_figure`.
+
+    >>> ax = new_axes(3, 2)
+    >>> ax.lines[:], float(ax.figure.get_figwidth())
+    ([], 3.0)
+    """
     return new_figure(width, height).subplots()
 
 
 def tidy(ax: Axes) -> None:
-    """Take away the frame's upper and right side, and put a pale grid behind everything."""
+    """Remove the upper and the right side of the frame, and put a pale grid behind everything."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(color=PALE, linewidth=0.8)
     ax.set_axisbelow(True)
 
 
 def describe(ax: Axes, text: str) -> Axes:
-    """Keep ``text`` as the label of the Axes, which is never drawn; `show` reads it there."""
+    """Store ``text`` as the label of the Axes, which is never drawn; `show` reads it from there."""
     ax.set_label("; ".join(filter(None, [str(ax.get_label()), text])))
     return ax
 
 
 def summary(ax: Axes) -> str:
-    """The description of ``ax``. Axes drawn by hand: the last point of each labelled line."""
+    """The description of ``ax``; without a description, the last point of each labelled line."""
     ends = []
     for line in ax.lines:
         points, name = np.asarray(line.get_xydata()), str(line.get_label())
@@ -63,10 +73,16 @@ def summary(ax: Axes) -> str:
 
 
 def show(ax: Axes) -> None:
-    """Show the whole figure of ``ax`` under the notebook cell, with its numbers as text.
+    """Show the whole figure of ``ax`` below the notebook cell, with its numbers as text.
 
-    An Axes as the last value of a cell would print ``<Axes: ...>``; this displays a picture, and
-    for readers and tests without pictures a text with the numbers in it.
+    An Axes as the last value of a cell would print ``<Axes: ...>``. ``show`` displays the picture,
+    and a text with its numbers for readers and tests that cannot see pictures.
+
+    >>> ax = new_axes()
+    >>> _ = ax.plot([1, 2], [10, 20], label="loss")
+    >>> show(ax)  # doctest: +SKIP
+    >>> summary(ax)  # the text beside the picture
+    'loss ends at (2, 20)'
     """
     try:
         from IPython.display import display
@@ -79,11 +95,16 @@ def show(ax: Axes) -> None:
 
 
 def picture(figure: Figure, text: str) -> tuple[dict[str, str], dict[str, Any]]:
-    """``figure`` as PNG beside ``text``: the data and metadata that ``display(raw=True)`` takes."""
+    """``figure`` as PNG beside ``text``: the data and metadata that ``display(raw=True)`` takes.
+
+    >>> data, metadata = picture(new_figure(2, 1), "an empty figure")
+    >>> sorted(data), metadata["image/png"]["width"]  # 2 inches are 192 pixels of a page
+    (['image/png', 'text/plain'], 192)
+    """
     drawn, file = io.BytesIO(), io.BytesIO()
     figure.savefig(drawn, format="png", dpi=144)
-    # 256 colours are plenty for curves, and make a saved notebook less than half as large
+    # 256 colours are enough for curves, and make a saved notebook less than half as large
     Image.open(drawn).convert("RGB").quantize(256).save(file, format="png", optimize=True)
-    width = round(figure.get_figwidth() * 96)  # drawn finer than shown, for sharp screens
+    width = round(figure.get_figwidth() * 96)  # shown smaller than drawn, for sharp screens
     png = base64.b64encode(file.getvalue()).decode()
     return {"image/png": png, "text/plain": text}, {"image/png": {"width": width, "alt": text}}

@@ -1,18 +1,18 @@
-"""Runs as values: described, trained, stored, compared.
+"""Experiments: describe a run as a value, train it, store its records, compare results.
 
     text        codecs, models and optimizers as text, read back without ``eval``
-    task        data, network and parties, for a protocol to work with
-    protocol    what a protocol is: a name, settings, and a function that trains
+    task        data, network and parties, which a protocol is given
+    protocol    the type of a protocol: a name, settings, and a function that trains
     methods     the package's own protocols, each a small function
-    experiment  all that a run depends on, as one value
-    weighing    nominal, real and entropy bytes of what is sent
+    experiment  all settings that a run depends on, as one value
+    weighing    nominal, real and entropy bytes of the messages
     run         from an experiment to its records
     store       results in one SQLite file
-    sweep       many experiments on cores or a cluster, each once
-    analysis    fronts, bytes to a target, tables
-    suggest     the best settings for so many bytes
+    sweep       many experiments on several cores or on a cluster, each run once
+    analysis    Pareto fronts, bytes to a target, tables
+    suggest     a search for the best settings within a number of bytes
 
-Notebook 07 uses all of it.
+Notebook 07 uses these functions.
 """
 
 from fltoolkit.research.analysis import (

@@ -1,7 +1,7 @@
 """Results of a sweep: fronts, bytes to a target, the metric within a budget, time on a link.
 
 Here: numbers and text tables from `Result`s, by the metric of their experiments. Not here: pictures
-(the room plots), searching for good settings (suggest). Notebook 07 uses all of it.
+(the room plots), searching for good settings (suggest). Notebook 07 uses these functions.
 """
 
 import csv
@@ -44,7 +44,12 @@ __all__ = [
 
 
 class Point(NamedTuple):
-    """One setting at the end of its runs; there is one run for each seed."""
+    """One setting at the end of its runs; there is one run for each seed.
+
+    >>> point = Point("4 bits", Experiment(), 3, nbytes=2e6, value=0.95, low=0.94, high=0.96)
+    >>> point.name, point.high - point.low < 0.03
+    ('4 bits', True)
+    """
 
     name: str
     experiment: Experiment  # of the first seed
@@ -58,7 +63,11 @@ class Point(NamedTuple):
 class Size(NamedTuple):
     """The size of one kind of message in one direction, in bytes; see `fltoolkit.research.weigh`.
 
-    Nominal and entropy size are NaN where the codec could not tell them.
+    Nominal and entropy size are NaN if the codec could not compute them.
+
+    >>> size = Size("activations", "up", nominal=400.0, real=310, entropy=290.0)
+    >>> size.real / size.nominal  # the entropy coder saved more than a fifth
+    0.775
     """
 
     kind: str
@@ -71,7 +80,12 @@ class Size(NamedTuple):
 def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
     """Results by title: results that differ only in the seed are together. Failures are left out.
 
-    If several settings have the same title, what differs is added to it: "4 bits, lr=0.1".
+    If several settings have the same title, the values that differ are added: "4 bits, lr=0.1".
+
+    >>> history = History([{"accuracy": 0.9, "nbytes": 100}])
+    >>> two = [Result(Experiment(name="8 bits", lr=lr), history, "", 1.0) for lr in (0.05, 0.1)]
+    >>> list(groups(two))
+    ['8 bits, lr=0.05', '8 bits, lr=0.1']
     """
     found: dict[str, list[Result]] = {}
     for name, result in _named(r for r in results if not r.error and len(r.history)):
@@ -80,10 +94,13 @@ def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
 
 
 def _named(results: Iterable[Result]) -> list[tuple[str, Result]]:
-    """Each with its title and what tells it from others of that title, the seed apart."""
+    """Each result with its title and the settings in which it differs from others of that title.
+
+    The seed is no such setting.
+    """
     results = list(results)
     settings = [{**asdict(r.experiment), "name": "", "seed": 0} for r in results]
-    values: dict[tuple[str, str], set[str]] = {}  # by title and field: what is there
+    values: dict[tuple[str, str], set[str]] = {}  # by title and field: the values that occur
     for result, mine in zip(results, settings, strict=True):
         for field, value in mine.items():
             values.setdefault((result.experiment.title, field), set()).add(repr(value))
@@ -96,9 +113,13 @@ def _named(results: Iterable[Result]) -> list[tuple[str, Result]]:
 
 
 def by_task(results: Iterable[Result]) -> dict[str, list[Result]]:
-    """Results by data, model, clients, partition, loss and metric, in words.
+    """Results grouped by their task: data, model, clients, partition, loss and metric, in words.
 
     Only results of one task can be compared.
+
+    >>> runs = [Result(Experiment(data=data), History(), "", 1.0) for data in ("digits", "mnist")]
+    >>> list(by_task(runs))
+    ['digits, mlp, 1 client', 'mnist, mlp, 1 client']
     """
     tasks: dict[str, list[Result]] = {}
     for result in results:
@@ -115,18 +136,31 @@ def metric_of(experiments: Iterable[Experiment]) -> Metric:
     """The metric of these experiments; raises ValueError if they have different metrics.
 
     Different metrics cannot be compared. Without any experiment, the metric is accuracy.
+
+    >>> metric_of([Experiment(metric="perplexity"), Experiment(metric="perplexity", seed=1)]).name
+    'perplexity'
     """
     found = {experiment.metric: experiment for experiment in experiments}
     if len(found) > 1:
         raise ValueError(
-            f"these are tested by {' and '.join(found)}, which cannot be compared: take those of "
-            "one task, see fltoolkit.research.by_task"
+            f"these experiments measure {' and '.join(found)}, which cannot be compared: take "
+            "results of one task, see fltoolkit.research.by_task"
         )
     return next((experiment.measured for experiment in found.values()), ACCURACY)
 
 
 def points(results: Iterable[Result]) -> list[Point]:
-    """Where each setting ended, those with few bytes first."""
+    """The last evaluation of each setting; settings with few bytes come first.
+
+    The two seeds of this setting become one point, whose value is their mean:
+
+    >>> runs = [
+    ...     Result(Experiment(seed=seed), History([{"accuracy": a, "nbytes": 100}]), "", 1.0)
+    ...     for seed, a in ((0, 0.75), (1, 1.0))
+    ... ]
+    >>> points(runs)[0]._replace(experiment=None)
+    Point(name='split', experiment=None, num_seeds=2, nbytes=100.0, value=0.875, low=0.75, high=1.0)
+    """
     found = []
     for name, runs in groups(results).items():
         metric = runs[0].experiment.metric
@@ -163,6 +197,10 @@ def front_within(
     Every evaluation of every method counts that was within the budget, as if training had been
     stopped there. For each seed the best is chosen on the test set, so the values are a little too
     good. Budgets that are too small for one evaluation of each seed are left out.
+
+    >>> history = History([{"accuracy": 0.5, "nbytes": 100}, {"accuracy": 0.9, "nbytes": 300}])
+    >>> front_within([Result(Experiment(), history, "", 1.0)], [50, 200, 400])
+    [(200, 0.5, 0.5, 0.5), (400, 0.9, 0.9, 0.9)]
     """
     results = list(results)
     metric = metric_of(result.experiment for result in results)
@@ -189,7 +227,7 @@ def _best_so_far(tests: list[tuple[int, float]], metric: Metric) -> list[tuple[i
 
 
 def bytes_to_reach(history: History, target: float, metric: Metric = ACCURACY) -> int | None:
-    """How many bytes a run had sent when it first reached ``target``; None if it never did.
+    """The bytes a run had sent when it first reached ``target``; None if it never reached it.
 
     >>> bytes_to_reach(History([{"accuracy": 0.5, "nbytes": 10}, {"accuracy": 0.9, "nbytes": 20}]), 0.8)
     20
@@ -209,6 +247,10 @@ def value_within(history: History, nbytes: float, metric: Metric = ACCURACY) -> 
 
     The function returns the last value and not the best one, since choosing the best moment would
     use the test set.
+
+    >>> history = History([{"accuracy": 0.5, "nbytes": 100}, {"accuracy": 0.9, "nbytes": 300}])
+    >>> value_within(history, 200), value_within(history, 50)
+    (0.5, None)
     """
     found = None
     for record in history.having(metric.name, "nbytes"):
@@ -240,8 +282,8 @@ def c3_score(
     """
     if not (max_nbytes > 0 and max_flops > 0 and temperature > 0):
         raise ValueError(
-            f"max_nbytes={max_nbytes}, max_flops={max_flops}, temperature={temperature}: all "
-            "above 0"
+            f"max_nbytes={max_nbytes}, max_flops={max_flops}, temperature={temperature}: all of "
+            "them must be above 0"
         )
     return accuracy * math.exp(-(nbytes / max_nbytes + client_flops / max_flops) / temperature)
 
@@ -249,8 +291,8 @@ def c3_score(
 def seconds_on(record: Record, *, rate: float, latency: float = 0.0) -> float:
     """Seconds that a run's messages took on a link: ``nbytes / rate + num_waits * latency``.
 
-    ``rate`` is in bytes a second, of all clients together; ``latency`` in seconds a message.
-    Computing is not in it.
+    ``rate`` is in bytes per second for all clients together; ``latency`` is in seconds per message.
+    The time for computing is not included.
 
     >>> seconds_on({"nbytes": 2_000_000, "num_waits": 100}, rate=1e6, latency=0.05)
     7.0
@@ -261,14 +303,24 @@ def seconds_on(record: Record, *, rate: float, latency: float = 0.0) -> float:
 
 
 def on_link(history: History, *, rate: float, latency: float = 0.0) -> History:
-    """The records with ``seconds``, see `seconds_on`: for `fltoolkit.plots.curves`."""
+    """The records with one more key, ``seconds``, see `seconds_on` (for `plots.curves`).
+
+    >>> history = History([{"nbytes": 500, "num_waits": 2}, {"nbytes": 1000, "num_waits": 4}])
+    >>> on_link(history, rate=1000, latency=0.25).column("seconds")
+    [1.0, 2.0]
+    """
     return History(
         {**record, "seconds": seconds_on(record, rate=rate, latency=latency)} for record in history
     )
 
 
 def sizes_of(record: Record) -> list[Size]:
-    """The ledger of a record: each kind and direction with its three sizes."""
+    """The ledger of a record: each kind and direction with its three sizes.
+
+    >>> record = {"nbytes_activations_up": 310, "nominal_activations_up": 400, "nbytes_up": 310}
+    >>> sizes_of(record)
+    [Size(kind='activations', direction='up', nominal=400.0, real=310, entropy=nan)]
+    """
     found = []
     for key, nbytes in record.items():
         _, _, rest = key.partition("nbytes_")
@@ -284,12 +336,18 @@ def sizes_of(record: Record) -> list[Size]:
 def table(
     results: Iterable[Result], *, target: float | None = None, budget: float | None = None
 ) -> str:
-    """A Markdown table: a row a setting, those with few bytes first; the front is marked.
+    """A Markdown table with one row for each setting, few bytes first; the front has a star.
 
     Args:
-        results: of a sweep, all of one task.
-        target: also how many bytes it took until the metric was as good as this (95 % is 0.95).
-        budget: also the metric within so many bytes.
+        results: the results of a sweep, all of one task.
+        target: adds a column: the bytes sent until the metric reached this value (95 % is 0.95).
+        budget: adds a column: the value of the metric within this number of bytes.
+
+    >>> history = History([{"accuracy": 0.5, "nbytes": 100}, {"accuracy": 0.9, "nbytes": 300}])
+    >>> print(table([Result(Experiment(name="8 bits"), history, "", 1.0)], target=0.8))
+    | setting | accuracy [%] | sent | seeds | bytes to 80 % | front |
+    |---|---|---|---|---|---|
+    | 8 bits | 90.00 | 300 B | 1 | 300 B | * |
     """
     heads, rows = _cells(list(results), target, budget)
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
@@ -299,7 +357,18 @@ def table(
 def table_as_latex(
     results: Iterable[Result], *, target: float | None = None, budget: float | None = None
 ) -> str:
-    r"""The rows of `table` as a LaTeX ``tabular``, with the rules of the package booktabs."""
+    r"""The rows of `table` as a LaTeX ``tabular``, with the rules of the package booktabs.
+
+    >>> history = History([{"accuracy": 0.9, "nbytes": 300}])
+    >>> print(table_as_latex([Result(Experiment(name="8 bits"), history, "", 1.0)]))
+    \begin{tabular}{lrrrc}
+    \toprule
+    setting & accuracy [\%] & sent & seeds & front \\
+    \midrule
+    8 bits & 90.00 & 300 B & 1 & $\star$ \\
+    \bottomrule
+    \end{tabular}
+    """
     heads, rows = _cells(list(results), target, budget)
     lines = [r"\begin{tabular}{l" + "r" * (len(heads) - 2) + "c}", r"\toprule"]
     lines += [" & ".join(map(_latex, heads)) + r" \\", r"\midrule"]
@@ -310,7 +379,13 @@ def table_as_latex(
 def table_as_csv(
     results: Iterable[Result], *, target: float | None = None, budget: float | None = None
 ) -> str:
-    """The rows of `table` as CSV with plain numbers: bytes, and the metric as it is in records."""
+    """The rows of `table` as CSV with plain numbers: bytes, and the metric as it is in records.
+
+    >>> history = History([{"accuracy": 0.9, "nbytes": 300}])
+    >>> print(table_as_csv([Result(Experiment(name="8 bits"), history, "", 1.0)]), end="")
+    setting,accuracy,low,high,nbytes,seeds,front
+    8 bits,0.9,0.9,0.9,300.0,1,1
+    """
     results = list(results)
     metric, best = metric_of(r.experiment for r in results), front(points(results))
     by_name = groups(results)
@@ -373,7 +448,12 @@ def _mean_within(histories: list[History], budget: float, metric: Metric) -> tup
 
 
 def failures(results: Iterable[Result]) -> Mapping[str, str]:
-    """Title and last line of the error of what failed."""
+    """For each experiment that failed, its title and the last line of its error.
+
+    >>> error = "Traceback ...\\nValueError: loss is NaN"
+    >>> failures([Result(Experiment(name="lr too high"), History(), error, 1.0)])
+    {'lr too high, seed 0': 'ValueError: loss is NaN'}
+    """
     return {
         f"{name}, seed {r.experiment.seed}": r.error.strip().splitlines()[-1]
         for name, r in _named(r for r in results if r.error)
@@ -397,5 +477,5 @@ _LATEX = str.maketrans(
 
 
 def _latex(text: str) -> str:
-    """Text whose signs mean themselves in LaTeX; the front's star is a mathematical one."""
+    """``text`` with LaTeX's special characters escaped; the star of the front becomes a symbol."""
     return r"$\star$" if text == "*" else text.translate(_LATEX)

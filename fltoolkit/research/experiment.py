@@ -1,7 +1,7 @@
 """An experiment is one value: task, protocol, codecs, gate and seed.
 
-Here: the settings, what is allowed of them, and their text forms. Not here: running them (run),
-many of them (sweep), what they tell (analysis).
+Here: the settings, their checks, and their forms as text. Not here: running an experiment (run),
+running many (sweep), comparing results (analysis).
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from fltoolkit.split.gates import Gate
 __all__ = ["PROTOCOLS", "Experiment", "one_name_each", "read"]
 
 _NEW = ("optimizer", "loss", "metric")
-"""Settings that came after the first keys were stored: their defaults are no part of a key."""
+"""Settings added after the first keys were stored. At their defaults they do not change a key."""
 
 _MODELS = ("mlp", "cnn")
 _PARTITION = re.compile(r"iid|shards\(\d+\)|dirichlet\(\d*\.?\d+\)")
@@ -32,11 +32,12 @@ _PARTITION = re.compile(r"iid|shards\(\d+\)|dirichlet\(\d*\.?\d+\)")
 
 @dataclass(frozen=True)
 class Experiment:
-    """All that a run depends on, as plain values: equal experiments send the same bytes.
+    """All settings that a run depends on, as plain values: equal experiments send the same bytes.
 
-    Codecs and the gate may be given as objects; they are kept as their ``repr``, which is read back
-    by `fltoolkit.research.build`. Data, model and loss may be calls of your own functions, written
-    as text; ``protocol`` and ``metric`` may be names of your own: see `fltoolkit.research.allow`.
+    Codecs and the gate may be given as objects; they are kept as their ``repr``, which
+    `fltoolkit.research.build` reads back. Data, model and loss may be calls of your own functions,
+    written as text; ``protocol`` and ``metric`` may be names that you have allowed with
+    `fltoolkit.research.allow`.
 
     >>> from fltoolkit.codecs import Pipeline
     >>> from fltoolkit.codecs.quantize import Quantize
@@ -45,26 +46,28 @@ class Experiment:
     True
     """
 
-    protocol: str = "split"  # one of PROTOCOLS, or the name of one of your own
+    protocol: str = "split"  # one of PROTOCOLS, or the name of your own protocol
     data: str = "digits"  # a name for `fltoolkit.data.load`, or "my_data()", which gives a Dataset
-    num_samples: int | None = None  # of the training samples; None: all
-    validation: float = 0.0  # this share of them is held out and tested on, not the test set
+    num_samples: int | None = None  # how many training samples are used; None: all
+    validation: float = (
+        0.0  # this share of them is held out, and tested on in place of the test set
+    )
     model: str = "mlp"  # `splitnn_mlp`; "cnn": `mcmahan_cnn`; or "my_model(width=64)"
     cut: int = 4  # layers at the client; a federated client has them all
     num_clients: int = 1
     partition: str = "iid"  # or "shards(2)" or "dirichlet(0.1)": who has which samples
     rounds: int = 5  # split learning: passes over all data; fedavg: rounds
-    evaluations: int = 1  # a round; more than one where there is one model within a round
-    lr: float = 0.05  # of plain SGD
+    evaluations: int = 1  # per round; several only if a protocol has one model within a round
+    lr: float = 0.05  # learning rate of plain SGD
     batch_size: int = 32
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the protocol
     codecs: Mapping[str, Any] = field(default_factory=dict)  # by kind, which tells the direction
-    gate: Any = ""  # of split_async: when the client may be silent
+    gate: Any = ""  # for split_async: decides when the client may be silent
     seed: int = 0
-    name: str = field(default="", compare=False)  # for people; not in `key`
-    optimizer: Any = ""  # in place of plain SGD: "AdamW(lr=0.001)"
+    name: str = field(default="", compare=False)  # for people; not part of `key`
+    optimizer: Any = ""  # replaces plain SGD: "AdamW(lr=0.001)"
     loss: str = "NLLLoss()"  # of torch.nn, or a call that gives your own ``loss(output, y)``
-    metric: Any = "accuracy"  # what is tested and compared; the name of a Metric
+    metric: Any = "accuracy"  # the name of the Metric that is measured and compared
 
     def __post_init__(self) -> None:
         for name, kind in (("protocol", Protocol), ("metric", Metric)):
@@ -96,9 +99,9 @@ class Experiment:
         for name, kind in (("protocol", Protocol), ("metric", Metric)):
             if getattr(self, name) not in (names := known(kind)):
                 raise ValueError(
-                    f"{name}={getattr(self, name)!r}: choose one of {', '.join(names)}. One of "
-                    "your own becomes known by fltoolkit.research.allow; say it in a module, for "
-                    "the command line, and there --import MODULE"
+                    f"{name}={getattr(self, name)!r}: choose one of {', '.join(names)}. To use "
+                    f"your own {name}, pass it to fltoolkit.research.allow. For the command line, "
+                    "call allow in a module and add --import MODULE"
                 )
         if self.model not in _MODELS and "(" not in self.model:
             raise ValueError(
@@ -113,7 +116,7 @@ class Experiment:
         allowed = self.method.settings
         if strangers := self.settings.keys() - allowed.keys():
             raise ValueError(
-                f"settings {sorted(strangers)}: {self.protocol} knows "
+                f"settings {sorted(strangers)} are unknown: the settings of {self.protocol} are "
                 f"{', '.join(allowed) or 'none'}"
             )
         return {
@@ -127,40 +130,42 @@ class Experiment:
                 raise ValueError(f"{name}={getattr(self, name)}: must be at least {least}")
         if not 0 < self.lr < math.inf or not 0 <= self.validation < 1:
             raise ValueError(
-                f"lr={self.lr}, validation={self.validation}: lr is above 0, validation 0 or more "
-                "and below 1"
+                f"lr={self.lr}, validation={self.validation}: lr must be above 0, and validation "
+                "must be 0 or more and below 1"
             )
         if not _PARTITION.fullmatch(self.partition):
             raise ValueError(
                 f"partition={self.partition!r}: partition is 'iid', 'shards(2)' or "
-                "'dirichlet(0.1)' with numbers of yours"
+                "'dirichlet(0.1)', with numbers that you choose"
             )
         if self.optimizer and self.lr != Experiment.lr:
             raise ValueError(
-                f"lr={self.lr}, optimizer={self.optimizer!r}: lr is that of plain SGD. Say it "
-                "within the optimizer, and leave lr out"
+                f"lr={self.lr}, optimizer={self.optimizer!r}: lr is the learning rate of plain "
+                "SGD. Write it inside the optimizer, and leave lr out"
             )
         if self.evaluations < 1:
             raise ValueError(f"evaluations={self.evaluations}: must be at least 1")
         if self.method.gated != bool(self.gate):
             gated = [name for name, protocol in PROTOCOLS.items() if protocol.gated]
             raise ValueError(
-                f"protocol={self.protocol!r}, gate={self.gate!r}: {' and '.join(gated)} needs a "
-                "gate such as 'LossGate(0.1)', the others have none"
+                f"protocol={self.protocol!r}, gate={self.gate!r}: {' and '.join(gated)} need a "
+                "gate such as 'LossGate(0.1)', and other protocols have none"
             )
         for kind, text in self.codecs.items():
             if kind not in self.method.sends:
                 raise ValueError(
                     f"codecs[{kind!r}]: {self.protocol} sends {', '.join(self.method.sends)}, and "
-                    f"never {kind!r}. Take the codec away, or give it to one of those"
+                    f"never {kind!r}. Remove the codec, or give it to one of these kinds"
                 )
             if not isinstance(build(text), Codec):
                 raise ValueError(
-                    f"codecs[{kind!r}] = {text!r}: the value is no codec unless it is "
-                    "Pipeline(...) or has one in it, as ErrorFeedback has"
+                    f"codecs[{kind!r}] = {text!r}: this is no codec. Write Pipeline(...), or a "
+                    "codec that holds one, as ErrorFeedback(Pipeline(...)) does"
                 )
         if self.gate and not isinstance(build(self.gate), Gate):
-            raise ValueError(f"gate={self.gate!r} is no gate such as LossGate(0.1) or Periodic(4)")
+            raise ValueError(
+                f"gate={self.gate!r} is no gate: write one such as LossGate(0.1) or Periodic(4)"
+            )
         self.method.check(self)
 
     @property
@@ -175,7 +180,7 @@ class Experiment:
 
     @property
     def key(self) -> str:
-        """16 hexadecimal digits, made from all settings but the name. Code has no influence."""
+        """16 hexadecimal digits, made from all settings but the name; code does not change them."""
         what = {**asdict(self), "format": 1}
         del what["name"]
         for name in _NEW:
@@ -185,7 +190,7 @@ class Experiment:
 
     @property
     def dealt(self) -> tuple[str, float]:
-        """The partition's name, and its number: ("dirichlet", 0.1)."""
+        """The partition's name and its number, e.g. ("dirichlet", 0.1)."""
         name, _, number = self.partition.rstrip(")").partition("(")
         return name, float(number or 0)
 
@@ -211,7 +216,7 @@ class Experiment:
         """The reverse of `to_dict`. Raises ValueError for a key that is not a setting."""
         known = [each.name for each in fields(cls)]
         if strangers := [key for key in values if key not in known]:
-            raise ValueError(f"{strangers[0]!r} is no setting; known are {', '.join(known)}")
+            raise ValueError(f"{strangers[0]!r} is no setting; the settings are {', '.join(known)}")
         return cls(**values)
 
     def to_json(self) -> str:
@@ -224,7 +229,7 @@ class Experiment:
         return cls.from_dict(_mapping(json.loads(text), "the JSON text"))
 
     def to_yaml(self) -> str:
-        """A few lines of YAML, as `read` takes them."""
+        """A few lines of YAML, which `read` can read."""
         return _yaml().safe_dump(self.to_dict(), sort_keys=False, width=1000)
 
     @classmethod
@@ -233,9 +238,10 @@ class Experiment:
         return cls.from_dict(_mapping(_yaml().safe_load(text), "the YAML text"))
 
     def to_code(self) -> str:
-        """Python that runs this experiment and prints what came out.
+        """A Python script that runs this experiment and prints its last record.
 
-        What is not the package's own is imported from where it was written; there it is allowed.
+        The script imports the modules in which your own codecs, data or models were defined; these
+        modules must call `fltoolkit.research.allow`.
         """
         texts = [self.protocol, self.data, self.model, self.loss, self.metric, self.optimizer]
         texts += [self.gate, *self.codecs.values()]
@@ -243,9 +249,9 @@ class Experiment:
         lines = ["from fltoolkit.research import Experiment, run", ""]
         for module in sorted(modules):
             if module in ("__main__", "builtins"):
-                lines += ["# first, as in the script that ran it: allow(...) what is your own", ""]
+                lines += ["# first call allow(...) for your own classes and functions", ""]
             else:
-                lines[1:1] = [f"import {module}  # noqa: F401  it allows what is named below"]
+                lines[1:1] = [f"import {module}  # noqa: F401  it allows the names used below"]
         lines.append("experiment = Experiment(")
         for key, value in self.to_dict().items():
             if isinstance(value, Mapping):
@@ -257,7 +263,7 @@ class Experiment:
 
 
 def one_name_each(experiments: Iterable[Experiment]) -> None:
-    """Raise if equal settings have two different names: one of them would not be run.
+    """Raise ValueError if equal settings have two different names: only one of them would be run.
 
     >>> one_name_each([Experiment(name="a", seed=1), Experiment(name="a", seed=1)])
     >>> one_name_each([Experiment(name="plain"), Experiment(name="with more rounds")])
@@ -270,15 +276,22 @@ def one_name_each(experiments: Iterable[Experiment]) -> None:
         if (first := names.setdefault(each.key, each.name)) != each.name:
             raise ValueError(
                 f"{first!r} and {each.name!r} are names of the same settings (seed {each.seed}): "
-                "change what should tell them apart, or take one away"
+                "change a setting in which they should differ, or remove one"
             )
 
 
 def read(path: str | os.PathLike[str]) -> list[Experiment]:
     """The experiments of a ``.yaml`` or ``.json`` file.
 
-    The file holds one experiment, a list of them, or ``defaults`` (what all have in common) and
-    ``experiments`` (a list). ``seeds: [0, 1, 2]`` in place of ``seed`` makes one for each.
+    The file holds one experiment, a list of experiments, or ``defaults`` (the settings that all
+    have in common) and ``experiments`` (a list). ``seeds: [0, 1, 2]`` in place of ``seed`` makes
+    one experiment for each seed.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "methods.json"
+    >>> _ = path.write_text('{"protocol": "split", "rounds": 2, "seeds": [0, 1, 2]}')
+    >>> [(experiment.rounds, experiment.seed) for experiment in read(path)]
+    [(2, 0), (2, 1), (2, 2)]
     """
     text = Path(path).read_text(encoding="utf-8")
     try:
@@ -298,7 +311,9 @@ def read(path: str | os.PathLike[str]) -> list[Experiment]:
         entry = {**defaults, **_mapping(each, f"{path}, experiment {number}")}
         seeds = entry.pop("seeds", [entry.pop("seed", 0)])
         if not isinstance(seeds, list) or not seeds:
-            raise ValueError(f"{path}, experiment {number}: seeds={seeds!r}: a list, as [0, 1, 2]")
+            raise ValueError(
+                f"{path}, experiment {number}: seeds={seeds!r}: write a list such as [0, 1, 2]"
+            )
         try:
             found += [Experiment.from_dict({**entry, "seed": seed}) for seed in seeds]
         except (TypeError, ValueError) as error:
@@ -311,13 +326,13 @@ def read(path: str | os.PathLike[str]) -> list[Experiment]:
 
 
 def _canonical(value: Any) -> str:
-    """The one way to write a codec or gate; raises ValueError for what could not be read back."""
+    """The codec or gate as its ``repr``; raises ValueError for what could not be read back."""
     return repr(build(value if isinstance(value, str) else repr(value)))
 
 
 _NUMBERS = ("validation", "lr")
 _TEXTS = ("protocol", "data", "model", "partition", "name", "loss", "metric")
-_ANY = ("gate", "codecs", "settings", "optimizer")  # checked by what reads them
+_ANY = ("gate", "codecs", "settings", "optimizer")  # checked by the functions that read them
 
 
 def _check_type(name: str, value: Any) -> None:

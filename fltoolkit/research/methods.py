@@ -1,7 +1,7 @@
-"""The package's protocols as values for experiments: each a small function of a task and a channel.
+"""The package's protocols as values for experiments; each is a small function of task and channel.
 
-Read them as examples for a protocol of your own (docs/extend.md shows one). Not here: the
-algorithms, which are in the rooms split and federated.
+Read them as examples for your own protocol (docs/extend.md shows one). Not here: the algorithms,
+which are in the rooms split and federated.
 """
 
 import copy
@@ -52,7 +52,7 @@ from fltoolkit.split.vertical import average, train_vertical
 __all__ = ["PROTOCOLS"]
 
 Told = Iterator[tuple[Record, Sequence[Party]]]
-"""What every protocol yields: a record, and the parties that make up the whole network now."""
+"""Every protocol yields a record together with the parties that are the whole network now."""
 
 # ------------------------------------------------------------------- split learning, one client
 
@@ -65,12 +65,12 @@ def split(task: Task, channel: Channel) -> Told:
 
 
 def u_shaped(task: Task, channel: Channel) -> Told:
-    """The last layers are the client's, too: labels never leave; see `train_split`."""
+    """The client also has the last layers, so labels never leave it; see `train_split`."""
     (head,), num_tail = task.bottoms(), task.settings.get("tail", 1)
     if not 0 < num_tail < len(task.model) - task.cut:
         raise ValueError(
             f"settings['tail'] = {num_tail}: after the cut at {task.cut} the model has "
-            f"{len(task.model) - task.cut} layers, of which the server needs one at least; "
+            f"{len(task.model) - task.cut} layers, and the server needs at least one of them: "
             "give a smaller tail or an earlier cut"
         )
     body = task.party("server", copy.deepcopy(task.model[task.cut : -num_tail]))
@@ -91,9 +91,10 @@ def uploading(task: Task, channel: Channel) -> Told:
 
 
 def local_loss(task: Task, channel: Channel) -> Told:
-    """The client learns from a loss of her own: a linear layer more, and no gradient comes back.
+    """The client learns from a loss of its own, so no gradient comes back.
 
-    See `fltoolkit.split.train_local_loss`. The model's last item follows it if it has no weights.
+    For its loss the client has one more linear layer, followed by the model's last item if that
+    has no weights. See `fltoolkit.split.train_local_loss`.
     """
     (client,), server = task.bottoms(), task.top()
     with torch.no_grad():
@@ -101,7 +102,7 @@ def local_loss(task: Task, channel: Channel) -> Told:
         wide = server.module(h)[0].numel()
     last = [] if list(task.model[-1].parameters()) else [copy.deepcopy(task.model[-1])]
     linear = nn.Linear(h[0].numel(), wide)
-    with torch.no_grad():  # zeros are a start as good as any for one layer, and need no seed
+    with torch.no_grad():  # a single layer may start from zeros, which need no seed
         linear.weight.zero_()
         linear.bias.zero_()
     head = task.party(client.name, nn.Sequential(nn.Flatten(), linear, *last), has_loss=True)
@@ -114,7 +115,7 @@ def local_loss(task: Task, channel: Channel) -> Told:
 
 
 def relay(task: Task, channel: Channel) -> Told:
-    """The bottom goes from client to client; see `fltoolkit.split.train_relay`."""
+    """Clients take turns and hand on the bottom; see `fltoolkit.split.train_relay`."""
     clients, server = {party.name: party for party in task.bottoms()}, task.top()
     for record in train_relay(
         [*clients.values()], server, task.batches, channel, num_rounds=task.rounds
@@ -139,7 +140,7 @@ def splitfed(task: Task, channel: Channel) -> Told:
 
 
 def split_async(task: Task, channel: Channel) -> Told:
-    """A gate says when clients may be silent; see `fltoolkit.split.train_async`."""
+    """A gate decides when clients may be silent; see `fltoolkit.split.train_async`."""
     clients, server = {party.name: party for party in task.bottoms()}, task.top()
     upload = {key: task.settings[key] for key in ("moved", "delta") if key in task.settings}
     how: dict[str, Any] = {"gate": task.gate, "upload": Upload(**upload)}
@@ -160,10 +161,10 @@ def split_async(task: Task, channel: Channel) -> Told:
 
 
 def vertical(task: Task, channel: Channel) -> Told:
-    """Each client has columns of its own, of all samples; see `fltoolkit.split.train_vertical`.
+    """Each client has some columns of all samples; see `fltoolkit.split.train_vertical`.
 
-    Each has the layers before the cut, of the first (a linear one) the part for its columns; what
-    they send is averaged.
+    Each client has the layers before the cut. The first of them must be linear; a client has only
+    the part of it that belongs to its columns. The server averages what the clients send.
     """
     first = task.model[0]
     if not isinstance(first, nn.Linear) or task.data.x_train.ndim != 2:
@@ -193,14 +194,14 @@ def vertical(task: Task, channel: Channel) -> Told:
 
 
 class SideBySide(nn.Module):
-    """All bottoms of vertical data as one, for the test."""
+    """All bottoms of vertical data as one module, which the test needs."""
 
     def __init__(self, bottoms: Sequence[nn.Module], columns: Sequence[Tensor]):
         super().__init__()
         self.bottoms, self.columns = nn.ModuleList(bottoms), columns
 
     def forward(self, x: Tensor) -> Tensor:
-        """The average of what each makes of its columns."""
+        """The average of the outputs of all bottoms, each for its columns."""
         pairs = zip(self.bottoms, self.columns, strict=True)
         return average([bottom(x[:, mine]) for bottom, mine in pairs])
 
@@ -225,7 +226,7 @@ def fedavg(task: Task, channel: Channel) -> Told:
 
 
 def interval_averaging(task: Task, channel: Channel) -> Told:
-    """All clients, averaged every so many steps; see `fltoolkit.federated.interval_averaging`."""
+    """All clients are averaged every few steps; see `fltoolkit.federated.interval_averaging`."""
     server, settings = task.whole(), task.settings
     for record in train_intervals(
         *(task.model, shares_of(task), channel),
@@ -239,7 +240,7 @@ def interval_averaging(task: Task, channel: Channel) -> Told:
 
 
 def fedbuff(task: Task, channel: Channel) -> Told:
-    """The model moves by every ``buffer_size`` updates; see `fltoolkit.federated.fedbuff`."""
+    """The model changes after every ``buffer_size`` updates; see `fltoolkit.federated.fedbuff`."""
     server, settings = task.whole(), task.settings
     for record in train_fedbuff(
         *(task.model, shares_of(task), channel),
@@ -255,7 +256,7 @@ def fedbuff(task: Task, channel: Channel) -> Told:
 
 
 def fedasync(task: Task, channel: Channel) -> Told:
-    """The model moves by each update; a round is, on average, one update of each client.
+    """The model changes after each update; a round is, on average, one update from each client.
 
     See `fltoolkit.federated.fedasync`.
     """
@@ -278,7 +279,7 @@ def shares_of(task: Task) -> dict[str, Any]:
 
 
 def local_of(task: Task, *, steps: int | None = None) -> Local:
-    """What each client does alone; one epoch if the settings say neither epochs nor steps."""
+    """The local training of each client; one epoch if the settings give no epochs and no steps."""
     settings, steps = task.settings, steps or task.settings.get("local_steps")
     return Local(
         task.batch_size,
@@ -293,24 +294,24 @@ def local_of(task: Task, *, steps: int | None = None) -> Local:
 
 
 def lateness_of(task: Task) -> dict[str, Any]:
-    """The clock and the weight of late updates, where the settings name them."""
+    """The clock and the staleness rule, if the settings have them."""
     return {name: task.settings[name] for name in LATE if name in task.settings}
 
 
 def arrivals_of(task: Task, wait_for: int | None) -> Arrivals:
-    """When a round ends."""
+    """The rule that says when a round ends."""
     timeout = task.settings.get("timeout", math.inf)
     return Arrivals(wait_for=wait_for, timeout=timeout, **lateness_of(task))
 
 
 def mean_of(task: Task) -> Mean:
-    """How the updates become one: with noise, over who sent a coordinate, or by sample counts."""
+    """How updates are averaged: with noise, over those who sent a value, or by sample counts."""
     privacy, masked = task.settings.get("privacy"), task.settings.get("masked", False)
     return privacy or (masked_mean if masked else weighted_mean)
 
 
 def server_optimizer_of(task: Task) -> torch.optim.Optimizer | None:
-    """The server's optimizer, or None to add the mean update."""
+    """The server's optimizer; None means that the server adds the mean update."""
     make = task.settings.get("server_optimizer")
     return None if make is None else make(task.model.parameters())
 
@@ -319,48 +320,53 @@ def server_optimizer_of(task: Task) -> torch.optim.Optimizer | None:
 
 
 def one_client(experiment: Any) -> None:
-    """Raise for several clients."""
+    """Raise ValueError for several clients."""
     if experiment.num_clients > 1:
         raise ValueError(
-            f"num_clients={experiment.num_clients}: {experiment.protocol!r} has one client; take "
+            f"num_clients={experiment.num_clients}: {experiment.protocol!r} has one client; use "
             "'relay' (the bottom is handed on), 'splitfed' (bottoms are averaged) or 'split_async'"
         )
 
 
 def tested_once(experiment: Any) -> None:
-    """Raise for a test within a round, when there is no one model to test."""
+    """Raise ValueError for tests within a round: only at its end is there one model to test."""
     if experiment.evaluations > 1:
         raise ValueError(
-            f"evaluations={experiment.evaluations}: {experiment.protocol} is tested once a round"
+            f"evaluations={experiment.evaluations}: {experiment.protocol} is tested once a round, "
+            "since clients have different models within a round"
         )
 
 
 def epochs_or_steps(experiment: Any) -> None:
-    """Raise for settings that say twice, or against each other, what clients do."""
+    """Raise ValueError for settings that contradict each other."""
     if {"local_epochs", "local_steps"} <= experiment.settings.keys():
         raise ValueError("settings hold local_epochs and local_steps: give one of them")
     if experiment.settings.get("masked") and "privacy" in experiment.settings:
-        raise ValueError("settings hold masked and privacy: with noise every update counts alike")
+        raise ValueError(
+            "settings hold masked and privacy: give one of them, because privacy needs a mean in "
+            "which every update has the same weight"
+        )
 
 
 def rounds_only(experiment: Any) -> None:
-    """Raise for what a federated protocol with rounds cannot do."""
+    """Raise ValueError for settings that a federated protocol with rounds cannot have."""
     tested_once(experiment)
     epochs_or_steps(experiment)
     size = experiment.settings.get("cohort_size", experiment.num_clients)
     if size > experiment.num_clients or experiment.settings.get("wait_for", 1) > size:
         raise ValueError(
             f"num_clients={experiment.num_clients}, cohort_size={size}, "
-            f"wait_for={experiment.settings.get('wait_for', 1)}: each at most the one before"
+            f"wait_for={experiment.settings.get('wait_for', 1)}: cohort_size must be at most "
+            "num_clients, and wait_for at most cohort_size"
         )
 
 
 def all_samples_everywhere(experiment: Any) -> None:
-    """Raise for samples that are dealt out, where columns are."""
+    """Raise ValueError for a partition of the samples: these clients divide columns."""
     if experiment.partition != "iid":
         raise ValueError(
             f"partition={experiment.partition!r}: clients of vertical have columns of all samples; "
-            "leave it out"
+            "leave partition out"
         )
 
 
@@ -368,36 +374,36 @@ def all_samples_everywhere(experiment: Any) -> None:
 
 
 def batches_of_all(task: Task) -> int:
-    """The batches of a pass over samples that all clients have in common."""
+    """The batches in a pass over the samples, which all clients have in common."""
     return math.ceil(len(task.data.y_train) / task.batch_size)
 
 
 def cohort_of(task: Task) -> int:
-    """How many clients a round has."""
+    """The number of clients in a round."""
     return task.settings.get("cohort_size", task.num_clients)
 
 
 def clients_at_once(task: Task) -> int:
-    """SplitFed's clients train at the same time in version 1, in turn in version 2."""
+    """SplitFed's clients train at the same time in version 1 and one after another in version 2."""
     return task.num_clients if task.settings.get("version") == 1 else 1
 
 
 def everybody(task: Task) -> int:
-    """As many messages at a time as there are clients."""
+    """All clients send at the same time."""
     return task.num_clients
 
 
 def bottoms_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) -> float:
-    """FLOPs of the layers before the cut: state A has a backward pass, B has none, C nothing.
+    """FLOPs of the layers before the cut, where each step counts as one with a mean batch.
 
-    A step counts as one with a mean batch.
+    State A has a forward and a backward pass, state B has a forward pass only, state C has none.
     """
     batch = len(task.data.y_train) / a_record_a_step(task)
     return (3 * steps["A"] + steps["B"]) * batch * cost.flops_forward_client
 
 
 def clients_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) -> float:
-    """FLOPs of all layers at all clients of a mean cohort, over so many rounds."""
+    """FLOPs of all layers at all clients of a mean cohort, in ``step`` rounds."""
     size = len(task.data.y_train) / task.num_clients
     per_client = task.settings.get("local_epochs", 1) * size
     local_steps = task.settings.get("local_steps", task.settings.get("interval_steps"))
@@ -416,17 +422,17 @@ def updates_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) ->
 
 
 def is_clock(value: Any) -> bool:
-    """Whether it tells seconds for a client and a round."""
+    """True if ``value`` is a function that gives the seconds for a client and a round."""
     return answers(value, "client_0", 0)
 
 
 def is_staleness(value: Any) -> bool:
-    """Whether it tells the weight of an update that is a round late."""
+    """True if ``value`` is a function that gives the weight of an update that is a round late."""
     return answers(value, 1)
 
 
 def answers(value: Any, *question: Any) -> bool:
-    """Whether it is a function that answers this question with a number."""
+    """True if ``value`` is a function that returns a number for these arguments."""
     try:
         return callable(value) and is_number(value(*question))
     except TypeError:

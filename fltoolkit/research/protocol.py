@@ -1,7 +1,7 @@
 """A protocol as a value: its name, what it sends, its settings, and the function that trains.
 
-Here: what a protocol of your own is made of. Not here: the package's own (methods), which are
-written in the same way and serve as examples.
+Here: the values from which you make a protocol of your own. Not here: the package's protocols
+(methods), which are made in the same way and serve as examples.
 """
 
 import math
@@ -24,7 +24,7 @@ __all__ = ["AMOUNT", "CODEC", "COUNT", "FLAG", "OPTIMIZER", "Protocol", "Setting
 
 @dataclass(frozen=True)
 class Setting:
-    """What values one of a protocol's settings may have.
+    """The values that one of a protocol's settings may have.
 
     >>> COUNT.kept(3)
     3
@@ -37,24 +37,24 @@ class Setting:
     as_text: bool = False  # kept as a text that `build` reads, such as a codec
 
     def kept(self, value: Any) -> Any:
-        """How the experiment keeps it: as it is, or as text. Raises ValueError if not allowed."""
+        """The value as an experiment stores it. Raises ValueError if the value is not allowed."""
         made = build(value if isinstance(value, str) else repr(value)) if self.as_text else value
         if not self.allowed(made):
             raise ValueError(f"give {self.words}, or leave it out")
         return repr(made) if self.as_text else value
 
     def used(self, kept: Any) -> Any:
-        """The value for the protocol: a number, or what the text describes, fresh."""
+        """The value as a protocol uses it: a number, or a new object built from the text."""
         return build(kept) if self.as_text else kept
 
 
 def is_number(value: Any) -> bool:
-    """A number, and neither True nor False."""
+    """True if ``value`` is a number; True and False do not count as numbers."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_optimizer(call: Any) -> bool:
-    """An optimizer that can be made: it is made once, for a parameter of its own."""
+    """True if ``call`` makes an optimizer; the function tries it with one parameter."""
     if not isinstance(call, Call):
         return False
     call([nn.Parameter(zeros(1))])
@@ -69,50 +69,73 @@ OPTIMIZER = Setting("an optimizer such as Adam(lr=0.01)", is_optimizer, True)
 
 
 def a_record_a_step(task: Task) -> int:
-    """A protocol that yields a record a batch: so many make a round, which is over all data."""
+    """Records in a round, for a protocol that yields one record per batch.
+
+    A round is one pass over all data, so it has as many records as all clients have batches.
+
+    >>> from fltoolkit.research.experiment import Experiment
+    >>> from fltoolkit.research.task import samples
+    >>> task = Task(Experiment(num_samples=96), {}, samples("digits", "mlp", 96, 0.0))
+    >>> a_record_a_step(task), a_record_a_round(task)  # 96 samples are 3 batches of 32
+    (3, 1)
+    """
     return sum(map(len, task.batches))
 
 
 def a_record_a_round(task: Task) -> int:
-    """A protocol that yields a record a round."""
+    """Records in a round, for a protocol that yields one record per round: always 1.
+
+    >>> a_record_a_round(None)
+    1
+    """
     return 1
 
 
 def one_after_the_other(task: Task) -> int:
-    """Messages follow each other."""
+    """The number of messages that travel at the same time, for a protocol that sends one by one."""
     return 1
 
 
 def anything(experiment: Any) -> None:
-    """A protocol that runs with all settings there are."""
+    """The check of a protocol that can run every experiment: it raises nothing."""
 
 
 @dataclass(frozen=True, eq=False)
 class Protocol:
     """One way to train, known to experiments, sweeps and the command line by its name.
 
-    ``train(task, channel)`` makes parties of a `Task`, lets them talk through ``channel``, and
-    yields pairs: a record, and the parties in a row that make up the whole network now, for the
-    test. The last of them has the loss. A record needs "step", counted from 1, and the totals of
-    ``channel.totals(...)``; "loss" is the mean training loss.
+    ``train(task, channel)`` makes parties from a `Task`, lets them send through ``channel``, and
+    yields pairs: a record, and the list of parties that together are the whole network now. The
+    test needs this list; its last party has the loss. A record needs "step", counted from 1, and
+    the totals of ``channel.totals(...)``; "loss" is the mean training loss.
 
     After ``fltoolkit.research.allow(protocol)``, ``Experiment(protocol=protocol.name)`` runs it.
+
+    This protocol trains the whole network at the server and sends nothing:
+
+    >>> def alone(task, channel):
+    ...     server = task.whole()
+    ...     yield {"step": 1, **channel.totals(task.names)}, [server]
+    >>> Protocol("alone", alone, sends=[], records_a_round=a_record_a_round)
+    alone
     """
 
     name: str
     train: Callable[[Task, Channel], Iterator[tuple[Record, Sequence[Party]]]]
     sends: Sequence[str]  # the kinds of its messages: codecs may be given for these
-    settings: Mapping[str, Setting] = field(default_factory=dict)  # and what they may be
+    settings: Mapping[str, Setting] = field(default_factory=dict)  # its settings by name
     check: Callable[[Any], None] = anything  # raises ValueError for an experiment it cannot run
     records_a_round: Callable[[Task], int] = a_record_a_step
-    together: Callable[[Task], int] = one_after_the_other  # messages on their way at the same time
-    # of all clients together after so many steps, by state; None: not told
+    together: Callable[[Task], int] = one_after_the_other  # messages that travel at the same time
+    # the work of all clients together, from the numbers of steps in each state; None: unknown
     flops: Callable[[Task, int, Counter[str], Any], float] | None = None
     gated: bool = False  # whether it needs a gate
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
-            raise ValueError(f"name={self.name!r}: letters, digits and _, as in a Python name")
+            raise ValueError(
+                f"name={self.name!r}: use letters, digits and _ only, as in a Python name"
+            )
         if strangers := set(self.sends) - set(KINDS):
             raise ValueError(f"sends {sorted(strangers)}: a kind is one of {', '.join(KINDS)}")
 

@@ -1,7 +1,7 @@
 """From an experiment's settings to a training, and to its records.
 
-Here: how task and channel are put together, and what a run records. Not here: the settings
-(experiment), what a protocol is given (task), the protocols (methods).
+Here: how task and channel are made, and what a run records. Not here: the settings (experiment),
+what a protocol is given (task), the protocols (methods).
 """
 
 import math
@@ -23,27 +23,39 @@ __all__ = ["num_steps", "records", "run"]
 
 
 def run(experiment: Experiment) -> History:
-    """Train to the end; see `records`."""
+    """Train to the end and return all records; `records` says what they hold.
+
+    >>> history = run(Experiment(num_samples=64, rounds=2))
+    >>> history.column("round"), history[-1]["nbytes"] == 2 * history[0]["nbytes"]
+    ([1, 2], True)
+    """
     return History(records(experiment))
 
 
 def records(experiment: Experiment) -> Iterator[Record]:
-    """Train, and yield a record an evaluation; to stop early, close the iterator.
+    """Train, and yield one record per evaluation; to stop early, close the iterator.
 
     Records hold
 
-    - ``step`` and ``round`` (rounds done), ``loss``: mean training loss since the last record
+    - ``step``, ``round`` (the rounds done) and ``loss`` (the mean training loss since the last
+      record)
     - ``test_loss`` and the experiment's metric, by its name (``accuracy``), on the test set, or on
-      what ``validation`` held out
-    - ``nbytes_up``, ``nbytes_down``, ``nbytes``: totals of all real bytes; and by kind and
+      the samples that ``validation`` held out
+    - ``nbytes_up``, ``nbytes_down``, ``nbytes``: totals of all real bytes; and for each kind and
       direction real, nominal and entropy bytes, see `fltoolkit.research.WeighingChannel.sizes`
-    - ``num_waits``: messages that followed one another; those that clients send at the same time
-      (fedavg, splitfed version 1) count as one. `fltoolkit.research.seconds_on` makes time of it
-    - ``client_flops``: of all clients together, a backward pass counting as two forward passes; not
-      of every protocol
-    - ``steps_a``, ``steps_b``, ``steps_c``: with a gate, steps so far in each state
+    - ``num_waits``: the number of messages that followed one another. Messages that clients send
+      at the same time (fedavg, splitfed version 1) count as one. `fltoolkit.research.seconds_on`
+      computes a time from this number
+    - ``client_flops``: the work of all clients together, where a backward pass counts as two
+      forward passes; some protocols do not record it
+    - ``steps_a``, ``steps_b``, ``steps_c``: with a gate, the steps so far in each state
+
+    >>> training = records(Experiment(num_samples=64, rounds=100))
+    >>> next(training)["step"]  # after the first round: 64 samples are 2 batches of 32
+    2
+    >>> training.close()  # 99 rounds are never trained
     """
-    if torch.get_num_threads() > 1:  # bit-equal whoever runs it, and faster for small networks
+    if torch.get_num_threads() > 1:  # the same bits on every machine; faster for small networks
         torch.set_num_threads(1)
     task, protocol = _task(experiment), experiment.method
     per_round = protocol.records_a_round(task)
@@ -79,7 +91,11 @@ def records(experiment: Experiment) -> Iterator[Record]:
 
 
 def num_steps(experiment: Experiment) -> int:
-    """How many training steps the whole run takes; of federated protocols, rounds."""
+    """The number of training steps in the whole run; for federated protocols, of rounds.
+
+    >>> num_steps(Experiment(num_samples=64, rounds=3)), num_steps(Experiment("fedavg", rounds=3))
+    (6, 3)
+    """
     return experiment.rounds * experiment.method.records_a_round(_task(experiment))
 
 
@@ -92,6 +108,6 @@ def _task(experiment: Experiment) -> Task:
 
 
 def _score(experiment: Experiment, task: Task, parties: Sequence[Party]) -> Record:
-    """The test, as the experimenter sees it."""
+    """The metric and the loss of the whole network on the test samples."""
     x, y, through = task.data.x_test, task.data.y_test, task.settings.get("through")
     return evaluate(parties, x, y, metric=experiment.measured, through=through)

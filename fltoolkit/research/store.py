@@ -1,9 +1,11 @@
-"""Where results are kept: one SQLite file, safe with several processes and after a crash.
+"""Results are kept in one SQLite file, which several processes may write and a crash cannot break.
 
-SQLite and not DuckDB, because several processes write: DuckDB lets one process at a time open a
-file for writing. Write-ahead logging (WAL) lets readers read meanwhile; it needs a local disk.
+The format is SQLite and not DuckDB, because several processes write: DuckDB lets only one process
+at a time open a file for writing. Write-ahead logging (WAL) lets others read while one process
+writes; it needs a local disk.
 
-Here: a row an experiment, a row a record, and claims: who is at work on what.
+The file has one row for each experiment, one for each record, and one for each claim; a claim says
+which process runs which experiment.
 """
 
 import json
@@ -22,7 +24,7 @@ from fltoolkit.research.experiment import Experiment
 
 __all__ = ["Result", "Store", "StoreError"]
 
-_APPLICATION = 0x666C746B  # "fltk" in the file's header: this is one of ours
+_APPLICATION = 0x666C746B  # "fltk" in the file's header marks a store of this package
 _VERSION = 1
 _TABLES = """
 CREATE TABLE experiment (
@@ -49,24 +51,38 @@ LEASE = 120.0  # seconds for which a claim is good
 
 
 class StoreError(ValueError):
-    """A file that is no store, is damaged, or was made by a newer version."""
+    """Raised for a file that is no store, is damaged, or was made by a newer version.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "results.db"
+    >>> _ = path.write_text("This text file is not a store, although its name ends in .db. " * 9)
+    >>> Store(path)
+    Traceback (most recent call last):
+    ...
+    fltoolkit.research.store.StoreError: ...results.db is damaged or no store ...
+    """
 
 
 class Result(NamedTuple):
-    """One finished experiment."""
+    """One finished experiment.
+
+    >>> result = Result(Experiment(name="8 bits"), History([{"accuracy": 0.9}]), "", seconds=2.5)
+    >>> result.experiment.title, result.history[-1]
+    ('8 bits', {'accuracy': 0.9})
+    """
 
     experiment: Experiment
-    history: History  # empty where it failed
-    error: str  # "" where it did not
-    seconds: float
+    history: History  # empty if the run failed
+    error: str  # the traceback of a run that failed, otherwise ""
+    seconds: float  # the time the run took
 
 
 class Store:
-    """Results by the content of their experiments: an experiment that is here need not run again.
+    """A file of results, found by the content of their experiments, so that none need run twice.
 
-    A result is written whole, in one transaction that is on disk when `add` returns: killing the
-    process loses the run in progress and nothing else. Any number of processes on one machine may
-    use a store at the same time; one object is for one thread.
+    A result is written in one transaction, which is on disk when `add` returns. If the process is
+    killed, only the run in progress is lost. Any number of processes on one machine may use a
+    store at the same time; each thread needs a Store object of its own.
 
     >>> import tempfile
     >>> store = Store(Path(tempfile.mkdtemp()) / "results.db")
@@ -88,20 +104,22 @@ class Store:
                 raise
 
     def _open(self) -> None:
-        with self._transaction("DEFERRED"):  # one look: others may be making it right now
+        with self._transaction("DEFERRED"):  # one consistent look: others may be making the file
             version = self._one("PRAGMA user_version")
             application = self._one("PRAGMA application_id")
             tables = self._one("SELECT count(*) FROM sqlite_master")
         if application == 0 and tables == 0:
             self._write_ahead()
             with self._transaction():
-                if self._one("PRAGMA user_version") == 0:  # nobody else was faster
+                if self._one("PRAGMA user_version") == 0:  # no other process has made the tables
                     for statement in filter(str.strip, _TABLES.split(";")):
                         self._db.execute(statement)
                     self._db.execute(f"PRAGMA application_id = {_APPLICATION}")
                     self._db.execute(f"PRAGMA user_version = {_VERSION}")
         elif application != _APPLICATION:
-            raise StoreError(f"{self.path} is an SQLite file of another program: name another one")
+            raise StoreError(
+                f"{self.path} is an SQLite file of another program: give the name of another file"
+            )
         elif version > _VERSION:
             raise StoreError(
                 f"{self.path} was made by a newer fltoolkit (format {version}, this one reads "
@@ -113,7 +131,7 @@ class Store:
         self._db.execute("PRAGMA foreign_keys = ON")
 
     def _write_ahead(self) -> None:
-        """Turn on WAL. SQLite does not wait here for others that do the same: ask again."""
+        """Turn on WAL. Try again while others do the same, since SQLite does not wait here."""
         until = time.monotonic() + 60
         while True:
             try:
@@ -127,7 +145,7 @@ class Store:
     # ------------------------------------------------------------------------------ what is there
 
     def __contains__(self, key: object) -> bool:
-        """Whether this experiment has finished, or failed."""
+        """True if the experiment with this key has finished or failed."""
         with self._explained():
             return self._one("SELECT count(*) FROM experiment WHERE key = ?", key) > 0
 
@@ -136,7 +154,7 @@ class Store:
             return self._one("SELECT count(*) FROM experiment")
 
     def failed(self) -> set[str]:
-        """The keys of those that ended in an error."""
+        """The keys of the experiments that ended in an error."""
         with self._explained():
             rows = self._db.execute("SELECT key FROM experiment WHERE error != ''").fetchall()
         return {key for (key,) in rows}
@@ -176,7 +194,7 @@ class Store:
     # ----------------------------------------------------------------------------------- changing
 
     def add(self, result: Result) -> None:
-        """Keep a result, in place of an earlier one of the same experiment; its claim ends."""
+        """Store a result; it replaces an earlier one of the same experiment and ends its claim."""
         key = result.experiment.key
         row = (key, result.experiment.to_json(), result.error, result.seconds, time.time())
         lines = [(key, n, json.dumps(record)) for n, record in enumerate(result.history)]
@@ -193,7 +211,7 @@ class Store:
             self._db.executemany("UPDATE experiment SET settings = ? WHERE key = ?", rows)
 
     def forget_failures(self, keys: Iterable[str]) -> None:
-        """Remove those of these experiments that ended in an error, so that they may run again."""
+        """Remove the results with these keys that ended in an error, so that they may run again."""
         statement = "DELETE FROM experiment WHERE key = ? AND error != ''"
         with self._explained(), self._transaction():
             self._db.executemany(statement, [(key,) for key in keys])
@@ -224,12 +242,12 @@ class Store:
             self._db.execute("UPDATE claim SET until = ? WHERE host = ? AND pid = ?", who)
 
     def release(self, keys: Iterable[str]) -> None:
-        """Give claims back."""
+        """End the claims on these experiments, so that others may run them."""
         with self._explained(), self._transaction():
             self._db.executemany("DELETE FROM claim WHERE key = ?", [(key,) for key in keys])
 
     def close(self) -> None:
-        """Close the file; what was added is in it."""
+        """Close the file. Everything that was added has been saved."""
         self._db.close()
 
     def __enter__(self) -> "Store":
@@ -245,7 +263,7 @@ class Store:
 
     @contextmanager
     def _transaction(self, kind: str = "IMMEDIATE") -> Iterator[None]:
-        """All of it or nothing; waits up to a minute for other processes that are writing."""
+        """All statements take effect, or none. Waits up to a minute for others that are writing."""
         self._db.execute(f"BEGIN {kind}")
         try:
             yield
@@ -274,7 +292,7 @@ class Store:
 
 def _runs(pid: int) -> bool:
     """Whether a process with this number runs on this machine."""
-    if os.name == "nt":  # os.kill would end it there; its claim runs out instead
+    if os.name == "nt":  # there os.kill would end the process; wait until its claim is over
         return True
     try:
         os.kill(pid, 0)

@@ -31,26 +31,37 @@ __all__ = ["Suggestion", "Tried", "space", "spend", "suggest"]
 
 
 NUM_JUDGED = 3
-"""So many of a run's last evaluations within the budget judge it, by their median."""
+"""A run is judged by the median of this number of last evaluations within the budget."""
 
 
 class Tried(NamedTuple):
-    """One candidate of a search, with the result at the point where its training stopped."""
+    """One candidate of a search, with the result at the point where its training stopped.
+
+    >>> tried = Tried("4 bits", spent=1200, value=0.9, nbytes=1000)
+    >>> tried.spent - tried.nbytes  # sent after the last evaluation within the budget
+    200
+    """
 
     title: str
-    spent: int  # bytes that the search sent for it, a last test that was too dear included
-    value: float | None  # the median of its last evaluations; None: it has none, or diverged
-    nbytes: int  # what had been sent at the last of these evaluations: within the budget
+    spent: int  # bytes that the search sent for it, also those beyond the budget
+    value: float | None  # the median of its last evaluations; None if none, or if it diverged
+    nbytes: int  # bytes sent at the last of these evaluations, which is within the budget
 
 
 class Suggestion(NamedTuple):
-    """The result of a search, and how many bytes the search itself has sent."""
+    """The result of a search, and how many bytes the search itself has sent.
 
-    best: Experiment  # to be run by `fltoolkit.research.run`, and cut at the budget
-    value: float  # of the task's metric on the held-out samples, as in `Tried`
-    nbytes: int  # what the best one had sent by then
+    >>> tried = [Tried("4 bits", 1000, 0.9, 1000), Tried("8 bits", 1000, 0.8, 1000)]
+    >>> found = Suggestion(Experiment(name="4 bits"), 0.9, 1000, 2000, tried)
+    >>> found.best.title, found.spent / found.nbytes  # searching cost twice what the best run costs
+    ('4 bits', 2.0)
+    """
+
+    best: Experiment  # run it with `fltoolkit.research.spend`, which stops at the budget
+    value: float  # the task's metric on the held-out samples, as in `Tried`
+    nbytes: int  # bytes that the best experiment had sent then
     spent: int  # bytes that the whole search sent
-    tried: list[Tried]  # best first
+    tried: list[Tried]  # the best comes first
 
 
 def suggest(
@@ -76,8 +87,8 @@ def suggest(
     Source: successive halving, Jamieson & Talwalkar 2016, arXiv 1502.07943.
 
     Args:
-        task: data, model, clients, partition, learning rate, and ``rounds`` as the most there may
-            be. The task's protocol, codecs and gate are not used. With several clients write the
+        task: data, model, clients, partition, learning rate, and the largest number of ``rounds``.
+            The task's protocol, codecs and gate are not used. With several clients write the
             protocol "relay", because "split" allows only one client.
         nbytes: the budget in bytes, all directions together.
         candidates: the settings to choose from; by default `space` draws ``num_candidates``.
@@ -86,9 +97,18 @@ def suggest(
         seed: the seed for drawing candidates.
         progress: is called with the list of each of the three heats and iterates over it, such as
             tqdm's bar. By default nothing is shown.
+
+    >>> codecs = [{"activations": f"Pipeline(Quantize({bits}))"} for bits in (8, 16)]
+    >>> tried = [Experiment(codecs=c, num_samples=128, rounds=9, evaluations=4) for c in codecs]
+    >>> found = suggest(tried[0], 600_000, candidates=tried)
+    >>> found.nbytes <= 600_000, len(found.tried), found.best in tried
+    (True, 2, True)
     """
     if not nbytes > 0 or not 0 < validation < 1:
-        raise ValueError(f"nbytes={nbytes}, validation={validation}: above 0; between 0 and 1")
+        raise ValueError(
+            f"nbytes={nbytes}, validation={validation}: nbytes must be above 0, and validation "
+            "between 0 and 1"
+        )
     chosen = space(task, num_candidates, seed=seed) if candidates is None else list(candidates)
     if not chosen:
         raise ValueError("no candidates to choose from")
@@ -110,9 +130,9 @@ def suggest(
     if best.value is None:
         least = min(run.spent for run in runs)
         raise ValueError(
-            f"{nbytes:,.0f} bytes pay for no evaluation of any candidate; the first of them comes "
-            f"after {least:,} bytes. Allow more bytes, fewer clients or more evaluations a round"
-            + "".join(f". {r.experiment.title}: {r.error}" for r in runs if r.error)[:500]
+            f"{nbytes:,.0f} bytes pay for no evaluation of any candidate; the first evaluation "
+            f"comes after {least:,} bytes. Allow more bytes, fewer clients or more evaluations a "
+            "round" + "".join(f". {r.experiment.title}: {r.error}" for r in runs if r.error)[:500]
         )
     rest = sorted((run for run in runs if run not in racing), key=rank)
     tried = [Tried(r.experiment.title, r.spent, r.value, r.nbytes) for r in (*racing, *rest)]
@@ -128,7 +148,7 @@ def spend(experiment: Experiment, nbytes: float) -> History:
     True
     """
     if not nbytes > 0:
-        raise ValueError(f"nbytes={nbytes}: a budget above 0")
+        raise ValueError(f"nbytes={nbytes}: the budget must be above 0")
     return History(takewhile(lambda r: int(r["nbytes"]) <= nbytes, records(experiment)))
 
 
@@ -138,9 +158,9 @@ class _Run:
     def __init__(self, experiment: Experiment):
         self.experiment = experiment
         self._records: Iterator[Record] = records(experiment)
-        self._next: Record | None = None  # made already, and dearer than what was allowed
-        self._values: list[float] = []  # of all evaluations within what was allowed
-        self.nbytes = 0  # sent at the last of these
+        self._next: Record | None = None  # a record that cost more than was allowed so far
+        self._values: list[float] = []  # the metric at all evaluations within the allowed bytes
+        self.nbytes = 0  # bytes sent at the last of these evaluations
         self.spent, self.error = 0, ""
 
     @property
@@ -168,7 +188,12 @@ class _Run:
 
 
 def space(task: Experiment, num_candidates: int, *, seed: int = 0) -> list[Experiment]:
-    """Settings drawn at random for one task: split and, with several clients, federated ones."""
+    """Settings drawn at random for one task: split and, with several clients, federated ones.
+
+    >>> drawn = space(Experiment(rounds=5), 3, seed=0)
+    >>> [experiment.protocol for experiment in drawn], len({e.key for e in drawn})
+    (['split_async', 'split', 'split_async'], 3)
+    """
     random = np.random.default_rng(seed)
 
     def pick(*choices: Any) -> Any:
@@ -188,7 +213,10 @@ _MODELS = (
     (Pipeline(Quantize(8), Entropy()), "8 bits"),
     (Difference(Pipeline(Quantize(3), Entropy())), "differences"),
 )
-"""For a whole model, or a bottom handed on. Which is better depends on how far it moves between."""
+"""Codecs for a whole model, or for a bottom that the next client gets.
+
+Which of them is better depends on how much the model changes between two messages.
+"""
 
 
 def _split(task: Experiment, pick: Callable[..., Any]) -> Experiment:

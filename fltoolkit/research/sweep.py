@@ -1,6 +1,6 @@
-"""Many experiments: on this machine's cores or on a cluster, each once, and none lost.
+"""Many experiments on this machine's cores or on a cluster: each runs once, and none is lost.
 
-Here: who runs what next. Not here: one run (run), where results are kept (store).
+Here: which process runs which experiment next. Not here: one run (run), storing results (store).
 """
 
 import ctypes
@@ -57,18 +57,28 @@ def sweep(
     Args:
         experiments: what to run.
         store: where results are read and written.
-        workers: processes on this machine; 1: this process.
-        pool: run them there instead, ``workers`` at a time: any `concurrent.futures.Executor`, such
-            as that of `cluster`. Only this process writes to the store.
-        retry: forget what failed before, and run it again.
-        imports: modules that other processes import first: where codecs of your own are allowed.
+        workers: the number of processes on this machine; 1 means this process alone.
+        pool: run the experiments there instead, ``workers`` at a time: any
+            `concurrent.futures.Executor`, such as that of `cluster`. Only this process writes to
+            the store.
+        retry: run again the experiments that failed before.
+        imports: modules that worker processes import first, in which your own codecs are allowed.
         progress: show a bar with the time left.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> two = [Experiment(num_samples=64, rounds=1, seed=seed) for seed in (0, 1)]
+    >>> with Store(Path(tempfile.mkdtemp()) / "results.db") as store:
+    ...     first = sweep(two, store=store, progress=False)
+    ...     again = sweep(two, store=store, progress=False)  # trains nothing
+    >>> len(again), [a.seconds == b.seconds for a, b in zip(first, again)]
+    (2, [True, True])
     """
     experiments = list(experiments)
     one_name_each(experiments)
     wanted = list({experiment.key: experiment for experiment in experiments}.values())
     if workers < 1:
-        raise ValueError(f"workers={workers}: at least 1")
+        raise ValueError(f"workers={workers}: must be at least 1")
     if retry:
         store.forget_failures(e.key for e in wanted)
     store.rename(wanted)
@@ -83,8 +93,8 @@ def sweep(
             _run_in_processes(todo, store, workers, bar, imports)
         elif lost := _run(todo, store, pool, workers, bar, imports):
             raise RuntimeError(
-                f"pool={pool!r} broke while it ran {', '.join(e.title for e in lost)}: nothing of "
-                "them is kept. Call sweep again with a new pool"
+                f"pool={pool!r} broke while it ran {', '.join(e.title for e in lost)}: these runs "
+                "are lost. Call sweep again with a new pool"
             )
     return store.results([e.key for e in wanted])
 
@@ -101,12 +111,12 @@ def _check_imports(pool: Executor, workers: int, imports: Sequence[str]) -> None
                 f"imports={[*imports]}: start them with PYTHONPATH=FOLDER, or in that folder. "
                 "Nothing was run"
             ) from error
-        except Exception:  # told with the experiments, where it stops them
+        except Exception:  # if this error stops the experiments, they report it
             return
 
 
 def _import_all(modules: Sequence[str], number: int) -> None:
-    """Import modules by name; ``number`` only makes questions differ."""
+    """Import modules by name. ``number`` makes calls differ, so that Dask does not merge them."""
     for module in modules:
         importlib.import_module(module)
 
@@ -115,9 +125,10 @@ def _import_all(modules: Sequence[str], number: int) -> None:
 def cluster(address: str) -> Iterator[Executor]:
     """An executor on a Dask cluster: ``with cluster("tcp://host:8786") as pool: sweep(...)``.
 
-    Dask and not Ray or joblib: its client hands out a standard `concurrent.futures.Executor`, so
-    nothing in `sweep` knows of it. Workers need fltoolkit and the data, as this machine does, and
-    the modules of ``imports``: start them where these lie, or with PYTHONPATH (docs/howto.md).
+    Dask is used, and not Ray or joblib, because its client gives a standard
+    `concurrent.futures.Executor`: `sweep` contains no code for Dask. Workers need fltoolkit, the
+    data and the modules of ``imports``: start them in the folder of these modules, or with
+    PYTHONPATH (docs/howto.md).
     """
     try:
         from distributed import Client
@@ -137,7 +148,7 @@ def _run_in_processes(
         with _processes(min(workers, len(todo))) as processes:
             _check_imports(processes, 1, imports)
             lost = _run(todo, store, processes, workers, bar, imports)
-        for experiment in lost:  # whose process it was is not known: now each has its own
+        for experiment in lost:  # one of these ended the process: now each gets its own process
             alone = [experiment]
             for _ in range(2):
                 if alone:
@@ -184,7 +195,7 @@ def _run(
                     elsewhere.append(experiment)
             todo += elsewhere
             if not running:
-                if todo and not lost:  # others run all that is left: look again when they are done
+                if todo and not lost:  # other processes run all that is left: look again later
                     time.sleep(1)
                 continue
             done, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -218,7 +229,7 @@ def _result(
 
 
 def _job(text: str, imports: Sequence[str]) -> tuple[list[Record], str, float]:
-    """One run, in whatever process: plain values in and out."""
+    """One run in any process; arguments and result are plain values."""
     start = time.perf_counter()
     torch.set_num_threads(1)
     try:
@@ -231,7 +242,7 @@ def _job(text: str, imports: Sequence[str]) -> tuple[list[Record], str, float]:
 
 @contextmanager
 def _renewing(store: Store) -> Iterator[None]:
-    """Keep this process's claims good while it works, also through one long run."""
+    """Keep this process's claims valid while it works, even if one run takes long."""
     over = threading.Event()
 
     def renew() -> None:
@@ -268,8 +279,8 @@ def _processes(count: int) -> Iterator[Executor]:
         yield pool
     except BrokenExecutor as error:
         raise RuntimeError(
-            "the worker processes cannot start; what they said stands above. In a script, call "
-            'sweep below `if __name__ == "__main__":`; or take workers=1'
+            "the worker processes cannot start; their messages are printed above. In a script, "
+            'call sweep below `if __name__ == "__main__":`; or use workers=1'
         ) from error
     except BaseException:  # Ctrl-C above all: do not wait for runs of minutes
         for child in set(multiprocessing.active_children()) - before:

@@ -1,7 +1,7 @@
-"""What a protocol is given to work with: data dealt out, a fresh network, parties, settings.
+"""What a protocol is given: each client's data, a network with its first weights, settings.
 
-Here: a `Task`, made of an experiment. Not here: the protocols (methods), the experiment's
-settings and what is allowed of them (experiment).
+Here: a `Task`, made from an experiment. Not here: the protocols (methods), the experiment's
+settings and their checks (experiment).
 """
 
 import copy
@@ -28,18 +28,24 @@ FLAT = ("mlp", "splitnn_mlp", "mcmahan_2nn")
 
 
 class Task:
-    """Data, network and settings of one run, for a protocol to make parties of.
+    """Data, network and settings of one run, from which a protocol makes its parties.
 
     Attributes:
         data: training and test samples, a `fltoolkit.data.Dataset`.
-        names: of the clients, "client_0" and so on.
-        shares: of each client, its ``(x, y)``.
-        batches: of each client, its `fltoolkit.data.Batches`.
+        names: the names of the clients, "client_0" and so on.
+        shares: for each client, its ``(x, y)``.
+        batches: for each client, its `fltoolkit.data.Batches`.
         model: the whole network with its first weights, an ``nn.Sequential``.
         loss_fn: the loss.
-        settings: of the protocol, by name, with texts such as a clock's already built.
-        gate: a fresh one, or None.
+        settings: the protocol's settings by name; texts, such as a clock's, are objects already.
+        gate: a new gate, or None.
         rounds, batch_size, lr, cut, seed, num_clients: as in the experiment.
+
+    >>> from fltoolkit.research.experiment import Experiment
+    >>> experiment = Experiment("relay", num_clients=2, num_samples=100, cut=4)
+    >>> task = Task(experiment, {}, samples("digits", "mlp", 100, 0.0))
+    >>> [len(y) for x, y in task.shares], [len(task.bottoms()[0].module), len(task.top().module)]
+    ([50, 50], [4, 2])
     """
 
     def __init__(self, experiment: Any, settings: Mapping[str, Any], data: Dataset):
@@ -64,9 +70,9 @@ class Task:
         return SGD(params, lr=self.lr) if call is None else call(params)
 
     def party(self, name: str, module: nn.Module, *, has_loss: bool = False) -> Party:
-        """A party that learns by the experiment's optimizer, and knows the loss if it has one."""
+        """A party that learns by the experiment's optimizer; ``has_loss`` gives it the loss."""
         params = list(module.parameters())
-        optimizer = self.optimizer(params) if params else None  # a softmax has nothing to learn
+        optimizer = self.optimizer(params) if params else None  # a softmax has no parameters
         return Party(name, module, optimizer, self.loss_fn if has_loss else None)
 
     def bottoms(self) -> list[Party]:
@@ -80,12 +86,12 @@ class Task:
         return self.party("server", copy.deepcopy(self.model[self.cut :]), has_loss=True)
 
     def whole(self, name: str = "server") -> Party:
-        """A party with the network itself, not a copy: what a federated server has."""
+        """A party with the network itself, not with a copy: the server of federated learning."""
         return Party(name, self.model, loss_fn=self.loss_fn)
 
 
 def samples(name: str, model: str, num_samples: int | None, validation: float) -> Dataset:
-    """The task's samples; which of them are left out or held out does not depend on the seed."""
+    """The task's samples. The choice of those left out or held out does not depend on the seed."""
     call = None if name.isidentifier() else read_call(name)
     source = load if call is None else call.target
     return chosen(source, name, model, num_samples, validation)
@@ -93,13 +99,13 @@ def samples(name: str, model: str, num_samples: int | None, validation: float) -
 
 @lru_cache(maxsize=4)
 def chosen(
-    source: Callable[..., Dataset],  # in the key: a function that was written anew is called anew
+    source: Callable[..., Dataset],  # part of the cache's key: a redefined function is called again
     name: str,
     model: str,
     num_samples: int | None,
     validation: float,
 ) -> Dataset:
-    """What `samples` gives, and gave before for the same settings."""
+    """The samples for these settings; they are kept, so that equal settings load them only once."""
     data = load(name) if source is load else read_call(name)()
     if not isinstance(data, Dataset):
         raise TypeError(f"data={name!r} gave a {type(data).__name__}: it must give a Dataset")
@@ -110,7 +116,10 @@ def chosen(
     count = total if num_samples is None else num_samples
     held = round(validation * count)
     if not 1 <= count <= total or held >= count:
-        raise ValueError(f"num_samples={count}, {held} of them held out: {name} has {total:,}")
+        raise ValueError(
+            f"num_samples={count}, {held} of them held out: {name} has {total:,} training samples, "
+            "and at least one must remain for training"
+        )
     rows = torch.from_numpy(np.random.default_rng(0).permutation(total)[:count])
     kept, out = rows[held:], rows[:held]
     if held:
@@ -119,7 +128,7 @@ def chosen(
 
 
 def network(experiment: Any, data: Dataset) -> nn.Sequential:
-    """The experiment's model, its first weights drawn from the seed."""
+    """The experiment's model; its first weights are drawn from the seed."""
     if experiment.model == "mlp":
         return splitnn_mlp(data.x_train.shape[1], data.num_classes, seed=experiment.seed)
     if experiment.model == "cnn":
@@ -127,22 +136,22 @@ def network(experiment: Any, data: Dataset) -> nn.Sequential:
     model = read_call(experiment.model)(seed=experiment.seed)
     if not isinstance(model, nn.Sequential):
         raise TypeError(
-            f"model={experiment.model!r} gave a {type(model).__name__}: it must give an "
+            f"model={experiment.model!r} returned a {type(model).__name__}: it must return an "
             "nn.Sequential, which can be cut between two of its items"
         )
     return model
 
 
 def dealt_out(targets: Tensor, experiment: Any) -> Sequence[Tensor]:
-    """Which rows each client has; one client has all, in their order."""
+    """The rows that each client has. A single client has all rows in their order."""
     clients, seed = experiment.num_clients, experiment.seed
     if clients == 1:
         return [torch.arange(len(targets))]
     how, number = experiment.dealt
     if how != "iid" and (targets.is_floating_point() or targets.ndim != 1):
         raise ValueError(
-            f"partition={experiment.partition!r} deals by class, and these targets are no class "
-            "numbers [samples]: take partition='iid'"
+            f"partition={experiment.partition!r} divides samples by class, and these targets are "
+            "no class numbers of shape [samples]: use partition='iid'"
         )
     if how == "shards":
         return partition_shards(targets, clients, shards_per_client=int(number), seed=seed)

@@ -1,7 +1,7 @@
 """Settings as text: a codec, a gate, a data set or an optimizer, read back without ``eval``.
 
 Here: `build`, which reads calls of known names and plain values and nothing else, so that a file
-from somebody else can be opened; and `allow`, which makes names of your own known.
+from somebody else can be opened safely; and `allow`, which makes your own names known.
 """
 
 import ast
@@ -51,7 +51,7 @@ _NAMES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Call:
-    """A call that was read and is not made yet: missing arguments are given when it is made.
+    """A call that was read from text but not yet made; arguments can be added when it is made.
 
     >>> read_call("AdamW(lr=0.001)")(nn.Linear(2, 2).parameters()).defaults["lr"]
     0.001
@@ -67,7 +67,7 @@ class Call:
         return _NAMES[self.name]
 
     def __call__(self, *first: Any, **more: Any) -> Any:
-        """Call it, with ``first`` before its own arguments and ``more`` beside its keywords."""
+        """Make the call; ``first`` come before its own arguments, ``more`` are more keywords."""
         return self.target(*first, *self.args, **self.keywords, **more)
 
     def __repr__(self) -> str:
@@ -76,22 +76,30 @@ class Call:
 
 
 def allow(*things: Any) -> None:
-    """Let texts name something of your own: ``allow(PowersOfTwo, my_data, my_model, GOSSIP)``.
+    """Make your own classes and functions known: ``allow(PowersOfTwo, my_data, my_model, GOSSIP)``.
 
-    Classes (codecs, stages, gates, losses, optimizers) and functions (that make a data set, a model
-    or a loss) are known by their name in Python. A `fltoolkit.metrics.Metric` and a
-    `fltoolkit.research.Protocol` are known by their ``name``.
+    Texts can then name them. Classes (codecs, stages, gates, losses, optimizers) and functions
+    (that make a data set, a model or a loss) are known by their name in Python. A
+    `fltoolkit.metrics.Metric` and a `fltoolkit.research.Protocol` are known by their ``name``.
 
-    Call it at the top level of your script, so that the worker processes of a sweep call it, too.
-    Or call it in a module and give the module to the sweep: ``sweep(..., imports=["my_codecs"])``.
+    Call ``allow`` at the top level of your script, so that the worker processes of a sweep call it,
+    too. Or call it in a module and pass the module's name to the sweep:
+    ``sweep(..., imports=["my_codecs"])``.
+
+    >>> class TimesTwo(nn.Module):
+    ...     def forward(self, x):
+    ...         return 2 * x
+    >>> allow(TimesTwo)
+    >>> build("TimesTwo()")
+    TimesTwo()
     """
     for thing in things:
         name = _name_of(thing)
         known = _NAMES.setdefault(name, thing)
         if known is not thing:
             if _home(known) != _home(thing):
-                raise ValueError(f"{name} is the name of another class here: rename yours")
-            _NAMES[name] = thing  # the same again, as when a cell of a notebook is run twice
+                raise ValueError(f"{name} is already the name of another class: rename yours")
+            _NAMES[name] = thing  # redefined, as when a cell of a notebook is run twice
 
 
 def _name_of(thing: Any) -> str:
@@ -101,13 +109,13 @@ def _name_of(thing: Any) -> str:
     elif isinstance(name := getattr(thing, "name", None), str):
         return name
     raise TypeError(
-        f"allow({thing!r}): pass a class or function itself and not what it makes, or a Metric or "
-        "Protocol"
+        f"allow({thing!r}): pass a class or a function (not an object that it makes), a Metric or "
+        "a Protocol"
     )
 
 
 def _home(thing: Any) -> tuple[str, str]:
-    """Where it was written: of a metric or protocol, where what it does was."""
+    """The module and name of ``thing``; for a metric or protocol, those of its function."""
     if not callable(thing):
         thing = thing.measure if isinstance(thing, metrics.Metric) else thing.train
     return getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "")
@@ -130,9 +138,10 @@ def home_of(text: str) -> set[str]:
 def build(text: str) -> Any:
     """The codec, gate, metric or other value that ``text`` describes.
 
-    Allowed are calls of the package's codecs, stages and gates (and what `allow` added), numbers,
-    texts, True, False, None, lists and tuples. An optimizer is read as a `Call`, as its parameters
-    are missing. Anything else raises ValueError, and nothing of it is executed.
+    A text may hold calls of the package's codecs, stages and gates (and of names that `allow`
+    added), numbers, strings, True, False, None, lists and tuples. An optimizer is read as a `Call`,
+    because its parameters are not known yet. Anything else raises ValueError, and no part of it is
+    executed.
 
     >>> build("Pipeline(TopK(0.01), Quantize(bits=8))")
     Pipeline(TopK(fraction=0.01, scope='model'), Quantize(bits=8, stochastic=False, seed=0, per='tensor'))
@@ -145,9 +154,13 @@ def build(text: str) -> Any:
 
 
 def read_call(text: str) -> Call:
-    """The call that ``text`` describes, not made yet: ``"my_data(num_samples=100)"``.
+    """The call that ``text`` describes, without making it: ``"my_data(num_samples=100)"``.
 
-    Raises ValueError for what is no call of a known name with plain values.
+    Raises ValueError for a text that is no call of a known name with plain values.
+
+    >>> call = read_call("Adam( lr = 0.01 )")
+    >>> call, call.keywords
+    (Adam(lr=0.01), {'lr': 0.01})
     """
 
     def outermost(node: ast.expr) -> Call:
@@ -167,7 +180,7 @@ def _read(text: str, value: Callable[[ast.expr], Any]) -> Any:
         return value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, RecursionError) as error:
         why = error.msg if isinstance(error, SyntaxError) else str(error)
-        why += ": are numbers without quotes?" * ("not supported between" in why)
+        why += ": write numbers without quotes" * ("not supported between" in why)
         raise ValueError(f"{text!r}: {why}") from error
 
 
@@ -204,7 +217,6 @@ def _refused(node: ast.expr) -> str:
     what = ast.unparse(node.func if isinstance(node, ast.Call) else node)
     return (
         f"{what[:60]!r} is not allowed here. Known names: {', '.join(sorted(_NAMES))}. "
-        "A class of your own becomes known by fltoolkit.research.allow(YourClass). "
-        "Say it in a module, "
-        "for the command line, and there --import MODULE"
+        "To use a class of your own, call fltoolkit.research.allow(YourClass). For the command "
+        "line, call it in a module and add --import MODULE"
     )

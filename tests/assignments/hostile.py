@@ -502,7 +502,7 @@ CASES: dict[str, Case] = {
         "the time was up",
     ),
     "kills_itself": Case(  # or the machine did, for want of memory: nobody can tell
-        attack("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"), 0, "say grade again"
+        attack("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"), 0, "run grade again"
     ),
     "slow_patterns": Case(
         lambda desk: saved(desk.honest(step="#" + "\n" * 150_000 + desk.solutions[STEP])),

@@ -315,7 +315,7 @@ def test_another_name_than_the_files_is_noted(graded):
 
 def test_grades_are_no_submission(graded):
     for out in ("in/grades", "in"):
-        with pytest.raises(AssignmentError, match="give an --out beside it"):
+        with pytest.raises(AssignmentError, match="give an --out outside it"):
             graded(Result, out=out)
 
 
@@ -329,7 +329,7 @@ def test_what_breaks_the_grader_is_one_students_status(graded):
         return Result(student, total=1.0)
 
     first, *others = graded(each)
-    assert first.status == "not graded, say grade again: RecursionError: too deep"
+    assert first.status == "not graded, run grade again: RecursionError: too deep"
     assert sum(first.points.values()) == first.total == 0
     assert [result.total for result in others] == [1] * 4
     broken = False
@@ -443,8 +443,8 @@ def test_a_name_like_a_formula_is_found_again(tmp_path):
     [
         ("student,a1-privacy\nZoë,1\n".encode("latin-1"), "CSV UTF-8"),
         (b"name,a1-privacy\nana,1\n", "needs 'student'"),
-        (b"student,a1-privacy,a1-privacy\nana,1,0\n", "each name once"),
-        (b"student,a1-privacy\nana,1\nana,0\n", "stands twice"),
+        (b"student,a1-privacy,a1-privacy\nana,1,0\n", "each name only once"),
+        (b"student,a1-privacy\nana,1\nana,0\n", "has two rows"),
         (b"student,a1-privacy\nana,1,well, nearly\n", "more cells"),
     ],
 )
@@ -655,7 +655,7 @@ def test_what_waits_for_a_mark_is_told_before_totals_go_out(tmp_path, capsys):
     assert assignment_cli.main([*command, "--out", str(tmp_path / "o.csv")]) == 1
     said = capsys.readouterr().out
     assert "'a1-privacy' is not marked yet for 1 of 1" in said
-    assert "left out here (say grade again): ben" in said
+    assert "left out here (run grade again): ben" in said
     assert (tmp_path / "o.csv").read_text().splitlines()[1:] == ["A,ana,11", "B,ben,"]
 
 
@@ -716,7 +716,7 @@ def test_answers_that_are_alike_are_pointed_out_with_care(tmp_path):
     assert [pair[:3] for pair in alike(master, results)] == [("ana", "ben", "a1-split-step")]
     gradebook.write(master, results, tmp_path)
     summary = (tmp_path / "summary.html").read_text()
-    assert "Read both before you speak to anybody" in summary
+    assert "Read both answers before you speak to anybody" in summary
     assert "ben" not in (tmp_path / "feedback" / "ana.html").read_text()
 
 

@@ -54,7 +54,7 @@ def test_nan_is_refused(measure, value):
         measure(x, y)
     with pytest.raises(ValueError, match="10 rows and 9 rows"):
         measure(x, x[:9])
-    with pytest.raises(ValueError, match=r"1 samples: need . or more"):
+    with pytest.raises(ValueError, match=r"1 samples are too few: pass . or more"):
         measure(x[:1], x[:1])
 
 
@@ -175,11 +175,11 @@ def test_what_the_attack_refuses():
         train_decoder(bad, AUXILIARY, seed=0)
     with pytest.raises(ValueError, match="x holds NaN"):
         train_decoder(AUXILIARY, bad, seed=0)
-    with pytest.raises(ValueError, match="9 samples: need 10 or more"):
+    with pytest.raises(ValueError, match="9 samples are too few: pass 10 or more"):
         train_decoder(AUXILIARY[:9], AUXILIARY[:9], seed=0)
     with pytest.raises(ValueError, match="guess holds NaN"):
         explained_variance(bad, AUXILIARY, AUXILIARY[0])
-    with pytest.raises(ValueError, match="do not belong together"):
+    with pytest.raises(ValueError, match="do not fit together"):
         explained_variance(AUXILIARY[:3], AUXILIARY, AUXILIARY[0])
     with pytest.raises(ValueError, match="no variance to explain"):
         explained_variance(VICTIMS[:1], VICTIMS[:1], VICTIMS[0])
@@ -209,7 +209,7 @@ def test_auc_of_chance_is_a_half():
 def test_auc_refuses():
     with pytest.raises(ValueError, match="scores holds NaN"):
         auc(torch.tensor([0.1, float("nan")]), torch.tensor([True, False]))
-    with pytest.raises(ValueError, match="0 of 3 are positive"):
+    with pytest.raises(ValueError, match="0 of 3 samples are positive"):
         auc(torch.zeros(3), torch.zeros(3).bool())
     with pytest.raises(ValueError, match="pass a bool for each"):
         auc(torch.zeros(3), torch.zeros(3))

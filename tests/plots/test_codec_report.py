@@ -90,7 +90,7 @@ def test_dependent_symbols_cost_less_than_the_bound_and_the_report_says_why() ->
 @pytest.mark.parametrize(
     ("tensor", "codec", "error", "match"),
     [
-        (normal(3), ErrorFeedback(Pipeline(Quantize(4))), TypeError, "pass the one inside"),
+        (normal(3), ErrorFeedback(Pipeline(Quantize(4))), TypeError, "pass the Pipeline inside"),
         (torch.tensor([1, 2]), Pipeline(Quantize(4)), ValueError, "2 values of torch.int64"),
         (torch.zeros(0), Pipeline(Quantize(4)), ValueError, "0 values"),
         (torch.tensor([1.0, float("nan")]), Pipeline(Quantize(4)), ValueError, "NaN"),

@@ -76,7 +76,7 @@ def test_pictures_say_their_numbers():
         lambda: plots.three_sizes({"step": 1}),
         lambda: plots.heat_map({}),
     ):
-        with pytest.raises(ValueError, match=r"run a sweep|training\.run|no cells"):
+        with pytest.raises(ValueError, match=r"run a sweep|research\.run|no cells"):
             wrong()
 
 

@@ -61,9 +61,9 @@ def test_the_key_is_the_content():
     [
         ({"protocol": "splitt"}, "choose one of split, relay"),
         ({"protocol": "split", "num_clients": 3}, "'relay'"),
-        ({"protocol": "split_async"}, "needs a gate"),
-        ({"gate": "LossGate(0.1)"}, "the others have none"),
-        ({"settings": {"version": 2}}, "split knows through"),
+        ({"protocol": "split_async"}, "need a gate"),
+        ({"gate": "LossGate(0.1)"}, "other protocols have none"),
+        ({"settings": {"version": 2}}, "the settings of split are through"),
         ({"codecs": {"update": "Pipeline()"}}, r"split sends activations, gradients, and never"),
         (
             {"protocol": "fedavg", "codecs": {"activations": "Pipeline()"}},
@@ -79,13 +79,13 @@ def test_the_key_is_the_content():
         ({"optimizer": "Adam(lr=0.1)", "lr": 0.1}, "leave lr out"),
         ({"protocol": "fedavg", "settings": {"clock": "Drop()"}}, "give a clock such as"),
         ({"protocol": "fedavg", "settings": {"privacy": "Drop()"}}, "give noise such as"),
-        ({"protocol": "fedavg", "settings": {"wait_for": 2}}, "each at most the one before"),
-        ({"protocol": "uploading"}, "split_async and uploading needs a gate"),
+        ({"protocol": "fedavg", "settings": {"wait_for": 2}}, "wait_for at most cohort_size"),
+        ({"protocol": "uploading"}, "split_async and uploading need a gate"),
         ({"protocol": "u_shaped", "num_clients": 2}, "'u_shaped' has one client"),
         ({"protocol": "vertical", "partition": "shards(2)"}, "columns of all samples"),
         ({"partition": "shards"}, r"shards\(2\)"),
         ({"lr": "1e-3"}, "In YAML write 0.001"),
-        ({"lr": float("nan")}, "lr is above 0"),
+        ({"lr": float("nan")}, "lr must be above 0"),
         ({"rounds": 0}, "at least 1"),
         ({"rounds": 2.5}, "a whole number"),
         ({"seed": -1}, "at least 0"),
@@ -125,14 +125,14 @@ def test_files(tmp_path):
     (tmp_path / "one.json").write_text(found[2].to_json())
     assert read(tmp_path / "one.json") == [found[2]]
     path.write_text("- {protocol: split, learning_rate: 3}")
-    with pytest.raises(ValueError, match=r"experiment 1: 'learning_rate' is no setting; known"):
+    with pytest.raises(ValueError, match=r"experiment 1: 'learning_rate' is no setting; the settings are"):
         read(path)
     for text, words in (
         ("defaults: {rounds: 2}", "holds no experiment"),
         ("experiments:", "holds no experiment"),
         ("", "holds no experiment"),
-        ("- {seeds: 3}", r"experiment 1: seeds=3: a list"),
-        ("- {seeds: []}", r"experiment 1: seeds=\[\]: a list"),
+        ("- {seeds: 3}", r"experiment 1: seeds=3: write a list"),
+        ("- {seeds: []}", r"experiment 1: seeds=\[\]: write a list"),
         ("{defaults: 3, experiments: [{}]}", "defaults is '3'"),
         ("experiments: [split]", "experiment 1 is 'split'"),
     ):

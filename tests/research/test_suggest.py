@@ -99,5 +99,5 @@ def test_one_that_diverges_is_out(monkeypatch):
     assert [tried.value for tried in found.tried] == [0.45, None, None]
     with pytest.raises(ValueError, match=r"pay for no evaluation.*split: holds NaN"):
         suggest(TASK, 20, candidates=[Experiment(seed=1)])
-    with pytest.raises(ValueError, match="nbytes=nan: a budget above 0"):
+    with pytest.raises(ValueError, match="nbytes=nan: the budget must be above 0"):
         spend(Experiment(), float("nan"))
