@@ -110,7 +110,8 @@ FOUR_BIT_FLOATS = {"update": Pipeline(Float8(3, 0), Entropy())}
 
 def settings(task: Task) -> list[Setting]:
     """All settings, the most telling first: a short night ends with a table of all kinds."""
-    return [*_methods(), *_nulls(), *_by_role(), *_warm(), *_more()]
+    methods = list(_methods())
+    return [*methods[:3], *_nulls(), *methods[3:], *_by_role(), *_warm(), *_more()]
 
 
 def _methods() -> Iterator[Setting]:
@@ -177,8 +178,6 @@ def _nulls() -> Iterator[Setting]:
         steps=60,
         group="null models",
     )
-    whole = {**null, "steps": 2400}
-    yield Setting("AdamW, all tokens on one worker", "ddp", lr=4e-3, **whole)
 
 
 def _by_role() -> Iterator[Setting]:
@@ -209,6 +208,15 @@ def _more() -> Iterator[Setting]:
     yield Setting("Muon, H = 20, 2 bits", optimizer="Muon", inner_steps=20, codecs=TWO_BITS)
     yield Setting("AdamW, every step, float32, ring", "ddp", exchange=Ring())
     yield Setting("SGD, every step, float32", "ddp", "SGD")
+    yield Setting(
+        "AdamW, all tokens on one worker",
+        "ddp",
+        lr=4e-3,
+        exchange=AllGather(),
+        workers=1,
+        steps=2400,
+        group="null models",
+    )
 
 
 # -------------------------------------------------------------------------------------- one run
