@@ -68,7 +68,7 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
         Sizes Stage STC Symbols take_side take_symbols Ternary TopK walk weigh Weighed
         with_side Wrapper Zstd
     """,
-    "course": "check fingerprint predict",
+    "course": "by_dataset check fingerprint need predict progress progress_bar",
     "data": """
         Batches Dataset load load_emnist_federated load_text partition_contiguous
         partition_dirichlet partition_iid partition_shards speeches split_features Text
