@@ -197,7 +197,7 @@ def audit(arguments: Sequence[str]) -> int:
             raise
         raise ImportError(
             "the claims are part of the repository: git clone "
-            "https://github.com/fltoolkit/fltoolkit, make setup, and .venv/bin/fltoolkit audit there"
+            "https://github.com/fltoolkit/fltoolkit, make setup, .venv/bin/fltoolkit audit there"
         ) from error
     return command.main(arguments)
 

@@ -64,7 +64,7 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
     "codecs": """
         Answered Answering BFloat16 BitPack Codec Coder Composed Deflate DGC Difference
         Drawing DRIVE EDEN Entropy ErrorFeedback Float8 floats Half Identity Indices
-        is_main LinkState LloydMax Masked num_kept Only Part Parts Pipeline PowerSGD
+        is_main LinkState LloydMax Masked Narrow num_kept Only Part Parts Pipeline PowerSGD
         QSGD Quantiles Quantize RandomK RandTopK Rotate SameMask SEPARATOR side Sign
         Sizes Stage STC Symbols take_side take_symbols Ternary TopK walk weigh Weighed
         with_side Wrapper Zstd
@@ -75,10 +75,12 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
         partition_dirichlet partition_iid partition_shards speeches split_features Text
     """,
     "federated": """
-        AdaptiveLevels Arrival Arrivals Backlog ByteBudget Clients Clock Cohort Constant
-        Drop Even fedasync fedavg fedbuff Flight GaussianDP Hinge interval_averaging
-        Local local_update local_update_lean LocalUpdate LogNormal masked_mean Mean
-        Polynomial Rule Scripted Staleness Train weighted_mean WithMasks Yogi
+        AdaptiveLevels AllGather Arrival Arrivals Backlog ByteBudget Clients Clock
+        Cohort Constant cosines ddp demo diloco Drop Even Exchange fedasync fedavg
+        fedbuff Fleet Flight from_cosines GaussianDP Hinge interval_averaging Local
+        local_update local_update_lean LocalUpdate LogNormal masked_mean Mean Muon
+        muon_for orthogonalized Polynomial Ring Rule Scripted seconds_waiting Staleness
+        streaming_diloco ThroughServer Train weighted_mean WithMasks Yogi
     """,
     "labs": "Board FedAvgLab Lab Look Panel Plot Runner Setting Strip ThresholdLab Training",
     "leakage": """

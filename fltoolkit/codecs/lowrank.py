@@ -31,8 +31,10 @@ CHUNK = 1 << 16  # values at a time
 class PowerSGD(Drawing):
     """The best low-rank approximation that one power iteration finds: M becomes P Q^T.
 
-    Each tensor of two and more dimensions is seen as a matrix M [m, n]: m is its first dimension,
-    and n is the product of all others. For each message and matrix:
+    Each tensor of two and more dimensions is seen as a matrix M [m, n]: m is the product of its
+    first dimensions, and n the product of the others. With three and more dimensions they are
+    parted such that m + n is smallest: a convolution [64, 32, 5, 5] becomes 64 x 800, activations
+    [8, 64, 96] of 8 texts become 512 x 96. For each message and matrix:
 
     1. P = M Q [m, rank], with the Q of this link's last message (the warm start);
     2. orthonormalize the columns of P;
@@ -77,7 +79,7 @@ class PowerSGD(Drawing):
         for name, tensor in floats(parts).items():
             check_finite(name, tensor)
             if self._pays(tensor.shape):
-                matrix = tensor.detach().reshape(len(tensor), -1)
+                matrix = tensor.detach().reshape(_sides(tensor.shape))
                 p, q = power_step(matrix, self._start(name, matrix.shape[1]), random)
                 if q.any():
                     warm[name] = (q / q.norm(dim=1, keepdim=True).clamp_min(TINIEST)).float()
@@ -207,8 +209,9 @@ def _orthonormal(rows: Tensor, nothing: float) -> tuple[Tensor, Tensor]:
 
 
 def _sides(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Rows and columns of the tensor as a matrix."""
-    return (shape[0], math.prod(shape[1:])) if shape else (1, 1)
+    """Rows and columns of the tensor as a matrix; of equally small ones those of fewest rows."""
+    splits = [(math.prod(shape[:k]), math.prod(shape[k:])) for k in range(1, len(shape))]
+    return min(splits, key=sum, default=(math.prod(shape), 1))
 
 
 def _join(p: Tensor, q: Tensor) -> Tensor:

@@ -156,6 +156,10 @@ class DistributedChannel(Channel):
             self._ahead[link] = self._fetch(link)
         return self._ahead[link].tree
 
+    def is_here(self, name: str) -> bool:
+        """Whether this party lives in this process."""
+        return name in self.here
+
     def cross(self, link: Link, tree: Tree) -> Arrival:
         """Carry a message as `Channel` does, with each process doing its own part."""
         sender, receiver, _ = link

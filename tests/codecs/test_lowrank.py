@@ -9,12 +9,15 @@ from every_codec import LOW_RANK
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import (
+    DRIVE,
+    EDEN,
     Entropy,
     ErrorFeedback,
     Half,
     Pipeline,
     PowerSGD,
     Quantize,
+    Rotate,
     Symbols,
     TopK,
     side,
@@ -353,3 +356,25 @@ def test_side_information_without_an_entry_is_a_wire_error():
     codec = Pipeline(PowerSGD(2))
     with pytest.raises(WireError, match="unknown here"):
         codec.decode(pack({side("w", "~"): layout_of(20, 30)}))
+
+
+def test_activations_of_texts_are_parted_where_the_message_is_smallest():
+    """[batch, characters, width]: as 8 x (64 * 96) a rank would cost ten times as much."""
+    basis = normal(2, 96)
+    h = (normal(8 * 64, 2, seed=1) @ basis).reshape(8, 64, 96)
+    codec = Pipeline(PowerSGD(2))
+    message = codec.encode({"h": h})
+    got = codec.decode(message)["h"]
+    assert got.shape == h.shape
+    assert torch.allclose(got, h, atol=1e-4)
+    assert 4 * 2 * (512 + 96) < len(message) < 4 * 2 * (512 + 96) + 64
+    convolution = PowerSGD(1).apply({"w": normal(64, 32, 5, 5)})
+    assert convolution["w"].shape == (1, 64 + 800)
+
+
+@pytest.mark.parametrize("stage", [EDEN(4), DRIVE(), Rotate()], ids=repr)
+def test_rotations_take_any_number_of_dimensions(stage):
+    h = normal(8, 16, 12)
+    codec, flat = Pipeline(copy.deepcopy(stage)), Pipeline(copy.deepcopy(stage))
+    got, same = codec.decode(codec.encode({"h": h})), flat.decode(flat.encode({"h": h.flatten()}))
+    assert torch.equal(got["h"], same["h"].reshape(h.shape))
