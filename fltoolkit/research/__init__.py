@@ -11,6 +11,7 @@
     sweep       many experiments on cores or a cluster, each once
     analysis    fronts, bytes to a target, tables
     suggest     the best settings for so many bytes
+    pretrained  a small language model, trained once and kept in a file
 
 Notebook 07 uses all of it.
 """
@@ -37,6 +38,7 @@ from fltoolkit.research.analysis import (
 )
 from fltoolkit.research.experiment import Experiment, read
 from fltoolkit.research.methods import PROTOCOLS
+from fltoolkit.research.pretrained import pretrained
 from fltoolkit.research.protocol import (
     AMOUNT,
     CODEC,
@@ -91,6 +93,7 @@ __all__ = [
     "num_steps",
     "on_link",
     "points",
+    "pretrained",
     "read",
     "records",
     "run",
