@@ -68,7 +68,7 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
         Sizes Stage STC Subspace Symbols take_side take_symbols Ternary TopK walk weigh Weighed
         with_side Wrapper Zstd
     """,
-    "course": "check fingerprint predict",
+    "course": "by_dataset check fingerprint need predict progress progress_bar",
     "data": """
         Batches Dataset load load_emnist_federated load_text partition_contiguous
         partition_dirichlet partition_iid partition_shards speeches split_features Text
@@ -87,7 +87,7 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
     """,
     "panels": """
         advisor_panel codec_panel compare_bytes describe_leak describe_point leak_panel
-        plot_reconstructions TradeoffPanel
+        playground plot_reconstructions TradeoffPanel train_in_bits
     """,
     "plots": """
         accuracy_over_bytes COLORS curves describe_codec heat_map html_report ledger

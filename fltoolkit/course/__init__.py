@@ -1,8 +1,25 @@
 """What the notebooks ask of their reader.
 
     predict         a guess before a result, and how far it was off
-    check           a self-check of an answer, with hints
+    check           a comparison of an answer with what is expected, with hints
     fingerprint     a short text that stands for a value, to compare with
+    done            what a reader has done, kept in the folder of the notebooks
+    running         choices by data set, progress bars, trouble told in one line
+    notebook        a notebook: its guesses, its checks, its card
+    nb00            answers of notebook 00: try first, then look
+    nb01            answers of notebook 01
+    nb02            answers of notebook 02
+    nb_gallery      answers of the codec gallery
+    nb03            answers of notebook 03
+    nb04            answers of notebook 04
+    nb05            answers of notebook 05
+    nb06            answers of notebook 06
+    nb06b           answers of the appendix of 06
+    nb07            answers of notebook 07
+    nb08            answers of notebook 08
+    nb09            answers of notebook 09
+    nb10            answers of notebook 10
+    progress        how far a reader is in the whole course
     cli             ``fltoolkit course``: the notebooks in a folder of one's own
 
 `_words` says values in words. This room is light: every notebook imports it.
@@ -11,5 +28,7 @@
 from fltoolkit.course.check import check
 from fltoolkit.course.fingerprint import fingerprint
 from fltoolkit.course.predict import predict
+from fltoolkit.course.progress import progress
+from fltoolkit.course.running import by_dataset, need, progress_bar
 
-__all__ = ["check", "fingerprint", "predict"]
+__all__ = ["by_dataset", "check", "fingerprint", "need", "predict", "progress", "progress_bar"]

@@ -51,9 +51,26 @@ def distance(guess: Any, measured: Any, subject: str = "Your guess") -> str:
     if g == m:
         return f"{subject} is exactly right."
     direction = "small" if g < m else "large"
-    if not (0 < g < math.inf and 0 < m < math.inf):  # no ratio that would make sense
+    if m == 0:
+        return f"{subject} is too {direction}: exactly 0 is right."
+    if g == 0:
+        return f"{subject} is too {direction}: {'more' if m > 0 else 'less'} than 0 is right."
+    if math.isinf(g) or math.isinf(m):
         return f"{subject} is {say(abs(g - m))} too {direction}."
-    ratio = max(g, m) / min(g, m)
+    if g * m < 0:
+        return f"{subject} has the wrong sign."
+    if m < 0:
+        direction = "close to 0" if g > m else "far from 0"
+    ratio = max(g / m, m / g)
     if ratio < 1.5:
-        return f"{subject} is {100 * abs(g - m) / m:.2g} % too {direction}."
+        return f"{subject} is {100 * abs((g - m) / m):.2g} % too {direction}."
     return f"{subject} is {say(float(f'{ratio:.2g}'))} times too {direction}."
+
+
+def factor(guess: Any, measured: Any) -> float | None:
+    """By which factor, at least 1, a guess is off; None if it cannot be said as a factor."""
+    try:
+        ratio = float(guess) / float(measured)
+    except (TypeError, ValueError, ZeroDivisionError):
+        return None
+    return max(ratio, 1 / ratio) if 0 < ratio < math.inf else None

@@ -1,18 +1,22 @@
 """``fltoolkit course FOLDER``: the notebooks of the course in a folder of one's own, opened.
 
-Here: the copies, and the start of JupyterLab. Not here: the notebooks, which are shipped beside
-this file in an installed package and stand in notebooks/ in a checkout.
+Here: the copies, without outputs so that no answer stands before its question, and the start of
+JupyterLab. Not here: the notebooks, which are shipped beside this file in an installed package and
+stand in notebooks/ in a checkout. This file needs nothing but Python: tools/make_edition.py runs it
+where the package is not installed.
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-__all__ = ["copy_notebooks", "main", "shipped"]
+__all__ = ["copy_notebooks", "main", "shipped", "without_outputs"]
 
 FIRST = "00_start_here.ipynb"
 PAGES = "https://github.com/fltoolkit/fltoolkit/blob/main/docs/"
@@ -37,8 +41,19 @@ def shipped() -> Path:
     return found
 
 
+def without_outputs(notebook: str) -> str:
+    """A notebook's text with the outputs and counts of its code cells removed; ids are kept."""
+    content = json.loads(notebook)
+    for cell in content["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
 def copy_notebooks(folder: str | Path) -> tuple[list[str], list[str]]:
     """Copy the course's notebooks into a folder; what is there already is never written to.
+
+    Notebooks are copied without outputs. Having been run is no difference: only their cells count.
 
     Args:
         folder: where to; it is made if it is not there.
@@ -52,17 +67,31 @@ def copy_notebooks(folder: str | Path) -> tuple[list[str], list[str]]:
     copied, kept = [], []
     for path in sorted(paths):
         name = path.relative_to(source).as_posix()
-        content = path.read_bytes().replace(b"](../docs/", f"]({PAGES}".encode())
+        text = path.read_text(encoding="utf-8").replace("](../docs/", f"]({PAGES}")
+        content = without_outputs(text) if path.suffix == ".ipynb" else text
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with open(target, "xb") as file:
+            with open(target, "x", encoding="utf-8", newline="\n") as file:
                 file.write(content)
             copied.append(name)
         except FileExistsError:
-            if not target.is_file() or target.read_bytes() != content:
+            if not _same_cells(target, content):
                 kept.append(name)
     return copied, kept
+
+
+def _same_cells(target: Path, content: str) -> bool:
+    """Whether a file holds this text or, run or not, the cells of this notebook."""
+    try:
+        mine = target.read_text(encoding="utf-8")
+        return mine == content or _sources(json.loads(mine)) == _sources(json.loads(content))
+    except (OSError, ValueError, TypeError, KeyError):  # no file, or no notebook any more
+        return False
+
+
+def _sources(notebook: Any) -> list[tuple[str, str]]:
+    return [(cell["cell_type"], "".join(cell["source"])) for cell in notebook["cells"]]
 
 
 def main(arguments: Sequence[str]) -> int:

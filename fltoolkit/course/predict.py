@@ -1,16 +1,20 @@
 """The reader's guess beside the measured value. It prints, and never raises for a wrong guess."""
 
+from collections.abc import Callable
 from typing import Any
 
-from fltoolkit.course._words import distance, say
+from fltoolkit.course._words import distance, factor, say
+from fltoolkit.course.done import Guess, saved_edition
 
-__all__ = ["predict"]
+__all__ = ["Predict", "predict"]
 
 
-def predict(question: str, guess: Any, measured: Any, unit: str = "") -> None:
-    """Print the reader's guess beside the measured value, and in words how far off it was.
+class Predict:
+    """A guess, then the measured value: callable, and ``predict.skip()`` for those who only look.
 
-    With a guess of None (or ``...``) the measured value is not printed: first guess, then look.
+    Args:
+        remember: called with the question and the `Guess` after each guess that was made, and
+            with a `Guess` without words of the reader where guessing was skipped.
 
     >>> predict("How many bytes go up?", 50_000, 163_854, "B")
     How many bytes go up?
@@ -18,11 +22,45 @@ def predict(question: str, guess: Any, measured: Any, unit: str = "") -> None:
       measured:   163,854 B
       Your guess is 3.3 times too small.
     """
-    print(question)
-    if guess is None or guess is ...:
-        print("  No guess yet. Replace None by yours and run this cell again: a wrong guess")
-        print("  costs nothing, and it makes the result stick.")
-        return
-    print(f"  your guess: {say(guess)} {unit}".rstrip())
-    print(f"  measured:   {say(measured)} {unit}".rstrip())
-    print(f"  {distance(guess, measured)}")
+
+    def __init__(self, remember: Callable[[str, Guess], None] = lambda question, guess: None):
+        self._remember, self._skipping = remember, False
+        self.shown = False  # whether the latest call showed its measured value
+
+    def skip(self, skip: bool = True) -> None:
+        """From now on show measured values without a guess; ``skip(False)`` ends that."""
+        self._skipping = skip
+        print(
+            "Measured values are shown without a guess." if skip else "A guess comes first again."
+        )
+
+    def __call__(self, question: str, guess: Any, measured: Any, unit: str = "") -> None:
+        """Print the reader's guess beside the measured value, and how far off it was.
+
+        With a guess of None (or ``...``) the measured value is not printed: first guess, then
+        look. After `skip`, and in the saved edition of the notebooks, it is printed all the same.
+
+        Args:
+            question: what is measured, one sentence.
+            guess: the reader's: a number or text.
+            measured: the value that was measured.
+            unit: stands behind both, e.g. "B".
+        """
+        print(question)
+        made = guess is not None and guess is not ...
+        self.shown = made or self._skipping or saved_edition()
+        if not self.shown:
+            print("  No guess yet. Replace None by yours and run this cell again: a wrong guess")
+            print("  costs nothing, and it makes the result stick. (predict.skip() shows all.)")
+            return
+        guessed = f"{say(guess)} {unit}".rstrip() if made else ""
+        found = f"{say(measured)} {unit}".rstrip()
+        print(f"  your guess: {guessed or 'no guess was made'}")
+        print(f"  measured:   {found}")
+        off = distance(guess, measured) if made else ""
+        if made:
+            print(f"  {off}")
+        self._remember(question, Guess(guessed, found, off, factor(guess, measured)))
+
+
+predict = Predict()

@@ -19,7 +19,7 @@ class Picture:
         self._draw, self._rest = draw, seconds_at_rest
         self._handle: Any = None
         self._num_moves = 0
-        self.timer = threading.Timer(0, self._settle)
+        self.timer = threading.Timer(0, self.rest)
 
     def show(self, controls: Any) -> None:
         """Display the controls, and the picture below them."""
@@ -36,11 +36,13 @@ class Picture:
         if self._handle is not None:
             data, metadata = self._draw().html()
             self._handle.update(data, raw=True, metadata=metadata)
-            self.timer = threading.Timer(self._rest, self._settle)
+            self.timer = threading.Timer(self._rest, self.rest)
             self.timer.daemon = True
             self.timer.start()
 
-    def _settle(self) -> None:
+    def rest(self) -> None:
+        """Show the PNG now, because nothing moves any more."""
+        self.timer.cancel()
         drawn = self._num_moves
         data, metadata = self._draw().png()
         if self._num_moves == drawn:  # nothing moved in the meantime

@@ -1,5 +1,7 @@
 """``fltoolkit course``: copies of the notebooks, and nothing of a student's is ever overwritten."""
 
+import json
+import shutil
 import subprocess
 import sys
 
@@ -24,6 +26,38 @@ def test_links_to_the_docs_lead_out_of_the_folder(tmp_path):
     text = "".join(path.read_text(encoding="utf-8") for path in tmp_path.glob("*.ipynb"))
     assert "](../docs/" not in text
     assert f"]({course.PAGES}async_states.md)" in text
+
+
+def test_copies_have_no_outputs_and_keep_their_ids(tmp_path):
+    copy_notebooks(tmp_path)
+    for path in tmp_path.glob("*.ipynb"):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        ours = json.loads((shipped() / path.name).read_text(encoding="utf-8"))["cells"]
+        assert [cell["id"] for cell in cells] == [cell["id"] for cell in ours]
+        code = [cell for cell in cells if cell["cell_type"] == "code"]
+        assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+        assert any(cell.get("outputs") for cell in ours), "nothing was to be removed"
+
+
+def test_a_notebook_that_was_only_run_is_not_called_changed(tmp_path):
+    copy_notebooks(tmp_path)
+    name = "01_vanilla_splitnn.ipynb"
+    shutil.copy(shipped() / name, tmp_path / name)  # with outputs
+    text = (tmp_path / name).read_text(encoding="utf-8").replace("](../docs/", f"]({course.PAGES}")
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert copy_notebooks(tmp_path) == ([], [])
+    (tmp_path / name).write_text(text.replace("my_answer = None", "my_answer = 81_932"))
+    assert copy_notebooks(tmp_path) == ([], [name])
+
+
+def test_the_edition_is_made_without_the_package(tmp_path):
+    tool = [sys.executable, "-S", str(shipped().parent / "tools" / "make_edition.py")]
+    subprocess.run([*tool, str(tmp_path / "notebooks")], check=True)
+    copy_notebooks(tmp_path / "copy")
+    for path in (tmp_path / "copy").rglob("*.ipynb"):
+        name = path.relative_to(tmp_path / "copy")
+        assert (tmp_path / "notebooks" / name).read_bytes() == path.read_bytes()
+    assert subprocess.run([*tool, str(tmp_path / "notebooks")], check=False).returncode == 0
 
 
 def test_what_was_changed_is_kept_and_told(tmp_path, capsys):

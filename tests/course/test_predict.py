@@ -9,6 +9,8 @@ import torch
 from course.answers import NAN, Printed
 
 from fltoolkit.course import predict
+from fltoolkit.course.done import Guess
+from fltoolkit.course.predict import Predict
 
 
 @pytest.mark.parametrize(
@@ -18,10 +20,12 @@ from fltoolkit.course import predict
         (400, 100.0, "4 times too large"),
         (110, 100, "10 % too large"),
         (100, 100.0, "exactly right"),
-        (0, 5, "5 too small"),
-        (-3, 5, "8 too small"),
-        (5, 0, "5 too large"),
-        (-2, -5, "3 too large"),
+        (0, 5, "too small: more than 0 is right"),
+        (0, -5, "too large: less than 0 is right"),
+        (-3, 5, "the wrong sign"),
+        (1e-6, 0, "Your guess is too large: exactly 0 is right"),
+        (-1, -62, "62 times too close to 0"),
+        (-5, -4, "25 % too far from 0"),
         (torch.tensor(3.0), np.float32(6.0), "2 times too small"),
         (math.inf, 3, "inf too large"),
         (NAN, 3, "one of the two is NaN"),
@@ -38,9 +42,47 @@ def test_predict_says_how_far_off(guess: Any, measured: Any, words: str, capsys:
     assert "measured: " in printed
 
 
+@pytest.fixture(autouse=True)
+def no_edition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FLTOOLKIT_EDITION", raising=False)
+
+
 @pytest.mark.parametrize("guess", [None, ...])
 def test_no_guess_is_a_reminder_and_does_not_tell(guess: Any, capsys: Printed) -> None:
     predict("How many bytes?", guess, 163_854, "B")
     printed = capsys.readouterr().out
     assert "Replace None" in printed
     assert "163" not in printed
+    assert not predict.shown
+
+
+def test_skipping_shows_what_was_measured_and_makes_up_no_guess(capsys: Printed) -> None:
+    heard: list[Guess] = []
+    ask = Predict(lambda question, guess: heard.append(guess))
+    ask.skip()
+    ask("How many bytes?", None, 163_854, "B")
+    assert ask.shown
+    printed = capsys.readouterr().out
+    assert "your guess: no guess was made\n  measured:   163,854 B" in printed
+    assert heard == [Guess("", "163,854 B")]
+    ask.skip(False)
+    ask("How many bytes?", None, 163_854, "B")
+    assert not ask.shown
+
+
+def test_the_saved_edition_shows_what_was_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: Printed
+) -> None:
+    monkeypatch.setenv("FLTOOLKIT_EDITION", "saved")
+    predict("How many bytes?", None, 163_854, "B")
+    assert "163,854 B" in capsys.readouterr().out
+
+
+def test_a_guess_is_remembered_with_how_far_off_it_was() -> None:
+    heard: dict[str, Guess] = {}
+    ask = Predict(heard.__setitem__)
+    ask("How many?", 10, 40, "B")
+    ask("Who?", "alice", "bob")
+    ask("Zero?", 1, 0)
+    assert heard["How many?"] == Guess("10 B", "40 B", "Your guess is 4 times too small.", 4.0)
+    assert heard["Who?"].factor is heard["Zero?"].factor is None

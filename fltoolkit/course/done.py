@@ -1,0 +1,159 @@
+"""What a reader has done so far: guesses and passed checks, kept in the folder of the notebooks.
+
+The file ``course_progress.json`` is written whole or not at all. A damaged one is set aside, never
+a reason to fail. Where no notebook of the course lies in the working folder, and in the saved
+edition, nothing is written. Not here: what the card of one notebook looks like (notebook.py).
+"""
+
+import contextlib
+import html
+import json
+import os
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+__all__ = ["FILE", "Done", "Guess", "Table", "read", "remember", "saved_edition"]
+
+FILE = "course_progress.json"
+
+
+@dataclass(frozen=True)
+class Guess:
+    """One answered `predict`: all in words, and by which factor (at least 1) it was off."""
+
+    guessed: str  # "" if the guess was skipped
+    measured: str
+    off: str = ""
+    factor: float | None = None
+
+
+KEYS = tuple(f.name for f in fields(Guess))
+
+
+@dataclass
+class Done:
+    """What was done in one notebook: question -> first guess, and check -> whether it passed."""
+
+    guesses: dict[str, Guess] = field(default_factory=dict)
+    checks: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def made(self) -> list[Guess]:
+        """The guesses that were really made."""
+        return [guess for guess in self.guesses.values() if guess.guessed]
+
+    @property
+    def passed(self) -> list[str]:
+        """The checks that have passed."""
+        return [name for name, passed in self.checks.items() if passed]
+
+
+def saved_edition() -> bool:
+    """Whether the notebooks run for the edition with outputs: nobody guesses, nothing is kept."""
+    return os.environ.get("FLTOOLKIT_EDITION") == "saved"
+
+
+def course_folder() -> Path | None:
+    """The working folder if it holds notebooks of the course; None otherwise."""
+    here = Path.cwd()
+    return here if not saved_edition() and any(here.glob("[01][0-9]_*.ipynb")) else None
+
+
+def read(folder: Path | None) -> dict[str, Done]:
+    """Notebook number -> what was done there. What is damaged counts as not done.
+
+    >>> read(None)
+    {}
+    """
+    path = folder / FILE if folder else None
+    if path is None or not path.exists():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        return {}
+    except ValueError:
+        with contextlib.suppress(OSError):
+            path.replace(path.with_suffix(".damaged.json"))
+        return {}
+    return {number: _done(part) for number, part in _mapping(content).items()}
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _done(part: Any) -> Done:
+    """One notebook's part of the file; entries that are not of the right kind are left out."""
+    guesses = {}
+    for question, entry in _mapping(_mapping(part).get("guesses")).items():
+        guessed, measured, off, factor = (_mapping(entry).get(key) for key in KEYS)
+        if isinstance(guessed, str) and isinstance(measured, str) and isinstance(off, str):
+            factor = factor if isinstance(factor, float) else None
+            guesses[question] = Guess(guessed, measured, off, factor)
+    checks = _mapping(_mapping(part).get("checks")).items()
+    return Done(guesses, {name: passed for name, passed in checks if isinstance(passed, bool)})
+
+
+def remember(folder: Path | None, number: str, done: Done) -> None:
+    """Write one notebook's part of the file, and leave the others as they are."""
+    if folder is None:
+        return
+    content = {**read(folder), number: done}
+    text = json.dumps({key: asdict(value) for key, value in sorted(content.items())}, indent=1)
+    unfinished = folder / f"{FILE}.{os.getpid()}"
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(folder / FILE)
+    except OSError:  # e.g. a folder that may only be read: the card of this session still works
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
+
+
+@dataclass(frozen=True)
+class Table:
+    """Words in rows, shown as HTML in a notebook and as text elsewhere.
+
+    >>> Table("Two", ["a", "b"], [["1", "22"]], ["end"])
+    Two
+      a  b
+      1  22
+    end
+    """
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    after: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        lines = [self.head, *self.rows] if self.rows else []
+        widths = (
+            [max(len(line[column]) for line in lines) for column in range(len(self.head))]
+            if (lines)
+            else []
+        )
+        body = [
+            "  " + "  ".join(f"{word:<{width}}" for word, width in zip(line, widths, strict=True))
+            for line in lines
+        ]
+        return "\n".join(line.rstrip() for line in [self.title, *body, *self.after])
+
+    def _repr_html_(self) -> str:
+        def row(words: Iterable[str], tag: str) -> str:
+            cells = (f'<{tag} style="text-align:left">{html.escape(w)}</{tag}>' for w in words)
+            return f"<tr>{''.join(cells)}</tr>"
+
+        body = "".join(row(words, "td") for words in self.rows)
+        table = f"<table>{row(self.head, 'th')}{body}</table>" if self.rows else ""
+        after = "".join(f"<p>{html.escape(line)}</p>" for line in self.after)
+        return f"<p><b>{html.escape(self.title)}</b></p>{table}{after}"
+
+
+def off_in_the_median(guesses: Iterable[Guess]) -> str:
+    """By which factor guesses were off, in words; empty if none can be said as a factor."""
+    factors = [guess.factor for guess in guesses if guess.factor is not None]
+    return f"{statistics.median(factors):.2g}" if factors else ""

@@ -1,0 +1,131 @@
+"""A notebook of the course: its guesses, its checks with their answers, and its card.
+
+Each ``nbNN.py`` makes one `Notebook` and writes its answers down. Not here: how an answer is
+compared (check.py) and where progress is kept (done.py).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fltoolkit.course.check import Hints
+from fltoolkit.course.check import check as compare
+from fltoolkit.course.done import Done, Guess, Table, course_folder, read, remember
+from fltoolkit.course.predict import Predict
+from fltoolkit.course.running import tell_in_words
+
+__all__ = ["Answer", "Notebook"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a check expects.
+
+    Args:
+        expected: the right answer. ``[]``: ``read`` gives a list of what is missing, in words.
+        tolerance: largest absolute difference that still counts as right.
+        hints: as in `check`; predicates and wrong answers see what ``read`` made of the answer.
+        read: turns what was typed into what is compared. If it raises a ValueError, its words
+            are the message.
+    """
+
+    expected: Any
+    tolerance: float = 0.0
+    hints: Hints | None = None
+    read: Callable[[Any], Any] | None = None
+
+
+class Notebook:
+    """Guesses and checks of one notebook.
+
+    Args:
+        number: "01"; the key in the file of progress.
+        title: as the notebook's heading.
+        guesses: how many questions `predict` asks in it.
+
+    >>> notebook = Notebook("99", "Counting", guesses=0)
+    >>> @notebook.answer("bytes of some float32")
+    ... def some_bytes(*, count: int) -> Answer:
+    ...     return Answer(4 * count, hints={count: "Each float32 takes 4 bytes."})
+    >>> notebook.check("bytes of some float32", 10, count=10)
+    bytes of some float32: not yet. 10 is 4 times too small. Each float32 takes 4 bytes.
+    False
+    """
+
+    def __init__(self, number: str, title: str, *, guesses: int):
+        self.number, self.title, self.num_guesses = number, title, guesses
+        self.answers: dict[str, Callable[..., Answer]] = {}
+        self.predict = Predict(self._guessed)
+        self._done = Done()
+        tell_in_words()
+
+    def answer(self, name: str) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
+        """A decorator: the function gives the `Answer` of the check ``name`` from its facts."""
+
+        def keep(make: Callable[..., Answer]) -> Callable[..., Answer]:
+            self.answers[name] = make
+            return make
+
+        return keep
+
+    def check(self, name: str, answer: Any, **facts: Any) -> bool:
+        """Say whether ``answer`` is right and, if not, how far off it is; True if it is right.
+
+        Args:
+            name: of the check.
+            answer: the reader's; None or ``...`` stands for "not answered yet".
+            facts: what the right answer is computed from, e.g. sizes of the data.
+
+        Raises:
+            ValueError: this notebook has no such check.
+        """
+        if name not in self.answers:
+            names = ", ".join(map(repr, self.answers))
+            raise ValueError(f"no check {name!r} in notebook {self.number}: choose from {names}")
+        if answer is None or answer is ...:
+            return compare(name, None, None)
+        wanted = self.answers[name](**facts)
+        try:
+            got = answer if wanted.read is None else wanted.read(answer)
+        except ValueError as error:
+            print(f"{name}: not yet. {error}")
+            return False
+        right = compare(name, got, wanted.expected, tolerance=wanted.tolerance, hints=wanted.hints)
+        done = self.done()
+        done.checks[name] = right or done.checks.get(name, False)
+        self._keep(done)
+        return right
+
+    def done(self) -> Done:
+        """What was done in this notebook, today and before."""
+        kept = read(course_folder()).get(self.number, Done())
+        return Done(self._done.guesses | kept.guesses, self._done.checks | kept.checks)
+
+    def card(self) -> Table:
+        """Guesses, measured values, how far off; checks that passed and that are still open."""
+        done = self.done()
+        guesses = [
+            [question, guess.guessed or "no guess", guess.measured, guess.off]
+            for question, guess in done.guesses.items()
+        ]
+        checks = [
+            [name, "", "", "passed" if done.checks.get(name) else "not yet"]
+            for name in self.answers
+        ]
+        after = f"{len(done.made)} of {self.num_guesses} guesses made"
+        if self.answers:
+            passed = sum(name in self.answers for name in done.passed)
+            after += f", {passed} of {len(self.answers)} checks passed"
+        head = ["", "your guess", "measured", "how far off"]
+        return Table(f"{self.number} · {self.title}", head, guesses + checks, [after + "."])
+
+    def _guessed(self, question: str, guess: Guess) -> None:
+        """Keep the first guess: later ones know the answer."""
+        done = self.done()
+        if not (question in done.guesses and done.guesses[question].guessed):
+            done.guesses[question] = guess
+        self._keep(done)
+
+    def _keep(self, done: Done) -> None:
+        self._done = done
+        remember(course_folder(), self.number, done)

@@ -1,0 +1,55 @@
+"""How far a reader is in the whole course, and what there is to be proud of."""
+
+from fltoolkit.course import (
+    nb00,
+    nb01,
+    nb02,
+    nb03,
+    nb04,
+    nb05,
+    nb06,
+    nb06b,
+    nb07,
+    nb08,
+    nb09,
+    nb10,
+    nb_gallery,
+)
+from fltoolkit.course.done import FILE, Done, Table, course_folder, off_in_the_median, read
+from fltoolkit.course.notebook import Notebook
+
+__all__ = ["NOTEBOOKS", "progress"]
+
+NOTEBOOKS: list[Notebook] = [
+    module.notebook
+    for module in (
+        *(nb00, nb01, nb02, nb_gallery, nb03, nb04, nb05),
+        *(nb06, nb06b, nb07, nb08, nb09, nb10),
+    )
+]
+
+
+def progress() -> Table:
+    """The notebooks of the course with guesses made and checks passed, from the course folder.
+
+    A notebook is done when all its guesses are made and all its checks have passed.
+    """
+    kept = read(course_folder())
+    rows, finished = [], 0
+    for notebook in NOTEBOOKS:
+        done = kept.get(notebook.number, Done())
+        guesses, checks = len(done.made), sum(name in notebook.answers for name in done.passed)
+        whole = guesses >= notebook.num_guesses and checks == len(notebook.answers)
+        finished += whole
+        row = [f"{notebook.number} · {notebook.title}", f"{guesses} of {notebook.num_guesses}"]
+        rows.append([*row, f"{checks} of {len(notebook.answers)}", "done" if whole else ""])
+    made = [guess for done in kept.values() for guess in done.made]
+    after = [f"{finished} of {len(NOTEBOOKS)} notebooks done, {len(made)} guesses made."]
+    if off := off_in_the_median(made):
+        after.append(f"Half of your guesses were within a factor of {off} of what was measured.")
+    if finished == len(NOTEBOOKS):
+        after.append("You have finished the course. Every number in this table you guessed first")
+        after[-1] += " or worked out yourself: few who speak of federated learning can say that."
+    if course_folder() is None:
+        after.append(f"(Progress is kept in {FILE} beside the notebooks; none lies here.)")
+    return Table("Your course", ["notebook", "guesses", "checks", ""], rows, after)

@@ -1,0 +1,96 @@
+"""What cells need while they run: choices by data set, progress, and trouble told in one line."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sized
+from typing import Any, TypeVar
+
+from tqdm import tqdm
+
+from fltoolkit.course.done import saved_edition
+
+__all__ = ["InWords", "by_dataset", "need", "progress_bar", "tell_in_words"]
+
+T = TypeVar("T")
+EARLY = (
+    "Nothing was measured yet: the training above was stopped before its first evaluation. "
+    "Run its cell again and let it go on a little longer."
+)
+
+
+class InWords(ValueError):
+    """What went wrong is the reader's to mend, and its words say how; no traceback is shown."""
+
+
+def by_dataset(dataset: str, /, **values: T) -> T:
+    """The value for a data set; "fashion_mnist" takes the one of "mnist" if it has none.
+
+    >>> by_dataset("fashion_mnist", digits=100, mnist=15)
+    15
+
+    Raises:
+        InWords: there is no value for this data set; the text names those that there are.
+    """
+    if "mnist" in values:
+        values.setdefault("fashion_mnist", values["mnist"])
+    if dataset not in values:
+        names = " or ".join(f'"{name}"' for name in values)
+        raise InWords(f"DATASET = {dataset!r} is not a data set of this notebook. Write {names}.")
+    return values[dataset]
+
+
+def need(rows: T, words: str = EARLY) -> T:
+    """``rows`` if there are any; for what comes after a training that may be stopped early.
+
+    Raises:
+        InWords: there are none, and ``words`` is what to do about it.
+    """
+    if isinstance(rows, Sized) and len(rows) == 0:
+        raise InWords(words)
+    return rows
+
+
+def progress_bar(items: Iterable[T], doing: str, total: int | None = None) -> Iterator[T]:
+    """Pass items on and show, while the cell runs, what it is doing and how far it is.
+
+    The bar is one line of text and gone at the end; the saved edition has none.
+
+    Args:
+        items: anything to go through; an item that is a text is shown beside the bar.
+        doing: what the cell is doing, e.g. "training with each codec".
+        total: how many items there are, where ``items`` does not know.
+
+    >>> list(progress_bar([1, 2], "counting"))
+    [1, 2]
+    """
+    file = sys.stdout if _shell() else sys.stderr  # in notebooks stderr is red
+    hidden = saved_edition()
+    with tqdm(items, doing, total, leave=False, file=file, ncols=90, disable=hidden) as bar:
+        for item in bar:
+            if isinstance(item, str):
+                bar.set_postfix_str(item)
+            yield item
+
+
+def tell_in_words() -> None:
+    """In IPython, show one line for ■ and for `InWords` where a traceback would stand."""
+    if shell := _shell():
+        shell.set_custom_exc((KeyboardInterrupt, InWords), _one_line)
+
+
+def _shell() -> Any:
+    """IPython's shell, and None outside IPython, which is not imported for this."""
+    return sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+
+
+def _one_line(
+    shell: Any,
+    kind: type[BaseException],
+    error: BaseException,
+    traceback: Any,
+    tb_offset: int | None = None,
+) -> None:
+    """What IPython calls instead of showing a traceback."""
+    if isinstance(error, KeyboardInterrupt):
+        print("Stopped. What was recorded until here is kept, and the next cells work with it.")
+    else:
+        print(error)

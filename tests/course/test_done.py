@@ -1,0 +1,68 @@
+"""What is kept of a reader's progress: whole or not at all, and damage is no reason to fail."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fltoolkit.course.done import FILE, Done, Guess, course_folder, read, remember
+from fltoolkit.course.done import Table as TableOfWords
+
+GUESS = Guess("10 B", "20 B", "2 times too small.", 2.0)
+
+
+def test_what_is_kept_is_read_again_and_notebooks_do_not_touch_each_other(tmp_path: Path) -> None:
+    first, second = Done({"How many?": GUESS}, {"size": True}), Done({}, {"bits": False})
+    remember(tmp_path, "01", first)
+    remember(tmp_path, "02", second)
+    assert read(tmp_path) == {"01": first, "02": second}
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[1]", '{"01": 3}', '{"01": {"guesses": [1]}}'])
+def test_a_damaged_file_counts_as_nothing_done(tmp_path: Path, damage: str) -> None:
+    (tmp_path / FILE).write_text(damage)
+    assert all(done == Done() for done in read(tmp_path).values())
+    remember(tmp_path, "01", Done({}, {"size": True}))
+    assert read(tmp_path)["01"].passed == ["size"]
+
+
+def test_an_unreadable_file_is_set_aside(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("my work {")
+    read(tmp_path)
+    assert (tmp_path / "course_progress.damaged.json").read_text() == "my work {"
+
+
+def test_entries_of_the_wrong_kind_are_left_out(tmp_path: Path) -> None:
+    part = {"guesses": {"a": {"guessed": 3}, "b": 1}, "checks": {"c": "yes", "d": True}}
+    good = {"guessed": "1", "measured": "2", "off": "", "factor": "x"}
+    part["guesses"]["e"] = good
+    (tmp_path / FILE).write_text(json.dumps({"01": part}))
+    assert read(tmp_path) == {"01": Done({"e": Guess("1", "2")}, {"d": True})}
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / FILE).mkdir()
+    remember(tmp_path, "01", Done({}, {"size": True}))
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+
+
+def test_only_a_folder_of_the_course_keeps_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FLTOOLKIT_EDITION", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert course_folder() is None
+    (tmp_path / "01_vanilla_splitnn.ipynb").touch()
+    assert course_folder() == tmp_path
+    monkeypatch.setenv("FLTOOLKIT_EDITION", "saved")
+    assert course_folder() is None
+
+
+def test_a_table_escapes_what_it_shows() -> None:
+    table = TableOfWords("<b>", ["a<", "b"], [["<i>", ""]], ["& so on"])
+    page = table._repr_html_()
+    assert "<i>" not in page
+    assert "&lt;i&gt;" in page
+    assert "&amp; so on" in page
+    assert repr(table).splitlines() == ["<b>", "  a<   b", "  <i>", "& so on"]

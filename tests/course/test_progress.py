@@ -1,0 +1,75 @@
+"""The whole course at a glance: what is done, from the file beside the notebooks."""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+from fltoolkit.course.done import Done, Guess, remember
+from fltoolkit.course.notebook import Notebook
+from fltoolkit.course.progress import NOTEBOOKS, progress
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+
+
+def code_of(notebook: Notebook) -> str:
+    """The code of a notebook, without lines for IPython."""
+    (path,) = FOLDER.glob(f"{'codec_' * (notebook.number == 'gallery')}{notebook.number}*.ipynb")
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    lines = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code").splitlines()
+    return "\n".join(
+        "pass".rjust(len(s)) if s.strip()[:1] in "%!" and s.strip() else s for s in lines
+    )
+
+
+def called(code: str, name: str) -> list[ast.Call]:
+    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    return [node for node in calls if getattr(node.func, "id", None) == name]
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.number)
+def test_a_notebook_asks_what_its_module_says(notebook: Notebook) -> None:
+    code = code_of(notebook)
+    assert len(called(code, "predict")) == notebook.num_guesses
+    names = [node.args[0] for node in called(code, "check")]
+    asked = [node.value for node in names if isinstance(node, ast.Constant)]
+    assert sorted(asked) == sorted(notebook.answers)
+    assert len(called(code, "card")) == 1
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "00_start_here.ipynb").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FLTOOLKIT_EDITION", raising=False)
+    return tmp_path
+
+
+def everything(notebook: Notebook) -> Done:
+    guesses = {str(n): Guess("1", "2", "", 2.0) for n in range(notebook.num_guesses)}
+    return Done(guesses, dict.fromkeys(notebook.answers, True))
+
+
+def test_progress_counts_notebooks_that_are_whole(folder: Path) -> None:
+    assert f"0 of {len(NOTEBOOKS)} notebooks done, 0 guesses made." in repr(progress())
+    first, second, *_ = NOTEBOOKS
+    remember(folder, first.number, everything(first))
+    remember(folder, second.number, Done(everything(second).guesses, {}))
+    said = repr(progress())
+    assert f"1 of {len(NOTEBOOKS)} notebooks done" in said
+    assert "within a factor of 2 of" in said
+    assert "finished the course" not in said
+
+
+def test_the_end_of_the_course_is_something_to_be_proud_of(folder: Path) -> None:
+    for notebook in NOTEBOOKS:
+        remember(folder, notebook.number, everything(notebook))
+    assert "You have finished the course." in repr(progress())
+
+
+def test_outside_the_course_folder_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "none lies here" in repr(progress())

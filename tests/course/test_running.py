@@ -1,0 +1,55 @@
+"""Choices by data set, progress bars, and trouble in one line instead of a traceback."""
+
+import pytest
+from course.answers import Printed
+from IPython.core.interactiveshell import InteractiveShell
+
+from fltoolkit.course.running import InWords, by_dataset, need, progress_bar, tell_in_words
+
+
+def test_by_dataset() -> None:
+    assert by_dataset("digits", digits=1, mnist=2) == 1
+    assert by_dataset("fashion_mnist", digits=1, mnist=2) == 2
+    assert by_dataset("fashion_mnist", digits=1, mnist=2, fashion_mnist=3) == 3
+    with pytest.raises(InWords, match='Write "digits" or "mnist" or "fashion_mnist"'):
+        by_dataset("minst", digits=1, mnist=2)
+
+
+def test_need() -> None:
+    assert need([1]) == [1]
+    with pytest.raises(InWords, match="before its first evaluation"):
+        need([])
+    with pytest.raises(InWords, match="Train first"):
+        need({}, "Train first.")
+
+
+def test_the_bar_passes_on_and_the_saved_edition_has_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: Printed
+) -> None:
+    monkeypatch.delenv("FLTOOLKIT_EDITION", raising=False)
+    assert list(progress_bar(iter("ab"), "training", total=2)) == ["a", "b"]
+    assert "training" in capsys.readouterr().err
+    monkeypatch.setenv("FLTOOLKIT_EDITION", "saved")
+    assert list(progress_bar("ab", "training")) == ["a", "b"]
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [("raise KeyboardInterrupt", "Stopped."), ("by_dataset('minst', digits=1)", "'minst'")],
+)
+def test_one_line_stands_for_the_traceback(cell: str, words: str, capsys: Printed) -> None:
+    shell = InteractiveShell.instance()
+    try:
+        tell_in_words()
+        shell.push({"by_dataset": by_dataset})
+        result = shell.run_cell(cell)
+        shell.run_cell("1 / 0")
+    finally:
+        InteractiveShell.clear_instance()
+    assert not result.success
+    printed = capsys.readouterr().out
+    told, rest = printed.split("\n", 1)
+    assert words in told
+    assert rest.count("Traceback") == 1  # other errors are shown as always
+    assert "ZeroDivisionError" in rest
