@@ -94,7 +94,7 @@ def _in_items(name: str, items: tuple[str, ...]) -> bool:
     return name.split(".")[0] in items
 
 
-LR = {"full": 3e-3, "lora": 1e-2, "ffa": 1e-2, "ends": 1e-2, "head": 1e-2}
+LR = {"full": 3e-3, "lora": 2e-2, "ffa": 2e-2, "ends": 2e-2, "head": 2e-2}
 
 
 def settings(task: Task) -> list[Setting]:
@@ -126,7 +126,7 @@ def candidates(task: Task) -> list[Setting]:
     return [
         Setting("choice", f"{kind} {rank or ''} lr {lr:g}", kind, lr, rank, seeds=(100,))
         for kind, rank in (("full", 0), ("lora", 8), ("ffa", 8), ("ends", 0))
-        for lr in (1e-3, 3e-3, 1e-2, 2e-2)
+        for lr in (1e-3, 3e-3, 1e-2, 2e-2, 4e-2)
     ]
 
 

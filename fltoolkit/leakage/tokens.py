@@ -48,7 +48,7 @@ def train_token_decoder(
     reach: int = 0,
     max_epochs: int = 30,
     patience: int = 4,
-    lr: float = 3e-3,
+    lr: float = 1e-2,
     batch_size: int = 32,
 ) -> TokenDecoder:
     """Learn to tell each place's token from the activations at it: the token inversion attack.
@@ -59,9 +59,9 @@ def train_token_decoder(
     1. a fifth of the windows is kept for validation
     2. a linear probe, or with ``hidden`` a network with one hidden layer, learns the token of a
        place by Adam from the activations there and at ``reach`` places on each side
-    3. its first scores are the logarithms of how often each token occurs, and the epoch that is
-       best on the validation windows counts, the start being one of them. So an attacker who
-       receives only noise guesses the most frequent token, as `unigram_guess` does, and not worse
+    3. its first scores are the logarithms of how often each token occurs, and the epoch with the
+       least loss on the validation windows counts, the start being one of them. So an attacker who
+       receives only noise guesses the most frequent token, as `unigram_guess` does
 
     Args:
         h: what crossed for each auxiliary window, as it was decoded; of `overhear`,
@@ -105,12 +105,12 @@ def train_token_decoder(
         last.bias.copy_(((counts + 0.5) / (counts + 0.5).sum()).log())
     optimizer = torch.optim.Adam(network.parameters(), lr=lr)
 
-    def right() -> float:
-        with torch.no_grad():
-            guess = _scores(network, z[kept], reach).argmax(dim=2)
-        return float((guess == tokens[kept]).double().mean())
+    @torch.no_grad()
+    def missing() -> float:
+        scores = _scores(network, z[kept], reach).flatten(0, 1)
+        return float(nn.functional.cross_entropy(scores, tokens[kept].flatten()))
 
-    best, waited = right(), 0
+    best, waited = missing(), 0
     state = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     for _ in range(max_epochs):
         for rows in fit[torch.randperm(len(fit), generator=generator)].split(batch_size):
@@ -119,13 +119,15 @@ def train_token_decoder(
             nn.functional.cross_entropy(scores, tokens[rows].flatten()).backward()
             optimizer.step()
         waited += 1
-        if (now := right()) > best:
+        if (now := missing()) < best:
             best, waited = now, 0
             state = {name: tensor.clone() for name, tensor in network.state_dict().items()}
         if waited == patience:
             break
     network.load_state_dict(state)
-    return TokenDecoder(mean, scale, network, reach, best)
+    decoder = TokenDecoder(mean, scale, network, reach, 0.0)
+    right = float((decoder(h[kept]) == tokens[kept]).double().mean())
+    return decoder._replace(validation=right)
 
 
 def nearest_tokens(
