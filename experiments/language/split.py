@@ -141,7 +141,10 @@ def settings(task: Task) -> list[Setting]:
         add(CHANGES, name, Pipeline(EDEN(bits), Entropy()), **delta)
     add(CHANGES, "differences 1 bit, gradients 2 bits", eden(1), eden(2), **delta)
     add(CHANGES, "differences 2 bits, gradients 1 bit", eden(2), eden(1), **delta)
+    add(CHANGES, "differences 3 bits, gradients 1 bit", eden(3), eden(1), **delta)
+    add(CHANGES, "differences 4 bits, gradients 1 bit", eden(4), eden(1), **delta)
     add(PLAIN, "rotated, 2 bits, gradients 1 bit", eden(2), eden(1))
+    add(PLAIN, "rotated, 4 bits, gradients 1 bit", eden(4), eden(1))
     for moved in (0.1, 0.3, 0.5):
         add(CHANGES, f"sent if moved by {moved:.0%}", upload=Upload(moved=moved))
     add(CHANGES, "sent if moved by 30%, 4 bits", eden(4), upload=Upload(moved=0.3))
@@ -152,11 +155,14 @@ def settings(task: Task) -> list[Setting]:
     for rank, bits in ((32, 4), (32, 3), (32, 2), (16, 4), (16, 3), (16, 2), (8, 4), (8, 3)):
         codec = Pipeline(Subspace(rank), EDEN(bits), Entropy())
         add(RANK, f"subspace {rank}, {bits} bits", codec)
-    sub = Pipeline(Subspace(32), EDEN(2), Entropy())
-    add(RANK, "subspace 32, differences, 2 bits", sub, **delta)
+    for rank, bits in ((32, 4), (16, 4), (8, 4)):
+        up, down = (Pipeline(Subspace(rank), EDEN(b), Entropy()) for b in (bits, 1))
+        add(RANK, f"subspace {rank}, {bits} bits, gradients 1 bit", up, down)
+        add(RANK, f"subspace {rank}, differences {bits} bits, gradients 1 bit", up, down, **delta)
     add(U, "float32 (U)", shape="U-shaped")
     for bits in (4, 2):
         add(U, f"rotated, {bits} bits (U)", eden(bits), shape="U-shaped")
+    add(U, "rotated, 4 bits, gradients 1 bit (U)", eden(4), eden(1), shape="U-shaped")
     sub = Pipeline(Subspace(32), EDEN(4), Entropy())
     add(U, "subspace 32, 4 bits (U)", sub, shape="U-shaped")
     return sorted(both, key=lambda s: [PLAIN, CHANGES, SILENCE, RANK, U].index(s.part))

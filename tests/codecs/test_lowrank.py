@@ -9,7 +9,6 @@ from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import (
     EDEN,
-    Difference,
     Entropy,
     ErrorFeedback,
     Half,
@@ -382,7 +381,6 @@ def test_side_information_without_an_entry_is_a_wire_error():
         Pipeline(Subspace(3, seed=5), Half()),
         Pipeline(Subspace(4), Quantize(8, per="channel")),
         Pipeline(Subspace(4), EDEN(2), Entropy()),
-        Difference(Pipeline(Subspace(4), Quantize(4))),
     ],
     ids=repr,
 )
@@ -409,7 +407,7 @@ def test_a_subspace_depends_on_its_seed_and_costs_rank_values_a_row():
     assert 4 * 80 < len(message) < 4 * 80 + 40
 
 
-@pytest.mark.parametrize("shape", [(64,), (3, 8), ()])
+@pytest.mark.parametrize("shape", [(64,), (3, 8), (1,)])
 def test_what_would_not_become_shorter_is_passed_on(shape):
     parts = Subspace(8).apply({"w": normal(*shape)})
     assert list(parts) == ["w"]
