@@ -5,7 +5,7 @@ Not here: the frame (wire.py), compression (codecs), each link's two codecs and 
 """
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fltoolkit.codecs.base import Codec, Masked
@@ -88,6 +88,7 @@ class Channel:
         self.codecs = self.links.codecs
         self.step = 0
         self.transfers: list[Transfer] = []
+        self._counted = False  # True: this message was counted for another receiver already
 
     def send(self, sender: str, receiver: str, kind: str, tree: Tree) -> Tree:
         """Send a tree; returns what the receiver decodes: new CPU tensors, without gradients.
@@ -108,6 +109,60 @@ class Channel:
         if not message or not isinstance(codec, Masked):
             return received, {}
         return received, codec.masks(message)  # a message that was decoded within the limit
+
+    def broadcast(
+        self,
+        sender: str,
+        receivers: Sequence[str],
+        kind: str,
+        tree: Tree,
+        *,
+        multicast: bool = False,
+    ) -> Tree:
+        """Send one tree to several receivers, encoded once; returns what all of them decode.
+
+        A codec that draws random numbers, such as `EDEN`, decodes differently on each link: a model
+        that is sent to each client by `send` leaves clients that hold different models. Here all
+        receivers get the same bytes, so all hold the same numbers. The sender can read its own
+        message, too, and so knows what the others hold. Codec memory such as a residual belongs to
+        the sender and this group of receivers.
+
+        Each message goes through `cross`, so this also works in channels that override it.
+
+        Args:
+            sender: who sends.
+            receivers: who receives; nobody twice, and not the sender. With nobody, nothing is sent
+                and the result is a copy of the tree.
+            kind: one of `KINDS`.
+            tree: what is sent.
+            multicast: False: the message is counted once for each receiver, because the internet
+                carries it once to each. True: it is counted once in all, as on radio or on a
+                network with multicast; the ledger then holds 0 bytes for the other receivers.
+
+        Returns:
+            New tensors. Over several processes: in a process with neither the sender nor a receiver
+            they are empty, as those of `send` are.
+        """
+        names = [sender, *receivers]
+        if isinstance(receivers, str) or len({*names}) < len(names):
+            raise ValueError(
+                f"{sender!r} to receivers={receivers!r}: give a list of names, each of them once, "
+                "without the sender"
+            )
+        if not receivers:
+            return {name: tensor.detach().cpu().clone() for name, tensor in tree.items()}
+        with self.links.share(sender, receivers, kind) as once:
+            try:
+                for receiver in receivers:
+                    received = self.cross(Link(sender, receiver, kind), tree).tree
+                    self._counted = multicast
+            finally:
+                self._counted = False
+            return received if once.message is None else once.decode(once.message)
+
+    def is_here(self, name: str) -> bool:
+        """Whether this party lives in this process; here: always."""
+        return True
 
     def cross(self, link: Link, tree: Tree) -> Arrival:
         """Carry one message over a link: open, encode, decode, count. `send` calls this.
@@ -137,8 +192,12 @@ class Channel:
             return receiving.decode(message)
 
     def count(self, link: Link, message: bytes, tree: Tree) -> None:
-        """Write one message into the ledger: its length, and the dense size of its tree."""
-        self.transfers.append(Transfer(self.step, *link, len(message), dense_nbytes(tree)))
+        """Write one message into the ledger: its length, and the dense size of its tree.
+
+        For the second receiver of a multicast and all others, both are 0.
+        """
+        sizes = (0, 0) if self._counted else (len(message), dense_nbytes(tree))
+        self.transfers.append(Transfer(self.step, *link, *sizes))
 
     def change_codec(self, kind: str, codec: Codec, *, keep: bool = False) -> None:
         """Use another codec for a kind from the next message on; the ledger goes on.

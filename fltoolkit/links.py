@@ -13,17 +13,20 @@ import tempfile
 import warnings
 import weakref
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from fltoolkit.codecs.base import Codec, Identity, LinkState, check_codec, walk
-from fltoolkit.codecs.stage import Answered, Answering, Stage
+from fltoolkit.codecs.base import Codec, Identity, LinkState, Masked, check_codec, walk, weigh
+from fltoolkit.codecs.stage import Answered, Answering, Sizes, Stage
 from fltoolkit.codecs.wrappers import Wrapper
+from fltoolkit.trees import Tree
+from fltoolkit.wire import WireError
 
-__all__ = ["KINDS", "Ends", "Link", "Links", "check_kind"]
+__all__ = ["KINDS", "Ends", "Link", "Links", "Once", "check_kind"]
 
 KINDS = ("activations", "gradients", "labels", "model", "update", "control")
 """What a message can be. ``update`` is a difference of models, ``control`` anything that steers."""
@@ -46,6 +49,47 @@ class Ends(NamedTuple):
 
     sending: Codec
     receiving: Codec
+
+
+class Once:
+    """Both codecs of a message to several receivers: made once, read once, handed to each.
+
+    Every receiver decodes the same bytes with a codec that has the same memory, so all of them
+    hold the same numbers. That is why decoding once stands for all. Each receiver gets a copy.
+    """
+
+    def __init__(self, ends: Ends):
+        self._ends = ends
+        self._message: bytes | None = None
+        self._tree: Tree | None = None
+
+    @property
+    def message(self) -> bytes | None:
+        """What was encoded or received; None before."""
+        return self._message
+
+    def encode(self, tree: Tree) -> bytes:
+        """The message of the first call, which every receiver gets."""
+        if self._message is None:
+            self._message = self._ends.sending.encode(tree)
+        return self._message
+
+    def decode(self, message: bytes) -> Tree:
+        """What every receiver holds. Raises WireError if a receiver got another message."""
+        if self._tree is None:
+            self._message, self._tree = message, self._ends.receiving.decode(message)
+        if message != self._message:
+            raise WireError("a receiver of a broadcast got another message than the others")
+        return {name: tensor.clone() for name, tensor in self._tree.items()}
+
+    def masks(self, message: bytes) -> Tree:
+        """Which coordinates arrived; see `Pipeline.masks`."""
+        receiving = self._ends.receiving
+        return receiving.masks(message) if isinstance(receiving, Masked) else {}
+
+    def weigh(self, tree: Tree) -> Sizes | None:
+        """The sizes of the message; None if the codec does not know them."""
+        return weigh(self._ends.sending, tree)
 
 
 class Links:
@@ -88,12 +132,31 @@ class Links:
         self._own_folder: Path | None = None  # in that folder
         self._away: dict[Link, Path] = {}  # links whose state waits in a file
         self._changes: dict[str, int] = {}  # how often a kind's codec was changed
+        self._shared: dict[Link, Ends] = {}  # while one encoding goes to several receivers
+
+    @contextmanager
+    def share(self, sender: str, receivers: Sequence[str], kind: str) -> Iterator["Once"]:
+        """Inside, the links from ``sender`` to all these receivers carry one and the same message.
+
+        It is encoded once, by a codec that belongs to the whole group of receivers, and so is the
+        codec that decodes it. The group is a link of its own, whose receiver is named after all of
+        them: another group of receivers has another memory. `Channel.broadcast` uses this.
+        """
+        links = [Link(sender, receiver, kind) for receiver in receivers]
+        once = Once(self.open(Link(sender, ", ".join(receivers), kind)))
+        self._shared = {link: Ends(once, once) for link in links}
+        try:
+            yield once
+        finally:
+            self._shared = {}
 
     def open(self, link: Link) -> Ends:
         """The two codecs of a link. They are made when the link is used for the first time.
 
         Raises ValueError for an unknown kind, and for a party that sends to itself.
         """
+        if link in self._shared:
+            return self._shared[link]
         ends = self._ends.get(link) or self._begin(link)
         if self._max_links is not None:
             self._ends[link] = self._ends.pop(link)  # now the last one used

@@ -4,7 +4,18 @@ import pytest
 import torch
 
 from fltoolkit.channel import KINDS, Arrival, Channel, Transfer
-from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, Pipeline, Quantize, TopK
+from fltoolkit.checkpoint import load_run, save_run
+from fltoolkit.codecs import (
+    EDEN,
+    Difference,
+    Entropy,
+    ErrorFeedback,
+    Identity,
+    Pipeline,
+    Quantize,
+    TopK,
+)
+from fltoolkit.leakage import Listener
 from fltoolkit.testing import normal
 from fltoolkit.wire import WireError, pack, unpack
 
@@ -162,3 +173,84 @@ def test_a_receiver_may_say_how_much_it_expects():
         channel.send("a", "b", "model", {"w": torch.zeros(1001)})
     channel.max_values = None
     channel.send("a", "b", "model", {"w": torch.zeros(1001)})
+
+
+# ---------------------------------------------------------------------------------- broadcast
+
+RANDOM = Pipeline(EDEN(2), Entropy())
+CLIENTS = ["ann", "ben", "cem"]
+
+
+def test_after_a_broadcast_all_hold_the_same_and_the_sender_knows_what():
+    model = {"w": normal(64, 30), "n": torch.tensor(3)}
+    apart = Channel({"model": RANDOM})
+    one, two = (apart.send("server", c, "model", model)["w"] for c in CLIENTS[:2])
+    assert not torch.equal(one, two), "then a broadcast would change nothing"
+
+    channel, listener = Channel({"model": RANDOM}), Listener({"model": RANDOM}, kinds=["model"])
+    for each in (channel, listener):
+        got = each.broadcast("server", CLIENTS, "model", model)
+    assert len(listener.heard) == 3
+    assert all(torch.equal(heard.tree["w"], got["w"]) for heard in listener.heard)
+    assert not torch.equal(got["w"], model["w"])
+    assert got["n"] == 3
+
+
+def test_a_broadcast_counts_once_a_receiver_or_once():
+    one = len(pack(H))
+    for multicast, total in ((False, 3 * one), (True, one)):
+        channel = Channel()
+        channel.broadcast("server", CLIENTS, "model", H, multicast=multicast)
+        assert channel.nbytes() == total
+        assert [t.receiver for t in channel.transfers] == CLIENTS
+        assert channel.totals(CLIENTS)()["nbytes_down"] == total
+        channel.send("server", "ann", "model", H)  # later messages count as ever
+        assert channel.nbytes() == total + one
+
+
+def test_a_broadcast_has_one_memory_for_a_group_and_survives_a_restart(tmp_path):
+    codecs = {"update": ErrorFeedback(Pipeline(TopK(0.5)))}
+
+    def send(channel, seed):
+        return channel.broadcast("server", CLIENTS, "update", {"w": normal(6, seed=seed)})["w"]
+
+    straight, before, after = Channel(codecs), Channel(codecs), Channel(codecs)
+    expected = [send(straight, seed) for seed in range(6)]
+    alone = ErrorFeedback(Pipeline(TopK(0.5)))
+    for seed in range(6):
+        message = alone.encode({"w": normal(6, seed=seed)})
+        assert torch.equal(alone.decode(message)["w"], expected[seed])
+    for seed in range(3):
+        send(before, seed)
+    save_run(tmp_path, [], before)
+    load_run(tmp_path, [], after)
+    assert all(torch.equal(send(after, seed), expected[seed]) for seed in range(3, 6))
+    other = after.broadcast("server", CLIENTS[:2], "update", {"w": normal(6, seed=9)})["w"]
+    assert torch.equal(
+        other, Pipeline(TopK(0.5)).decode(Pipeline(TopK(0.5)).encode({"w": normal(6, seed=9)}))["w"]
+    )
+
+
+def test_a_broadcast_of_differences_adds_up_once():
+    channel = Channel({"model": Difference(Pipeline(Quantize(1)))})
+    model = {"w": torch.tensor([0.0, 1.5, 4.0])}
+    got = [channel.broadcast("server", CLIENTS, "model", model)["w"].tolist() for _ in range(2)]
+    assert got == [[0.0, 0.0, 4.0], [0.0, 1.5, 4.0]]
+
+
+def test_a_broadcast_goes_through_a_channel_of_ones_own():
+    got = Late({"model": RANDOM}).broadcast("server", CLIENTS, "model", {"w": normal(64, 30)})
+    plain = Channel({"model": RANDOM}).broadcast("server", CLIENTS, "model", {"w": normal(64, 30)})
+    assert torch.equal(got["w"], plain["w"])
+
+
+def test_whom_a_broadcast_reaches():
+    assert torch.equal(Channel().broadcast("server", [], "model", H)["h"], H["h"])
+    for receivers in ("ann", ["ann", "ann"], ["ann", "server"]):
+        with pytest.raises(ValueError, match="each of them once, without the sender"):
+            Channel().broadcast("server", receivers, "model", H)
+    channel = Channel({"model": Pipeline(Quantize(8))})
+    with pytest.raises(ValueError, match="server -> ann, model: entry 'w' holds NaN"):
+        channel.broadcast("server", CLIENTS, "model", {"w": torch.tensor([torch.nan])})
+    channel.send("server", "ann", "model", H)
+    assert channel.transfers[-1].nbytes > 0

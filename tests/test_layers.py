@@ -63,7 +63,7 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
     "codecs": """
         Answered Answering BFloat16 BitPack Codec Coder Composed Deflate DGC Difference
         Drawing DRIVE EDEN Entropy ErrorFeedback Float8 floats Half Identity Indices
-        is_main LinkState LloydMax Masked num_kept Only Part Parts Pipeline PowerSGD
+        is_main LinkState LloydMax Masked Narrow num_kept Only Part Parts Pipeline PowerSGD
         QSGD Quantiles Quantize RandomK RandTopK Rotate SameMask SEPARATOR side Sign
         Sizes Stage STC Subspace Symbols take_side take_symbols Ternary TopK walk weigh Weighed
         with_side Wrapper Zstd

@@ -12,6 +12,7 @@ A codec is a `Pipeline` of stages, or another codec in a wrapper. Read the room 
     sparse      fewer values: the largest, random ones, those that a mask names
     rotate      a random rotation before quantization
     lowrank     a matrix as the product of two thin ones, rows in a fixed subspace
+    narrow      whole numbers in as few bits as their range needs
     coders      symbols and places become bytes without loss
     wrappers    what a codec remembers between messages: error feedback, exact small entries
     difference  only what has changed since the last message
@@ -34,6 +35,7 @@ from fltoolkit.codecs.codebooks import BFloat16, Float8, Half, LloydMax, Quantil
 from fltoolkit.codecs.coders import BitPack, Deflate, Entropy, Zstd
 from fltoolkit.codecs.difference import Difference
 from fltoolkit.codecs.lowrank import PowerSGD, Subspace
+from fltoolkit.codecs.narrow import Narrow
 from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.codecs.quantize import QSGD, Quantize, Sign, Ternary
 from fltoolkit.codecs.rotate import (
@@ -89,6 +91,7 @@ __all__ = [
     "LinkState",
     "LloydMax",
     "Masked",
+    "Narrow",
     "Only",
     "Part",
     "Parts",

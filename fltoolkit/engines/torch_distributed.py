@@ -139,6 +139,10 @@ class DistributedChannel(Channel):
             self._ahead[link] = self._fetch(link)
         return self._ahead[link].tree
 
+    def is_here(self, name: str) -> bool:
+        """Whether this party lives in this process."""
+        return name in self.here
+
     def cross(self, link: Link, tree: Tree) -> Arrival:
         """As in `Channel`, each process doing what is its part."""
         sender, receiver, _ = link

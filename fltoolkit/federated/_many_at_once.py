@@ -20,8 +20,10 @@ from fltoolkit.federated.client import (
     Local,
     LocalUpdate,
     batch_indices,
+    carried,
     check_settings,
     descend,
+    filled,
     finished,
     local_update,
     local_update_lean,
@@ -53,7 +55,7 @@ def local_updates(
     Some modules do not work with vmap: Dropout would draw other masks than the loop, and a forward
     pass may depend on values. Then a warning says why, once for each module, and
     `local_update_lean` trains the clients one after the other. With an optimizer other than plain
-    SGD, `local_update` trains them one after the other.
+    SGD, or with ``clip_norm``, `local_update` trains them one after the other.
 
     ``chunk=1`` is a loop over `local_update_lean`; by default `clients_at_once` decides. ``states``
     are the kept states of the clients' optimizers, one for each client. Returns one update for each
@@ -66,8 +68,9 @@ def local_updates(
         raise ValueError(
             "{} starts, {} data, {} seeds and {} states: need one each".format(*numbers)
         )
+    starts = [filled(module, start) for start in starts]
     check_settings(module, starts, data, local)
-    if local.lr is None:
+    if not local.plain:
         each = zip(starts, data, seeds, states, strict=True)
         return [
             outcome_of(local_update, module, start, x, y, local, seed=seed, state=state)
@@ -186,7 +189,7 @@ def _at_once(module: nn.Module, clients: list[_Client], local: Local) -> _Outcom
         for group, batches in _together(plans):
             history.append((group, step(group, batches)))
 
-    end = {alias: state[name] for alias, name in saved.items()}
+    end = {alias: state[saved[alias]] for alias in carried(module)}
     each: list[list[float]] = [[] for _ in clients]
     for k, loss in chain(*(zip(g, losses.tolist(), strict=True) for g, losses in history)):
         each[k].append(loss)

@@ -21,13 +21,25 @@ from torch import Tensor, nn
 from fltoolkit.party import takes_log_probabilities
 from fltoolkit.trees import Tree
 
-__all__ = ["Local", "LocalUpdate", "local_update", "local_update_lean"]
+__all__ = [
+    "Local",
+    "LocalUpdate",
+    "Schedule",
+    "carried",
+    "filled",
+    "local_update",
+    "local_update_lean",
+    "travelling",
+]
 
 LossFn = Callable[[Tensor, Tensor], Tensor]
 """``loss_fn(output, y) -> scalar``, the mean over a batch, e.g. ``nn.functional.nll_loss``."""
 
 MakeOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
 """``optimizer(params)`` makes an optimizer, e.g. ``partial(torch.optim.AdamW, lr=1e-3)``."""
+
+Schedule = Callable[[int], float]
+"""``schedule(step)``: the factor of the learning rate at the step of this number, from 0 on."""
 
 Data = tuple[Shaped[Tensor, "_ ..."], Shaped[Tensor, "_ ..."]]
 """One client's samples and their labels, ``(x, y)``."""
@@ -53,6 +65,11 @@ class Local:
         optimizer: what makes a client's optimizer from a list of parameters.
         epochs: how often a client sees each of its samples. Give this, or
         steps: how many steps it takes (tau), into a next epoch if need be.
+        schedule: by what each step's learning rate is multiplied: a function of the number of steps
+            that this client's optimizer has taken before, which is 0 at its first. With
+            ``keep_state`` the number goes on from round to round, else each round begins at 0. For
+            plain SGD give ``optimizer=partial(torch.optim.SGD, lr=...)``.
+        clip_norm: gradients longer than this are made this long before each step; None: never.
         prox: mu of FedProx: each step descends ``loss + mu/2 |w - start|^2``.
         loss_fn: ``loss_fn(output, y)``, the mean over a batch. The default is for models that end
             with `LogSoftmax`; a model that returns logits needs ``nn.functional.cross_entropy``.
@@ -76,6 +93,8 @@ class Local:
     optimizer: MakeOptimizer | None = None
     epochs: int | None = None
     steps: int | None = None
+    schedule: Schedule | None = None
+    clip_norm: float | None = None
     prox: float = 0.0
     loss_fn: LossFn = nn.functional.nll_loss
     keep_state: bool = False
@@ -104,6 +123,20 @@ class Local:
             raise ValueError(
                 f"prox={self.prox}: must be finite and at least 0, which is plain FedAvg"
             )
+        if self.clip_norm is not None:
+            check_number("clip_norm", self.clip_norm)
+            if not 0 < self.clip_norm < math.inf:
+                raise ValueError(
+                    f"clip_norm={self.clip_norm}: the longest gradient, above 0 and finite, or None"
+                )
+        if self.schedule is not None:
+            check_function("schedule", self.schedule)
+            if self.optimizer is None:
+                raise ValueError(
+                    "schedule needs an optimizer of torch, which keeps count of its steps: give "
+                    "optimizer=partial(torch.optim.SGD, lr=...) in place of lr"
+                )
+            _factor(self.schedule, 0)
         check_function("loss_fn", self.loss_fn)
         if self.optimizer is not None:
             _check_optimizer(self.optimizer)
@@ -113,14 +146,19 @@ class Local:
                 "lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.9)"
             )
 
+    @property
+    def plain(self) -> bool:
+        """Whether it is SGD with one learning rate and nothing else: then faster code computes."""
+        return self.optimizer is None and self.clip_norm is None
+
 
 class LocalUpdate(NamedTuple):
     """What one client has learned.
 
-    ``delta`` is end minus start for every entry of the module's `state_dict`: parameters and
-    buffers, whole numbers such as BatchNorm's ``num_batches_tracked`` too. ``loss`` is the mean of
-    the batches' losses, each before its step and without the proximal term. ``state`` is what the
-    client's optimizer keeps for its next round, with ``Local(keep_state=True)`` only.
+    ``delta`` is end minus start for every entry that travels (see `carried`): parameters that
+    learn and buffers, whole numbers such as BatchNorm's ``num_batches_tracked`` too. ``loss`` is
+    the mean of the batches' losses, each before its step and without the proximal term. ``state``
+    is what the client's optimizer keeps for its next round, with ``Local(keep_state=True)`` only.
     """
 
     delta: Tree
@@ -151,7 +189,8 @@ def local_update(
     weights, mode and gradients do not change. Frozen parameters stay frozen.
 
     Args:
-        start: weights and buffers, with the names of ``module.state_dict()``.
+        start: weights and buffers, with the names of ``module.state_dict()``. Entries that do not
+            travel (see `carried`) may be left out: they are then the module's own.
         local: batch size, optimizer, number of steps and loss.
         seed: 0 or more.
         state: the state that the client's optimizer has kept: ``state`` of its last update. None
@@ -168,6 +207,7 @@ def local_update(
     ...     seed=0).delta
     {'weight': tensor([[0.5000]])}
     """
+    start = filled(module, start)
     check_settings(module, [start], [(x, y)], local)
     batches = batch_indices(len(y), local, seed)
     model = copy.deepcopy(module)
@@ -189,8 +229,8 @@ def local_update(
                 loss = loss + local.prox / 2 * sum((w - w0).square().sum() for w, w0 in pairs)
             optimizer.zero_grad()
             loss.backward()
-            optimizer.step()
-    update = finished(start, model.state_dict(), losses, len(y), local)
+            take_step(optimizer, params, local)
+    update = finished(start, travelling(model), losses, len(y), local)
     return update._replace(state=optimizer.state_dict() if local.keep_state else None)
 
 
@@ -208,11 +248,13 @@ def local_update_lean(
 
     The function trains ``module`` itself and not a copy, and restores it afterwards, also after an
     error. It frees gradients before the next step. Two threads must not use one module. With an
-    optimizer other than plain SGD, it calls `local_update`. ``python -m benchmarks.round_speed``
-    measures its time, also with ``channels_last`` and `torch.autocast`, which change the numbers.
+    optimizer other than plain SGD, or with ``clip_norm``, it calls `local_update`.
+    ``python -m benchmarks.round_speed`` measures its time, also with ``channels_last`` and
+    `torch.autocast`, which change the numbers.
     """
-    if local.lr is None:
+    if local.lr is None or not local.plain:
         return local_update(module, start, x, y, local, seed=seed, state=state)
+    start = filled(module, start)
     check_settings(module, [start], [(x, y)], local)
     batches, lr, prox = batch_indices(len(y), local, seed), local.lr, local.prox
     params: list[Tensor] = [param for param in module.parameters() if param.requires_grad]
@@ -228,7 +270,7 @@ def local_update_lean(
     with training(module), _borrowed(module, start), _random_layers(seed, device):
         first = [param.detach().clone() for param in params] if prox else []
         losses = [step(rows.to(device)) for rows in batches]
-        return finished(start, module.state_dict(), torch.stack(losses).tolist(), len(y), local)
+        return finished(start, travelling(module), torch.stack(losses).tolist(), len(y), local)
 
 
 @torch.no_grad()
@@ -336,6 +378,72 @@ def finished(
 def _diverged(what: str) -> FloatingPointError:
     advice = "lower lr, or check this client's samples. Nothing was learned from it."
     return FloatingPointError(f"{what}. Local training has diverged or the data hold NaN: {advice}")
+
+
+def carried(module: nn.Module) -> list[str]:
+    """The names of the entries of ``module.state_dict()`` that travel between server and clients.
+
+    Parameters that learn, and buffers. A weight that has several names (tied weights) travels once,
+    under the last of them, which is the one that counts when a state is loaded. A frozen parameter
+    (``requires_grad=False``) does not travel: everybody has it from the beginning.
+
+    >>> tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).requires_grad_(False))
+    >>> tied[1].bias = tied[0].bias
+    >>> carried(tied)
+    ['0.weight', '1.bias']
+    """
+    tensors = module.state_dict(keep_vars=True)
+    last = {id(tensor): name for name, tensor in tensors.items()}
+    frozen = {id(param) for param in module.parameters() if not param.requires_grad}
+    return [n for n, t in tensors.items() if last[id(t)] == n and id(t) not in frozen]
+
+
+def filled(module: nn.Module, tree: Tree) -> Tree:
+    """The tree with the entries of ``module.state_dict()`` that do not travel; see `carried`.
+
+    Frozen parameters are the module's own. A tied weight has the same value under all its names.
+    """
+    own = module.state_dict(keep_vars=True)
+    if own.keys() <= tree.keys():
+        return tree
+    come = {id(own[name]): tensor for name, tensor in tree.items() if name in own}
+    silent = own.keys() - {*carried(module), *tree}
+    return {**tree, **{name: come.get(id(own[name]), own[name].detach()) for name in silent}}
+
+
+def travelling(module: nn.Module) -> Tree:
+    """The entries that `carried` names, with their values."""
+    state = module.state_dict()
+    return {name: state[name] for name in carried(module)}
+
+
+def take_step(optimizer: torch.optim.Optimizer, params: Sequence[Tensor], local: Local) -> None:
+    """One step of the optimizer with the gradients that are there: clipped, at the rate due."""
+    if local.clip_norm is not None:
+        nn.utils.clip_grad_norm_(params, local.clip_norm)
+    if local.schedule is None:
+        optimizer.step()
+        return
+    num_steps = optimizer.param_groups[0].setdefault(_NUM_STEPS, 0)
+    factor = _factor(local.schedule, num_steps)
+    for group in optimizer.param_groups:
+        group["lr"] = factor * group.setdefault("initial_lr", group["lr"])
+    optimizer.step()
+    optimizer.param_groups[0][_NUM_STEPS] = num_steps + 1  # saved with the optimizer's state
+
+
+_NUM_STEPS = "num_steps"
+
+
+def _factor(schedule: Schedule, step: int) -> float:
+    """The schedule's factor. Raises ValueError if it is none."""
+    factor = schedule(step)
+    check_number(f"schedule({step})", factor)
+    if not 0 <= factor < math.inf:
+        raise ValueError(
+            f"schedule({step})={factor}: the factor of the learning rate, finite and at least 0"
+        )
+    return factor
 
 
 def _optimizer(

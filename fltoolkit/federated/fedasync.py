@@ -19,7 +19,7 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.federated._many_at_once import local_updates
-from fltoolkit.federated.client import Local, LocalUpdate, check_function
+from fltoolkit.federated.client import Local, LocalUpdate, check_function, travelling
 from fltoolkit.federated.clock import Clock, Even, Polynomial, Staleness, takes, weigh
 from fltoolkit.federated.fedavg import (
     Train,
@@ -283,7 +283,7 @@ def _landings(
     while True:
         while idle and len(at_work) < concurrency:
             client = idle.pop(int(random.integers(len(idle))))
-            start = channel.send(server, client, "model", model.state_dict())
+            start = channel.send(server, client, "model", travelling(model))
             seconds, number = flight.seconds + takes(clock, client, asked[client]), asked.total()
             asked[client] += 1
             if seconds < math.inf:

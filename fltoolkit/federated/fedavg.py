@@ -28,6 +28,7 @@ from fltoolkit.federated.client import (
     check_count,
     check_function,
     check_settings,
+    travelling,
 )
 from fltoolkit.federated.clock import Arrival, Arrivals, Backlog, Drop, takes, weigh
 from fltoolkit.federated.means import Mean, WithMasks, weighted_mean
@@ -116,7 +117,8 @@ def fedavg(
     FedSGD is ``Local(batch_size=None, steps=1, ...)`` with everybody in the cohort; FedProx is
     ``Local(prox=...)`` above 0; FedAvgM, FedAdam and FedYogi (Reddi et al. 2020, arXiv 2003.00295)
     are server optimizers: any of torch.optim, or `Yogi`, with minus the mean update as gradient.
-    Buffers (BatchNorm) are averaged.
+    Buffers (BatchNorm) are averaged. Frozen parameters are never sent: everybody has them from the
+    beginning. A tied weight is sent once.
 
     Stragglers: when ``wait_for`` updates have arrived, the round ends. The other updates are late.
     Their bytes count in the round that asked for them. A late update becomes part of the mean of
@@ -216,7 +218,7 @@ def _rounds(
         drawn = cohort.draw([c for c in clients if c not in busy], seed, round_)
         if tune is not None:
             _tell_codec(channel, server, drawn, tune(record) if record else None)
-        starts = {c: channel.send(server, c, "model", model.state_dict()) for c in drawn}
+        starts = {c: channel.send(server, c, "model", travelling(model)) for c in drawn}
 
         seconds = {c: backlog.seconds + takes(arrivals.clock, c, round_) for c in drawn}
         at_work = [c for c in drawn if seconds[c] < math.inf]  # the others drop out

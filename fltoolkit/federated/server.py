@@ -61,8 +61,10 @@ def move(model: nn.Module, delta: Tree, optimizer: torch.optim.Optimizer | None)
     before = {name: tensor.clone() for name, tensor in own.items()}
     params = {} if optimizer is None else dict(model.named_parameters(remove_duplicate=False))
     if optimizer is not None:
+        optimizer.zero_grad()
         for name, param in params.items():
-            param.grad = -delta[name].to(param) if param.requires_grad else None
+            if name in delta and param.requires_grad:  # a tied weight has one entry
+                param.grad = -delta[name].to(param)
         optimizer.step()
         optimizer.zero_grad()
     added = {name: own[name] + d.to(own[name]) for name, d in delta.items() if name not in params}

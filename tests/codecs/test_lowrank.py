@@ -8,6 +8,7 @@ import torch
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import (
+    DRIVE,
     EDEN,
     Entropy,
     ErrorFeedback,
@@ -16,6 +17,7 @@ from fltoolkit.codecs import (
     Pipeline,
     PowerSGD,
     Quantize,
+    Rotate,
     Subspace,
     Symbols,
     TopK,
@@ -371,6 +373,28 @@ def test_side_information_without_an_entry_is_a_wire_error():
         codec.decode(pack({side("w", "~"): layout_of(20, 30)}))
 
 
+def test_activations_of_texts_are_parted_where_the_message_is_smallest():
+    """[batch, characters, width]: as 8 x (64 * 96) a rank would cost ten times as much."""
+    basis = normal(2, 96)
+    h = (normal(8 * 64, 2, seed=1) @ basis).reshape(8, 64, 96)
+    codec = Pipeline(PowerSGD(2))
+    message = codec.encode({"h": h})
+    got = codec.decode(message)["h"]
+    assert got.shape == h.shape
+    assert torch.allclose(got, h, atol=1e-4)
+    assert 4 * 2 * (512 + 96) < len(message) < 4 * 2 * (512 + 96) + 64
+    convolution = PowerSGD(1).apply({"w": normal(64, 32, 5, 5)})
+    assert convolution["w"].shape == (1, 64 + 800)
+
+
+@pytest.mark.parametrize("stage", [EDEN(4), DRIVE(), Rotate()], ids=repr)
+def test_rotations_take_any_number_of_dimensions(stage):
+    h = normal(8, 16, 12)
+    codec, flat = Pipeline(copy.deepcopy(stage)), Pipeline(copy.deepcopy(stage))
+    got, same = codec.decode(codec.encode({"h": h})), flat.decode(flat.encode({"h": h.flatten()}))
+    assert torch.equal(got["h"], same["h"].reshape(h.shape))
+
+
 # ------------------------------------------------------------------------------- fixed directions
 
 
@@ -430,7 +454,7 @@ def test_a_subspace_at_both_sides_of_a_cut_is_a_layer_of_the_network():
         ({"w": torch.zeros(3, 5)}, "rows of 4 coordinates"),
         ({"w": torch.zeros(3, 4).double()}, "coordinates in float32"),
         ({side("w", "w"): torch.tensor(4, dtype=torch.int32)}, "a width of 4"),
-        ({side("w", "w"): torch.tensor(2**30, dtype=torch.int32)}, "values"),
+        ({side("w", "w"): torch.tensor(2**30, dtype=torch.int32)}, "a width of 1073741824"),
         ({"w": torch.full((3, 4), torch.nan)}, "NaN"),
     ],
 )

@@ -46,6 +46,25 @@ def test_error_feedback_loses_nothing():
     assert codec.residual["w"].norm() > 1  # there was something to lose
 
 
+def test_a_decaying_residual_forgets():
+    """By hand: x = tree + decay * residual, and what top-k leaves out is the new residual."""
+    codec = ErrorFeedback(Pipeline(TopK(0.5)), decay=0.5)
+    sent, left = [], []
+    for tree in ([4.0, 2.0], [0.0, 0.25], [3.0, 0.5]):
+        sent.append(codec.decode(codec.encode({"w": torch.tensor(tree)}))["w"].tolist())
+        left.append(codec.residual["w"].tolist())
+    assert sent == [[4.0, 0.0], [0.0, 1.25], [3.0, 0.0]]
+    assert left == [[0.0, 2.0], [0.0, 0.0], [0.0, 0.5]]
+    nothing = ErrorFeedback(Pipeline(TopK(0.5)), decay=0.0)
+    for seed in range(3):
+        tree = {"w": normal(10, seed=seed)}
+        assert nothing.encode(tree) == Pipeline(TopK(0.5)).encode(tree)
+    assert repr(codec) == "ErrorFeedback(Pipeline(TopK(fraction=0.5, scope='model')), decay=0.5)"
+    for decay in (-0.1, 1.1, math.nan, None):
+        with pytest.raises(ValueError, match="the share of the residual"):
+            ErrorFeedback(Pipeline(), decay=decay)
+
+
 def test_residuals_belong_to_links_and_survive_a_restart(tmp_path):
     def channel():
         return Channel(codecs={"update": ErrorFeedback(Pipeline(TopK(0.1)))})

@@ -15,7 +15,7 @@ from torch.nn.functional import mse_loss, nll_loss
 from fltoolkit.data import Batches
 from fltoolkit.federated import Local, local_update, local_update_lean
 from fltoolkit.federated._many_at_once import _together, clients_at_once, local_updates
-from fltoolkit.federated.client import batch_indices
+from fltoolkit.federated.client import batch_indices, carried, filled
 from fltoolkit.models import mcmahan_cnn, seeded
 from fltoolkit.trees import weighted_mean
 
@@ -143,8 +143,9 @@ def test_one_client_is_ordinary_training_over_batches(train, name):
         optimizer.step()
         losses.append(loss.item())
     update = train(module, start, x, y, Local(**HOW), seed=5)
-    for entry, tensor in model.state_dict().items():
-        assert torch.equal(update.delta[entry], tensor - start[entry]), entry
+    assert [*update.delta] == carried(module)
+    for entry in carried(module):
+        assert torch.equal(update.delta[entry], model.state_dict()[entry] - start[entry]), entry
     assert update.loss == sum(losses) / len(losses)
     assert (update.num_samples, update.num_steps) == (22, 12)
 
@@ -210,7 +211,8 @@ def test_lean_equals_plain_with_a_proximal_term(name):
     plain = local_update(*args, Local(**HOW, prox=0.7), seed=3)
     assert_equal(local_update_lean(*args, Local(**HOW, prox=0.7), seed=3), plain, 1e-14)
     without = local_update(*args, Local(**HOW), seed=3)
-    names = [entry for entry, _ in module.named_parameters()]
+    every = dict(module.named_parameters(remove_duplicate=False))
+    names = [entry for entry in carried(module) if entry in every]
     moved, freely = (sum(u.delta[n].square().sum() for n in names) for u in (plain, without))
     assert moved < freely
 
@@ -482,3 +484,83 @@ def test_lists_must_agree():
     with pytest.raises(ValueError, match="chunk=0"):
         local_updates(module, [start], [samples(3)], Local(**HOW), seeds=[0], chunk=0)
     assert local_updates(module, [], [], Local(**HOW), seeds=[]) == []
+
+
+# ---- schedules, clipping, what travels ----------------------------------------------------------
+
+
+def test_a_schedule_counts_steps_over_rounds_and_survives_saving():
+    """Against torch's own LambdaLR over one long round."""
+    module, (x, y) = net("MLP"), samples(12)
+
+    def schedule(step):
+        return 1 / (1 + step)
+
+    local = Local(
+        batch_size=None,
+        steps=3,
+        optimizer=lambda params: torch.optim.SGD(params, lr=0.5, momentum=0.9),
+        schedule=schedule,
+        keep_state=True,
+    )
+    start, state = start_of(module), None
+    for _ in range(2):
+        update = local_update(module, start, x, y, local, seed=0, state=state)
+        start = {name: start[name] + update.delta[name] for name in start}
+        state = copy.deepcopy(update.state)
+    model = net("MLP")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+    rates = torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)
+    for _ in range(6):
+        optimizer.zero_grad()
+        nll_loss(model(x), y).backward()
+        optimizer.step()
+        rates.step()
+    for name, tensor in model.state_dict().items():
+        assert torch.allclose(start[name], tensor, atol=1e-6), name
+
+
+@pytest.mark.parametrize("train", [local_update, local_update_lean, at_once])
+def test_clipping_makes_a_step_as_long_as_said(train):
+    module, (x, y) = net("MLP"), samples(12)
+    how = {"batch_size": None, "lr": 0.5, "steps": 1}
+    long = train(module, start_of(module), x, y, Local(**how), seed=0)
+    short = train(module, start_of(module), x, y, Local(**how, clip_norm=1e-3), seed=0)
+    lengths = [
+        torch.cat([d.flatten() for d in update.delta.values()]).norm() for update in (long, short)
+    ]
+    assert lengths[0] > 0.01
+    assert lengths[1] == pytest.approx(0.5e-3, rel=1e-3)
+
+
+def test_bad_schedules_and_norms_are_refused():
+    sgd = {"batch_size": 4, "steps": 1, "optimizer": lambda params: torch.optim.SGD(params, lr=0.1)}
+    for norm in (0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="clip_norm"):
+            Local(**sgd, clip_norm=norm)
+    for factor in (-0.1, math.nan):
+        with pytest.raises(ValueError, match=r"schedule\(0\)="):
+            Local(**sgd, schedule=lambda step, factor=factor: factor)
+    with pytest.raises(ValueError, match="schedule needs an optimizer of torch"):
+        Local(4, steps=1, lr=0.1, schedule=lambda step: 1.0)
+    module, (x, y) = net("MLP"), samples(12)
+    later = Local(**sgd | {"steps": 3}, schedule=lambda step: 1.0 - step)
+    with pytest.raises(ValueError, match=r"schedule\(2\)=-1"):
+        local_update(module, start_of(module), x, y, later, seed=0)
+
+
+def test_tied_weights_travel_once_and_frozen_ones_never():
+    with seeded(0):
+        module = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 2))
+    module[1].weight = module[0].weight
+    module[2].requires_grad_(False)
+    assert carried(module) == ["0.bias", "1.weight", "1.bias"]
+    start = {
+        name: tensor + 1 for name, tensor in start_of(module).items() if name in carried(module)
+    }
+    whole = filled(module, start)
+    assert whole.keys() == module.state_dict().keys()
+    assert torch.equal(whole["0.weight"], start["1.weight"])
+    assert torch.equal(whole["2.weight"], module[2].weight)
+    lacking = {name: tensor for name, tensor in start.items() if name != "0.bias"}
+    assert "0.bias" not in filled(module, lacking)
