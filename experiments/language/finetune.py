@@ -127,6 +127,7 @@ def candidates(task: Task) -> list[Setting]:
         Setting("choice", f"{kind} {rank or ''} lr {lr:g}", kind, lr, rank, seeds=(100,))
         for kind, rank in (("full", 0), ("lora", 8), ("ffa", 8), ("ends", 0))
         for lr in (1e-3, 3e-3, 1e-2, 2e-2, 4e-2)
+        if (kind, lr) != ("full", 4e-2)
     ]
 
 
