@@ -1,7 +1,13 @@
 """Federated fine-tuning of a small pretrained model: nats against bytes a round.
 
-Here: the settings of the fine-tuning part, one run of them, and their tables. Not here: split
-training (split.py), the command (__main__.py).
+    python -m experiments.language.finetune           # runs what is missing
+    python -m experiments.language.finetune --choose  # the runs that chose learning rates
+    python -m experiments.language.finetune --report  # prints the tables
+    python -m experiments.language.finetune --write   # writes them into docs/language_split.md
+
+The pretrained models are trained by the first run that needs them and kept in the user's cache
+folder (`fltoolkit.research.pretrained`). Here: the settings of the fine-tuning part, one run of
+them, and their tables. Not here: split training (split.py), the command line (command.py).
 """
 
 import hashlib
@@ -15,6 +21,7 @@ from statistics import mean
 import torch
 from torch import Tensor, nn
 
+from experiments.language.command import main
 from experiments.language.split import CONTEXT, capital, differences, text_of
 from experiments.runs import Result, Row, rows_of, spread_of
 from fltoolkit import Channel, Party, evaluate, fedavg
@@ -58,7 +65,7 @@ class Setting:
 
     part: str
     name: str
-    kind: str  # "full", "lora", "ffa", "ends" (embedding and head), "head"
+    kind: str  # "full", "lora", "ffa", "blocks" (LoRA there), "ends" (embedding, head), "head"
     lr: float
     rank: int = 0
     codec: Codec | None = None
@@ -75,16 +82,23 @@ class Setting:
         """The model with the changes that are learned."""
         if self.kind == "full":
             return full(model)
-        if self.kind in ("lora", "ffa"):
+        if self.kind == "blocks":
             in_blocks = partial(_in_items, items=("1", "2"))
-            frozen = self.kind == "ffa"
-            return lora(model, self.rank, where=in_blocks, freeze_a=frozen, seed=0)
+            return lora(model, self.rank, where=in_blocks, seed=0)
+        if self.kind in ("lora", "ffa"):  # in the blocks and in the head
+            return lora(model, self.rank, freeze_a=self.kind == "ffa", seed=0)
         items = ("0", "3") if self.kind == "ends" else ("3",)
         return full(model, where=partial(_in_items, items=items))
 
     def key(self, task: Task, seed: int) -> str:
         """The same for the same run, whatever it is called: so a rerun knows what is there."""
-        what = {**asdict(task), "seed": seed, "kind": self.kind, "lr": self.lr, "rank": self.rank}
+        what = {
+            **asdict(task),
+            "seed": seed,
+            "kind": f"{self.kind}, all linear layers",
+            "lr": self.lr,
+            "rank": self.rank,
+        }
         what |= {"codec": repr(self.codec)}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -94,7 +108,7 @@ def _in_items(name: str, items: tuple[str, ...]) -> bool:
     return name.split(".")[0] in items
 
 
-LR = {"full": 3e-3, "lora": 2e-2, "ffa": 2e-2, "ends": 2e-2, "head": 2e-2}
+LR = {"full": 3e-3, "lora": 1e-2, "ffa": 1e-2, "blocks": 2e-2, "ends": 2e-2, "head": 2e-2}
 
 
 def settings(task: Task) -> list[Setting]:
@@ -107,6 +121,7 @@ def settings(task: Task) -> list[Setting]:
     found.append(Setting(FULL, "full, 2 bits (Lloyd-Max)", "full", LR["full"], codec=lloyd))
     for rank in (1, 2, 4, 8):
         found.append(Setting(ADAPTERS, f"LoRA {rank}, float32", "lora", LR["lora"], rank))
+    found.append(Setting(ADAPTERS, "LoRA 8 in the blocks only, float32", "blocks", LR["blocks"], 8))
     for bits in (4, 2):
         name = f"LoRA 8, {bits} bits (EDEN)"
         found.append(Setting(ADAPTERS, name, "lora", LR["lora"], 8, eden(bits)))
@@ -125,7 +140,7 @@ def candidates(task: Task) -> list[Setting]:
     """From which the learning rates were chosen, in float32."""
     return [
         Setting("choice", f"{kind} {rank or ''} lr {lr:g}", kind, lr, rank, seeds=(100,))
-        for kind, rank in (("full", 0), ("lora", 8), ("ffa", 8), ("ends", 0))
+        for kind, rank in (("full", 0), ("lora", 8), ("ffa", 8), ("blocks", 8), ("ends", 0))
         for lr in (1e-3, 3e-3, 1e-2, 2e-2, 4e-2)
         if (kind, lr) != ("full", 4e-2)
     ]
@@ -280,3 +295,7 @@ def effort(task: Task, rows: Sequence[Row]) -> str:
         f"{task.num_clients} clients, {task.rounds} rounds of {task.steps} local AdamW steps, "
         f"batch {task.batch_size}; together {seconds / 60:.0f} CPU minutes."
     )
+
+
+if __name__ == "__main__":
+    main("finetune", TASKS, settings, run, told, report, candidates)

@@ -1,7 +1,11 @@
 """A transformer cut after its first block, and U-shaped: nats against bytes in both directions.
 
+    python -m experiments.language.split              # runs what is missing
+    python -m experiments.language.split --report     # prints the tables
+    python -m experiments.language.split --write      # writes them into docs/language_split.md
+
 Here: the settings of the split part, one run of them, and their tables. Not here: fine-tuning
-(finetune.py), data-parallel training, the command (__main__.py).
+(finetune.py), data-parallel training (data_parallel.py), the command line (command.py).
 """
 
 import hashlib
@@ -17,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from experiments.language.command import main
 from experiments.runs import Result, Row, Runs, mean_nbytes, rows_of, spread_of
 from fltoolkit import Batches, Channel, Party, evaluate
 from fltoolkit.codecs import (
@@ -145,6 +150,15 @@ def settings(task: Task) -> list[Setting]:
     add(CHANGES, "differences 2 bits, gradients 1 bit", eden(2), eden(1), **delta)
     add(CHANGES, "differences 3 bits, gradients 1 bit", eden(3), eden(1), **delta)
     add(CHANGES, "differences 4 bits, gradients 1 bit", eden(4), eden(1), **delta)
+    least = eden(2, unbiased=False)
+    add(PLAIN, "rotated, 2 bits, least error", least)
+    add(CHANGES, "differences, 2 bits, least error", least, **delta)
+    add(CHANGES, "differences 2 bits, least error; gradients 1 bit", least, eden(1), **delta)
+    narrow = Pipeline(Subspace(32), EDEN(1), Entropy())
+    add(CHANGES, "differences 2 bits, least error; gradients 1 bit of half", least, narrow, **delta)
+    least = eden(3, unbiased=False)
+    add(CHANGES, "differences 3 bits, least error; gradients 1 bit", least, eden(1), **delta)
+    add(CHANGES, "differences 3 bits, least error; gradients 1 bit of half", least, narrow, **delta)
     add(PLAIN, "rotated, 2 bits, gradients 1 bit", eden(2), eden(1))
     add(PLAIN, "rotated, 4 bits, gradients 1 bit", eden(4), eden(1))
     for moved in (0.1, 0.3, 0.5):
@@ -170,9 +184,9 @@ def settings(task: Task) -> list[Setting]:
     return sorted(both, key=lambda s: [PLAIN, CHANGES, SILENCE, RANK, U].index(s.part))
 
 
-def eden(bits: int) -> Codec:
-    """A rotation, so many bits, entropy coding."""
-    return Pipeline(EDEN(bits), Entropy())
+def eden(bits: int, *, unbiased: bool = True) -> Codec:
+    """A rotation, so many bits, entropy coding; biased, the squared error is least."""
+    return Pipeline(EDEN(bits, unbiased=unbiased), Entropy())
 
 
 # ------------------------------------------------------------------------------------------- a run
@@ -333,3 +347,12 @@ def effort(task: Task, rows: Sequence[Row]) -> str:
 
 def _finished(runs: Runs) -> Runs:
     return {seed: run for seed, run in runs.items() if "nats" in run}
+
+
+def candidates(task: Task) -> list[Setting]:
+    """No learning rate was chosen here: all settings have float32's."""
+    return []
+
+
+if __name__ == "__main__":
+    main("split", TASKS, settings, run, told, report, candidates)
