@@ -74,10 +74,12 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
         partition_dirichlet partition_iid partition_shards speeches split_features Text
     """,
     "federated": """
-        AdaptiveLevels Arrival Arrivals Backlog ByteBudget Clients Clock Cohort Constant
-        Drop Even fedasync fedavg fedbuff Flight GaussianDP Hinge interval_averaging
-        Local local_update local_update_lean LocalUpdate LogNormal masked_mean Mean
-        Polynomial Rule Scripted Staleness Train weighted_mean WithMasks Yogi
+        AdaptiveLevels AllGather Arrival Arrivals Backlog ByteBudget Clients Clock
+        Cohort Constant cosines ddp demo diloco Drop Even Exchange fedasync fedavg
+        fedbuff Fleet Flight from_cosines GaussianDP Hinge interval_averaging Local
+        local_update local_update_lean LocalUpdate LogNormal masked_mean Mean Muon
+        muon_for orthogonalized Polynomial Ring Rule Scripted seconds_waiting Staleness
+        streaming_diloco ThroughServer Train weighted_mean WithMasks Yogi
     """,
     "labs": "Board FedAvgLab Lab Look Panel Plot Runner Setting Strip ThresholdLab Training",
     "leakage": """

@@ -9,6 +9,11 @@
     samples     the clients' samples, and whether model and loss fit them
     fedavg      rounds of federated averaging
     fedasync    servers that do not wait for a round
+    exchange    an average among workers: through a server, all to all, or in a ring
+    ddp         gradients averaged at every step; what workers remember
+    diloco      many local steps, then an average of how far workers came; streamed in fragments
+    demo        momentum of which only the fast part is sent
+    muon        an optimizer whose steps are orthogonal matrices
 
 `_many_at_once` trains a whole cohort in one vectorized computation. Notebooks 04 to 06 derive it.
 """
@@ -29,15 +34,21 @@ from fltoolkit.federated.clock import (
     Scripted,
     Staleness,
 )
+from fltoolkit.federated.ddp import Fleet, ddp
+from fltoolkit.federated.demo import cosines, demo, from_cosines
+from fltoolkit.federated.diloco import diloco, seconds_waiting, streaming_diloco
+from fltoolkit.federated.exchange import AllGather, Exchange, Ring, ThroughServer
 from fltoolkit.federated.fedasync import Flight, fedasync, fedbuff
 from fltoolkit.federated.fedavg import Cohort, Train, fedavg, interval_averaging
 from fltoolkit.federated.means import Mean, WithMasks, masked_mean, weighted_mean
+from fltoolkit.federated.muon import Muon, muon_for, orthogonalized
 from fltoolkit.federated.privacy import GaussianDP
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import Yogi
 
 __all__ = [
     "AdaptiveLevels",
+    "AllGather",
     "Arrival",
     "Arrivals",
     "Backlog",
@@ -48,6 +59,8 @@ __all__ = [
     "Constant",
     "Drop",
     "Even",
+    "Exchange",
+    "Fleet",
     "Flight",
     "GaussianDP",
     "Hinge",
@@ -55,19 +68,31 @@ __all__ = [
     "LocalUpdate",
     "LogNormal",
     "Mean",
+    "Muon",
     "Polynomial",
+    "Ring",
     "Rule",
     "Scripted",
     "Staleness",
+    "ThroughServer",
     "Train",
     "WithMasks",
     "Yogi",
+    "cosines",
+    "ddp",
+    "demo",
+    "diloco",
     "fedasync",
     "fedavg",
     "fedbuff",
+    "from_cosines",
     "interval_averaging",
     "local_update",
     "local_update_lean",
     "masked_mean",
+    "muon_for",
+    "orthogonalized",
+    "seconds_waiting",
+    "streaming_diloco",
     "weighted_mean",
 ]

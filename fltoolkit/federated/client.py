@@ -215,10 +215,10 @@ def local_update(
     model.train()
     params: list[Tensor] = [param for param in model.parameters() if param.requires_grad]
     first = [param.detach().clone() for param in params]
-    optimizer = _optimizer(local, params, state)
+    optimizer = make_optimizer(local, params, state)
     device = params[0].device
     losses = []
-    with _random_layers(seed, device):
+    with seeded_layers(seed, device):
         for rows in batches:
             loss = local.loss_fn(model(x[rows].to(device)), y[rows].to(device))
             if not math.isfinite(loss.item()):
@@ -267,7 +267,7 @@ def local_update_lean(
         descend(params, grads, first, lr, prox)
         return loss.detach()
 
-    with training(module), _borrowed(module, start), _random_layers(seed, device):
+    with training(module), _borrowed(module, start), seeded_layers(seed, device):
         first = [param.detach().clone() for param in params] if prox else []
         losses = [step(rows.to(device)) for rows in batches]
         return finished(start, travelling(module), torch.stack(losses).tolist(), len(y), local)
@@ -343,7 +343,7 @@ def batch_indices(
 
 
 @contextmanager
-def _random_layers(seed: int, device: torch.device) -> Iterator[None]:
+def seeded_layers(seed: int, device: torch.device) -> Iterator[None]:
     """Inside, Dropout draws from ``seed``; afterwards torch's generators are as they were."""
     gpus = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=gpus):
@@ -446,14 +446,15 @@ def _factor(schedule: Schedule, step: int) -> float:
     return factor
 
 
-def _optimizer(
+def make_optimizer(
     local: Local, params: list[Tensor], state: dict[str, Any] | None
 ) -> torch.optim.Optimizer:
+    """The optimizer of a client or worker, with the state that it has kept."""
     if local.optimizer is None:
         return torch.optim.SGD(params, lr=local.lr or 0.0)
     optimizer = local.optimizer(params)
     if state is not None:
-        optimizer.load_state_dict(state)
+        optimizer.load_state_dict(copy.deepcopy(state))  # torch would move the tensors given here
     return optimizer
 
 

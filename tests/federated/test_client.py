@@ -509,6 +509,7 @@ def test_a_schedule_counts_steps_over_rounds_and_survives_saving():
         start = {name: start[name] + update.delta[name] for name in start}
         state = copy.deepcopy(update.state)
     model = net("MLP")
+    model.load_state_dict(start_of(module))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
     rates = torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)
     for _ in range(6):

@@ -1,0 +1,324 @@
+"""Workers that train one model: what they send, and what it costs and brings.
+
+Here: the settings and one training run. Not here: tables (report.py).
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from experiments.language.task import FRESH_SEEDS, Cosine, Task, held_out, model_of, text_of
+from experiments.runs import Result
+from fltoolkit import Channel
+from fltoolkit.codecs import (
+    Codec,
+    Entropy,
+    ErrorFeedback,
+    Float8,
+    Half,
+    LloydMax,
+    Pipeline,
+    PowerSGD,
+    Quantize,
+    Sign,
+    TopK,
+)
+from fltoolkit.data import partition_iid
+from fltoolkit.federated import (
+    AllGather,
+    Exchange,
+    Fleet,
+    Local,
+    Ring,
+    ThroughServer,
+    ddp,
+    demo,
+    diloco,
+    muon_for,
+    streaming_diloco,
+)
+
+PART = "data parallel"
+LR = {"AdamW": 6e-3, "Muon": 0.04, "SGD": 0.5}
+LOCAL_LR = {"AdamW": 4e-3, "Muon": 0.04, "SGD": 0.5}  # several steps between two messages
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to train: who takes how many steps with what, and what travels where, how coded."""
+
+    name: str
+    method: str = "diloco"  # or "ddp", "streaming", "demo"
+    optimizer: str = "AdamW"
+    inner_steps: int = 1  # H
+    codecs: Mapping[str, Codec] = field(default_factory=dict)
+    exchange: Exchange = field(default_factory=ThroughServer)
+    outer: tuple[float, float] | None = None  # learning rate and Nesterov momentum
+    lr: float | None = None
+    warm: int = 0  # steps at the beginning with a message at every step, with `warm_codecs`
+    warm_codecs: Mapping[str, Codec] = field(default_factory=dict)
+    workers: int | None = None  # None: those of the task
+    steps: int | None = None
+    by_role: bool = False
+    claim: str = ""  # what the method's paper says
+    group: str = "methods"  # the table it belongs to
+    seeds: tuple[int, ...] = FRESH_SEEDS
+    part: str = PART
+
+    def key(self, task: Task, seed: int) -> str:
+        """The same for the same run, whatever it is called."""
+        what = {**asdict(task), "part": self.part, "seed": seed, "method": self.method}
+        what |= {"optimizer": self.optimizer, "lr": self.rate, "inner_steps": self.inner_steps}
+        what |= {"codecs": _written(self.codecs), "exchange": repr(self.exchange)}
+        what |= {"outer": self.outer, "warm": self.warm, "by_role": self.by_role}
+        what |= {"warm_codecs": _written(self.warm_codecs), "workers_here": self.workers}
+        what |= {"steps_here": self.steps}
+        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        return self.lr or (LR if self.method == "ddp" else LOCAL_LR)[self.optimizer]
+
+
+def _written(codecs: Mapping[str, Codec]) -> dict[str, str]:
+    return {kind: repr(codecs[kind]) for kind in sorted(codecs)}
+
+
+def both(codec: Codec) -> dict[str, Codec]:
+    """The same codec in both directions, with error feedback."""
+    return {"update": ErrorFeedback(codec), "model": ErrorFeedback(codec)}
+
+
+TWO_BITS = both(Pipeline(LloydMax(2), Entropy()))
+FOUR_BITS = both(Pipeline(Quantize(4), Entropy()))
+NESTEROV = (0.7, 0.9)
+SPARSE = {"update": ErrorFeedback(Pipeline(TopK(0.02), LloydMax(2), Entropy()), decay=0.95)}
+SIGNS = both(Pipeline(Sign()))
+RANK_4 = both(Pipeline(PowerSGD(4), Quantize(8), Entropy()))
+COSINES = {"update": Pipeline(TopK(1 / 32, scope="tensor"), Half(), Entropy())}
+FOUR_BIT_FLOATS = {"update": Pipeline(Float8(3, 0), Entropy())}
+
+
+def settings(task: Task) -> list[Setting]:
+    """All settings, the most telling first: a short night ends with a table of all kinds."""
+    methods = list(_methods())
+    return [*methods[:3], *_nulls(), *methods[3:], *_by_role(), *_warm(), *_more()]
+
+
+def _methods() -> Iterator[Setting]:
+    yield Setting("AdamW, every step, float32", "ddp")
+    yield Setting("Muon, every step, float32", "ddp", "Muon")
+    yield Setting("Muon, H = 5, 2 bits", optimizer="Muon", inner_steps=5, codecs=TWO_BITS)
+    yield Setting("Muon, H = 10, 2 bits", optimizer="Muon", inner_steps=10, codecs=TWO_BITS)
+    yield Setting("local AdamW, H = 10, mean, 4 bits", inner_steps=10, codecs=FOUR_BITS)
+    yield Setting(
+        "DiLoCo, H = 10, float32", inner_steps=10, outer=NESTEROV, claim="500 times less (H = 500)"
+    )
+    yield Setting(
+        "SparseLoCo, H = 10, top 2 %, 2 bits",
+        inner_steps=10,
+        codecs=SPARSE,
+        exchange=AllGather(),
+        claim="1 to 3 % of the values, in 2 bits",
+    )
+    yield Setting(
+        "DeMo, 1 of 32 cosines",
+        "demo",
+        "SGD",
+        codecs=COSINES,
+        exchange=AllGather(),
+        lr=2e-3,
+        claim="several orders of magnitude",
+    )
+    yield Setting(
+        "Streaming DiLoCo, 2 x 5 steps, 4-bit floats",
+        "streaming",
+        inner_steps=5,
+        codecs=FOUR_BIT_FLOATS,
+        exchange=AllGather(),
+        outer=NESTEROV,
+        claim="two orders of magnitude less bandwidth",
+    )
+    yield Setting(
+        "MuLoCo, H = 10, 2 bits",
+        optimizer="Muon",
+        inner_steps=10,
+        codecs=TWO_BITS,
+        outer=NESTEROV,
+        claim="8 times less than DiLoCo with AdamW",
+    )
+    yield Setting("AdamW, every step, 4 bits", "ddp", codecs=FOUR_BITS)
+    yield Setting("PowerSGD, rank 4, 8 bits, AdamW", "ddp", codecs=RANK_4)
+    yield Setting("signs, every step, AdamW", "ddp", codecs=SIGNS, claim="32 times (1 bit of 32)")
+    yield Setting(
+        "FedAvg, local SGD, H = 10, float32",
+        optimizer="SGD",
+        inner_steps=10,
+        claim="10 to 100 times fewer rounds",
+    )
+
+
+def _nulls() -> Iterator[Setting]:
+    null = {"exchange": AllGather(), "workers": 1, "group": "null models"}
+    yield Setting("AdamW, one worker alone", "ddp", **null)
+    yield Setting("Muon, one worker alone", "ddp", "Muon", **null)
+    yield Setting(
+        "AdamW, every step, 4 bits, 60 steps",
+        "ddp",
+        codecs=FOUR_BITS,
+        steps=60,
+        group="null models",
+    )
+
+
+def _by_role() -> Iterator[Setting]:
+    role = {"by_role": True, "group": "by speaking role"}
+    yield Setting("AdamW, every step, float32, by role", "ddp", **role)
+    yield Setting(
+        "local AdamW, H = 10, mean, 4 bits, by role", inner_steps=10, codecs=FOUR_BITS, **role
+    )
+    yield Setting(
+        "Muon, H = 5, 2 bits, by role", optimizer="Muon", inner_steps=5, codecs=TWO_BITS, **role
+    )
+
+
+def _warm() -> Iterator[Setting]:
+    warm = {
+        "warm": 100,
+        "warm_codecs": FOUR_BITS,
+        "inner_steps": 10,
+        "codecs": FOUR_BITS,
+        "group": "warm start",
+    }
+    yield Setting("warm 100 steps, then H = 10, mean, 4 bits", **warm)
+    yield Setting("warm 100 steps, then H = 10, outer 0.9 / 0.6, 4 bits", outer=(0.9, 0.6), **warm)
+
+
+def _more() -> Iterator[Setting]:
+    yield Setting("local AdamW, H = 10, mean, float32", inner_steps=10)
+    yield Setting("Muon, H = 20, 2 bits", optimizer="Muon", inner_steps=20, codecs=TWO_BITS)
+    yield Setting("AdamW, every step, float32, ring", "ddp", exchange=Ring())
+    yield Setting("SGD, every step, float32", "ddp", "SGD")
+    yield Setting(
+        "AdamW, all tokens on one worker",
+        "ddp",
+        lr=4e-3,
+        exchange=AllGather(),
+        workers=1,
+        steps=2400,
+        group="null models",
+    )
+
+
+# -------------------------------------------------------------------------------------- one run
+
+
+def run(task: Task, setting: Setting, seed: int) -> Result:
+    """Train once and say what it cost and brought.
+
+    ``uplink`` is what one counts who looks only at what workers say, once for each message: the
+    way that factors are often given. ``curve`` holds [step, bytes so far, training loss] at twelve
+    moments.
+    """
+    start, steps = time.process_time(), setting.steps or task.steps
+    channel, model = Channel(setting.warm_codecs if setting.warm else setting.codecs), None
+    model = model_of(task, seed)
+    workers = deal(task, seed, by_role=setting.by_role)
+    if setting.workers == 1:
+        x, y = text_of(task.text).windows(task.context)
+        workers = {"w0": (x, y)} if setting.steps else dict(islice(workers.items(), 1))
+    records, rows = _records(task, setting, steps, channel, model, workers, seed), []
+    for record in records:
+        rows.append([record["step"], record["nbytes"], round(record["loss"], 4)])
+    every = max(1, len(rows) // 12)
+    copies = len(workers) - 1 if isinstance(setting.exchange, AllGather) else 1
+    up = channel.nbytes(kind="update") // copies if copies else 0
+    return {
+        **{"key": setting.key(task, seed), "seed": seed, "part": setting.part},
+        **{"name": setting.name, "group": setting.group, **asdict(task)},
+        "nats": round(held_out(model, task), 4),
+        **{name: record[name] for name in ("nbytes", "nbytes_up", "nbytes_down")},
+        "uplink": up,
+        "text_sha256": text_of(task.text).sha256,
+        "curve": rows[every - 1 :: every],
+        "seconds": round(time.process_time() - start, 1),
+    }
+
+
+def deal(task: Task, seed: int, *, by_role: bool) -> dict[str, tuple[Tensor, Tensor]]:
+    """Windows of each worker: at random, or those of whole speakers, dealt out by their length."""
+    text, names = text_of(task.text), [f"w{k}" for k in range(task.workers)]
+    if not by_role:
+        x, y = text.windows(task.context)
+        parts = partition_iid(torch.zeros(len(x), dtype=torch.long), task.workers, seed=seed)
+        return {name: (x[part], y[part]) for name, part in zip(names, parts, strict=True)}
+    speakers = sorted(text.roles(task.context).values(), key=lambda xy: -len(xy[0]))
+    own: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in names}
+    for windows in speakers:  # the next largest to who has least
+        least = min(names, key=lambda name: sum(len(x) for x, _ in own[name]))
+        own[least].append(windows)
+    return {
+        name: (torch.cat([x for x, _ in each]), torch.cat([y for _, y in each]))
+        for name, each in own.items()
+    }
+
+
+def _records(
+    task: Task,
+    setting: Setting,
+    steps: int,
+    channel: Channel,
+    model: torch.nn.Sequential,
+    workers: Mapping[str, tuple[Tensor, Tensor]],
+    seed: int,
+) -> Iterator[dict[str, Any]]:
+    make: dict[str, Any] = {
+        "AdamW": partial(torch.optim.AdamW, lr=setting.rate, betas=(0.9, 0.95)),
+        "SGD": partial(torch.optim.SGD, lr=setting.rate),
+    }
+    optimizer = (
+        make[setting.optimizer] if setting.optimizer in make else muon_for(model, lr=setting.rate)
+    )
+    clip = None if setting.method == "demo" else 1.0
+
+    def local(inner_steps: int, before: int = 0) -> Local:
+        return Local(
+            task.batch_size,
+            optimizer=optimizer,
+            steps=inner_steps,
+            schedule=Cosine(steps, before),
+            clip_norm=clip,
+            keep_state=True,
+        )
+
+    how: dict[str, Any] = {"seed": seed, "exchange": setting.exchange, "fleet": Fleet()}
+    if setting.method == "ddp":
+        yield from ddp(model, workers, channel, steps=steps, local=local(1), **how)
+        return
+    if setting.method == "demo":
+        del how["exchange"]
+        yield from demo(model, workers, channel, steps=steps, local=local(1), **how)
+        return
+    if setting.warm:
+        yield from ddp(model, workers, channel, steps=setting.warm, local=local(1), **how)
+        for kind, codec in setting.codecs.items():
+            channel.change_codec(kind, codec)
+    lr, momentum = setting.outer or (1.0, 0.0)
+    outer = torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum, nesterov=momentum > 0)
+    rounds = (steps - setting.warm) // setting.inner_steps
+    how |= {"rounds": rounds, "outer": outer if setting.outer else None}
+    how["local"] = local(setting.inner_steps)
+    train = streaming_diloco if setting.method == "streaming" else diloco
+    if setting.method == "streaming":
+        how["fragments"] = 2
+    for record in train(model, workers, channel, **how):
+        yield {**record, "step": record["step"] + setting.warm}

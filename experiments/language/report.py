@@ -1,0 +1,118 @@
+"""Tables of the runs that are there, as Markdown, and the page that holds them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import mean
+
+from experiments.runs import Row, Runs, factor_of, mean_nbytes, spread_of
+
+BEGIN, END = "<!-- tables: python -m experiments.language --write -->", "<!-- end of tables -->"
+REFERENCE = "AdamW, every step, float32"
+OWN = {  # the same optimizer, every step, float32
+    "AdamW": REFERENCE,
+    "Muon": "Muon, every step, float32",
+    "SGD": "SGD, every step, float32",
+}
+GOALS = ((75, 0.0, 0.08),)  # times fewer bytes; nats above AdamW; nats above its own float32
+
+
+def tables(found: Mapping[str, Sequence[Row]]) -> str:
+    """All tables: those of each part of the experiment that has runs."""
+    blocks = [TABLES[part](rows) for part, rows in found.items() if rows]
+    return "\n\n".join(blocks) or "no runs yet"
+
+
+def data_parallel(rows: Sequence[Row]) -> str:
+    """Workers that train one model: a table for each group, and the goals."""
+    first = next(iter(rows[0][1].values()))
+    num_runs = sum(len(runs) for _, runs in rows)
+    blocks = [
+        f"{num_runs} runs: {first['text']}, {first['workers']} workers x batch "
+        f"{first['batch_size']} x {first['context']} characters, {first['steps']} steps, a GPT of "
+        f"{first['layers']} layers of width {first['width']}."
+    ]
+    for group in dict.fromkeys(setting.group for setting, _ in rows):
+        mine = [row for row in rows if row[0].group == group]
+        blocks += [f"### {group[0].upper()}{group[1:]}", _table(mine, rows)]
+    return "\n\n".join([*blocks, "### The goals", goals(rows)])
+
+
+TABLES: dict[str, Callable[[Sequence[Row]], str]] = {"data parallel": data_parallel}
+
+
+def _table(rows: Sequence[Row], every: Sequence[Row]) -> str:
+    lines = [
+        "| method | seeds | nats a character | minus AdamW | minus its own float32 | MB in all "
+        "| times fewer: in all | times fewer: uplink only | its paper says |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    reference = runs_of(every, REFERENCE)
+    for setting, runs in rows:
+        own = runs_of(every, OWN[setting.optimizer])
+        lines.append(
+            f"| {setting.name} | {len(runs)} | {spread_of(nats(runs), '.3f')} "
+            f"| {_signed(above(runs, reference))} | {_signed(above(runs, own))} "
+            f"| {mean_nbytes(runs) / 1e6:,.1f} | {_times(runs, reference)} "
+            f"| {_times(runs, reference, 'uplink')} | {setting.claim} |"
+        )
+    return "\n".join(lines)
+
+
+def goals(rows: Sequence[Row]) -> str:
+    """Which settings meet a goal, and which seeds say so."""
+    lines, reference = [], runs_of(rows, REFERENCE)
+    for factor, loss, own_loss in GOALS:
+        lines.append(
+            f"At least {factor} times fewer bytes in all than every step in float32, no more nats "
+            f"than AdamW, at most {own_loss} nats above its own float32:"
+        )
+        lines.append("")
+        for setting, runs in rows:
+            own = runs_of(rows, OWN[setting.optimizer])
+            if setting.by_role or not reference or not mean_nbytes(runs):
+                continue
+            paired, mine = above(runs, reference), above(runs, own)
+            if factor_of(runs, reference) < factor or not paired or not mine:
+                continue
+            met = "met" if mean(paired) <= loss and mean(mine) <= own_loss else "missed"
+            lines.append(
+                f"- {setting.name}: {factor_of(runs, reference):,.0f} times fewer, "
+                f"{mean(paired):+.3f} and {mean(mine):+.3f} nats on {len(paired)} seeds: {met}"
+            )
+    return "\n".join(lines)
+
+
+def runs_of(rows: Sequence[Row], name: str) -> Runs:
+    """The runs of the setting of this name; none if there are none."""
+    return next((runs for setting, runs in rows if setting.name == name), {})
+
+
+def nats(runs: Runs) -> list[float]:
+    """Of each seed."""
+    return [result["nats"] for result in runs.values()]
+
+
+def above(runs: Runs, reference: Runs) -> list[float]:
+    """Nats above the reference, seed by seed."""
+    both = sorted(runs.keys() & reference.keys())
+    return [runs[seed]["nats"] - reference[seed]["nats"] for seed in both]
+
+
+def _signed(values: Sequence[float]) -> str:
+    return spread_of(values, "+.3f")
+
+
+def _times(runs: Runs, reference: Runs, what: str = "nbytes") -> str:
+    """How many times fewer bytes than the reference; empty without bytes or a reference."""
+    sent = mean(result[what] for result in runs.values())
+    if not sent or not reference:
+        return ""
+    return f"{mean(result[what] for result in reference.values()) / sent:,.1f}"
+
+
+def page(text: str, found: Mapping[str, Sequence[Row]]) -> str:
+    """The page with new tables between its two marks."""
+    before, mark, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not mark or not end:
+        raise ValueError(f"the page needs the lines {BEGIN!r} and {END!r} around its tables")
+    return f"{before}{BEGIN}\n\n{tables(found)}\n\n{END}{after}"

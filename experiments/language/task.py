@@ -1,0 +1,72 @@
+"""What all parts of the language experiment share: text, model, schedule, loss on held-out text."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor, nn
+
+from fltoolkit.data import Text, load_text
+from fltoolkit.models import gpt
+
+FRESH_SEEDS = (10, 11, 12)  # no setting was chosen by looking at these
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is learned."""
+
+    text: str = "shakespeare"
+    context: int = 64
+    layers: int = 2
+    width: int = 64
+    batch_size: int = 8
+    workers: int = 4
+    steps: int = 600
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """A factor of the learning rate: up for 20 steps, then down to a tenth like a cosine."""
+
+    steps: int
+    before: int = 0  # steps done in an earlier part of the run
+    warm_up: int = 20
+
+    def __call__(self, step: int) -> float:
+        """The factor at a step, from 0 on."""
+        now = self.before + step
+        rising = min(1.0, (now + 1) / self.warm_up)
+        return rising * (0.1 + 0.45 * (1 + math.cos(math.pi * min(now, self.steps) / self.steps)))
+
+
+@lru_cache(maxsize=1)
+def text_of(name: str) -> Text:
+    """The text, read once."""
+    return load_text(name)
+
+
+def model_of(task: Task, seed: int) -> nn.Sequential:
+    """The model with its first weights."""
+    return gpt(
+        len(text_of(task.text).alphabet),
+        context=task.context,
+        num_layers=task.layers,
+        width=task.width,
+        seed=seed,
+    )
+
+
+def held_out(model: nn.Module, task: Task) -> float:
+    """Nats a character on the held-out tenth of the text."""
+    x, y = text_of(task.text).windows(task.context, "test")
+    return nats(model, x, y)
+
+
+@torch.no_grad()
+def nats(model: nn.Module, x: Tensor, y: Tensor) -> float:
+    """Nats a character of these windows."""
+    loss = nn.NLLLoss(reduction="sum")
+    total = sum(float(loss(model(a), b)) for a, b in zip(x.split(64), y.split(64), strict=True))
+    return total / y.numel()

@@ -1,0 +1,218 @@
+"""Every-step averaging: all workers compute a gradient, and all take the same step with the mean.
+
+This is data-parallel training as in a data centre, the reference of all methods that send less.
+Not here: where the messages go (exchange.py), several steps between two messages (diloco.py).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.federated._many_at_once import local_updates
+from fltoolkit.federated.client import (
+    Local,
+    batch_indices,
+    carried,
+    check_count,
+    make_optimizer,
+    seeded_layers,
+    take_step,
+    training,
+)
+from fltoolkit.federated.exchange import Exchange, ThroughServer
+from fltoolkit.federated.fedavg import check_clients_learn, client_seed
+from fltoolkit.federated.samples import Clients, as_clients
+from fltoolkit.history import Record
+from fltoolkit.trees import Tree
+
+__all__ = ["Fleet", "ddp", "gradients", "worker_batches"]
+
+
+@dataclass
+class Fleet:
+    """What the workers remember between two steps or rounds; `save_run` accepts it like a party.
+
+    Attributes:
+        optimizers: the state of each worker's optimizer, by worker. In `ddp` all workers have
+            the same: it stands under the name of each.
+        weights: what each worker's model holds, where workers differ (`streaming_diloco`).
+        waiting: what was sent and is not applied yet, the oldest first (`streaming_diloco`).
+        momenta: each worker's momentum (`demo`).
+    """
+
+    optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    weights: dict[str, Tree] = field(default_factory=dict)
+    waiting: list[Tree] = field(default_factory=list)
+    momenta: dict[str, Tree] = field(default_factory=dict)
+    name = "fleet"  # of its file
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values and tensors, so that it can be saved without pickle."""
+        return {
+            "optimizers": self.optimizers,
+            "weights": self.weights,
+            "waiting": self.waiting,
+            "momenta": self.momenta,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        self.optimizers, self.weights = dict(state["optimizers"]), dict(state["weights"])
+        self.waiting, self.momenta = list(state["waiting"]), dict(state["momenta"])
+
+
+def ddp(
+    model: nn.Module,
+    workers: Clients,
+    channel: Channel,
+    *,
+    steps: int,
+    local: Local,
+    exchange: Exchange = ThroughServer(),
+    seed: int = 0,
+    start_step: int = 0,
+    fleet: Fleet | None = None,
+) -> Iterator[Record]:
+    """Average the gradients of all workers at every step; a record a step.
+
+    A step:
+
+    1. every worker computes the gradient of its own batch, at the same weights
+    2. the gradients are averaged: ``exchange`` says where the messages go
+    3. every worker takes the same step with the mean, so all models stay equal
+
+    With float32 messages and workers that have equally large batches, this is one worker whose
+    batch is all of theirs. Codecs with `ErrorFeedback` make it PowerSGD (Vogels et al. 2019, arXiv
+    1905.13727), sign descent with error feedback (Karimireddy et al. 2019, arXiv 1901.09847) or
+    top-k descent. As one model of all workers is kept here, the optimizer is kept once, too.
+
+    Args:
+        model: changed in place before each record. It must have no buffers that are saved (such as
+            those of BatchNorm): workers would have different ones.
+        workers: names to data ``(x, y)``.
+        channel: with codecs for the kinds that the exchange sends.
+        steps: how many steps, those before ``start_step`` included.
+        local: batch size, optimizer, schedule, clipping and loss. ``steps=1``: a step between two
+            messages. Clipping is applied to the mean gradient.
+        exchange: `ThroughServer`, `AllGather` or `Ring`. `AllGather` with one worker sends nothing.
+        seed: of the batches.
+        start_step: the number of steps already done, for a run that goes on.
+        fleet: the state of the optimizer, for a run that goes on.
+
+    Records hold ``step``, ``loss`` (mean of the workers that are in this process) and the running
+    totals ``nbytes_up``, ``nbytes_down``, ``nbytes``.
+
+    Raises:
+        ValueError, TypeError: an argument is not allowed; raised at the call.
+        FloatingPointError: a loss or a gradient is not finite.
+    """
+    workers = as_clients(workers, "")
+    check_one_step(model, workers, local)
+    check_count("steps", steps - start_step)
+    fleet = Fleet() if fleet is None else fleet
+    return _ddp(model, workers, channel, range(start_step, steps), local, exchange, seed, fleet)
+
+
+def _ddp(
+    model: nn.Module,
+    workers: Clients,
+    channel: Channel,
+    steps: range,
+    local: Local,
+    exchange: Exchange,
+    seed: int,
+    fleet: Fleet,
+) -> Iterator[Record]:
+    totals = channel.totals(set(workers))
+    params = learning(model)
+    optimizer = make_optimizer(
+        local, [*params.values()], next(iter(fleet.optimizers.values()), None)
+    )
+    batches = worker_batches(workers, local, steps, seed)
+    for step in steps:
+        channel.step = step + 1
+        loss, grads = gradients(
+            model, workers, channel, local, {w: next(b) for w, b in batches.items()}, step
+        )
+        mean = exchange(channel, grads)
+        for name, param in params.items():
+            param.grad = mean[name].to(param)
+        take_step(optimizer, [*params.values()], local)
+        optimizer.zero_grad()
+        fleet.optimizers = dict.fromkeys(workers, optimizer.state_dict())
+        yield {"step": step + 1, **loss, **totals()}
+
+
+def gradients(
+    model: nn.Module,
+    workers: Clients,
+    channel: Channel,
+    local: Local,
+    rows: Mapping[str, Tensor],
+    step: int,
+) -> tuple[Record, dict[str, Tree]]:
+    """Each worker's gradient of the loss of its batch, and the mean loss of the workers here.
+
+    The gradient of a worker in another process is replaced with zeros: nobody reads them here.
+    """
+    params, losses, grads = learning(model), [], {}
+    for worker, (x, y) in workers.items():
+        if not channel.is_here(worker):
+            grads[worker] = {name: torch.zeros_like(p, device="cpu") for name, p in params.items()}
+            continue
+        device = next(iter(params.values())).device
+        with training(model), seeded_layers(client_seed(0, step, worker), device):
+            loss = local.loss_fn(model(x[rows[worker]].to(device)), y[rows[worker]].to(device))
+        if not torch.isfinite(loss):
+            raise FloatingPointError(
+                f"worker {worker!r}, step {step}: the loss is {loss.item()}. Lower the learning "
+                "rate or clip gradients (clip_norm=1.0). All records so far are good"
+            )
+        each = torch.autograd.grad(
+            loss, [*params.values()], allow_unused=True, materialize_grads=True
+        )
+        grads[worker] = {name: g.detach() for name, g in zip(params, each, strict=True)}
+        losses.append(loss.item())
+    return ({"loss": sum(losses) / len(losses)} if losses else {}), grads
+
+
+def worker_batches(
+    workers: Clients, local: Local, steps: range, seed: int
+) -> dict[str, Iterator[Tensor]]:
+    """Which samples each worker's steps see, from the first of ``steps`` on."""
+    batches = {}
+    for worker, (_, y) in workers.items():
+        whole = batch_indices(
+            len(y), replace(local, steps=steps.stop), client_seed(seed, 0, worker)
+        )
+        for _ in range(steps.start):
+            next(whole)
+        batches[worker] = whole
+    return batches
+
+
+def learning(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that learn, each once, by the name under which it travels."""
+    every = dict(model.named_parameters(remove_duplicate=False))
+    return {name: every[name] for name in carried(model) if name in every}
+
+
+def check_one_step(model: nn.Module, workers: Clients, local: Local) -> None:
+    """Raise for what a protocol that averages gradients cannot do."""
+    check_clients_learn(model, workers, local, local_updates)
+    if local.steps != 1:
+        raise ValueError(
+            f"local.steps={local.steps}, local.epochs={local.epochs}: gradients are averaged at "
+            "every step. Give Local(steps=1), or use diloco for several steps between messages"
+        )
+    if local.prox:
+        raise ValueError(f"local.prox={local.prox}: a single step does not move from its start")
+    if buffers := [name for name in carried(model) if name not in learning(model)]:
+        raise ValueError(
+            f"the model has buffers {buffers}, which no gradient moves: workers would come to hold "
+            "different ones. Use diloco, which averages them, or a model without (LayerNorm)"
+        )

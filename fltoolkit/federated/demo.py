@@ -1,0 +1,152 @@
+"""DeMo: each worker keeps the slow part of its momentum and sends the fast one.
+
+Not here: where messages go (exchange.py), methods that take several steps between two messages
+(diloco.py).
+"""
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.federated.client import Local, check_count, make_optimizer, take_step
+from fltoolkit.federated.ddp import Fleet, check_one_step, gradients, learning, worker_batches
+from fltoolkit.federated.samples import Clients, as_clients
+from fltoolkit.history import Record
+from fltoolkit.trees import weighted_mean
+
+__all__ = ["cosines", "demo", "from_cosines"]
+
+
+def demo(
+    model: nn.Module,
+    workers: Clients,
+    channel: Channel,
+    *,
+    steps: int,
+    local: Local,
+    decay: float = 0.999,
+    chunk: int = 64,
+    seed: int = 0,
+    start_step: int = 0,
+    fleet: Fleet | None = None,
+) -> Iterator[Record]:
+    """DeMo (Peng, Quesnelle and Kingma 2024, arXiv 2411.19870, algorithm 1); a record a step.
+
+    A step:
+
+    1. every worker adds the gradient of its own batch to its own momentum:
+       ``m <- decay * m + g``
+    2. it transforms the momentum, ``chunk`` values at a time, by a discrete cosine transform, and
+       sends what its codec keeps of that, such as the largest coefficients
+    3. it takes out of its momentum what was sent. The rest stays for later steps, so no error
+       feedback is needed
+    4. everybody has everybody's coefficients, transforms their mean back, and takes a step with the
+       **sign** of the result: by plain SGD that is signed momentum
+
+    Messages go from each worker to all others (kind ``update``), as in the paper. Give the channel
+    a codec such as ``Pipeline(TopK(4 / 64, scope="tensor"), Half(), Entropy())``: the paper keeps
+    the k largest of each chunk, this codec as many of each tensor. The paper's chunks are squares
+    of a matrix; here they follow the order in which the values lie in memory.
+
+    Args:
+        local: batch size, optimizer (SGD for the paper's), schedule and loss, with ``steps=1``.
+            ``clip_norm`` would clip signs: leave it None.
+        decay: of the momentum.
+        chunk: how many values are transformed together.
+        fleet: each worker's momentum and the optimizer's state, for a run that goes on.
+
+    The other arguments, the records and the errors are those of `ddp`.
+    """
+    workers = as_clients(workers, "")
+    check_one_step(model, workers, local)
+    check_count("steps", steps - start_step)
+    check_count("chunk", chunk)
+    if not 0 <= decay <= 1:
+        raise ValueError(f"decay={decay}: how much of the momentum is kept, from 0 to 1")
+    if local.clip_norm is not None:
+        raise ValueError(f"clip_norm={local.clip_norm}: DeMo steps with signs; leave it out")
+    fleet = Fleet() if fleet is None else fleet
+    return _demo(
+        *(model, workers, channel, range(start_step, steps), local, decay, chunk, seed, fleet)
+    )
+
+
+def _demo(
+    model: nn.Module,
+    workers: Clients,
+    channel: Channel,
+    steps: range,
+    local: Local,
+    decay: float,
+    chunk: int,
+    seed: int,
+    fleet: Fleet,
+) -> Iterator[Record]:
+    totals, params = channel.totals(set(workers)), learning(model)
+    optimizer = make_optimizer(
+        local, [*params.values()], next(iter(fleet.optimizers.values()), None)
+    )
+    shapes = {name: param.shape for name, param in params.items()}
+    batches = worker_batches(workers, local, steps, seed)
+    for step in steps:
+        channel.step = step + 1
+        rows = {worker: next(batch) for worker, batch in batches.items()}
+        loss, grads = gradients(model, workers, channel, local, rows, step)
+        told = []
+        for worker, gradient in grads.items():
+            momentum = fleet.momenta.get(
+                worker, {n: torch.zeros_like(g) for n, g in gradient.items()}
+            )
+            momentum = {n: decay * momentum[n] + g for n, g in gradient.items()}
+            coefficients = {n: cosines(m, chunk) for n, m in momentum.items()}
+            others = [w for w in workers if w != worker]
+            sent = channel.broadcast(worker, others, "update", coefficients)
+            told.append(sent)
+            fleet.momenta[worker] = {
+                n: m - from_cosines(sent[n], shapes[n]).to(m) if channel.is_here(worker) else m
+                for n, m in momentum.items()
+            }
+        mean = weighted_mean(told, [1.0] * len(told))
+        for name, param in params.items():
+            param.grad = from_cosines(mean[name], shapes[name]).sign().to(param)
+        take_step(optimizer, [*params.values()], local)
+        optimizer.zero_grad()
+        fleet.optimizers = dict.fromkeys(workers, optimizer.state_dict())
+        yield {"step": step + 1, **loss, **totals()}
+
+
+def cosines(values: Float[Tensor, "..."], chunk: int) -> Float[Tensor, "chunks chunk"]:
+    """The orthonormal discrete cosine transform (DCT-II) of each ``chunk`` values in a row.
+
+    ``c_0 = sum_j x_j / sqrt(n)``, ``c_k = sqrt(2 / n) sum_j x_j cos(pi (j + 1/2) k / n)``; the last
+    chunk is filled up with zeros. It keeps the sum of squares.
+
+    >>> cosines(torch.tensor([3.0, 3.0, 1.0, -1.0]), 2).round(decimals=4)
+    tensor([[4.2426, 0.0000],
+            [0.0000, 1.4142]])
+    """
+    flat = values.flatten()
+    filled = nn.functional.pad(flat, (0, -len(flat) % chunk)).reshape(-1, chunk)
+    return filled @ _transform(chunk).to(flat).t()
+
+
+def from_cosines(
+    coefficients: Float[Tensor, "chunks chunk"], shape: torch.Size
+) -> Float[Tensor, "..."]:
+    """The inverse of `cosines`, for a tensor of this shape."""
+    flat = (coefficients @ _transform(coefficients.shape[1]).to(coefficients)).flatten()
+    return flat[: shape.numel()].reshape(shape)
+
+
+@lru_cache(maxsize=8)
+def _transform(n: int) -> Tensor:
+    """The DCT-II as an orthogonal matrix [n, n], in float64."""
+    k = torch.arange(n, dtype=torch.float64)
+    matrix = (math.pi / n * k[:, None] * (k[None, :] + 0.5)).cos() * math.sqrt(2 / n)
+    matrix[0] /= math.sqrt(2)
+    return matrix

@@ -1,0 +1,296 @@
+"""DiLoCo and its relatives: many local steps, then workers exchange how far they have come.
+
+Here: `diloco`, of which local AdamW with a plain mean, MuLoCo, SparseLoCo and FedAvg among few
+workers are settings, and `streaming_diloco`, which sends a fragment at a time while computing goes
+on. Not here: where the messages go (exchange.py), a message at every step (ddp.py).
+"""
+
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.federated._many_at_once import local_updates
+from fltoolkit.federated.client import Local, LocalUpdate, check_count, travelling
+from fltoolkit.federated.ddp import Fleet
+from fltoolkit.federated.exchange import Exchange, ThroughServer, balanced
+from fltoolkit.federated.fedavg import Train, check_clients_learn, client_seed, train_clients
+from fltoolkit.federated.samples import Clients, as_clients
+from fltoolkit.federated.server import check_optimizer, move
+from fltoolkit.history import Record
+from fltoolkit.trees import Tree
+
+__all__ = ["diloco", "seconds_waiting", "streaming_diloco"]
+
+
+def diloco(
+    model: nn.Module,
+    workers: Clients,
+    channel: Channel,
+    *,
+    rounds: int,
+    local: Local,
+    outer: torch.optim.Optimizer | None = None,
+    exchange: Exchange = ThroughServer(),
+    train: Train = local_updates,
+    seed: int = 0,
+    start_round: int = 0,
+    fleet: Fleet | None = None,
+) -> Iterator[Record]:
+    """DiLoCo (Douillard et al. 2023, arXiv 2311.08105, algorithm 1); a record a round.
+
+    A round:
+
+    1. every worker takes H = ``local.steps`` inner steps on its own samples
+    2. its update is how far it has come: end minus start, minus the paper's outer gradient
+    3. the updates are averaged: ``exchange`` says where the messages go
+    4. every worker moves the weights of the beginning of the round by the mean, through the same
+       outer optimizer; so all of them begin the next round with equal weights
+
+    All start from the same weights and only updates travel, so a mean of few values, as of top-k
+    codecs, is small in both directions. Every worker weighs the same. Settings::
+
+        AdamW = partial(torch.optim.AdamW, lr=4e-3)
+        inner = Local(8, optimizer=AdamW, steps=50, keep_state=True, clip_norm=1.0)
+        outer = torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
+
+    - DiLoCo: ``local=inner, outer=outer``
+    - local AdamW with a plain mean: ``local=inner`` (SGD inside: federated averaging)
+    - MuLoCo (Thérien et al. 2025, arXiv 2505.23725): `Muon` inside, ``outer`` as above
+    - SparseLoCo (Sarfi et al. 2025, arXiv 2508.15706): ``exchange=AllGather()``, no outer momentum,
+      codec ``ErrorFeedback(Pipeline(TopK(0.02), Quantize(2), Entropy()), decay=0.95)``
+
+    As the replicas are equal between rounds, one model stands for all of them here, and one outer
+    optimizer. Over torch.distributed each process has both.
+
+    Args:
+        model: what all workers hold between rounds; changed in place before each record.
+        workers: names to data ``(x, y)``.
+        channel: with codecs for the kinds that the exchange sends.
+        rounds: how many rounds, those before ``start_round`` included.
+        local: the inner steps; with ``keep_state=True`` a worker's optimizer lives on.
+        outer: a torch optimizer over ``model.parameters()``; None adds the mean.
+        exchange: `ThroughServer`, `AllGather` or `Ring`.
+        train: how workers learn; see `fedavg`.
+        seed: of the batches.
+        start_round: the number of rounds already done, for a run that goes on.
+        fleet: the states of the workers' optimizers, for a run that goes on. To begin after some
+            steps of `ddp` (a warm start), give its fleet.
+
+    Records hold ``round``, ``step`` (inner steps of each worker so far), ``loss`` (mean of the
+    workers in this process) and the running totals ``nbytes_up``, ``nbytes_down``, ``nbytes``.
+
+    Raises:
+        ValueError, TypeError: an argument is not allowed; raised at the call.
+        FloatingPointError: training failed at a worker, or the outer step leads to NaN.
+    """
+    workers = as_clients(workers, "")
+    _check(model, workers, local, train, outer, rounds - start_round)
+    fleet = Fleet() if fleet is None else fleet
+    return _diloco(
+        *(model, workers, channel, range(start_round, rounds), local, outer, exchange, train),
+        *(seed, fleet),
+    )
+
+
+def _diloco(
+    model: nn.Module,
+    workers: Clients,
+    channel: Channel,
+    rounds: range,
+    local: Local,
+    outer: torch.optim.Optimizer | None,
+    exchange: Exchange,
+    train: Train,
+    seed: int,
+    fleet: Fleet,
+) -> Iterator[Record]:
+    totals = channel.totals(set(workers))
+    for round_ in rounds:
+        channel.step = round_ + 1
+        starts = dict.fromkeys(workers, travelling(model))
+        loss, updates = _inner(model, workers, channel, starts, local, train, round_, seed, fleet)
+        move(model, exchange(channel, updates), outer)
+        yield _record(round_, local, loss, totals())
+
+
+def streaming_diloco(
+    model: nn.Module,
+    workers: Clients,
+    channel: Channel,
+    *,
+    rounds: int,
+    local: Local,
+    fragments: int,
+    outer: torch.optim.Optimizer | None = None,
+    overlap: int = 1,
+    blend: float = 0.5,
+    exchange: Exchange = ThroughServer(),
+    train: Train = local_updates,
+    seed: int = 0,
+    start_round: int = 0,
+    fleet: Fleet | None = None,
+) -> Iterator[Record]:
+    """Streaming DiLoCo (Douillard et al. 2025, arXiv 2501.18512, algorithm 2); a record a round.
+
+    The model's entries are divided into ``fragments`` of about equal size. A round:
+
+    1. every worker takes ``local.steps`` steps, from its own weights
+    2. one fragment is sent, the next one in each round: how far a worker's weights are from the
+       fragment's shared weights. So each fragment is sent every ``fragments`` rounds, and the
+       largest message is that many times smaller
+    3. the mean of the fragment that was sent ``overlap`` rounds ago has arrived: its shared weights
+       move by it, through the outer optimizer, and each worker mixes them into its own:
+       ``blend * own + (1 - blend) * shared``
+
+    With ``overlap=0, blend=0, fragments=1`` this is `diloco`. With ``overlap=1`` a worker goes on
+    for ``local.steps`` steps while the message is under way: it never waits if a round takes longer
+    than the message does (see `seconds_waiting`). The paper sends 4-bit floats:
+    ``ErrorFeedback``-free ``Pipeline(Float8(3, 0))``.
+
+    Args:
+        model: the shared weights; changed in place before each record.
+        fragments: into how many parts the model is divided.
+        overlap: how many rounds a message may take, 0 or more.
+        blend: the paper's alpha, from 0 (take over the shared weights) to 1 (ignore them).
+        fleet: for a run that goes on: it holds each worker's weights and what is under way.
+
+    The other arguments, the records and the errors are those of `diloco`.
+    """
+    workers = as_clients(workers, "")
+    _check(model, workers, local, train, outer, rounds - start_round)
+    check_count("fragments", fragments)
+    if not isinstance(overlap, int) or overlap < 0:
+        raise ValueError(f"overlap={overlap!r}: how many rounds a message may take, 0 or more")
+    if not 0 <= blend <= 1:
+        raise ValueError(f"blend={blend}: the share of a worker's own weights, from 0 to 1")
+    if fragments > (most := len(travelling(model))):
+        raise ValueError(f"fragments={fragments}: the model has {most} entries to divide")
+    fleet = Fleet() if fleet is None else fleet
+    return _streaming(
+        *(model, workers, channel, range(start_round, rounds), local, fragments, outer),
+        *(overlap, blend, exchange, train, seed, fleet),
+    )
+
+
+def _streaming(
+    model: nn.Module,
+    workers: Clients,
+    channel: Channel,
+    rounds: range,
+    local: Local,
+    fragments: int,
+    outer: torch.optim.Optimizer | None,
+    overlap: int,
+    blend: float,
+    exchange: Exchange,
+    train: Train,
+    seed: int,
+    fleet: Fleet,
+) -> Iterator[Record]:
+    totals, parts = channel.totals(set(workers)), balanced(travelling(model), fragments)
+    for worker in workers:
+        fleet.weights.setdefault(worker, _copy(travelling(model)))
+    for round_ in rounds:
+        channel.step = round_ + 1
+        loss, updates = _inner(
+            model, workers, channel, fleet.weights, local, train, round_, seed, fleet
+        )
+        for worker, update in updates.items():
+            own = fleet.weights[worker]
+            fleet.weights[worker] = {name: own[name] + d for name, d in update.items()}
+
+        part, shared = parts[round_ % fragments], travelling(model)
+        way = {
+            worker: {name: fleet.weights[worker][name] - shared[name] for name in part}
+            for worker in workers
+        }
+        fleet.waiting.append(exchange(channel, way))
+
+        if len(fleet.waiting) > overlap:
+            mean = fleet.waiting.pop(0)
+            move(model, mean, outer)
+            shared = travelling(model)
+            for own in fleet.weights.values():
+                own.update({n: blend * own[n] + (1 - blend) * shared[n] for n in mean})
+        yield _record(round_, local, loss, totals())
+
+
+def seconds_waiting(
+    nbytes: float, *, nbytes_per_second: float, seconds_per_step: float, overlapped_steps: int
+) -> float:
+    """How long a worker stands still for a message, in seconds.
+
+    ``max(0, nbytes / nbytes_per_second - overlapped_steps * seconds_per_step)``: a message that is
+    sent while computing goes on costs time only where it takes longer than the steps meanwhile.
+
+    >>> link = {"nbytes_per_second": 1e6, "seconds_per_step": 0.5}
+    >>> [seconds_waiting(4e6, **link, overlapped_steps=steps) for steps in (0, 5, 10)]
+    [4.0, 1.5, 0.0]
+    """
+    if not (nbytes >= 0 and nbytes_per_second > 0 and seconds_per_step >= 0):
+        raise ValueError(
+            f"nbytes={nbytes}, nbytes_per_second={nbytes_per_second}, seconds_per_step="
+            f"{seconds_per_step}: 0 or more, and a rate above 0"
+        )
+    return max(0.0, nbytes / nbytes_per_second - overlapped_steps * seconds_per_step)
+
+
+# ---------------------------------------------------------------------------- steps of a round
+
+
+def _inner(
+    model: nn.Module,
+    workers: Clients,
+    channel: Channel,
+    starts: Mapping[str, Tree],
+    local: Local,
+    train: Train,
+    round_: int,
+    seed: int,
+    fleet: Fleet,
+) -> tuple[Record, dict[str, Tree]]:
+    """The inner steps of all workers: their mean loss, and each worker's update.
+
+    The update of a worker in another process is replaced with zeros: nobody reads them here.
+    """
+    here = [worker for worker in workers if channel.is_here(worker)]
+    seeds = [client_seed(seed, round_, worker) for worker in here]
+    found = train_clients(train, model, here, starts, workers, local, seeds, fleet.optimizers)
+    updates: dict[str, Tree] = {}
+    losses = []
+    for worker, update in zip(here, found, strict=True):
+        if not isinstance(update, LocalUpdate):
+            raise FloatingPointError(f"worker {worker!r}, round {round_}: {update}")
+        updates[worker] = update.delta
+        losses.append(update.loss)
+    for worker in workers:
+        if worker not in updates:
+            updates[worker] = {n: torch.zeros_like(t) for n, t in starts[worker].items()}
+    loss: Record = {"loss": sum(losses) / len(losses)} if losses else {}
+    return loss, {worker: updates[worker] for worker in workers}
+
+
+def _record(round_: int, local: Local, loss: Record, totals: Mapping[str, int]) -> Record:
+    return {"round": round_, "step": (round_ + 1) * (local.steps or 1), **loss, **totals}
+
+
+def _copy(tree: Tree) -> Tree:
+    return {name: tensor.clone() for name, tensor in tree.items()}
+
+
+def _check(
+    model: nn.Module,
+    workers: Clients,
+    local: Local,
+    train: Train,
+    outer: torch.optim.Optimizer | None,
+    rounds_left: int,
+) -> None:
+    check_clients_learn(model, workers, local, train)
+    check_optimizer("outer", model, outer)
+    if local.steps is None:
+        raise ValueError(f"local.epochs={local.epochs}: give a number of inner steps, steps=50")
+    if rounds_left < 1:
+        raise ValueError(f"rounds leaves {rounds_left} rounds to train; it counts from 0")

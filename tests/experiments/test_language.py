@@ -1,0 +1,110 @@
+"""The experiment on language models: small runs, and the page beside the store."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from experiments.language import data_parallel
+from experiments.language.__main__ import PAGE, PARTS, RESULTS
+from experiments.language.data_parallel import Setting, deal, run, settings
+from experiments.language.report import above, page, tables
+from experiments.language.task import Cosine, Task, held_out, model_of, text_of
+from experiments.runs import read, rows_of
+from fltoolkit.federated import AllGather
+
+SMALL = Task("topics", context=16, layers=1, width=16, batch_size=2, workers=3, steps=6)
+
+
+@pytest.mark.parametrize("method", ["ddp", "diloco", "streaming", "demo"])
+def test_a_small_run_of_each_method(method):
+    setting = Setting(
+        "s", method, "SGD" if method == "demo" else "AdamW", 3 if "i" in method else 1
+    )
+    result = run(SMALL, setting, 0)
+    assert result["curve"][-1][:2] == [6, result["nbytes"]]
+    assert 1 < result["nats"] < 6
+    assert result["uplink"] > 0
+    assert run(SMALL, setting, 0)["nats"] == result["nats"]
+    assert run(SMALL, setting, 1)["nats"] != result["nats"]
+
+
+def test_a_warm_start_sends_every_step_first():
+    setting = Setting("s", inner_steps=2, warm=2)
+    result = run(SMALL, setting, 0)
+    every, later = (run(SMALL, s, 0) for s in (Setting("s", "ddp"), Setting("s", inner_steps=2)))
+    assert result["curve"][-1][0] == 6
+    assert later["nbytes"] < result["nbytes"] < every["nbytes"]
+
+
+def test_one_worker_alone_has_its_own_quarter_and_sends_nothing():
+    null = Setting("s", "ddp", workers=1, exchange=AllGather())
+    alone, whole = run(SMALL, null, 0), run(SMALL, replace(null, steps=18), 0)
+    assert alone["nbytes"] == whole["nbytes"] == 0
+    assert whole["curve"][-1][0] == 18
+
+
+def test_the_topology_of_the_uplink():
+    """All to all, a message goes to both others, and counts once where only the uplink counts."""
+    gathered = run(SMALL, Setting("s", "ddp", exchange=AllGather()), 0)
+    served = run(SMALL, Setting("s", "ddp"), 0)
+    assert gathered["nbytes"] == 2 * gathered["uplink"]
+    assert gathered["uplink"] == served["uplink"]
+    assert served["nbytes"] == 2 * served["uplink"]
+
+
+def test_whole_speakers_are_dealt_evenly(monkeypatch):
+    lines = "\n\n".join(
+        f"{name}:\n" + f"My name is {name} and so on. " * count
+        for name, count in (("Ann", 30), ("Ben", 12), ("Cem", 10), ("Dan", 9), ("Eve", 40))
+    )
+    text = data_parallel.text_of("topics").of(lines, "play")
+    monkeypatch.setattr(data_parallel, "text_of", lambda name: text)
+    workers = deal(SMALL, 0, by_role=True)
+    sizes = [len(x) for x, _ in workers.values()]
+    assert max(sizes) < 2 * min(sizes)
+    said = ["".join(text.decode(row) for row in x) for x, _ in workers.values()]
+    for name in ("Ann", "Ben", "Cem", "Eve"):
+        assert sum(name in words for words in said) == 1
+
+
+def test_the_schedule_and_the_loss():
+    cosine = Cosine(600)
+    assert [round(cosine(k), 3) for k in (0, 19, 300, 600)] == [0.05, 0.998, 0.55, 0.1]
+    assert Cosine(600, before=100)(50) == cosine(150)
+    model = model_of(SMALL, 0)
+    x, y = text_of("topics").windows(16, "test")
+    with torch.no_grad():
+        expected = torch.nn.functional.nll_loss(model(x[:500]), y[:500])
+    assert held_out(model, SMALL) == pytest.approx(float(expected), abs=0.05)
+
+
+def test_settings_have_names_and_keys_of_their_own():
+    every = settings(Task())
+    assert len(every) >= 20
+    assert len({s.name for s in every}) == len({s.key(Task(), 1) for s in every}) == len(every)
+
+
+def test_the_page_is_what_the_store_says():
+    """`python -m experiments.language --write` would change nothing."""
+    stored = read(RESULTS)
+    found = {name: rows_of(Task(), part.settings(Task()), stored) for name, part in PARTS.items()}
+    text = PAGE.read_text(encoding="utf-8")
+    assert page(text, found) == text
+    assert page(text.replace("nats", "bananas"), found) != text
+    assert all(line["text_sha256"].startswith("86c4e6aa") for line in stored.values())
+
+
+def test_tables_by_hand():
+    def result(nats, nbytes):
+        return {"nats": nats, "nbytes": nbytes, "uplink": nbytes / 2, **vars(Task())}
+
+    slow, fast = Setting("AdamW, every step, float32", "ddp"), Setting("few", inner_steps=10)
+    rows = [(slow, {1: result(2.0, 8e6), 2: result(2.2, 8e6)}), (fast, {2: result(2.15, 1e5)})]
+    assert above(rows[1][1], rows[0][1]) == pytest.approx([-0.05])
+    printed = tables({"data parallel": rows})
+    assert "| few | 1 | 2.150 | -0.050 | -0.050 | 0.1 | 80.0 | 80.0 |  |" in printed
+    assert "few: 80 times fewer, -0.050 and -0.050 nats on 1 seeds: met" in printed
+    assert "2.100 [2.000, 2.200]" in printed
+    assert Path(RESULTS).name == "language.jsonl"

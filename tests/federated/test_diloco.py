@@ -1,0 +1,223 @@
+"""DiLoCo by hand, its fragments, and what it shares with other methods."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
+from fltoolkit.federated import (
+    AllGather,
+    Fleet,
+    Local,
+    ThroughServer,
+    ddp,
+    diloco,
+    local_update,
+    seconds_waiting,
+    streaming_diloco,
+)
+from fltoolkit.federated.fedavg import client_seed
+from fltoolkit.models import seeded
+from fltoolkit.testing import normal
+
+ADAM = partial(torch.optim.AdamW, lr=0.02)
+INNER = Local(4, optimizer=ADAM, steps=3, keep_state=True)
+
+
+def network(seed=0):
+    with seeded(seed):
+        return nn.Sequential(nn.Linear(5, 12), nn.Tanh(), nn.Linear(12, 3), nn.LogSoftmax(1))
+
+
+def data(count=3, each=8):
+    x = normal(count * each, 5, seed=1)
+    y = x.argmax(1) % 3
+    return {f"w{k}": (x[k * each :][:each], y[k * each :][:each]) for k in range(count)}
+
+
+def weights(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+class Pull(nn.Module):
+    """One weight w; the loss of a sample x is (w - x)^2 / 2."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.tensor([8.0]))
+
+    def forward(self, x):
+        return self.w - x
+
+
+PULLS = {name: (torch.full((1, 1), x), torch.zeros(1, 1)) for name, x in (("a", 0.0), ("b", 4.0))}
+HALF = Local(
+    None,
+    optimizer=partial(torch.optim.SGD, lr=0.5),
+    steps=2,
+    loss_fn=lambda output, y: (output - y).square().sum() / 2,
+)
+
+
+def test_two_rounds_by_hand():
+    """Inner SGD of rate 1/2 halves the distance twice: from w, worker x ends at x + (w - x) / 4.
+
+    w = 8: updates -6 and -3, mean -4.5. Outer Nesterov of rate 1/2 and momentum 1/2 sees the
+    gradient 4.5: velocity 4.5, step 1/2 (4.5 + 4.5 / 2) = 3.375, w = 4.625. Then updates -3.46875
+    and -0.46875, mean -1.96875; velocity 4.21875, step 1/2 (1.96875 + 2.109375) = 2.0390625.
+    """
+    model = Pull()
+    outer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.5, nesterov=True)
+    records = diloco(model, PULLS, Channel(), rounds=2, local=HALF, outer=outer)
+    found = [model.w.item() for _ in records]
+    assert found == [4.625, 2.5859375]
+    plain = Pull()
+    assert [plain.w.item() for _ in diloco(plain, PULLS, Channel(), rounds=1, local=HALF)] == [3.5]
+
+
+def test_against_the_algorithm_written_plainly():
+    model, plain, workers = network(), network(), data()
+    outer = torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
+    list(diloco(model, workers, Channel(), rounds=4, local=INNER, outer=outer, seed=2))
+    names = [name for name, _ in plain.named_parameters()]
+    start = {name: p.detach().clone() for name, p in plain.named_parameters()}
+    velocity = {name: torch.zeros_like(t) for name, t in start.items()}
+    states = dict.fromkeys(workers)
+    for round_ in range(4):
+        ends = []
+        for worker, (x, y) in workers.items():
+            how = {"seed": client_seed(2, round_, worker), "state": states[worker]}
+            update = local_update(plain, start, x, y, INNER, **how)
+            states[worker] = update.state
+            ends.append({name: start[name] + update.delta[name] for name in names})
+        for name in names:
+            gradient = start[name] - sum(end[name] for end in ends) / len(ends)
+            velocity[name] = 0.9 * velocity[name] + gradient
+            start[name] = start[name] - 0.7 * (gradient + 0.9 * velocity[name])
+    for name, p in model.named_parameters():
+        assert torch.allclose(p, start[name], atol=1e-5), name
+
+
+def test_one_step_of_sgd_is_every_step_averaging():
+    one = Local(None, optimizer=partial(torch.optim.SGD, lr=0.1), steps=1)
+    model, other = network(), network()
+    list(diloco(model, data(), Channel(), rounds=5, local=one))
+    list(ddp(other, data(), Channel(), steps=5, local=one))
+    assert torch.allclose(weights(model), weights(other), atol=1e-6)
+
+
+def test_sparse_messages_all_to_all_are_what_everybody_counts():
+    """SparseLoCo: each worker's residual fades, and the mean is of what was sent."""
+    codecs = {"update": ErrorFeedback(Pipeline(TopK(0.1), Quantize(2)), decay=0.95)}
+    model, channel = network(), Channel(codecs)
+    records = list(diloco(model, data(), channel, rounds=20, local=INNER, exchange=AllGather()))
+    assert records[-1]["loss"] < 0.5 * records[0]["loss"]
+    assert records[-1]["step"] == 60
+    assert records[-1]["nbytes_up"] == 0
+    once = {(t.step, t.sender): t.nbytes for t in channel.transfers}
+    assert len(once) == 20 * 3
+    assert records[-1]["nbytes"] == 2 * sum(once.values())
+    assert {t.kind for t in channel.transfers} == {"update"}
+
+
+def test_a_warm_start_goes_on_with_the_optimizers_of_ddp():
+    fleet, model = Fleet(), network()
+    how = {"optimizer": ADAM, "keep_state": True}
+    list(ddp(model, data(), Channel(), steps=5, local=Local(4, steps=1, **how), fleet=fleet))
+    assert fleet.optimizers["w1"]["state"][0]["step"] == 5
+    list(diloco(model, data(), Channel(), rounds=1, local=Local(4, steps=3, **how), fleet=fleet))
+    assert fleet.optimizers["w1"]["state"][0]["step"] == 8
+
+
+def test_a_run_goes_on_where_it_was():
+    straight, again, fleet = network(), network(), Fleet()
+    list(diloco(straight, data(), Channel(), rounds=4, local=INNER))
+    list(diloco(again, data(), Channel(), rounds=2, local=INNER, fleet=fleet))
+    restored = Fleet()
+    restored.load_state_dict(fleet.state_dict())
+    list(diloco(again, data(), Channel(), rounds=4, local=INNER, start_round=2, fleet=restored))
+    assert torch.equal(weights(straight), weights(again))
+
+
+# ---- streaming ----------------------------------------------------------------------------------
+
+
+def test_one_fragment_without_overlap_is_diloco():
+    model, other = network(), network()
+    list(diloco(model, data(), Channel(), rounds=4, local=INNER))
+    still = {"fragments": 1, "overlap": 0, "blend": 0.0}
+    list(streaming_diloco(other, data(), Channel(), rounds=4, local=INNER, **still))
+    assert torch.allclose(weights(model), weights(other), atol=1e-5)
+    delayed = network()
+    list(streaming_diloco(delayed, data(), Channel(), rounds=4, local=INNER, fragments=1))
+    assert not torch.allclose(weights(model), weights(delayed), atol=1e-3)
+
+
+def test_fragments_take_turns_and_arrive_a_round_later():
+    model, channel, before = network(), Channel(), network()
+    moved = []
+    for _ in streaming_diloco(model, data(), channel, rounds=4, local=INNER, fragments=2):
+        old = before.state_dict()
+        moved.append([n for n, p in model.named_parameters() if not torch.equal(p, old[n])])
+        before.load_state_dict(model.state_dict())
+    sent = [t for t in channel.transfers if t.kind == "update" and t.sender == "w0"]
+    assert len(sent) == 4
+    assert sent[0].nbytes == sent[2].nbytes
+    assert moved[0] == []
+    assert sorted(moved[1] + moved[2]) == sorted(n for n, _ in model.named_parameters())
+    assert moved[1] == moved[3]
+
+
+def test_blending_by_hand():
+    """One weight, one fragment, a round late: own weights are mixed half and half with the shared.
+
+    Round 1: a goes from 8 to 2, b to 5; mean of the way -4.5 is under way. Round 2: a goes from 2
+    to 0.5, b from 5 to 4.25; the way from the shared 8 (mean -5.625) is sent; -4.5 arrives: shared
+    3.5, a (0.5 + 3.5) / 2 = 2, b 3.875. Round 3: a 0.5, b 3.96875; -5.625 arrives: shared -2.125.
+    """
+    model, fleet = Pull(), Fleet()
+    how = {"rounds": 3, "local": HALF, "fragments": 1, "fleet": fleet}
+    records = streaming_diloco(model, PULLS, Channel(), **how)
+    found = []
+    for _ in records:
+        found.append((model.w.item(), *(fleet.weights[w]["w"].item() for w in "ab")))
+    assert found == [(8.0, 2.0, 5.0), (3.5, 2.0, 3.875), (-2.125, -0.8125, 0.921875)]
+
+
+def test_a_link_that_is_fast_enough_costs_no_time():
+    how = {"nbytes_per_second": 1000.0, "seconds_per_step": 0.25}
+    assert seconds_waiting(3000, **how, overlapped_steps=0) == 3.0
+    assert seconds_waiting(3000, **how, overlapped_steps=8) == 1.0
+    assert seconds_waiting(3000, **how, overlapped_steps=12) == 0.0
+    with pytest.raises(ValueError, match="a rate above 0"):
+        seconds_waiting(1, nbytes_per_second=0, seconds_per_step=1, overlapped_steps=1)
+
+
+# ---- errors -------------------------------------------------------------------------------------
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="give a number of inner steps"):
+        diloco(network(), data(), Channel(), rounds=1, local=Local(4, lr=0.1, epochs=1))
+    with pytest.raises(ValueError, match="rounds leaves 0"):
+        diloco(network(), data(), Channel(), rounds=1, local=INNER, start_round=1)
+    model = network()
+    outer = torch.optim.SGD([model[0].weight], lr=0.7)
+    with pytest.raises(ValueError, match="does not move"):
+        diloco(model, data(), Channel(), rounds=1, local=INNER, outer=outer)
+    streaming = partial(streaming_diloco, network(), data(), Channel(), rounds=1, local=INNER)
+    for wrong in ({"fragments": 5}, {"blend": 1.5}, {"overlap": -1}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            streaming(**{"fragments": 1, **wrong})
+    same = {"rounds": 1, "local": INNER, "exchange": ThroughServer("w0")}
+    with pytest.raises(ValueError, match="sends update to itself"):
+        list(diloco(network(), data(), Channel(), **same))
+
+
+def test_a_worker_that_diverges_is_named():
+    wild = Local(4, optimizer=partial(torch.optim.SGD, lr=3e38), steps=3)
+    with pytest.raises(FloatingPointError, match="worker 'w0', round 0"):
+        list(diloco(network(), data(), Channel(), rounds=1, local=wild))
