@@ -2,4 +2,8 @@
 
 task            the text, the model, the schedule, the loss on held-out text
 data_parallel   workers that train one model: every step, DiLoCo and its relatives
+
+split           a transformer cut between its blocks, and U-shaped
+finetune        owners that fine-tune one pretrained model
+command         the command line of these two: python -m experiments.language.split
 """

@@ -13,7 +13,7 @@ import torch
 from experiments.runs import Result, read, sweep
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "language_split.md"
+PAGE = ROOT / "docs" / "language_results.md"
 
 
 def main(

@@ -3,7 +3,7 @@
     python -m experiments.language.finetune           # runs what is missing
     python -m experiments.language.finetune --choose  # the runs that chose learning rates
     python -m experiments.language.finetune --report  # prints the tables
-    python -m experiments.language.finetune --write   # writes them into docs/language_split.md
+    python -m experiments.language.finetune --write   # writes them into docs/language_results.md
 
 The pretrained models are trained by the first run that needs them and kept in the user's cache
 folder (`fltoolkit.research.pretrained`). Here: the settings of the fine-tuning part, one run of
