@@ -5,5 +5,6 @@ data_parallel   workers that train one model: every step, DiLoCo and its relativ
 
 split           a transformer cut between its blocks, and U-shaped
 finetune        owners that fine-tune one pretrained model
-command         the command line of these two: python -m experiments.language.split
+inversion       characters found in the activations at a cut
+command         the command line of these three: python -m experiments.language.split
 """

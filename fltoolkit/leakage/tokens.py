@@ -97,9 +97,12 @@ def train_token_decoder(
     # a value that hardly ever moves must not become a giant when it does
     scale = (spread**2 + 0.01 * (spread**2).mean() + 1e-12).sqrt()
     z = (h - mean) / scale
-    network = _network(z.shape[2] * (2 * reach + 1), hidden, num_tokens, seed)
+    width = z.shape[2] * (2 * reach + 1)
+    with seeded(seed):
+        first = [nn.Linear(width, hidden), nn.ReLU()] if hidden else []
+        last = nn.Linear(hidden or width, num_tokens)
+        network = nn.Sequential(*first, last)
     counts = torch.bincount(tokens[fit].flatten(), minlength=num_tokens).float()
-    last = network[-1]
     with torch.no_grad():
         last.weight.zero_()
         last.bias.copy_(((counts + 0.5) / (counts + 0.5).sum()).log())
@@ -177,13 +180,6 @@ def unigram_guess(
         _check_tokens(name, part, num_tokens)
     most = torch.bincount(known.flatten(), minlength=num_tokens).argmax()
     return float((tokens == most).double().mean())
-
-
-def _network(width: int, hidden: int, num_tokens: int, seed: int) -> nn.Sequential:
-    with seeded(seed):
-        if not hidden:
-            return nn.Sequential(nn.Linear(width, num_tokens))
-        return nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, num_tokens))
 
 
 def _scores(network: nn.Module, z: Tensor, reach: int) -> Tensor:
