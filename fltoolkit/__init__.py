@@ -12,6 +12,7 @@ each room in an hour. A room is a package; its own docstring names its files in 
     party       one owner with a part of the network
     history     records of a run, and where they are kept
     models      the networks of the course
+    finetuning  a frozen model and the small changes that are learned and sent
     data        a room: data sets, who has what, batches
     split       a room: SplitNN in all its shapes, and states A, B and C
     metrics     what a test measures, and which direction is better

@@ -15,7 +15,7 @@ PACKAGE = Path(fltoolkit.__file__).parent
 LEVELS = [  # a room or file of the core imports from lower levels only
     {"arrays"},
     {"trees", "history", "models", "data", "units", "metrics"},
-    {"wire", "party", "cost"},
+    {"wire", "party", "cost", "finetuning"},
     {"codecs"},
     {"links"},
     {"channel"},
@@ -66,7 +66,7 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
         Drawing DRIVE EDEN Entropy ErrorFeedback Float8 floats Half Identity Indices
         is_main LinkState LloydMax Masked Narrow num_kept Only Part Parts Pipeline PowerSGD
         QSGD Quantiles Quantize RandomK RandTopK Rotate SameMask SEPARATOR side Sign
-        Sizes Stage STC Symbols take_side take_symbols Ternary TopK walk weigh Weighed
+        Sizes Stage STC Subspace Symbols take_side take_symbols Ternary TopK walk weigh Weighed
         with_side Wrapper Zstd
     """,
     "course": "by_dataset check fingerprint need predict progress progress_bar",
@@ -85,7 +85,8 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
     "labs": "Board FedAvgLab Lab Look Panel Plot Runner Setting Strip ThresholdLab Training",
     "leakage": """
         auc corrected_distance_correlation direction_aucs distance_correlation
-        explained_variance Listener Noise NoPeek norm_aucs overhear train_decoder
+        explained_variance Listener nearest_tokens Noise NoPeek norm_aucs overhear
+        train_decoder train_token_decoder unigram_guess
     """,
     "panels": """
         advisor_panel codec_panel compare_bytes describe_leak describe_point leak_panel
@@ -99,7 +100,7 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
     "research": """
         a_record_a_round a_record_a_step allow AMOUNT build by_task bytes_to_reach
         c3_score cluster CODEC COUNT Experiment failures FLAG front front_within groups
-        metric_of num_steps on_link OPTIMIZER Point points Protocol PROTOCOLS read
+        metric_of num_steps on_link OPTIMIZER Point points pretrained Protocol PROTOCOLS read
         records Result run seconds_on Setting Size sizes_of space spend Store StoreError
         suggest Suggestion sweep table table_as_csv table_as_latex Task Tried
         value_within weigh WeighingChannel

@@ -11,7 +11,7 @@ A codec is a `Pipeline` of stages, or another codec in a wrapper. Read the room 
     codebooks   fewer bits a value, on other levels: learned ones, small floats
     sparse      fewer values: the largest, random ones, those that a mask names
     rotate      a random rotation before quantization
-    lowrank     a matrix as the product of two thin ones
+    lowrank     a matrix as the product of two thin ones, rows in a fixed subspace
     narrow      whole numbers in as few bits as their range needs
     coders      symbols and places become bytes without loss
     wrappers    what a codec remembers between messages: error feedback, exact small entries
@@ -34,7 +34,7 @@ from fltoolkit.codecs.base import (
 from fltoolkit.codecs.codebooks import BFloat16, Float8, Half, LloydMax, Quantiles
 from fltoolkit.codecs.coders import BitPack, Deflate, Entropy, Zstd
 from fltoolkit.codecs.difference import Difference
-from fltoolkit.codecs.lowrank import PowerSGD
+from fltoolkit.codecs.lowrank import PowerSGD, Subspace
 from fltoolkit.codecs.narrow import Narrow
 from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.codecs.quantize import QSGD, Quantize, Sign, Ternary
@@ -106,6 +106,7 @@ __all__ = [
     "Sign",
     "Sizes",
     "Stage",
+    "Subspace",
     "Symbols",
     "Ternary",
     "TopK",

@@ -1,25 +1,38 @@
 """Low rank: send two narrow matrices instead of a large one.
 
-Here: `PowerSGD`. Not here: fewer bits a value (quantize.py), fewer values (sparse.py). Both kinds
-of stage may follow this one and work on the narrow matrices.
+Here: `PowerSGD`, which finds the matrices anew in each message, and `Subspace`, whose directions
+are fixed. Not here: fewer bits a value (quantize.py), fewer values (sparse.py). Both kinds
+of stage may follow these and work on the narrow matrices.
 """
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fltoolkit.codecs.stage import Drawing, Parts, expect_finite, floats, side, take_side, with_side
+from fltoolkit.codecs.stage import (
+    Drawing,
+    Parts,
+    Stage,
+    expect_finite,
+    floats,
+    side,
+    take_side,
+    with_side,
+)
 from fltoolkit.trees import Tree, check_finite
 from fltoolkit.wire import WireError, check_num_values, read_layout, write_layout
 
-__all__ = ["PowerSGD", "power_step"]
+__all__ = ["PowerSGD", "Subspace", "power_step"]
 
 SHAPE = "~"  # the name of the side information: the shape, written as in a frame's header (wire.py)
+WIDTH = "w"  # the name of the side information: how long a row was
+MAX_WIDTH = 1 << 16  # of the widest row whose coordinates in a subspace are sent
 MAX_SIZE = 1 << 31  # values of the largest tensor that is sent as a product
 NOTHING = 1e-12  # of the whole: below this a direction is rounding error
 TINIEST = 1e-300  # where dividing by zero must give zero
@@ -68,9 +81,7 @@ class PowerSGD(Drawing):
     warm: Tree = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name, value, low in (("rank", self.rank, 1), ("seed", self.seed, 0)):
-            if not isinstance(value, int) or value < low:
-                raise ValueError(f"{name}={value!r}: a whole number, {low} or more")
+        _check_rank_and_seed(self.rank, self.seed)
 
     def apply(self, parts: Parts) -> Parts:
         """Return P and Q in one entry, and the shape; remember Q for the next warm start."""
@@ -160,6 +171,96 @@ class PowerSGD(Drawing):
         if not self._pays(shape):
             raise WireError(f"entry {name!r}: {self!r} would not have coded the shape {shape}")
         return shape
+
+
+@dataclass
+class Subspace(Stage):
+    """Send the coordinates of each row in a fixed subspace: ``rank`` values in place of ``width``.
+
+    The last dimension of a tensor [..., width] is projected on ``rank`` orthonormal directions U,
+    which both ends draw from ``seed``: h becomes h U, and the receiver computes with h U U^T.
+    Nothing is sent about U. Tensors of one dimension, rows that would not become shorter, and rows
+    of more than 65,536 values are passed on unchanged.
+
+    Used on the activations and on the gradients of a cut, it is a fixed linear layer of this rank
+    in the network: the parts learn to write into the subspace and to read from it, and with float32
+    nothing more is lost. So use it in the evaluation too (``evaluate(..., through=codec)``). For a
+    network that was trained without it, (width - rank) / width of a random row's square is lost.
+
+    Source: Ramasinghe et al. 2025 (Protocol Models), arXiv 2506.01260. There the weights are
+    constrained to a subspace, and the embeddings, which do not fit into it, are rebuilt from the
+    token ids at each receiver. Here nobody gets the ids, and only what is sent is constrained.
+
+    >>> h = torch.ones(10, 64)
+    >>> Subspace(16).apply({"h": h})["h"].shape
+    torch.Size([10, 16])
+    """
+
+    rank: int  # larger = less compression
+    seed: int = 0
+    mixes = True
+
+    def __post_init__(self) -> None:
+        _check_rank_and_seed(self.rank, self.seed)
+
+    def apply(self, parts: Parts) -> Parts:
+        """Return the coordinates, and the width."""
+        out = dict(parts)
+        for name, tensor in floats(parts).items():
+            check_finite(name, tensor)
+            if tensor.dim() > 1 and self.rank < (width := tensor.shape[-1]) <= MAX_WIDTH:
+                basis = _directions(width, self.rank, self.seed)
+                rows = (tensor.detach().double() @ basis.t()).clamp_(-FLOAT32_MAX, FLOAT32_MAX)
+                out[name] = rows.float()
+                out[side(name, WIDTH)] = torch.tensor(width, dtype=torch.int32)
+        return out
+
+    def undo(self, parts: Parts) -> Parts:
+        """The rows that have these coordinates."""
+        out, total = dict(parts), 0
+        for name in with_side(parts, WIDTH):
+            part, width = parts[name], int(take_side(out, name, WIDTH, torch.int32))
+            if not isinstance(part, Tensor) or part.dtype != torch.float32:
+                raise WireError(f"entry {name!r}: expected coordinates in float32")
+            expect_finite({name: part})
+            fits = part.dim() > 1 and part.shape[-1] == self.rank < width <= MAX_WIDTH
+            if not fits:
+                raise WireError(
+                    f"entry {name!r}: expected rows of {self.rank} coordinates for a larger width, "
+                    f"found a shape of {tuple(part.shape)} and a width of {width}"
+                )
+            rows = part.reshape(-1, self.rank)
+            check_num_values(total := total + len(rows) * width)
+            basis = _directions(width, self.rank, self.seed).float()
+            out[name] = _product(rows.t(), basis).reshape(*part.shape[:-1], width)
+        return out
+
+    def omega(self, n: int) -> float | None:
+        """None: the decoded values are not right on average, the subspace being fixed."""
+        return None
+
+    def alpha(self, n: int) -> float | None:
+        """None: a row at right angles to the subspace is lost whole."""
+        return None
+
+
+def _check_rank_and_seed(rank: int, seed: int) -> None:
+    for name, value, low in (("rank", rank, 1), ("seed", seed, 0)):
+        if not isinstance(value, int) or value < low:
+            raise ValueError(f"{name}={value!r}: a whole number, {low} or more")
+
+
+@lru_cache(maxsize=16)
+def _directions(width: int, rank: int, seed: int) -> Tensor:
+    """Orthonormal rows [rank, width], as float64 that is rounded to 2^-24.
+
+    Two machines may orthonormalize with other last bits. After rounding they hold the same numbers,
+    unless one lies within 1e-15 or so of the middle between two steps.
+    """
+    random = np.random.Generator(np.random.SFC64(np.random.SeedSequence([seed, width, rank])))
+    drawn = torch.from_numpy(random.standard_normal((width, rank)))
+    basis, r = torch.linalg.qr(drawn)
+    return (basis * r.diagonal().sign()).t().mul(2.0**24).round().div(2.0**24).contiguous()
 
 
 def power_step(matrix: Tensor, start: Tensor, random: np.random.Generator) -> tuple[Tensor, Tensor]:

@@ -2,9 +2,10 @@
 
     distance_correlation    how much two sets of vectors depend on each other
     attacks                 guesses of inputs and labels from activations and gradients
+    tokens                  guesses of characters from a language model's activations
     defence                 noise, and training that leaks less
 
-Notebook 08 derives all of these.
+Notebook 08 derives all of these but the guesses of characters, which notebook 12 derives.
 """
 
 from fltoolkit.leakage.attacks import (
@@ -21,6 +22,7 @@ from fltoolkit.leakage.distance_correlation import (
     corrected_distance_correlation,
     distance_correlation,
 )
+from fltoolkit.leakage.tokens import nearest_tokens, train_token_decoder, unigram_guess
 
 __all__ = [
     "Listener",
@@ -31,7 +33,10 @@ __all__ = [
     "direction_aucs",
     "distance_correlation",
     "explained_variance",
+    "nearest_tokens",
     "norm_aucs",
     "overhear",
     "train_decoder",
+    "train_token_decoder",
+    "unigram_guess",
 ]

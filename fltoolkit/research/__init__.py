@@ -11,6 +11,7 @@
     sweep       many experiments on several cores or on a cluster, each run once
     analysis    Pareto fronts, bytes to a target, tables
     suggest     a search for the best settings within a number of bytes
+    pretrained  a small language model, trained once and kept in a file
 
 Notebook 07 uses these functions.
 """
@@ -37,6 +38,7 @@ from fltoolkit.research.analysis import (
 )
 from fltoolkit.research.experiment import Experiment, read
 from fltoolkit.research.methods import PROTOCOLS
+from fltoolkit.research.pretrained import pretrained
 from fltoolkit.research.protocol import (
     AMOUNT,
     CODEC,
@@ -91,6 +93,7 @@ __all__ = [
     "num_steps",
     "on_link",
     "points",
+    "pretrained",
     "read",
     "records",
     "run",

@@ -27,7 +27,7 @@ _NAMES: dict[str, Any] = {
         *(codecs.Quantize, codecs.QSGD, codecs.Ternary, codecs.Sign),
         *(codecs.Quantiles, codecs.LloydMax, codecs.Float8, codecs.Half, codecs.BFloat16),
         *(codecs.TopK, codecs.RandomK, codecs.RandTopK, codecs.SameMask, codecs.STC, codecs.DGC),
-        *(codecs.Rotate, codecs.DRIVE, codecs.EDEN, codecs.PowerSGD),
+        *(codecs.Rotate, codecs.DRIVE, codecs.EDEN, codecs.PowerSGD, codecs.Subspace),
         *(codecs.BitPack, codecs.Entropy, codecs.Deflate, codecs.Zstd, codecs.Narrow),
         *(gates.AlwaysA, gates.LossGate, gates.Periodic, gates.FreezeAfter, gates.LogSpaced),
         *(gates.BudgetGate, gates.BangBang, gates.Decay),

@@ -18,6 +18,7 @@ from fltoolkit.codecs import (
     PowerSGD,
     Quantize,
     Rotate,
+    Subspace,
     Symbols,
     TopK,
     side,
@@ -378,3 +379,78 @@ def test_rotations_take_any_number_of_dimensions(stage):
     codec, flat = Pipeline(copy.deepcopy(stage)), Pipeline(copy.deepcopy(stage))
     got, same = codec.decode(codec.encode({"h": h})), flat.decode(flat.encode({"h": h.flatten()}))
     assert torch.equal(got["h"], same["h"].reshape(h.shape))
+
+
+# ------------------------------------------------------------------------------- fixed directions
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [
+        Pipeline(Subspace(4)),
+        Pipeline(Subspace(3, seed=5), Half()),
+        Pipeline(Subspace(4), Quantize(8, per="channel")),
+        Pipeline(Subspace(4), EDEN(2), Entropy()),
+    ],
+    ids=repr,
+)
+class TestSubspace(Conformance):
+    pass
+
+
+def test_a_subspace_is_a_projection_on_orthonormal_directions():
+    """U from what the stage does to the unit vectors; then the plain formula h U U^T."""
+    stage, width = Subspace(6), 20
+    u = stage.apply({"w": torch.eye(width)})["w"].double()  # [width, rank]
+    assert torch.allclose(u.t() @ u, torch.eye(6).double(), atol=1e-6)
+    h = normal(5, 7, width)
+    assert torch.allclose(there_and_back(stage, h).double(), h.double() @ u @ u.t(), atol=1e-5)
+    inside = (normal(5, 7, 6).double() @ u.t()).float()
+    assert torch.allclose(there_and_back(stage, inside), inside, atol=1e-5)
+    assert relative_error(there_and_back(stage, h), h) > 0.5
+
+
+def test_a_subspace_depends_on_its_seed_and_costs_rank_values_a_row():
+    h = normal(10, 64)
+    assert not torch.equal(there_and_back(Subspace(8), h), there_and_back(Subspace(8, seed=1), h))
+    message = Pipeline(Subspace(8)).encode({"h": h})
+    assert 4 * 80 < len(message) < 4 * 80 + 40
+
+
+@pytest.mark.parametrize("shape", [(64,), (3, 8), (1,)])
+def test_what_would_not_become_shorter_is_passed_on(shape):
+    parts = Subspace(8).apply({"w": normal(*shape)})
+    assert list(parts) == ["w"]
+    assert torch.equal(parts["w"], normal(*shape))
+
+
+def test_a_subspace_at_both_sides_of_a_cut_is_a_layer_of_the_network():
+    """The gradient that arrives has no part outside the subspace, as behind a linear layer U."""
+    stage = Subspace(2)
+    h = normal(4, 6).requires_grad_()
+    u = stage.apply({"w": torch.eye(6)})["w"]
+    (h @ u @ u.t()).square().sum().backward()
+    g = 2 * there_and_back(stage, h.detach())  # at the receiver
+    assert torch.allclose(there_and_back(stage, g), h.grad, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"w": torch.zeros(3, 5)}, "rows of 4 coordinates"),
+        ({"w": torch.zeros(3, 4).double()}, "coordinates in float32"),
+        ({side("w", "w"): torch.tensor(4, dtype=torch.int32)}, "a width of 4"),
+        ({side("w", "w"): torch.tensor(2**30, dtype=torch.int32)}, "a width of 1073741824"),
+        ({"w": torch.full((3, 4), torch.nan)}, "NaN"),
+    ],
+)
+def test_a_strange_message_is_refused(change, message):
+    parts = Subspace(4).apply({"w": normal(3, 20)})
+    with pytest.raises(WireError, match=message):
+        Subspace(4).undo({**parts, **change})
+
+
+@pytest.mark.parametrize(("rank", "seed"), [(0, 0), (-1, 0), (1.5, 0), (2, -1)])
+def test_rank_and_seed_are_whole_numbers(rank, seed):
+    with pytest.raises(ValueError, match="a whole number"):
+        Subspace(rank, seed)

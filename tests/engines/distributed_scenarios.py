@@ -24,7 +24,7 @@ from fltoolkit.codecs import Pipeline, Quantize, TopK
 from fltoolkit.data import Batches
 from fltoolkit.engines.remote import RemoteGate, RemoteParty, absent, known
 from fltoolkit.engines.torch_distributed import NBYTES_ENVELOPE, DistributedChannel
-from fltoolkit.models import seeded
+from fltoolkit.models import gpt, seeded
 from fltoolkit.party import SGD, Party
 from fltoolkit.split import (
     Periodic,
@@ -145,6 +145,16 @@ def asynchronous(cast: Cast, channel: Channel) -> Iterator[dict]:
     gate = Periodic(3, every=2) if cast.has("bob") else RemoteGate(channel, "bob", "alice", every=2)
     batches = cast.batches("alice", "bob")
     return train_async(alice, bob, batches, channel, gate=gate, num_epochs=4)
+
+
+def transformer(cast: Cast, channel: Channel) -> Iterator[dict]:
+    """U-shaped: text and labels are Alice's, the middle block is Bob's."""
+    row = gpt(7, context=5, width=8, num_heads=2, seed=0)
+    parties = [cast.party("alice", *row[:2]), cast.party("bob", row[2])]
+    parties.append(cast.party("alice", row[3], loss=True))
+    ids = torch.randint(7, (NUM_SAMPLES, 6), generator=torch.Generator().manual_seed(4))
+    x, y = (ids[:, :-1], ids[:, 1:]) if cast.has("alice") else (absent(NUM_SAMPLES),) * 2
+    return train_split(parties, Batches(x, y, 8, seed=0).epochs(2), channel)
 
 
 TWO = {"alice": 0, "bob": 1, "carol": 1}

@@ -54,7 +54,9 @@ def three() -> list:
 
 @pytest.fixture(scope="module")
 def two() -> list:
-    return start(together, 2, ["vanilla", "u_shaped", "vertical", "asynchronous"], TWO)
+    return start(
+        together, 2, ["vanilla", "u_shaped", "vertical", "asynchronous", "transformer"], TWO
+    )
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -64,7 +66,7 @@ def test_three_processes_are_one(three, name, compressed):
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-@pytest.mark.parametrize("name", ["vanilla", "u_shaped", "vertical", "asynchronous"])
+@pytest.mark.parametrize("name", ["vanilla", "u_shaped", "vertical", "asynchronous", "transformer"])
 def test_two_processes_are_one(two, name, compressed):
     compare(two, TWO, name, compressed)
 

@@ -1,0 +1,301 @@
+"""Federated fine-tuning of a small pretrained model: nats against bytes a round.
+
+    python -m experiments.language.finetune           # runs what is missing
+    python -m experiments.language.finetune --choose  # the runs that chose learning rates
+    python -m experiments.language.finetune --report  # prints the tables
+    python -m experiments.language.finetune --write   # writes them into docs/language_results.md
+
+The pretrained models are trained by the first run that needs them and kept in the user's cache
+folder (`fltoolkit.research.pretrained`). Here: the settings of the fine-tuning part, one run of
+them, and their tables. Not here: split training (split.py), the command line (command.py).
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from statistics import mean
+
+import torch
+from torch import Tensor, nn
+
+from experiments.language.command import main
+from experiments.language.split import CONTEXT, capital, differences, text_of
+from experiments.runs import Result, Row, rows_of, spread_of
+from fltoolkit import Channel, Party, evaluate, fedavg
+from fltoolkit.codecs import EDEN, Codec, Difference, Entropy, ErrorFeedback, LloydMax, Pipeline
+from fltoolkit.data import partition_contiguous, speeches
+from fltoolkit.federated import Local
+from fltoolkit.finetuning import FineTuned, full, lora
+from fltoolkit.research import pretrained
+
+SEEDS = (1, 2, 3)  # fresh; 100 was used to choose learning rates
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the model has learned, what it shall learn, and who has which part of that."""
+
+    name: str
+    learned: str  # the text of the pretrained model
+    text: str  # the new text ...
+    upper: bool  # ... in capital letters, or as it is
+    by_role: bool  # clients are the speakers with most to say; else contiguous parts
+    pretrained_steps: int = 1500
+    num_clients: int = 4
+    rounds: int = 8
+    steps: int = 15
+    batch_size: int = 8
+    num_tested: int = 800
+
+
+TASKS = {
+    "upper": Task("upper", "shakespeare", "shakespeare", True, False),
+    "roles": Task("roles", "topics", "shakespeare", False, True),
+}
+
+FULL, ADAPTERS, SOME = "all weights", "LoRA", "some weights"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Which changes are learned and how they travel."""
+
+    part: str
+    name: str
+    kind: str  # "full", "lora", "ffa", "blocks" (LoRA there), "ends" (embedding, head), "head"
+    lr: float
+    rank: int = 0
+    codec: Codec | None = None
+    seeds: tuple[int, ...] = SEEDS
+
+    @property
+    def codecs(self) -> dict[str, Codec]:
+        """Differences down, error feedback up: what one message loses a later one sends."""
+        if self.codec is None:
+            return {}
+        return {"model": Difference(self.codec), "update": ErrorFeedback(self.codec)}
+
+    def tuned(self, model: nn.Module) -> FineTuned:
+        """The model with the changes that are learned."""
+        if self.kind == "full":
+            return full(model)
+        if self.kind == "blocks":
+            in_blocks = partial(_in_items, items=("1", "2"))
+            return lora(model, self.rank, where=in_blocks, seed=0)
+        if self.kind in ("lora", "ffa"):  # in the blocks and in the head
+            return lora(model, self.rank, freeze_a=self.kind == "ffa", seed=0)
+        items = ("0", "3") if self.kind == "ends" else ("3",)
+        return full(model, where=partial(_in_items, items=items))
+
+    def key(self, task: Task, seed: int) -> str:
+        """The same for the same run, whatever it is called: so a rerun knows what is there."""
+        what = {
+            **asdict(task),
+            "seed": seed,
+            "kind": f"{self.kind}, all linear layers",
+            "lr": self.lr,
+            "rank": self.rank,
+        }
+        what |= {"codec": repr(self.codec)}
+        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _in_items(name: str, items: tuple[str, ...]) -> bool:
+    """Whether a weight is in one of these items of the row: embedding 0, blocks 1 and 2, head 3."""
+    return name.split(".")[0] in items
+
+
+LR = {"full": 3e-3, "lora": 1e-2, "ffa": 1e-2, "blocks": 2e-2, "ends": 2e-2, "head": 2e-2}
+
+
+def settings(task: Task) -> list[Setting]:
+    """All settings, in the order of the table."""
+    found = [Setting(FULL, "full, float32", "full", LR["full"])]
+    for bits in (4, 2, 1):
+        name = f"full, {bits} bit{'s' * (bits > 1)} (EDEN)"
+        found.append(Setting(FULL, name, "full", LR["full"], codec=eden(bits)))
+    lloyd = Pipeline(LloydMax(2), Entropy())
+    found.append(Setting(FULL, "full, 2 bits (Lloyd-Max)", "full", LR["full"], codec=lloyd))
+    for rank in (1, 2, 4, 8):
+        found.append(Setting(ADAPTERS, f"LoRA {rank}, float32", "lora", LR["lora"], rank))
+    found.append(Setting(ADAPTERS, "LoRA 8 in the blocks only, float32", "blocks", LR["blocks"], 8))
+    for bits in (4, 2):
+        name = f"LoRA 8, {bits} bits (EDEN)"
+        found.append(Setting(ADAPTERS, name, "lora", LR["lora"], 8, eden(bits)))
+    for rank in (4, 8):
+        found.append(Setting(ADAPTERS, f"FFA-LoRA {rank}, float32", "ffa", LR["ffa"], rank))
+    found.append(Setting(ADAPTERS, "FFA-LoRA 8, 2 bits (EDEN)", "ffa", LR["ffa"], 8, eden(2)))
+    found.append(Setting(SOME, "embedding and head, float32", "ends", LR["ends"]))
+    found.append(
+        Setting(SOME, "embedding and head, 2 bits (EDEN)", "ends", LR["ends"], codec=eden(2))
+    )
+    found.append(Setting(SOME, "head only, float32", "head", LR["head"]))
+    return found
+
+
+def candidates(task: Task) -> list[Setting]:
+    """From which the learning rates were chosen, in float32."""
+    return [
+        Setting("choice", f"{kind} {rank or ''} lr {lr:g}", kind, lr, rank, seeds=(100,))
+        for kind, rank in (("full", 0), ("lora", 8), ("ffa", 8), ("blocks", 8), ("ends", 0))
+        for lr in (1e-3, 3e-3, 1e-2, 2e-2, 4e-2)
+        if (kind, lr) != ("full", 4e-2)
+    ]
+
+
+def eden(bits: int) -> Codec:
+    """A rotation, so many bits, entropy coding; biased, since both ways have error feedback."""
+    return Pipeline(EDEN(bits, unbiased=False), Entropy())
+
+
+# ------------------------------------------------------------------------------------------- a run
+
+
+def clients_of(task: Task) -> tuple[dict[str, tuple[Tensor, Tensor]], tuple[Tensor, Tensor]]:
+    """The clients' windows by name, and the windows of the test."""
+    known, text = text_of(task.learned), text_of(task.text)
+    parts, test = [text.decode(text.train)], text.decode(text.test)
+    if task.by_role:
+        spoken = speeches(parts[0])
+        parts = sorted(spoken.values(), key=len, reverse=True)[: task.num_clients]
+
+    def cut(written: str) -> tuple[Tensor, Tensor]:
+        ids = known.encode("".join(c for c in written if c in known.alphabet))
+        ids = capital(known, ids) if task.upper else ids
+        size = (len(ids) - 1) // CONTEXT * CONTEXT
+        return ids[:size].reshape(-1, CONTEXT), ids[1 : size + 1].reshape(-1, CONTEXT)
+
+    if task.by_role:
+        data = [cut(part) for part in parts]
+    else:
+        x, y = cut(parts[0])
+        data = [(x[rows], y[rows]) for rows in partition_contiguous(len(x), task.num_clients)]
+    x_test, y_test = cut(test)
+    named = {f"client_{k}": each for k, each in enumerate(data)}
+    return named, (x_test[: task.num_tested], y_test[: task.num_tested])
+
+
+def run(task: Task, setting: Setting, seed: int) -> Result:
+    """Fine-tune once and test; bytes are those of all rounds without the first download.
+
+    The first download holds zeros, which everybody knows: with float32 it would cost a full model,
+    with a codec almost nothing, and the comparison would be about that.
+    """
+    start = time.process_time()
+    clients, test = clients_of(task)
+    model = pretrained(text_of(task.learned), num_steps=task.pretrained_steps, context=CONTEXT)
+    before = score(model, test)
+    tuned = setting.tuned(model)
+    local = Local(
+        batch_size=task.batch_size,
+        optimizer=partial(torch.optim.AdamW, lr=setting.lr, weight_decay=0.0),
+        steps=task.steps,
+        keep_state=True,
+    )
+    channel = Channel(setting.codecs)
+    about = {
+        **{"key": setting.key(task, seed), "experiment": "finetune", "task": task.name},
+        **{"part": setting.part, "name": setting.name, "seed": seed},
+    }
+    rounds = fedavg(
+        tuned,
+        clients,
+        channel,
+        rounds=task.rounds,
+        cohort=len(clients),
+        local=local,
+        seed=seed,
+    )
+    nats = []
+    first = 0
+    try:
+        for record in rounds:
+            first = first or record["nbytes_down"]
+            nats.append(score(tuned, test))
+    except FloatingPointError:
+        return about | {"diverged": channel.step, "seconds": time.process_time() - start}
+    per = task.rounds * len(clients)
+    return about | {
+        "nats": nats[-1],
+        "nats_before": before,
+        "nats_by_round": [round(each, 4) for each in nats],
+        "num_learned": sum(p.numel() for p in tuned.parameters()),
+        "nbytes_up": record["nbytes_up"] / per,  # a round and client
+        "nbytes_down": (record["nbytes_down"] - first) / (per - len(clients)),
+        "nbytes": record["nbytes"] - first,
+        "seconds": round(time.process_time() - start, 1),
+    }
+
+
+def score(model: nn.Module, test: tuple[Tensor, Tensor]) -> float:
+    """Nats a character."""
+    record = evaluate([Party("server", model, None, nn.NLLLoss())], *test, batch_size=200)
+    return float(record["test_loss"])
+
+
+def told(result: Result) -> str:
+    """The main results in one line."""
+    if "diverged" in result:
+        return f"diverged in round {result['diverged']}"
+    return f"{result['nats']:.4f} nats {result['nbytes_up'] / 1e3:8.2f} kB"
+
+
+# --------------------------------------------------------------------------------------- the table
+
+
+def report(results: Mapping[str, Result]) -> str:
+    """The tables of all tasks as Markdown."""
+    blocks = []
+    for task in TASKS.values():
+        rows = rows_of(task, settings(task), results)
+        if rows:
+            blocks += [f"### Fine-tuning, {task.name}", table(rows), effort(task, rows)]
+    return "\n\n".join(blocks) or "no runs yet"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Nats and bytes of each setting, against full float32 seed by seed."""
+    reference = next((runs for setting, runs in rows if setting.name == "full, float32"), {})
+    lines = [
+        "| what is learned and how it travels | seeds | nats a character | minus full float32 "
+        "| kB up, a round and client | kB down | times fewer bytes |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for setting, runs in rows:
+        runs = {seed: run for seed, run in runs.items() if "nats" in run}
+        if not runs:
+            continue
+        up, down, total = (
+            mean(run[name] for run in runs.values())
+            for name in ("nbytes_up", "nbytes_down", "nbytes")
+        )
+        whole = mean(run["nbytes"] for run in reference.values()) if reference else 0.0
+        cells = [
+            str(len(runs)),
+            spread_of([run["nats"] for run in runs.values()], ".3f"),
+            spread_of(differences(runs, reference), "+.3f"),
+            f"{up / 1e3:.1f}",
+            f"{down / 1e3:.1f}",
+            f"{whole / total:.1f}" if reference else "",
+        ]
+        lines.append(f"| {setting.name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def effort(task: Task, rows: Sequence[Row]) -> str:
+    """What was run."""
+    runs = [run for _, found in rows for run in found.values()]
+    befores = {round(run["nats_before"], 3) for run in runs if "nats_before" in run}
+    seconds = sum(run["seconds"] for run in runs)
+    return (
+        f"{len(runs)} runs; before fine-tuning {', '.join(map(str, sorted(befores)))} nats. "
+        f"{task.num_clients} clients, {task.rounds} rounds of {task.steps} local AdamW steps, "
+        f"batch {task.batch_size}; together {seconds / 60:.0f} CPU minutes."
+    )
+
+
+if __name__ == "__main__":
+    main("finetune", TASKS, settings, run, told, report, candidates)

@@ -1,0 +1,169 @@
+"""Token inversion: which characters are found in the activations at a cut, through which link.
+
+    python -m experiments.language.inversion            # runs what is missing
+    python -m experiments.language.inversion --report   # prints the table
+    python -m experiments.language.inversion --write    # writes it into docs/language_results.md
+
+The network is pretrained and is attacked as it is; nobody trains through the link. Here: links,
+one attack, the table. Not here: the attacks themselves (fltoolkit.leakage.tokens).
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import torch
+
+from experiments.language.command import main
+from experiments.language.split import CONTEXT, SEEDS, text_of
+from experiments.runs import Result, Row, rows_of, spread_of
+from fltoolkit import Channel, Party
+from fltoolkit.codecs import EDEN, Codec, Pipeline, Quantize, Subspace, TopK
+from fltoolkit.leakage import (
+    Noise,
+    nearest_tokens,
+    overhear,
+    train_token_decoder,
+    unigram_guess,
+)
+from fltoolkit.research import pretrained
+
+
+@dataclass(frozen=True)
+class Task:
+    """Whose text is attacked, and how much text the attacker has."""
+
+    text: str
+    pretrained_steps: int
+    num_known: int  # windows of the training part, the attacker's
+    num_victims: int  # windows of the test part
+
+
+TASKS = {"shakespeare": Task("shakespeare", 1500, 300, 200)}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where the network is cut, and what the activations go through."""
+
+    name: str
+    codec: Codec | None = None
+    cut: int = 2  # items before the cut: 1 the embedding, 2 and the first block, 3 and the second
+    seeds: tuple[int, ...] = SEEDS
+
+    def key(self, task: Task, seed: int) -> str:
+        """The same for the same attack, whatever it is called."""
+        what = {**asdict(task), "seed": seed, "cut": self.cut, "codec": repr(self.codec)}
+        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def settings(task: Task) -> list[Setting]:
+    """All links, in the order of the table."""
+    found = [Setting("float32"), Setting("float32, embedding only", cut=1)]
+    found.append(Setting("float32, behind the second block", cut=3))
+    for bits in (8, 4, 2, 1):
+        found.append(Setting(f"{bits} bit{'s' * (bits > 1)}", Pipeline(Quantize(bits))))
+    for bits in (2, 1):
+        found.append(Setting(f"rotated, {bits} bit{'s' * (bits > 1)}", Pipeline(EDEN(bits))))
+    for fraction in (0.1, 0.01):
+        found.append(Setting(f"top-k {fraction:.0%}", Pipeline(TopK(fraction))))
+    for rank in (16, 4):
+        found.append(Setting(f"subspace of rank {rank}", Pipeline(Subspace(rank))))
+    found.append(Setting("subspace 4, 1 bit", Pipeline(Subspace(4), EDEN(1))))
+    for sigma in (0.5, 1.0, 2.0, 4.0, 8.0):
+        found.append(Setting(f"noise {sigma:g}", Pipeline(Noise(sigma))))
+    return found
+
+
+def run(task: Task, setting: Setting, seed: int) -> Result:
+    """Attack in four ways; the seed deals the windows and begins the attackers' networks."""
+    start = time.process_time()
+    text = text_of(task.text)
+    model = pretrained(text, num_steps=task.pretrained_steps, context=CONTEXT)
+    generator = torch.Generator().manual_seed(seed)
+    known, victims = (
+        x[torch.randperm(len(x), generator=generator)[:count]]
+        for x, count in (
+            (text.windows(CONTEXT)[0], task.num_known),
+            (text.windows(CONTEXT, "test")[0], task.num_victims),
+        )
+    )
+    alice = Party("alice", model[: setting.cut])
+    channel = Channel({} if setting.codec is None else {"activations": setting.codec})
+    heard = overhear(alice, known, channel)
+    h = heard.h.unflatten(1, (CONTEXT, -1))
+    seen = overhear(alice, victims, channel).h.unflatten(1, (CONTEXT, -1))
+    table, positions = model[0].what.weight.detach(), model[0].where.weight.detach()
+    num_tokens = len(text.alphabet)
+    guesses = {"nearest": nearest_tokens(seen, table, positions=positions)}
+    for name, hidden, reach in (("probe", 0, 0), ("network", 128, 0), ("neighbours", 128, 1)):
+        decoder = train_token_decoder(
+            h, known, num_tokens=num_tokens, seed=seed, hidden=hidden, reach=reach
+        )
+        guesses[name] = decoder(seen)
+    return {
+        **{"key": setting.key(task, seed), "experiment": "inversion", "task": task.text},
+        **{"name": setting.name, "seed": seed},
+        **{name: float((g == victims).double().mean()) for name, g in guesses.items()},
+        "null": unigram_guess(victims, known, num_tokens=num_tokens),
+        "nbytes": heard.nbytes / known.numel(),  # a character
+        "deviation": float(h.std()),
+        "seconds": round(time.process_time() - start, 1),
+    }
+
+
+def told(result: Result) -> str:
+    """The main results in one line."""
+    return f"probe {result['probe']:.1%}, {result['nbytes']:.1f} B a character"
+
+
+def report(results: Mapping[str, Result]) -> str:
+    """The table of each text as Markdown."""
+    blocks = []
+    for title, task in TASKS.items():
+        if rows := rows_of(task, settings(task), results):
+            blocks += [f"### Token inversion, {title}", table_of(rows), effort(task, rows)]
+    return "\n\n".join(blocks) or "no runs yet"
+
+
+def table_of(rows: Sequence[Row]) -> str:
+    """Shares of characters found, in percent."""
+    lines = [
+        "| link | seeds | B a character | nearest embedding | linear probe | network "
+        "| network with neighbours |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for setting, runs in rows:
+        size = sum(run["nbytes"] for run in runs.values()) / len(runs)
+        shares = [
+            spread_of([100 * run[name] for run in runs.values()], ".1f")
+            for name in ("nearest", "probe", "network", "neighbours")
+        ]
+        lines.append(f"| {setting.name} | {len(runs)} | {size:.1f} | {' | '.join(shares)} |")
+    nulls = [100 * run["null"] for _, runs in rows for run in runs.values()]
+    cells = " | ".join([spread_of(nulls, ".1f")] * 4)
+    lines.append(f"| null model: the most frequent character | | 0 | {cells} |")
+    return "\n".join(lines)
+
+
+def effort(task: Task, rows: Sequence[Row]) -> str:
+    """What was attacked."""
+    runs = [run for _, found in rows for run in found.values()]
+    plain = [r["deviation"] for s, found in rows if s.name == "float32" for r in found.values()]
+    return (
+        f"Share of characters found, in percent; {len(runs)} attacks on {task.num_victims} windows "
+        f"of {CONTEXT} characters by an attacker who has {task.num_known} others. Behind the first "
+        "block if nothing else is said, where activations have a standard deviation of "
+        f"{spread_of(plain, '.2f')}."
+    )
+
+
+def candidates(task: Task) -> list[Setting]:
+    """Nothing was chosen."""
+    return []
+
+
+if __name__ == "__main__":
+    main("inversion", TASKS, settings, run, told, report, candidates)

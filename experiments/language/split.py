@@ -1,0 +1,358 @@
+"""A transformer cut after its first block, and U-shaped: nats against bytes in both directions.
+
+    python -m experiments.language.split              # runs what is missing
+    python -m experiments.language.split --report     # prints the tables
+    python -m experiments.language.split --write      # writes them into docs/language_results.md
+
+Here: the settings of the split part, one run of them, and their tables. Not here: fine-tuning
+(finetune.py), data-parallel training (data_parallel.py), the command line (command.py).
+"""
+
+import hashlib
+import itertools
+import json
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from experiments.language.command import main
+from experiments.runs import Result, Row, Runs, mean_nbytes, rows_of, spread_of
+from fltoolkit import Batches, Channel, Party, evaluate
+from fltoolkit.codecs import (
+    EDEN,
+    Codec,
+    Entropy,
+    LloydMax,
+    Pipeline,
+    Quantize,
+    RandTopK,
+    SameMask,
+    Subspace,
+)
+from fltoolkit.data import Text, load_text
+from fltoolkit.models import gpt
+from fltoolkit.research import pretrained
+from fltoolkit.split import AlwaysA, Periodic, Upload, train_async, train_split
+
+CONTEXT = 64  # characters a window
+CUTS = {  # items of the row: embedding, two blocks, head
+    "plain": (2,),  # alice has the embedding and the first block, bob the rest
+    "U-shaped": (2, 3),  # and alice the head
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """The text, and how the network learns it."""
+
+    name: str
+    text: str
+    num_windows: int  # of the training part, dealt by the seed
+    epochs: int
+    batch_size: int
+    lr: float  # of AdamW; it rises for 50 steps and falls like a cosine
+    num_tested: int  # windows of the test part
+    pretrained_steps: int = 0  # 0: from scratch
+    upper: bool = False  # whether the text is written in capital letters
+
+
+TASKS = {
+    "scratch": Task("scratch", "shakespeare", 1600, 4, 16, 6e-3, 400),
+    "longer": Task("scratch", "shakespeare", 3200, 4, 16, 6e-3, 800),
+    "tune": Task("tune", "shakespeare", 400, 8, 16, 1e-3, 400, pretrained_steps=1500, upper=True),
+}
+SEEDS = (1, 2, 3)  # fresh; 100 was used to choose
+CHOOSING = 100
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How activations and gradients travel, when, and which of them."""
+
+    part: str  # the table it belongs to
+    name: str
+    up: Codec | None = None
+    down: Codec | None = None
+    upload: Upload | None = None  # one given: train_async, and None: train_split
+    period: int = 1  # 1: always in state A
+    shape: str = "plain"
+    source: str = ""
+    seeds: tuple[int, ...] = SEEDS
+
+    @property
+    def codecs(self) -> dict[str, Codec]:
+        pairs = {"activations": self.up, "gradients": self.down}
+        return {kind: codec for kind, codec in pairs.items() if codec is not None}
+
+    def key(self, task: Task, seed: int) -> str:
+        """The same for the same run, whatever it is called: so a rerun knows what is there."""
+        what = {**asdict(task), "seed": seed, "shape": self.shape, "period": self.period}
+        what |= {"upload": repr(self.upload)}
+        what |= {kind: repr(codec) for kind, codec in self.codecs.items()}
+        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class Cosine(torch.optim.AdamW):
+    """AdamW whose learning rate rises for some steps and falls to 0 like a cosine."""
+
+    def __init__(self, params: Iterable[Tensor], lr: float, num_steps: int, warm_up: int = 50):
+        super().__init__(params, lr=lr)
+        self.highest, self.num_steps, self.warm_up, self.num_done = lr, num_steps, warm_up, 0
+
+    def step(self, closure: Any = None) -> Any:
+        """One step with the learning rate of its number."""
+        rise = min((self.num_done + 1) / self.warm_up, 1.0)
+        fall = 0.5 * (1 + math.cos(math.pi * min(self.num_done / self.num_steps, 1.0)))
+        for group in self.param_groups:
+            group["lr"] = self.highest * rise * fall
+            nn.utils.clip_grad_norm_(group["params"], 1.0)
+        self.num_done += 1
+        return super().step(closure)
+
+
+# ------------------------------------------------------------------------------------ the settings
+
+PLAIN, CHANGES, SILENCE, RANK, U = (
+    "fewer bits",
+    "differences, and only what moved",
+    "silence",
+    "fewer values",
+    "U-shaped: labels stay with their owner",
+)
+
+
+def settings(task: Task) -> list[Setting]:
+    """All settings of a task, in the order of the tables."""
+    both: list[Setting] = []
+
+    def add(part: str, name: str, *codecs: Codec | None, **rest: Any) -> None:
+        up, down = codecs * 2 if len(codecs) == 1 else codecs or (None, None)
+        seeds = (CHOOSING,) if task == TASKS["longer"] else SEEDS
+        both.append(Setting(part, name, up, down, seeds=seeds, **rest))
+
+    add(PLAIN, "float32")
+    for bits in (8, 4, 3, 2):
+        add(PLAIN, f"{bits} bits", Pipeline(Quantize(bits, per=64), Entropy()))
+    for bits in (4, 2, 1):
+        add(PLAIN, f"rotated, {bits} bit{'s' * (bits > 1)} (EDEN)", Pipeline(EDEN(bits), Entropy()))
+    add(PLAIN, "2 bits (Lloyd-Max)", Pipeline(LloydMax(2), Entropy()))
+    delta = {"upload": Upload(delta=True)}
+    for bits in (4, 3, 2, 1):
+        name = f"differences, {bits} bit{'s' * (bits > 1)} (EDEN)"
+        add(CHANGES, name, Pipeline(EDEN(bits), Entropy()), **delta)
+    add(CHANGES, "differences 1 bit, gradients 2 bits", eden(1), eden(2), **delta)
+    add(CHANGES, "differences 2 bits, gradients 1 bit", eden(2), eden(1), **delta)
+    add(CHANGES, "differences 3 bits, gradients 1 bit", eden(3), eden(1), **delta)
+    add(CHANGES, "differences 4 bits, gradients 1 bit", eden(4), eden(1), **delta)
+    least = eden(2, unbiased=False)
+    add(PLAIN, "rotated, 2 bits, least error", least)
+    add(CHANGES, "differences, 2 bits, least error", least, **delta)
+    add(CHANGES, "differences 2 bits, least error; gradients 1 bit", least, eden(1), **delta)
+    narrow = Pipeline(Subspace(32), EDEN(1), Entropy())
+    add(CHANGES, "differences 2 bits, least error; gradients 1 bit of half", least, narrow, **delta)
+    least = eden(3, unbiased=False)
+    add(CHANGES, "differences 3 bits, least error; gradients 1 bit", least, eden(1), **delta)
+    add(CHANGES, "differences 3 bits, least error; gradients 1 bit of half", least, narrow, **delta)
+    add(PLAIN, "rotated, 2 bits, gradients 1 bit", eden(2), eden(1))
+    add(PLAIN, "rotated, 4 bits, gradients 1 bit", eden(4), eden(1))
+    for moved in (0.1, 0.3, 0.5):
+        add(CHANGES, f"sent if moved by {moved:.0%}", upload=Upload(moved=moved))
+    add(CHANGES, "sent if moved by 30%, 4 bits", eden(4), upload=Upload(moved=0.3))
+    add(SILENCE, "A, B, C: one period in three", upload=Upload(), period=3)
+    add(RANK, "RandTopK 10%", Pipeline(RandTopK(0.1)), Pipeline(SameMask()))
+    for rank in (32, 16, 8):
+        add(RANK, f"subspace of rank {rank}", Pipeline(Subspace(rank)))
+    for rank, bits in ((32, 4), (32, 3), (32, 2), (16, 4), (16, 3), (16, 2), (8, 4), (8, 3)):
+        codec = Pipeline(Subspace(rank), EDEN(bits), Entropy())
+        add(RANK, f"subspace {rank}, {bits} bits", codec)
+    for rank, bits in ((32, 4), (16, 4), (8, 4)):
+        up, down = (Pipeline(Subspace(rank), EDEN(b), Entropy()) for b in (bits, 1))
+        add(RANK, f"subspace {rank}, {bits} bits, gradients 1 bit", up, down)
+        add(RANK, f"subspace {rank}, differences {bits} bits, gradients 1 bit", up, down, **delta)
+    add(U, "float32 (U)", shape="U-shaped")
+    for bits in (4, 2):
+        add(U, f"rotated, {bits} bits (U)", eden(bits), shape="U-shaped")
+    add(U, "rotated, 4 bits, gradients 1 bit (U)", eden(4), eden(1), shape="U-shaped")
+    sub = Pipeline(Subspace(32), EDEN(4), Entropy())
+    add(U, "subspace 32, 4 bits (U)", sub, shape="U-shaped")
+    return sorted(both, key=lambda s: [PLAIN, CHANGES, SILENCE, RANK, U].index(s.part))
+
+
+def eden(bits: int, *, unbiased: bool = True) -> Codec:
+    """A rotation, so many bits, entropy coding; biased, the squared error is least."""
+    return Pipeline(EDEN(bits, unbiased=unbiased), Entropy())
+
+
+# ------------------------------------------------------------------------------------------- a run
+
+
+@lru_cache(maxsize=2)
+def text_of(name: str) -> Text:
+    return load_text(name)
+
+
+def capital(text: Text, ids: Tensor) -> Tensor:
+    """The same characters in capital letters, where the alphabet has them."""
+    written = (c.upper() if c.upper() in text.alphabet else c for c in text.decode(ids))
+    return text.encode("".join(written))
+
+
+def windows(task: Task, part: str) -> tuple[Tensor, Tensor]:
+    """The windows of a task's text."""
+    text = text_of(task.text)
+    if not task.upper:
+        return text.windows(CONTEXT, part)
+    ids = capital(text, text.train if part == "train" else text.test)
+    size = (len(ids) - 1) // CONTEXT * CONTEXT
+    return ids[:size].reshape(-1, CONTEXT), ids[1 : size + 1].reshape(-1, CONTEXT)
+
+
+def network(task: Task, seed: int) -> nn.Sequential:
+    """Fresh, or pretrained on the text as it is written."""
+    text = text_of(task.text)
+    if not task.pretrained_steps:
+        return gpt(len(text.alphabet), context=CONTEXT, seed=seed)
+    return pretrained(text, num_steps=task.pretrained_steps, context=CONTEXT)
+
+
+def run(task: Task, setting: Setting, seed: int) -> Result:
+    """Train once and test; a run that diverges ends with ``diverged`` in place of results."""
+    start = time.process_time()
+    x, y = windows(task, "train")
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+    chosen = order[: task.num_windows]
+    data = Batches(x[chosen], y[chosen], task.batch_size, seed=seed)
+    num_steps = task.epochs * len(data)
+    model = network(task, seed)
+    edges = [0, *CUTS[setting.shape], len(model)]
+    parts = [model[a:b] for a, b in itertools.pairwise(edges)]
+    names = ["alice", "bob", "alice"]
+    parties = [
+        Party(
+            name,
+            part,
+            Cosine(part.parameters(), task.lr, num_steps),
+            nn.NLLLoss() if part is parts[-1] else None,
+        )
+        for name, part in zip(names, parts, strict=False)
+    ]
+    channel = Channel(setting.codecs)
+    about = {
+        **{"key": setting.key(task, seed), "experiment": "split", "task": task.name},
+        **{"part": setting.part, "name": setting.name, "seed": seed},
+    }
+    try:
+        if setting.upload is None:
+            records = train_split(parties, data.epochs(task.epochs), channel)
+        else:
+            gate = AlwaysA() if setting.period == 1 else Periodic(setting.period, every=50)
+            records = train_async(
+                *parties, data, channel, gate=gate, num_epochs=task.epochs, upload=setting.upload
+            )
+        for record in records:
+            last = record
+    except FloatingPointError:
+        return about | {"diverged": channel.step, "seconds": time.process_time() - start}
+    x_test, y_test = (part[: task.num_tested] for part in windows(task, "test"))
+    score = evaluate(parties, x_test, y_test, through=structure(setting.up), batch_size=200)
+    coded = evaluate(parties, x_test, y_test, through=setting.up, batch_size=200)
+    return about | {
+        "nats": score["test_loss"],
+        "nats_coded": coded["test_loss"],
+        "accuracy": score["accuracy"],
+        **{name: last[name] for name in ("nbytes_up", "nbytes_down", "nbytes")},
+        "seconds": round(time.process_time() - start, 1),
+    }
+
+
+def structure(codec: Codec | None) -> Codec | None:
+    """The part of a codec that is a part of the network: its subspace, or that few values are kept.
+
+    Tests are done with it and without the rounding, which is there for training's sake only;
+    ``nats_coded`` is with all of it.
+    """
+    for stage in getattr(codec, "stages", ()):
+        if isinstance(stage, Subspace):
+            return Pipeline(stage)
+        if isinstance(stage, RandTopK):
+            return Pipeline(RandTopK(stage.fraction, training=False))
+    return None
+
+
+def told(result: Result) -> str:
+    """The main results in one line."""
+    if "diverged" in result:
+        return f"diverged at step {result['diverged']}"
+    return f"{result['nats']:.4f} nats {result['nbytes'] / 1e6:8.2f} MB"
+
+
+# --------------------------------------------------------------------------------------- the table
+
+
+def report(results: Mapping[str, Result]) -> str:
+    """The tables of both tasks as Markdown."""
+    blocks = []
+    for title, task in TASKS.items():
+        rows = rows_of(task, settings(task), results)
+        rows = [(s, r) for s, r in ((s, _finished(r)) for s, r in rows) if r]
+        if rows:
+            blocks += [f"### Split, {title}", table(rows), effort(task, rows)]
+    return "\n\n".join(blocks) or "no runs yet"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Nats and bytes of each setting, against float32 seed by seed."""
+    found = {setting.name: runs for setting, runs in rows}
+    lines = [
+        "| setting | seeds | nats a character | minus float32 | nats, coded in use | MB in all "
+        "| times fewer bytes |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for setting, runs in rows:
+        reference = found.get("float32 (U)" if setting.part == U else "float32", {})
+        cells = [
+            str(len(runs)),
+            spread_of([r["nats"] for r in runs.values()], ".3f"),
+            spread_of(differences(runs, reference), "+.3f"),
+            spread_of([r["nats_coded"] for r in runs.values()], ".3f"),
+            f"{mean_nbytes(runs) / 1e6:,.1f}",
+            f"{mean_nbytes(reference) / mean_nbytes(runs):.1f}" if reference else "",
+        ]
+        lines.append(f"| {setting.name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def differences(runs: Runs, reference: Runs) -> list[float]:
+    """Nats above the reference, seed by seed."""
+    both = sorted(runs.keys() & reference.keys())
+    return [runs[seed]["nats"] - reference[seed]["nats"] for seed in both]
+
+
+def effort(task: Task, rows: Sequence[Row]) -> str:
+    """What was run."""
+    runs = [run for _, found in rows for run in found.values()]
+    seconds = sum(run["seconds"] for run in runs)
+    return (
+        f"{len(runs)} runs of {task.epochs} epochs over {task.num_windows:,} windows of {CONTEXT} "
+        f"characters ({task.text}{', in capital letters' if task.upper else ''}), batch "
+        f"{task.batch_size}, AdamW {task.lr:g}, together {seconds / 60:.0f} CPU minutes."
+    )
+
+
+def _finished(runs: Runs) -> Runs:
+    return {seed: run for seed, run in runs.items() if "nats" in run}
+
+
+def candidates(task: Task) -> list[Setting]:
+    """No learning rate was chosen here: all settings have float32's."""
+    return []
+
+
+if __name__ == "__main__":
+    main("split", TASKS, settings, run, told, report, candidates)

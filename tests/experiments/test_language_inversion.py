@@ -1,0 +1,49 @@
+"""The inversion experiment: its links, one attack on a small model, its table."""
+
+from dataclasses import replace
+
+import pytest
+
+from experiments.language import inversion
+from experiments.language.inversion import Setting, Task
+from fltoolkit.codecs import Pipeline
+from fltoolkit.leakage import Noise
+from fltoolkit.research import pretrained
+
+SMALL = Task("topics", 2, 20, 5)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """A cache folder of this test's own."""
+    monkeypatch.setattr(
+        inversion, "pretrained", lambda *args, **how: pretrained(*args, **how, folder=tmp_path)
+    )
+
+
+def test_links_differ_in_key_and_name():
+    task = inversion.TASKS["shakespeare"]
+    each = inversion.settings(task)
+    assert len({s.name for s in each}) == len({s.key(task, 0) for s in each}) == len(each)
+    assert each[0].key(task, 0) == replace(each[0], name="other").key(task, 0)
+
+
+def test_an_open_link_tells_and_loud_noise_does_not():
+    plain, loud = (
+        inversion.run(SMALL, Setting("s", codec, cut=1), 0)
+        for codec in (None, Pipeline(Noise(100.0)))
+    )
+    assert plain["nearest"] > 0.99
+    assert loud["nearest"] < plain["null"]
+    assert loud["probe"] == pytest.approx(plain["null"], abs=0.12)
+    assert 4 * 64 < plain["nbytes"] < 4 * 64 + 1
+    assert inversion.told(plain).startswith("probe ")
+
+
+def test_the_table_ends_with_the_null_model():
+    run = {"nearest": 0.5, "probe": 0.9, "network": 0.8, "neighbours": 1.0, "null": 0.15}
+    run |= {"nbytes": 256.2, "deviation": 1.5, "seconds": 1}
+    lines = inversion.table_of([(Setting("float32"), {1: run})]).splitlines()
+    assert lines[2] == "| float32 | 1 | 256.2 | 50.0 | 90.0 | 80.0 | 100.0 |"
+    assert lines[3].startswith("| null model: the most frequent character | | 0 | 15.0 |")
+    assert "deviation of 1.50" in inversion.effort(SMALL, [(Setting("float32"), {1: run})])
