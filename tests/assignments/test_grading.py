@@ -30,7 +30,8 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="grading needs Linux or macOS"),
 ]
 LIMITS = Limits(cell_seconds=4, total_seconds=400)
-SENT = [*CASES] if os.environ.get("FLTOOLKIT_HOSTILE") == "all" else [*FENCED]
+CHOSEN = os.environ.get("FLTOOLKIT_HOSTILE", "").split()
+SENT = [*CASES] if CHOSEN == ["all"] else CHOSEN or [*FENCED]
 
 
 @pytest.fixture(scope="session")
@@ -100,7 +101,8 @@ def test_every_set_of_fences_holds(who, bubblewrap, master, listener, tmp_path):
     """What tries the fences, graded by root and by an ordinary user, with bubblewrap and without.
 
     The batch above is the whole suite, with what this machine and this user have. With
-    FLTOOLKIT_HOSTILE=all each set of fences gets the whole suite, too, which takes minutes each.
+    FLTOOLKIT_HOSTILE=all each set of fences gets the whole suite, too, which takes minutes each;
+    with names of submissions in it, it gets these.
     """
     if bubblewrap and shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed here (apt install bubblewrap)")
@@ -146,8 +148,8 @@ def test_every_set_of_fences_holds(who, bubblewrap, master, listener, tmp_path):
     assert not wrong
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
     assert len(listener.callers) == calls
-    assert "No space left" in found["fills_disk"].said["a1-split-step"]
-    assert "by handle: 0" in found["opens_by_handle"].said["a1-split-step"]
+    for name, words in (("fills_disk", "No space left"), ("opens_by_handle", "by handle: 0")):
+        assert name not in SENT or words in found[name].said["a1-split-step"]
     shutil.rmtree(home)
 
 
