@@ -1,6 +1,6 @@
 """The files of published data sets: find them, download them, read their formats.
 
-Not here: tensors and their scaling (datasets.py). A reader in a hurry can skip this file.
+Not here: tensors and their scaling (datasets.py). You can skip this file at first reading.
 """
 
 import gzip
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class DataNotFoundError(FileNotFoundError):
-    """No usable copy of a data set: none on this machine, and no mirror delivered one."""
+    """No usable copy of a data set: it is not on this machine, and no mirror delivered it."""
 
 
 class _Source(NamedTuple):
@@ -93,11 +93,12 @@ _TIMEOUT = 30  # seconds without a single byte from a mirror
 
 
 def fetch(name: str, filename: str, *variants: str) -> Path:
-    """The first local copy of a file, else a download into the cache, checksum verified.
+    """The first local copy of a file; if there is none, a download, whose checksum is checked.
 
-    Looks in ``$FLTOOLKIT_DATA/<name>``, ``$FLTOOLKIT_DATA`` and the cache folder, for
-    ``filename`` and then for its ``variants`` (such as the uncompressed file). Local files were
-    put there by somebody, so their checksum is not compared. Raises DataNotFoundError.
+    The function looks in ``$FLTOOLKIT_DATA/<name>``, in ``$FLTOOLKIT_DATA`` and in the cache
+    folder, for ``filename`` and then for its ``variants`` (such as the uncompressed file). The
+    checksum of local files is not compared, since somebody put them there on purpose. Raises
+    DataNotFoundError.
     """
     return _find(name, filename, *variants) or _download(name, filename)
 
@@ -161,7 +162,7 @@ def read_cifar(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 @contextmanager
 def damage_reported(path: Path, expected: str) -> Iterator[None]:
-    """Turn what readers raise on a damaged file into a ValueError that names the file."""
+    """Replace errors that a damaged file causes by a ValueError that names the file."""
     try:
         yield
     except (OSError, EOFError, KeyError, zlib.error, tarfile.TarError) as error:
