@@ -89,7 +89,7 @@ _SOURCES = {
     ),
 }
 
-_TIMEOUT = 30  # seconds without a single byte from a mirror
+_TIMEOUT = 30  # seconds to wait for the next byte from a mirror
 
 
 def fetch(name: str, filename: str, *variants: str) -> Path:
@@ -116,13 +116,13 @@ def fetch_unpacked(name: str, archive: str, filenames: list[str], subfolder: str
         tarfile.open(path) as tar,
     ):
         for member in tar:
-            base = PurePosixPath(member.name).name  # never a path of the archive's choosing
+            base = PurePosixPath(member.name).name  # without the folders that the archive names
             if base in filenames and (content := tar.extractfile(member)):
                 with open(Path(scratch, base), "wb") as file:
                     shutil.copyfileobj(content, file)
         if missing := set(filenames) - set(os.listdir(scratch)):
             raise tarfile.TarError(f"no {', '.join(sorted(missing))} in it")
-        for filename in reversed(filenames):  # the first one last: it is the one looked for
+        for filename in reversed(filenames):  # the first one last, because `fetch` looks for it
             os.replace(Path(scratch, filename), folder / filename)
     return folder
 
@@ -135,7 +135,7 @@ def read_idx(path: Path, *, num_dims: int) -> np.ndarray:
     """
     expected = f"an IDX file of uint8 in {num_dims} dimension(s), plain or gzip-compressed"
     raw = path.read_bytes()
-    if raw[:2] == b"\x1f\x8b":  # told by content: browsers like to unpack and keep the name
+    if raw[:2] == b"\x1f\x8b":  # by content: browsers may unpack a file and keep its name
         with damage_reported(path, expected):
             raw = gzip.decompress(raw)
     start = 4 + 4 * num_dims

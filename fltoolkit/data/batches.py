@@ -46,7 +46,7 @@ class Batches:
                 raise ValueError(f"x has {len(part)} samples but y {len(y)}: they must agree")
         if batch_size < 1 or not len(y):
             raise ValueError(f"batch_size={batch_size} of {len(y)} samples: both must be 1 or more")
-        generator(seed)  # a bad seed fails here and not in the first epoch
+        generator(seed)  # a wrong seed raises its error here and not in the first epoch
         self.x, self.y, self.batch_size, self.seed = x, y, batch_size, seed
         self.num_samples = len(y)
 

@@ -26,7 +26,6 @@ from fltoolkit.data._files import (
 
 __all__ = ["DataNotFoundError", "Dataset", "load", "load_emnist_federated"]
 
-# ---- Data sets ----------------------------------------------------------------------------------
 
 PIXEL_STATISTICS = {
     "digits": ((0.3053,), (0.3761,)),
@@ -51,7 +50,7 @@ class Dataset:
     y_train: Shaped[Tensor, " train *target"]
     x_test: Shaped[Tensor, " test *shape"]
     y_test: Shaped[Tensor, " test *target"]
-    num_classes: int = 0  # 0: the targets are no classes
+    num_classes: int = 0  # 0: the targets are not classes
     name: str = "own data"
 
     def flat(self) -> "Dataset":
@@ -210,10 +209,3 @@ def _class_numbers(labels: np.ndarray, num_classes: int, path: Path) -> Int64[Te
             f"{num_classes - 1}. Is it the file of another data set?"
         )
     return torch.from_numpy(labels.astype(np.int64))
-
-
-# ---- Partitions: which client holds which samples -----------------------------------------------
-# Each returns one int64 tensor of indices per client; together they hold each index exactly once.
-
-
-# ---- Batches ------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def partition_shards(
             f"and make at most {len(y)} shards, one per sample"
         )
     rng = generator(seed)
-    shuffled = rng.permutation(len(y))  # so that the samples of a class meet in random order
+    shuffled = rng.permutation(len(y))  # so that the samples of a class are in random order
     shards = np.array_split(shuffled[np.argsort(y[shuffled], kind="stable")], num_shards)
     dealt = rng.permutation(num_shards).reshape(num_clients, shards_per_client)
     return _tensors([np.concatenate([shards[shard] for shard in hand]) for hand in dealt])

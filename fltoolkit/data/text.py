@@ -32,7 +32,7 @@ class Text:
     test: Int64[Tensor, " test"]
     alphabet: str  # each character once, sorted
     name: str
-    sha256: str  # of the whole text in UTF-8: says which text the numbers are about
+    sha256: str  # of the whole text in UTF-8: identifies the text
 
     @classmethod
     def of(cls, text: str, name: str, *, held_out: float = 0.1) -> "Text":

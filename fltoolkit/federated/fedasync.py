@@ -35,7 +35,7 @@ from fltoolkit.trees import Tree, weighted_mean
 
 __all__ = ["Flight", "fedasync", "fedbuff"]
 
-_AtWork = tuple[float, int, str, int, Tree]  # done when, order, client, step and model of its start
+_AtWork = tuple[float, int, str, int, Tree]  # end, order, client, step and model at its start
 
 
 @dataclass
@@ -52,12 +52,12 @@ class Flight:
 
     seconds: float = 0.0
     idle: list[str] = field(default_factory=list)
-    asked: Counter[str] = field(default_factory=Counter)  # how often each client was
+    asked: Counter[str] = field(default_factory=Counter)  # how often each client was asked
     at_work: list[_AtWork] = field(default_factory=list)  # a heap by time, then by order
-    fruitless: int = 0  # answers that did not come, in a row
-    random: np.random.Generator | None = None  # None: nothing has begun
-    optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)  # by client, as in Backlog
-    name = "in flight"  # of its file
+    fruitless: int = 0  # how many answers in a row did not come
+    random: np.random.Generator | None = None  # None: the run has not begun
+    optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)  # as in Backlog
+    name = "in flight"  # of the file in which it is saved
 
     def state_dict(self) -> dict[str, Any]:
         """Plain values and tensors, so that it can be saved without pickle."""
@@ -82,7 +82,7 @@ class _Landed(NamedTuple):
 
     client: str
     seconds: float
-    staleness: int  # how often the server's model has moved in between
+    staleness: int  # how often the server's model has changed in between
     start: Tree
     delta: Tree
     loss: float

@@ -105,7 +105,7 @@ def check_optimizer(server: str, model: nn.Module, optimizer: Any) -> None:
             f"server_optimizer={optimizer!r}: one of torch.optim, or fltoolkit.federated.Yogi; "
             "None adds the mean update, which is SGD with lr=1"
         )
-    Party(server, model, optimizer)  # complains about an optimizer of something else
+    Party(server, model, optimizer)  # raises an error for an optimizer of another model
     moved = {id(param) for group in optimizer.param_groups for param in group["params"]}
     named = model.named_parameters()
     if left := [name for name, p in named if p.requires_grad and id(p) not in moved]:
