@@ -143,7 +143,7 @@ class ErrorFeedback(Wrapper):
                         f"{tuple(self.residual[name].shape)}: one link carries one model"
                     )
                 wanted[name] = tensor.detach().cpu() + self.residual[name]
-            check_finite(name, wanted[name])  # the residual would keep it for ever
+            check_finite(name, wanted[name])  # or the residual would keep it for ever
         return wanted
 
     def start_link(self, salt: int) -> None:
