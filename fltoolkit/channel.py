@@ -1,7 +1,7 @@
 """The channel: the one door through which data leaves a party, and the ledger beside it.
 
 Not here: the frame (wire.py), compression (codecs), each link's two codecs and what they remember
-(links.py), who speaks when (split).
+(links.py), the order of messages (split).
 """
 
 import os
