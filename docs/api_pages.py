@@ -188,9 +188,9 @@ def fields_of(value: type) -> list[str]:
             words += " " + rows[row].lstrip()[1:].strip()
             row += 1
         if not name.startswith("_") and words.startswith("#"):
-            default = f" = ``{ast.unparse(node.value)}``" if node.value else ""
-            kind = ast.unparse(node.annotation)
-            found.append(f"- **{name}**: ``{kind}``{default}. {escaped([words[1:].strip()])[0]}")
+            kind = f"``{ast.unparse(node.annotation)}``"
+            kind += f", by default ``{ast.unparse(node.value)}``" if node.value else ""
+            found.append(f"- **{name}** ({kind}): {escaped([words[1:].strip()])[0]}")
     return ["", "Fields:", "", *found, ""] if found else []
 
 

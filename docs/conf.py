@@ -24,6 +24,7 @@ suppress_warnings += ["misc.highlighting_failure"]  # of cells that are not only
 # the API reference: see api_pages.py
 default_role = "name"
 autodoc_preserve_defaults = True
+autodoc_member_order = "bysource"
 autodoc_mock_imports = [name for name in ("flwr", "syft", "syft_rds") if not find_spec(name)]
 python_use_unqualified_type_names = True
 suppress_warnings += ["ref.python"]  # two rooms have the same name: the text stays without a link

@@ -1,7 +1,7 @@
 """The channel: the one door through which data leaves a party, and the ledger beside it.
 
 Not here: the frame (wire.py), compression (codecs), each link's two codecs and what they remember
-(links.py), who speaks when (split).
+(links.py), the order of messages (split).
 """
 
 import os
@@ -17,7 +17,7 @@ __all__ = ["KINDS", "Arrival", "Channel", "Transfer"]
 
 
 class Transfer(NamedTuple):
-    """One message that crossed. All sizes in bytes.
+    """One message that was sent. All sizes are in bytes.
 
     >>> import torch
     >>> channel = Channel()
@@ -31,8 +31,8 @@ class Transfer(NamedTuple):
     sender: str
     receiver: str
     kind: str  # one of KINDS
-    nbytes: int  # the length of the message: values, names, shapes, checksum, all of it
-    nbytes_dense: int  # what its values take uncompressed and without a header
+    nbytes: int  # the length of the message: values, names, shapes, checksum
+    nbytes_dense: int  # bytes of its values, uncompressed and without a header
 
 
 class Arrival(NamedTuple):

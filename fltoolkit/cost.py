@@ -44,9 +44,9 @@ class ModelCost:
 
     num_parameters: int  # N
     num_parameters_client: int  # before the cut
-    nbytes_model: int  # its state_dict, with BatchNorm's buffers: what federated learning sends
-    nbytes_bottom: int  # the same before the cut: what a relay hands on
-    cut_width: int  # q: values that a sample sends up, and gets back as gradient
+    nbytes_model: int  # of its state_dict, which federated learning sends
+    nbytes_bottom: int  # the same before the cut: what the clients of a relay pass on
+    cut_width: int  # q: values that a sample sends; its gradient has as many
     flops_forward: int  # per sample; 2 FLOPs per multiply-accumulate
     flops_forward_client: int  # before the cut
 
@@ -278,7 +278,7 @@ def advise(
     federated = partial(federated_nbytes, model, rounds=rounds)
     large_batch = partial(large_batch_nbytes, model, **data, batch_size=batch_size)
     nbytes = [method(num_clients=num_clients) for method in (large_batch, federated, split)]
-    passes = 3 * epochs * num_samples / num_clients  # of one sample through the network, forward
+    passes = 3 * epochs * num_samples / num_clients  # forward passes of one sample
     whole, bottom = passes * model.flops_forward, passes * model.flops_forward_client
     return Advice(
         MethodCost("large-batch SGD", num_clients, whole, nbytes[0]),
@@ -357,7 +357,7 @@ def _crossover(excess: Callable[[int], int], num_samples: int) -> int | None:
 def _without_memory(module: nn.Module) -> nn.Module:
     """A copy in evaluation mode whose tensors have shapes only. The original does not change."""
     tensors = [*module.parameters(), *module.buffers()]
-    # deepcopy takes what it finds in its memo, so no weight is copied on the way to "meta".
+    # deepcopy uses the tensors in its memo, so no weight is copied.
     memo: dict[int, Any] = {id(tensor): tensor.detach().to("meta") for tensor in tensors}
     return copy.deepcopy(module, memo).eval()
 

@@ -183,7 +183,7 @@ def _read_lines(path: str | os.PathLike[str], mend: bool = False) -> list[Record
             if mend:
                 os.truncate(path, os.path.getsize(path) - len(line))
             return records
-    if mend and lines[-1]:  # whole, but without its newline: the next record needs a new line
+    if mend and lines[-1]:  # complete, but without a newline: the next record needs a new line
         with open(path, "ab") as file:
             file.write(b"\n")
     return records

@@ -143,11 +143,11 @@ class Links:
             raise ValueError(
                 f"max_links={max_links}, folder={folder!r}: give both (1 link or more) or neither"
             )
-        self._ends: dict[Link, Ends] = {}  # by last use
+        self._ends: dict[Link, Ends] = {}  # in the order of their last use
         self._max_links = max_links
         self._folder = None if folder is None else Path(folder)
-        self._own_folder: Path | None = None  # in that folder
-        self._away: dict[Link, Path] = {}  # links whose state waits in a file
+        self._own_folder: Path | None = None  # a new folder inside ``folder``
+        self._away: dict[Link, Path] = {}  # links whose state is in a file
         self._changes: dict[str, int] = {}  # how often a kind's codec was changed
         self._shared: dict[Link, Ends] = {}  # while one encoding goes to several receivers
 
@@ -263,7 +263,7 @@ class Links:
         """Tell a stage that answers a message which codec sent or received it at the same end."""
         sender, receiver, _ = link
         ends = self._ends[link]
-        for part in walk(ends.sending):  # who sends this has received what it answers
+        for part in walk(ends.sending):  # the sender of this message has received the answered one
             if isinstance(part, Answering):
                 back = self._ends.get(Link(receiver, sender, part.answers))
                 _let_listen(part, back and back.receiving)
@@ -276,7 +276,7 @@ class Links:
         """Write the state of the links that were not used for longest into files."""
         if self._max_links is None or self._folder is None:
             return
-        # what answers and what is answered must stay together in memory; their state is small
+        # both stages of an answer must stay in memory together; their state is small
         kept = {kind for codec in self.codecs.values() for kind in _answered(codec)}
         kept |= {kind for kind, codec in self.codecs.items() if _answered(codec)}
         movable = [link for link in self._ends if link.kind not in kept]
@@ -288,7 +288,7 @@ class Links:
                 weakref.finalize(self, shutil.rmtree, self._own_folder, ignore_errors=True)
             path = self._own_folder / f"{name}.pt"
             torch.save(_states(self._ends.pop(link)), new := path.with_suffix(".tmp"))
-            new.replace(path)  # who still reads the old file through `state_dict` keeps it
+            new.replace(path)  # an open `state_dict` can still read the old file
             self._away[link] = path
 
 

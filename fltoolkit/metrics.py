@@ -51,7 +51,7 @@ class Metric:
     """
 
     name: str  # in records, tables and settings: "accuracy", "bits_per_character"
-    measure: Measure | None  # None: it is the test loss itself
+    measure: Measure | None  # None: the metric is the test loss itself
     higher_is_better: bool = True
     unit: str = ""  # "%": values from 0 to 1 are shown times 100
     of_mean: Callable[[float], float] = unchanged  # e.g. ``math.exp`` makes a loss a perplexity

@@ -36,7 +36,7 @@ def seeded(seed: int) -> Iterator[None]:
     """
     device = torch.device("meta" if torch.empty(0).is_meta else "cpu")
     with torch.random.fork_rng(devices=[]), device:
-        # Not torch.manual_seed: that would also seed every GPU, and leave it so.
+        # Not torch.manual_seed: it would also seed every GPU, and not restore it.
         torch.default_generator.manual_seed(seed)
         yield
 
@@ -274,7 +274,7 @@ class _Bottleneck(nn.Module):
         self.residual = nn.Sequential(
             *_conv_bn(width_in, width, 1),
             nn.ReLU(),
-            # The paper strides in the first 1 x 1, which would skip three pixels of four.
+            # In the paper the first 1 x 1 has the stride, which would skip three of four pixels.
             *_conv_bn(width, width, 3, stride),
             nn.ReLU(),
             *_conv_bn(width, 4 * width, 1),

@@ -161,7 +161,7 @@ class Party:
             raise ValueError(f"party {self.name!r} comes last and has no loss_fn: give it one")
         output = self._output(h)
         check_targets(output, y)
-        if not self._checked:  # once: what a network returns is no matter of the batch
+        if not self._checked:  # once: it does not depend on the batch
             check_log_probabilities(f"party {self.name!r}", self.loss_fn, output)
             self._checked = True
         try:

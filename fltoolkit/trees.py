@@ -50,9 +50,9 @@ def check_finite(name: str, values: Tensor) -> None:
 def weighted_mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:
     """``sum_k w_k tree_k / sum_k w_k``, entry by entry: the average of FedAvg.
 
-    Source: McMahan et al. 2017, arXiv 1602.05629, algorithm 1, where w_k counts the samples of
-    client k. Sums run in float64 and in the order given. Integer entries, such as BatchNorm's
-    ``num_batches_tracked``, are averaged and rounded.
+    Source: McMahan et al. 2017, arXiv 1602.05629, algorithm 1, where w_k is the number of samples
+    of client k. Sums are computed in float64 and in the given order. Integer entries, such as
+    BatchNorm's ``num_batches_tracked``, are averaged and rounded.
 
     >>> weighted_mean([{"w": torch.tensor([0.0])}, {"w": torch.tensor([4.0])}], [3, 1])
     {'w': tensor([1.])}
@@ -69,11 +69,11 @@ def weighted_mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:
 
 
 def masked_mean(trees: Sequence[Tree], masks: Sequence[Tree], weights: Sequence[float]) -> Tree:
-    """The weighted mean of each coordinate over those who sent it; zero where nobody sent it.
+    """The weighted mean of each coordinate over those who sent it; zero if nobody sent it.
 
     ``masks[k]`` says what sender k sent (`Pipeline.masks` returns it), in bool tensors of the
-    entries' shapes. An entry without a mask was sent whole. Sums are computed in float64. A
-    coordinate that only a few senders send moves as far as one that all of them send;
+    entries' shapes. An entry without a mask was sent whole. Sums are computed in float64. Here a
+    coordinate that only a few senders send changes as much as one that all of them send.
     `weighted_mean` counts a coordinate that was not sent as zero instead.
 
     >>> trees = [{"w": torch.tensor([4.0, 0.0])}, {"w": torch.tensor([0.0, 0.0])}]

@@ -19,7 +19,7 @@ _LABELS = {
 
 
 def byte_unit(largest: float) -> tuple[str, int]:
-    """The unit in which ``largest`` bytes read well, and its size: 1 kB is 1000 B.
+    """The unit in which ``largest`` bytes are easy to read, and its size: 1 kB is 1000 B.
 
     >>> byte_unit(163_854)
     ('kB', 1000)
@@ -29,7 +29,7 @@ def byte_unit(largest: float) -> tuple[str, int]:
 
 
 def axis_label(key: str) -> str:
-    """What an axis for a record's ``key`` measures, with its unit; bytes have theirs at each tick.
+    """The label of an axis for a record's ``key``, with its unit; of bytes, each tick has one.
 
     >>> axis_label("accuracy"), axis_label("nbytes")
     ('accuracy [%]', 'bytes sent')
@@ -41,7 +41,7 @@ def axis_label(key: str) -> str:
 
 
 def tick(key: str, value: float) -> str:
-    """``value`` of a record's ``key`` beside a tick of the axis that `axis_label` names.
+    """``value`` of a record's ``key`` as text for a tick of the axis that `axis_label` names.
 
     >>> tick("nbytes", 4_000_000), tick("accuracy", 0.9), tick("step", 1_000_000)
     ('4 MB', '90', '1,000,000')
@@ -53,7 +53,7 @@ def tick(key: str, value: float) -> str:
 
 
 def axis_of(key: str, largest: float) -> tuple[str, float]:
-    """Axis label with one unit for all ticks, and the factor that brings values to that unit.
+    """An axis label with one unit for all ticks, and the factor that converts to this unit.
 
     >>> axis_of("nbytes", 163_854), axis_of("accuracy", 0.97)
     (('bytes sent [kB]', 0.001), ('accuracy [%]', 100.0))
@@ -65,12 +65,10 @@ def axis_of(key: str, largest: float) -> tuple[str, float]:
 
 
 def amount(key: str, value: float) -> str:
-    """``value`` of a record's ``key`` in words with its unit.
+    """``value`` of a record's ``key`` as text, with its unit; a dash for NaN (not known).
 
     >>> amount("nbytes", 163_854), amount("accuracy", 0.9712), amount("step", 938)
     ('163.9 kB', '97.1 %', '938')
-
-    What is not known, NaN, is a dash.
     """
     if math.isnan(value):
         return "-"

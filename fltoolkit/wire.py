@@ -266,7 +266,7 @@ def unpack(message: bytes | bytearray | memoryview) -> Tree:
 
 def _memory(tensor: Tensor) -> Any:
     """The values as a C-contiguous buffer: the memory of the tensor itself if that is possible."""
-    if tensor.dtype == torch.bfloat16:  # numpy has none: its 16 bits travel as an integer's
+    if tensor.dtype == torch.bfloat16:  # numpy has no bfloat16: its 16 bits are sent as an integer
         tensor = tensor.detach().contiguous().view(torch.int16)
     return np.ascontiguousarray(tensor.numpy(force=True))
 
@@ -341,7 +341,7 @@ def read_layout(layout: bytes, base: int = 0) -> tuple[tuple[Entry, ...], int]:
     >>> read_layout(write_layout((("h", torch.float32, (1, 2)),)))
     ((('h', torch.float32, (1, 2), 8),), 8)
     """
-    # a protocol sends the same shapes again and again: small layouts are read once and remembered
+    # a protocol sends the same shapes again and again, so small layouts are cached
     read = _read_layout if len(layout) <= 4096 else _read_layout.__wrapped__
     return read(layout, base)
 

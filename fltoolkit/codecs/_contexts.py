@@ -56,10 +56,10 @@ from fltoolkit.wire import Reader, WireError, varint
 __all__ = ["read_grids", "write_grids"]
 
 MAX_LEVELS = 256
-SEGMENT = 1 << 21  # about how many symbols are one grid at most: bounds memory
-SMALL = 1 << 10  # tensors of fewer symbols become rows of the grid before
-WIDTH = 64  # of the grid, where there is one dimension
-FEW = 4  # levels, for which neighbours are contexts
+SEGMENT = 1 << 21  # about how many symbols a grid has at most: this limits memory
+SMALL = 1 << 10  # tensors of fewer symbols become rows of the grid before them
+WIDTH = 64  # of the grid, if the tensor has one dimension
+FEW = 4  # with so few levels, neighbours are contexts
 
 Array = NDArray[Any]
 
@@ -89,7 +89,7 @@ def read_grids(payload: Array, count: int, num_levels: int) -> Array:
     if not 2 <= num_levels <= MAX_LEVELS:
         raise reader.error(f"expected 2 to {MAX_LEVELS} levels, found {num_levels}")
     num = reader.count("the number of segments")
-    if num > 1 + count // SMALL:  # each takes a while, however short it is
+    if num > 1 + count // SMALL:  # each segment takes time, even a short one
         raise reader.error(f"{num} segments are too many for {count} symbols")
     for number in range(num):
         length = left if number == num - 1 else reader.number("a segment's length")
@@ -105,7 +105,7 @@ def read_grids(payload: Array, count: int, num_levels: int) -> Array:
         with one_thread():
             parts = [_code_segment(coder, None, *s, num_levels) for s in segments]
         return np.concatenate(parts)
-    except AssertionError:  # so constriction says that no symbol fits
+    except AssertionError:  # constriction found no symbol that fits
         raise WireError("the range coder's words are damaged") from None
 
 
@@ -262,7 +262,7 @@ def _code_segment(
         symbols = away.astype(np.uint8) + np.uint8(center)
         if live == shape:
             return symbols.reshape(-1)[:length]
-        symbols = np.pad(symbols, ((1, 0), (1, 0)), constant_values=center)  # for all not live
+        symbols = np.pad(symbols, ((1, 0), (1, 0)), constant_values=center)  # for all not coded
         cells = symbols.take(np.cumsum(rows) * rows, axis=0)
         cells = cells.take(np.cumsum(columns) * columns, axis=1)
     return cells.reshape(-1)[:length]
@@ -301,7 +301,7 @@ def _code_alternating(coder: _Coder, cells: Array | None, contexts: Array) -> Ar
     )
     filled, num = (known[:, ::2] != 0).view(np.uint8), int(contexts.max()) + 1
     others = filled[:, : contexts.shape[1] // 2].copy()  # the neighbour on the left, and
-    others[:, : filled.shape[1] - 1] += filled[:, 1:]  # on the right, but for the last column
+    others[:, : filled.shape[1] - 1] += filled[:, 1:]  # on the right, except for the last column
     contexts = contexts[:, 1::2] + others.astype(np.uint8 if 3 * num <= 256 else np.uint16) * num
     known[:, 1::2] = _code_by_context(coder, None if cells is None else cells[:, 1::2], contexts)
     return known

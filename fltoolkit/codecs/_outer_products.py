@@ -141,7 +141,7 @@ def _factors(cells: Array) -> Factors:
     right = _orthonormal(x[some].T)
     others = x[rows // most // 2 : some.stop : some.step]
     shared, every = (float(np.square(y).sum()) for y in (others @ right, others))
-    chance = most / columns  # so much, on average, of rows that have nothing in common
+    chance = most / columns  # the mean share of rows that have nothing in common
     if shared < (chance + min(chance, COMMON)) * every:
         return Factors()
     for part in (x[::4] if rows >= 16 * most else x, x):  # the first pass need not be exact

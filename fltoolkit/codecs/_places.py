@@ -44,8 +44,8 @@ __all__ = [
 
 PLACES, LAYOUT = "@:"  # names of side information: see above
 SAMPLE = 16_384  # how many magnitudes are sampled to guess where the top k begin
-RUN = 8  # sampled values side by side: memory is read 16 floats at a time, so they cost no more
-BLOCK = 262_144  # values at a time: blocks stay in the cache
+RUN = 8  # sampled values side by side: memory is read 16 floats at a time, so this is as fast
+BLOCK = 262_144  # how many values are worked on at a time: blocks stay in the cache
 MAGNITUDE = 0x7FFF_FFFF  # a float32 without its sign, read as an integer, sorts by magnitude
 TINY = np.int32(1).view(np.float32)  # the smallest magnitude that is not zero
 
@@ -64,8 +64,8 @@ def largest_plain(tensors: Sequence[Tensor], k: int) -> Array:
 def largest(tensors: Sequence[Tensor], k: int) -> tuple[Array, Array]:
     """The k places of largest magnitude in all (float32) tensors together, and their values.
 
-    The result is exact, and the places ascend. The places of a tensor begin where the places of the
-    tensor before end. Of values with equal magnitude, the values that come first are taken.
+    The result is exact, and the places are sorted. The places of a tensor begin where the places of
+    the tensor before end. Of values with equal magnitude, the values that come first are taken.
 
     Sorting everything is slow, and so is `torch.topk`. Instead: (1) a sample gives a magnitude that
     most likely a few more than k values reach; (2) one pass collects these values; (3) the top k
@@ -77,7 +77,7 @@ def largest(tensors: Sequence[Tensor], k: int) -> tuple[Array, Array]:
         places, values = _collect(arrays, floor)
         if len(places) >= k:
             break
-    else:  # the first zeros fill up: all of them are among the first k places
+    else:  # zeros are added: the first of them are among the first k places
         free = np.ones(k, bool)
         free[places[places < k]] = False
         places = np.sort(np.concatenate([places, np.flatnonzero(free)[: k - len(places)]]))
@@ -90,13 +90,13 @@ def largest(tensors: Sequence[Tensor], k: int) -> tuple[Array, Array]:
 
 
 def largest_in_rows(tensor: Tensor, k: int) -> tuple[Array, Array]:
-    """For each row: the columns of the k largest magnitudes, and all other columns; both ascend.
+    """For each row: the columns of the k largest magnitudes, and all other columns; both sorted.
 
     A row is the last dimension. Of values with equal magnitude, the first ones are taken.
     """
     d = tensor.shape[-1] if tensor.dim() else 1
     magnitudes = (_flat(tensor).view(np.int32) & MAGNITUDE).reshape(-1, d).astype(np.int64)
-    ranks = (magnitudes << 32) - np.arange(d)  # no two alike: the first of equals ranks higher
+    ranks = (magnitudes << 32) - np.arange(d)  # no two are equal: the first value ranks higher
     order = np.argpartition(ranks, d - k, axis=1)
     return np.sort(order[:, d - k :], axis=1), np.sort(order[:, : d - k], axis=1)
 
@@ -110,7 +110,7 @@ def _floors(arrays: Sequence[Array], k: int) -> Iterator[np.float32]:
     n = sum(array.size for array in arrays)
     if n > 4 * SAMPLE:
         picks = [np.empty((0, RUN), np.float32)]
-        for array in arrays:  # multiples of the golden ratio: even, in step with no row length
+        for array in arrays:  # multiples of the golden ratio: even for every row length
             runs = array[: array.size // RUN * RUN].reshape(-1, RUN)
             steps = np.arange(math.ceil(SAMPLE * len(runs) / n)) * 0.6180339887498949
             starts = ((steps - np.floor(steps)) * len(runs)).astype(np.int64)
@@ -158,7 +158,7 @@ def random_places(seed: int, n: int, k: int) -> Array:
 
 
 def take(tensors: Sequence[Tensor], places: Array) -> Array:
-    """The values at these places, which must ascend."""
+    """The values at these places, which must be sorted."""
     arrays = [_flat(tensor) for tensor in tensors]
     ends = np.cumsum([array.size for array in arrays])
     pieces = np.split(places, np.searchsorted(places, ends[:-1]))
@@ -189,7 +189,7 @@ def sparsify(parts: Parts, scope: str, choose: Choose) -> Parts:
     if scope == "model" and entries:
         name = "*"
         while any(key.split(SEPARATOR)[0] == name for key in parts.keys() - entries.keys()):
-            name += "*"  # something with that name passes through
+            name += "*"  # another entry has this name already
         groups = {name: entries}
     names = {next(iter(group)): name for name, group in groups.items()}
     out: Parts = {}

@@ -31,7 +31,7 @@ class _Codebook(Quantizer):
     what = "c"
 
     def __post_init__(self) -> None:
-        check_number("bits", self.bits, 1, 8)  # a larger codebook does not pay
+        check_number("bits", self.bits, 1, 8)  # a larger codebook costs more than it saves
 
     @property
     def num_levels(self) -> int:
@@ -48,13 +48,13 @@ class _Codebook(Quantizer):
         if len(codebook) > self.num_levels:
             codebook = np.unique(self._levels(ordered).astype(np.float32))
         exact, symbols = middles(codebook), np.zeros(len(values), np.uint8)
-        rounded = exact.astype(np.float32)  # rounded down, so that comparing float32 is exact
+        rounded = exact.astype(np.float32)  # rounded down, so that comparisons in float32 are exact
         rounded = np.where(rounded > exact, np.nextafter(rounded, np.float32(-np.inf)), rounded)
         memory = np.empty(CHUNK, bool)
         for _, places in chunks(len(values), len(values)):
             x, count = values[places], symbols[places]
             above = memory[: len(x)]
-            for middle in rounded:  # up to 255 quick comparisons beat a binary search
+            for middle in rounded:  # up to 255 quick comparisons are faster than a binary search
                 np.greater(x, middle, out=above)
                 count += above.view(np.uint8)
         return symbols, codebook
@@ -119,10 +119,10 @@ class LloydMax(_Codebook):
 
     def _levels(self, ordered: Array) -> Array:
         exact = ordered.astype(np.float64)
-        # a level's values lie side by side in ``exact``, so where they start says all
+        # the values of a level are side by side in ``exact``, so their starts are enough
         starts = np.zeros(1, np.int64)
         levels = _means(exact, starts)
-        for _ in range(2 * self.bits):  # more often than doublings, since empty groups vanish
+        for _ in range(2 * self.bits):  # more often than ``bits``, since empty groups are removed
             if room := self.num_levels - len(starts):
                 starts = np.union1d(starts, _splits(exact, starts, levels)[:room])
                 levels = _means(exact, starts)
@@ -219,7 +219,7 @@ class Float8(Quantizer):
         return best
 
     def _largest(self, bias: int) -> float:
-        top = (2 << self.mantissa) - 1  # as its exponent, the significand has ones only
+        top = (2 << self.mantissa) - 1  # its significand, like its exponent, has ones only
         return math.ldexp(top, (1 << self.exponent) - 1 - bias - self.mantissa)
 
     def _saturation(self, values: Array, bias: int) -> float:

@@ -48,7 +48,7 @@ MAX_SIZE = 1 << 40
 # Symbols that are all alike take no bytes. A small message must not make the receiver allocate
 # memory without limit. So many symbols need a minimum of bytes; a shorter message is padded.
 FREE_SYMBOLS, SYMBOLS_PER_BYTE = 1 << 16, 1 << 12
-SPARSEST = 1 << 11  # if fewer than one in so many is chosen, gaps are faster, and small as well
+SPARSEST = 1 << 11  # if fewer than one in so many is chosen, gaps are faster, and as small
 
 Array = NDArray[Any]
 
@@ -63,7 +63,7 @@ class BitPack(Coder):
     9
     """
 
-    methods: ClassVar[frozenset[int]] = PLAIN  # those that this coder writes, and so reads
+    methods: ClassVar[frozenset[int]] = PLAIN  # the methods that this coder writes and reads
 
     def apply(self, parts: Parts) -> Parts:
         """Every `Symbols` and `Indices` becomes bytes."""
@@ -273,7 +273,7 @@ def _numbers(part: Symbols) -> Array:
     if not 1 <= part.num_levels <= MAX_LEVELS:
         raise ValueError(f"num_levels={part.num_levels}: symbols have 1 to {MAX_LEVELS} levels")
     if values.dtype == np.uint8 and part.num_levels == 256:
-        return values  # which has no others
+        return values  # all values of uint8 are allowed
     if len(values) and not (values.min() >= 0 and values.max() < part.num_levels):
         raise ValueError(f"symbols must be 0 to {part.num_levels - 1}, found {values.max()}")
     return values

@@ -34,8 +34,8 @@ SHAPE = "~"  # the name of the side information: the shape, written as in a fram
 WIDTH = "w"  # the name of the side information: how long a row was
 MAX_WIDTH = 1 << 16  # of the widest row whose coordinates in a subspace are sent
 MAX_SIZE = 1 << 31  # values of the largest tensor that is sent as a product
-NOTHING = 1e-12  # of the whole: below this a direction is rounding error
-TINIEST = 1e-300  # where dividing by zero must give zero
+NOTHING = 1e-12  # a direction with a smaller share of the whole is rounding error
+TINIEST = 1e-300  # used where dividing by zero must give zero
 FLOAT32_MAX = torch.finfo(torch.float32).max
 CHUNK = 1 << 16  # values at a time
 

@@ -54,10 +54,10 @@ class Explanation(NamedTuple):
     """
 
     stage: str  # its repr
-    parts: Parts  # what it hands on
+    parts: Parts  # what it passes on
     nominal_bits: float  # values at their nominal width, log2(num_levels) for symbols
-    nbytes: int  # of the message, if the pipeline ended here
-    entropy_bits: float  # of the symbols, taken as independent; other values at full width
+    nbytes: int  # of the message if this were the last stage
+    entropy_bits: float  # entropy of the symbols if independent; other values at full width
 
 
 class Pipeline:
@@ -106,7 +106,7 @@ class Pipeline:
             parts = stage.apply(parts)
         message = pack(_tensors(parts))
         short = padding_nbytes(sum(tensor.numel() for tensor in tree.values()), len(message))
-        if short:  # else a receiver refuses it: see "How large a message may become" in wire.py
+        if short:  # or a receiver refuses it: see "How large a message may become" in wire.py
             message = pack({**_tensors(parts), PADDING: torch.zeros(short, dtype=torch.uint8)})
         return message
 
@@ -140,12 +140,12 @@ class Pipeline:
         masks: Tree = {}
         for stage in reversed(self._stages):
             own = stage.masks(parts)
-            if own and masks:  # a later stage left out some of what this one kept
+            if own and masks:  # a later stage left out some values that this one kept
                 ones = {name: mask.float() for name, mask in masks.items()}
                 own = {name: x.bool() for name, x in floats(stage.undo({**parts, **ones})).items()}
             parts = stage.undo(parts)
             masks = own or ({} if stage.mixes else masks)
-        tree = self._leave(parts)  # where a stage changed shapes, it mixed the values
+        tree = self._leave(parts)  # a stage that changes shapes also mixes the values
         return {
             name: m for name, m in masks.items() if name in tree and m.shape == tree[name].shape
         }
@@ -170,7 +170,7 @@ class Pipeline:
         if not stages:
             return Sizes(dense_nbytes(tree), dense_nbytes(tree))
         parts = self._enter(tree)
-        for stage in copy.deepcopy(stages):  # a copy draws what the stage itself will draw
+        for stage in copy.deepcopy(stages):  # a copy draws the same numbers as the stage itself
             parts = stage.apply(parts)
         return stage.weigh(parts)
 
@@ -233,7 +233,7 @@ class Pipeline:
             if what != "dtype" or dtype is None or tensor is None or tensor.dtype != torch.float32:
                 raise WireError(f"entry {name!r} is unknown here: another codec made this message")
             top = min(torch.finfo(dtype).max, torch.finfo(torch.float32).max)
-            tree[main] = tensor.clamp(-top, top).to(dtype)  # what was rounded up must not overflow
+            tree[main] = tensor.clamp(-top, top).to(dtype)  # rounding up must not overflow
         return tree
 
 

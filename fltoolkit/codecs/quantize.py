@@ -89,7 +89,7 @@ class _Grid(NamedTuple):
                 if self.zero:
                     y += real(self.zero)
                 y += draw(x.size).reshape(x.shape)
-            np.copyto(out[places], y.reshape(-1), casting="unsafe")  # cuts off what is below 1
+            np.copyto(out[places], y.reshape(-1), casting="unsafe")  # cuts off the fraction
         return out
 
     def _scale(self, base: Array) -> Array:
@@ -287,7 +287,7 @@ class Quantize(_Random):
 
     def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
         width = self._width(shape)
-        if width == len(values):  # torch finds both in one go
+        if width == len(values):  # torch finds both in one pass
             least, largest = torch.aminmax(torch.from_numpy(values))
             ranges = np.array([[least, largest]], np.float32)
             return self._grid(ranges, width).symbols(values, draw), ranges

@@ -77,8 +77,8 @@ __all__ = ["DRIVE", "EDEN", "SEED", "Rotate", "gaussian_levels", "hadamard", "ha
 SEED = side("", "h")
 """The name of the seed of the signs. It names no entry: the seed belongs to the whole message."""
 
-DIGITS = 6  # of a level, after the point: from the tenth on they differ from machine to machine
-RADIX = 16  # rows of the largest matrix that is really multiplied with: faster than 8 and 32
+DIGITS = 6  # of a level after the point: from the tenth on, digits differ between machines
+RADIX = 16  # rows of the largest matrix that is multiplied with: faster than 8 and 32
 
 
 def hadamard_plain(x: Tensor) -> Tensor:
@@ -186,7 +186,7 @@ def _rotate_back(y: Tensor, signs: Tensor) -> Tensor:
 def _within_float32(turn: Callable[[Tensor, Tensor], Tensor], x: Tensor, signs: Tensor) -> Tensor:
     """turn(x, signs), without overflow in sums; a value beyond float32 becomes its largest."""
     y = turn(x, signs)
-    if bool(y.isfinite().all()):  # the order of a sum over y would differ from machine to machine
+    if bool(y.isfinite().all()):  # a sum over y would depend on the machine
         return y
     return turn(x.double(), signs).clamp(-FLOAT32_MAX, FLOAT32_MAX).float()
 
@@ -340,7 +340,7 @@ class _Coded(_Rotating, Quantizer):
         for place in pieces:
             part, count = y[place], symbols[place]
             above = memory[: len(part)]
-            for middle in bounds:  # up to 255 quick comparisons beat a binary search
+            for middle in bounds:  # up to 255 quick comparisons are faster than a binary search
                 np.greater_equal(part, middle, out=above)
                 count += above.view(np.uint8)
             c = look_up(levels.astype(np.float32), count)
@@ -389,7 +389,7 @@ class DRIVE(_Coded):
     seed: int = 0
     unbiased: bool = True
 
-    bits = 1  # no field: one bit is what it is
+    bits = 1  # not a field: this stage always has one bit
 
     def _levels(self) -> Array:
         return np.array([-1.0, 1.0])

@@ -187,7 +187,7 @@ class RandomK(_Sparse):
             out[side(name, SEED)] = torch.from_numpy(np.array(seed, np.uint32).view(np.int32))
             if self.unbiased and isinstance(places, Indices):
                 scaled = values * (places.size / values.numel())
-                out[name] = scaled.clamp(-LARGEST, LARGEST)  # finite, if not unbiased there
+                out[name] = scaled.clamp(-LARGEST, LARGEST)  # finite, though biased there
         return out
 
     def omega(self, n: int) -> float | None:
@@ -206,7 +206,7 @@ class RandomK(_Sparse):
             n = sum(map(math.prod, shapes_behind(parts, "model", name).values()))
             check_num_values(n)
             k = num_kept(self.fraction, n)
-            if not isinstance(values, Tensor) or values.numel() != k:  # before n bytes are taken
+            if not isinstance(values, Tensor) or values.numel() != k:  # before memory is allocated
                 raise WireError(f"entry {name!r}: expected {k} values, this codec's share of {n}")
             places = random_places(int(seed) & 0xFFFF_FFFF, n, k)
             out[side(name, PLACES)] = Indices(torch.from_numpy(places), n)
@@ -263,7 +263,7 @@ class RandTopK(_Sparse):
         k = num_kept(self.fraction, d)
         chosen, rest = largest_in_rows(tensor, k)
         if random is not None and k < d:
-            # first how many picks fall on the rest, then which: the same as picking one by one
+            # first the number of picks from the rest, then which: the same as picking one by one
             num_rest = random.binomial(k, self.alpha, size=len(chosen))
             chosen, rest = random.permuted(chosen, axis=1), random.permuted(rest, axis=1)
             width = min(k, d - k)
@@ -446,7 +446,7 @@ class DGC(_Sparse):
         super().__post_init__()
         self.warmup = tuple(self.warmup)
         for fraction in self.warmup:
-            TopK(fraction)  # complains if it is none
+            TopK(fraction)  # raises an error if it is not a fraction
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum={self.momentum}: 0 or more, and below 1")
 

@@ -111,7 +111,7 @@ class Stage:
     {'w': tensor([3.])}
     """
 
-    leaves_floats = True  # False: after `apply` there are none, so only a coder may follow
+    leaves_floats = True  # False: `apply` leaves no floats, so only a coder may follow
     mixes = False  # True: each value that `undo` restores depends on many, so no mask holds for it
     sends_later = False  # True: what one message leaves out is added to the next one
 

@@ -167,7 +167,7 @@ class ErrorFeedback(Wrapper):
                 if self.decay != 1:
                     residual = self.decay * residual
                 wanted[name] = tensor.detach().cpu() + residual
-            check_finite(name, wanted[name])  # the residual would keep it for ever
+            check_finite(name, wanted[name])  # or the residual would keep it for ever
         return wanted
 
     def start_link(self, salt: int) -> None:

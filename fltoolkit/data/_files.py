@@ -1,6 +1,6 @@
 """The files of published data sets: find them, download them, read their formats.
 
-Not here: tensors and their scaling (datasets.py). A reader in a hurry can skip this file.
+Not here: tensors and their scaling (datasets.py). You can skip this file at first reading.
 """
 
 import gzip
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class DataNotFoundError(FileNotFoundError):
-    """No usable copy of a data set: none on this machine, and no mirror delivered one."""
+    """No usable copy of a data set: it is not on this machine, and no mirror delivered it."""
 
 
 class _Source(NamedTuple):
@@ -89,15 +89,16 @@ _SOURCES = {
     ),
 }
 
-_TIMEOUT = 30  # seconds without a single byte from a mirror
+_TIMEOUT = 30  # seconds to wait for the next byte from a mirror
 
 
 def fetch(name: str, filename: str, *variants: str) -> Path:
-    """The first local copy of a file, else a download into the cache, checksum verified.
+    """The first local copy of a file; if there is none, a download, whose checksum is checked.
 
-    Looks in ``$FLTOOLKIT_DATA/<name>``, ``$FLTOOLKIT_DATA`` and the cache folder, for
-    ``filename`` and then for its ``variants`` (such as the uncompressed file). Local files were
-    put there by somebody, so their checksum is not compared. Raises DataNotFoundError.
+    The function looks in ``$FLTOOLKIT_DATA/<name>``, in ``$FLTOOLKIT_DATA`` and in the cache
+    folder, for ``filename`` and then for its ``variants`` (such as the uncompressed file). The
+    checksum of local files is not compared, since somebody put them there on purpose. Raises
+    DataNotFoundError.
     """
     return _find(name, filename, *variants) or _download(name, filename)
 
@@ -115,13 +116,13 @@ def fetch_unpacked(name: str, archive: str, filenames: list[str], subfolder: str
         tarfile.open(path) as tar,
     ):
         for member in tar:
-            base = PurePosixPath(member.name).name  # never a path of the archive's choosing
+            base = PurePosixPath(member.name).name  # without the folders that the archive names
             if base in filenames and (content := tar.extractfile(member)):
                 with open(Path(scratch, base), "wb") as file:
                     shutil.copyfileobj(content, file)
         if missing := set(filenames) - set(os.listdir(scratch)):
             raise tarfile.TarError(f"no {', '.join(sorted(missing))} in it")
-        for filename in reversed(filenames):  # the first one last: it is the one looked for
+        for filename in reversed(filenames):  # the first one last, because `fetch` looks for it
             os.replace(Path(scratch, filename), folder / filename)
     return folder
 
@@ -134,7 +135,7 @@ def read_idx(path: Path, *, num_dims: int) -> np.ndarray:
     """
     expected = f"an IDX file of uint8 in {num_dims} dimension(s), plain or gzip-compressed"
     raw = path.read_bytes()
-    if raw[:2] == b"\x1f\x8b":  # told by content: browsers like to unpack and keep the name
+    if raw[:2] == b"\x1f\x8b":  # by content: browsers may unpack a file and keep its name
         with damage_reported(path, expected):
             raw = gzip.decompress(raw)
     start = 4 + 4 * num_dims
@@ -161,7 +162,7 @@ def read_cifar(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 @contextmanager
 def damage_reported(path: Path, expected: str) -> Iterator[None]:
-    """Turn what readers raise on a damaged file into a ValueError that names the file."""
+    """Replace errors that a damaged file causes by a ValueError that names the file."""
     try:
         yield
     except (OSError, EOFError, KeyError, zlib.error, tarfile.TarError) as error:

@@ -26,10 +26,11 @@ Arrays = Any
 
 
 class Batches:
-    """Batches of samples in memory; the order is a pure function of (seed, epoch number).
+    """Batches of samples in memory; their order depends only on the seed and the epoch number.
 
     The last, smaller batch is included: 60,000 samples make 938 batches of 64, the last of 32.
-    ``x`` may be a tuple with one tensor per feature party, whose rows belong to the same samples.
+    ``x`` may be a tuple with one tensor for each feature party; then row i of every tensor belongs
+    to the same sample.
     Instead of tensors, numpy arrays and pandas tables may be given.
 
     >>> batches = Batches(torch.arange(10), torch.arange(10), 4, seed=0)
@@ -51,7 +52,7 @@ class Batches:
                 raise ValueError(f"x has {len(part)} samples but y {len(y)}: they must agree")
         if batch_size < 1 or not len(y):
             raise ValueError(f"batch_size={batch_size} of {len(y)} samples: both must be 1 or more")
-        generator(seed)  # a bad seed fails here and not in the first epoch
+        generator(seed)  # a wrong seed raises its error here and not in the first epoch
         self.x, self.y, self.batch_size, self.seed = x, y, batch_size, seed
         self.num_samples = len(y)
 
@@ -63,7 +64,7 @@ class Batches:
         return map(self.at, self.rows(number))
 
     def rows(self, number: int) -> Iterator[Int64[Tensor, " batch"]]:
-        """Which samples make up the batches of one epoch, as ids from 0 to num_samples - 1."""
+        """Which samples are in the batches of one epoch, as ids from 0 to num_samples - 1."""
         order = torch.from_numpy(generator(self.seed, number).permutation(self.num_samples))
         return iter(order.split(self.batch_size))
 

@@ -1,6 +1,7 @@
-"""Data sets as tensors, ways to deal them out to clients, and batches in a reproducible order.
+"""Data sets as tensors: digits, MNIST and its relatives, CIFAR-10, and EMNIST by writer.
 
-Not here: models, and the plot of who holds what (`fltoolkit.plots.partition`).
+Not here: who has which samples (partitions.py), batches (batches.py), models, and the picture of a
+partition (`fltoolkit.plots.partition`).
 """
 
 import hashlib
@@ -29,8 +30,6 @@ __all__ = ["DataNotFoundError", "Dataset", "load", "load_emnist_federated"]
 
 Array = NDArray[Any]
 
-# ---- Data sets ----------------------------------------------------------------------------------
-
 PIXEL_STATISTICS = {
     "digits": ((0.3053,), (0.3761,)),
     "mnist": ((0.1307,), (0.3081,)),
@@ -42,19 +41,19 @@ PIXEL_STATISTICS = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Training and test samples in memory; those that `load` gives: x float32, y class numbers.
+    """Training and test samples in memory. `load` gives x as float32 and y as class numbers.
 
     Images are [samples, channels, height, width]; `flat` gives [samples, features]. For data of
-    your own, call ``Dataset(...)`` with your tensors: nothing else in the package looks at files.
-    Inputs may be integers (the tokens of a text), and targets numbers, or several a sample; then
-    leave ``num_classes`` out where there are no classes.
+    your own, call ``Dataset(...)`` with your tensors; the rest of the package reads no files.
+    Inputs may be integers (the tokens of a text). Targets may be numbers, or there may be several
+    for each sample. Leave ``num_classes`` out if there are no classes.
     """
 
     x_train: Shaped[Tensor, " train *shape"]
     y_train: Shaped[Tensor, " train *target"]
     x_test: Shaped[Tensor, " test *shape"]
     y_test: Shaped[Tensor, " test *target"]
-    num_classes: int = 0  # 0: the targets are no classes
+    num_classes: int = 0  # 0: the targets are not classes
     name: str = "own data"
 
     def flat(self) -> "Dataset":
@@ -76,19 +75,21 @@ class Dataset:
 def load(name: str) -> Dataset:
     """Load "digits", "mnist", "fashion_mnist" or "cifar10" with its published train/test split.
 
-    Pixels are standardized: about mean 0 and standard deviation 1 over the training set, by fixed
-    constants per channel (`PIXEL_STATISTICS`). "digits" comes with scikit-learn (1,797 images of
-    8×8, split here into 1,437 and 360 by class, always the same way): no file, no network.
+    Pixels are standardized: over the training set, their mean is about 0 and their standard
+    deviation about 1, by fixed constants for each channel (`PIXEL_STATISTICS`). "digits" comes with
+    scikit-learn and needs no file and no network: 1,797 images of 8×8, which are split here by
+    class into 1,437 and 360, always in the same way.
 
-    The other files are looked for in ``$FLTOOLKIT_DATA/<name>``, in ``$FLTOOLKIT_DATA``, in the
-    user cache, and then downloaded there (CIFAR-10 in its binary version). Downloads must match
-    the published checksum; files found locally are checked for structure (format, length,
-    counts, labels), and MNIST and Fashion-MNIST, which share their file names, are told apart
-    by the MD5 of the training labels.
+    The files of the other data sets are looked for in ``$FLTOOLKIT_DATA/<name>``, in
+    ``$FLTOOLKIT_DATA`` and in the user cache. If they are not there, they are downloaded into the
+    cache (CIFAR-10 in its binary version). A download must have the published checksum. A local
+    file is checked for its structure (format, length, counts, labels). The files of MNIST and
+    Fashion-MNIST have the same names; the MD5 of the training labels tells which is which.
 
     Raises:
-        DataNotFoundError: no local copy and no mirror in reach; the text names the ways out.
-        ValueError: unknown name, or a damaged file.
+        DataNotFoundError: there is no local copy and no mirror can be reached; the error says what
+            you can do.
+        ValueError: the name is unknown, or a file is damaged.
 
     >>> load("digits")
     Dataset(digits: 1,437 train, 360 test, x 1×8×8, 10 classes)
@@ -114,12 +115,13 @@ def load_emnist_federated(
 ) -> dict[str, tuple[Float32[Tensor, "_ 1 28 28"], Int64[Tensor, " _"]]]:
     """Load EMNIST split by writer: client id -> (x, y), ids in sorted order.
 
-    The federated split of LEAF (Caldas et al. 2018, arXiv 1812.01097) in TensorFlow Federated's
-    HDF5 files: 3,383 writers with 341,873 training and 40,832 test digits or, with
-    ``only_digits=False``, 3,400 writers and 62 classes. x is in [0, 1] as published: the
-    paper is bright (1) and the ink is dark, the inverse of MNIST. All digits take 1.1 GB of
-    memory: pass ``max_clients``. ``fed_emnist_digitsonly_train.h5`` (and so on), or the archive
-    ``fed_emnist_digitsonly.tar.bz2``, is looked for as in `load`, under the name "emnist".
+    It is the federated split of LEAF (Caldas et al. 2018, arXiv 1812.01097) in TensorFlow
+    Federated's HDF5 files: 3,383 writers with 341,873 training and 40,832 test digits or, with
+    ``only_digits=False``, 3,400 writers and 62 classes. x is in [0, 1] as published: the paper is
+    bright (1) and the ink is dark, which is the inverse of MNIST. All digits together take 1.1 GB
+    of memory: pass ``max_clients`` for fewer. The file ``fed_emnist_digitsonly_train.h5`` (and so
+    on), or the archive ``fed_emnist_digitsonly.tar.bz2``, is looked for as in `load`, under the
+    name "emnist".
 
     >>> load_emnist_federated("validation")
     Traceback (most recent call last):
@@ -223,7 +225,7 @@ def _idx_split(name: str, prefix: str) -> tuple[Tensor, Tensor]:
 
 
 def _load_cifar10() -> Dataset:
-    """Only the binary version is read: the "python version" is a pickle, and pickles run code."""
+    """Only the binary version is read: the "python version" is a pickle, which can run code."""
     names = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]
     folder = fetch_unpacked("cifar10", "cifar-10-binary.tar.gz", names, "cifar-10-batches-bin")
     batches = [read_cifar(folder / name) for name in names]
@@ -245,10 +247,3 @@ def _class_numbers(labels: np.ndarray, num_classes: int, path: Path) -> Int64[Te
             f"{num_classes - 1}. Is it the file of another data set?"
         )
     return torch.from_numpy(labels.astype(np.int64))
-
-
-# ---- Partitions: which client holds which samples -----------------------------------------------
-# Each returns one int64 tensor of indices per client; together they hold each index exactly once.
-
-
-# ---- Batches ------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""Who has which samples: the ways to deal a data set out to clients, and its columns to parties.
+"""Who has which samples: ways to deal out samples to clients, and columns to parties.
 
-Not here: the picture of it (plots.partition).
+Not here: the picture of a partition (plots.partition).
 """
 
 import math
@@ -24,7 +24,7 @@ def partition_iid(
 ) -> list[Int64[Tensor, " _"]]:
     """Shuffle the samples and deal them out evenly; sizes differ by at most one.
 
-    Of ``labels`` only the number is used, so targets of any type and shape will do.
+    Only the number of ``labels`` is used, so targets may have any type and shape.
 
     >>> [len(rows) for rows in partition_iid(torch.arange(10), 3, seed=0)]
     [4, 3, 3]
@@ -36,8 +36,8 @@ def partition_iid(
 def partition_contiguous(num_samples: int, num_clients: int) -> list[Int64[Tensor, " _"]]:
     """Deal out neighbouring samples together: the first part to the first client, and so on.
 
-    For data with an order, such as the windows of a text, where neighbours are about one subject.
-    Sizes differ by at most one.
+    This is for data with an order, such as the windows of a text, where neighbours have the same
+    subject. Sizes differ by at most one.
 
     >>> [part.tolist() for part in partition_contiguous(5, 2)]
     [[0, 1, 2], [3, 4]]
@@ -52,12 +52,12 @@ def partition_dirichlet(
 ) -> list[Int64[Tensor, " _"]]:
     """Give each client its own mix of classes, drawn from a Dirichlet distribution.
 
-    For each class, the proportions p ~ Dir(alpha, ..., alpha) over the *clients* are drawn and
-    the samples of that class are cut accordingly, so clients differ in size as well (Yurochkin et
-    al. 2019, arXiv 1905.12022). Hsu et al. 2019 (arXiv 1909.06335) draw the proportions over the
-    *classes* for each client instead and keep sizes equal. Small alpha (0.1): few classes per
-    client; large alpha (100): nearly iid. A client that drew nothing takes one sample from the
-    client that then has most, until no client is empty.
+    For each class, proportions p ~ Dir(alpha, ..., alpha) over the *clients* are drawn, and the
+    samples of this class are divided accordingly. So the clients also differ in size (Yurochkin et
+    al. 2019, arXiv 1905.12022). Hsu et al. 2019 (arXiv 1909.06335) do it in another way: they draw
+    proportions over the *classes* for each client, and all clients have the same size. With a small
+    alpha (0.1) each client has few classes; with a large alpha (100) the data are nearly iid. As
+    long as a client has no sample, it gets one from the client that has most.
 
     >>> labels = torch.arange(10).repeat(100)
     >>> for alpha in (0.1, 100):
@@ -86,10 +86,11 @@ def partition_dirichlet(
 def partition_shards(
     labels: Int[Tensor, " num_samples"], num_clients: int, *, shards_per_client: int = 2, seed: int
 ) -> list[Int64[Tensor, " _"]]:
-    """Sort by label, cut into equal shards, deal each client ``shards_per_client`` at random.
+    """Sort by label, cut into equal shards, and give each client some shards at random.
 
-    The "pathological non-IID" split of McMahan et al. 2017 (arXiv 1602.05629, section 3): with 2
-    shards most clients see two classes. A shard that straddles a class border brings two.
+    This is the "pathological non-IID" split of McMahan et al. 2017 (arXiv 1602.05629, section 3):
+    with ``shards_per_client=2``, most clients have two classes. A shard may contain the end of one
+    class and the beginning of the next.
 
     >>> labels = torch.arange(10).repeat(100)
     >>> [labels[part].unique().tolist() for part in partition_shards(labels, 5, seed=0)]
@@ -103,7 +104,7 @@ def partition_shards(
             f"and make at most {len(y)} shards, one per sample"
         )
     rng = generator(seed)
-    shuffled = rng.permutation(len(y))  # so that the samples of a class meet in random order
+    shuffled = rng.permutation(len(y))  # so that the samples of a class are in random order
     shards = np.array_split(shuffled[np.argsort(y[shuffled], kind="stable")], num_shards)
     dealt = rng.permutation(num_shards).reshape(num_clients, shards_per_client)
     return _tensors([np.concatenate([shards[shard] for shard in hand]) for hand in dealt])
@@ -112,10 +113,10 @@ def partition_shards(
 def split_features(
     num_features_or_shape: int | tuple[int, ...], num_parties: int, *, seed: int | None = None
 ) -> list[Int64[Tensor, " _"]]:
-    """Divide the columns of *flat* samples among parties that hold the same people (vertical data).
+    """Divide the columns of *flat* samples among parties: they have the same samples (vertical).
 
-    Without a seed each party gets a contiguous block (for images: a band of rows, top to
-    bottom); with one, columns at random. Sizes differ by at most one.
+    Without a seed each party gets neighbouring columns (of images: some rows of pixels, from top to
+    bottom). With a seed the columns are drawn at random. Sizes differ by at most one.
 
     >>> split_features((1, 2, 3), 2)
     [tensor([0, 1, 2]), tensor([3, 4, 5])]

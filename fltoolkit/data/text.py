@@ -1,4 +1,4 @@
-"""Text as numbers, one a character: a training part, a held-out part, windows, and who speaks.
+"""Text as numbers, one for each character: training and test part, windows, and speakers.
 
 Not here: networks that predict the next character (models.gpt), who gets which windows
 (partitions.py).
@@ -25,19 +25,18 @@ _SPEECH = re.compile(r"([A-Z][^\n:]{0,40}):\n(.*)", re.DOTALL)
 class Text:
     """A text whose characters are numbered by their place in ``alphabet``.
 
-    ``train`` holds the first nine tenths, ``test`` the rest. For a text of your own call
-    `Text.of`.
+    ``train`` holds the first nine tenths, ``test`` the rest. For a text of your own call `Text.of`.
     """
 
     train: Int64[Tensor, " train"]
     test: Int64[Tensor, " test"]
     alphabet: str  # each character once, sorted
     name: str
-    sha256: str  # of the whole text in UTF-8: says which text the numbers are about
+    sha256: str  # of the whole text in UTF-8: identifies the text
 
     @classmethod
     def of(cls, text: str, name: str, *, held_out: float = 0.1) -> "Text":
-        """Number the characters of ``text``; the last ``held_out`` of it becomes the test part.
+        """Number the characters of ``text``; its last part, ``held_out``, becomes the test part.
 
         Raises ValueError if either part would have fewer than two characters.
 
@@ -75,13 +74,13 @@ class Text:
     def windows(
         self, context: int, part: str = "train"
     ) -> tuple[Int64[Tensor, "windows context"], Int64[Tensor, "windows context"]]:
-        """The part cut into windows: ``x`` is what is read, ``y`` the next character of each place.
+        """The part cut into windows: ``x`` is the input, ``y`` the next character at each place.
 
-        Windows do not overlap, so every character is predicted at most once an epoch; what is left
-        over at the end is not used.
+        Windows do not overlap, so every character is predicted at most once in an epoch. The
+        characters that are left over at the end are not used.
 
         Args:
-            context: characters a window.
+            context: the number of characters in a window.
             part: "train" or "test".
 
         >>> x, y = Text.of("abracadabra, abracadabra", "spell").windows(4)
@@ -97,8 +96,9 @@ class Text:
     ) -> dict[str, tuple[Int64[Tensor, "windows context"], Int64[Tensor, "windows context"]]]:
         """The windows of each speaker in the training part, by name: natural clients.
 
-        A play's lines such as "First Citizen:" name who speaks; see `speeches`. Each speaker has
-        windows of their own speeches only. Speakers with fewer than ``min_windows`` are left out.
+        In a play, a line such as "First Citizen:" names the speaker; see `speeches`. A speaker's
+        windows come from their own speeches only. Speakers with fewer than ``min_windows`` are left
+        out.
 
         Raises ValueError if nobody is left, as in a text that is no play.
         """
@@ -123,16 +123,17 @@ class Text:
 def load_text(name: str) -> Text:
     """Load "topics", which needs no file, or "shakespeare".
 
-    "topics" is the help that every CPython has on its own language (``pydoc_data.topics``; in
-    version 3.11 465,131 characters). It differs from version to version: ``sha256`` says which
-    text a number was measured on. "shakespeare" is the char-rnn example of 1,115,394
+    "topics" is the help on the language that every CPython contains (``pydoc_data.topics``; in
+    version 3.11 it has 465,131 characters). The text differs between versions: ``sha256`` tells
+    with which text a number was measured. "shakespeare" is the example of char-rnn with 1,115,394
     characters (public domain). It is looked for like MNIST, as ``tinyshakespeare/input.txt``, and
-    else downloaded; in both cases its SHA-256 must be the published one, because every number
-    that is known of this text is about exactly these characters.
+    is downloaded if it is not found. Its SHA-256 must be the published one in both cases, because
+    published numbers are about exactly these characters.
 
     Raises:
-        DataNotFoundError: no local copy and no mirror in reach; the text names the ways out.
-        ValueError: unknown name, or a file that is not the published one.
+        DataNotFoundError: there is no local copy and no mirror can be reached; the error says what
+            you can do.
+        ValueError: the name is unknown, or the file is not the published one.
 
     >>> load_text("topics").name
     'topics'
@@ -147,13 +148,14 @@ def load_text(name: str) -> Text:
 
 
 def speeches(text: str) -> dict[str, str]:
-    """What each speaker of a play says, in order of first appearance, speeches two lines apart.
+    r"""What each speaker of a play says, in order of first appearance.
 
-    A speech is a paragraph that begins with a name and a colon on a line of their own. A paragraph
-    without one goes on with the speech before it.
+    A speech is a paragraph that begins with a line that holds a name and a colon and nothing else.
+    A paragraph without such a line belongs to the speech before it. The speeches of one speaker are
+    joined with an empty line between them.
 
-    >>> speeches("All:\\nSpeak.\\n\\nBob:\\nNo.\\n\\nAll:\\nWhy?")
-    {'All': 'Speak.\\n\\nWhy?', 'Bob': 'No.'}
+    >>> speeches("All:\nSpeak.\n\nBob:\nNo.\n\nAll:\nWhy?")
+    {'All': 'Speak.\n\nWhy?', 'Bob': 'No.'}
     """
     found: dict[str, list[str]] = {}
     speaker = ""
@@ -168,7 +170,7 @@ def speeches(text: str) -> dict[str, str]:
 def cut(
     ids: Int64[Tensor, " characters"], context: int, name: str
 ) -> tuple[Int64[Tensor, "windows context"], Int64[Tensor, "windows context"]]:
-    """Windows that do not overlap, and the same moved on by one character."""
+    """Windows that do not overlap, and the same windows moved by one character."""
     count = (len(ids) - 1) // context if context > 0 else 0
     if count < 1:
         raise ValueError(

@@ -1,11 +1,11 @@
 """Federated learning: a server and many clients train one model, compressed both ways.
 
-    client      what a client does alone: plainly, and quicker with equal results
-    server      how the server's model moves by a mean update
-    clock       how long clients take, in virtual time; what late updates are worth
-    means       how the updates that count become one
+    client      what a client does alone: a plain function, and a faster one with equal results
+    server      how a mean update changes the server's model
+    clock       how long clients take, in virtual time, and how much late updates count
+    means       how the updates of a round become one
     privacy     a mean of clipped updates with Gaussian noise
-    adaptive    compression that follows the run
+    adaptive    compression that changes during the run
     samples     the clients' samples, and whether model and loss fit them
     fedavg      rounds of federated averaging
     fedasync    servers that do not wait for a round
@@ -15,7 +15,8 @@
     demo        momentum of which only the fast part is sent
     muon        an optimizer whose steps are orthogonal matrices
 
-`_many_at_once` trains a whole cohort in one vectorized computation. Notebooks 04 to 06 derive it.
+`_many_at_once` trains a whole cohort in one vectorized computation. Notebooks 04 to 06 derive this
+room.
 """
 
 from fltoolkit.federated.adaptive import AdaptiveLevels, ByteBudget, Rule

@@ -81,7 +81,7 @@ def local_updates(
     if chunk < 1:
         raise ValueError(f"chunk={chunk}: must be at least 1 client")
     clients = list(zip(starts, data, seeds, strict=True))
-    # like sizes side by side: few groups, and most of them a slice of the stack
+    # equal sizes side by side: few groups, and most of them are a slice of the stack
     order = sorted(range(len(clients)), key=lambda k: len(data[k][1]), reverse=True)
     outcomes: dict[int, LocalUpdate | FloatingPointError] = {}
     for i in range(0, len(order), chunk):
@@ -117,14 +117,14 @@ _Client = tuple[Tree, Data, int]  # start, (x, y), seed
 _Outcomes = list[LocalUpdate | FloatingPointError]
 
 
-_warned: WeakSet[nn.Module] = WeakSet()  # modules of which it was said that vmap cannot train them
+_warned: WeakSet[nn.Module] = WeakSet()  # modules about which users were warned
 
 
 def _at_once_or_in_turn(module: nn.Module, clients: list[_Client], local: Local) -> _Outcomes:
     if len(clients) > 1:
         try:
             return _at_once(module, clients, local)
-        except RuntimeError as error:  # the loop now does it right, or fails with its own words
+        except RuntimeError as error:  # the loop can train it, or says what is wrong
             if module not in _warned:
                 _warned.add(module)
                 why = str(error).strip().partition("\n")[0]
@@ -136,13 +136,13 @@ def _at_once_or_in_turn(module: nn.Module, clients: list[_Client], local: Local)
 
 
 def _at_once(module: nn.Module, clients: list[_Client], local: Local) -> _Outcomes:
-    """All these clients with stacked weights: ``[k, ...]`` is client k's."""
+    """Train all these clients with stacked weights: ``[k, ...]`` belongs to client k."""
     lr, prox, loss_fn = local.lr or 0.0, local.prox, local.loss_fn
     starts, data, seeds = zip(*clients, strict=True)
     own: Tree = dict(chain(module.named_parameters(), module.named_buffers()))
     named = {id(tensor): name for name, tensor in own.items()}  # a tied tensor has more names
     saved = {name: named[id(t)] for name, t in module.state_dict(keep_vars=True).items()}
-    spots = {  # where tensors go; a block that stands in two places has one set of spots
+    spots = {  # where tensors go; a module that is used twice has one set
         spot: named[id(tensor)]
         for path, part in module.named_modules()
         for members in (part.named_parameters, part.named_buffers)
@@ -160,7 +160,7 @@ def _at_once(module: nn.Module, clients: list[_Client], local: Local) -> _Outcom
     x, y = (torch.cat([part.to(device) for part in column]) for column in zip(*data, strict=True))
     sizes = [len(labels) for _, labels in data]
     each_has = zip(sizes, seeds, accumulate(sizes, initial=0), strict=False)
-    plans = [  # each client's batches, as rows of all clients' samples
+    plans = [  # the batches of each client, as rows of the samples of all clients
         deque(rows + before for rows in batch_indices(n, local, seed=s))
         for n, s, before in each_has
     ]
@@ -168,7 +168,7 @@ def _at_once(module: nn.Module, clients: list[_Client], local: Local) -> _Outcom
     def forward(params: Tree, fixed: Tree, x: Tensor, y: Tensor) -> tuple[Tensor, Tree]:
         tensors = {spot: (params | fixed)[name] for spot, name in spots.items()}
         loss = loss_of(loss_fn, functional_call(module, tensors, (x,), tie_weights=False), y)
-        return loss, {name: tensors[name] for name in buffers}  # as the forward left them
+        return loss, {name: tensors[name] for name in buffers}  # as the forward pass left them
 
     gradients = vmap(grad_and_value(forward, has_aux=True))
 
@@ -180,12 +180,12 @@ def _at_once(module: nn.Module, clients: list[_Client], local: Local) -> _Outcom
         grads, (losses, after) = gradients(params, fixed, _pick(x, rows), _pick(y, rows))
         start = [tensor[at] for tensor in first.values()]
         descend(list(params.values()), tuple(grads.values()), start, lr, prox)
-        # behind a slice the parameters have moved already; behind a list they are copies
+        # with a slice the parameters have changed already; with a list they are copies
         for name, tensor in (after if isinstance(at, slice) else after | params).items():
             state[name][at] = tensor
         return losses
 
-    history = []  # who stepped, with which losses; read at the end: a GPU need not wait
+    history = []  # clients and losses of each step; read at the end, so that a GPU need not wait
     with training(module):
         for group, batches in _together(plans):
             history.append((group, step(group, batches)))
@@ -203,10 +203,10 @@ def _at_once(module: nn.Module, clients: list[_Client], local: Local) -> _Outcom
 
 
 def _together(plans: Sequence[deque[Tensor]]) -> Iterator[tuple[list[int], list[Tensor]]]:
-    """Which clients step next, with which batches.
+    """Which clients take the next step together, with which batches.
 
-    The group is the client with most steps left, and all clients whose next batch has the same
-    size. Clients that have fewer steps left wait, so that groups stay large.
+    The group is the client with the most steps left, and all clients whose next batch has the same
+    size. Clients with fewer steps left wait, so that groups stay large.
     """
     while any(plans):
         most, sizes = max(map(len, plans)), Counter(len(plan[0]) for plan in plans if plan)
@@ -217,7 +217,7 @@ def _together(plans: Sequence[deque[Tensor]]) -> Iterator[tuple[list[int], list[
 
 
 def _places(group: list[int]) -> slice | list[int]:
-    """Where the group's weights are: a slice if they lie side by side, which costs no copy."""
+    """The places of the group's weights: a slice if they are side by side, which needs no copy."""
     first, end = group[0], group[-1] + 1
     return slice(first, end) if end - first == len(group) else group
 

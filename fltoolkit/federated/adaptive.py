@@ -41,7 +41,7 @@ class AdaptiveLevels:
     make: Callable[[int], Codec]
     first: int
     most: int = 255  # levels; larger = less compression in the end
-    first_loss: float | None = None  # found in the first record
+    first_loss: float | None = None  # the loss of the first record
 
     def __post_init__(self) -> None:
         if not 1 <= self.first <= self.most:
@@ -54,7 +54,7 @@ class AdaptiveLevels:
         loss = float(record["loss"])
         self.first_loss = loss if self.first_loss is None else self.first_loss
         ratio = max(self.first_loss, 0.0) / loss if loss > 0 else math.inf
-        # the loss may come from division: ceil(2.0000000001) would be a level too many
+        # a loss may have rounding errors: ceil(2.0000000001) would be one level too many
         levels = math.sqrt(min(ratio, self.most**2)) * self.first
         return self.make(min(max(math.ceil(levels - 1e-9), 1), self.most))
 
@@ -78,7 +78,7 @@ class ByteBudget:
     make: Callable[[float], Codec]
     nbytes: int  # on all links, at the end
     rounds: int
-    fraction: float = 0.01  # of the round that comes next
+    fraction: float = 0.01  # of the next round
     _before: dict[str, int] = field(default_factory=dict)  # totals of the last record
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
-"""What a client does alone: some steps of SGD on its own samples, from the model it was sent.
+"""What a client does alone: it starts from the model it was sent, and trains on its own samples.
 
-Three functions compute the same numbers: `local_update` follows the paper, `local_update_lean` is
-the same arithmetic with less overhead, `local_updates` trains many clients at once.
+Three functions compute the same numbers: `local_update` follows the paper, `local_update_lean` does
+the same arithmetic with less overhead, and `local_updates` trains many clients at once.
 """
 
 import copy
@@ -52,25 +52,25 @@ class Local:
     Source: McMahan et al. 2017, arXiv 1602.05629: ``batch_size`` is B, ``epochs`` is E, ``lr`` is
     eta. With ``prox``, FedProx: Li et al. 2020, arXiv 1812.06127.
 
-    Plain SGD with ``lr`` is the default and the fastest. Any other optimizer of torch is one
-    argument, and may have a schedule or anything else inside its ``step``::
+    Plain SGD with ``lr`` is the default and the fastest. For any other optimizer of torch, give a
+    function that makes it. Its ``step`` may do more, such as following a schedule::
 
         Local(batch_size=10, lr=0.1, epochs=1)
         Local(batch_size=10, optimizer=partial(torch.optim.AdamW, lr=1e-3), epochs=1)
 
     Args:
-        batch_size: samples a step, the last batch of an epoch being smaller; None for all at once
-            (with ``steps=1`` that is FedSGD).
-        lr: the learning rate of plain SGD. Give this, or
-        optimizer: what makes a client's optimizer from a list of parameters.
-        epochs: how often a client sees each of its samples. Give this, or
-        steps: how many steps it takes (tau), into a next epoch if need be.
+        batch_size: samples in a step (the last batch of an epoch may be smaller); None for all
+            samples at once (with ``steps=1`` this is FedSGD).
+        lr: the learning rate of plain SGD. Give ``lr`` or ``optimizer``.
+        optimizer: a function that makes a client's optimizer from a list of parameters.
+        epochs: how often a client trains on each of its samples. Give ``epochs`` or ``steps``.
+        steps: how many steps it takes (tau); it begins another epoch if one is not enough.
         schedule: by what each step's learning rate is multiplied: a function of the number of steps
             that this client's optimizer has taken before, which is 0 at its first. With
             ``keep_state`` the number goes on from round to round, else each round begins at 0. For
             plain SGD give ``optimizer=partial(torch.optim.SGD, lr=...)``.
         clip_norm: gradients longer than this are made this long before each step; None: never.
-        prox: mu of FedProx: each step descends ``loss + mu/2 |w - start|^2``.
+        prox: mu of FedProx: each step reduces ``loss + mu/2 |w - start|^2``.
         loss_fn: ``loss_fn(output, y)``, the mean over a batch. The default is for models that end
             with `LogSoftmax`; a model that returns logits needs ``nn.functional.cross_entropy``.
         keep_state: False: a client makes a new optimizer in each round. True: it keeps the
@@ -155,10 +155,11 @@ class Local:
 class LocalUpdate(NamedTuple):
     """What one client has learned.
 
-    ``delta`` is end minus start for every entry that travels (see `carried`): parameters that
-    learn and buffers, whole numbers such as BatchNorm's ``num_batches_tracked`` too. ``loss`` is
-    the mean of the batches' losses, each before its step and without the proximal term. ``state``
-    is what the client's optimizer keeps for its next round, with ``Local(keep_state=True)`` only.
+    ``delta`` is end minus start for every entry that travels (see `carried`): for parameters that
+    learn and for buffers, also for whole numbers such as BatchNorm's ``num_batches_tracked``.
+    ``loss`` is the mean of the losses of the batches; each loss is computed before its step and
+    without the proximal term. ``state`` is the state that the client's optimizer keeps for its next
+    round, with ``Local(keep_state=True)`` only.
 
     >>> start = {"weight": torch.zeros(1, 1)}
     >>> local = Local(batch_size=2, lr=0.25, epochs=1, loss_fn=nn.functional.mse_loss)
@@ -298,25 +299,25 @@ def descend(
 
 @contextmanager
 def _borrowed(module: nn.Module, start: Tree) -> Iterator[None]:
-    """Inside, the module trains on a copy of ``start``; afterwards its tensors are its own."""
+    """Inside this context the module trains on a copy of ``start``; then it is restored."""
     own: Tree = dict(module.named_parameters(remove_duplicate=False))
     own.update(module.named_buffers(remove_duplicate=False))
     kept = [(tensor, tensor.data) for tensor in own.values()]
     buffers = [(part._buffers, dict(part._buffers)) for part in module.modules()]
     try:
-        for name, tensor in own.items():  # a buffer that is not saved starts from the module's own
+        for name, tensor in own.items():  # a buffer that is not in the state_dict keeps its values
             tensor.data = torch.empty_like(tensor.data).copy_(start.get(name, tensor.data))
         yield
     finally:
         for tensor, data in kept:
             tensor.data = data
-        for current, before in buffers:  # a forward may have put a new tensor in place of one
+        for current, before in buffers:  # the forward pass may have replaced a buffer
             current.update(before)
 
 
 @contextmanager
 def training(module: nn.Module) -> Iterator[None]:
-    """Inside, the module is in training mode; afterwards each part is in its own again."""
+    """Inside this context the module is in training mode; then all modes are restored."""
     modes = [(part, part.training) for part in module.modules()]
     module.train()
     try:
@@ -333,7 +334,7 @@ def outcome_of(train: Callable, *args: Any, **how: Any) -> LocalUpdate | Floatin
     try:
         return train(*args, **how)
     except FloatingPointError as error:
-        return error  # one client's failure is its own
+        return error  # the updates of the other clients are good
 
 
 # ---- What the three share -----------------------------------------------------------------------
@@ -348,7 +349,7 @@ def loss_of(loss_fn: LossFn, output: Tensor, y: Tensor) -> Tensor:
 def batch_indices(
     num_samples: int, local: Local, seed: int = 0
 ) -> Iterator[Int64[Tensor, " batch"]]:
-    """Which samples each local step sees; a new order in each epoch, as `data.Batches` deals."""
+    """Which samples each local step uses; a new order in each epoch, as in `data.Batches`."""
     if seed < 0:
         raise ValueError(f"seed={seed}: must be at least 0")
     size = local.batch_size or num_samples
@@ -363,7 +364,7 @@ def batch_indices(
 
 @contextmanager
 def seeded_layers(seed: int, device: torch.device) -> Iterator[None]:
-    """Inside, Dropout draws from ``seed``; afterwards torch's generators are as they were."""
+    """Inside this context Dropout draws from ``seed``; then torch's generators are restored."""
     gpus = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=gpus):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed every GPU
@@ -377,7 +378,7 @@ def seeded_layers(seed: int, device: torch.device) -> Iterator[None]:
 def finished(
     start: Tree, end: Tree, losses: list[float], num_samples: int, local: Local
 ) -> LocalUpdate:
-    """End minus start, or FloatingPointError where they hold no numbers."""
+    """End minus start, or FloatingPointError if one of them is NaN or infinite."""
     loss = sum(losses) / len(losses)
     if not math.isfinite(loss):
         raise _diverged(f"the local loss is {loss}")
@@ -389,7 +390,7 @@ def finished(
         )
     delta = {name: end[name] - start[name].to(end[name]) for name in end}
     sums = [d.sum(dtype=torch.float32) for d in delta.values() if d.is_floating_point()]
-    if not torch.stack(sums).isfinite().all():  # the last step may go wrong after a good loss
+    if not torch.stack(sums).isfinite().all():  # the last step may fail after a good loss
         raise _diverged(f"the loss is {losses[-1]}, but the step after it led to NaN or infinity")
     return LocalUpdate(delta, loss, num_samples, len(losses))
 

@@ -52,7 +52,7 @@ Clock = Callable[[str, int], float]
 
 @dataclass(frozen=True)
 class Even:
-    """Everybody takes the same time, always.
+    """Every client always takes the same time.
 
     >>> Even()("alice", 3)
     1.0
@@ -245,7 +245,7 @@ class Arrivals:
 
 
 class Arrival(NamedTuple):
-    """One client's answer, as the server has it.
+    """The answer of one client, as the server received it.
 
     >>> import torch
     >>> Arrival("ann", 0, 1.0, 100, 0.3, {"w": torch.zeros(2)}, {}).weight
@@ -253,12 +253,12 @@ class Arrival(NamedTuple):
     """
 
     client: str
-    round_: int  # in which it was asked
-    seconds: float  # when it arrives, by the virtual clock
+    round_: int  # in which the client was asked
+    seconds: float  # when the update arrives, in virtual time
     weight: float  # number of samples, times how often the client was drawn
     loss: float
-    delta: Tree | None  # None: the client said that its training failed
-    masks: Tree  # which coordinates came; empty for all
+    delta: Tree | None  # None: the training of this client failed
+    masks: Tree  # which coordinates were sent; empty if all were
 
 
 @dataclass
@@ -277,15 +277,15 @@ class Backlog:
 
     seconds: float = 0.0
     late: list[Arrival] = field(default_factory=list)
-    optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)  # by client
-    name = "late updates"  # of its file
+    optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)  # by client id
+    name = "late updates"  # of the file in which it is saved
 
     def busy(self) -> set[str]:
-        """Clients still at work for an earlier round."""
+        """The clients that are still at work for an earlier round."""
         return {a.client for a in self.late if a.seconds > self.seconds}
 
     def take(self, until: float) -> list[Arrival]:
-        """Move the time on; returns the late updates that have arrived by then."""
+        """Set the time to ``until``; return the late updates that have arrived by then."""
         self.seconds = until
         come = sorted((a for a in self.late if a.seconds <= until), key=lambda a: a.seconds)
         self.late = [a for a in self.late if a.seconds > until]
@@ -304,7 +304,7 @@ class Backlog:
 
 
 def takes(clock: Clock, client: str, round_: int) -> float:
-    """The answer of a clock, checked: raise if it is not a time."""
+    """The time that a clock gives; raise if it is not a time."""
     if not (seconds := clock(client, round_)) >= 0:
         raise ValueError(
             f"{clock!r} gives {seconds} for {client!r} in round {round_}: virtual seconds, 0 or "
@@ -314,7 +314,7 @@ def takes(clock: Clock, client: str, round_: int) -> float:
 
 
 def weigh(staleness: Staleness, rounds: int) -> float:
-    """The weight of an update of so many rounds ago, checked: raise if it is not a weight."""
+    """The weight of an update that is so many rounds old; raise if it is not a weight."""
     if not 0 <= (weight := staleness(rounds)) < math.inf:
         raise ValueError(f"{staleness!r} gives {weight} for {rounds} rounds: a weight, 0 or more")
     return weight

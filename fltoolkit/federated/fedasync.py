@@ -1,8 +1,8 @@
 """Servers that never wait for a round: FedAsync and FedBuff, on the virtual clock.
 
-At any time some clients are at work. A client that is done sends its update at once, and the next
-client begins from the newest model. So no client waits for stragglers, but updates are stale.
-Not here: rounds (fedavg.py), what staleness weighs (clock.py).
+At any time some clients are at work. When a client is done, it sends its update at once, and
+another client begins with the newest model. So no client waits for stragglers, but updates are
+stale. Not here: rounds (fedavg.py), the weight of a stale update (clock.py).
 """
 
 import heapq
@@ -35,7 +35,7 @@ from fltoolkit.trees import Tree, weighted_mean
 
 __all__ = ["Flight", "fedasync", "fedbuff"]
 
-_AtWork = tuple[float, int, str, int, Tree]  # done when, order, client, step and model of its start
+_AtWork = tuple[float, int, str, int, Tree]  # end, order, client, step and model at its start
 
 
 @dataclass
@@ -52,12 +52,12 @@ class Flight:
 
     seconds: float = 0.0
     idle: list[str] = field(default_factory=list)
-    asked: Counter[str] = field(default_factory=Counter)  # how often each client was
+    asked: Counter[str] = field(default_factory=Counter)  # how often each client was asked
     at_work: list[_AtWork] = field(default_factory=list)  # a heap by time, then by order
-    fruitless: int = 0  # answers that did not come, in a row
-    random: np.random.Generator | None = None  # None: nothing has begun
-    optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)  # by client, as in Backlog
-    name = "in flight"  # of its file
+    fruitless: int = 0  # how many answers in a row did not come
+    random: np.random.Generator | None = None  # None: the run has not begun
+    optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)  # as in Backlog
+    name = "in flight"  # of the file in which it is saved
 
     def state_dict(self) -> dict[str, Any]:
         """Plain values and tensors, so that it can be saved without pickle."""
@@ -82,7 +82,7 @@ class _Landed(NamedTuple):
 
     client: str
     seconds: float
-    staleness: int  # how often the server's model has moved in between
+    staleness: int  # how often the server's model has changed in between
     start: Tree
     delta: Tree
     loss: float
@@ -107,16 +107,16 @@ def fedasync(
 ) -> Iterator[Record]:
     """Each client's model is mixed into the server's as soon as it arrives; a record an update.
 
-    ``x <- (1 - a) x + a x_new`` with ``a = alpha * staleness(t - tau)``: t counts the server's
-    moves, tau was t when the client was sent its model. Sample counts play no part.
-    Source: Xie et al. 2019, arXiv 1903.03934, algorithm 1; ``local.prox`` is its rho.
+    ``x <- (1 - a) x + a x_new`` with ``a = alpha * staleness(t - tau)``: t is how often the
+    server's model has changed, and tau is the value of t when the model was sent to the client. The
+    numbers of samples are not used. Source: Xie et al. 2019, arXiv 1903.03934, algorithm 1;
+    ``local.prox`` is its rho.
 
     Records hold ``round`` (t), ``step`` (t + 1), ``client``, ``loss``, ``staleness``,
-    ``num_failed`` since the last record, ``seconds`` and the totals of bytes. Updates that are not
-    ready at the end are not sent. There is no round to wait for, so ``staleness`` and ``clock``
-    are arguments here, without an `Arrivals`. For the other arguments see `fedavg` and `fedbuff`.
-    Arguments are checked at the call. To save a
-    run and go on::
+    ``num_failed`` (clients whose training failed since the last record), ``seconds`` and the totals
+    of bytes. Updates that are not ready at the end are not sent. There is no round to wait for, so
+    ``staleness`` and ``clock`` are arguments here, without an `Arrivals`. For the other arguments
+    see `fedavg` and `fedbuff`. Arguments are checked at the call. To save a run and go on::
 
         parties = [Party("server", model), flight := Flight()]
         save_run(folder, parties, channel)              # after any record
@@ -164,23 +164,25 @@ def fedbuff(
     flight: Flight | None = None,
     server: str = "server",
 ) -> Iterator[Record]:
-    """The server's model moves by every ``buffer_size`` updates that arrive; a record a move.
+    """After each ``buffer_size`` updates, their mean changes the server's model and a record comes.
 
-    ``x <- x + 1/K sum_k staleness(t - tau_k) delta_k`` over the K updates in the buffer; a server
-    optimizer gets minus that as gradient (the paper's server learning rate: SGD's).
-    Source: Nguyen et al. 2022, arXiv 2106.06639, algorithm 1; ``Polynomial(0.5)`` is its weight.
+    ``x <- x + 1/K sum_k staleness(t - tau_k) delta_k`` over the K updates in the buffer. A server
+    optimizer gets minus this sum as gradient (the server learning rate of the paper is that of
+    SGD). Source: Nguyen et al. 2022, arXiv 2106.06639, algorithm 1; ``Polynomial(0.5)`` is its
+    weight.
 
-    Records are those of `fedavg`, with ``num_arrived`` = ``buffer_size``, ``num_stale`` of them,
-    and ``staleness``, their mean.
+    Records are those of `fedavg`. ``num_arrived`` is ``buffer_size``, ``num_stale`` is how many of
+    these updates are stale, and ``staleness`` is their mean staleness.
 
     Args:
-        rounds: how often the server's model moves.
+        rounds: how often the server's model changes.
         buffer_size: K.
-        concurrency: clients at work at any time, each drawn from those who are not.
+        concurrency: how many clients are at work at any time; a new one is drawn from the others.
         clock: the function is called with the number of times that the client was at work before,
             in place of the round. A client that drops out sends nothing, and the model is sent to
             another client at once.
-        start_round: the number of moves already done, for a run that goes on; see `fedasync`.
+        start_round: how often the model has changed already, for a run that goes on; see
+            `fedasync`.
         flight: the saved `Flight`, for a run that goes on.
 
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
@@ -223,7 +225,7 @@ def _mixed(
     staleness: Staleness,
     flight: Flight,
 ) -> Iterator[Record]:
-    """Algorithm 1 of FedAsync, its server."""
+    """The server of FedAsync, algorithm 1."""
     totals, failed = channel.totals(set(clients)), Counter[str]()
     landed = _landings(
         model, clients, channel, concurrency, clock, train, local, seed, server, failed, flight
@@ -262,7 +264,7 @@ def _buffered(
     server_optimizer: torch.optim.Optimizer | None,
     flight: Flight,
 ) -> Iterator[Record]:
-    """Algorithm 1 of FedBuff, its server."""
+    """The server of FedBuff, algorithm 1."""
     totals, failed = channel.totals(set(clients)), Counter[str]()
     landed = _landings(
         model, clients, channel, concurrency, clock, train, local, seed, server, failed, flight
@@ -301,7 +303,7 @@ def _landings(
     failed: Counter[str],
     flight: Flight,
 ) -> Iterator[_Landed]:
-    """Updates in the order of their arrival; whenever one has come, another client begins."""
+    """Updates in the order of their arrival; after each of them, another client begins."""
     idle, asked, at_work, random = flight.idle, flight.asked, flight.at_work, flight.random
     assert random is not None
     while True:
@@ -355,7 +357,7 @@ def _count_up(fruitless: int, clients: Clients) -> int:
 
 
 def _toward(own: Tree, start: Tree, delta: Tree, share: float) -> Tree:
-    """How far the server's model moves: a share of the way to the client's."""
+    """How much the server's model changes: a share of the difference to the client's model."""
     way = {name: start[name] + d - own[name].to(d) for name, d in delta.items()}
     return _scaled(way, share)
 

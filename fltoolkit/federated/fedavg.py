@@ -417,7 +417,7 @@ def check_clients_learn(model: nn.Module, clients: Clients, local: Local, train:
     """Raise for clients that could not train, before anything is sent."""
     check_settings(model, [], [], local)
     check_function("train", train)
-    if train is local_updates:  # another one may read the samples as it likes
+    if train is local_updates:  # another function may read the samples in its own way
         check_fit(model, clients, local)
 
 

@@ -1,4 +1,4 @@
-"""Noise on the average, so that it says little about each single client, as in DP-FedAvg.
+"""Noise on the average, so that it tells little about any single client, as in DP-FedAvg.
 
 Here: clipping, noise, and the privacy loss over many rounds. It is a simulation in one process, to
 study how much accuracy privacy costs. It guarantees nothing for real data: see `GaussianDP`.
@@ -19,7 +19,7 @@ __all__ = ["GaussianDP", "clipped"]
 
 
 def clipped(tree: Tree, clip: float) -> Tree:
-    """The tree, made as short as ``clip`` if it is longer (Euclidean, all float entries together).
+    """The tree, shortened to the length ``clip`` if it is longer (Euclidean, all float entries).
 
     >>> clipped({"w": torch.tensor([3.0, 4.0])}, clip=1.0)
     {'w': tensor([0.6000, 0.8000])}
@@ -36,15 +36,15 @@ def clipped(tree: Tree, clip: float) -> Tree:
 class GaussianDP:
     """The mean of clipped updates plus Gaussian noise: ``fedavg(..., mean=GaussianDP(...))``.
 
-    ``(sum_k clipped(delta_k) + N(0, (noise_multiplier * clip)^2)) / m`` for m updates, which all
-    weigh the same: else one client could move the mean by more than ``clip / m``.
-    Source: McMahan et al. 2018, arXiv 1710.06963, algorithm 1, with equal weights.
+    ``(sum_k clipped(delta_k) + N(0, (noise_multiplier * clip)^2)) / m`` for m updates. All updates
+    have the same weight, because otherwise one client could change the mean by more than ``clip /
+    m``. Source: McMahan et al. 2018, arXiv 1710.06963, algorithm 1, with equal weights.
 
     The server clips the decoded updates, so the bound holds for all codecs and residuals. Before
-    you quote an epsilon, you must know: the server sees each update (central privacy); m is taken
-    as public; a cohort of fixed size is drawn, while `epsilon` is for clients who each take part
-    with probability q; integer buffers get no noise; and anyone who knows ``seed`` can subtract the
-    noise.
+    you publish an epsilon, you must know: the server sees each update (central privacy); m is
+    assumed to be public; a cohort has a fixed size here, but `epsilon` is computed for clients that
+    take part with probability q, each independently of the others; integer buffers get no noise;
+    and anyone who knows ``seed`` can subtract the noise.
 
     >>> dp = GaussianDP(clip=1.0, noise_multiplier=0.1)
     >>> large, small = {"w": torch.tensor([300.0, 400.0])}, {"w": torch.tensor([0.3, 0.4])}
@@ -52,7 +52,7 @@ class GaussianDP:
     ({'w': tensor([0.6126, 0.7868])}, {'w': tensor([0.3126, 0.3868])})
     """
 
-    clip: float  # larger = less is cut off, and more noise
+    clip: float  # larger = updates are shortened less, and more noise is added
     noise_multiplier: float  # larger = more private
     seed: int = 0
 
@@ -81,7 +81,8 @@ class GaussianDP:
     def epsilon(self, *, rounds: int, fraction: float, delta: float) -> float:
         """Epsilon at this delta after so many rounds with a ``fraction`` q of all clients in each.
 
-        By Google's dp-accounting: Renyi accounting of the Poisson-subsampled Gaussian mechanism.
+        It is computed with Google's dp-accounting: Renyi accounting of the Poisson-subsampled
+        Gaussian mechanism.
         """
         if not 0 < fraction <= 1:
             raise ValueError(f"fraction={fraction}: of clients in a round, above 0 and at most 1")

@@ -28,10 +28,10 @@ _DEAL = "fedavg deals the batches itself, by Local(batch_size=...)"
 
 
 def as_clients(clients: Any, server: str) -> Clients:
-    """The clients with tensors as samples; an error names the client whose data does not fit.
+    """The clients with tensors as samples; an error names the client whose data do not fit.
 
-    Numpy arrays, pandas tables and map-style torch data sets become tensors (see
-    `fltoolkit.arrays`); tensors stay the objects they are.
+    Numpy arrays, pandas tables and map-style torch data sets are converted to tensors (see
+    `fltoolkit.arrays`). Tensors are not converted or copied.
 
     >>> import numpy as np
     >>> clients = as_clients({"ann": (np.zeros((4, 2)), np.array([0, 1, 1, 0]))}, "server")
@@ -133,7 +133,7 @@ def _tensors(client: str, data: Any) -> tuple[Tensor, Tensor]:
 
 
 def _with_a_single(clients: Clients, local: Local) -> Iterator[tuple[str, int]]:
-    """Clients that will come to a batch of one sample, and how many samples they have."""
+    """Clients with a batch of only one sample, and how many samples they have."""
     for client, (_, y) in clients.items():
         size = local.batch_size or len(y)
         last = math.ceil(len(y) / size)
@@ -170,7 +170,7 @@ def _advice(model: nn.Module, x: Tensor, y: Tensor, in_model: bool) -> str:
 
 
 def _first_layer(model: nn.Module) -> nn.Module | None:
-    """The first module that has parameters of its own, Flatten before it counting as one."""
+    """The first module that has parameters of its own; a Flatten before it counts as the first."""
     kinds = (nn.Flatten, nn.Unflatten)
     parts = (p for p in model.modules() if isinstance(p, kinds) or [*p.parameters(recurse=False)])
     return next(parts, None)

@@ -1,6 +1,6 @@
-"""How a server's model moves by a mean update: added, or through an optimizer.
+"""How a mean update changes the server's model: it is added, or an optimizer gets it.
 
-Not here: whose updates make the mean (fedavg.py).
+Not here: the updates and their mean (fedavg.py, means.py).
 """
 
 from collections.abc import Iterable
@@ -16,11 +16,11 @@ __all__ = ["Yogi", "check_optimizer", "move"]
 
 
 class Yogi(torch.optim.Optimizer):
-    """The server optimizer of FedYogi: as Adam, but its second moment forgets slowly.
+    """The server optimizer of FedYogi: like Adam, but its second moment changes more slowly.
 
-    ``m <- b1 m + (1 - b1) g``, ``v <- v - (1 - b2) g^2 sign(v - g^2)``,
-    ``x <- x - lr m / (sqrt(v) + tau)``, with v = tau^2 at the beginning and no bias correction.
-    Source: Reddi et al. 2020, arXiv 2003.00295, algorithm 2.
+    ``m <- b1 m + (1 - b1) g``, ``v <- v - (1 - b2) g^2 sign(v - g^2)``, ``x <- x - lr m / (sqrt(v)
+    + tau)``, with v = tau^2 at the beginning and without bias correction. Source: Reddi et al.
+    2020, arXiv 2003.00295, algorithm 2.
 
     >>> w = torch.tensor([1.0], requires_grad=True)
     >>> w.backward()
@@ -42,7 +42,7 @@ class Yogi(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Move every parameter that has a gradient."""
+        """Update every parameter that has a gradient."""
         for group in self.param_groups:
             (b1, b2), tau = group["betas"], group["tau"]
             for param in group["params"]:
@@ -59,9 +59,9 @@ class Yogi(torch.optim.Optimizer):
 
 @torch.no_grad()
 def move(model: nn.Module, delta: Tree, optimizer: torch.optim.Optimizer | None) -> None:
-    """Move the model by a difference: add it, or give minus it to the optimizer as gradient.
+    """Change the model by a difference: add it, or give minus it to the optimizer as gradient.
 
-    Raises FloatingPointError if this leads to NaN or infinity; the model is then not changed.
+    Raises FloatingPointError if the result would be NaN or infinite; then the model is not changed.
 
     >>> model = nn.Linear(1, 1, bias=False)
     >>> _ = nn.init.ones_(model.weight)
@@ -92,7 +92,7 @@ def move(model: nn.Module, delta: Tree, optimizer: torch.optim.Optimizer | None)
 
 
 def check_optimizer(server: str, model: nn.Module, optimizer: Any) -> None:
-    """Raise for a server optimizer that would not move this model, or not all of it.
+    """Raise an error for a server optimizer whose parameters are not those of this model.
 
     >>> model, other = nn.Linear(1, 1), nn.Linear(1, 1)
     >>> optimizer = torch.optim.SGD(other.parameters(), lr=1.0)
@@ -107,7 +107,7 @@ def check_optimizer(server: str, model: nn.Module, optimizer: Any) -> None:
             f"server_optimizer={optimizer!r}: one of torch.optim, or fltoolkit.federated.Yogi; "
             "None adds the mean update, which is SGD with lr=1"
         )
-    Party(server, model, optimizer)  # complains about an optimizer of something else
+    Party(server, model, optimizer)  # raises an error for an optimizer of another model
     moved = {id(param) for group in optimizer.param_groups for param in group["params"]}
     named = model.named_parameters()
     if left := [name for name, p in named if p.requires_grad and id(p) not in moved]:

@@ -54,7 +54,7 @@ class Bookmark:
     ['holder', 'losses', 'num_steps', 'parts', 'version', 'version_of']
     """
 
-    name = "asynchronous states"  # of its file
+    name = "asynchronous states"  # of the file in which it is saved
 
     def __init__(self) -> None:
         self.num_steps = 0  # done so far

@@ -60,7 +60,7 @@ class ActivationCache:
         self._id_at = torch.full((self.capacity,), _FREE)  # place -> id
         self._next = 0  # where the next new sample goes
         self._version_at = torch.zeros(self.capacity, dtype=torch.int64)
-        self._h: Tensor | None = None  # made when the first activations show their shape
+        self._h: Tensor | None = None  # made for the first activations, when their shape is known
         self._y: Tensor | None = None
 
     def __len__(self) -> int:
@@ -87,13 +87,13 @@ class ActivationCache:
             self._y = torch.zeros(self.capacity, *y.shape[1:], dtype=y.dtype)
         new = ids[~self.has(ids)]
         places = (self._next + torch.arange(len(new))) % self.capacity
-        for first in range(0, len(new), self.capacity):  # so that no place is given twice at once
+        for first in range(0, len(new), self.capacity):  # so that no place is used twice at once
             taken, some = places[first : first + self.capacity], new[first : first + self.capacity]
             evicted = self._id_at[taken]
             self._place_of[evicted[evicted != _FREE]] = _FREE
             self._id_at[taken], self._place_of[some] = some, taken
         self._next = (self._next + len(new)) % self.capacity
-        kept = self.has(ids)  # a batch may have pushed out its own first rows
+        kept = self.has(ids)  # a large batch may have replaced its own first rows
         places = self._place_of[ids[kept]]
         self._h[places], self._y[places] = h[kept].cpu(), y[kept].cpu()
         self._version_at[places] = self.version

@@ -71,7 +71,7 @@ def split_step(
         y = channel.send(labels_from, last.name, "labels", {"y": y})["y"]
     loss, g = last.loss_and_grad(h, y)
     for here, there in zip(reversed(senders), reversed(parties), strict=False):
-        if g is None:  # nobody further up learns: nothing needs to travel
+        if g is None:  # no party before this one learns: no gradient need be sent
             break
         g = channel.send(there.name, here.name, "gradients", {"g": g})["g"]
         g = here.backward(g)

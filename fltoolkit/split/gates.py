@@ -105,7 +105,7 @@ class _Gate:
 
     every: int | None = None
     state = State.A
-    checks = 0  # so many periods have ended
+    checks = 0  # how many periods have ended
 
     def __post_init__(self) -> None:
         check_gate(self)
@@ -173,9 +173,9 @@ class LossGate(_Gate):
     ['A', 'A', 'B', 'C', 'A', 'B']
     """
 
-    threshold: float  # of the loss; larger = fewer bytes. May be changed while training runs
+    threshold: float  # of the loss; larger = fewer bytes. May be changed during training
     every: int | None = None
-    schedule: Callable[[int], float] = constant  # number of checks so far -> factor of threshold
+    schedule: Callable[[int], float] = constant  # number of checks -> factor of the threshold
     reference: float = field(default=0.0, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -214,7 +214,7 @@ class LossGate(_Gate):
         return f"{type(self).__name__}({self.threshold}{extra})"
 
 
-# -------------------------------------------------------- null models: they do not look at losses
+# ------------------------------------------------------ for comparison: these ignore the loss
 
 
 class _Planned(_Gate):
@@ -313,7 +313,7 @@ class _Budget(_Gate):
     nbytes: int
     num_steps: int
     pace: float
-    _dearest = 0  # bytes of the dearest period so far
+    _dearest = 0  # bytes of the most expensive period so far
     _spent = 0  # bytes at the last check
 
     def _check_budget(self) -> None:
@@ -403,7 +403,7 @@ class BangBang(_Budget):
 
     nbytes: int
     num_steps: int
-    threshold: float = 0.1  # to begin with
+    threshold: float = 0.1  # at the beginning
     every: int | None = 1
     pace: float = 1.0
     factor: float = 1.2

@@ -26,9 +26,9 @@ class Memory(NamedTuple):
     (tensor([False]), None)
     """
 
-    cache: ActivationCache  # the label party's, of all clients together
-    mirror: ActivationCache | None = None  # what it holds of hers, at the client's; see `Upload`
-    first: int = 0  # the id that the client's sample 0 has in both
+    cache: ActivationCache  # at the label party, for all clients
+    mirror: ActivationCache | None = None  # the client's copy of her part; see `Upload`
+    first: int = 0  # the id of the client's sample 0 in both
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def send_up(
     everything = torch.ones(len(keys), dtype=torch.bool)
     if mirror is None:
         return channel.send(alice.name, bob.name, "activations", {"h": h})["h"], everything
-    # at Alice's: compare with what Bob holds
+    # Alice compares with the activations that Bob holds
     known, held = mirror.has(keys), torch.zeros_like(h, device="cpu")
     held[known] = mirror.read(keys[known])[0] if bool(known.any()) else held[known]
     h = h.cpu()
@@ -86,7 +86,7 @@ def send_up(
         tree["rows"] = torch.from_numpy(np.packbits(sent.numpy()))
     tree["h"] = (h - held if upload.delta else h)[sent]
     received = channel.send(alice.name, bob.name, "activations", tree)
-    # at Bob's: put together what came and what he holds
+    # Bob combines what he received and what he holds
     held = torch.zeros_like(h)
     known = cache.has(keys)
     held[known] = cache.read(keys[known])[0] if bool(known.any()) else held[known]
@@ -95,7 +95,7 @@ def send_up(
         came = torch.from_numpy(np.unpackbits(received["rows"].numpy(), count=len(keys))).bool()
     fresh = held[came] + received["h"] if upload.delta else received["h"]
     h = held.index_put((came,), fresh)
-    # Alice decodes her own message too, so that she knows what Bob holds
+    # Alice decodes her own message, too, so she knows what Bob holds
     mirror.write(keys[sent], h[sent], torch.zeros(int(sent.sum())))
     return h, came
 

@@ -83,7 +83,7 @@ def vertical_step(
     merged = merge([h.requires_grad_() for h in hs])
     loss, g = label_party.loss_and_grad(merged.detach().requires_grad_(), y)
     for party, g_party in zip(feature_parties, torch.autograd.grad(merged, hs, g), strict=True):
-        if party.optimizer is not None:  # who does not learn needs no gradient
+        if party.optimizer is not None:  # a party that does not learn needs no gradient
             sent = channel.send(label_party.name, party.name, "gradients", {"g": g_party})
             party.backward(sent["g"])
     return loss
