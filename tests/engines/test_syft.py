@@ -547,9 +547,7 @@ def test_a_job_that_was_not_approved_does_not_run(net, jobs):
     train, channel = by_job(net, jobs), SyftChannel([net.alice, net.carol, net.bob])
     with pytest.raises(PermissionError, match=r"alice runs only jobs.* is pending. To approve it"):
         fed(channel, train.mocks, model(), train=train)
-    with pytest.raises(
-        ValueError, match=r"a client is not one of job .* pass job.mocks to fedavg"
-    ):
+    with pytest.raises(ValueError, match=r"a client is not one of job .* pass job.mocks to fedavg"):
         fed(channel, mocks(net), model(), train=train)
 
 

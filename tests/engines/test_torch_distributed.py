@@ -85,7 +85,11 @@ def test_the_client_is_told_the_state(two):
         ("nan", "'alice' stopped|holds NaN", "NaN"),
         ("payload", "stopped at step 2: .*checksum", "step 2, alice -> bob, activations: .*checks"),
         ("envelope", "stopped at step 2: .*damaged", "step 2, waiting for activations.*damaged"),
-        ("function", "step 2, .*'bob' .*(is gone|this process received)", "this process received alice -> bob, labels"),
+        (
+            "function",
+            "step 2, .*'bob' .*(is gone|this process received)",
+            "this process received alice -> bob, labels",
+        ),
         ("stopped", "^$", "step 4, waiting for activations from 'alice': 'alice'.*is gone"),
         ("interrupt", "^$", "step 4, .*: 'alice' stopped at step 3: KeyboardInterrupt"),
     ],

@@ -125,7 +125,9 @@ def test_files(tmp_path):
     (tmp_path / "one.json").write_text(found[2].to_json())
     assert read(tmp_path / "one.json") == [found[2]]
     path.write_text("- {protocol: split, learning_rate: 3}")
-    with pytest.raises(ValueError, match=r"experiment 1: 'learning_rate' is no setting; the settings are"):
+    with pytest.raises(
+        ValueError, match=r"experiment 1: 'learning_rate' is no setting; the settings are"
+    ):
         read(path)
     for text, words in (
         ("defaults: {rounds: 2}", "holds no experiment"),
