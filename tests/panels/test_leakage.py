@@ -95,7 +95,7 @@ def test_pictures() -> None:
     assert wall.shape == (3 * 9, 5 * 9)
     assert float(wall.max()) <= float(x[:5].max())
     assert torch.equal(wall[:8, :8], x[0].reshape(8, 8))
-    with pytest.raises(ValueError, match="need 5 square images"):
+    with pytest.raises(ValueError, match="pass 5 or more square images"):
         plot_reconstructions(x[:, :60], {"a": x[:, :60]}, num_shown=5)
     with pytest.raises(ValueError, match="no guesses"):
         plot_reconstructions(x, {})

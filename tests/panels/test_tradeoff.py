@@ -19,7 +19,7 @@ def test_the_panel_points_and_tells():
     assert drawing.title.startswith("dear: 93.00 % for 2.0 kB, 2 seeds, on the front\n")
     assert re.search(r"update up +4\.0 kB +2\.0 kB +5 B", drawing.title)
     assert drawing.png()[0]["text/plain"] == drawing.html()[0]["text/plain"] == drawing.title
-    with pytest.raises(KeyError, match="there are"):
+    with pytest.raises(KeyError, match="the settings are"):
         TradeoffPanel(ALL, name="none")
     with pytest.raises(ValueError, match="run a sweep first"):
         TradeoffPanel([FAILED])
