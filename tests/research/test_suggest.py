@@ -68,7 +68,7 @@ def test_halving_by_hand(monkeypatch):
 
 def test_progress_goes_through_each_heat(monkeypatch):
     """What tqdm would be given: four candidates, the better two, the best."""
-    curves = dict.fromkeys(range(4), [(20, 0.1), (50, 0.5), (100, 0.9)])
+    curves = {seed: [(20, 0.1), (50, 0.5), (100, 0.9)] for seed in range(4)}
     played(monkeypatch, curves)
     heats = []
 
