@@ -90,7 +90,7 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
     """,
     "plots": """
         accuracy_over_bytes COLORS curves describe_codec heat_map html_report ledger
-        metric_over_steps new_axes new_figure over_seconds pareto partition plot_bits
+        metric_over_steps named_points new_axes new_figure over_seconds pareto partition plot_bits
         plot_values save_figure show three_sizes watch
     """,
     "research": """

@@ -1,8 +1,77 @@
 """The answers of notebook 07. Try first, then look."""
 
-from fltoolkit.course.notebook import Notebook
+from collections.abc import Mapping, Sequence
+
+from fltoolkit.cost import advise, measure
+from fltoolkit.course.notebook import Answer, Notebook
+from fltoolkit.models import splitnn_mlp
+from fltoolkit.research.analysis import Point
 
 __all__ = ["card", "check", "notebook", "predict"]
 
 notebook = Notebook("07", "The trade-off", guesses=4)
 card, check, predict = notebook.card, notebook.check, notebook.predict
+
+
+@notebook.answer("cheapest with 93 %")
+def cheapest(*, found: Sequence[Point]) -> Answer:
+    """Of all points of the sweep the first that ended with enough, by bytes."""
+    names = {" ".join(p.name.lower().split()): p.name for p in found}
+    enough = [p for p in sorted(found, key=lambda p: p.nbytes) if p.value >= 0.93]
+
+    def read(answer: object) -> object:
+        """Spaces, capitals and quotation marks say nothing."""
+        if not isinstance(answer, str):
+            return answer
+        typed = " ".join(answer.strip("'\" ").lower().split())
+        if typed not in names:
+            raise ValueError(f"No setting is called {answer!r}. Copy a name from the table.")
+        return names[typed]
+
+    return Answer(
+        enough[0].name,
+        hints=[
+            (lambda name: name in {p.name for p in enough}, "It reached 93 %; another sent less."),
+            (lambda name: name in names.values(), "That one did not end with 93 %."),
+            (lambda name: True, "Write the name of a setting, in quotation marks."),
+        ],
+        read=read,
+    )
+
+
+@notebook.answer("seconds")
+def seconds(*, record: Mapping[str, float]) -> Answer:
+    """Bytes at 1 MB/s and 50 ms for each message that waits for the one before."""
+    sending, waiting = record["nbytes"] / 1e6, record["num_waits"] * 0.05
+    right = sending + waiting
+    return Answer(
+        right,
+        tolerance=0.5,
+        hints=[
+            (lambda s: abs(s - sending) < 0.5, "That is the part of the rate. Add the waiting."),
+            (lambda s: abs(s - waiting) < 0.5, "That is the waiting. Add the time of the bytes."),
+            (
+                lambda s: abs(s - sending - 50 * record["num_waits"]) < 0.5,
+                "50 ms are 0.05 seconds.",
+            ),
+            (lambda s: abs(s - right / 60) < 0.01, "In seconds, please, not in minutes."),
+        ],
+    )
+
+
+@notebook.answer("clients")
+def clients() -> Answer:
+    """From how many clients on splitting pays, with the cut at 2."""
+    at = {}
+    for cut in (2, 4):
+        cost = measure(splitnn_mlp(784, 10, seed=0), (784,), cut=cut)
+        advice = advise(cost, num_samples=60_000, num_clients=10, epochs=1, rounds=1)
+        at[cut] = advice.crossover_clients or 0
+    return Answer(
+        at[2],
+        hints=[
+            (lambda a: a == at[4], "That is with the cut at 4, where 640 values cross."),
+            (lambda a: abs(a - at[4] / 5) < 1, "A fifth of the values, and a smaller bottom too."),
+            (lambda a: a == 10, "That is num_clients; look at crossover_clients."),
+        ],
+    )

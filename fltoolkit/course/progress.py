@@ -25,6 +25,7 @@ from fltoolkit.course.done import (
     saved_edition,
 )
 from fltoolkit.course.notebook import Notebook
+from fltoolkit.course.quiz import quiz
 
 __all__ = ["NOTEBOOKS", "progress"]
 
@@ -52,6 +53,9 @@ def progress() -> Table:
         finished += whole
         row = [f"{notebook.number} · {notebook.title}", f"{guesses} of {notebook.num_guesses}"]
         rows.append([*row, f"{checks} of {len(notebook.answers)}", "done" if whole else ""])
+    right = sum(name in quiz.answers for name in kept.get(quiz.number, Done()).passed)
+    row = [quiz.title, "", f"{right} of {len(quiz.answers)}"]
+    rows.append([*row, "done" if right == len(quiz.answers) else ""])
     made = [guess for done in kept.values() for guess in done.made]
     after = [f"{finished} of {len(NOTEBOOKS)} notebooks done, {len(made)} guesses made."]
     if off := off_in_the_median(made):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+import torch
 from torch import nn
 
 from fltoolkit.channel import Channel
@@ -63,13 +64,13 @@ def train_in_bits(bits: int) -> Iterator[Record]:
         "activations": Pipeline(Quantize(bits)),
         "gradients": Pipeline(Quantize(bits, stochastic=True)),
     } if bits < 32 else {}  # fmt: skip
-    batches = Batches(data.x_train, data.y_train, batch_size=_BATCH_SIZE, seed=0)
-    return _tested(parties, batches, Channel(rounded))
+    batches: Any = Batches(data.x_train, data.y_train, batch_size=_BATCH_SIZE, seed=0)
+    return _tested(parties, batches.epochs(_EPOCHS), Channel(rounded))
 
 
-def _tested(parties: list[Party], batches: Batches, channel: Channel) -> Iterator[Record]:
+def _tested(parties: list[Party], batches: Any, channel: Channel) -> Iterator[Record]:
     data = _digits()
-    records = train_split(parties, batches.epochs(_EPOCHS), channel)
+    records = train_split(parties, batches, channel)
     tested = evaluated(records, lambda: evaluate(parties, data.x_test, data.y_test), every=_EVERY)
     try:
         for record in tested:
@@ -138,10 +139,14 @@ class Playground:
         """Show the panel, and train at the first position at once: something moves."""
         self._picture.show(self.slider)
         self._working = True
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # it is the course's first cell, and a second thread can stall
         try:
             self._train()
         except KeyboardInterrupt:  # the reader has pressed stop: what is drawn stays
             self._working = False
+        finally:
+            torch.set_num_threads(threads)
         self._picture.rest()
 
     def _moved(self, _change: Any) -> None:

@@ -18,6 +18,7 @@ from fltoolkit.plots.figures import (
     curves,
     ledger,
     metric_over_steps,
+    named_points,
     partition,
     save_figure,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "html_report",
     "ledger",
     "metric_over_steps",
+    "named_points",
     "new_axes",
     "new_figure",
     "over_seconds",

@@ -383,7 +383,17 @@ def beside(places: Points, words: Sequence[str], size: float = 11) -> list[Words
     found: list[Words] = []
     for (x, y), each in zip(places, words, strict=True):
         width = 0.6 * size * len(each)
-        sides = ((9, -3), (-9 - width, -3), (9, 11), (-9 - width, 11), (9, -13), (9, 21))
+        left, middle = -9 - width, -width / 2
+        sides: list[tuple[float, float]] = [
+            (9, -3),
+            (left, -3),
+            (9, 11),
+            (left, 11),
+            (9, -13),
+            (9, 21),
+        ]
+        for away in (11, 21, 33):  # further away, if all of these are taken
+            sides += [(x, y) for y in (-away, away + size) for x in (middle, left, 9)]
         boxes = [(x + a, y + b - 0.8 * size, x + a + width, y + b) for a, b in sides]
         box = next(
             (box for box in boxes if not any(_meet(box, other) for other in taken)), boxes[0]

@@ -4,6 +4,7 @@ In a notebook end the cell with ``plots.show(ax)``; in a script, ``ax.figure.sav
 for a paper, `save_figure`. Not here: pictures that move (live.py).
 """
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.history import History
-from fltoolkit.plots.drawing import spread
+from fltoolkit.plots.drawing import beside, spread
 from fltoolkit.plots.style import COLORS, DASHES, describe, new_axes, tidy
 from fltoolkit.units import amount, axis_of, byte_unit
 
@@ -26,6 +27,7 @@ __all__ = [
     "curves",
     "ledger",
     "metric_over_steps",
+    "named_points",
     "partition",
     "save_figure",
 ]
@@ -147,6 +149,43 @@ def ledger(channels: Channel | Mapping[str, Channel], ax: Axes | None = None) ->
     tidy(ax)
     ax.grid(axis="y", visible=False)
     return describe(ax, "; ".join(sentences))
+
+
+def named_points(
+    points: Mapping[str, tuple[float, float]], xlabel: str, ylabel: str, ax: Axes | None = None
+) -> Axes:
+    """A dot for each (x, y), its name beside it, where names cover neither dots nor each other.
+
+    Args:
+        points: by name.
+        xlabel: with its unit.
+        ylabel: with its unit.
+        ax: where to draw; a figure of its own by default.
+    """
+    if not points:
+        raise ValueError("no points to draw: give {name: (x, y)}")
+    ax = ax or new_axes(width=7.5, height=4.5)
+    ax.plot(*zip(*points.values(), strict=True), "o", color=COLORS[0])
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.margins(0.15, 0.12)
+    tidy(ax)
+    ax.figure.canvas.figure.draw_without_rendering()  # only now the layout knows where the axes are
+    dot, size = ax.figure.dpi / 72, 9  # pixels of a point; points
+    names: dict[tuple[float, float], str] = {}  # by place; dots that cover each other share one
+    for name, point in points.items():
+        x, y = (float(each) for each in ax.transData.transform(point) / dot)
+        near = [place for place in names if math.dist(place, (x, -y)) < 4]
+        names[near[0] if near else (x, -y)] = f"{names[near[0]]}, {name}" if near else name
+    for (x, y), word in zip(names, beside(list(names), list(names.values()), size), strict=True):
+        ax.annotate(
+            word.words,
+            ax.transData.inverted().transform((x * dot, -y * dot)),
+            (word.x - x, y - word.y),
+            textcoords="offset points",
+            fontsize=size,
+        )
+    said = (f"{name}: {x:.4g}, {y:.3g}" for name, (x, y) in points.items())
+    return describe(ax, f"{_bare(xlabel)} and {_bare(ylabel)} of " + "; ".join(said))
 
 
 def partition(labels: Tensor, parts: Sequence[Tensor], ax: Axes | None = None) -> Axes:

@@ -7,7 +7,7 @@ compete with it.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from statistics import median
@@ -61,6 +61,7 @@ def suggest(
     num_candidates: int = 12,
     validation: float = 0.2,
     seed: int = 0,
+    progress: Callable[[Sequence[Any]], Iterable[Any]] = iter,
 ) -> Suggestion:
     """Search for the settings with the best metric within ``nbytes``; a small search.
 
@@ -83,6 +84,8 @@ def suggest(
         num_candidates: with more candidates the search finds better ones, and costs more.
         validation: the share of the training samples that is held out.
         seed: the seed for drawing candidates.
+        progress: is called with the list of each of the three heats and iterates over it, such as
+            tqdm's bar. By default nothing is shown.
     """
     if not nbytes > 0 or not 0 < validation < 1:
         raise ValueError(f"nbytes={nbytes}, validation={validation}: above 0; between 0 and 1")
@@ -99,7 +102,7 @@ def suggest(
 
     racing = list(runs)
     for share in (0.25, 0.5, 1.0):
-        for run in racing:
+        for run in progress(racing):
             run.spend(share * nbytes)
         racing.sort(key=rank)  # stable: of equals, the first
         racing = racing[: max(1, -(-len(racing) // 2))] if share < 1 else racing

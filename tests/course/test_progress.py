@@ -19,7 +19,8 @@ def code_of(notebook: Notebook) -> str:
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     lines = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code").splitlines()
     return "\n".join(
-        "pass".rjust(len(s)) if s.strip()[:1] in "%!" and s.strip() else s for s in lines
+        " " * (len(s) - len(s.lstrip())) + "pass" if s.strip()[:1] in "%!" and s.strip() else s
+        for s in lines
     )
 
 

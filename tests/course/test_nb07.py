@@ -1,0 +1,40 @@
+"""Answers of notebook 07, against a small made-up sweep and the package's own formulas."""
+
+import torch
+from course.answers import NAN, Case, Printed, assert_checks
+from made_up import ALL
+
+from fltoolkit.course.nb07 import notebook
+from fltoolkit.research import Point, points, seconds_on
+
+RECORD = {"nbytes": 60_000_000, "num_waits": 400, "num_messages": 400}
+FOUND = points(ALL)  # cheap ends at 0.7, dear at 0.93, worse with more bytes
+
+
+def with_value(point: Point, value: float) -> Point:
+    return point._replace(value=value)
+
+
+SWEEP = [FOUND[0], with_value(FOUND[1], 0.93), with_value(FOUND[2], 0.95)]
+
+CASES = {
+    "cheapest with 93 %": Case(
+        facts={"found": SWEEP},
+        right=["dear", " Dear ", "'dear'", '"DEAR"'],
+        wrong=["cheap", "worse", "expensive", 2, 0.93],
+    ),
+    "seconds": Case(
+        facts={"record": RECORD},
+        right=[80, 80.0, 60_000_000 / 1e6 + 400 * 0.05, 79.8],
+        wrong=[60, 20.0, 60 + 400 * 50, 80 / 60, NAN],
+    ),
+    "clients": Case(right=[55, 55.0, torch.tensor(55)], wrong=[392, 392 / 5, 78, 10]),
+}
+
+
+def test_checks(capsys: Printed) -> None:
+    assert_checks(notebook, CASES, capsys)
+
+
+def test_the_seconds_are_those_of_the_package() -> None:
+    assert seconds_on(RECORD, rate=1e6, latency=0.05) == 80

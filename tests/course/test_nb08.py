@@ -1,0 +1,60 @@
+"""Answers of notebook 08; what the attack finds is made up here, and measured in the notebook."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from course.answers import NAN, Case, Printed, assert_checks
+
+from fltoolkit.codecs import Pipeline, Quantize
+from fltoolkit.course.nb08 import notebook
+from fltoolkit.leakage import Noise, auc
+
+
+def attack(codec: Any, weight: float) -> SimpleNamespace:
+    """More noise hides more, bits cost bytes, and a large weight costs accuracy."""
+    sigma = sum(stage.sigma for stage in getattr(codec, "stages", ()) if isinstance(stage, Noise))
+    bits = [stage.bits for stage in getattr(codec, "stages", ()) if isinstance(stage, Quantize)]
+    return SimpleNamespace(
+        sentence="made up",
+        explained_variance=0.96 - 0.25 * sigma,
+        accuracy=0.967 - 0.01 * sigma - 0.01 * weight,
+        nbytes=80 * (bits[0] if bits else 32),
+    )
+
+
+CASES = {
+    "explained variance": Case(
+        right=[0.625, 1 - 0.3 / 0.8, 5 / 8, 0.63], wrong=[0.375, 0.5, 62.5, 1 - 0.8 / 0.3, NAN]
+    ),
+    "AUC": Case(right=[5 / 6, 0.83, 0.8333], wrong=[5, 2 / 3, 1, 1 / 6, 0.6]),
+    "explained variance at cut 2": Case(
+        facts={"at_2": 0.978, "at_4": 0.961},
+        right=[0.978, 0.9777, 0.9795],
+        wrong=[0.961, 97.8, 0.2, NAN],
+    ),
+    "spent wisely": Case(
+        facts={"attack": attack},
+        right=[
+            (Pipeline(Noise(2.0), Quantize(4)), 0.0),
+            [Pipeline(Noise(3.0), Quantize(2)), 0],
+            (Pipeline(Noise(2.0), Quantize(4)), 1.0),
+        ],
+        wrong=[
+            (None, 0.0),
+            (Pipeline(Noise(2.0)), 0.0),
+            (Pipeline(Noise(6.0), Quantize(4)), 0.0),
+            (Pipeline(Quantize(4)), 0.0),
+            Pipeline(Noise(2.0), Quantize(4)),
+        ],
+    ),
+}
+
+
+def test_checks(capsys: Printed) -> None:
+    assert_checks(notebook, CASES, capsys)
+
+
+def test_the_auc_is_that_of_the_package() -> None:
+    scores, positive = torch.tensor([3.0, 5, 1, 2, 4]), torch.tensor([1, 1, 0, 0, 0]).bool()
+    assert abs(auc(scores, positive) - 5 / 6) < 1e-6

@@ -1,0 +1,22 @@
+"""Answers of notebook 10."""
+
+import torch
+from course.answers import NAN, Case, Printed, assert_checks
+
+from fltoolkit.course.nb10 import notebook
+
+CASES = {
+    "bytes of an envelope": Case(
+        facts={"extra": 19_546, "num_messages": 690},
+        right=[28, 28.0, torch.tensor(28)],
+        wrong=[19_546, 19_546 / 690, 19_546 / 2, NAN],
+    ),
+    "seconds of waiting": Case(
+        right=[13.8, 15 * 23 * 2 * 0.02, 13.79],
+        wrong=[6.9, 0.138, 13_800, 0.92, NAN],
+    ),
+}
+
+
+def test_checks(capsys: Printed) -> None:
+    assert_checks(notebook, CASES, capsys)
