@@ -5,6 +5,7 @@ In a notebook, end the cell with ``plots.show(ax)``; in a script, call
 during a run (live.py).
 """
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -197,11 +198,18 @@ def named_points(
     tidy(ax)
     ax.figure.canvas.figure.draw_without_rendering()  # only now the layout knows where the axes are
     dot, size = ax.figure.dpi / 72, 9  # pixels of a point; points
-    at = [ax.transData.transform(point) / dot for point in points.values()]
-    words = beside([(float(x), -float(y)) for x, y in at], list(points), size)
-    for (x, y), word, point in zip(at, words, points.values(), strict=True):
+    names: dict[tuple[float, float], str] = {}  # by place; dots that cover each other share one
+    for name, point in points.items():
+        x, y = (float(each) for each in ax.transData.transform(point) / dot)
+        near = [place for place in names if math.dist(place, (x, -y)) < 4]
+        names[near[0] if near else (x, -y)] = f"{names[near[0]]}, {name}" if near else name
+    for (x, y), word in zip(names, beside(list(names), list(names.values()), size), strict=True):
         ax.annotate(
-            word.words, point, (word.x - x, -word.y - y), textcoords="offset points", fontsize=size
+            word.words,
+            ax.transData.inverted().transform((x * dot, -y * dot)),
+            (word.x - x, y - word.y),
+            textcoords="offset points",
+            fontsize=size,
         )
     said = (f"{name}: {x:.4g}, {y:.3g}" for name, (x, y) in points.items())
     return describe(ax, f"{_bare(xlabel)} and {_bare(ylabel)} of " + "; ".join(said))

@@ -203,8 +203,8 @@ def test_each_notebook_moves_soon(folder: Path, server: Server, page: Any, name:
 
     Seconds are counted from pressing Run All. Only notebook 00 promises a time.
     """
-    copy_notebooks(folder / "course")
-    opened = open_notebook(page, server, f"course/{name}")
+    copy_notebooks(folder / "moves")
+    opened = open_notebook(page, server, f"moves/{name}")
     code = "".join(str(cell["source"]) for cell in opened.cells() if cell["cell_type"] == "code")
     if not re.search(r"\bwatch\(|panel\(|playground\(|Lab\(", code):
         pytest.skip("nothing in this notebook moves")
@@ -222,8 +222,8 @@ def test_each_notebook_moves_soon(folder: Path, server: Server, page: Any, name:
 
 
 def test_the_playground_obeys(folder: Path, server: Server, page: Any) -> None:
-    copy_notebooks(folder / "course")
-    opened = open_notebook(page, server, f"course/{STARTS_AT_ONCE}")
+    copy_notebooks(folder / "plays")
+    opened = open_notebook(page, server, f"plays/{STARTS_AT_ONCE}")
     cell = next(n for n, c in enumerate(opened.cells()) if "playground()" in c["source"])
     opened.run_cell(cell)
     area = opened.show(cell)
@@ -232,7 +232,7 @@ def test_the_playground_obeys(folder: Path, server: Server, page: Any) -> None:
     slider.focus()
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
-    wait_for(page, lambda: "8 bits for each number: 18.5 MB sent" in words_of(opened))
+    wait_for(page, lambda: "8 bits for each number: 18.4 MB sent" in words_of(opened))
     themed(opened, "playground")
 
 
@@ -269,8 +269,8 @@ def test_stop_and_what_comes_after_are_told_in_one_line(
 
 def test_a_guess_shows_the_value_and_is_kept(folder: Path, server: Server, page: Any) -> None:
     """In notebook 01: no guess shows nothing; a guess does, and stands on the card."""
-    copy_notebooks(folder / "course")
-    opened = open_notebook(page, server, "course/01_vanilla_splitnn.ipynb")
+    copy_notebooks(folder / "guesses")
+    opened = open_notebook(page, server, "guesses/01_vanilla_splitnn.ipynb")
     cells = opened.cells()
     asks = next(n for n, c in enumerate(cells) if "How many bytes did Alice" in c["source"])
     for number in range(asks + 1):
@@ -295,4 +295,4 @@ def test_a_guess_shows_the_value_and_is_kept(folder: Path, server: Server, page:
     opened.show(card).locator("table").wait_for()
     opened.screenshot("card")
     assert "1 of 4 guesses made, 0 of 3 checks passed." in words_of(opened)
-    assert "50,000 B" in (folder / "course" / "course_progress.json").read_text()
+    assert "50,000 B" in (folder / "guesses" / "course_progress.json").read_text()

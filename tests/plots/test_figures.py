@@ -166,6 +166,7 @@ def test_names_of_points_cover_neither_dots_nor_each_other() -> None:
     boxes = [text.get_window_extent() for text in ax.texts]
     assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
     dots = ax.transData.transform(list(crowd.values()))
+    assert "float32, 8 bits" in {text.get_text() for text in ax.texts}, "they are one dot"
     assert not any(box.contains(*dot) for box in boxes for dot in dots)
     assert "NoPeek 1: 96.1, 0.95" in ax.get_label()
     with pytest.raises(ValueError, match="no points to draw"):

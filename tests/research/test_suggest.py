@@ -66,6 +66,22 @@ def test_halving_by_hand(monkeypatch):
     assert [tried.value for tried in found.tried] == [0.85, 0.55, 0.1, None]
 
 
+def test_progress_goes_through_each_heat(monkeypatch):
+    """What tqdm would be given: four candidates, the better two, the best."""
+    curves = {seed: [(20, 0.1), (50, 0.5), (100, 0.9)] for seed in range(4)}
+    played(monkeypatch, curves)
+    heats = []
+
+    def shown(runs):
+        heats.append(len(runs))
+        return runs
+
+    candidates = [Experiment(seed=seed) for seed in curves]
+    found = suggest(TASK, 100, candidates=candidates, progress=shown)
+    assert heats == [4, 2, 1]
+    assert found == suggest(TASK, 100, candidates=candidates)
+
+
 def test_one_lucky_evaluation_promises_nothing(monkeypatch):
     """The first run swings between 10 and 90 % and ends on a good moment; the other is steady."""
     swings = [(n, 0.9 if n % 3 == 1 else 0.1) for n in range(1, 101)]
