@@ -38,6 +38,8 @@ class Lint:
             found.append("metadata.widgets: GitHub calls such a notebook invalid; remove it")
         if "kernelspec" not in self.metadata:
             found.append("no metadata.kernelspec: JupyterLab would ask for a kernel")
+        if any("NBVAL_" in text(cell["source"]) for cell in self.code):
+            found.append("a comment for nbval: readers need not see it, use the cell's tags")
         if len(self.cells) > MAX_CELLS:
             found.append(f"{len(self.cells)} cells, at most {MAX_CELLS}")
         if max(lines, default=0) > MAX_LINES:
@@ -172,6 +174,7 @@ def test_the_lint_accepts_a_good_notebook() -> None:
         ({"data": {"text/html": ["<svg", ">"]}}, "SVG"),
         ({"last": {"execution_count": 7}}, "execution counts"),
         ({"last": {"outputs": [{"output_type": "error", "ename": "KeyError"}]}}, "KeyError"),
+        ({"last": {"source": "# NBVAL_SKIP\ncheck(3)"}}, "comment for nbval"),
         ({"last": {"source": "x = 1\n" * 26}}, r"code cells \[4\]"),
         ({"last": {"source": "check(1)\n" * 9}}, "10 self-checks"),
         ({"prose": ""}, "colab.*mybinder.*<details>.*References"),

@@ -38,6 +38,40 @@ def test_a_notebook_asks_what_its_module_says(notebook: Notebook) -> None:
     assert len(called(code, "card")) == 1
 
 
+def first_values(code: str) -> dict[str, list[ast.expr]]:
+    """Name -> all that is assigned to it, tuples taken apart."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            (target,), value = node.targets, node.value
+            both = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+            pairs = zip(target.elts, value.elts, strict=True) if both else [(target, value)]
+            for each, its in pairs:
+                if isinstance(each, ast.Name):
+                    found.setdefault(each.id, []).append(its)
+    return found
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.number)
+def test_every_guess_and_every_answer_starts_as_none(notebook: Notebook) -> None:
+    code = code_of(notebook)
+    values = first_values(code)
+    asked = [call.args[1] for call in called(code, "predict")]
+    asked += [call.args[1] for call in called(code, "check") if "my_" in ast.unparse(call.args[1])]
+    for guess in asked:
+        assert isinstance(guess, ast.Name), ast.unparse(guess)
+        given = [ast.unparse(value) for value in values[guess.id]]
+        assert set(given) == {"None"}, f"{guess.id} = {given}"
+
+
+def test_the_finder_of_first_values_finds() -> None:
+    found = first_values("a, b = None, 3\na = 4\nc.d = 5")
+    assert {name: [*map(ast.unparse, its)] for name, its in found.items()} == {
+        "a": ["None", "4"],
+        "b": ["3"],
+    }
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "00_start_here.ipynb").touch()
