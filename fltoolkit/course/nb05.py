@@ -1,11 +1,11 @@
 """The answers of notebook 05. Try first, then look."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from fltoolkit.codecs.base import Codec
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["card", "check", "notebook", "predict"]
@@ -62,14 +62,16 @@ def stochastic_levels(*, x: Tensor, u: Tensor) -> Answer:
 
 
 @notebook.answer("gradients rescued")
-def gradients_rescued(*, full: float) -> Answer:
-    """The answer is an accuracy and how many bits a value took."""
-    read: Callable[[tuple[float, float]], list[str]] = lambda got: [  # noqa: E731
-        words
-        for words, met in {
-            "accuracy (within 2 points of full precision)": got[0] >= full - 0.02,
-            "fewer bits (0.5 at most)": got[1] <= 0.5,
-        }.items()
-        if not met
-    ]
+def gradients_rescued(*, score: float, real_bits: float, full: float) -> Answer:
+    """What the reader's codec led to: accuracy, bits of a value, and accuracy without a codec."""
+    conditions = {
+        "accuracy (within 2 points of full precision)": score >= full - 0.02,
+        "fewer bits (0.5 at most)": real_bits <= 0.5,
+    }
+
+    def read(answer: Any) -> list[str]:
+        if isinstance(answer, type) or not isinstance(answer, Codec):
+            raise ValueError(f"{answer!r} is no codec: try Pipeline(Quantize(2), Entropy()).")
+        return [words for words, met in conditions.items() if not met]
+
     return Answer([], read=read)

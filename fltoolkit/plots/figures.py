@@ -15,6 +15,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.text import Text
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from fltoolkit.channel import Channel
@@ -95,6 +96,8 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
         label_x = "round"
     label_y, unit_y = axis_of(y, max(band[3].max() for band in bands.values()))
     ax.set(xlabel=label_x, ylabel=label_y)
+    if x == "step":
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))  # there is no round 2.5
     tidy(ax)
     ends, sentences = [], []
     looks = zip(cycle(COLORS), cycle(DASHES), cycle(_MARKERS), strict=False)

@@ -1,8 +1,11 @@
 """Answers of notebook 05: right in several spellings, wrong as readers are wrong."""
 
+import pytest
 import torch
 from course.answers import NAN, Case, Printed, assert_checks
 
+from fltoolkit.codecs import Entropy, Pipeline, Quantize
+from fltoolkit.codecs.quantize import QSGD, Ternary
 from fltoolkit.course.nb05 import notebook
 
 PER_VALUE = 9.14284  # as the notebook finds it
@@ -41,15 +44,37 @@ CASES = {
         ],
     ),
     "gradients rescued": Case(
-        facts={"full": 0.961},
-        right=[(0.961, 0.2), (0.942, 0.5), (0.99, 0.01)],
-        wrong=[(0.10, 1.03), (0.95, 0.51), (0.93, 0.3), (NAN, 0.1), (0.95, NAN)],
+        facts={"score": 0.96, "real_bits": 0.2, "full": 0.961},
+        right=[
+            Pipeline(Ternary(), Entropy()),
+            Pipeline(QSGD(1), Entropy()),
+            Pipeline(Quantize(2), Entropy()),
+        ],
+        wrong=["Ternary", 0.2, (0.96, 0.2), Pipeline],
     ),
 }
 
 
 def test_checks(capsys: Printed) -> None:
     assert_checks(notebook, CASES, capsys)
+
+
+@pytest.mark.parametrize(
+    ("score", "real_bits", "words"),
+    [
+        (0.10, 1.03, "accuracy (within 2 points of full precision), fewer bits"),
+        (0.95, 0.51, "Still missing: fewer bits"),
+        (0.93, 0.30, "Still missing: accuracy"),
+        (NAN, 0.10, "Still missing: accuracy"),
+        (0.95, NAN, "Still missing: fewer bits"),
+    ],
+)
+def test_a_codec_rescues_only_with_accuracy_and_few_bits(
+    score: float, real_bits: float, words: str, capsys: Printed
+) -> None:
+    facts = {"score": score, "real_bits": real_bits, "full": 0.961}
+    assert not notebook.check("gradients rescued", Pipeline(Quantize(1)), **facts)
+    assert words in capsys.readouterr().out
 
 
 def test_each_mistake_of_rounding_is_named(capsys: Printed) -> None:

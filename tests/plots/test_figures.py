@@ -42,7 +42,9 @@ def test_records_without_the_key_are_left_out() -> None:
 def test_a_step_that_is_a_round_is_called_one() -> None:
     rounds = History([{"step": 1, "round": 0, "loss": 2.0}, {"step": 2, "round": 1, "loss": 1.0}])
     steps = History([{"step": 1, "loss": 2.0}])
-    assert plots.metric_over_steps(rounds).get_xlabel() == "round"
+    ax = plots.metric_over_steps(rounds)
+    assert ax.get_xlabel() == "round"
+    assert all(place == int(place) for place in ax.get_xticks()), "there is no round 1.5"
     assert plots.curves({"a": [rounds, rounds]}, "loss", "step").get_xlabel() == "round"
     assert plots.metric_over_steps({"a": rounds, "b": steps}).get_xlabel() == "step"
 
