@@ -99,24 +99,25 @@ def both(codec: Codec) -> dict[str, Codec]:
 
 
 TWO_BITS = both(Pipeline(LloydMax(2), Entropy()))
-FOUR_BITS = both(Pipeline(Quantize(4), Entropy()))
+FOUR_BITS = both(Pipeline(Quantize(4)))
 NESTEROV = (0.7, 0.9)
 SPARSE = {"update": ErrorFeedback(Pipeline(TopK(0.02), LloydMax(2), Entropy()), decay=0.95)}
 SIGNS = both(Pipeline(Sign()))
-RANK_4 = both(Pipeline(PowerSGD(4), Quantize(8), Entropy()))
+RANK_4 = both(Pipeline(PowerSGD(4), Quantize(8)))
 COSINES = {"update": Pipeline(TopK(1 / 32, scope="tensor"), Half(), Entropy())}
-FOUR_BIT_FLOATS = {"update": Pipeline(Float8(3, 0), Entropy())}
+FOUR_BIT_FLOATS = {"update": Pipeline(Float8(3, 0))}
 
 
 def settings(task: Task) -> list[Setting]:
     """All settings, the most telling first: a short night ends with a table of all kinds."""
     methods = list(_methods())
-    return [*methods[:3], *_nulls(), *methods[3:], *_by_role(), *_warm(), *_more()]
+    return [*methods[:4], *_nulls(), *methods[4:], *_by_role(), *_warm(), *_more()]
 
 
 def _methods() -> Iterator[Setting]:
     yield Setting("AdamW, every step, float32", "ddp")
     yield Setting("Muon, every step, float32", "ddp", "Muon")
+    yield Setting("AdamW, every step, float32, twice the rate", "ddp", lr=1.2e-2)
     yield Setting("Muon, H = 5, 2 bits", optimizer="Muon", inner_steps=5, codecs=TWO_BITS)
     yield Setting("Muon, H = 10, 2 bits", optimizer="Muon", inner_steps=10, codecs=TWO_BITS)
     yield Setting("local AdamW, H = 10, mean, 4 bits", inner_steps=10, codecs=FOUR_BITS)

@@ -19,6 +19,7 @@
     nb08            answers of notebook 08
     nb09            answers of notebook 09
     nb10            answers of notebook 10
+    nb11            answers of notebook 11
     nb12            answers of notebook 12
     progress        how far a reader is in the whole course
     cli             ``fltoolkit course``: the notebooks in a folder of one's own

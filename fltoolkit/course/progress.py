@@ -13,6 +13,7 @@ from fltoolkit.course import (
     nb08,
     nb09,
     nb10,
+    nb11,
     nb12,
     nb_gallery,
 )
@@ -25,7 +26,7 @@ NOTEBOOKS: list[Notebook] = [
     module.notebook
     for module in (
         *(nb00, nb01, nb02, nb_gallery, nb03, nb04, nb05),
-        *(nb06, nb06b, nb07, nb08, nb09, nb10, nb12),
+        *(nb06, nb06b, nb07, nb08, nb09, nb10, nb11, nb12),
     )
 ]
 

@@ -88,7 +88,8 @@ def ddp(
     With float32 messages and workers that have equally large batches, this is one worker whose
     batch is all of theirs. Codecs with `ErrorFeedback` make it PowerSGD (Vogels et al. 2019, arXiv
     1905.13727), sign descent with error feedback (Karimireddy et al. 2019, arXiv 1901.09847) or
-    top-k descent. As one model of all workers is kept here, the optimizer is kept once, too.
+    top-k descent. As one model of all workers is kept here, the optimizer is kept once, too. Over
+    torch.distributed each process has both; see `diloco`.
 
     Args:
         model: changed in place before each record. It must have no buffers that are saved (such as

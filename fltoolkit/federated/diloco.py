@@ -62,7 +62,8 @@ def diloco(
       codec ``ErrorFeedback(Pipeline(TopK(0.02), Quantize(2), Entropy()), decay=0.95)``
 
     As the replicas are equal between rounds, one model stands for all of them here, and one outer
-    optimizer. Over torch.distributed each process has both.
+    optimizer. Over torch.distributed each process has both, and needs a worker or the server. Give
+    it zeros as samples of the workers that live elsewhere: they are not read.
 
     Args:
         model: what all workers hold between rounds; changed in place before each record.
@@ -146,8 +147,8 @@ def streaming_diloco(
 
     With ``overlap=0, blend=0, fragments=1`` this is `diloco`. With ``overlap=1`` a worker goes on
     for ``local.steps`` steps while the message is under way: it never waits if a round takes longer
-    than the message does (see `seconds_waiting`). The paper sends 4-bit floats:
-    ``ErrorFeedback``-free ``Pipeline(Float8(3, 0))``.
+    than the message does (see `seconds_waiting`). The paper sends 4-bit floats,
+    ``Pipeline(Float8(3, 0))``.
 
     Args:
         model: the shared weights; changed in place before each record.

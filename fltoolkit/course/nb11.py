@@ -1,0 +1,51 @@
+"""The answers of notebook 11. Try first, then look."""
+
+from fltoolkit.course.notebook import Answer, Notebook
+
+__all__ = ["card", "check", "notebook", "predict"]
+
+notebook = Notebook("11", "Training a language model across the world", guesses=6)
+card, check, predict = notebook.card, notebook.check, notebook.predict
+
+
+@notebook.answer("bytes of a step in a ring")
+def a_ring(*, num_parameters: int, num_workers: int) -> Answer:
+    """Each of N chunks takes N - 1 hops to be added up, and N - 1 to be handed round."""
+    tree = 4 * num_parameters
+    return Answer(
+        2 * (num_workers - 1) * tree,
+        hints={
+            2 * num_workers * tree: "That is what a server needs. In a ring nobody sends to "
+            "somebody who has the chunk already.",
+            (num_workers - 1) * tree: "That is half of it: first the sums travel, then the means.",
+            2 * (num_workers - 1) * num_parameters: "A float32 has 4 bytes.",
+        },
+    )
+
+
+@notebook.answer("times fewer bytes in all")
+def in_all(*, times_up: int, num_workers: int) -> Answer:
+    """2 N B through a server, against N (N - 1) B / times_up from each to all others."""
+    return Answer(
+        2 * times_up / (num_workers - 1),
+        tolerance=0.05,
+        hints={
+            times_up: "That is the uplink. To how many others does each message go?",
+            times_up / (num_workers - 1): "The reference sends in both directions.",
+            2 * times_up / num_workers: "Nobody sends to himself.",
+        },
+    )
+
+
+@notebook.answer("seconds a worker waits")
+def waiting(*, nbytes: float, nbytes_per_second: float, seconds_per_step: float) -> Answer:
+    """The message takes longer than the ten steps meanwhile; the rest is waiting."""
+    alone = nbytes / nbytes_per_second
+    return Answer(
+        max(0.0, alone - 10 * seconds_per_step),
+        tolerance=0.01,
+        hints={
+            alone: "So long takes the message. Ten steps are computed meanwhile.",
+            0: "Ten steps take less time than the message does.",
+        },
+    )

@@ -1,0 +1,75 @@
+"""What test_averaging.py runs in several processes: workers that train one model."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.codecs import EDEN, Entropy, ErrorFeedback, Pipeline
+from fltoolkit.engines.torch_distributed import DistributedChannel
+from fltoolkit.federated import (
+    AllGather,
+    Local,
+    Ring,
+    ThroughServer,
+    ddp,
+    demo,
+    diloco,
+    streaming_diloco,
+)
+from fltoolkit.models import seeded
+
+SERVED = {"server": 0, "w0": 1, "w1": 2, "w2": 2}
+PEERS = {"w0": 0, "w1": 1, "w2": 2}  # without a server, a process needs a worker
+ADAM, SGD = partial(torch.optim.AdamW, lr=0.02), partial(torch.optim.SGD, lr=0.02)
+STEP = Local(3, optimizer=ADAM, steps=1, clip_norm=1.0)
+ROUND = Local(3, optimizer=ADAM, steps=2, keep_state=True)
+RUNS: dict[str, Callable[..., Iterator[dict]]] = {
+    "ddp, server": partial(ddp, steps=4, local=STEP, exchange=ThroughServer()),
+    "ddp, ring": partial(ddp, steps=4, local=STEP, exchange=Ring()),
+    "diloco, server": partial(
+        diloco, rounds=3, local=ROUND, exchange=ThroughServer(multicast=True)
+    ),
+    "diloco, all to all": partial(diloco, rounds=3, local=ROUND, exchange=AllGather()),
+    "streaming, server": partial(streaming_diloco, rounds=4, local=ROUND, fragments=2),
+    "demo": partial(demo, steps=4, local=Local(3, optimizer=SGD, steps=1), chunk=8),
+}
+
+
+def codecs() -> dict[str, Any]:
+    codec = ErrorFeedback(Pipeline(EDEN(3), Entropy()))
+    return {"update": codec, "model": codec}
+
+
+def run(name: str, channel: Channel) -> dict[str, Any]:
+    """One process's part: final weights and ledger. Workers elsewhere have zeros as samples."""
+    with seeded(0):
+        model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3), nn.LogSoftmax(1))
+    workers = {}
+    for k, worker in enumerate(["w0", "w1", "w2"]):
+        x = torch.randn(9, 6, generator=torch.Generator().manual_seed(k))
+        x = x if channel.is_here(worker) else torch.zeros_like(x)
+        workers[worker] = (x, x.argmax(1) % 3)
+    records = list(RUNS[name](model, workers, channel))
+    weights = {n: t.tolist() for n, t in model.state_dict().items()}
+    transfers = [tuple(transfer) for transfer in channel.transfers]
+    return {"weights": weights, "transfers": transfers, "steps": [r["step"] for r in records]}
+
+
+def together(rank: int, tell: Callable[[Any], None]) -> None:
+    """One process's part in all runs, one after the other."""
+    torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=30))
+    for name in RUNS:
+        for compressed in (False, True):
+            coded = codecs() if compressed else None
+            with DistributedChannel(ranks_of(name), coded, timeout=30) as channel:
+                tell((rank, name, compressed, run(name, channel)))
+
+
+def ranks_of(name: str) -> dict[str, int]:
+    """Who lives in which process."""
+    return SERVED if "server" in name else PEERS
