@@ -47,8 +47,8 @@ from fltoolkit.federated import (
 )
 
 PART = "data parallel"
-LR = {"AdamW": 6e-3, "Muon": 0.04, "SGD": 0.5}
-LOCAL_LR = {"AdamW": 4e-3, "Muon": 0.04, "SGD": 0.5}  # several steps between two messages
+LR = {"AdamW": 1.2e-2, "Muon": 0.04, "SGD": 0.5}
+UNDER_MOMENTUM = {"AdamW": 3e-3, "Muon": 0.02, "SGD": 0.1}  # outer momentum makes steps longer
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ class Setting:
     @property
     def rate(self) -> float:
         """The learning rate."""
-        return self.lr or (LR if self.method == "ddp" else LOCAL_LR)[self.optimizer]
+        long = self.outer is not None and self.outer[1] > 0.8
+        return self.lr or (UNDER_MOMENTUM if long else LR)[self.optimizer]
 
 
 def _written(codecs: Mapping[str, Codec]) -> dict[str, str]:
@@ -117,7 +118,7 @@ def settings(task: Task) -> list[Setting]:
 def _methods() -> Iterator[Setting]:
     yield Setting("AdamW, every step, float32", "ddp")
     yield Setting("Muon, every step, float32", "ddp", "Muon")
-    yield Setting("AdamW, every step, float32, twice the rate", "ddp", lr=1.2e-2)
+    yield Setting("AdamW, every step, float32, half the rate", "ddp", lr=6e-3)
     yield Setting("Muon, H = 5, 2 bits", optimizer="Muon", inner_steps=5, codecs=TWO_BITS)
     yield Setting("Muon, H = 10, 2 bits", optimizer="Muon", inner_steps=10, codecs=TWO_BITS)
     yield Setting("local AdamW, H = 10, mean, 4 bits", inner_steps=10, codecs=FOUR_BITS)

@@ -5,6 +5,7 @@ Not here: training with it (diloco.py, ddp.py); any torch optimizer works there.
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -96,7 +97,7 @@ class Muon(torch.optim.Optimizer):
         param.addcdiv_(m, deviation, value=-group["lr"] / (1 - b1 ** state["step"]))
 
 
-def muon_for(model: nn.Sequential, **settings: float) -> MakeOptimizer:
+def muon_for(model: nn.Sequential, **settings: Any) -> MakeOptimizer:
     """What makes a `Muon` for this model, for ``Local(optimizer=...)``.
 
     Hidden are all matrices that learn, except those in the first item of the row (embeddings) and
