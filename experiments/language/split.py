@@ -154,6 +154,10 @@ def settings(task: Task) -> list[Setting]:
     add(PLAIN, "rotated, 2 bits, least error", least)
     add(CHANGES, "differences, 2 bits, least error", least, **delta)
     add(CHANGES, "differences 2 bits, least error; gradients 1 bit", least, eden(1), **delta)
+    name = "differences 2 bits, gradients 1 bit and every second period"
+    add(CHANGES, name, eden(2), eden(1), period=2, **delta)
+    name = "differences 1 bit, least error; gradients 1 bit"
+    add(CHANGES, name, eden(1, unbiased=False), eden(1), **delta)
     narrow = Pipeline(Subspace(32), EDEN(1), Entropy())
     add(CHANGES, "differences 2 bits, least error; gradients 1 bit of half", least, narrow, **delta)
     least = eden(3, unbiased=False)
