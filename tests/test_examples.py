@@ -39,7 +39,7 @@ NOT_YET = """
 
 WITHOUT_EXAMPLE = {  # name: why it has none
     "fltoolkit.data.datasets.DataNotFoundError": "it needs a machine without data and network",
-    "fltoolkit.research.sweep.cluster": "needs a running Dask cluster and the package distributed",
+    "fltoolkit.research.cluster": "needs a running Dask cluster and the package distributed",
     "fltoolkit.engines.torch_distributed.DistributedChannel": (
         "needs a process group of torch.distributed, that is sockets and usually a second"
         " process (torchrun)"
@@ -50,9 +50,9 @@ WITHOUT_EXAMPLE = {  # name: why it has none
     "fltoolkit.engines.flower.server_app": (
         "needs Flower, which is not installed in the test environment"
     ),
-    "fltoolkit.assignments.master.check": "starts a Jupyter kernel",
-    "fltoolkit.assignments.grading.expected_outputs": "starts a worker process and a fenced kernel",
-    "fltoolkit.assignments.grading.grade": "starts worker processes and fenced kernels",
+    "fltoolkit.assignments.check": "starts a Jupyter kernel",
+    "fltoolkit.assignments.expected_outputs": "starts a worker process and a fenced kernel",
+    "fltoolkit.assignments.grade": "starts worker processes and fenced kernels",
     "fltoolkit.assignments.mounts.leave": (
         "changes the mounts of the process for good, and needs root or a user namespace"
     ),
