@@ -179,7 +179,7 @@ def named_points(
     for (x, y), word in zip(names, beside(list(names), list(names.values()), size), strict=True):
         ax.annotate(
             word.words,
-            ax.transData.inverted().transform((x * dot, -y * dot)),
+            tuple(ax.transData.inverted().transform((x * dot, -y * dot)).tolist()),
             (word.x - x, y - word.y),
             textcoords="offset points",
             fontsize=size,
