@@ -1,7 +1,6 @@
 """The panels of notebooks 07 and 08 in real JupyterLab: sliders move, words and picture follow."""
 
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
@@ -30,36 +29,6 @@ def codec(bits: int = 32, sigma: float = 0.0) -> str:
 
 def picture(notebook: Notebook, cell: int) -> dict[str, Any]:
     return notebook.outputs(cell)[1]["data"]  # the first output are the controls
-
-
-def test_the_playground_of_notebook_00_moves_at_once(
-    folder: Path, server: Server, page: Any
-) -> None:
-    """The first minute: a curve grows within 15 seconds of work, and the slider moves it."""
-    notebook, sources = opened(folder, server, page, "00_start_here.ipynb")
-    (cell,) = [n for n, source in enumerate(sources) if source.startswith("playground(")]
-    start = time.perf_counter()
-    for n in range(cell + 1):
-        if notebook.cells()[n]["cell_type"] == "code":
-            notebook.run_cell(n)
-    area = notebook.show(cell)
-    area.locator("svg[role=img], img[src^='data:image/png']").first.wait_for()
-    seconds = time.perf_counter() - start
-    print(f"the playground of notebook 00 moved after {seconds:.1f} s")
-    notebook.wait_until_idle(120)
-    area.locator("img[src^='data:image/png']").wait_for()
-    notebook.screenshot("playground_start")
-    assert "32 bits for each number: 73.6 MB sent" in picture(notebook, cell)["text/plain"]
-    area.get_by_role("slider").focus()
-    for _ in range(3):  # 16, 8, 6
-        page.keyboard.press("ArrowLeft")
-    area.locator("svg[role=img]").wait_for()
-    notebook.screenshot("playground_moving")
-    wait_for(
-        page, lambda: "6 bits for each number: 13.8 MB" in picture(notebook, cell)["text/plain"]
-    )
-    wait_for(page, lambda: "image/png" in picture(notebook, cell))
-    notebook.screenshot("playground_end")
 
 
 def test_notebook_07_points_at_settings(folder: Path, server: Server, page: Any) -> None:
