@@ -133,15 +133,6 @@ def _methods() -> Iterator[Setting]:
         claim="1 to 3 % of the values, in 2 bits",
     )
     yield Setting(
-        "DeMo, 1 of 32 cosines",
-        "demo",
-        "SGD",
-        codecs=COSINES,
-        exchange=AllGather(),
-        lr=2e-3,
-        claim="several orders of magnitude",
-    )
-    yield Setting(
         "Streaming DiLoCo, 2 x 5 steps, 4-bit floats",
         "streaming",
         inner_steps=5,
@@ -151,6 +142,13 @@ def _methods() -> Iterator[Setting]:
         claim="two orders of magnitude less bandwidth",
     )
     yield Setting(
+        "FedAvg, local SGD, H = 10, float32",
+        optimizer="SGD",
+        inner_steps=10,
+        claim="10 to 100 times fewer rounds",
+    )
+    yield Setting("signs, every step, AdamW", "ddp", codecs=SIGNS, claim="32 times (1 bit of 32)")
+    yield Setting(
         "MuLoCo, H = 10, 2 bits",
         optimizer="Muon",
         inner_steps=10,
@@ -158,14 +156,16 @@ def _methods() -> Iterator[Setting]:
         outer=NESTEROV,
         claim="8 times less than DiLoCo with AdamW",
     )
-    yield Setting("AdamW, every step, 4 bits", "ddp", codecs=FOUR_BITS)
     yield Setting("PowerSGD, rank 4, 8 bits, AdamW", "ddp", codecs=RANK_4)
-    yield Setting("signs, every step, AdamW", "ddp", codecs=SIGNS, claim="32 times (1 bit of 32)")
+    yield Setting("AdamW, every step, 4 bits", "ddp", codecs=FOUR_BITS)
     yield Setting(
-        "FedAvg, local SGD, H = 10, float32",
-        optimizer="SGD",
-        inner_steps=10,
-        claim="10 to 100 times fewer rounds",
+        "DeMo, 1 of 32 cosines",
+        "demo",
+        "SGD",
+        codecs=COSINES,
+        exchange=AllGather(),
+        lr=2e-3,
+        claim="several orders of magnitude",
     )
 
 

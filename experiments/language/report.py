@@ -73,10 +73,11 @@ def goals(rows: Sequence[Row]) -> str:
             paired, mine = above(runs, reference), above(runs, own)
             if factor_of(runs, reference) < factor or not paired or not mine:
                 continue
+            count = f"{len(paired)} seed" + "s" * (len(paired) > 1)
             met = "met" if mean(paired) <= loss and mean(mine) <= own_loss else "missed"
             lines.append(
                 f"- {setting.name}: {factor_of(runs, reference):,.0f} times fewer, "
-                f"{mean(paired):+.3f} and {mean(mine):+.3f} nats on {len(paired)} seeds: {met}"
+                f"{mean(paired):+.3f} and {mean(mine):+.3f} nats on {count}: {met}"
             )
     return "\n".join(lines)
 

@@ -98,7 +98,7 @@ def load(name: str) -> Dataset:
         return _load_cifar10()
     raise ValueError(
         f'unknown data set {name!r}: choose "digits", "mnist", "fashion_mnist" or "cifar10". '
-        "For the federated EMNIST call load_emnist_federated()."
+        "For the federated EMNIST call load_emnist_federated(), for texts load_text()."
     )
 
 

@@ -221,9 +221,10 @@ def run(grid: "Grid", server: Server) -> Letters:
     """What the ServerApp does; returns the channel, whose ledger holds every message."""
     if unfit := {"train", "tune", "server"} & set(server.settings):
         raise ValueError(f"settings {sorted(unfit)}: not over Flower")
-    if (local := server.settings.get("local")) is not None and local.lr is None:
+    if (local := server.settings.get("local")) is not None and not local.plain:
         raise ValueError(
-            f"{local}: over Flower clients take steps of plain SGD, give Local(lr=...)"
+            f"{local}: over Flower clients take steps of plain SGD, give Local(lr=...) without "
+            "clip_norm"
         )
     for kind, codec in server.codecs.items():
         if any(isinstance(part, Difference) for part in walk(codec)):

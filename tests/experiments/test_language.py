@@ -105,6 +105,6 @@ def test_tables_by_hand():
     assert above(rows[1][1], rows[0][1]) == pytest.approx([-0.05])
     printed = tables({"data parallel": rows})
     assert "| few | 1 | 2.150 | -0.050 | -0.050 | 0.1 | 80.0 | 80.0 |  |" in printed
-    assert "few: 80 times fewer, -0.050 and -0.050 nats on 1 seeds: met" in printed
+    assert "few: 80 times fewer, -0.050 and -0.050 nats on 1 seed: met" in printed
     assert "2.100 [2.000, 2.200]" in printed
     assert Path(RESULTS).name == "language.jsonl"

@@ -34,6 +34,7 @@ from fltoolkit.federated.fedavg import client_seed
 from fltoolkit.federated.server import check_optimizer
 from fltoolkit.models import mcmahan_cnn, seeded
 from fltoolkit.party import SGD, Party
+from fltoolkit.wire import pack
 
 SIZES = [9, 30, 2, 17, 4, 12]
 
@@ -786,3 +787,25 @@ def test_a_run_that_goes_on_is_one_that_never_stopped(tmp_path):
     load_run(tmp_path, [Party("server", *without[:2]), Backlog()], without[2])
     go(*without, start, 12)
     assert not same(whole[0], without[0])  # what was under way matters
+
+
+@pytest.mark.parametrize("server_optimizer", [False, True])
+def test_tied_and_frozen_weights_cost_no_bytes(server_optimizer):
+    with seeded(0):
+        model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.Linear(4, 3))
+    model[2].weight = model[0].weight
+    model[3].requires_grad_(False)
+    model.append(nn.LogSoftmax(1))
+    frozen, tied = model[3].weight.clone(), model[0].weight.clone()
+    x = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
+    clients = {"ann": (x[:6], x[:6].argmax(1) % 3), "ben": (x[6:], x[6:].argmax(1) % 3)}
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0) if server_optimizer else None
+    channel, local = Channel(), Local(batch_size=3, lr=0.5, epochs=2)
+    how = {"rounds": 2, "cohort": 2, "local": local, "server_optimizer": optimizer}
+    list(fedavg(model, clients, channel, **how))
+    names = ("0.bias", "2.weight", "2.bias")
+    message = len(pack({name: model.state_dict()[name] for name in names}))
+    assert {t.nbytes for t in channel.transfers} == {message}
+    assert torch.equal(model[3].weight, frozen)
+    assert model[0].weight is model[2].weight
+    assert not torch.equal(model[0].weight, tied)
