@@ -60,6 +60,16 @@ def leakage(
     return lambda seed, quick: read(stored.leakage(data, part, name, seed))
 
 
+def language(name: str) -> Callable[[int, bool], Values]:
+    """Nats and bytes of a data-parallel run of docs/language_results.md."""
+
+    def run(seed: int, quick: bool) -> Values:
+        result = stored.language(name, seed)
+        return {"nats": float(result["nats"]), "nbytes": float(result["nbytes"])}
+
+    return run
+
+
 def _short(experiment: Experiment) -> Experiment:
     """The same on few samples of the embedded data, for a round or two."""
     return replace(experiment, data="digits", num_samples=200, rounds=2, evaluations=1)

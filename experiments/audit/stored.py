@@ -9,6 +9,8 @@ from pathlib import Path
 
 from experiments.fedavg_results import run as fedavg_run
 from experiments.fedavg_results import settings as fedavg_settings
+from experiments.language import data_parallel
+from experiments.language.task import Task as LanguageTask
 from experiments.leakage import run as leakage_run
 from experiments.leakage import settings as leakage_settings
 from experiments.pareto import settings as pareto_settings
@@ -36,9 +38,9 @@ def history(experiment: Experiment) -> History | None:
     return _histories().get(experiment.key)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def kept(name: str) -> dict[str, Result]:
-    """Finished runs of another experiment by key: "async_states", "fedavg" or "leakage"."""
+    """Finished runs of another experiment by key: "async_states", "fedavg", "leakage", ..."""
     return read(RESULTS / f"{name}.jsonl")
 
 
@@ -56,3 +58,11 @@ def leakage(data: str, part: str, name: str, seed: int) -> Result:
     setting, task = next(found), leakage_settings.TASKS[data]
     stored = kept("leakage").get(setting.key(task, seed))
     return stored or leakage_run.run(task, setting, seed)
+
+
+def language(name: str, seed: int) -> Result:
+    """A data-parallel run of docs/language_results.md: stored, or run now."""
+    task = LanguageTask()
+    setting = next(s for s in data_parallel.settings(task) if s.name == name)
+    found = kept("language").get(setting.key(task, seed))
+    return found or data_parallel.run(task, setting, seed)

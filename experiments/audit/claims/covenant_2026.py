@@ -1,0 +1,18 @@
+"""A factor that is arithmetic."""
+
+from experiments.audit.claim import Claim, untested
+
+CLAIM = Claim(
+    title="Covenant-72B: more than 146 times less",
+    group="language models",
+    says="Top-k in chunks with 12-bit places and 2-bit values: more than 146 times less for a "
+    "model of 72 billion parameters.",
+    source="Covenant-72B 2026, arXiv 2603.08163, abstract",
+    known="abstract",
+    ours="32 x 4096 / (64 x (12 + 2)) is 146.3: the factor is that of the codec, against float32,"
+    " on the way up.",
+    judge=untested(
+        "A model of that size needs hundreds of graphics cards. Twenty peers download what each "
+        "of them sends."
+    ),
+)
