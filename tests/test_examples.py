@@ -39,6 +39,7 @@ NOT_YET = """
 
 WITHOUT_EXAMPLE = {  # name: why it has none
     "fltoolkit.data.datasets.DataNotFoundError": "it needs a machine without data and network",
+    "fltoolkit.data.datasets.load_emnist_federated": "it reads a file that has to be downloaded",
     "fltoolkit.research.cluster": "needs a running Dask cluster and the package distributed",
     "fltoolkit.engines.torch_distributed.DistributedChannel": (
         "needs a process group of torch.distributed, that is sockets and usually a second"

@@ -122,10 +122,6 @@ def load_emnist_federated(
     of memory: pass ``max_clients`` for fewer. The file ``fed_emnist_digitsonly_train.h5`` (and so
     on), or the archive ``fed_emnist_digitsonly.tar.bz2``, is looked for as in `load`, under the
     name "emnist".
-
-    >>> load_emnist_federated("validation")
-    Traceback (most recent call last):
-    ValueError: split='validation': choose "train" or "test"
     """
     if split not in ("train", "test"):
         raise ValueError(f'split={split!r}: choose "train" or "test"')

@@ -103,6 +103,7 @@ class Ring:
 def balanced(tree: Tree, count: int) -> list[list[str]]:
     """The names of a tree in ``count`` groups of about equal size: the largest entries first.
 
+    >>> import torch
     >>> balanced({"a": torch.zeros(5), "b": torch.zeros(3), "c": torch.zeros(3)}, 2)
     [['a'], ['b', 'c']]
     """

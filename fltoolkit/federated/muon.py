@@ -125,7 +125,7 @@ def orthogonalized(matrix: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows
     matrix of zeros stays zero.
 
     >>> torch.linalg.svdvals(orthogonalized(torch.diag(torch.tensor([9.0, 1.0])))).round(decimals=1)
-    tensor([1.1000, 0.7000])
+    tensor([0.8000, 0.7000])
     """
     a, b, c = COEFFICIENTS
     tall = matrix.shape[0] > matrix.shape[1]
