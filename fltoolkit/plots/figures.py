@@ -207,9 +207,10 @@ def named_points(
         near = [place for place in names if math.dist(place, (x, -y)) < 4]
         names[near[0] if near else (x, -y)] = f"{names[near[0]]}, {name}" if near else name
     for (x, y), word in zip(names, beside(list(names), list(names.values()), size), strict=True):
+        at_x, at_y = ax.transData.inverted().transform((x * dot, -y * dot))
         ax.annotate(
             word.words,
-            ax.transData.inverted().transform((x * dot, -y * dot)),
+            (float(at_x), float(at_y)),
             (word.x - x, y - word.y),
             textcoords="offset points",
             fontsize=size,
