@@ -169,39 +169,43 @@ PRINTED = (
         "FedPAQ",
         "11 times less uplink without lossless coding (FEMNIST)",
         "Hönig et al. 2021, arXiv 2111.00465, table 2 [1]",
-        "4 levels and a sign are 9 symbols: 4 bits packed, 8 times; they count other levels",
+        "Four levels and a sign make 9 different symbols. Packed, a symbol takes 4 bits, which is "
+        "8 times less than float32. The paper uses other numbers of levels.",
     ),
     (
         "FedPAQ + Entropy",
         "1,557 times less uplink with gzip (FEMNIST)",
         "the same",
-        "theirs has fewer levels and updates of mostly zeros; our 4 levels a bucket of 512 leave "
-        "more to send",
+        "The paper's quantizer has fewer levels, and most values of its updates are zero. Ours has "
+        "4 levels in each bucket of 512 values, so that more information is left to send.",
     ),
     (
         "DGC 1 %",
         "270 to 600 times less gradient traffic",
         "Lin et al. 2018, arXiv 1712.01887",
-        "0.1 % kept there, 1 % here; the model comes back whole, so the total halves at best",
+        "The paper keeps 0.1 % of the values, and we keep 1 %. Our server sends the whole model "
+        "back, so that the total can be halved at most.",
     ),
     (
         "EF-sign",
         "32 times less: a bit a value",
         "Karimireddy et al. 2019, arXiv 1901.09847",
-        "the same, entropy-coded; the total is another matter",
+        "Our uplink agrees: it also takes one bit a value, and entropy coding makes it a little "
+        "shorter. The total stays large because the server sends the model in float32.",
     ),
     (
         "STC 1 % both ways",
         "both ways, ternary and sparse",
         "Sattler et al. 2019, arXiv 1903.02891",
-        "parties begin alike there; here the first model is sent, in 8 bits, and is most of it",
+        "In the paper all parties begin with the same model, and nobody sends it. Here the first "
+        "model is sent, in 8 bits a value, and it is most of what is sent in all.",
     ),
     (
         "loss gate 0.1, Float8",
         "11.3 times less with 10 clients, within 0.5 % (VGG-11, CIFAR-10)",
         "Chen et al. 2021, arXiv 2107.09786, abstract",
-        "our small network's bottom is dear to hand on, and runs are short; with one client see "
-        "async_states.md",
+        "Our network is small: its bottom part, which each client hands on to the next, is large "
+        "beside the activations. Our runs are short, too. For one client see async_states.md.",
     ),
 )
 """[1] Numbers as quoted in reading notes; the papers' tables were not available to us."""

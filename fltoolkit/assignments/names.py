@@ -154,7 +154,8 @@ def match(
     """
     pairs: dict[str, set[int]] = {}
     found: dict[str, int] = {}
-    most = max((len(_forms(n)) for names in handed.values() for n in names), default=0)
+    everybody = [name for names in (*lines.values(), *handed.values()) for name in names]
+    most = max((len(_forms(name)) for name in everybody), default=0)
     for level in range(most):
         here: dict[str, set[int]] = {}
         there: dict[str, set[str]] = {}

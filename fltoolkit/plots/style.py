@@ -16,8 +16,11 @@ from PIL import Image
 
 __all__ = ["new_axes", "new_figure", "picture", "show"]
 
-# The colours of Okabe and Ito (2008) without yellow: colour-blind readers can tell them apart.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#A8538A", "#000000", "#B87F00", "#3A94CC")
+"""The colours of Okabe and Ito (2008) without yellow, in the order in which lines take them.
+
+Colour-blind readers can tell them apart.
+"""
 # Dashes as (on, off) lengths in line widths, for readers who see no colour at all.
 DASHES = ((), (5, 2), (2, 2), (8, 2, 2, 2), (12, 3), (1, 1))
 GREY, DARK_GREY, PALE, INK = "#bbbbbb", "#777777", "#dddddd", "#222222"

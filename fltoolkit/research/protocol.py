@@ -62,10 +62,15 @@ def is_optimizer(call: Any) -> bool:
 
 
 COUNT = Setting("a whole number above 0", lambda v: is_number(v) and isinstance(v, int) and v > 0)
+"""A setting that counts something, such as local steps: a whole number above 0."""
 FLAG = Setting("True or False", lambda v: isinstance(v, bool))
+"""A setting that is switched on or off: True or False."""
 AMOUNT = Setting("a number, 0 or more", lambda v: is_number(v) and 0 <= v < math.inf)
+"""A setting that measures something, such as a weight or seconds: a finite number, 0 or more."""
 CODEC = Setting("a codec such as Pipeline(TopK(0.01))", lambda v: isinstance(v, Codec), True)
+"""A setting that is a codec; an experiment keeps it as text, such as ``Pipeline(TopK(0.01))``."""
 OPTIMIZER = Setting("an optimizer such as Adam(lr=0.01)", is_optimizer, True)
+"""A setting that is an optimizer; an experiment keeps it as text, such as ``Adam(lr=0.01)``."""
 
 
 def a_record_a_step(task: Task) -> int:

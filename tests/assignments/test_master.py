@@ -33,7 +33,7 @@ from fltoolkit.assignments.master import (
     mark_of,
     text_of,
 )
-from fltoolkit.assignments.names import handed_in_as
+from fltoolkit.assignments.names import handed_in_as, match
 from fltoolkit.assignments.reading import num_parts
 from fltoolkit.assignments.worker import same_output, spoken
 from fltoolkit.course import fingerprint
@@ -474,6 +474,12 @@ def test_lms_names_and_columns_that_are_not_clear(tmp_path):
     assert out.read_text().splitlines()[1:] == ["ana@x.org;9", "ana@y.org;"]
     with pytest.raises(ValueError, match=r"give the whole header, one of \['A 1 \(77\)'\]"):
         gradebook.fill_lms(roster, results, out, system="moodle", column="A 1")
+
+
+def test_a_roster_line_is_found_whatever_the_others_have_handed_in():
+    roster = {1: ["Ana Müller"], 2: ["Ben Ito"]}
+    for name in ("ana_mueller", "ana muller"):
+        assert match(roster, {name: [name]}) == ({name: 1}, {})
 
 
 def test_feedback_is_inert():
