@@ -67,9 +67,9 @@ def run(arguments: Sequence[str]) -> int:
 def sweep(arguments: Sequence[str]) -> int:
     """Run the experiments of files and store their results.
 
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> settings = '{"num_samples": 64, "rounds": 1, "seeds": [0, 1]}'
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> settings = '{"num_samples": 64, "rounds": 1, "seeds": [0, 1]}'
     >>> _ = (folder / "two.json").write_text(settings)
     >>> sweep([str(folder / "two.json")])
     digits, mlp, 1 client
