@@ -4,7 +4,7 @@
     python -m experiments.links --report     # the tables from what is there
 
 Each finished link is one line of JSON in ``--out`` and is not run again. Run it on a quiet machine:
-what came out, and on which, is in docs/links.md.
+what else computes there is measured as well.
 """
 
 import argparse

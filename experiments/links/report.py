@@ -12,7 +12,6 @@ GROUPS = (
     ("SplitNN, float32", "SplitNN, 8 bits", "SplitNN, 4 bits, coded", "silent states, 8 bits"),
     ("FedAvg, float32", "FedAvg, 3 bits both ways"),
 )
-BEGIN, END = "<!-- begin: printed by experiments.links --report -->", "<!-- end: printed -->"
 
 
 def simple(result: Result, told: Result) -> float:

@@ -4,19 +4,14 @@ import json
 import os
 import shutil
 import sys
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from experiments.links import report as links_report
-from experiments.links.__main__ import RESULTS
 from experiments.links.emulator import mtu
 from experiments.links.methods import METHODS
 from experiments.links.settings import MBIT, REPEATS, Setting, settings
-from experiments.runs import read, rows_of
 
-PAGE = Path(__file__).parents[2] / "docs" / "links.md"
 TOLD = {
     "method": "SplitNN, float32",
     **{"count": 10, "messages": 20, "nbytes_up": 1_000_000, "nbytes_down": 500_000},
@@ -85,11 +80,3 @@ def test_a_short_run_over_a_real_link():
         assert told["wall"] > 0.9 * least
         assert told["below_up"] > told["nbytes_up"] > 0
         assert told["messages"] == 2 * told["count"]
-
-
-def test_the_page_shows_what_is_stored():
-    rows = rows_of(None, settings(), read(RESULTS))
-    printed = links_report.report(rows)
-    assert printed in PAGE.read_text(encoding="utf-8")
-    assert all(len(runs) == REPEATS for _, runs in rows)
-    assert replace(rows[0][0], up=1.0).name != rows[0][0].name
