@@ -7,6 +7,6 @@
     run         one link: start both parties, read what they say
     report      the model beside the clock, and what pays on which link
 
-The command is ``python -m experiments.links``; it needs Linux, root, iproute2 and a quiet machine. The
-table has not been measured yet, so there is no page of it.
+The command is ``python -m experiments.links``; it needs Linux, root, iproute2 and a quiet machine.
+The table has not been measured yet, so there is no page of it.
 """
