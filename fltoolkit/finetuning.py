@@ -36,6 +36,14 @@ class FineTuned(nn.Module):
             what is added to it.
 
     Raises ValueError for a name that the model does not have, and if there is no change at all.
+
+    >>> model = nn.Linear(2, 1)
+    >>> tuned = FineTuned(model, {"bias": FullChange(model.bias)})
+    >>> [name for name, _ in tuned.named_parameters()]
+    ['changes.bias.delta']
+    >>> x = torch.ones(1, 2)
+    >>> torch.equal(tuned(x), model(x)), list(tuned.merged())
+    (True, ['weight', 'bias'])
     """
 
     def __init__(self, model: nn.Module, changes: Mapping[str, nn.Module]):
@@ -76,7 +84,11 @@ class FineTuned(nn.Module):
 
 
 class FullChange(nn.Module):
-    """A change of the weight's own shape: full fine-tuning."""
+    """A change of the weight's own shape: full fine-tuning.
+
+    >>> FullChange(torch.ones(1, 3))().tolist()
+    [[0.0, 0.0, 0.0]]
+    """
 
     def __init__(self, weight: Tensor):
         super().__init__()
@@ -97,6 +109,13 @@ class LowRankChange(nn.Module):
 
     Source: Hu et al. 2021, arXiv 2106.09685, eq. 3; frozen A: FFA-LoRA, Sun et al. 2024, arXiv
     2403.12313, section 4.
+
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> change = LowRankChange(torch.ones(30, 50), 2, alpha=4.0, generator=generator)
+    >>> {name: list(param.shape) for name, param in change.named_parameters()}
+    {'b': [30, 2], 'a': [2, 50]}
+    >>> change().shape, change().any().item()  # the first change is zero
+    (torch.Size([30, 50]), False)
     """
 
     def __init__(

@@ -67,6 +67,18 @@ class Once:
 
     Every receiver decodes the same bytes with a codec that has the same memory, so all of them
     hold the same numbers. That is why decoding once stands for all. Each receiver gets a copy.
+
+    A stochastic codec makes another message each time, but all receivers must get the same one:
+
+    >>> from fltoolkit.codecs.pipeline import Pipeline
+    >>> from fltoolkit.codecs.quantize import Quantize
+    >>> links = Links({"model": Pipeline(Quantize(2, stochastic=True))})
+    >>> once = Once(links.open(Link("server", "all", "model")))
+    >>> tree = {"w": torch.linspace(0, 1, 5)}
+    >>> once.encode(tree) == once.encode(tree)
+    True
+    >>> once.decode(once.message)["w"] is once.decode(once.message)["w"]  # a copy for each
+    False
     """
 
     def __init__(self, ends: Ends):

@@ -29,7 +29,11 @@ Say it again to go on another day: notebooks that you have changed stay as you l
 
 
 def shipped() -> Path:
-    """The folder with the notebooks that came with this package."""
+    """The folder with the notebooks that came with this package.
+
+    >>> (shipped() / FIRST).exists()
+    True
+    """
     installed = Path(__file__).parent / "notebooks"
     checkout = Path(__file__).parents[2] / "notebooks"
     found = next((folder for folder in (installed, checkout) if (folder / FIRST).exists()), None)
@@ -42,7 +46,12 @@ def shipped() -> Path:
 
 
 def without_outputs(notebook: str) -> str:
-    """A notebook's text with the outputs and counts of its code cells removed; ids are kept."""
+    """A notebook's text with the outputs and counts of its code cells removed; ids are kept.
+
+    >>> cell = {"cell_type": "code", "source": "2 + 2", "outputs": ["4"], "execution_count": 1}
+    >>> json.loads(without_outputs(json.dumps({"cells": [cell]})))["cells"][0]["outputs"]
+    []
+    """
     content = json.loads(notebook)
     for cell in content["cells"]:
         if cell["cell_type"] == "code":
@@ -61,6 +70,14 @@ def copy_notebooks(folder: str | Path) -> tuple[list[str], list[str]]:
     Returns:
         The names of the files that were copied now, and of those that were there already and
         differ from the ones of this package: changed by their reader, or from another version.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> copied, kept = copy_notebooks(folder)
+    >>> "00_start_here.ipynb" in copied, kept
+    (True, [])
+    >>> copy_notebooks(folder)  # nothing is new, and nothing is changed
+    ([], [])
     """
     source, folder = shipped(), Path(folder)
     paths = [*source.glob("*.ipynb"), *source.glob("colab/*.*")]
@@ -95,7 +112,15 @@ def _sources(notebook: Any) -> list[tuple[str, str]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Copy the notebooks, say what was kept, and open JupyterLab; returns its exit status."""
+    """Copy the notebooks, say what was kept, and open JupyterLab; returns its exit status.
+
+    >>> import contextlib
+    >>> import tempfile
+    >>> with contextlib.redirect_stdout(None):  # it would print the name of the folder
+    ...     status = main([tempfile.mkdtemp(), "--no-open"])
+    >>> status
+    0
+    """
     parser = argparse.ArgumentParser(
         prog="fltoolkit course",
         description="Put the notebooks of the course into a folder of your own and open them.",

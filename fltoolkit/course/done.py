@@ -22,7 +22,11 @@ FILE = "course_progress.json"
 
 @dataclass(frozen=True)
 class Guess:
-    """One answered `predict`: all in words, and by which factor (at least 1) it was off."""
+    """One answered `predict`: all in words, and by which factor (at least 1) it was off.
+
+    >>> Guess("50,000 B", "163,854 B", "Your guess is 3.3 times too small.", 3.3).factor
+    3.3
+    """
 
     guessed: str  # "" if the guess was skipped
     measured: str
@@ -35,7 +39,12 @@ KEYS = tuple(f.name for f in fields(Guess))
 
 @dataclass
 class Done:
-    """What was done in one notebook: question -> first guess, and check -> whether it passed."""
+    """What was done in one notebook: question -> first guess, and check -> whether it passed.
+
+    >>> done = Done({"How many bytes?": Guess("5 B", "4 B")}, {"bits": True, "bytes": False})
+    >>> len(done.made), done.passed
+    (1, ['bits'])
+    """
 
     guesses: dict[str, Guess] = field(default_factory=dict)
     checks: dict[str, bool] = field(default_factory=dict)
@@ -52,7 +61,11 @@ class Done:
 
 
 def saved_edition() -> bool:
-    """Whether the notebooks run for the edition with outputs: nobody guesses, nothing is kept."""
+    """Whether the notebooks run for the edition with outputs: nobody guesses, nothing is kept.
+
+    >>> saved_edition()
+    False
+    """
     return os.environ.get("FLTOOLKIT_EDITION") == "saved"
 
 
@@ -99,7 +112,14 @@ def _done(part: Any) -> Done:
 
 
 def remember(folder: Path | None, number: str, done: Done) -> None:
-    """Write one notebook's part of the file, and leave the others as they are."""
+    """Write one notebook's part of the file, and leave the others as they are.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> remember(folder, "01", Done(checks={"bits": True}))
+    >>> read(folder)["01"].passed
+    ['bits']
+    """
     if folder is None:
         return
     content = {**read(folder), number: done}

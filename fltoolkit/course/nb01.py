@@ -18,6 +18,12 @@ def epoch_nbytes(num_samples: int, batch_size: int, width: int) -> int:
         num_samples: of the training set; the last batch may be shorter than the others.
         batch_size: samples in a batch.
         width: values that cross the cut for one sample.
+
+    100 samples in batches of 64 are two batches, so four messages. Beside the 2 * 100 * 640 * 4
+    bytes of values there are four headers:
+
+    >>> epoch_nbytes(100, 64, 640) - 2 * 100 * 640 * 4
+    48
     """
     full, rest = divmod(num_samples, batch_size)
     sizes = [batch_size] * full + [rest] * (rest > 0)

@@ -27,6 +27,9 @@ class Answer:
         hints: as in `check`; predicates and wrong answers see what ``read`` made of the answer.
         read: turns what was typed into what is compared. If it raises a ValueError, its words
             are the message.
+
+    >>> Answer(640, hints={64: "That is the number of pixels."}).tolerance
+    0.0
     """
 
     expected: Any
@@ -78,6 +81,17 @@ class Notebook:
 
         Raises:
             ValueError: this notebook has no such check.
+
+        >>> notebook = Notebook("99", "Counting", guesses=0)
+        >>> @notebook.answer("bytes of a float32")
+        ... def nbytes() -> Answer:
+        ...     return Answer(4, hints={32: "Those are its bits."})
+        >>> notebook.check("bytes of a float32", 32)
+        bytes of a float32: not yet. 32 is 8 times too large. Those are its bits.
+        False
+        >>> notebook.check("bytes of a float32", 4)
+        bytes of a float32: right, exactly.
+        True
         """
         if name not in self.answers:
             names = ", ".join(map(repr, self.answers))
@@ -102,7 +116,18 @@ class Notebook:
         return Done(self._done.guesses | kept.guesses, self._done.checks | kept.checks)
 
     def card(self) -> Table:
-        """Guesses, measured values, how far off; checks that passed and that are still open."""
+        """Guesses, measured values, how far off; checks that passed and that are still open.
+
+        >>> notebook = Notebook("99", "Counting", guesses=0)
+        >>> @notebook.answer("bytes of a float32")
+        ... def nbytes() -> Answer:
+        ...     return Answer(4, hints={32: "Those are its bits."})
+        >>> notebook.card()
+        99 · Counting
+                              your guess  measured  how far off
+          bytes of a float32                        not yet
+        0 of 0 guesses made, 0 of 1 checks passed.
+        """
         done = self.done()
         guesses = [
             [question, guess.guessed or "no guess", guess.measured, guess.off]

@@ -44,6 +44,9 @@ def progress() -> Table:
     """The notebooks of the course with guesses made and checks passed, from the course folder.
 
     A notebook is done when all its guesses are made and all its checks have passed.
+
+    >>> progress().rows[1]  # where no notebook lies, as here, nothing is kept
+    ['01 · Vanilla SplitNN', '0 of 4', '0 of 3', '']
     """
     kept = read(course_folder())
     rows, finished = [], 0

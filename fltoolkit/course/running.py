@@ -18,7 +18,13 @@ EARLY = (
 
 
 class InWords(ValueError):
-    """What went wrong is the reader's to mend, and its words say how; no traceback is shown."""
+    """What went wrong is the reader's to mend, and its words say how; no traceback is shown.
+
+    >>> by_dataset("c", a=100)
+    Traceback (most recent call last):
+    ...
+    fltoolkit.course.running.InWords: DATASET = 'c' is not a data set of this notebook. Write "a".
+    """
 
 
 def by_dataset(dataset: str, /, **values: T) -> T:
@@ -43,6 +49,13 @@ def need(rows: T, words: str = EARLY) -> T:
 
     Raises:
         InWords: there are none, and ``words`` is what to do about it.
+
+    >>> need([0.93, 0.95])
+    [0.93, 0.95]
+    >>> need([], "Train first.")
+    Traceback (most recent call last):
+    ...
+    fltoolkit.course.running.InWords: Train first.
     """
     if isinstance(rows, Sized) and len(rows) == 0:
         raise InWords(words)
@@ -72,7 +85,10 @@ def progress_bar(items: Iterable[T], doing: str, total: int | None = None) -> It
 
 
 def tell_in_words() -> None:
-    """In IPython, show one line for ■ and for `InWords` where a traceback would stand."""
+    """In IPython, show one line for ■ and for `InWords` where a traceback would stand.
+
+    >>> tell_in_words()  # without IPython, as here, it changes nothing
+    """
     if shell := _shell():
         shell.set_custom_exc((KeyboardInterrupt, InWords), _one_line)
 

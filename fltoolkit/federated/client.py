@@ -422,6 +422,10 @@ def filled(module: nn.Module, tree: Tree) -> Tree:
     """The tree with the entries of ``module.state_dict()`` that do not travel; see `carried`.
 
     Frozen parameters are the module's own. A tied weight has the same value under all its names.
+
+    >>> model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1).requires_grad_(False))
+    >>> list(travelling(model)), list(filled(model, travelling(model)))
+    (['0.weight', '0.bias'], ['0.weight', '0.bias', '1.weight', '1.bias'])
     """
     own = module.state_dict(keep_vars=True)
     if own.keys() <= tree.keys():
@@ -432,7 +436,14 @@ def filled(module: nn.Module, tree: Tree) -> Tree:
 
 
 def travelling(module: nn.Module) -> Tree:
-    """The entries that `carried` names, with their values."""
+    """The entries that `carried` names, with their values.
+
+    >>> model = nn.Linear(1, 2)
+    >>> model.weight.requires_grad_(False).shape  # everybody has it: it is not sent
+    torch.Size([2, 1])
+    >>> {name: list(tensor.shape) for name, tensor in travelling(model).items()}
+    {'bias': [2]}
+    """
     state = module.state_dict()
     return {name: state[name] for name in carried(module)}
 

@@ -42,6 +42,16 @@ class Fleet:
         weights: what each worker's model holds, where workers differ (`streaming_diloco`).
         waiting: what was sent and is not applied yet, the oldest first (`streaming_diloco`).
         momenta: each worker's momentum (`demo`).
+
+    >>> from functools import partial
+    >>> x, y = torch.ones(4, 1), torch.zeros(4, 1)
+    >>> sgd = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
+    >>> local = Local(2, optimizer=sgd, steps=1, loss_fn=nn.functional.mse_loss)
+    >>> fleet = Fleet()
+    >>> workers = {"ann": (x, y), "ben": (x, y)}
+    >>> _ = list(ddp(nn.Linear(1, 1), workers, Channel(), steps=3, local=local, fleet=fleet))
+    >>> list(fleet.state_dict()["optimizers"])
+    ['ann', 'ben']
     """
 
     optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -110,6 +120,20 @@ def ddp(
     Raises:
         ValueError, TypeError: an argument is not allowed; raised at the call.
         FloatingPointError: a loss or a gradient is not finite.
+
+    Two workers with one sample each take the step that one worker with both samples would take, and
+    every step sends a gradient and a mean for each worker:
+
+    >>> x, y, channel = torch.tensor([[1.0], [2.0]]), torch.tensor([[2.0], [4.0]]), Channel()
+    >>> model = nn.Linear(1, 1, bias=False)
+    >>> model.load_state_dict({"weight": torch.zeros(1, 1)})
+    <All keys matched successfully>
+    >>> local = Local(1, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)
+    >>> workers = {"ann": (x[:1], y[:1]), "ben": (x[1:], y[1:])}
+    >>> [record["loss"] for record in ddp(model, workers, channel, steps=1, local=local)]
+    [10.0]
+    >>> model.weight.item(), len(channel.transfers)  # the gradients are -4 and -16: 0.1 * 10
+    (1.0, 4)
     """
     workers = as_clients(workers, "")
     check_one_step(model, workers, local)
@@ -159,6 +183,14 @@ def gradients(
     """Each worker's gradient of the loss of its batch, and the mean loss of the workers here.
 
     The gradient of a worker in another process is replaced with zeros: nobody reads them here.
+
+    >>> model = nn.Linear(1, 1, bias=False)
+    >>> model.load_state_dict({"weight": torch.zeros(1, 1)})
+    <All keys matched successfully>
+    >>> workers = {"ann": (torch.tensor([[1.0], [2.0]]), torch.tensor([[2.0], [4.0]]))}
+    >>> local = Local(1, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)
+    >>> gradients(model, workers, Channel(), local, {"ann": torch.tensor([1])}, step=0)
+    ({'loss': 16.0}, {'ann': {'weight': tensor([[-16.]])}})
     """
     params, losses, grads = learning(model), [], {}
     for worker, (x, y) in workers.items():
@@ -184,7 +216,17 @@ def gradients(
 def worker_batches(
     workers: Clients, local: Local, steps: range, seed: int
 ) -> dict[str, Iterator[Tensor]]:
-    """Which samples each worker's steps see, from the first of ``steps`` on."""
+    """Which samples each worker's steps see, from the first of ``steps`` on.
+
+    >>> workers = {"ann": (torch.zeros(6, 1), torch.zeros(6))}
+    >>> local = Local(3, lr=0.1, steps=1)
+    >>> two = [rows.tolist() for rows in worker_batches(workers, local, range(0, 2), 0)["ann"]]
+    >>> sorted(sum(two, []))  # two steps of three samples: an epoch of six
+    [0, 1, 2, 3, 4, 5]
+    >>> goes_on = worker_batches(workers, local, range(1, 2), 0)["ann"]
+    >>> [rows.tolist() for rows in goes_on] == two[1:]
+    True
+    """
     batches = {}
     for worker, (_, y) in workers.items():
         whole = batch_indices(

@@ -61,6 +61,19 @@ def demo(
         fleet: each worker's momentum and the optimizer's state, for a run that goes on.
 
     The other arguments, the records and the errors are those of `ddp`.
+
+    Each worker sends one coefficient of eight, and a step with the sign moves each weight by ``lr``:
+
+    >>> from fltoolkit.codecs.pipeline import Pipeline
+    >>> from fltoolkit.codecs.sparse import TopK
+    >>> workers = {name: (torch.ones(4, 8), torch.ones(4, 1)) for name in ("ann", "ben")}
+    >>> model = nn.Linear(8, 1, bias=False)
+    >>> before = model.weight.detach().clone()
+    >>> local = Local(2, lr=0.25, steps=1, loss_fn=nn.functional.mse_loss)
+    >>> channel = Channel({"update": Pipeline(TopK(1 / 8))})
+    >>> records = list(demo(model, workers, channel, steps=1, local=local, chunk=8))
+    >>> (model.weight - before).detach().abs().round(decimals=4).unique()
+    tensor([0.2500])
     """
     workers = as_clients(workers, "")
     check_one_step(model, workers, local)
@@ -138,7 +151,13 @@ def cosines(values: Float[Tensor, "..."], chunk: int) -> Float[Tensor, "chunks c
 def from_cosines(
     coefficients: Float[Tensor, "chunks chunk"], shape: torch.Size
 ) -> Float[Tensor, "..."]:
-    """The inverse of `cosines`, for a tensor of this shape."""
+    """The inverse of `cosines`, for a tensor of this shape.
+
+    >>> values = torch.tensor([[3.0, 1.0, 4.0], [1.0, 5.0, 9.0]])
+    >>> from_cosines(cosines(values, 4), values.shape).round(decimals=4)
+    tensor([[3., 1., 4.],
+            [1., 5., 9.]])
+    """
     flat = (coefficients @ _transform(coefficients.shape[1]).to(coefficients)).flatten()
     return flat[: shape.numel()].reshape(shape)
 

@@ -16,7 +16,17 @@ __all__ = ["AllGather", "Exchange", "Ring", "ThroughServer", "balanced"]
 
 
 class Exchange(Protocol):
-    """``exchange(channel, trees)``: the mean of the workers' trees, which all of them then hold."""
+    """``exchange(channel, trees)``: the mean of the workers' trees, which all of them then hold.
+
+    >>> import torch
+    >>> workers = {"ann": {"w": torch.tensor([1.0])}, "ben": {"w": torch.tensor([3.0])}}
+    >>> for exchange in (ThroughServer(), AllGather(), Ring()):
+    ...     channel = Channel()
+    ...     print(exchange(channel, workers)["w"].item(), len(channel.transfers), "messages")
+    2.0 4 messages
+    2.0 2 messages
+    2.0 4 messages
+    """
 
     def __call__(self, channel: Channel, trees: Mapping[str, Tree]) -> Tree:
         """Send what must be sent, and return the mean."""
@@ -34,6 +44,12 @@ class ThroughServer:
     Args:
         server: the server's name in the ledger.
         multicast: whether the message to all workers is counted once, or once for each.
+
+    >>> import torch
+    >>> workers = {f"worker_{k}": {"w": torch.full((100,), float(k))} for k in range(4)}
+    >>> channel = Channel()
+    >>> ThroughServer()(channel, workers)["w"][0].item(), len(channel.transfers)
+    (1.5, 8)
     """
 
     server: str = "server"
@@ -53,6 +69,12 @@ class AllGather:
     All messages have the kind ``update``. Every worker uses what the others decode from its own
     message, and not what it encoded, so all means are equal. Nothing is an uplink here: records
     have 0 bytes up and down, and all of them in ``nbytes``. With one worker nothing is sent.
+
+    >>> import torch
+    >>> workers = {f"worker_{k}": {"w": torch.full((100,), float(k))} for k in range(4)}
+    >>> channel = Channel()
+    >>> AllGather()(channel, workers)["w"][0].item(), len(channel.transfers)
+    (1.5, 12)
     """
 
     def __call__(self, channel: Channel, trees: Mapping[str, Tree]) -> Tree:
@@ -76,6 +98,16 @@ class Ring:
 
     Source: Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of
     workstations"; it is what torch's DistributedDataParallel does.
+
+    Four workers hold 100 values each. Each sends 6 messages of 25 values, so 600 values travel in
+    all; through a server it would be 800:
+
+    >>> import torch
+    >>> workers = {f"worker_{k}": {c: torch.ones(25) for c in "abcd"} for k in range(4)}
+    >>> channel = Channel()
+    >>> mean = Ring()(channel, workers)
+    >>> len(channel.transfers), sum(t.nbytes_dense for t in channel.transfers) // 4
+    (24, 600)
     """
 
     def __call__(self, channel: Channel, trees: Mapping[str, Tree]) -> Tree:

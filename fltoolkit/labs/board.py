@@ -15,7 +15,12 @@ __all__ = ["Board", "Look", "Move", "Plot", "Run", "Setting", "Strip", "Training
 
 
 class Setting(NamedTuple):
-    """One thing to choose."""
+    """One thing to choose.
+
+    >>> bits = Setting("bits of a value", (2, 8), "now", "{} bits".format)
+    >>> [bits.say(option) for option in bits.options]
+    ['2 bits', '8 bits']
+    """
 
     words: str  # what it is, with its unit: "threshold [loss]"
     options: Sequence[Any]  # in order; a value between them may be given when the lab is made
@@ -24,7 +29,11 @@ class Setting(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """One pair of axes: a records' key against another, one line for each run."""
+    """One pair of axes: a records' key against another, one line for each run.
+
+    >>> Plot("loss", "step", log=True)
+    Plot(y='loss', x='step', behind='', words='', log=True)
+    """
 
     y: str
     x: str
@@ -34,7 +43,11 @@ class Plot(NamedTuple):
 
 
 class Look(NamedTuple):
-    """How a state is told apart: by letter, height and colour, any of which is enough."""
+    """How a state is told apart: by letter, height and colour, any of which is enough.
+
+    >>> Look("silence", "#BBBBBB", height=0.5).words
+    'silence'
+    """
 
     words: str
     color: str
@@ -43,7 +56,13 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True)
 class Board:
-    """What of a lab's records is drawn, and what it is called."""
+    """What of a lab's records is drawn, and what it is called.
+
+    >>> plots = Plot("accuracy", "nbytes"), Plot("loss", "step")
+    >>> board = Board(plots, kinds={"activations": "up: activations"})
+    >>> board.result, board.kinds["activations"]
+    ('accuracy', 'up: activations')
+    """
 
     plots: tuple[Plot, Plot]  # below the second lies the strip of states, on the same x
     kinds: Mapping[str, str]  # the ledger's rows: kind of message -> words
@@ -55,7 +74,12 @@ class Board:
 
 
 class Strip(NamedTuple):
-    """What state it was, from step to step."""
+    """What state it was, from step to step.
+
+    >>> strip = Strip("state", [(1, 23, "A"), (24, 92, "C")])
+    >>> {state: end - start + 1 for start, end, state in strip.segments}  # how many steps
+    {'A': 23, 'C': 69}
+    """
 
     words: str
     segments: Sequence[tuple[int, int, str]]  # (from, to, state), ends included
@@ -63,7 +87,11 @@ class Strip(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A setting that was moved while training stood between two records."""
+    """A setting that was moved while training stood between two records.
+
+    >>> Move(20, "threshold", 1.0)
+    Move(step=20, key='threshold', value=1.0)
+    """
 
     step: int  # of the record before it
     key: str
@@ -71,7 +99,13 @@ class Move(NamedTuple):
 
 
 class Training(NamedTuple):
-    """What a lab starts: everything fresh, nothing shared with another run."""
+    """What a lab starts: everything fresh, nothing shared with another run.
+
+    >>> records = ({"step": step, "loss": 1 / step} for step in range(1, 4))
+    >>> training = Training(records, Channel(), apply=lambda key, value: None, total=3)
+    >>> next(training.records)
+    {'step': 1, 'loss': 1.0}
+    """
 
     records: Iterator[Record]
     channel: Channel
@@ -81,7 +115,15 @@ class Training(NamedTuple):
 
 @dataclass(repr=False)
 class Run:
-    """One training in a lab, from its Start to its end."""
+    """One training in a lab, from its Start to its end.
+
+    >>> records = ({"step": step} for step in range(1, 4))
+    >>> training = Training(records, Channel(), apply=lambda key, value: None)
+    >>> run = Run(1, {"bits": 8}, training, Runner(training.records), [Move(2, "bits", 4)])
+    >>> _ = run.runner.run()
+    >>> run, run.now()
+    (<Run 1 finished: 3 records, 1 moves>, {'bits': 4})
+    """
 
     number: int
     settings: dict[str, Any]  # as it began

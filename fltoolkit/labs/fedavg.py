@@ -94,7 +94,11 @@ _LOSS = Plot("loss", "step", "", "mean local loss, over rounds", log=True)
 
 
 def model_codec(bits: int) -> Codec:
-    """For the model on its way down: evenly spaced levels and entropy coding; 32 is as it is."""
+    """For the model on its way down: evenly spaced levels and entropy coding; 32 is as it is.
+
+    >>> model_codec(32), model_codec(8).stages[0].bits
+    (Identity(), 8)
+    """
     return Identity() if bits == 32 else Pipeline(Quantize(bits), Entropy())
 
 
@@ -103,6 +107,9 @@ def update_codec(bits: int, top_k: float, error_feedback: bool) -> Codec:
 
     Rounding is stochastic, and right on average, unless `ErrorFeedback` remembers what nearest
     rounding has lost. With 32 bits and all values nothing is lost and the codec is `Identity`.
+
+    >>> update_codec(32, 1, False), type(update_codec(4, 0.1, True)).__name__
+    (Identity(), 'ErrorFeedback')
     """
     stages: list[Stage] = [TopK(top_k)] if top_k < 1 else []
     if bits < 32:

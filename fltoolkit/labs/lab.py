@@ -14,6 +14,13 @@ class Lab(Steering):
     Display it as the last line of a cell, or call the methods of `Steering`: they do what the
     panel's buttons and sliders do. A subclass says what `Steering` lists: ``settings``, ``board``,
     `begin`, `write_start` and `write_move`.
+
+    The lab of notebook 03, ten steps of it:
+
+    >>> from fltoolkit.labs.threshold import ThresholdLab
+    >>> lab = ThresholdLab(num_epochs=1, bits_up=8)
+    >>> lab.run(10)
+    <Run 1 paused: 10 records, 0 moves>
     """
 
     panel: Any = None  # the `Panel` that is shown in the notebook, once it was displayed

@@ -33,6 +33,12 @@ def lay_out(picture: Picture) -> Drawing:
 
     What one steers by comes first, right below the sliders: the bars of bytes and the strip of
     states. The plots come next, the strip on the same x axis as the plot below it.
+
+    >>> from fltoolkit.labs.picture import compose
+    >>> from fltoolkit.labs.threshold import ThresholdLab
+    >>> drawing = lay_out(compose(ThresholdLab(num_epochs=1), {}))
+    >>> drawing.width, drawing.height
+    (920, 380)
     """
     marks: list[Mark] = [Words(8, 18, f"{picture.title}: {picture.status}", bold=True)]
     marks += progress(picture.progress, 26, _WIDTH)

@@ -20,7 +20,15 @@ __all__ = ["Axes", "Line", "Picture", "Trace", "compose", "status_in_words"]
 
 
 class Trace:
-    """What the picture needs of one run; catching up costs the same however long the run is."""
+    """What the picture needs of one run; catching up costs the same however long the run is.
+
+    >>> board = Board((Plot("accuracy", "nbytes"), Plot("loss", "step")), kinds={})
+    >>> history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0}])
+    >>> trace = Trace(board, history, Channel())
+    >>> trace.catch_up()
+    >>> trace.curves["step", "loss"].points()
+    [(1, 2.0), (2, 1.0)]
+    """
 
     def __init__(self, board: Board, history: History, channel: Channel):
         self.history = history
@@ -80,7 +88,11 @@ class Trace:
 
 
 class Line(NamedTuple):
-    """One run in one plot."""
+    """One run in one plot.
+
+    >>> Line([(1.0, 0.5), (2.0, 0.25)], number=1, current=True, words="run 1").points[-1]
+    (2.0, 0.25)
+    """
 
     points: Points
     number: int  # of the run: its colour and dash
@@ -89,7 +101,12 @@ class Line(NamedTuple):
 
 
 class Axes(NamedTuple):
-    """One pair of axes, filled."""
+    """One pair of axes, filled.
+
+    >>> line = Line([(0, 0.31), (1e6, 0.9)], 1, True, "run 1")
+    >>> Axes(Plot("accuracy", "nbytes"), [line], [], [], [], reach=2e6).limits()
+    ((0, 2000000.0), (0.3, 1))
+    """
 
     plot: Plot
     lines: Sequence[Line]
@@ -114,7 +131,13 @@ class Axes(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """All that is drawn, as data."""
+    """All that is drawn, as data.
+
+    >>> from fltoolkit.labs.threshold import ThresholdLab
+    >>> lab = ThresholdLab(num_epochs=1)
+    >>> compose(lab, {}).summary().split(". ")[0]
+    'Threshold lab: not started'
+    """
 
     title: str
     status: str
@@ -143,7 +166,16 @@ _MOST_MARKS = 8
 
 
 def compose(lab: Steering, traces: Mapping[int, Trace]) -> Picture:
-    """The picture of a lab as it stands; ``traces`` by run number, caught up."""
+    """The picture of a lab as it stands; ``traces`` by run number, caught up.
+
+    >>> from fltoolkit.labs.threshold import ThresholdLab
+    >>> lab = ThresholdLab(num_epochs=1)
+    >>> run = lab.run(10)
+    >>> trace = Trace(lab.board, run.history, run.training.channel)
+    >>> trace.catch_up()
+    >>> compose(lab, {1: trace}).ledger[0]
+    ('up: activations', 1638520, '1.6 MB in 10 messages')
+    """
     known = [run for run in lab.runs if run.number in traces]  # another may just have begun
     runs = [run for run in known if len(run.history)][-_MOST_RUNS:]
     run = known[-1] if known else None
@@ -164,7 +196,14 @@ def compose(lab: Steering, traces: Mapping[int, Trace]) -> Picture:
 
 
 def status_in_words(lab: Steering) -> str:
-    """What the current run is doing, e.g. "run 2 running, step 311 of 1,380, state B"."""
+    """What the current run is doing, e.g. "run 2 running, step 311 of 1,380, state B".
+
+    >>> from fltoolkit.labs.threshold import ThresholdLab
+    >>> lab = ThresholdLab(num_epochs=1)
+    >>> _ = lab.run(10)
+    >>> status_in_words(lab)
+    'run 1 paused, step 10 of 23, state A (up and down)'
+    """
     run = lab.current
     if run is None:
         return "not started"

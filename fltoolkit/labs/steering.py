@@ -33,6 +33,31 @@ class Steering:
     ``lab.start()`` instead trains in a thread, while other cells run. Earlier runs stay in
     ``lab.runs`` for comparison until `reset`. A notebook cell that makes a lab and is run again
     stops the lab that it made before, whose buttons are gone.
+
+    >>> from fltoolkit.channel import Channel
+    >>> from fltoolkit.labs.board import Plot
+    >>> class Counting(Steering):
+    ...     title = "Counting"
+    ...     settings = {"by": Setting("count by", (1, 2), "now")}
+    ...     board = Board((Plot("sum", "step"), Plot("sum", "step")), kinds={}, result="sum")
+    ...
+    ...     def begin(self, values):
+    ...         now = dict(values)
+    ...
+    ...         def records():
+    ...             total = 0
+    ...             for step in range(1, 5):
+    ...                 total += now["by"]
+    ...                 yield {"step": step, "sum": total}
+    ...
+    ...         return Training(records(), Channel(), apply=now.__setitem__, total=4)
+
+    >>> counting = Counting()
+    >>> _ = counting.run(2)
+    >>> counting.set("by", 2)
+    >>> run = counting.run()
+    >>> run.history.column("sum"), counting.describe(run)
+    ([1, 2, 4, 6], 'count by 1, count by 2 from step 2')
     """
 
     title = ""

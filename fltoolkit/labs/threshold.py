@@ -40,7 +40,11 @@ _THRESHOLDS = [
 
 
 def codec_of(bits: int) -> Codec:
-    """Full precision for 32 bits a value, half for 16, evenly spaced levels below."""
+    """Full precision for 32 bits a value, half for 16, evenly spaced levels below.
+
+    >>> codec_of(32), codec_of(16), codec_of(8).stages[0].bits
+    (Identity(), Pipeline(Half()), 8)
+    """
     if bits == 32:
         return Identity()
     return Pipeline(Half() if bits == 16 else Quantize(bits))
@@ -53,7 +57,14 @@ def _code_of(bits: int) -> str:
 
 
 class WhatIf(NamedTuple):
-    """What another threshold would have made of a recorded run: an estimate, see `what_if`."""
+    """What another threshold would have made of a recorded run: an estimate, see `what_if`.
+
+    >>> lab = ThresholdLab(num_epochs=3, threshold=0.5)
+    >>> run = lab.run()
+    >>> guess = lab.what_if(0.0)  # a threshold of 0 is never silent: all steps in state A
+    >>> guess.segments, guess.nbytes > run.history[-1]["nbytes"]
+    ([(1, 69, 'A')], True)
+    """
 
     segments: list[tuple[int, int, str]]  # (from step, to step, state)
     nbytes: float  # what that would have sent

@@ -23,7 +23,14 @@ __all__ = ["TokenDecoder", "nearest_tokens", "train_token_decoder", "unigram_gue
 
 
 class TokenDecoder(NamedTuple):
-    """A trained attacker on tokens; see `train_token_decoder`."""
+    """A trained attacker on tokens; see `train_token_decoder`.
+
+    >>> tokens = torch.arange(120).reshape(40, 3) % 4
+    >>> h = nn.functional.one_hot(tokens, 4).float()
+    >>> decoder = train_token_decoder(h, tokens, num_tokens=4, seed=0)
+    >>> decoder(h[:2]).tolist(), tokens[:2].tolist()
+    ([[0, 1, 2], [3, 0, 1]], [[0, 1, 2], [3, 0, 1]])
+    """
 
     mean: Tensor  # of the auxiliary activations ...
     scale: Tensor  # ... and what they are divided by
@@ -79,6 +86,13 @@ def train_token_decoder(
     Raises:
         ValueError: fewer than 10 windows, shapes that do not belong together, tokens outside the
             alphabet, or values that are NaN or infinite.
+
+    Activations that are the one-hot code of their token give everything away:
+
+    >>> tokens = torch.arange(120).reshape(40, 3) % 4
+    >>> h = nn.functional.one_hot(tokens, 4).float()
+    >>> train_token_decoder(h, tokens, num_tokens=4, seed=0).validation
+    1.0
     """
     _check_activations(h)
     _check_tokens("tokens", tokens, num_tokens)

@@ -104,6 +104,10 @@ class Playground:
 
     Args:
         bits: where the slider starts; one of 1, 2, 3, 4, 6, 8, 16 and 32.
+
+    >>> panel = Playground(bits=8)
+    >>> panel.sentence  # nothing was trained yet: one digit of ten is right by chance
+    '8 bits for each number: 0 B sent, 10.0 % of new digits read'
     """
 
     def __init__(self, bits: int = 32, *, seconds_at_rest: float = 0.5):
@@ -203,5 +207,9 @@ def playground(bits: int = 32) -> Playground:
 
     Display it as the last line of a cell. ``bits`` is where the slider starts. The curve is a real
     training (`train_in_bits`): two parties, a cut network, every byte counted.
+
+    >>> panel = playground(bits=4)
+    >>> panel.bits, [bits for _, bits in panel.slider.options]
+    (4, [1, 2, 3, 4, 6, 8, 16, 32])
     """
     return Playground(bits)

@@ -191,6 +191,10 @@ def named_points(
         xlabel: with its unit.
         ylabel: with its unit.
         ax: where to draw; a figure of its own by default.
+
+    >>> ax = named_points({"FedAvg": (2.0, 0.96), "top-k": (0.5, 0.94)}, "MB sent", "accuracy")
+    >>> sorted(text.get_text() for text in ax.texts)
+    ['FedAvg', 'top-k']
     """
     if not points:
         raise ValueError("no points to draw: give {name: (x, y)}")

@@ -188,7 +188,11 @@ def cut() -> Drawing:
 
 
 def topologies() -> Drawing:
-    """Notebook 02: who speaks to whom, in four figures."""
+    """Notebook 02: who speaks to whom, in four figures.
+
+    >>> topologies().title.split(";")[0]
+    'Four ways to share one cut network: in relay the clients take turns and hand on the bottom'
+    """
     title = (
         "Four ways to share one cut network: in relay the clients take turns and hand on "
         "the bottom; in SplitFed they work at the same time and their bottoms are averaged; "
@@ -263,7 +267,11 @@ def topologies() -> Drawing:
 
 
 def states() -> Drawing:
-    """Notebook 03: states A, B and C as a timetable."""
+    """Notebook 03: states A, B and C as a timetable.
+
+    >>> states().title.split(" and gradients")[0]
+    'A timetable of nine steps: in state A activations go up'
+    """
     title = (
         "A timetable of nine steps: in state A activations go up and gradients come down and both "
         "learn; in B only activations go up and only Bob learns; in C nothing crosses and Bob "
@@ -309,7 +317,11 @@ def states() -> Drawing:
 
 
 def federated_round() -> Drawing:
-    """Notebook 04: a round of federated averaging."""
+    """Notebook 04: a round of federated averaging.
+
+    >>> federated_round().title.split(",")[0]
+    'A round of federated averaging: the server sends its model to some clients'
+    """
     title = (
         "A round of federated averaging: the server sends its model to some clients, each trains "
         "its copy at home on its own data, sends back what has changed, and the server takes the "
@@ -342,7 +354,11 @@ def federated_round() -> Drawing:
 
 
 def rounding() -> Drawing:
-    """Notebook 05: rounding to levels."""
+    """Notebook 05: rounding to levels.
+
+    >>> rounding().title.split(",")[0]
+    'Quantization with two bits: each value moves to the nearest of four levels'
+    """
     title = (
         "Quantization with two bits: each value moves to the nearest of four levels, and only the "
         "number of its level is sent, 2 bits in place of 32; the way it moved is the error."
@@ -372,7 +388,11 @@ def rounding() -> Drawing:
 
 
 def top_k() -> Drawing:
-    """Notebook 06: what top-k keeps, and what error feedback remembers."""
+    """Notebook 06: what top-k keeps, and what error feedback remembers.
+
+    >>> top_k().title.split(";")[0]
+    'Top-k sends only the largest entries of an update, here two of eight'
+    """
     update = (0.35, -0.9, 0.15, 0.5, -0.2, 0.7, -0.4, 0.1)
     remembered = (0.2, 0.0, 0.1, 0.45, -0.1, 0.0, -0.35, 0.15)
     total = [a + b for a, b in zip(update, remembered, strict=True)]
@@ -410,7 +430,11 @@ def top_k() -> Drawing:
 
 
 def front() -> Drawing:
-    """Notebook 07: the Pareto front."""
+    """Notebook 07: the Pareto front.
+
+    >>> front().title.split(";")[0]
+    'The front: a method is on it if no other sends fewer bytes and is at least as accurate'
+    """
     title = (
         "The front: a method is on it if no other sends fewer bytes and is at least as accurate; "
         "everything below and to the right of a method on the front is beaten by it."
@@ -439,7 +463,11 @@ def front() -> Drawing:
 
 
 def attacker() -> Drawing:
-    """Notebook 08: what one sees from the attacker's seat."""
+    """Notebook 08: what one sees from the attacker's seat.
+
+    >>> attacker().title.split(" that")[0]
+    "From the attacker's seat: Bob keeps to the protocol, but he trains a decoder"
+    """
     title = (
         "From the attacker's seat: Bob keeps to the protocol, but he trains a decoder that turns "
         "the activations he receives back into Alice's images; and Alice reads his labels off the "
@@ -467,7 +495,11 @@ def attacker() -> Drawing:
 
 
 def private_data() -> Drawing:
-    """Notebook 09: an owner and a researcher."""
+    """Notebook 09: an owner and a researcher.
+
+    >>> private_data().title.split(",")[0]
+    'The researcher sends code'
+    """
     title = (
         "The researcher sends code, the owner reads it and approves or refuses, the code runs "
         "where the data are, and only its result goes back."
@@ -491,7 +523,11 @@ def private_data() -> Drawing:
 
 
 def engines() -> Drawing:
-    """Notebook 10: one protocol, several engines."""
+    """Notebook 10: one protocol, several engines.
+
+    >>> engines().title.split(":")[0]
+    'One protocol, four engines'
+    """
     title = (
         "One protocol, four engines: in one process, in processes that torch.distributed joins, in "
         "Flower's clients, and as PySyft's jobs; the parties and the bytes that "
