@@ -43,9 +43,15 @@ _WITHOUT_CONTROLS = """<style>
 }}
 </style><div class="{id}-sentence" role="note"><b>{words}</b></div>"""
 _WITH_CONTROLS = """<style>
-:root:not(:has(.{id}.jupyter-widgets-disconnected)) .{id}-sentence,
-.{id}.jupyter-widgets-disconnected {{ display: none; }}
+.{id}-sentence {{ display: none; }}
+.jp-OutputArea:has(.{id}.jupyter-widgets-disconnected) .{id}-sentence,
+{gone} .{id}-sentence {{ display: block; }}
+.{id}.jupyter-widgets-disconnected, {gone} .{id} {{ display: none; }}
 </style>"""
+_GONE = (
+    ".jp-NotebookPanel:has(.jp-Notebook-ExecutionIndicator:is([data-status=unknown],"
+    "[data-status=dead]))"
+)
 
 
 class Panel:
@@ -128,7 +134,7 @@ class Panel:
         if lists := part("at start"):
             words = widgets.HTML("<b>Act at the next Start:</b>")
             rows.append(widgets.Box([words, *lists], layout=row))
-        style = widgets.HTML(_WITH_CONTROLS.format(id=self._id), layout={"height": "0"})
+        style = widgets.HTML(_WITH_CONTROLS.format(id=self._id, gone=_GONE), layout={"height": "0"})
         self.widget = widgets.VBox([*rows, self.note, self.code, style])
         self.widget.add_class(self._id)
 

@@ -103,7 +103,6 @@ def test_notebook_04_a_slider_changes_what_a_round_costs(
     lab.start(run=3)
     lab.slide("interval", "ArrowRight", 2)  # 5, 10, 20 local steps
     lab.until_moved("local_steps", 20, "interval 20")
-    assert len(set(lab.per_round("up"))) == 1, "a longer interval costs no byte"
     lab.slide("update up", "ArrowLeft", 3)  # 32, 8, 4, 2 bits
     lab.until_moved("bits_up", 2, "update up 2 bits")
     lab.notebook.screenshot("fedavg_lab_running")
