@@ -1,4 +1,4 @@
-"""The answers of notebook 01. Try first, then look."""
+"""The answers of notebook 01. Try to answer before you look."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The answers of notebook 02. Try first, then look."""
+"""The answers of notebook 02. Try to answer before you look."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The answers of notebook 03. Try first, then look."""
+"""The answers of notebook 03. Try to answer before you look."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ card, check, predict = notebook.card, notebook.check, notebook.predict
 
 
 def states(answer: Any) -> str:
-    """Letters of states, however they were written: "AAB", "a a b", ["A", "A", State.B]."""
+    """The letters of states, which may be written "AAB", "a a b" or ["A", "A", State.B]."""
     try:
         parts = [str(getattr(part, "value", part)) for part in answer]
     except TypeError:

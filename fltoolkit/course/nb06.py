@@ -1,4 +1,4 @@
-"""The answers of notebook 06. Try first, then look."""
+"""The answers of notebook 06. Try to answer before you look."""
 
 import math
 from collections.abc import Callable

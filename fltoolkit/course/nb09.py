@@ -1,4 +1,4 @@
-"""The answers of notebook 09. Try first, then look."""
+"""The answers of notebook 09. Try to answer before you look."""
 
 import re
 from typing import Any
@@ -40,7 +40,7 @@ def refused() -> Answer:
 
 @notebook.answer("our bytes")
 def half_is_ours(*, ours: int, on_the_drive: int) -> Answer:
-    """As many as the envelope has: an empty message shows how large that is."""
+    """Our bytes are as many as those of the envelope, which an empty message shows."""
     return Answer(
         on_the_drive - ours,
         tolerance=300,

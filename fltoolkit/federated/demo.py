@@ -62,7 +62,7 @@ def demo(
 
     The other arguments, the records and the errors are those of `ddp`.
 
-    Each worker sends one coefficient of eight, and a step with the sign moves each weight by ``lr``:
+    Each worker sends one of eight coefficients, and the sign step moves each weight by ``lr``:
 
     >>> from fltoolkit.codecs.pipeline import Pipeline
     >>> from fltoolkit.codecs.sparse import TopK
