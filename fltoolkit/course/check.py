@@ -57,7 +57,7 @@ def _compare(answer: Any, expected: Any, tolerance: float) -> tuple[bool, str]:
         return False, f"not yet. Still missing: {', '.join(answer)}."
     if e is None:
         right = a is None and same(answer, expected)
-        return right, "right." if right else f"not yet. {say(answer)} is not it."
+        return right, "right." if right else f"not yet. {say(answer)} is not the right answer."
     if a is None:
         wanted = "a number" if e.ndim == 0 else f"numbers of shape {tuple(e.shape)}"
         return False, f"not yet. This is a {type(answer).__name__} where {wanted} should be."

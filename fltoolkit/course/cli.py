@@ -25,7 +25,7 @@ EXAMPLES = """examples:
   fltoolkit course my-course                open the course in JupyterLab, in the folder my-course
   fltoolkit course my-course --no-browser   the same on another machine: prints the address to open
   fltoolkit course my-course --no-open      only copy the notebooks
-Say it again to go on another day: notebooks that you have changed stay as you left them."""
+To go on another day, give the same command again: notebooks that you have changed are kept."""
 
 
 def shipped() -> Path:
@@ -39,8 +39,8 @@ def shipped() -> Path:
     found = next((folder for folder in (installed, checkout) if (folder / FIRST).exists()), None)
     if found is None:
         raise FileNotFoundError(
-            f"no notebooks in {installed} nor in {checkout}: this installation is not whole; say "
-            'pip install --force-reinstall --no-deps "fltoolkit[lab]"'
+            f"no notebooks in {installed} nor in {checkout}: this installation is not complete. "
+            'Run pip install --force-reinstall --no-deps "fltoolkit[lab]"'
         )
     return found
 
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str]) -> int:
     copied, kept = copy_notebooks(args.folder)
     print(f"{args.folder}: {len(copied)} files copied")
     for name in kept:
-        print(f"  {name}: yours differs and is kept; to get ours, rename or delete yours")
+        print(f"  {name}: yours differs and is kept; to get the new one, rename or delete yours")
     lab = [sys.executable, "-m", "jupyter", "lab", FIRST]
     if args.no_open:
         print(f"To open: cd {args.folder}, then jupyter lab {FIRST}")

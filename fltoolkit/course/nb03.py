@@ -61,7 +61,10 @@ def transfers() -> Answer:
         hints=[
             (lambda a: abs(a - 25 * share) < 0.02, "That leaves out the bits: 8 instead of 32."),
             (lambda a: abs(a - share) < 0.001, "As a percentage, please."),
-            (lambda a: abs(a - 100 / share / 100) < 0.3, "Upside down: what share still happened?"),
+            (
+                lambda a: abs(a - 100 / share / 100) < 0.3,
+                "What share still happened?",
+            ),
         ],
     )
 

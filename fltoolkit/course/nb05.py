@@ -36,7 +36,7 @@ def stochastic_levels(*, x: Tensor, u: Tensor) -> Answer:
     floor = x.floor()
     above = x - floor
     rules = {"": [u < above, u >= 1 - above]}
-    rules["chance: this is nearest rounding, still"] = [above >= 0.5]
+    rules["chance: this still rounds to the nearest level"] = [above >= 0.5]
     rules["chance: this always rounds down"] = [torch.zeros_like(above, dtype=torch.bool)]
     rules["chance: this always rounds up"] = [above > 0]
     rules["the other probability: 0.3 of a step above a level goes up in 3 of 10 cases"] = [

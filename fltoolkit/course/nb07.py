@@ -48,7 +48,7 @@ def seconds(*, record: Mapping[str, float]) -> Answer:
         right,
         tolerance=0.5,
         hints=[
-            (lambda s: abs(s - sending) < 0.5, "That is the part of the rate. Add the waiting."),
+            (lambda s: abs(s - sending) < 0.5, "That is the time of the bytes. Add the waiting."),
             (lambda s: abs(s - waiting) < 0.5, "That is the waiting. Add the time of the bytes."),
             (
                 lambda s: abs(s - sending - 50 * record["num_waits"]) < 0.5,

@@ -29,7 +29,7 @@ def refused() -> Answer:
     return Answer(
         4,
         hints=[
-            (lambda a: a == 5, "Who writes without permission is not told."),
+            (lambda a: a == 5, "Who writes without permission gets no error."),
             (lambda a: a == 6, "Number 6 works, on one computer."),
             (lambda a: a >= 100, "Numbers 5 and 6 gave no error to the one who tried."),
             (lambda a: a < 4, "Read the outputs again: an error is printed with its name."),
@@ -51,7 +51,7 @@ def half_is_ours(*, ours: int, on_the_drive: int) -> Answer:
             ),
             (
                 lambda a: abs(a - on_the_drive / 2) <= 300,
-                "Then the envelope would be two thirds: it does not shrink.",
+                "Then the envelope would be two thirds of all, and it does not shrink.",
             ),
             (lambda a: a == ours, "That is our part of the empty message."),
         ],

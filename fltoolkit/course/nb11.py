@@ -45,7 +45,7 @@ def waiting(*, nbytes: float, nbytes_per_second: float, seconds_per_step: float)
         max(0.0, alone - 10 * seconds_per_step),
         tolerance=0.01,
         hints={
-            alone: "So long takes the message. Ten steps are computed meanwhile.",
+            alone: "That is how long the message takes. Ten steps are computed meanwhile.",
             0: "Ten steps take less time than the message does.",
         },
     )

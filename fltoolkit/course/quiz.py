@@ -34,7 +34,10 @@ def total() -> Answer:
         2 / 1.02,
         tolerance=0.05,
         hints=[
-            (lambda a: abs(a - 50) < 1, "The model still goes out in full: half of the bill."),
+            (
+                lambda a: abs(a - 50) < 1,
+                "The model is still sent in full: half of all bytes.",
+            ),
             (lambda a: abs(a - 25) < 1, "Add the bytes of both directions, before and after."),
             (lambda a: abs(a - 1 / 1.96) < 0.03, "The other way round: before over after."),
         ],
