@@ -1,12 +1,12 @@
-"""What the notebooks ask of their reader.
+"""The questions of the notebooks: guesses, checks of answers, and what was done so far.
 
     predict         a guess before a result, and how far it was off
     check           a comparison of an answer with what is expected, with hints
     fingerprint     a short text that stands for a value, to compare with
     done            what a reader has done, kept in the folder of the notebooks
-    running         choices by data set, progress bars, trouble told in one line
-    notebook        a notebook: its guesses, its checks, its card
-    nb00            answers of notebook 00: try first, then look
+    running         choices by data set, progress bars, errors shown in one line
+    notebook        one notebook: its guesses, its checks, and the card that counts them
+    nb00            answers of notebook 00 (try to answer before you look)
     nb01            answers of notebook 01
     nb02            answers of notebook 02
     nb_gallery      answers of the codec gallery
@@ -14,7 +14,7 @@
     nb04            answers of notebook 04
     nb05            answers of notebook 05
     nb06            answers of notebook 06
-    nb06b           answers of the appendix of 06
+    nb06b           answers of the appendix of notebook 06
     nb07            answers of notebook 07
     nb08            answers of notebook 08
     nb09            answers of notebook 09
@@ -22,10 +22,11 @@
     nb11            answers of notebook 11
     nb12            answers of notebook 12
     quiz            answers of the quiz at the end, which notebook 10 asks
-    progress        how far a reader is in the whole course
-    cli             ``fltoolkit course``: the notebooks in a folder of one's own
+    progress        how much of the whole course a reader has done
+    cli             ``fltoolkit course``: copies the notebooks into a folder of the reader
 
-`_words` says values in words. This room is light: every notebook imports it.
+`_words` writes values and differences in words. This room imports little, because every notebook
+imports it.
 """
 
 from fltoolkit.course.check import check

@@ -1,4 +1,4 @@
-"""How the course speaks of values: the same or not, how far apart, and in words."""
+"""How the course writes values in words, and compares them."""
 
 import math
 from typing import Any

@@ -1,7 +1,7 @@
-"""What the notebooks ask of their reader: guesses before a result, and checks of an answer.
+"""The check of an answer: right or not, and how far off it is.
 
-Both only print and never raise for a wrong answer. The expected values stand in the notebooks'
-own cells, nothing is hidden here.
+A wrong answer is answered with words and raises no error. The expected value is an argument of
+`check`: it is not hidden.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,13 +27,13 @@ def check(
     """Say whether ``answer`` is right and, if not, how far off it is; True if it is right.
 
     Args:
-        name: what is checked, the first words of what is printed.
-        answer: number, text, list or tensor; None or ``...`` stands for "not answered yet".
-        expected: the right answer. A NaN in the answer is never right. ``[]``: the answer is a
-            list of what is still missing, in words.
+        name: what is checked; the printed line begins with it.
+        answer: number, text, list or tensor; None or ``...`` means "not answered yet".
+        expected: the right answer. A NaN in the answer is never right. If it is ``[]``, the
+            answer is a list of what is still missing, in words.
         tolerance: largest absolute difference that still counts as right.
-        hints: {wrong answer: message}, or [(predicate of the answer, message), ...]; the first
-            that fits is printed with a wrong answer.
+        hints: ``{wrong answer: message}``, or ``[(function, message), ...]`` where the function of
+            the answer says whether the message fits. The first message that fits is printed.
 
     >>> check("bytes up", 64 * 640, 163_840, hints={40_960: "Each float32 takes 4 bytes."})
     bytes up: not yet. 40,960 is 4 times too small. Each float32 takes 4 bytes.
@@ -49,7 +49,7 @@ def check(
 
 
 def _compare(answer: Any, expected: Any, tolerance: float) -> tuple[bool, str]:
-    """Whether the answer is right, and the sentence about it."""
+    """Whether the answer is right, and a sentence that says so or says what is wrong."""
     if callable(answer) and not callable(expected):
         return False, "not yet. This is a function: call it and pass its result."
     a, e = tensor(answer), tensor(expected)
@@ -57,7 +57,7 @@ def _compare(answer: Any, expected: Any, tolerance: float) -> tuple[bool, str]:
         return False, f"not yet. Still missing: {', '.join(answer)}."
     if e is None:
         right = a is None and same(answer, expected)
-        return right, "right." if right else f"not yet. {say(answer)} is not it."
+        return right, "right." if right else f"not yet. {say(answer)} is not the right answer."
     if a is None:
         wanted = "a number" if e.ndim == 0 else f"numbers of shape {tuple(e.shape)}"
         return False, f"not yet. This is a {type(answer).__name__} where {wanted} should be."
@@ -83,7 +83,7 @@ def _compare(answer: Any, expected: Any, tolerance: float) -> tuple[bool, str]:
 
 
 def _hint(answer: Any, hints: Hints | None, tolerance: float) -> str:
-    """The first hint that fits the answer; a predicate that fails on it does not fit."""
+    """The first hint that fits the answer; if its function raises an error, it does not fit."""
     if isinstance(hints, Mapping):
         for wrong, message in hints.items():
             if _compare(answer, wrong, tolerance)[0]:

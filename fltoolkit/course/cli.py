@@ -1,9 +1,9 @@
-"""``fltoolkit course FOLDER``: the notebooks of the course in a folder of one's own, opened.
+"""``fltoolkit course FOLDER``: copy the notebooks of the course into a folder, and open them.
 
-Here: the copies, without outputs so that no answer stands before its question, and the start of
-JupyterLab. Not here: the notebooks, which are shipped beside this file in an installed package and
-stand in notebooks/ in a checkout. This file needs nothing but Python: tools/make_edition.py runs it
-where the package is not installed.
+Here: the copies, which have no outputs, because outputs would show the answers before the reader
+has guessed, and the start of JupyterLab. Not here: the notebooks. They are beside this file in an
+installed package, and in notebooks/ in the repository. This file needs nothing but Python, because
+tools/make_edition.py runs it where the package is not installed.
 """
 
 import argparse
@@ -25,11 +25,11 @@ EXAMPLES = """examples:
   fltoolkit course my-course                open the course in JupyterLab, in the folder my-course
   fltoolkit course my-course --no-browser   the same on another machine: prints the address to open
   fltoolkit course my-course --no-open      only copy the notebooks
-Say it again to go on another day: notebooks that you have changed stay as you left them."""
+To go on another day, give the same command again: notebooks that you have changed are kept."""
 
 
 def shipped() -> Path:
-    """The folder with the notebooks that came with this package.
+    """The folder with the notebooks of this package.
 
     >>> (shipped() / FIRST).exists()
     True
@@ -39,8 +39,8 @@ def shipped() -> Path:
     found = next((folder for folder in (installed, checkout) if (folder / FIRST).exists()), None)
     if found is None:
         raise FileNotFoundError(
-            f"no notebooks in {installed} nor in {checkout}: this installation is not whole; say "
-            'pip install --force-reinstall --no-deps "fltoolkit[lab]"'
+            f"no notebooks in {installed} nor in {checkout}: this installation is not complete. "
+            'Run pip install --force-reinstall --no-deps "fltoolkit[lab]"'
         )
     return found
 
@@ -60,16 +60,17 @@ def without_outputs(notebook: str) -> str:
 
 
 def copy_notebooks(folder: str | Path) -> tuple[list[str], list[str]]:
-    """Copy the course's notebooks into a folder; what is there already is never written to.
+    """Copy the course's notebooks into a folder; a file that is there already is never changed.
 
-    Notebooks are copied without outputs. Having been run is no difference: only their cells count.
+    Notebooks are copied without outputs. Two notebooks are compared by their cells only, so a
+    notebook that was run and not edited does not count as different.
 
     Args:
-        folder: where to; it is made if it is not there.
+        folder: where the copies go; it is made if it does not exist.
 
     Returns:
-        The names of the files that were copied now, and of those that were there already and
-        differ from the ones of this package: changed by their reader, or from another version.
+        The names of the files that were copied now, and the names of those that were there already
+        and differ from this package's: the reader has changed them, or they are of another version.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -99,7 +100,7 @@ def copy_notebooks(folder: str | Path) -> tuple[list[str], list[str]]:
 
 
 def _same_cells(target: Path, content: str) -> bool:
-    """Whether a file holds this text or, run or not, the cells of this notebook."""
+    """Whether a file holds this text, or a notebook with the same cells."""
     try:
         mine = target.read_text(encoding="utf-8")
         return mine == content or _sources(json.loads(mine)) == _sources(json.loads(content))
@@ -112,7 +113,7 @@ def _sources(notebook: Any) -> list[tuple[str, str]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Copy the notebooks, say what was kept, and open JupyterLab; returns its exit status.
+    """Copy the notebooks, print what was kept, and open JupyterLab; returns its exit status.
 
     >>> import contextlib
     >>> import tempfile
@@ -134,7 +135,7 @@ def main(arguments: Sequence[str]) -> int:
     copied, kept = copy_notebooks(args.folder)
     print(f"{args.folder}: {len(copied)} files copied")
     for name in kept:
-        print(f"  {name}: yours differs and is kept; to get ours, rename or delete yours")
+        print(f"  {name}: yours differs and is kept; to get the new one, rename or delete yours")
     lab = [sys.executable, "-m", "jupyter", "lab", FIRST]
     if args.no_open:
         print(f"To open: cd {args.folder}, then jupyter lab {FIRST}")

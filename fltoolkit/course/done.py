@@ -1,8 +1,8 @@
 """What a reader has done so far: guesses and passed checks, kept in the folder of the notebooks.
 
-The file ``course_progress.json`` is written whole or not at all. A damaged one is set aside, never
-a reason to fail. Where no notebook of the course lies in the working folder, and in the saved
-edition, nothing is written. Not here: what the card of one notebook looks like (notebook.py).
+The file ``course_progress.json`` is written completely or not at all. A damaged file is renamed,
+and raises no error. Nothing is written if no notebook of the course is in the working folder, or if
+the notebooks run to save their outputs. Not here: the card of one notebook (notebook.py).
 """
 
 import contextlib
@@ -22,7 +22,7 @@ FILE = "course_progress.json"
 
 @dataclass(frozen=True)
 class Guess:
-    """One answered `predict`: all in words, and by which factor (at least 1) it was off.
+    """One answered `predict`: guess and measured value in words, and the factor between them.
 
     >>> Guess("50,000 B", "163,854 B", "Your guess is 3.3 times too small.", 3.3).factor
     3.3
@@ -31,7 +31,7 @@ class Guess:
     guessed: str  # "" if the guess was skipped
     measured: str
     off: str = ""
-    factor: float | None = None
+    factor: float | None = None  # at least 1; None if there is no such factor
 
 
 KEYS = tuple(f.name for f in fields(Guess))
@@ -39,7 +39,7 @@ KEYS = tuple(f.name for f in fields(Guess))
 
 @dataclass
 class Done:
-    """What was done in one notebook: question -> first guess, and check -> whether it passed.
+    """What was done in one notebook: the first guess of each question, and which checks passed.
 
     >>> done = Done({"How many bytes?": Guess("5 B", "4 B")}, {"bits": True, "bytes": False})
     >>> len(done.made), done.passed
@@ -51,7 +51,7 @@ class Done:
 
     @property
     def made(self) -> list[Guess]:
-        """The guesses that were really made."""
+        """The guesses that were made, without those that were skipped."""
         return [guess for guess in self.guesses.values() if guess.guessed]
 
     @property
@@ -61,7 +61,7 @@ class Done:
 
 
 def saved_edition() -> bool:
-    """Whether the notebooks run for the edition with outputs: nobody guesses, nothing is kept.
+    """Whether the notebooks run to save their outputs: then nobody guesses, and nothing is kept.
 
     >>> saved_edition()
     False
@@ -76,7 +76,7 @@ def course_folder() -> Path | None:
 
 
 def read(folder: Path | None) -> dict[str, Done]:
-    """Notebook number -> what was done there. What is damaged counts as not done.
+    """What was done in each notebook, by its number. Damaged entries count as not done.
 
     >>> read(None)
     {}
@@ -100,7 +100,7 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 def _done(part: Any) -> Done:
-    """One notebook's part of the file; entries that are not of the right kind are left out."""
+    """One notebook's part of the file; entries of a wrong type are left out."""
     guesses = {}
     for question, entry in _mapping(_mapping(part).get("guesses")).items():
         guessed, measured, off, factor = (_mapping(entry).get(key) for key in KEYS)
@@ -128,14 +128,14 @@ def remember(folder: Path | None, number: str, done: Done) -> None:
     try:
         unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(folder / FILE)
-    except OSError:  # e.g. a folder that may only be read: the card of this session still works
+    except OSError:  # e.g. a read-only folder: the card still shows what was done in this session
         with contextlib.suppress(OSError):
             unfinished.unlink()
 
 
 @dataclass(frozen=True)
 class Table:
-    """Words in rows, shown as HTML in a notebook and as text elsewhere.
+    """A table of words, shown as HTML in a notebook and as text elsewhere.
 
     >>> Table("Two", ["a", "b"], [["1", "22"]], ["end"])
     Two
@@ -174,6 +174,6 @@ class Table:
 
 
 def off_in_the_median(guesses: Iterable[Guess]) -> str:
-    """By which factor guesses were off, in words; empty if none can be said as a factor."""
+    """The median of the factors by which guesses were off, in words; "" if there are none."""
     factors = [guess.factor for guess in guesses if guess.factor is not None]
     return f"{statistics.median(factors):.2g}" if factors else ""

@@ -9,11 +9,11 @@ __all__ = ["fingerprint"]
 
 
 def fingerprint(value: Any) -> str:
-    """A value in one line that differs where the value does; what graded assignments print.
+    """A line of text for a value, which differs for different values; assignments print it.
 
-    Whole numbers, text and truth values stand as they are. Numbers have nine digits. A tensor
-    becomes shape, mean, norm, first and last value and a mean weighted by position; one without
-    dimensions, and NumPy's numbers, are numbers.
+    Whole numbers, text and truth values are written as they are, other numbers with nine digits. Of
+    a tensor the line has the shape, the mean, the norm, the first and the last value and a mean
+    weighted by position. A tensor without dimensions counts as a number, as do NumPy's numbers.
 
     >>> fingerprint([3, 0.5, "A"])
     '[3, 5.00000000e-01, A]'

@@ -1,4 +1,4 @@
-"""The answers of notebook 00. Try first, then look."""
+"""The answers of notebook 00. Try to answer before you look."""
 
 from fltoolkit.course.notebook import Notebook
 

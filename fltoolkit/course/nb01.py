@@ -1,4 +1,4 @@
-"""The answers of notebook 01. Try first, then look."""
+"""The answers of notebook 01. Try to answer before you look."""
 
 import torch
 
@@ -37,7 +37,7 @@ def float16_message() -> Answer:
     return Answer(
         len(pack({"h": torch.zeros(64, 640, dtype=torch.float16)})),
         hints={
-            values: "Those are the values. Header and checksum count too.",
+            values: "Those are the bytes of the values. Header and checksum count, too.",
             values + 6: "The header does not shrink with the values.",
             values + 11: "The small message has 11 bytes beside its values; this one has 12.",
             2 * values + 12: "That is the message in float32. A float16 takes two bytes.",

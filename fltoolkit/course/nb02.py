@@ -1,4 +1,4 @@
-"""The answers of notebook 02. Try first, then look."""
+"""The answers of notebook 02. Try to answer before you look."""
 
 import torch
 
@@ -48,7 +48,7 @@ def narrow_cut(*, num_features: int, num_samples: int, num_rounds: int) -> Answe
         hints={
             wide: "That is the old cut: measure the model again, with cut=2.",
             round((wide or 0) / 5): (
-                "Five times narrower, but the bottom is smaller too, and η stands in the law."
+                "The cut is five times narrower. But the bottom is smaller, too, and η counts."
             ),
         },
     )
@@ -62,7 +62,7 @@ def thin_tail() -> Answer:
         2 * sent,
         hints=[
             (lambda a: a == 2 * values, "The values are right. Add the headers: send it."),
-            (lambda a: a in (values, sent), "Up and down: each cut is paid twice."),
+            (lambda a: a in (values, sent), "Each cut sends in both directions, up and down."),
             (lambda a: a > 2 * 64 * 640 * 4, "Is Bob's part model[2:5], and the tail model[5:]?"),
         ],
     )

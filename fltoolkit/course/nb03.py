@@ -1,4 +1,4 @@
-"""The answers of notebook 03. Try first, then look."""
+"""The answers of notebook 03. Try to answer before you look."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ card, check, predict = notebook.card, notebook.check, notebook.predict
 
 
 def states(answer: Any) -> str:
-    """Letters of states, however they were written: "AAB", "a a b", ["A", "A", State.B]."""
+    """The letters of states, which may be written "AAB", "a a b" or ["A", "A", State.B]."""
     try:
         parts = [str(getattr(part, "value", part)) for part in answer]
     except TypeError:
@@ -61,7 +61,10 @@ def transfers() -> Answer:
         hints=[
             (lambda a: abs(a - 25 * share) < 0.02, "That leaves out the bits: 8 instead of 32."),
             (lambda a: abs(a - share) < 0.001, "As a percentage, please."),
-            (lambda a: abs(a - 100 / share / 100) < 0.3, "Upside down: what share still happened?"),
+            (
+                lambda a: abs(a - 100 / share / 100) < 0.3,
+                "What share still happened?",
+            ),
         ],
     )
 

@@ -1,4 +1,4 @@
-"""The answers of notebook 05. Try first, then look."""
+"""The answers of notebook 05. Try to answer before you look."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def stochastic_levels(*, x: Tensor, u: Tensor) -> Answer:
     floor = x.floor()
     above = x - floor
     rules = {"": [u < above, u >= 1 - above]}
-    rules["chance: this is nearest rounding, still"] = [above >= 0.5]
+    rules["chance: this still rounds to the nearest level"] = [above >= 0.5]
     rules["chance: this always rounds down"] = [torch.zeros_like(above, dtype=torch.bool)]
     rules["chance: this always rounds up"] = [above > 0]
     rules["the other probability: 0.3 of a step above a level goes up in 3 of 10 cases"] = [
@@ -53,7 +53,7 @@ def stochastic_levels(*, x: Tensor, u: Tensor) -> Answer:
         if not bool(((up == 0) | (up == 1)).all()):
             return ["one of the two levels beside each value"]
         for words, ups in rules.items():
-            # where u lies on the edge, the order of the arithmetic decides
+            # where u nearly equals the fraction, rounding errors decide
             if any(float(((up == 1) != wanted).double().mean()) < 1e-3 for wanted in ups):
                 return [words] if words else []
         return ["random numbers u that decide"]
@@ -63,7 +63,7 @@ def stochastic_levels(*, x: Tensor, u: Tensor) -> Answer:
 
 @notebook.answer("gradients rescued")
 def gradients_rescued(*, score: float, real_bits: float, full: float) -> Answer:
-    """What the reader's codec led to: accuracy, bits of a value, and accuracy without a codec."""
+    """Accuracy and bits a value with the reader's codec, and the accuracy without a codec."""
     conditions = {
         "accuracy (within 2 points of full precision)": score >= full - 0.02,
         "fewer bits (0.5 at most)": real_bits <= 0.5,

@@ -1,4 +1,4 @@
-"""The answers of notebook 06. Try first, then look."""
+"""The answers of notebook 06. Try to answer before you look."""
 
 import math
 from collections.abc import Callable
@@ -110,7 +110,10 @@ def what_is_owed() -> Answer:
     return Answer(
         [0, 3, 0],
         hints=[
-            (lambda a: list(a) == [0, 1, 0], "That is one round's. What was owed before waits on."),
+            (
+                lambda a: list(a) == [0, 1, 0],
+                "That is one round's. What was owed is still owed.",
+            ),
             (lambda a: list(a) == [0, 0, 0], "When was the second weight sent?"),
             (lambda a: list(a) == [12, 3, 0], "That is what went in. What was sent is not owed."),
         ],

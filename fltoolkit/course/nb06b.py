@@ -1,4 +1,4 @@
-"""The answers of the appendix of notebook 06. Try first, then look."""
+"""The answers of the appendix of notebook 06. Try to answer before you look."""
 
 from fltoolkit.course.notebook import Answer, Notebook
 

@@ -1,4 +1,4 @@
-"""The answers of notebook 07. Try first, then look."""
+"""The answers of notebook 07. Try to answer before you look."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,12 +15,12 @@ card, check, predict = notebook.card, notebook.check, notebook.predict
 
 @notebook.answer("cheapest with 93 %")
 def cheapest(*, found: Sequence[Point]) -> Answer:
-    """Of all points of the sweep the first that ended with enough, by bytes."""
+    """The point of the sweep with the fewest bytes whose accuracy is at least 93 %."""
     names = {" ".join(p.name.lower().split()): p.name for p in found}
     enough = [p for p in sorted(found, key=lambda p: p.nbytes) if p.value >= 0.93]
 
     def read(answer: object) -> object:
-        """Spaces, capitals and quotation marks say nothing."""
+        """Spaces, capital letters and quotation marks make no difference."""
         if not isinstance(answer, str):
             return answer
         typed = " ".join(answer.strip("'\" ").lower().split())
@@ -48,7 +48,7 @@ def seconds(*, record: Mapping[str, float]) -> Answer:
         right,
         tolerance=0.5,
         hints=[
-            (lambda s: abs(s - sending) < 0.5, "That is the part of the rate. Add the waiting."),
+            (lambda s: abs(s - sending) < 0.5, "That is the time of the bytes. Add the waiting."),
             (lambda s: abs(s - waiting) < 0.5, "That is the waiting. Add the time of the bytes."),
             (
                 lambda s: abs(s - sending - 50 * record["num_waits"]) < 0.5,
@@ -61,7 +61,7 @@ def seconds(*, record: Mapping[str, float]) -> Answer:
 
 @notebook.answer("clients")
 def clients() -> Answer:
-    """From how many clients on splitting pays, with the cut at 2."""
+    """The number of clients from which split learning sends less, with the cut at 2."""
     at = {}
     for cut in (2, 4):
         cost = measure(splitnn_mlp(784, 10, seed=0), (784,), cut=cut)

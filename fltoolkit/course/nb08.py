@@ -1,4 +1,4 @@
-"""The answers of notebook 08. Try first, then look."""
+"""The answers of notebook 08. Try to answer before you look."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The answers of notebook 09. Try first, then look."""
+"""The answers of notebook 09. Try to answer before you look."""
 
 import re
 from typing import Any
@@ -29,7 +29,7 @@ def refused() -> Answer:
     return Answer(
         4,
         hints=[
-            (lambda a: a == 5, "Who writes without permission is not told."),
+            (lambda a: a == 5, "Who writes without permission gets no error."),
             (lambda a: a == 6, "Number 6 works, on one computer."),
             (lambda a: a >= 100, "Numbers 5 and 6 gave no error to the one who tried."),
             (lambda a: a < 4, "Read the outputs again: an error is printed with its name."),
@@ -40,7 +40,7 @@ def refused() -> Answer:
 
 @notebook.answer("our bytes")
 def half_is_ours(*, ours: int, on_the_drive: int) -> Answer:
-    """As many as the envelope has: an empty message shows how large that is."""
+    """Our bytes are as many as those of the envelope, which an empty message shows."""
     return Answer(
         on_the_drive - ours,
         tolerance=300,
@@ -51,7 +51,7 @@ def half_is_ours(*, ours: int, on_the_drive: int) -> Answer:
             ),
             (
                 lambda a: abs(a - on_the_drive / 2) <= 300,
-                "Then the envelope would be two thirds: it does not shrink.",
+                "Then the envelope would be two thirds of all, and it does not shrink.",
             ),
             (lambda a: a == ours, "That is our part of the empty message."),
         ],

@@ -1,4 +1,4 @@
-"""The answers of notebook 10. Try first, then look."""
+"""The answers of notebook 10. Try to answer before you look."""
 
 from fltoolkit.course.notebook import Answer, Notebook
 
@@ -10,7 +10,7 @@ card, check, predict = notebook.card, notebook.check, notebook.predict
 
 @notebook.answer("bytes of an envelope")
 def envelope(*, extra: int, num_messages: int) -> Answer:
-    """All envelopes are alike; what the division leaves over are the greetings."""
+    """All envelopes have the same size; the remainder of the division are the greetings."""
     right = extra // num_messages
     return Answer(
         right,

@@ -1,4 +1,4 @@
-"""The answers of notebook 11. Try first, then look."""
+"""The answers of notebook 11. Try to answer before you look."""
 
 from fltoolkit.course.notebook import Answer, Notebook
 
@@ -10,7 +10,7 @@ card, check, predict = notebook.card, notebook.check, notebook.predict
 
 @notebook.answer("bytes of a step in a ring")
 def a_ring(*, num_parameters: int, num_workers: int) -> Answer:
-    """Each of N chunks takes N - 1 hops to be added up, and N - 1 to be handed round."""
+    """Each of N chunks is sent N - 1 times to be added up, and N - 1 times to reach everybody."""
     tree = 4 * num_parameters
     return Answer(
         2 * (num_workers - 1) * tree,
@@ -39,13 +39,13 @@ def in_all(*, times_up: int, num_workers: int) -> Answer:
 
 @notebook.answer("seconds a worker waits")
 def waiting(*, nbytes: float, nbytes_per_second: float, seconds_per_step: float) -> Answer:
-    """The message takes longer than the ten steps meanwhile; the rest is waiting."""
+    """A worker waits for as long as the message takes longer than the ten steps."""
     alone = nbytes / nbytes_per_second
     return Answer(
         max(0.0, alone - 10 * seconds_per_step),
         tolerance=0.01,
         hints={
-            alone: "So long takes the message. Ten steps are computed meanwhile.",
+            alone: "That is how long the message takes. Ten steps are computed meanwhile.",
             0: "Ten steps take less time than the message does.",
         },
     )

@@ -1,4 +1,4 @@
-"""The answers of notebook 12. Try first, then look."""
+"""The answers of notebook 12. Try to answer before you look."""
 
 from fltoolkit.course.notebook import Answer, Notebook
 
@@ -10,7 +10,7 @@ card, check, predict = notebook.card, notebook.check, notebook.predict
 
 @notebook.answer("characters that Bob is given")
 def characters_given(*, context: int) -> Answer:
-    """Labels are the inputs moved on by one: the first input is no label."""
+    """The labels are the inputs, shifted by one place: the first input is not a label."""
     return Answer(
         context - 1,
         hints={

@@ -1,4 +1,4 @@
-"""The answers of the codec gallery. Try first, then look."""
+"""The answers of the codec gallery. Try to answer before you look."""
 
 import torch
 from torch import Tensor

@@ -1,7 +1,7 @@
 """A notebook of the course: its guesses, its checks with their answers, and its card.
 
-Each ``nbNN.py`` makes one `Notebook` and writes its answers down. Not here: how an answer is
-compared (check.py) and where progress is kept (done.py).
+Each ``nbNN.py`` makes one `Notebook` and holds its answers. Not here: how an answer is compared
+(check.py) and where progress is kept (done.py).
 """
 
 from collections.abc import Callable
@@ -19,14 +19,14 @@ __all__ = ["Answer", "Notebook"]
 
 @dataclass(frozen=True)
 class Answer:
-    """What a check expects.
+    """The answer that a check expects.
 
     Args:
-        expected: the right answer. ``[]``: ``read`` gives a list of what is missing, in words.
+        expected: the right answer. ``[]`` if ``read`` returns a list of what is missing, in words.
         tolerance: largest absolute difference that still counts as right.
-        hints: as in `check`; predicates and wrong answers see what ``read`` made of the answer.
-        read: turns what was typed into what is compared. If it raises a ValueError, its words
-            are the message.
+        hints: as in `check`; they are compared with what ``read`` returns.
+        read: turns the reader's answer into the value that is compared. If it raises a ValueError,
+            the text of the error is printed.
 
     >>> Answer(640, hints={64: "That is the number of pixels."}).tolerance
     0.0
@@ -42,9 +42,9 @@ class Notebook:
     """Guesses and checks of one notebook.
 
     Args:
-        number: "01"; the key in the file of progress.
-        title: as the notebook's heading.
-        guesses: how many questions `predict` asks in it.
+        number: such as "01"; the key in the file of progress.
+        title: the heading of the notebook.
+        guesses: how often the notebook asks for a guess with `predict`.
 
     >>> notebook = Notebook("99", "Counting", guesses=0)
     >>> @notebook.answer("bytes of some float32")
@@ -63,7 +63,10 @@ class Notebook:
         tell_in_words()
 
     def answer(self, name: str) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
-        """A decorator: the function gives the `Answer` of the check ``name`` from its facts."""
+        """A decorator for the function that makes the `Answer` of the check ``name``.
+
+        The arguments of the function are the ``facts`` that the notebook gives to `check`.
+        """
 
         def keep(make: Callable[..., Answer]) -> Callable[..., Answer]:
             self.answers[name] = make
@@ -76,7 +79,7 @@ class Notebook:
 
         Args:
             name: of the check.
-            answer: the reader's; None or ``...`` stands for "not answered yet".
+            answer: the reader's answer; None or ``...`` means "not answered yet".
             facts: what the right answer is computed from, e.g. sizes of the data.
 
         Raises:
@@ -116,7 +119,7 @@ class Notebook:
         return Done(self._done.guesses | kept.guesses, self._done.checks | kept.checks)
 
     def card(self) -> Table:
-        """Guesses, measured values, how far off; checks that passed and that are still open.
+        """A table of guesses and measured values, and of checks that have passed or not.
 
         >>> notebook = Notebook("99", "Counting", guesses=0)
         >>> @notebook.answer("bytes of a float32")
@@ -146,7 +149,7 @@ class Notebook:
         return Table(f"{self.number} · {self.title}", head, guesses + checks, [after + "."])
 
     def _guessed(self, question: str, guess: Guess) -> None:
-        """Keep the first guess: later ones know the answer."""
+        """Keep the first guess only: before a later one the reader has seen the answer."""
         done = self.done()
         if not (question in done.guesses and done.guesses[question].guessed):
             done.guesses[question] = guess

@@ -1,4 +1,4 @@
-"""The reader's guess beside the measured value. It prints, and never raises for a wrong guess."""
+"""The reader's guess beside the measured value. A wrong guess raises no error."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +10,11 @@ __all__ = ["Predict", "predict"]
 
 
 class Predict:
-    """A guess, then the measured value: callable, and ``predict.skip()`` for those who only look.
+    """Ask for a guess, then show the measured value; ``predict.skip()`` shows it without a guess.
 
     Args:
-        remember: called with the question and the `Guess` after each guess that was made, and
-            with a `Guess` without words of the reader where guessing was skipped.
+        remember: called with the question and the `Guess` after each guess. If guessing was
+            skipped, ``guessed`` of the `Guess` is empty.
 
     >>> predict("How many bytes go up?", 50_000, 163_854, "B")
     How many bytes go up?
@@ -37,14 +37,14 @@ class Predict:
     def __call__(self, question: str, guess: Any, measured: Any, unit: str = "") -> None:
         """Print the reader's guess beside the measured value, and how far off it was.
 
-        With a guess of None (or ``...``) the measured value is not printed: first guess, then
-        look. After `skip`, and in the saved edition of the notebooks, it is printed all the same.
+        If the guess is None (or ``...``), the measured value is not printed, so that the reader
+        guesses first. After `skip`, and in the saved notebooks, it is printed without a guess.
 
         Args:
             question: what is measured, one sentence.
             guess: the reader's: a number or text.
             measured: the value that was measured.
-            unit: stands behind both, e.g. "B".
+            unit: written after both values, e.g. "B".
         """
         print(question)
         made = guess is not None and guess is not ...

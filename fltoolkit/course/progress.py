@@ -1,4 +1,4 @@
-"""How far a reader is in the whole course, and what there is to be proud of."""
+"""How much of the whole course a reader has done."""
 
 from fltoolkit.course import (
     nb00,
@@ -41,7 +41,9 @@ NOTEBOOKS: list[Notebook] = [
 
 
 def progress() -> Table:
-    """The notebooks of the course with guesses made and checks passed, from the course folder.
+    """A table of the notebooks: how many guesses were made, and how many checks have passed.
+
+    It reads what is kept in the working folder.
 
     A notebook is done when all its guesses are made and all its checks have passed.
 

@@ -1,6 +1,7 @@
-"""The quiz at the end of the course: the answers, and what each wrong one overlooks.
+"""The quiz at the end of the course: the right answers, and a hint for each wrong one.
 
-The questions stand in notebook 10. They ask what follows from the course, not what it said.
+The questions are in notebook 10. The course does not say their answers: readers have to conclude
+them from what they have learned.
 """
 
 from typing import Any
@@ -14,7 +15,7 @@ ask, quiz_card = quiz.check, quiz.card
 
 
 def _choice(right: str, **hints: str) -> Answer:
-    """One letter of several; ``hints`` has one for each wrong letter."""
+    """An answer that is one letter; ``hints`` has a text for each wrong letter."""
     letters = sorted({right, *hints})
 
     def read(answer: Any) -> str:
@@ -28,12 +29,15 @@ def _choice(right: str, **hints: str) -> Answer:
 
 @quiz.answer("1, the factor of the total")
 def total() -> Answer:
-    """Updates of a fiftieth, models in full: 2 / (1 + 1 / 50)."""
+    """Updates take a fiftieth of the bytes, models stay as they are: 2 / (1 + 1 / 50)."""
     return Answer(
         2 / 1.02,
         tolerance=0.05,
         hints=[
-            (lambda a: abs(a - 50) < 1, "The model still goes out in full: half of the bill."),
+            (
+                lambda a: abs(a - 50) < 1,
+                "The model is still sent in full: half of all bytes.",
+            ),
             (lambda a: abs(a - 25) < 1, "Add the bytes of both directions, before and after."),
             (lambda a: abs(a - 1 / 1.96) < 0.03, "The other way round: before over after."),
         ],

@@ -1,4 +1,4 @@
-"""What cells need while they run: choices by data set, progress, and trouble told in one line."""
+"""Helpers for the cells of the notebooks: choices by data set, progress bars, short errors."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sized
@@ -18,7 +18,7 @@ EARLY = (
 
 
 class InWords(ValueError):
-    """What went wrong is the reader's to mend, and its words say how; no traceback is shown.
+    """An error that the reader can correct. Its text says how; no traceback is shown.
 
     >>> by_dataset("c", a=100)
     Traceback (most recent call last):
@@ -34,7 +34,7 @@ def by_dataset(dataset: str, /, **values: T) -> T:
     15
 
     Raises:
-        InWords: there is no value for this data set; the text names those that there are.
+        InWords: there is no value for this data set; the text names the data sets that have one.
     """
     if "mnist" in values:
         values.setdefault("fashion_mnist", values["mnist"])
@@ -45,10 +45,10 @@ def by_dataset(dataset: str, /, **values: T) -> T:
 
 
 def need(rows: T, words: str = EARLY) -> T:
-    """``rows`` if there are any; for what comes after a training that may be stopped early.
+    """Return ``rows``, unless there are none because training was stopped too early.
 
     Raises:
-        InWords: there are none, and ``words`` is what to do about it.
+        InWords: there are none; ``words`` is its text and says what to do.
 
     >>> need([0.93, 0.95])
     [0.93, 0.95]
@@ -63,14 +63,14 @@ def need(rows: T, words: str = EARLY) -> T:
 
 
 def progress_bar(items: Iterable[T], doing: str, total: int | None = None) -> Iterator[T]:
-    """Pass items on and show, while the cell runs, what it is doing and how far it is.
+    """Yield the items, and show while the cell runs what it is doing and how much is done.
 
-    The bar is one line of text and gone at the end; the saved edition has none.
+    The bar is one line of text, which is removed at the end. Saved notebooks have none.
 
     Args:
-        items: anything to go through; an item that is a text is shown beside the bar.
+        items: what to go through; an item that is a text is shown beside the bar.
         doing: what the cell is doing, e.g. "training with each codec".
-        total: how many items there are, where ``items`` does not know.
+        total: how many items there are, if ``items`` has no length.
 
     >>> list(progress_bar([1, 2], "counting"))
     [1, 2]
@@ -85,7 +85,7 @@ def progress_bar(items: Iterable[T], doing: str, total: int | None = None) -> It
 
 
 def tell_in_words() -> None:
-    """In IPython, show one line for ■ and for `InWords` where a traceback would stand.
+    """In IPython, show one line instead of a traceback for `InWords` and for the stop button.
 
     >>> tell_in_words()  # without IPython, as here, it changes nothing
     """
@@ -94,7 +94,7 @@ def tell_in_words() -> None:
 
 
 def _shell() -> Any:
-    """IPython's shell, and None outside IPython, which is not imported for this."""
+    """IPython's shell; None outside IPython. This does not import IPython."""
     return sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
 
 

@@ -1,10 +1,10 @@
-"""Training that is steered while it runs, in a notebook or in a script.
+"""Training whose settings can be changed while it runs, in a notebook or in a script.
 
     runner      an iterator of records in a thread: start, pause, step, stop
     board       the values that describe a lab: settings, plots, strips, runs
     steering    settings, moves, runs and the script that repeats them
-    picture     what is shown of a lab's runs
-    layout      where it lies on the paper
+    picture     what the picture of a lab's runs shows, as data
+    layout      where each part of the picture stands
     panel       buttons and sliders around the picture
     lab         all of it together
     threshold   asynchronous states: the lab of notebook 03

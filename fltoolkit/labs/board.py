@@ -15,7 +15,7 @@ __all__ = ["Board", "Look", "Move", "Plot", "Run", "Setting", "Strip", "Training
 
 
 class Setting(NamedTuple):
-    """One thing to choose.
+    """One setting of a lab: its name, and the values to choose from.
 
     >>> bits = Setting("bits of a value", (2, 8), "now", "{} bits".format)
     >>> [bits.say(option) for option in bits.options]
@@ -24,12 +24,12 @@ class Setting(NamedTuple):
 
     words: str  # what it is, with its unit: "threshold [loss]"
     options: Sequence[Any]  # in order; a value between them may be given when the lab is made
-    acts: Literal["now", "at start", "on view"]  # on the running training, the next, none
+    acts: Literal["now", "at start", "on view"]  # on the running training, the next, neither
     say: Callable[[Any], str] = str  # an option in words
 
 
 class Plot(NamedTuple):
-    """One pair of axes: a records' key against another, one line for each run.
+    """One pair of axes: one key of the records over another, with a line for each run.
 
     >>> Plot("loss", "step", log=True)
     Plot(y='loss', x='step', behind='', words='', log=True)
@@ -43,7 +43,7 @@ class Plot(NamedTuple):
 
 
 class Look(NamedTuple):
-    """How a state is told apart: by letter, height and colour, any of which is enough.
+    """How a state looks. Its letter, its height and its colour each tell it from other states.
 
     >>> Look("silence", "#BBBBBB", height=0.5).words
     'silence'
@@ -56,7 +56,7 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True)
 class Board:
-    """What of a lab's records is drawn, and what it is called.
+    """Which values of a lab's records are drawn, and how they are called.
 
     >>> plots = Plot("accuracy", "nbytes"), Plot("loss", "step")
     >>> board = Board(plots, kinds={"activations": "up: activations"})
@@ -67,14 +67,14 @@ class Board:
     plots: tuple[Plot, Plot]  # below the second lies the strip of states, on the same x
     kinds: Mapping[str, str]  # the ledger's rows: kind of message -> words
     states: Mapping[str, Look] = field(default_factory=dict)  # values of a record's "state"
-    checked: str = ""  # key of what a gate checks, "" for none; drawn with its "threshold" around
-    rare: frozenset[str] = frozenset()  # kinds whose row is shown once one was sent
+    checked: str = ""  # key of the value that a gate checks, or ""; the gate's band is drawn, too
+    rare: frozenset[str] = frozenset()  # kinds whose row appears with the first message
     step: str = "step"  # what a step is called
     result: str = "accuracy"  # the records' key that says how good a run is at its end
 
 
 class Strip(NamedTuple):
-    """What state it was, from step to step.
+    """The state at each step.
 
     >>> strip = Strip("state", [(1, 23, "A"), (24, 92, "C")])
     >>> {state: end - start + 1 for start, end, state in strip.segments}  # how many steps
@@ -87,7 +87,7 @@ class Strip(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A setting that was moved while training stood between two records.
+    """A setting that was changed between two records of a running training.
 
     >>> Move(20, "threshold", 1.0)
     Move(step=20, key='threshold', value=1.0)
@@ -99,7 +99,7 @@ class Move(NamedTuple):
 
 
 class Training(NamedTuple):
-    """What a lab starts: everything fresh, nothing shared with another run.
+    """A training that a lab starts. It shares no object with any other run.
 
     >>> records = ({"step": step, "loss": 1 / step} for step in range(1, 4))
     >>> training = Training(records, Channel(), apply=lambda key, value: None, total=3)
@@ -110,7 +110,7 @@ class Training(NamedTuple):
     records: Iterator[Record]
     channel: Channel
     apply: Callable[[str, Any], object]  # (key, value): called between two records
-    total: int | None = None  # so many records there will be
+    total: int | None = None  # how many records there will be, if known
 
 
 @dataclass(repr=False)
@@ -126,7 +126,7 @@ class Run:
     """
 
     number: int
-    settings: dict[str, Any]  # as it began
+    settings: dict[str, Any]  # at its start
     training: Training
     runner: Runner
     moves: list[Move] = field(default_factory=list)

@@ -1,7 +1,7 @@
-"""The FedAvg lab: federated averaging on digits, with codecs that can be moved while it trains.
+"""The FedAvg lab: federated averaging on digits, with codecs that can be changed while it trains.
 
-Display a `FedAvgLab` as the last line of a cell and press Start; or drive it from code. Here:
-what this lab trains, and how it is written down. What all labs share is in steering.py.
+Display a `FedAvgLab` as the last line of a cell and press Start; or call its methods.
+Here: what this lab trains, and the script of a run. What all labs share is in steering.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -94,7 +94,7 @@ _LOSS = Plot("loss", "step", "", "mean local loss, over rounds", log=True)
 
 
 def model_codec(bits: int) -> Codec:
-    """For the model on its way down: evenly spaced levels and entropy coding; 32 is as it is.
+    """For the model that the server sends: evenly spaced levels and entropy coding; 32: unchanged.
 
     >>> model_codec(32), model_codec(8).stages[0].bits
     (Identity(), 8)
@@ -103,10 +103,11 @@ def model_codec(bits: int) -> Codec:
 
 
 def update_codec(bits: int, top_k: float, error_feedback: bool) -> Codec:
-    """For updates on their way up: keep a share ``top_k``, round to ``bits``, code what is left.
+    """For the updates of clients: keep a share ``top_k``, round to ``bits``, then entropy coding.
 
-    Rounding is stochastic, and right on average, unless `ErrorFeedback` remembers what nearest
-    rounding has lost. With 32 bits and all values nothing is lost and the codec is `Identity`.
+    Without error feedback, rounding is stochastic: its mean is the value itself. With it, values
+    are rounded to the nearest level, and `ErrorFeedback` adds what was lost to the next update.
+    With 32 bits and all values nothing is lost, and the codec is `Identity`.
 
     >>> update_codec(32, 1, False), type(update_codec(4, 0.1, True)).__name__
     (Identity(), 'ErrorFeedback')
@@ -130,19 +131,19 @@ class FedAvgLab(Lab):
     Settings:
 
     - ``bits_down``, ``bits_up``, ``top_k`` (1: off), ``error_feedback`` are codecs and act on the
-      running training. A move of one of the last three makes a new codec for updates, whose
-      residuals begin at zero: what the clients still owed is lost
+      running training. A change of one of the last three makes a new codec for updates. Its
+      residuals begin at zero, so what error feedback had kept for later rounds is never sent
     - ``local_steps``, the averaging interval, acts on the running training from the next round on
     - ``cohort_size``, ``alpha`` (Dirichlet: small means few classes a client), ``wait_for`` (None:
       all), ``staleness`` ("drop" or "polynomial"), ``masked`` and ``seed`` act at the next Start
 
     Args:
         data: a name for `fltoolkit.data.load`, or a Dataset of your own.
-        show: which settings have controls, and may be `set`; the others stay where they are put.
+        show: the settings that have controls and that `set` may change; the others are fixed.
         num_clients: among whom the training samples are divided.
         num_rounds: how long a run is.
         second: the right plot; `Plot("accuracy", "seconds")` is over virtual time.
-        values: where settings stand at first, shown or not.
+        values: the first values of settings, also of those that are not shown.
 
     >>> lab = FedAvgLab(show=("bits_up", "seed"), num_rounds=3, cohort_size=2, local_steps=1)
     >>> run = lab.run(1)
@@ -178,7 +179,7 @@ class FedAvgLab(Lab):
         self.data = (load(data) if isinstance(data, str) else data).flat()
         self._data_code = f'load("{data}").flat()' if isinstance(data, str) else ""
         self.num_clients, self.num_rounds = num_clients, num_rounds
-        self.steps_per_second = 5.0  # a pace to watch and to steer at
+        self.steps_per_second = 5.0  # slow enough to watch and to move sliders
         self._written: dict[str, Any] = {}  # the settings while a script is being written
         self._interval_moves = False  # in the run that is being written down
         self._written_rounds: int | None = None  # and how many rounds it was to have
@@ -211,7 +212,7 @@ class FedAvgLab(Lab):
         }
 
         def rounds() -> Iterator[Record]:
-            """Whoever moves the interval goes on from the round that was reached."""
+            """A new interval calls `fedavg` again, from the round that was reached."""
             done = 0
             while done < num_rounds:
                 steps = now["local_steps"]
@@ -259,7 +260,7 @@ class FedAvgLab(Lab):
         return f'channel.change_codec("{_kind(key)}", {_codec(self._written, _kind(key))!r})'
 
     def script(self, number: int | None = None) -> str:
-        """Plain code that does run ``number`` (None: the latest) again; see `Lab.script`."""
+        """Code that repeats run ``number`` (None: the latest); see `Steering.script`."""
         run = self.numbered(number)
         self._written = {**self._fixed, **run.settings}
         self._interval_moves = any(move.key == "local_steps" for move in run.moves)
@@ -267,7 +268,7 @@ class FedAvgLab(Lab):
         return super().script(number)
 
     def describe(self, run: Run) -> str:
-        """A run's settings and moves, and whether moves have made clients forget what they owed."""
+        """A run's settings and moves, and whether a move has set the residuals to zero."""
         feedback, forgot = {**self._fixed, **run.settings}["error_feedback"], False
         for move in run.moves:
             forgot |= feedback and move.key in _UPDATE

@@ -1,4 +1,4 @@
-"""A lab: a training to steer, and its panel as soon as it is displayed in a notebook."""
+"""A lab: a training whose settings can be changed while it runs, with a panel in a notebook."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ __all__ = ["Lab"]
 
 
 class Lab(Steering):
-    """An experiment with settings: start it, move them while it runs, compare the runs.
+    """An experiment with settings: start it, change them while it runs, compare the runs.
 
     Display it as the last line of a cell, or call the methods of `Steering`: they do what the
     panel's buttons and sliders do. A subclass says what `Steering` lists: ``settings``, ``board``,

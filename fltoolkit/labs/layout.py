@@ -1,4 +1,4 @@
-"""Where everything of a lab's picture lies on the paper: plots, ledger, strips of states, legend.
+"""Where each part of a lab's picture stands: plots, bars of bytes, strips of states, legend.
 
 Not here: what is shown (picture.py), how marks become SVG or PNG (plots.drawing), and when that
 happens (panel.py).
@@ -29,10 +29,10 @@ _BAND = "#7f7f7f"
 
 
 def lay_out(picture: Picture) -> Drawing:
-    """The picture on paper; its height follows from what there is to say.
+    """The picture as a drawing, which is as high as its content needs.
 
-    What one steers by comes first, right below the sliders: the bars of bytes and the strip of
-    states. The plots come next, the strip on the same x axis as the plot below it.
+    The bars of bytes and the strip of states come first, right below the sliders. The plots come
+    next; the strip has the same x axis as the plot below it.
 
     >>> from fltoolkit.labs.picture import compose
     >>> from fltoolkit.labs.threshold import ThresholdLab
@@ -63,7 +63,7 @@ def lay_out(picture: Picture) -> Drawing:
 
 
 def frame_of(axes: Axes, left: float, top: float = 40) -> Frame:
-    """Where the values of these axes lie on the paper."""
+    """Where the values of these axes stand in the drawing."""
     plot, (x_limits, y_limits) = axes.plot, axes.limits()
     x = Axis(plot.x, *x_limits, words=axes.step if plot.x == "step" else "")
     y = Axis(plot.y, *y_limits, plot.log, plot.words)
@@ -94,7 +94,7 @@ def _plot(axes: Axes, frame: Frame) -> Iterator[Mark]:
 
 
 def _line(number: int, current: bool, points: Points) -> Stroke:
-    """The line of a run: its colour and dash stay, its width says whether it is the current."""
+    """The line of a run, always in the same colour and dash; that of the current run is wider."""
     color, dash = line_look(number - 1)
     return Stroke(points, color, 3 if current else 1.6, dash)
 

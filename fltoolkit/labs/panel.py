@@ -1,9 +1,10 @@
 """A lab on the screen: sliders and buttons, and the picture below them.
 
-Only wiring: what a button does is a method of the lab (steering.py), what is seen is put together
-by picture.py and layout.py. The picture is a plain display, SVG while it moves and PNG at rest, so
-that it stays in a saved notebook. Where there are no controls, because the cell was not run or its
-kernel is gone, a line of text says so. Needs ipywidgets, 7.7 or newer.
+Here widgets are only connected: what a button does is a method of the lab (steering.py), and what
+is shown is put together by picture.py and layout.py. The picture is an output of the cell and no
+widget, so that a saved notebook keeps it: SVG while it changes, PNG afterwards. If there are no
+controls, because the cell was not run or its kernel has ended, a line of text says so. The panel
+needs ipywidgets, 7.7 or newer.
 """
 
 import html
@@ -22,9 +23,9 @@ from fltoolkit.plots.drawing import Drawing
 
 __all__ = ["Panel"]
 
-_SHARE = 1 / 40  # of the time may go into drawing while it trains
-_SECONDS_BETWEEN = 0.1  # drawings, at least
-_SECONDS_AT_REST = 0.4  # until SVG gives way to PNG
+_SHARE = 1 / 40  # the part of the time that drawing may take while a run trains
+_SECONDS_BETWEEN = 0.1  # the least time between two drawings
+_SECONDS_AT_REST = 0.4  # after which the SVG is replaced with a PNG
 _ACTS = {
     "now": "acts on the running training, from the next record on",
     "at start": "acts at the next Start",
@@ -139,7 +140,7 @@ class Panel:
         self.widget.add_class(self._id)
 
     def _control(self, widgets: Any, key: str) -> Any:
-        """A slider for what acts at once, a list for what waits; on and off are a box to tick."""
+        """A slider if it acts at once, a list if at the next start; a checkbox for on and off."""
         setting: Setting = self.lab.settings[key]
         options = [(setting.say(option), option) for option in setting.options]
         place = list(setting.options).index(self.lab.values[key])  # ipywidgets shows no value None
@@ -184,7 +185,7 @@ class Panel:
     def _press(self, action: Callable[[], Any]) -> None:
         try:
             action()
-        except Exception as error:  # nobody sees what a callback raises
+        except Exception as error:  # Jupyter does not show the error of a callback
             self._say(f"{type(error).__name__}: {error}", urgent=True)
 
     def _moved(self, key: str, value: Any) -> None:
@@ -205,7 +206,7 @@ class Panel:
     # ------------------------------------------------------------------ to the screen
 
     def _changed(self) -> None:
-        """A record, a move, a new status: called often and from any thread."""
+        """Called after each record, move and change of status, often and from any thread."""
         run = self.lab.current
         status = f"{run.number} {run.status}" if run else ""
         running = run is not None and run.status == "running"
@@ -226,7 +227,7 @@ class Panel:
             self._timer.start()
 
     def _draw_if_due(self) -> None:
-        """Draw, but not again before forty times what the last drawing took has passed."""
+        """Draw, unless the last drawing is so recent that drawing would take too much time."""
         start = time.perf_counter()
         if start >= self._due and not self._drawing.locked():
             self._update(png=False)
@@ -234,13 +235,13 @@ class Panel:
             self._due = end + max(_SECONDS_BETWEEN, (end - start) / _SHARE)
 
     def _rest(self) -> None:
-        """Nothing has moved for a while: the picture becomes one that can stay."""
+        """Nothing has changed for a while: show the picture as PNG, which can be saved."""
         run = self.lab.current
         if run is None or run.status != "running":
             self._update(png=True)
 
     def _update(self, png: bool) -> None:
-        """Draw anew. What goes wrong here is said, and does not end the training."""
+        """Draw again. An error of drawing is shown, and does not end the training."""
         from IPython.display import update_display
 
         try:
@@ -252,7 +253,7 @@ class Panel:
             self._say(f"cannot draw: {type(error).__name__}: {error}", urgent=True)
 
     def draw(self) -> Drawing:
-        """The picture of the lab as it stands."""
+        """The picture of the lab at this moment."""
         kept = {}
         for run in self.lab.runs:
             trace = self._traces.get(run.number)
@@ -264,7 +265,7 @@ class Panel:
         return lay_out(compose(self.lab, kept))
 
     def _refresh(self) -> None:
-        """Buttons, sliders and the line of text, as things stand now."""
+        """Bring buttons, sliders and the line of text up to date."""
         run = self.lab.current
         going = run is not None and not run.runner.over
         running = going and run is not None and run.status == "running"
@@ -286,7 +287,7 @@ class Panel:
             self._say(self._words())
 
     def _words(self) -> str:
-        """What is going on and how everything stands, for those who do not see the sliders."""
+        """The status and all settings in words, for readers who cannot see the sliders."""
         lab, run = self.lab, self.lab.current
         doing = f"run {run.number} running" if run and run.status == "running" else ""
         words = f"{doing or status_in_words(lab)}: " + ", ".join(
@@ -301,7 +302,7 @@ class Panel:
         return words
 
     def _say(self, words: str, urgent: bool = False) -> None:
-        """A line that screen readers speak when it changes; an error with its traceback folded."""
+        """A line that screen readers read out when it changes; an error has a folded traceback."""
         run, folded = self.lab.current, ""
         if run is not None and run.runner.error is not None:
             urgent, words = True, f"{status_in_words(self.lab)}: {run.runner.message}"

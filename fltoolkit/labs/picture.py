@@ -1,6 +1,6 @@
 """What a picture of a lab shows, as data: curves, states, bands, ledger and legend of its runs.
 
-Here: keeping up with runs at little cost, and putting together what is to be seen.
+Here: reading the new records of runs at little cost, and putting together what is shown.
 """
 
 import math
@@ -20,7 +20,9 @@ __all__ = ["Axes", "Line", "Picture", "Trace", "compose", "status_in_words"]
 
 
 class Trace:
-    """What the picture needs of one run; catching up costs the same however long the run is.
+    """The values of one run that the picture needs.
+
+    Reading a new record takes the same time in a long run as in a short one.
 
     >>> board = Board((Plot("accuracy", "nbytes"), Plot("loss", "step")), kinds={})
     >>> history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0}])
@@ -40,11 +42,11 @@ class Trace:
         self.tally = {kind: [0, 0] for kind in board.kinds}  # messages, bytes
         self.last: Record = {}
         self._records = self._transfers = 0
-        self._asked: float | None = None  # at the last check
+        self._asked: float | None = None  # the loss at the last check
         self._reference: float | None = None
 
     def catch_up(self) -> None:
-        """Read what is new. Call it from one thread at a time."""
+        """Read the new records and messages. Call it from one thread at a time."""
         while self._records < len(self.history):
             self._add(self.history[self._records])
             self._records += 1
@@ -79,7 +81,7 @@ class Trace:
             self._asked = float(checked)
         if self._reference is not None and "threshold" in record:
             if not (half := float(record["threshold"])):
-                return  # nothing is inside
+                return  # the band would have no height
             low, high = max(self._reference - half, 0), self._reference + half
             if self.bands and self.bands[-1][2:] == (low, high):
                 self.bands[-1] = (self.bands[-1][0], x, low, high)
@@ -101,7 +103,7 @@ class Line(NamedTuple):
 
 
 class Axes(NamedTuple):
-    """One pair of axes, filled.
+    """One pair of axes with everything that is drawn in it.
 
     >>> line = Line([(0, 0.31), (1e6, 0.9)], 1, True, "run 1")
     >>> Axes(Plot("accuracy", "nbytes"), [line], [], [], [], reach=2e6).limits()
@@ -113,11 +115,11 @@ class Axes(NamedTuple):
     behind: Points
     bands: Sequence[tuple[float, float, float, float]]
     marks: Sequence[tuple[float, str]]  # vertical lines: (x, words)
-    reach: float  # how far x goes: where the current run will end, at the pace it has now
+    reach: float  # the end of the x axis: where the current run is expected to end
     step: str = "step"  # what a step is called
 
     def limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Lowest and highest x, and y: from 0, unless log or a share, so that ends are seen."""
+        """Lowest and highest x, lowest and highest y; y begins at 0 unless it is log or a share."""
         points = [point for line in self.lines for point in line.points]
         seen = [*(y for _, y in (*points, *self.behind)), *(band[3] for band in self.bands)]
         high_x = max([self.reach, *(x for x, _ in points)]) or 1
@@ -155,7 +157,7 @@ class Picture(NamedTuple):
         return ". ".join([f"{self.title}: {self.status}", *rows, *runs, *self.notes()])
 
     def notes(self) -> list[str]:
-        """What is said about strips."""
+        """The sentences about the strips."""
         return [strip.note for strip in self.strips if strip.note]
 
 
@@ -166,7 +168,11 @@ _MOST_MARKS = 8
 
 
 def compose(lab: Steering, traces: Mapping[int, Trace]) -> Picture:
-    """The picture of a lab as it stands; ``traces`` by run number, caught up.
+    """The picture of a lab at this moment.
+
+    Args:
+        lab: the lab.
+        traces: a `Trace` for each run, by the run's number; call `catch_up` of each before.
 
     >>> from fltoolkit.labs.threshold import ThresholdLab
     >>> lab = ThresholdLab(num_epochs=1)
@@ -243,7 +249,7 @@ def _axes(
 
 
 def _reach(lab: Steering, run: Run, x: float, key: str) -> float:
-    """Where ``x`` will stand when the run ends: the curve grows into the final axis."""
+    """The ``x`` that the run will end with, so that the axis need not change while it trains."""
     total = run.training.total
     if run.runner.over or not total or not x > 0:
         return x
@@ -269,7 +275,7 @@ def _ledger(board: Board, trace: Trace | None) -> list[tuple[str, int, str]]:
 
 
 def _outcome(lab: Steering, run: Run, trace: Trace) -> str:
-    """A run in one line: settings, and what they led to."""
+    """A run in one line: its settings and its results."""
     words = f"run {run.number}: {lab.describe(run)}"
     if other := lab.repeated(run):
         words += f" (as run {other.number})"

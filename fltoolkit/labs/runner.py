@@ -1,7 +1,7 @@
 """Run an iterator of records in a thread of its own: start, pause, step, stop.
 
-While it runs the kernel is free for other cells. Plain Python, no widgets: buttons call these
-methods (panel.py), and so can a script or a test.
+While it runs, other cells of the notebook can run, too. There are no widgets here: the buttons of
+panel.py call these methods, and a script or a test can call them as well.
 """
 
 import atexit
@@ -20,22 +20,22 @@ _ENDED = ("stopped", "finished", "failed")
 
 
 class Runner:
-    """Drains an iterator of records into a `History`, as far as it is told to.
+    """Takes records from an iterator and puts them into a `History`, as many as it is asked to.
 
     Everything that touches the iterator happens in one thread: making records, closing it, and the
-    actions handed to `between`. So between two records the parties stand still, and whoever acts
-    there sees and changes exactly the model that the last record describes.
+    actions that were given to `between`. So nothing is trained between two records, and an action
+    sees and changes exactly the model that the last record describes.
 
-    A stop, a pause and an error leave ``history`` with all records made so far. A request is obeyed
-    when the record in progress is done; if the iterator never returns, nothing can stop it, but
-    `wait` with a timeout returns.
+    A stop, a pause and an error leave ``history`` with all records made so far. A stop and a pause
+    take effect when the record in progress is done. If the iterator never makes its next record,
+    nothing can stop it, but `wait` with a timeout returns.
 
     Args:
         records: any iterable of records, e.g. ``train_split(...)``. It is used up once.
         on_change: called with the runner after each record, each action and each change of
             ``status``, in the thread that runs the iterator. Keep it short.
-        seconds_per_record: least time from one record to the next after `start`, for people who
-            watch. May be changed at any time.
+        seconds_per_record: the least time from one record to the next after `start`, so that
+            people can watch. It may be changed at any time.
 
     >>> runner = Runner({"step": step, "loss": 1 / step} for step in (1, 2, 3))
     >>> runner.start()
@@ -59,10 +59,10 @@ class Runner:
         self._on_change = on_change
         self._changed = threading.Condition()  # guards what follows
         self._thread: threading.Thread | None = None
-        self._allowed: float = 0  # so many more records may be made before the next pause
+        self._allowed: float = 0  # how many records may be made before the next pause
         self._stopping = False
-        self._told: Status = "ready"  # what on_change heard last
-        self._settled = True  # at rest, and on_change has heard of it
+        self._told: Status = "ready"  # the status at the last call of on_change
+        self._settled = True  # no record is being made, and on_change was called since
         self._actions: list[Callable[[], object]] = []
         self._last = float("-inf")  # when the last record was begun
 
@@ -82,7 +82,10 @@ class Runner:
         self._go(count)
 
     def pause(self) -> None:
-        """Pause when the record in progress is done; `start` or `step` goes on. Before: nothing."""
+        """Pause when the record in progress is done; `start` or `step` goes on.
+
+        Before the start it does nothing.
+        """
         with self._changed:
             self._allowed = 0
             self._changed.notify_all()
@@ -92,7 +95,7 @@ class Runner:
         self.start()
 
     def stop(self) -> None:
-        """End for good: the iterator is closed, ``history`` stays. Before the start: nothing."""
+        """End the run: the iterator is closed, ``history`` stays. Before the start, do nothing."""
         with self._changed:
             if self.status == "ready" or self.status in _ENDED:
                 return
@@ -104,8 +107,8 @@ class Runner:
     def between(self, action: Callable[[], object]) -> bool:
         """Call ``action()`` before the next record is begun; False if the run is over.
 
-        In a pause it is called at once, before the start as the first thing. What it raises fails
-        the run.
+        In a pause it is called at once. Before the start it is kept, and called before the first
+        record. If it raises an error, the run has failed.
         """
         with self._changed:
             if self.over:
@@ -146,8 +149,8 @@ class Runner:
     def run(self, count: int | None = None) -> History:
         """Make ``count`` records (None: all) here and now, without a thread; returns ``history``.
 
-        For scripts and tests: it blocks, raises what the iterator raises, and can be called again
-        to go on. A `pause` by ``on_change`` ends it early.
+        It is for scripts and tests: it returns when the records are made, raises the errors of the
+        iterator, and can be called again to go on. It returns early if ``on_change`` calls `pause`.
         """
         if self._thread is not None:
             raise RuntimeError("this runner has a thread already: go on with start() and wait()")
@@ -177,12 +180,15 @@ class Runner:
         self._allowed, self._settled, self.status = count, False, "running"
 
     def _attend(self) -> None:
-        """Without a thread, between two calls of `run`, who gives an order carries it out."""
+        """Between two calls of `run` no thread works: then the caller's thread does what was asked.
+
+        This is so for `stop` and `between`.
+        """
         if self._thread is None and self._settled and self.status == "paused":
             self._work(stay=False)
 
     def _work(self, stay: bool) -> None:
-        """Make records until the end; in a pause ``stay`` (wait for orders) or return."""
+        """Make records until the end. In a pause, wait for the next call if ``stay``, or return."""
         try:
             if self._iterator is None and self._records is not None:
                 self._iterator, self._records = iter(self._records), None
@@ -204,7 +210,7 @@ class Runner:
             self._end("failed")
 
     def _may_go_on(self, stay: bool) -> bool:
-        """Do what is to be done between two records; False: no more now."""
+        """Call the actions that wait; then True if the next record is due, and False to return."""
         while True:
             with self._changed:
                 actions, self._actions = self._actions, []
@@ -233,11 +239,11 @@ class Runner:
 
     def _seconds_early(self) -> float:
         if self._thread is None or self._allowed < float("inf"):
-            return 0  # nobody watches, or somebody asked for exactly these
+            return 0  # `run` and `step` do not wait: the pace is for `start` only
         return self._last + self.seconds_per_record - time.monotonic()
 
     def _end(self, status: Status) -> None:
-        """Close the iterator, say how it ended, and let go of everybody who waits."""
+        """Close the iterator, set the status, and let `wait` return."""
         try:
             close = getattr(self._iterator, "close", None)
             if close is not None:
@@ -258,7 +264,7 @@ class Runner:
         atexit.unregister(self._leave)
 
     def _leave(self) -> None:
-        """When Python ends: a thread that is inside torch at that moment would crash it."""
+        """Called when Python ends: it would crash if the thread were still computing in torch."""
         self.stop()
         self.wait(timeout=5)
 

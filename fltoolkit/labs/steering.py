@@ -1,4 +1,4 @@
-"""Experiments whose settings can be moved while they train, and written down as a script.
+"""Experiments whose settings can be changed while they train, and written down as a script.
 
 Everything that a button or a slider does is a method here, so a script can do it too. Not here:
 what is drawn (picture.py), and sliders and buttons (panel.py).
@@ -17,22 +17,23 @@ __all__ = ["Steering"]
 
 
 class Steering:
-    """What a `Lab` is without its panel: start a training, move settings while it runs, compare.
+    """A `Lab` without its panel: start a training, change settings while it runs, compare runs.
 
     A subclass says what the settings are (``settings``), how a training begins (`begin`), how it
     is written down (`write_start`, `write_move`) and what of it is drawn (``board``).
 
-    A move of a setting that acts "now" is made between two records and kept with its step; so the
-    same moves at the same steps give the same bytes again, by hand, in a script or here:
+    A change of a setting that acts "now" is called a move. It is made between two records and kept
+    with its step, so the same moves at the same steps send the same bytes again, whether a person
+    or a script makes them:
 
         lab.run(100)                # a hundred records, in this cell
         lab.set("threshold", 0.05)
         lab.run()                   # to the end
         print(lab.script())         # the same in plain code
 
-    ``lab.start()`` instead trains in a thread, while other cells run. Earlier runs stay in
-    ``lab.runs`` for comparison until `reset`. A notebook cell that makes a lab and is run again
-    stops the lab that it made before, whose buttons are gone.
+    ``lab.start()`` trains in a thread instead, while other cells run. Earlier runs stay in
+    ``lab.runs``, for comparison, until `reset`. If a notebook cell that makes a lab is run again,
+    the lab that it made before is stopped, because its buttons are no longer shown.
 
     >>> from fltoolkit.channel import Channel
     >>> from fltoolkit.labs.board import Plot
@@ -63,7 +64,7 @@ class Steering:
     title = ""
     settings: Mapping[str, Setting] = {}
     board: Board
-    clock = "step"  # the records' key that moves are dated by
+    clock = "step"  # the records' key that says when a move was made
 
     def __init__(self, **values: Any):
         if strangers := values.keys() - self.settings.keys():
@@ -85,21 +86,24 @@ class Steering:
         raise NotImplementedError
 
     def write_start(self, values: Mapping[str, Any]) -> str:
-        """Code that ends with ``channel`` and ``records``, as `begin` makes them."""
+        """Code that makes ``channel`` and ``records`` as `begin` does."""
         raise NotImplementedError
 
     def write_move(self, key: str, value: Any) -> str:
-        """A line that does what the training's ``apply`` does."""
+        """A line of code that does the same as the training's ``apply``."""
         raise NotImplementedError
 
     def strips(self) -> list[Strip]:
-        """More strips to draw below that of the current run's states, e.g. what might have been."""
+        """More strips to draw below the states of the current run, e.g. those of an estimate."""
         return []
 
     # ------------------------------------------------------------------ settings
 
     def set(self, key: str, value: Any) -> None:
-        """Choose ``value`` for ``key``: in the running training, if it acts there, or the next."""
+        """Choose ``value`` for ``key``.
+
+        It acts on the running training if the setting acts "now", otherwise on the next one.
+        """
         setting = self.settings.get(key)
         if setting is None:
             raise KeyError(f"{key!r}: this lab has the settings {[*self.settings]}")
@@ -120,7 +124,7 @@ class Steering:
         if run.now()[key] == value:
             return
         run.training.apply(key, value)
-        if not len(run.history):  # nothing has happened yet: it began so
+        if not len(run.history):  # before the first record it is no move, but how the run began
             run.settings[key] = value
             return
         step = int(run.history[-1][self.clock])
@@ -128,7 +132,7 @@ class Steering:
         run.moves = [*earlier, Move(step, key, value)]
 
     def pace(self, steps_per_second: float) -> None:
-        """Slow the training down for people who watch; `math.inf`: as fast as it can."""
+        """Slow the training down so that people can watch; `math.inf`: as fast as possible."""
         if not steps_per_second > 0:
             raise ValueError(f"steps_per_second={steps_per_second}: above 0; pause() stops it")
         self.steps_per_second = steps_per_second
@@ -140,23 +144,23 @@ class Steering:
 
     @property
     def current(self) -> Run | None:
-        """The latest run, over or not."""
+        """The latest run, whether it is over or not."""
         return self.runs[-1] if self.runs else None
 
     def start(self) -> Run:
-        """Begin a run in a thread, or go on with the one that pauses."""
+        """Begin a run in a thread, or go on with the one that is paused."""
         run = self._going()
         run.runner.start()
         return run
 
     def step(self, count: int = 1) -> Run:
-        """Make ``count`` records in the thread, then pause; begins a run if none is on."""
+        """Make ``count`` records in a thread, then pause; if no run is going on, begin one."""
         run = self._going()
         run.runner.step(count)
         return run
 
     def run(self, count: int | None = None) -> Run:
-        """Train here and now: ``count`` records, or to the end; begins a run if none is on."""
+        """Make ``count`` records (None: all) before returning; if no run is going on, begin one."""
         run = self._going()
         run.runner.run(count)
         return run
@@ -167,9 +171,9 @@ class Steering:
             run.runner.pause()
 
     def repeated(self, run: Run) -> Run | None:
-        """The earlier run that ``run`` does again: the same settings, and in neither any move.
+        """An earlier run with the same settings as ``run``, if neither of them has a move.
 
-        Everything random comes from the settings, so the two send the same bytes.
+        All randomness comes from the settings, so both runs send the same bytes.
         """
         if run.moves:
             return None
@@ -197,9 +201,10 @@ class Steering:
         return self.current is None or self.current.runner.wait(timeout)
 
     def listen(self, listener: Callable[[], object]) -> None:
-        """Call ``listener()`` after each record of the current run and each other change.
+        """Call ``listener()`` after each record of the current run and after each other change.
 
-        From whichever thread it happens in, and often: it should do little.
+        It is called in the thread that makes the record or the change. The calls are many, so the
+        function should be fast.
         """
         self._listeners.append(listener)
 
@@ -231,7 +236,7 @@ class Steering:
         return self.runs[-1]
 
     def _heard(self, runner: Runner) -> None:
-        if self.runs and self.runs[-1].runner is runner:  # else it was reset meanwhile
+        if self.runs and self.runs[-1].runner is runner:  # otherwise it was reset in the meantime
             self._tell()
 
     def _tell(self) -> None:
@@ -261,9 +266,9 @@ class Steering:
         return ", ".join(parts)
 
     def script(self, number: int | None = None) -> str:
-        """Plain code that does run ``number`` (None: the latest) again, moves and stop included.
+        """Code that repeats run ``number`` (None: the latest) with its moves, up to where it ended.
 
-        It gives the same records: same seed, same moves at the same steps, same bytes.
+        It gives the same records, because the seed, the moves and their steps are the same.
         """
         run = self.numbered(number)
         if not len(run.history):
@@ -309,9 +314,9 @@ _made_in: dict[str, weakref.WeakKeyDictionary[Steering, str]] = {}  # cell -> la
 
 
 def _request() -> tuple[str, str] | None:
-    """Which notebook cell runs, and which execution of it this is; None outside of one.
+    """The notebook cell that is running, and the number of this execution; None outside a cell.
 
-    JupyterLab, Notebook and VS Code name the cell; elsewhere the same code is the same cell.
+    JupyterLab, Notebook and VS Code give each cell an id. Elsewhere the cell's code stands for it.
     """
     ipython = sys.modules.get("IPython")  # in a kernel it is imported already
     kernel = getattr(ipython.get_ipython() if ipython else None, "kernel", None)

@@ -1,7 +1,7 @@
-"""The threshold lab: split learning whose client falls silent, steered while it trains.
+"""The threshold lab: split learning in which messages stop while the loss hardly changes.
 
-Display a `ThresholdLab` as the last line of a cell and press Start; or drive it from code. Here:
-what this lab trains, and how it is written down. What all labs share is in steering.py.
+Display a `ThresholdLab` as the last line of a cell and press Start; or call its methods.
+Here: what this lab trains, and the script of a run. What all labs share is in steering.py.
 """
 
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ def _code_of(bits: int) -> str:
 
 
 class WhatIf(NamedTuple):
-    """What another threshold would have made of a recorded run: an estimate, see `what_if`.
+    """An estimate of what a recorded run would have sent with another threshold; see `what_if`.
 
     >>> lab = ThresholdLab(num_epochs=3, threshold=0.5)
     >>> run = lab.run()
@@ -67,7 +67,7 @@ class WhatIf(NamedTuple):
     """
 
     segments: list[tuple[int, int, str]]  # (from step, to step, state)
-    nbytes: float  # what that would have sent
+    nbytes: float  # how much would have been sent
     sentence: str
 
 
@@ -80,7 +80,7 @@ class ThresholdLab(Lab):
     Args:
         data: a name for `fltoolkit.data.load`, or a Dataset of your own.
         num_epochs: how long a run is.
-        values: where the settings stand at first: threshold, bits_up, bits_down, cut, seed.
+        values: the first values of the settings: threshold, bits_up, bits_down, cut, seed.
 
     >>> lab = ThresholdLab(num_epochs=3, threshold=0.5)
     >>> run = lab.run(20)
@@ -132,7 +132,7 @@ class ThresholdLab(Lab):
         self._data_code = f'load("{data}").flat()' if isinstance(data, str) else ""
         self.num_epochs = num_epochs
         self._recording: _Recording | None = None
-        self.steps_per_second = 100.0  # a pace to watch and to steer at
+        self.steps_per_second = 100.0  # slow enough to watch and to move sliders
 
     def begin(self, values: Mapping[str, Any]) -> Training:
         """Build parties, channel and gate, as `write_start` says in code."""
@@ -176,14 +176,14 @@ class ThresholdLab(Lab):
     def what_if(self, threshold: float, number: int | None = None) -> WhatIf:
         """Replay the recorded losses of a run (None: the latest) under another threshold.
 
-        It takes milliseconds and is an estimate: silence would have changed the losses. Steps are
-        priced at what a step in that state cost in this run, on average.
+        It takes milliseconds and is an estimate: with other states the losses would differ.
+        A step in a state counts as many bytes as such a step took in this run, on average.
         """
         recording = _Recording(self.numbered(number).history)
         return recording.replay(threshold)
 
     def strips(self) -> list[Strip]:
-        """`what_if` for the slider's threshold, drawn below what happened."""
+        """`what_if` for the threshold of the slider, drawn below the states of the run."""
         run = self.current
         if run is None:
             return []
@@ -194,21 +194,21 @@ class ThresholdLab(Lab):
 
 
 class _Recording:
-    """The periods of a run and what its steps cost, read once."""
+    """The periods of a run and the bytes of its steps; each record is read once."""
 
     def __init__(self, history: History):
         self.history = history
         self._losses: list[float] = []  # of each period that was checked
-        self._starts = [1]  # first step of each period, the present one included
+        self._starts = [1]  # first step of each period, also of the one that is going on
         self._steps = dict.fromkeys(State, 0)
         self._bytes = dict.fromkeys(State, 0)
-        self._up = 0  # of the bytes in state A
+        self._up = 0  # bytes that went up in state A
         self._read = self._nbytes = self._nbytes_up = 0
 
     def replay(self, threshold: float) -> WhatIf:
         """The states under a constant ``threshold``, and what they would have sent."""
         self._catch_up()
-        # the last period has not been checked, but its state is known: any loss will do for it
+        # the last period has no loss yet, and its state does not depend on it: 0.0 stands for it
         states = gate_trace([*self._losses, 0.0], LossGate(threshold))
         bounds = [*self._starts, self._read + 1]
         segments: list[tuple[int, int, str]] = []
@@ -233,7 +233,7 @@ class _Recording:
         return WhatIf(segments, nbytes, sentence)
 
     def _price(self, state: State) -> float:
-        """Bytes of a step in ``state``: as measured in this run, else from what A sends up."""
+        """Bytes of a step in ``state``: measured in this run, else B costs what A sends up."""
         if self._steps[state]:
             return self._bytes[state] / self._steps[state]
         return self._up / self._steps[State.A] if state is State.B and self._up else 0.0

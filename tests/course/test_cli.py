@@ -98,5 +98,5 @@ def test_a_file_in_the_way(tmp_path, capsys):
 
 def test_an_installation_without_notebooks_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(course, "__file__", str(tmp_path / "a" / "b" / "cli.py"))
-    with pytest.raises(FileNotFoundError, match="not whole"):
+    with pytest.raises(FileNotFoundError, match="not complete"):
         shipped()
