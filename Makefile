@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test check slow demo bench notebooks format clean setup setup-lab nbval browser flower site
-.PHONY: wheel plot-time coverage links
+.PHONY: wheel plot-time coverage links solutions
 
 help:  ## what there is to type
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'
@@ -24,10 +24,13 @@ check: $(SETUP)  ## quick: format, lint, types, unit tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -n 2 -m "not browser and not slow"
+	$(BIN)/pytest -q -n 2 -m "not browser and not slow and not solutions"
 
 slow: $(SETUP)
 	$(BIN)/pytest -q -n 2 --dist loadfile -m slow tests
+
+solutions: $(SETUP)  ## run each notebook with its folded solutions: do all checks pass?
+	$(BIN)/pytest -q -n 2 -m solutions tests/course
 
 nbval: $(SETUP)
 	$(BIN)/pytest -q -n 2 --dist loadfile --nbval-lax --nbval-cell-timeout=120 -p no:cacheprovider notebooks
@@ -50,7 +53,7 @@ links: $(SETUP)  ## are the addresses on other sites still there? (needs a netwo
 
 coverage: $(SETUP)  ## which lines of the package the unit tests run
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q -n 2 -m "not browser and not slow" tests
+	$(BIN)/coverage run -m pytest -q -n 2 -m "not browser and not slow and not solutions" tests
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 

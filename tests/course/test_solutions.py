@@ -58,7 +58,7 @@ def test_solutions_are_found() -> None:
     assert again.source == 'right = check(\n    "size", my_answer)\nassert right, "size"'
 
 
-@pytest.mark.slow
+@pytest.mark.solutions
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_solutions_pass(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FLTOOLKIT_EDITION", raising=False)
