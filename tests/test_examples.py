@@ -33,7 +33,7 @@ names_of = api_pages.names_of
 
 WITHOUT_EXAMPLE = {  # name: why it has none
     "fltoolkit.data.datasets.DataNotFoundError": "it needs a machine without data and network",
-    "fltoolkit.data.datasets.load_emnist_federated": "it reads a file that has to be downloaded",
+    "fltoolkit.data.load_emnist_federated": "it reads a file that has to be downloaded",
     "fltoolkit.research.cluster": "needs a running Dask cluster and the package distributed",
     "fltoolkit.commands.audit": (
         "reads the claims, which are part of the repository and not of an installed package"

@@ -431,7 +431,8 @@ def filled(module: nn.Module, tree: Tree) -> Tree:
     if own.keys() <= tree.keys():
         return tree
     come = {id(own[name]): tensor for name, tensor in tree.items() if name in own}
-    silent = own.keys() - {*carried(module), *tree}
+    others = {*carried(module), *tree}
+    silent = [name for name in own if name not in others]  # in the module's order, as ever
     return {**tree, **{name: come.get(id(own[name]), own[name].detach()) for name in silent}}
 
 
