@@ -2,6 +2,7 @@
 
     python -m experiments.links              # what is missing; needs Linux, root and iproute2
     python -m experiments.links --report     # the tables from what is there
+    python -m experiments.links --write      # the same, into docs/links.md
 
 Each finished link is one line of JSON in ``--out`` and is not run again. Run it on a quiet machine:
 what else computes there is measured as well.
@@ -10,12 +11,13 @@ what else computes there is measured as well.
 import argparse
 from pathlib import Path
 
-from experiments.links.report import report
+from experiments.links.report import page, report
 from experiments.links.run import run
 from experiments.links.settings import REPEATS, settings
 from experiments.runs import Result, read, rows_of, sweep
 
 RESULTS = Path(__file__).parents[1] / "results" / "links.jsonl"
+PAGE = Path(__file__).parents[2] / "docs" / "links.md"
 
 
 def told(result: Result) -> str:
@@ -30,10 +32,15 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--report", action="store_true", help="print the tables")
+    parser.add_argument("--write", action="store_true", help="write the tables into the page")
     args = parser.parse_args()
     chosen = [s for s in settings(args.repeats) if args.only in s.name]
-    if args.report:
-        print(report(rows_of(None, chosen, read(args.out))))
+    if args.report or args.write:
+        rows = rows_of(None, chosen, read(args.out))
+        if args.write:
+            PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
+        else:
+            print(report(rows))
         return
     jobs = [(None, setting, n) for n in range(args.repeats) for setting in chosen]
     try:

@@ -30,8 +30,13 @@ FAST = 50e6  # bytes a second: from here on packets are large, or this process c
 
 
 def mtu(rate: float) -> int:
-    """Bytes of a packet: Ethernet's, and large ones on fast links."""
-    return 1500 if rate < FAST else 65_000
+    """Bytes of a packet: Ethernet's, and larger ones on fast links."""
+    return 1500 if rate < FAST else 15_000
+
+
+def bucket(rate: float) -> int:
+    """Bytes that pass at once after a pause; the kernel wants room for a packet at least."""
+    return 2 * mtu(rate)
 
 
 @contextmanager
@@ -75,7 +80,7 @@ def _end(space: str, address: str, rate: float) -> int:
     fcntl.ioctl(file, TUNSETIFF, request)
     size = mtu(rate)
     inside = f"ip -n {space}"
-    shape = f"tbf rate {8 * rate:.0f}bit burst {2 * size} limit 20000000"
+    shape = f"tbf rate {8 * rate:.0f}bit burst {bucket(rate)} limit 20000000"
     for command in (
         f"ip netns add {space}",
         f"ip link set {device} netns {space} name {DEVICE}",
@@ -83,6 +88,7 @@ def _end(space: str, address: str, rate: float) -> int:
         f"{inside} link set {DEVICE} mtu {size} txqueuelen 10000 up",
         f"{inside} link set lo up",
         f"ip netns exec {space} tc qdisc add dev {DEVICE} root {shape}",
+        f"{inside} route change 10.78.0.0/24 dev {DEVICE} src {address} congctl lock cubic",
     ):
         subprocess.run(command.split(), check=True)
     return file

@@ -5,6 +5,7 @@
 COUNTS is JSON: units by name of method. FILE gets a list of JSON, an entry a method.
 """
 
+import itertools
 import json
 import os
 import sys
@@ -15,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from experiments.links.emulator import DEVICE
-from experiments.links.methods import CLIENT, METHODS, SERVER
+from experiments.links.methods import AHEAD, CLIENT, METHODS, SERVER
 from fltoolkit.engines.torch_distributed import DistributedChannel
 
 WARM = 2  # units before the clock starts: the first ones allocate memory and open connections
@@ -34,21 +35,23 @@ def main(out: Path, counts: dict[str, int]) -> None:
 
 def train(name: str, here: str, count: int) -> dict[str, float | str]:
     """So many units after the warm ones: begin and end, computing time, bytes, messages."""
-    method = METHODS[name]
+    method = {**METHODS, **AHEAD}[name]
     with DistributedChannel({CLIENT: 0, SERVER: 1}, method.codecs, timeout=300) as channel:
         records = method.train(channel, here, count + WARM)  # type: ignore[arg-type]
         for _ in range(WARM):
             next(records)
+        dist.barrier()  # what the warm units sent has come, on both sides
         first = len(channel.transfers)
-        start, cpu, moved = time.time(), time.process_time(), counter()
+        start, cpu, moved = time.time(), time.thread_time(), counter()
         for _ in range(count):
             next(records)
-        end, cpu = time.time(), time.process_time() - cpu
+        end, cpu = time.time(), time.thread_time() - cpu  # without gloo's own threads
         transfers = list(channel.transfers)[first:]
         return {
             **{"method": name, "count": count, "start": start, "end": end, "cpu": cpu},
             "below": counter() - moved,
             "messages": len(transfers),
+            "following": sum(a.sender == b.sender for a, b in itertools.pairwise(transfers)),
             "nbytes_up": sum(t.nbytes for t in transfers if t.sender == CLIENT),
             "nbytes_down": sum(t.nbytes for t in transfers if t.sender == SERVER),
         }

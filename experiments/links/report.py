@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from statistics import mean, median
 
-from experiments.links.emulator import mtu
-from experiments.links.methods import METHODS
+from experiments.links.emulator import bucket, mtu
+from experiments.links.methods import AHEAD, METHODS
 from experiments.runs import Result, Row, spread_of
 
+BEGIN = "<!-- begin: python -m experiments.links --write -->"
+END = "<!-- end: links -->"
 HEADERS = 52  # bytes of IP and TCP with its time stamps, in each packet
 GROUPS = (
     ("SplitNN, float32", "SplitNN, 8 bits", "SplitNN, 4 bits, coded", "silent states, 8 bits"),
@@ -20,15 +22,26 @@ def simple(result: Result, told: Result) -> float:
     return sent + told["messages"] * result["latency"] + computing(told)
 
 
-def with_headers(result: Result, told: Result) -> float:
-    """The same with the headers of the packets that a message is cut into."""
-    share = {way: mtu(result[way]) / (mtu(result[way]) - HEADERS) for way in ("up", "down")}
-    sent = sum(told[f"nbytes_{way}"] * share[way] / result[way] for way in share)
-    return sent + told["messages"] * result["latency"] + computing(told)
+def detailed(result: Result, told: Result) -> float:
+    """The same with what transport and emulator do.
+
+    A message is cut into packets, which have headers. In gloo the receiver asks for each message.
+    It does so while it waits; but when one message follows another in the same direction, the
+    asking takes a latency of its own. The emulated rate is a token bucket: after a pause, as many
+    bytes as the bucket holds pass at once.
+    """
+    seconds = (told["messages"] + told["following"]) * result["latency"] + computing(told)
+    after_pause = (told["messages"] - told["following"]) / 2  # in each direction
+    for way in ("up", "down"):
+        size = mtu(result[way])
+        sent = told[f"nbytes_{way}"] * size / (size - HEADERS)
+        free = min(after_pause * bucket(result[way]), sent)
+        seconds += (sent - free) / result[way]
+    return seconds
 
 
 def computing(told: Result) -> float:
-    """Processor seconds of both sides: they take turns."""
+    """Seconds in which one of the two computes, codecs included: they take turns."""
     return told["cpu_client"] + told["cpu_server"]
 
 
@@ -36,10 +49,25 @@ def report(rows: Sequence[Row]) -> str:
     """All tables."""
     if not rows:
         return "no runs yet"
-    blocks = [errors(rows)]
-    for group in GROUPS:
-        blocks += [seconds(rows, group)]
-    return "\n\n".join([*blocks, details(rows)])
+    ahead = [row for row in rows if row[0].methods == tuple(AHEAD)]
+    rows = [row for row in rows if row not in ahead]
+    blocks = [
+        *("### The model and the clock", errors(rows)),
+        *("### Which method is the fastest on which link", *(seconds(rows, g) for g in GROUPS)),
+        *("### From which rate on a codec costs time", break_even(rows)),
+        *("### Sending while the answer is on its way", overlap(ahead)),
+        *("### All runs", details(rows)),
+    ]
+    return "\n\n".join(blocks)
+
+
+def page(text: str, rows: Sequence[Row]) -> str:
+    """The page with new tables between its two marks."""
+    before, mark, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not mark or not end:
+        raise ValueError(f"the page needs the lines {BEGIN!r} and {END!r} around its tables")
+    return f"{before}{BEGIN}\n\n{report(rows)}\n\n{END}{after}"
 
 
 def errors(rows: Sequence[Row]) -> str:
@@ -50,7 +78,7 @@ def errors(rows: Sequence[Row]) -> str:
     ]
     for name, model in (
         ("bytes / rate + messages x latency + computing", simple),
-        ("with packets' headers", with_headers),
+        ("the same with headers, gloo's asking and the bucket", detailed),
     ):
         ratios = [median(t["wall"] / model(r, t) for r, t in runs) for _, runs in by_method(rows)]
         within = sum(abs(ratio - 1) <= 0.05 for ratio in ratios)
@@ -92,6 +120,51 @@ def seconds(rows: Sequence[Row], group: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
+def break_even(rows: Sequence[Row]) -> str:
+    """The rate at which the bytes that a codec saves take as long as the codec computes."""
+    lines = [
+        "| method | MB saved a unit | milliseconds of computing more a unit | pays below |",
+        "|---|---|---|---|",
+    ]
+    for plain, *others in GROUPS:
+        base = costs(rows, plain)
+        for name in others:
+            nbytes, computed = (a - b for a, b in zip(base, costs(rows, name), strict=True))
+            pays = "every rate" if computed >= 0 else f"{-8e-6 * nbytes / computed:,.0f} Mbit/s"
+            lines.append(f"| {name} | {nbytes / 1e6:.3f} | {-1000 * computed:.1f} | {pays} |")
+    return "\n".join(lines)
+
+
+def overlap(rows: Sequence[Row]) -> str:
+    """Milliseconds a step with the next batch sent ahead, and what that does to the accuracy."""
+    lines = [
+        f"| milliseconds a step | {' | '.join(AHEAD)} |",
+        "|---|" + "---|" * len(AHEAD),
+    ]
+    for setting, runs in rows:
+        cells = [
+            [
+                1000 * t["wall"] / t["count"]
+                for r in runs.values()
+                for t in r["methods"]
+                if t["method"] == name
+            ]
+            for name in AHEAD
+        ]
+        lines.append(f"| {setting.name} | {' | '.join(spread_of(c, ',.0f') for c in cells)} |")
+    last = [r["accuracy"] for r in rows[-1][1].values()] if rows else []
+    cells = [spread_of([100 * each[name] for each in last], ".1f") for name in AHEAD]
+    return "\n".join([*lines, f"| accuracy after 15 passes, % | {' | '.join(cells)} |"])
+
+
+def costs(rows: Sequence[Row], name: str) -> tuple[float, float]:
+    """Bytes and seconds of computing of a method's unit: medians over all links and repeats."""
+    told = [t for _, runs in rows for r in runs.values() for t in r["methods"]]
+    told = [t for t in told if t["method"] == name]
+    nbytes = median((t["nbytes_up"] + t["nbytes_down"]) / t["count"] for t in told)
+    return nbytes, median(computing(t) / t["count"] for t in told)
+
+
 def details(rows: Sequence[Row]) -> str:
     """Bytes of messages and of packets, processor time and clock, a row a link and method."""
     lines = [
@@ -109,6 +182,6 @@ def details(rows: Sequence[Row]) -> str:
             f"| {link} | {name} | {up:,.1f} / {down:,.1f} | {below:.2f} "
             f"| {spread_of([computing(t) for _, t in runs])} "
             f"| {spread_of([t['wall'] for _, t in runs])} "
-            f"| {spread_of([t['wall'] / with_headers(r, t) for r, t in runs])} |"
+            f"| {spread_of([t['wall'] / detailed(r, t) for r, t in runs])} |"
         )
     return "\n".join(lines)

@@ -9,7 +9,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from experiments.links.ahead import accuracy
 from experiments.links.emulator import ADDRESSES, DEVICE, link
+from experiments.links.methods import AHEAD
 from experiments.links.settings import Setting
 from experiments.runs import Result
 
@@ -53,6 +55,11 @@ def run(task: object, setting: Setting, seed: int) -> Result:
     return {
         **{"key": setting.key(task, seed), "seed": seed, "link": setting.name},
         **{"up": setting.up, "down": setting.down, "latency": setting.latency},
+        "accuracy": {
+            name: accuracy(AHEAD[name].codecs, name.endswith("ahead"), seed)
+            for name in setting.methods
+            if name in AHEAD
+        },
         **{"methods": methods, "seconds": round(time.perf_counter() - start, 1)},
     }
 
@@ -60,7 +67,7 @@ def run(task: object, setting: Setting, seed: int) -> Result:
 def _joined(client: dict[str, Any], server: dict[str, Any]) -> dict[str, Any]:
     """Both sides of one method as one: from the first start to the last end."""
     return {
-        **{name: client[name] for name in ("method", "count", "messages")},
+        **{name: client[name] for name in ("method", "count", "messages", "following")},
         **{name: client[name] for name in ("nbytes_up", "nbytes_down")},
         "wall": max(client["end"], server["end"]) - min(client["start"], server["start"]),
         **{"cpu_client": client["cpu"], "cpu_server": server["cpu"]},

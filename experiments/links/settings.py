@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from experiments.links.methods import METHODS
+from experiments.links.methods import AHEAD, METHODS
 
 MBIT = 125_000.0  # bytes a second
 REPEATS = 3
@@ -17,6 +17,7 @@ class Setting:
     up: float
     down: float
     latency: float
+    methods: tuple[str, ...] = tuple(METHODS)
     seeds: tuple[int, ...] = tuple(range(REPEATS))  # the repeats' numbers
 
     @property
@@ -28,12 +29,14 @@ class Setting:
 
     def key(self, task: object, seed: int) -> str:
         """The repeat's number is in place of a seed."""
-        return f"{self.name}, repeat {seed}"
+        which = "" if self.methods == tuple(METHODS) else ", ahead"
+        return f"{self.name}{which}, repeat {seed}"
 
     def counts(self) -> dict[str, int]:
         """How many units of each method are run."""
         found = {}
-        for name, method in METHODS.items():
+        for name in self.methods:
+            method = {**METHODS, **AHEAD}[name]
             unit = method.unit_nbytes / min(self.up, self.down) + 2 * self.latency + 0.005
             found[name] = min(max(int(SECONDS / unit), UNITS[0]), UNITS[1])
         return found
@@ -47,4 +50,9 @@ def settings(repeats: int = REPEATS) -> list[Setting]:
         for rate in (1, 10, 100, 1000)
     ]
     links = [*even, Setting(5 * MBIT, 50 * MBIT, 0.01)]
-    return [replace(each, seeds=tuple(range(repeats))) for each in links]
+    ahead = [
+        Setting(rate * MBIT, rate * MBIT, latency, tuple(AHEAD))
+        for latency in (0.001, 0.05)
+        for rate in (1, 10, 100)
+    ]
+    return [replace(each, seeds=tuple(range(repeats))) for each in (*links, *ahead)]

@@ -134,8 +134,9 @@ class DistributedChannel(Channel):
         self.nbytes_moved = 0
         self._ahead: dict[Link, _Came] = {}
         self._under_way: dict[int, _Works] = {}  # the last message to each process
-        self._room_there: dict[int, int] = {}  # the longest payload so far to each process
-        self._room_here: dict[int, int] = {}  # and from each process; both ends keep this room
+        self._room_there: dict[int, int] = {}  # the payload that fits into each process's buffer
+        self._coming: dict[int, tuple[Any, Tensor]] = {}  # asked for, from each process
+        self._room_here: dict[int, int] = {}  # and into ours, from each process; both ends agree
         self._before: Any = None  # what SIGTERM did before
         self._group = _group(timedelta(seconds=timeout))
         self.rank = dist.get_rank()
@@ -354,9 +355,9 @@ class DistributedChannel(Channel):
     def _post(self, rank: int, what: int, payload: bytes, mark: int = 0) -> _Works:
         """Begin to send an envelope and its payload.
 
-        Both go together if they fit into the receiver's buffer, which is as large as the longest
-        message so far; this takes half the time. gloo needs a buffer at the receiver that is large
-        enough, and may fill only a part of it.
+        Both go together if they fit into the receiver's buffer, which is a quarter longer than the
+        longest message so far; else the receiver first asks for the payload, which takes another
+        way there and back. gloo needs a buffer that is large enough, and may fill a part of it.
         """
         if len(payload) > MAX_NBYTES:
             raise ValueError(
@@ -366,15 +367,20 @@ class DistributedChannel(Channel):
         envelope = _ENVELOPE.pack(MAGIC, what, self.step, mark, len(payload))
         envelope += _CRC.pack(zlib.crc32(envelope))
         room = self._room_there.get(rank, 0)
-        self._room_there[rank] = max(room, len(payload))
+        self._room_there[rank] = max(room, _room_for(len(payload)))
         parts = [envelope + payload] if len(payload) <= room else [envelope, payload]
         self.nbytes_moved += sum(map(len, parts))
         return [self._start(dist.isend, _tensor(part), rank) for part in parts]
 
     def _get(self, rank: int, what: str) -> tuple[int, int, int, bytes]:
-        """Wait for an envelope; returns what it holds, its step, its mark and its payload."""
+        """Wait for an envelope; returns what it holds, its step, its mark and its payload.
+
+        The next message is asked for at once, before anything is computed or sent: else the asking
+        would wait behind the bytes of our answer, and a link would carry one direction at a time.
+        """
         room = self._room_here.get(rank, 0)
-        first = self._receive(rank, NBYTES_ENVELOPE + room, what)
+        coming = self._coming.pop(rank, None) or self._ask(rank, NBYTES_ENVELOPE + room)
+        first = self._arrived(coming, rank, what)
         head = bytes(first[:NBYTES_ENVELOPE])
         envelope, (crc,) = head[: _ENVELOPE.size], _CRC.unpack(head[_ENVELOPE.size :])
         magic, came, step, mark, nbytes = _ENVELOPE.unpack(envelope)
@@ -383,18 +389,25 @@ class DistributedChannel(Channel):
                 f"step {self.step}, waiting for {what}: process {rank} sent an envelope that is "
                 f"damaged or of another version ({head.hex(' ', 4)})"
             )
-        rest = first[NBYTES_ENVELOPE:] if nbytes <= room else self._receive(rank, nbytes, what)
-        self._room_here[rank] = max(room, nbytes)
+        rest = first[NBYTES_ENVELOPE:]
+        if nbytes > room:
+            rest = self._arrived(self._ask(rank, nbytes), rank, what)
+        self._room_here[rank] = max(room, _room_for(nbytes))
+        with suppress(PeerError):  # this may have been its last message; else the next call raises
+            self._coming[rank] = self._ask(rank, NBYTES_ENVELOPE + self._room_here[rank])
         payload = bytes(rest[:nbytes])
         if came == GOODBYE:
             raise PeerError(f"step {self.step}, waiting for {what}: {payload.decode()}")
         return came, step, mark, payload
 
-    def _receive(self, rank: int, nbytes: int, what: str) -> Any:
-        """Receive ``nbytes`` bytes, as an array."""
-        buffer = torch.empty(nbytes, dtype=torch.uint8)
-        self._finish([self._start(dist.irecv, buffer, rank)], rank, what)
-        return buffer.numpy()
+    def _ask(self, rank: int, nbytes: int) -> tuple[Any, Tensor]:
+        """Begin to receive at most ``nbytes`` bytes."""
+        return self._start(dist.irecv, torch.empty(nbytes, dtype=torch.uint8), rank)
+
+    def _arrived(self, coming: tuple[Any, Tensor], rank: int, what: str) -> Any:
+        """Wait for what was asked for; the bytes, as an array."""
+        self._finish([coming], rank, what)
+        return coming[1].numpy()
 
     def _start(self, begin: Callable[..., Any], tensor: Tensor, rank: int) -> tuple[Any, Tensor]:
         """Begin to send or to receive; the tensor is returned too, since it must stay in memory."""
@@ -449,6 +462,11 @@ def _group(timeout: timedelta) -> Any:
             f"{error}"
         ) from error
     return None
+
+
+def _room_for(nbytes: int) -> int:
+    """A buffer for this payload and a little longer ones: coded messages differ in length."""
+    return nbytes + nbytes // 4
 
 
 def _tensor(message: bytes) -> Tensor:

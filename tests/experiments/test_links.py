@@ -8,13 +8,18 @@ import sys
 import pytest
 
 from experiments.links import report as links_report
-from experiments.links.emulator import mtu
-from experiments.links.methods import METHODS
+from experiments.links.__main__ import PAGE, RESULTS
+from experiments.links.ahead import EPOCHS, LR, Both, accuracy
+from experiments.links.emulator import bucket, mtu
+from experiments.links.methods import AHEAD, METHODS
 from experiments.links.settings import MBIT, REPEATS, Setting, settings
+from experiments.runs import read, rows_of
+from fltoolkit import SGD, Channel, Party, evaluate
+from fltoolkit.split import train_split
 
 TOLD = {
     "method": "SplitNN, float32",
-    **{"count": 10, "messages": 20, "nbytes_up": 1_000_000, "nbytes_down": 500_000},
+    **{"count": 10, "messages": 20, "following": 0, "nbytes_up": 1_000_000, "nbytes_down": 500_000},
     **{"wall": 2.0, "cpu_client": 0.1, "cpu_server": 0.2},
     **{"below_up": 1_036_000, "below_down": 518_000},
 }
@@ -31,22 +36,32 @@ def test_the_simple_model_adds_bytes_waits_and_computing():
     assert links_report.simple(result, TOLD) == pytest.approx(1 + 0.25 + 0.2 + 0.3)
 
 
-def test_headers_are_52_bytes_of_a_packet():
+def test_headers_are_52_bytes_of_a_packet_and_a_full_bucket_passes_at_once():
     result = made_up()
-    share = 1500 / 1448
-    assert links_report.with_headers(result, TOLD) == pytest.approx(1.25 * share + 0.5)
-    assert mtu(1e6) == 1500
-    assert mtu(125e6) == 65_000  # of a gigabit link
+    share, full = 1500 / 1448, 10 * 3000  # ten messages each way
+    sent = (1e6 * share - full) / 1e6 + (0.5e6 * share - full) / 2e6
+    assert links_report.detailed(result, TOLD) == pytest.approx(sent + 0.2 + 0.3)
+    assert (mtu(1e6), bucket(1e6)) == (1500, 3000)
+    assert mtu(125e6) == 15_000  # of a gigabit link
+    short = TOLD | {"nbytes_up": 20_000, "nbytes_down": 20_000}  # all of it fits into the buckets
+    assert links_report.detailed(result, short) == pytest.approx(0.2 + 0.3)
+
+
+def test_a_message_after_one_in_the_same_direction_waits_twice():
+    result, told = made_up(), TOLD | {"following": 5}
+    more = links_report.detailed(result, told) - links_report.detailed(result, TOLD)
+    assert more == pytest.approx(5 * 0.01 + 2.5 * 3000 * (1 / 1e6 + 1 / 2e6))
 
 
 def test_every_link_is_run_long_enough_and_not_for_ever():
     chosen = settings()
-    assert len({s.name for s in chosen}) == len(chosen) >= 8
+    assert len(chosen) >= 8
     for setting in chosen:
-        assert set(setting.counts()) == set(METHODS)
+        assert tuple(setting.counts()) == setting.methods
         assert all(4 <= count <= 40 for count in setting.counts().values())
         assert setting.seeds == tuple(range(REPEATS))
-    assert chosen[-1].name == "5 up, 50 down Mbit/s, 10 ms"
+    assert "5 up, 50 down Mbit/s, 10 ms" in {s.name for s in chosen}
+    assert {s.methods for s in chosen} == {tuple(METHODS), tuple(AHEAD)}
     assert len({s.key(None, n) for s in chosen for n in s.seeds}) == len(chosen) * REPEATS
 
 
@@ -58,6 +73,29 @@ def test_tables_of_made_up_runs():
     assert "**100**" in text  # 1.0 s for 10 steps, the least of the row
     assert text.count(setting.name) == 2 + len(METHODS)
     assert links_report.report([]) == "no runs yet"
+
+
+def test_the_page_is_what_the_store_says():
+    """`python -m experiments.links --write` would change nothing."""
+    rows = rows_of(None, settings(), read(RESULTS))
+    text = PAGE.read_text(encoding="utf-8")
+    assert links_report.page(text, rows) == text
+    assert links_report.page(text.replace("0", "1"), rows) != text
+
+
+def test_one_batch_after_the_other_is_split_learning():
+    """`ahead=0` ends where `train_split` ends; a batch ahead ends elsewhere, and learns as well."""
+    both = Both(seed=0)
+    bottom, top = both.bottom, both.top
+    parties = [
+        Party("client", bottom, SGD(bottom.parameters(), lr=LR)),
+        Party("server", top, SGD(top.parameters(), lr=LR), both.loss_fn),
+    ]
+    for _ in train_split(parties, both.batches.epochs(EPOCHS), Channel()):
+        pass
+    whole = evaluate(parties, both.data.x_test, both.data.y_test)["accuracy"]
+    assert accuracy({}, 0, seed=0) == whole
+    assert abs(accuracy({}, 1, seed=0) - whole) < 0.03
 
 
 @pytest.mark.slow
