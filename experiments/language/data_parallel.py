@@ -48,6 +48,7 @@ from fltoolkit.federated import (
 
 PART = "data parallel"
 LR = {"AdamW": 1.2e-2, "Muon": 0.04, "SGD": 0.5}
+LONGER = 1800  # steps of the table that shows what becomes of the gaps in longer runs
 UNDER_MOMENTUM = {"AdamW": 3e-3, "Muon": 0.02, "SGD": 0.1}  # outer momentum makes steps longer
 
 
@@ -68,6 +69,7 @@ class Setting:
     workers: int | None = None  # None: those of the task
     steps: int | None = None
     by_role: bool = False
+    whole_text: bool = False  # of one worker: it has the windows of all, and not its share
     claim: str = ""  # what the method's paper says
     group: str = "methods"  # the table it belongs to
     seeds: tuple[int, ...] = FRESH_SEEDS
@@ -80,7 +82,7 @@ class Setting:
         what |= {"codecs": _written(self.codecs), "exchange": repr(self.exchange)}
         what |= {"outer": self.outer, "warm": self.warm, "by_role": self.by_role}
         what |= {"warm_codecs": _written(self.warm_codecs), "workers_here": self.workers}
-        what |= {"steps_here": self.steps}
+        what |= {"steps_here": self.steps} | ({"whole_text": True} if self.whole_text else {})
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
@@ -112,7 +114,7 @@ FOUR_BIT_FLOATS = {"update": Pipeline(Float8(3, 0))}
 def settings(task: Task) -> list[Setting]:
     """All settings, the most telling first: a short night ends with a table of all kinds."""
     methods = list(_methods())
-    return [*methods[:4], *_nulls(), *methods[4:], *_by_role(), *_warm(), *_more()]
+    return [*methods[:4], *_nulls(), *methods[4:], *_by_role(), *_warm(), *_more(), *_longer()]
 
 
 def _methods() -> Iterator[Setting]:
@@ -216,8 +218,24 @@ def _more() -> Iterator[Setting]:
         lr=4e-3,
         exchange=AllGather(),
         workers=1,
+        whole_text=True,
         steps=2400,
         group="null models",
+    )
+
+
+def _longer() -> Iterator[Setting]:
+    """Those of the front, for `LONGER` steps, with the learning rates of the shorter runs."""
+    longer = {"steps": LONGER, "group": f"{LONGER:,} steps"}
+    end = f", {LONGER:,} steps"
+    muon = {"optimizer": "Muon", "codecs": TWO_BITS, **longer}
+    yield Setting(f"Muon, every step, float32{end}", "ddp", "Muon", **longer)
+    yield Setting(f"Muon, H = 10, 2 bits{end}", inner_steps=10, **muon)
+    yield Setting(f"AdamW, every step, float32{end}", "ddp", **longer)
+    yield Setting(f"Muon, H = 5, 2 bits{end}", inner_steps=5, **muon)
+    yield Setting(f"AdamW, one worker alone{end}", "ddp", exchange=AllGather(), workers=1, **longer)
+    yield Setting(
+        f"Muon, one worker alone{end}", "ddp", "Muon", exchange=AllGather(), workers=1, **longer
     )
 
 
@@ -237,7 +255,7 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
     workers = deal(task, seed, by_role=setting.by_role)
     if setting.workers == 1:
         x, y = text_of(task.text).windows(task.context)
-        workers = {"w0": (x, y)} if setting.steps else dict(islice(workers.items(), 1))
+        workers = {"w0": (x, y)} if setting.whole_text else dict(islice(workers.items(), 1))
     records, rows = _records(task, setting, steps, channel, model, workers, seed), []
     for record in records:
         rows.append([record["step"], record["nbytes"], round(record["loss"], 4)])
@@ -246,7 +264,7 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
     up = channel.nbytes(kind="update") // copies if copies else 0
     return {
         **{"key": setting.key(task, seed), "seed": seed, "part": setting.part},
-        **{"name": setting.name, "group": setting.group, **asdict(task)},
+        **{"name": setting.name, "group": setting.group, **asdict(task), "steps": steps},
         "nats": round(held_out(model, task), 4),
         **{name: record[name] for name in ("nbytes", "nbytes_up", "nbytes_down")},
         "uplink": up,

@@ -40,7 +40,9 @@ def test_a_warm_start_sends_every_step_first():
 
 def test_one_worker_alone_has_its_own_quarter_and_sends_nothing():
     null = Setting("s", "ddp", workers=1, exchange=AllGather())
-    alone, whole = run(SMALL, null, 0), run(SMALL, replace(null, steps=18), 0)
+    alone = run(SMALL, null, 0)
+    whole = run(SMALL, replace(null, steps=18, whole_text=True), 0)
+    assert run(SMALL, replace(null, whole_text=True), 0)["nats"] != alone["nats"]
     assert alone["nbytes"] == whole["nbytes"] == 0
     assert whole["curve"][-1][0] == 18
 
@@ -107,4 +109,12 @@ def test_tables_by_hand():
     assert "| few | 1 | 2.150 | -0.050 | -0.050 | 0.1 | 80.0 | 80.0 |  |" in printed
     assert "few: 80 times fewer, -0.050 and -0.050 nats on 1 seed: met" in printed
     assert "2.100 [2.000, 2.200]" in printed
+    end = ", 1,800 steps"
+    longer = [
+        (Setting(slow.name + end, "ddp", steps=1800), {2: result(1.9, 24e6)}),
+        (Setting("few" + end, inner_steps=10, steps=1800), {2: result(1.96, 1e5)}),
+    ]
+    printed = tables({"data parallel": [*rows, *longer]})
+    goal = f"- few{end}: 240 times fewer, +0.060 and +0.060 nats on 1 seed: missed"
+    assert printed.count(goal) == 2, "75 times at any length, and 150 times at 1,800 steps"
     assert Path(RESULTS).name == "language.jsonl"
