@@ -16,6 +16,7 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
+from fltoolkit.federated._dense import local_update_dense, stack_of
 from fltoolkit.federated.client import (
     Data,
     Local,
@@ -62,8 +63,9 @@ def local_updates(
     ``chunk=1`` is a loop over `local_update_lean`; by default `clients_at_once` decides. If it
     decides for a loop on the CPU, the first eight clients are trained by `local_update_lean` and by
     `local_update` in turn, and the faster one trains all others. Which one that is depends on the
-    machine; their updates are equal to the bit. ``states`` are the kept states of the clients'
-    optimizers, one for each client. Returns one update for each client, in their order. If
+    machine; their updates are equal to the bit. (Stacks of linear layers and ReLU are trained by
+    steps written out in _dense.py, to the same bits.) ``states`` are the kept states of the
+    clients' optimizers, one for each client. Returns one update for each client, in their order. If
     `local_update` would raise FloatingPointError for a client, the list holds that error in place
     of its update; the updates of the other clients are good.
     """
@@ -145,9 +147,17 @@ def _by_the_faster(
     local: Local,
     seeds: Sequence[int],
 ) -> _Outcomes:
-    """Train one client after the other, by the faster of two functions with equal results."""
+    """Train one client after the other, by the faster of two functions with equal results.
+
+    A stack of linear layers has a third one, which is faster everywhere and also equal.
+    """
     outcomes: _Outcomes = []
     for start, (x, y), seed in zip(starts, data, seeds, strict=True):
+        if (stack := stack_of(module, x)) and not local.prox:
+            outcomes.append(
+                outcome_of(local_update_dense, stack, module, start, x, y, local, seed=seed)
+            )
+            continue
         by_shape = _seconds.setdefault(module, {})
         seconds = by_shape.setdefault(
             (x.shape[1:], local.batch_size or len(y)), {local_update_lean: [], local_update: []}
