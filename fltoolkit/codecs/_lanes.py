@@ -39,8 +39,10 @@ FEWEST = 1 << 13  # numbers of one distribution, or the range coder takes them
 MOST_VALUES = 1 << 12  # of a number
 LEAST, MOST = 256, 1 << 13  # lanes: fewer are slow, more do not fit into the cache
 COST = 24  # bits that a lane costs: its first state holds nothing, its last one not all it could
-SHARE = 0.0025  # of a message that all lanes may cost
+SHARE = 0.0032  # of a message that all lanes may cost
 AHEAD = 1 << 16  # how many numbers are looked up in one operation
+
+MASK, SHIFT, LOW, WORD = map(np.uint32, ((1 << BITS) - 1, BITS, LOWEST, 16))  # as states are
 
 Array = NDArray[Any]
 
@@ -167,37 +169,39 @@ class LaneReader:
         add = (np.arange(1 << BITS) - before.repeat(frequencies)).astype(np.uint32)
         out = np.empty(count // table.group, by_slot.dtype)
         # memory that is used again in each step: new memory takes longer than the arithmetic
-        ahead = max(AHEAD // lanes, 1)
-        slots: Array = np.empty(min(ahead * lanes, len(out)), np.int64)
-        memory, low = np.empty(lanes, np.uint32), np.empty(lanes, bool)
-        mask, shift = np.uint32((1 << BITS) - 1), np.uint32(BITS)
-        for first in range(0, len(out), ahead * lanes):
-            here = out[first : first + ahead * lanes]
-            for start in range(0, len(here), lanes):
-                slot = slots[start : min(start + lanes, len(here))]
-                x = self._states[: len(slot)]
-                spare = memory[: len(slot)]
-                np.bitwise_and(x, mask, out=slot)
-                np.right_shift(x, shift, out=x)
-                multiply.take(slot, out=spare, mode="clip")
-                x *= spare
-                add.take(slot, out=spare, mode="clip")
-                x += spare
-                self._refill(x, low[: len(slot)])
+        ahead = max(AHEAD // lanes, 1) * lanes
+        slots: Array = np.empty(min(ahead, len(out)), np.int64)
+        spare, low = np.empty(lanes, np.uint32), np.empty(lanes, bool)
+        for first in range(0, len(out), ahead):
+            here = out[first : first + ahead]
+            full = len(here) // lanes * lanes
+            for slot in slots[:full].reshape(-1, lanes):
+                self._step(self._states, slot, multiply, add, spare, low)
+            if rest := len(here) - full:
+                x, slot = self._states[:rest], slots[full : full + rest]
+                self._step(x, slot, multiply, add, spare[:rest], low[:rest])
             by_slot.take(slots[: len(here)], out=here, mode="clip")
         return out.view(np.uint8) if table.group > 1 else out
 
-    def _refill(self, x: Array, low: Array) -> None:
-        """Let each lane whose state is low take a word."""
-        np.less(x, np.uint32(LOWEST), out=low)
-        places = low.nonzero()[0]
-        words = self._words[self._taken : self._taken + len(places)]
-        if len(words) < len(places):
-            raise WireError("the words of the lanes end too early")
-        self._taken += len(places)
+    def _step(
+        self, x: Array, slot: Array, multiply: Array, add: Array, spare: Array, low: Array
+    ) -> None:
+        """Decode a row: write the slots of its numbers, and let low states take a word each."""
+        np.bitwise_and(x, MASK, out=slot)
+        np.right_shift(x, SHIFT, out=x)
+        multiply.take(slot, None, spare, "clip")
+        x *= spare
+        add.take(slot, None, spare, "clip")
+        x += spare
+        np.less(x, LOW, out=low)
+        (places,) = low.nonzero()
         states = x.take(places)
-        states <<= np.uint32(16)
-        states |= words
+        states <<= WORD
+        taken = self._taken
+        self._taken = end = taken + len(places)
+        if end > len(self._words):
+            raise WireError("the words of the lanes end too early")
+        states |= self._words[taken:end]
         x[places] = states
 
     def expect_end(self) -> None:

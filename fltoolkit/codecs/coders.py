@@ -116,10 +116,9 @@ class Entropy(BitPack):
     are seen as a matrix of zeros and ones. An entry that `BitPack` makes smaller is written as
     `BitPack` writes it.
 
-    The range coder is that of the package ``constriction``. In large messages, of about half a
-    megabyte and more, most symbols are coded in lanes instead (see _lanes.py), which take a quarter
-    of a per cent more bytes and decode several times as fast. ``python -m
-    benchmarks.entropy_coders`` compares coders.
+    The range coder is that of the package ``constriction``. In messages of a quarter of a megabyte
+    and more, most symbols are coded in lanes instead (see _lanes.py): the message is at most half a
+    per cent longer, and is decoded faster. ``python -m benchmarks.entropy_coders`` compares coders.
 
     >>> symbols = Symbols(torch.zeros(1000, dtype=torch.uint8), num_levels=8)
     >>> sum(part.numel() for part in Entropy().apply({"w": symbols}).values())
