@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test check slow demo bench notebooks format clean setup setup-lab nbval browser flower site
-.PHONY: wheel plot-time coverage links solutions
+.PHONY: wheel plot-time coverage links solutions peers
 
 help:  ## what there is to type
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'
@@ -68,6 +68,8 @@ bench: $(SETUP)  ## how fast training and codecs are, as ratios to named peers
 	$(BIN)/python -m benchmarks.codec_speed
 	$(BIN)/python -m benchmarks.live_cost
 
+peers: .venv-fedjax/.ready  ## other frameworks for `make bench`, in environments of their own
+
 notebooks: $(SETUP)  ## run all notebooks again and save their outputs
 	$(BIN)/python tools/run_notebooks.py
 
@@ -80,7 +82,7 @@ setup: $(SETUP)  ## only create .venv and install all that the tests need
 setup-lab: $(LAB)  ## only create .venv and install what the course needs
 
 clean:  ## remove .venv and caches
-	rm -rf .venv .venv-flower build dist .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis test-artifacts
+	rm -rf .venv .venv-flower .venv-fedjax build dist .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis test-artifacts
 
 # tools/install.py puts torch first and alone, in the tested version: nothing later may then pull in another one
 $(LAB): pyproject.toml constraints.txt tools/install.py | python
@@ -94,6 +96,11 @@ $(SETUP): pyproject.toml constraints.txt tools/install.py | python
 # Flower 1.41 wants older releases than the tested set (packaging below 26), so it has a place of its own
 .venv-flower/.ready: pyproject.toml tools/install.py | python
 	$(PYTHON) tools/install.py .venv-flower -e ".[flower]" "flwr[simulation]" beartype pytest
+	touch $@
+
+# the released fedjax wants jax below 0.6
+.venv-fedjax/.ready: tools/install.py | python
+	$(PYTHON) tools/install.py .venv-fedjax --without-torch "jax==0.5.3" "jaxlib==0.5.3" "fedjax==0.0.17"
 	touch $@
 
 .PHONY: python

@@ -10,7 +10,9 @@ machine was never faster than this), CPU time the median, both of all processes 
 """
 
 import argparse
+import atexit
 import copy
+import json
 import logging
 import os
 import random
@@ -25,7 +27,10 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache, partial
 from itertools import pairwise, product
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import torch
@@ -299,7 +304,34 @@ def flower(name: str, tuned: bool) -> Rounds:
     return rounds
 
 
+def fedjax(name: str) -> Rounds:
+    """FedJAX in a process of its own: its environment has jax and no torch (``make peers``)."""
+    python = Path(".venv-fedjax/bin/python")
+    if not python.exists():
+        raise ImportError(f"no {python}")
+    command = [str(python), "-m", "benchmarks.fedjax_peer", name]
+    peer = subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True)
+    atexit.register(peer.kill)
+
+    def answer() -> Any:
+        assert peer.stdout
+        line = peer.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{' '.join(command)} ended: start it yourself to see why")
+        return json.loads(line)
+
+    print("FedJAX:", ", ".join(f"{part} {version}" for part, version in answer().items()))
+
+    def rounds(number: int) -> list[Seconds]:
+        assert peer.stdin
+        print(number, file=peer.stdin, flush=True)
+        return [(wall, cpu) for wall, cpu in answer()]
+
+    return rounds
+
+
 PEERS: dict[str, tuple[Callable[[str], Rounds], str]] = {
+    "FedJAX": (fedjax, "make peers"),
     "FedLab": (fedlab, "pip install torch==2.13.0 && pip install fedlab"),
     "pfl-research": (pfl, "pip install torch==2.13.0 && pip install pfl"),
     "Flower, one core a client": (

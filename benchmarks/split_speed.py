@@ -13,7 +13,8 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 
 import torch
 import xxhash
@@ -117,18 +118,19 @@ def message_table(repeats: int) -> None:
 
 
 def batch_table(repeats: int) -> None:
+    """A batch is dropped before the next one is fetched, as in training."""
     x, y = torch.randn(6400, 784), torch.randint(10, (6400,))
 
-    def slices() -> None:
+    def slices() -> Iterator[tuple[Tensor, Tensor]]:
         for i in torch.randperm(len(y)).split(64):
-            x.index_select(0, i), y.index_select(0, i)
+            yield x.index_select(0, i), y.index_select(0, i)
 
     batches = Batches(x, y, 64, seed=0)
     loader = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True)
     works: dict[str, Work] = {
-        "randperm + index_select": slices,
-        "fltoolkit Batches": lambda: list(batches.epoch(0)),
-        "DataLoader(TensorDataset)": lambda: list(loader),
+        "randperm + index_select": lambda: deque(slices(), maxlen=0),
+        "fltoolkit Batches": lambda: deque(batches.epoch(0), maxlen=0),
+        "DataLoader(TensorDataset)": lambda: deque(loader, maxlen=0),
     }
     title = "Fetching 100 shuffled batches of 64 x 784 from memory"
     report(title, interleaved(works, repeats // 40), "batches/s", 100)
@@ -156,6 +158,35 @@ def thread_table() -> None:
         print(f"{threads} thread(s): {spread}, max {max(values):.0f}")
 
 
+IMPORTS = {
+    "import fltoolkit": "import fltoolkit",
+    "the names of notebook 01": "from fltoolkit import SGD, Batches, Channel, Party, load, "
+    "splitnn_mlp, train_split",
+    "all names of the door": "from fltoolkit import *",
+}
+
+
+def import_seconds(repeats: int) -> dict[str, float]:
+    """CPU seconds in fresh processes, once torch is there: the median of each."""
+    code = (
+        "import sys, time, torch; t = time.process_time(); exec(sys.argv[1]); "
+        "print(time.process_time() - t)"
+    )
+    seconds: dict[str, list[float]] = {name: [] for name in IMPORTS}
+    for _ in range(repeats):
+        for name, line in IMPORTS.items():
+            command = [sys.executable, "-c", code, line]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            seconds[name].append(float(done.stdout))
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def import_table() -> None:
+    print("\nImports once torch is imported, five fresh processes each, CPU seconds (goal: 0.15)")
+    for name, seconds in import_seconds(5).items():
+        print(f"{name:34s}{seconds:14.3f}")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=2000, help="training steps of each kind")
@@ -167,3 +198,4 @@ if __name__ == "__main__":
     message_table(repeats)
     batch_table(repeats)
     thread_table()
+    import_table()

@@ -11,6 +11,8 @@ from torch import Tensor
 
 __all__ = ["Tree", "check_finite", "dense_nbytes", "is_finite", "masked_mean", "weighted_mean"]
 
+BLOCK = 1 << 14  # how many values are averaged at a time: they fit into the cache
+
 Tree = dict[str, Tensor]
 """Names to tensors. Always flat: nesting is written into the name, as in ``"conv1.weight"``."""
 
@@ -103,10 +105,28 @@ def masked_mean(trees: Sequence[Tree], masks: Sequence[Tree], weights: Sequence[
 
 
 def _mean(tensors: Sequence[Tensor], weights: Sequence[float], total: float) -> Tensor:
+    """The weighted mean of one entry: as `_mean_plain`, bit by bit, without large temporaries."""
+    shape, dtype = tensors[0].shape, tensors[0].dtype
+    for tensor in tensors:
+        if tensor.shape != shape:
+            raise ValueError(f"shapes {tuple(shape)} and {tuple(tensor.shape)} do not average")
+    if not all(t.device.type == "cpu" and t.is_contiguous() for t in tensors):  # as channels_last
+        return _mean_plain(tensors, weights, total)
+    flat, mean = [tensor.detach().view(-1) for tensor in tensors], torch.empty(shape, dtype=dtype)
+    out, memory = mean.view(-1), torch.empty(2, BLOCK, dtype=torch.float64)
+    for start in range(0, len(out), BLOCK):
+        here = out[start : start + BLOCK]
+        block, wide = memory[0, : len(here)].zero_(), memory[1, : len(here)]
+        for values, weight in zip(flat, weights, strict=True):
+            block += wide.copy_(values[start : start + BLOCK]).mul_(weight / total)
+        here.copy_(block if dtype.is_floating_point else block.round_())
+    return mean
+
+
+def _mean_plain(tensors: Sequence[Tensor], weights: Sequence[float], total: float) -> Tensor:
+    """The plain version of `_mean`."""
     mean = torch.zeros_like(tensors[0], dtype=torch.float64)
     for tensor, weight in zip(tensors, weights, strict=True):
-        if tensor.shape != mean.shape:
-            raise ValueError(f"shapes {tuple(mean.shape)} and {tuple(tensor.shape)} do not average")
         mean += tensor.double() * (weight / total)
     dtype = tensors[0].dtype
     return mean.to(dtype) if dtype.is_floating_point else mean.round().to(dtype)

@@ -246,12 +246,45 @@ def test_no_file_says_what_comes_next():
     assert [name for name, path in FILES.items() if re.search(r"\bNext: ", path.read_text())] == []
 
 
+def modules_after(code: str, candidates: list[str]) -> str:
+    code += f"; import sys; print([m for m in {candidates} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
 def test_import_is_light():
+    """Even with all names of the door."""
     heavy = ["matplotlib", "ipywidgets", "IPython", "pandas", "sklearn", "scipy", "pooch", "h5py"]
     heavy += ["flwr", "syft", "grpc"]
-    code = f"import fltoolkit, sys; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert modules_after("import fltoolkit; from fltoolkit import *; Channel()", heavy) == "[]"
+
+
+def test_import_waits_for_the_first_use_of_a_name():
+    files = ["fltoolkit.wire", "fltoolkit.channel", "fltoolkit.federated.fedavg"]
+    assert modules_after("import fltoolkit; fltoolkit.__version__", files) == "[]"
+    assert modules_after("from fltoolkit import pack", files) == "['fltoolkit.wire']"
+
+
+def test_the_door_finds_names_and_rooms_and_nothing_else():
+    assert fltoolkit.Channel is importlib.import_module("fltoolkit.channel").Channel
+    assert fltoolkit.codecs is importlib.import_module("fltoolkit.codecs")
+    assert {*fltoolkit.__all__} <= {*dir(fltoolkit)}
+    with pytest.raises(AttributeError, match="'fltoolkit' has no attribute 'chanel'"):
+        _ = fltoolkit.chanel
+
+
+def test_the_door_says_the_same_to_people_and_to_type_checkers():
+    """What is imported late is what the block for type checkers imports, and all of ``__all__``."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    shown = {
+        alias.name: (node.module or "").removeprefix("fltoolkit.")
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert shown == fltoolkit._FILES
+    assert sorted(shown) == sorted(fltoolkit.__all__)
 
 
 def test_doors_hold_what_they_say():

@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 
+from fltoolkit import trees as module
 from fltoolkit.trees import dense_nbytes, weighted_mean
 
 
@@ -25,6 +26,21 @@ def test_mean_keeps_dtypes_and_inputs():
 def test_mean_of_equal_trees_is_exact():
     tree = {"w": torch.randn(1000)}
     assert torch.equal(weighted_mean([tree] * 7, [1, 2, 3, 4, 5, 6, 7])["w"], tree["w"])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64])
+@pytest.mark.parametrize("shape", [(), (0, 3), (7,), (3, module.BLOCK), (2, module.BLOCK // 2 + 1)])
+def test_the_mean_in_blocks_is_the_plain_mean(dtype, shape):
+    """Bit by bit, also of strided tensors, and with NaN."""
+    tensors = [(100 * torch.randn(shape)).to(dtype) for _ in range(5)]
+    if dtype.is_floating_point and shape == (7,):
+        tensors[2][3] = math.nan
+    weights = [1, 3, 0, 600, 7]
+    plain = module._mean_plain(tensors, weights, math.fsum(weights))
+    assert torch.equal(module._mean(tensors, weights, 611.0).nan_to_num(), plain.nan_to_num())
+    if len(shape) == 2:
+        across = [tensor.t() for tensor in tensors]
+        assert torch.equal(weighted_mean([{"w": t} for t in across], weights)["w"], plain.t())
 
 
 @pytest.mark.parametrize("weights", [[], [1], [0, 0], [1, -1], [1, math.nan], [1, math.inf]])

@@ -4,6 +4,7 @@
     python tools/install.py .venv -c constraints.txt -e ".[lab,dev]"
 
 The first argument is the folder of the environment; the others go to the installer as they are.
+With ``--without-torch`` as the second argument, torch is left out.
 The installer is uv, which is put into the environment first; where uv cannot be had, or fails,
 pip installs the same. Both read the same settings: uv is told those of pip.
 
@@ -20,6 +21,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+WITHOUT_TORCH = "--without-torch"
 PIP_TO_UV = {  # the settings of pip that say where packages are, and what uv calls them
     "index-url": "UV_DEFAULT_INDEX",
     "extra-index-url": "UV_INDEX",
@@ -68,25 +70,28 @@ def main(folder: Path, arguments: list[str]) -> None:
     if not run([str(python), "-c", "import pip"]):  # an environment that uv or a person has made
         subprocess.run([str(python), "-m", "ensurepip"], check=True, stdout=subprocess.DEVNULL)
     pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
-    if run([*pip, "install", "-q", pinned("uv")]) and by_uv(python, pip, arguments):
+    torch = [pinned("torch")]
+    if arguments[0] == WITHOUT_TORCH:
+        torch, arguments = [], arguments[1:]
+    if run([*pip, "install", "-q", pinned("uv")]) and by_uv(python, pip, torch, arguments):
         tool = "uv"
     else:
         print("uv cannot do it here: pip tries, which takes some minutes", flush=True)
-        for each in ([pinned("torch")], arguments):
+        for each in filter(None, (torch, arguments)):
             subprocess.run([*pip, "install", "-q", *each], check=True)
         tool = "pip"
     print(f"{folder}: installed by {tool} in {time.perf_counter() - start:.0f} s")
 
 
-def by_uv(python: Path, pip: list[str], arguments: list[str]) -> bool:
-    """Install with uv; whether that went well."""
+def by_uv(python: Path, pip: list[str], torch: list[str], arguments: list[str]) -> bool:
+    """Install torch, if it is named, then the rest with uv; whether that went well."""
     own = settings_for_uv(pip)
     env = {**own, **os.environ}
     uv = [str(python), "-m", "uv", "pip", "install", "-q", "--python", str(python)]
     backend = os.environ.get("TORCH_BACKEND", "cpu" if sys.platform == "linux" else "")
-    if backend and not own.keys() - {"SSL_CERT_FILE"}:
-        run([*uv, "--torch-backend", backend, pinned("torch")], env)
-    return run([*uv, pinned("torch")], env) and run([*uv, *arguments], env)
+    if torch and backend and not own.keys() - {"SSL_CERT_FILE"}:
+        run([*uv, "--torch-backend", backend, *torch], env)
+    return all(run([*uv, *each], env) for each in filter(None, (torch, arguments)))
 
 
 def run(command: list[str], env: dict[str, str] | None = None) -> bool:

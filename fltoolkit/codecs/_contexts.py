@@ -24,6 +24,9 @@ the same bits.
 
     varint      number of segments, then for each segment
     varint x 2  number of symbols (not sent for the last segment), width of the grid
+    then, if the message has lanes (_lanes.py), which take the long runs of one distribution:
+    varint x 2  number of lanes, number of their words
+    4, 2 bytes  the state of each lane, each of their words, little-endian
     the rest    words of one range coder, that of ``constriction``, little-endian, without zeros at
                 the end. `_code_segment`, and the functions that it calls, define each segment
 
@@ -38,6 +41,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fltoolkit.codecs._lanes import LEAST, MOST, LaneReader, can_take, num_lanes, write_lanes
 from fltoolkit.codecs._outer_products import (
     FAR,
     LEVELS,
@@ -64,8 +68,13 @@ FEW = 4  # with so few levels, neighbours are contexts
 Array = NDArray[Any]
 
 
-def write_grids(values: Array, num_levels: int, shapes: Sequence[Sequence[int]]) -> bytes:
-    """Code the symbols of tensors with these shapes: one dimension, 2 to 256 levels."""
+def write_grids(
+    values: Array, num_levels: int, shapes: Sequence[Sequence[int]], *, may_have_lanes: bool = False
+) -> tuple[bytes, bool]:
+    """Code the symbols of tensors with these shapes: one dimension, 2 to 256 levels.
+
+    Returns the bytes, and whether they have lanes: only if that is allowed, and if they are many.
+    """
     coder, start, head = _Coder(), 0, b""
     segments = _segments(shapes)
     with one_thread():
@@ -76,10 +85,11 @@ def write_grids(values: Array, num_levels: int, shapes: Sequence[Sequence[int]])
             head += (varint(length) if start < len(values) else b"") + varint(width)
             _code_segment(coder, symbols, length, width, num_levels)
     assert start == len(values)
-    return varint(len(segments)) + head + coder.words()
+    in_lanes = coder.in_lanes() if may_have_lanes else b""
+    return varint(len(segments)) + head + in_lanes + coder.words(), bool(in_lanes)
 
 
-def read_grids(payload: Array, count: int, num_levels: int) -> Array:
+def read_grids(payload: Array, count: int, num_levels: int, *, has_lanes: bool = False) -> Array:
     """Decode ``count`` symbols, as uint8. Raises WireError for damaged bytes.
 
     The caller has checked that a message of this length may hold so many symbols.
@@ -100,13 +110,29 @@ def read_grids(payload: Array, count: int, num_levels: int) -> Array:
         left -= length
     if left or not segments:
         raise reader.error(f"{left} symbols are in no segment")
-    coder = _Coder(payload[reader.offset :])
+    lanes = _read_lanes(reader, payload) if has_lanes else None
+    coder = _Coder(payload[reader.offset :], lanes)
     try:
         with one_thread():
             parts = [_code_segment(coder, None, *s, num_levels) for s in segments]
-        return np.concatenate(parts)
+        if lanes:
+            lanes.expect_end()
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
     except AssertionError:  # constriction found no symbol that fits
         raise WireError("the range coder's words are damaged") from None
+
+
+def _read_lanes(reader: Reader, payload: Array) -> LaneReader:
+    """The lanes of a message; the reader goes on to what follows them."""
+    lanes, words = reader.number("the number of lanes"), reader.number("the words of the lanes")
+    if not LEAST <= lanes <= MOST:  # each step takes time, even if there are few lanes
+        raise reader.error(f"expected {LEAST} to {MOST} lanes, found {lanes}")
+    middle, end = reader.offset + 4 * lanes, reader.offset + 4 * lanes + 2 * words
+    if end > len(payload):
+        raise reader.error(f"{lanes} lanes and {words} words are more bytes than there are")
+    lane_reader = LaneReader(payload[reader.offset : middle], payload[middle:end])
+    reader.offset = end
+    return lane_reader
 
 
 def _segments(shapes: Sequence[Sequence[int]]) -> list[tuple[int, list[int]]]:
@@ -152,25 +178,38 @@ def _most_frequent(values: Array) -> int:
 
 
 class _Coder:
-    """A range coder with adaptive models.
+    """A range coder with adaptive models, and beside it, in large messages, lanes.
 
     A method that is given numbers writes them; a method that is given None reads them.
     """
 
-    def __init__(self, words: Array | None = None):
+    def __init__(self, words: Array | None = None, lanes: LaneReader | None = None):
         from constriction import stream
 
         self._model = stream.model.Categorical
-        self._encoder = self._decoder = None
-        if words is None:
-            self._encoder = stream.queue.RangeEncoder()
-        else:
+        self._encoder, self._decoder = stream.queue.RangeEncoder(), None
+        self._calls: list[tuple[Array, Array]] = []  # numbers and weights that are to be written
+        self._lanes = lanes
+        if words is not None:
             padded = words.tobytes().ljust(max(-(-len(words) // 4) * 4, 4), b"\0")
             self._decoder = stream.queue.RangeDecoder(np.frombuffer(padded, "<u4").astype("u4"))
 
+    def in_lanes(self) -> bytes:
+        """What lanes take of all that was written, or nothing if they are not worth their cost."""
+        taken = {k: c for k, c in enumerate(self._calls) if can_take(len(c[0]), len(c[1]))}
+        lanes = num_lanes(sum(_bits(*call) for call in taken.values()))
+        if not lanes:
+            return b""
+        states, words, left = write_lanes([*taken.values()], lanes)
+        for (k, (numbers, weights)), count in zip(taken.items(), left, strict=True):
+            self._calls[k] = numbers[len(numbers) - count :], weights
+        return varint(lanes) + varint(len(words) // 2) + states + words
+
     def words(self) -> bytes:
-        """All words that were written, as bytes."""
-        assert self._encoder
+        """All that was written, but for what lanes took, as words of the range coder."""
+        for numbers, weights in self._calls:
+            model = self._model(weights, perfect=False)
+            self._encoder.encode(numbers.astype(np.int32), model)
         return self._encoder.get_compressed().astype("<u4").tobytes().rstrip(b"\0")
 
     def number(self, value: int, below: int) -> int:
@@ -194,7 +233,7 @@ class _Coder:
         begins with the counts of the context before. Either beginning weighs as much as 8 +
         range / 2 numbers that were already seen.
         """
-        out = np.zeros(sum(lengths), np.int32) if values is None else values.astype(np.int32)
+        out = np.zeros(sum(lengths), np.int16) if values is None else values.astype(np.int16)
         starts, below, above = np.cumsum([0, *lengths[:-1]]), None, None
         if values is not None:
             below, above = -np.minimum.reduceat(out, starts), np.maximum.reduceat(out, starts)
@@ -207,30 +246,47 @@ class _Coder:
             if reach := low + high:
                 seen = (8 + reach // 2) / max(int(expected[window].sum()), 1)
                 prior = expected[window] * seen + min(0.3, 16 / reach)
-                numbers += low
-                counts = self._adapt(numbers, prior)
+                if values is not None:
+                    numbers += low
+                counts = self._adapt(numbers, prior, is_last=start + length == len(out))
                 numbers -= low
             expected = np.zeros(2 * REACH, np.int64)
             expected[window] = counts
         return out
 
-    def _adapt(self, numbers: Array, prior: Array) -> Array:
-        """Code the numbers of one context; make a new model each time their count has tripled."""
+    def _adapt(self, numbers: Array, prior: Array, *, is_last: bool = True) -> Array:
+        """Code the numbers of one context; make a new model each time their count has tripled.
+
+        Returns the counts of the numbers; of the last context, of some of them only.
+        """
         done, counts = 0, np.zeros(len(prior), np.int64)
         while done < len(numbers):
             part = numbers[done : 3 * done + 8]
             self._code(part, prior + counts)
-            counts += np.bincount(part, minlength=len(prior))
             done += len(part)
+            if done < len(numbers) or not is_last:
+                counts += np.bincount(part, minlength=len(prior))
         return counts
 
     def _code(self, numbers: Array, weights: Array) -> Array:
-        model = self._model(weights, perfect=False)
-        if self._encoder:
-            self._encoder.encode(numbers, model)
-        elif self._decoder:
-            numbers[:] = self._decoder.decode(model, len(numbers))
+        if not self._decoder:
+            self._calls.append((numbers.astype(np.int16), weights))  # the caller may change them
+            return numbers
+        taken = 0
+        if self._lanes and can_take(len(numbers), len(weights)):
+            first = self._lanes.read(len(numbers), weights)
+            taken = len(first)
+            numbers[:taken] = first
+        if taken < len(numbers):
+            model = self._model(weights, perfect=False)
+            numbers[taken:] = self._decoder.decode(model, len(numbers) - taken)
         return numbers
+
+
+def _bits(numbers: Array, weights: Array) -> float:
+    """How many bits the numbers take with a model of these weights."""
+    counts = np.bincount(numbers, minlength=len(weights))
+    return float(counts @ np.log2(weights.sum() / weights))
 
 
 def _code_segment(
@@ -310,6 +366,9 @@ def _code_alternating(coder: _Coder, cells: Array | None, contexts: Array) -> Ar
 def _code_by_context(coder: _Coder, cells: Array | None, contexts: Array) -> Array:
     """Code the cells, which are numbers around 0, context by context."""
     shape, contexts = contexts.shape, contexts.reshape(-1)
+    if not contexts.any():  # one context: its cells are in order
+        left = coder.integers(None if cells is None else cells.reshape(-1), [len(contexts)])
+        return left.reshape(shape)
     order = np.argsort(contexts, kind="stable")
     every = np.arange(int(contexts.max()) + 1, dtype=contexts.dtype)
     lengths = np.diff(np.searchsorted(contexts, every, "right", order), prepend=0)
@@ -317,7 +376,7 @@ def _code_by_context(coder: _Coder, cells: Array | None, contexts: Array) -> Arr
     numbers = coder.integers(numbers, lengths[lengths > 0].tolist())
     if cells is None:
         cells = np.empty(len(order), np.int16)
-        cells[order] = numbers.astype(np.int16)
+        cells[order] = numbers
     return cells.reshape(shape)
 
 

@@ -15,8 +15,8 @@
     demo        momentum of which only the fast part is sent
     muon        an optimizer whose steps are orthogonal matrices
 
-`_many_at_once` trains a whole cohort in one vectorized computation. Notebooks 04 to 06 derive this
-room.
+`_many_at_once` trains a whole cohort in one vectorized computation, `_dense` writes out the steps
+of linear layers. Notebooks 04 to 06 derive this room.
 """
 
 from fltoolkit.federated.adaptive import AdaptiveLevels, ByteBudget, Rule

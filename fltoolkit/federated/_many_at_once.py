@@ -3,18 +3,20 @@
 Not here: the plain version, which follows the paper (client.py).
 """
 
+import time
 import warnings
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, chain
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from jaxtyping import Int64
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
+from fltoolkit.federated._dense import local_update_dense, stack_of
 from fltoolkit.federated.client import (
     Data,
     Local,
@@ -58,10 +60,14 @@ def local_updates(
     `local_update_lean` trains the clients one after the other. With an optimizer other than plain
     SGD, or with ``clip_norm``, `local_update` trains them one after the other.
 
-    ``chunk=1`` is a loop over `local_update_lean`; by default `clients_at_once` decides. ``states``
-    are the kept states of the clients' optimizers, one for each client. Returns one update for each
-    client, in their order. If `local_update` would raise FloatingPointError for a client, the list
-    holds that error in place of its update; the updates of the other clients are good.
+    ``chunk=1`` is a loop over `local_update_lean`; by default `clients_at_once` decides. If it
+    decides for a loop on the CPU, the first eight clients are trained by `local_update_lean` and by
+    `local_update` in turn, and the faster one trains all others. Which one that is depends on the
+    machine; their updates are equal to the bit. (Stacks of linear layers and ReLU are trained by
+    steps written out in _dense.py, to the same bits.) ``states`` are the kept states of the
+    clients' optimizers, one for each client. Returns one update for each client, in their order. If
+    `local_update` would raise FloatingPointError for a client, the list holds that error in place
+    of its update; the updates of the other clients are good.
     """
     states = [None] * len(data) if states is None else states
     numbers = (len(starts), len(data), len(seeds), len(states))
@@ -77,7 +83,10 @@ def local_updates(
             outcome_of(local_update, module, start, x, y, local, seed=seed, state=state)
             for start, (x, y), seed, state in each
         ]
+    may_measure = chunk is None
     chunk = clients_at_once(module, [len(y) for _, y in data], local) if chunk is None else chunk
+    if chunk == 1 and may_measure:
+        return _by_the_faster(module, starts, data, local, seeds)
     if chunk < 1:
         raise ValueError(f"chunk={chunk}: must be at least 1 client")
     clients = list(zip(starts, data, seeds, strict=True))
@@ -117,7 +126,67 @@ _Client = tuple[Tree, Data, int]  # start, (x, y), seed
 _Outcomes = list[LocalUpdate | FloatingPointError]
 
 
+Train = Callable[..., LocalUpdate]
+
+
 _warned: WeakSet[nn.Module] = WeakSet()  # modules about which users were warned
+
+
+TRIES = 4  # how often each of two functions is timed; the first time only warms up
+
+_seconds: WeakKeyDictionary[nn.Module, dict[Any, dict[Train, list[float]]]] = WeakKeyDictionary()
+"""CPU seconds of a step of a module with each function, by the shape of the module's batches.
+
+Not seconds by the clock: on a busy machine they say more about the others."""
+
+
+def _by_the_faster(
+    module: nn.Module,
+    starts: Sequence[Tree],
+    data: Sequence[Data],
+    local: Local,
+    seeds: Sequence[int],
+) -> _Outcomes:
+    """Train one client after the other, by the faster of two functions with equal results.
+
+    A stack of linear layers has a third one, which is faster everywhere and also equal.
+    """
+    outcomes: _Outcomes = []
+    for start, (x, y), seed in zip(starts, data, seeds, strict=True):
+        if (stack := stack_of(module, x)) and not local.prox:
+            outcomes.append(
+                outcome_of(local_update_dense, stack, module, start, x, y, local, seed=seed)
+            )
+            continue
+        by_shape = _seconds.setdefault(module, {})
+        seconds = by_shape.setdefault(
+            (x.shape[1:], local.batch_size or len(y)), {local_update_lean: [], local_update: []}
+        )
+        train = _next_or_faster(seconds) if _may_choose(module, local) else local_update_lean
+        began = time.thread_time()
+        outcome = outcome_of(train, module, start, x, y, local, seed=seed)
+        if len(seconds[train]) < TRIES and isinstance(outcome, LocalUpdate):
+            seconds[train].append((time.thread_time() - began) / outcome.num_steps)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _may_choose(module: nn.Module, local: Local) -> bool:
+    """Whether both functions give equal bits, and this thread's CPU time tells what they take."""
+    return not local.prox and next(module.parameters()).device.type == "cpu"
+
+
+def _next_or_faster(seconds: dict[Train, list[float]]) -> Train:
+    """The function that was timed less often; if both are done, the faster one.
+
+    `local_update` must be faster by 3 % to be chosen: it needs memory for another model.
+    """
+    if min(map(len, seconds.values())) < TRIES:
+        return min(seconds, key=lambda train: len(seconds[train]))
+    least = {train: min(times[1:]) for train, times in seconds.items()}
+    return (
+        local_update if least[local_update] < 0.97 * least[local_update_lean] else local_update_lean
+    )
 
 
 def _at_once_or_in_turn(module: nn.Module, clients: list[_Client], local: Local) -> _Outcomes:

@@ -222,16 +222,16 @@ def local_update(
     model.load_state_dict(start)
     model.train()
     params: list[Tensor] = [param for param in model.parameters() if param.requires_grad]
-    first = [param.detach().clone() for param in params]
+    first = [param.detach().clone() for param in params] if local.prox else []
     optimizer = make_optimizer(local, params, state)
     device = params[0].device
     losses = []
     with seeded_layers(seed, device):
         for rows in batches:
             loss = loss_of(local.loss_fn, model(x[rows].to(device)), y[rows].to(device))
-            if not math.isfinite(loss.item()):
-                raise _diverged(f"the local loss is {loss.item()}")
-            losses.append(loss.item())
+            if not math.isfinite(value := loss.item()):
+                raise _diverged(f"the local loss is {value}")
+            losses.append(value)
             if local.prox:
                 pairs = zip(params, first, strict=True)
                 loss = loss + local.prox / 2 * sum((w - w0).square().sum() for w, w0 in pairs)

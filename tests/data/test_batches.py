@@ -141,3 +141,15 @@ def test_of_a_data_set_the_remedy_is_told_and_works():
             Batches(each, None, 2, seed=0)
     x, y = default_collate([data[k] for k in range(len(data))])
     assert len(list(Batches(x, y, 2, seed=0).epoch(0))) == 2
+
+
+def test_an_epoch_is_what_its_rows_say():
+    """One tensor is dealt out in a shorter way than several: to the same batches."""
+    x, y = torch.randn(10, 3), torch.arange(10)
+    one, two = Batches(x, y, 4, seed=5), Batches((x,), y, 4, seed=5)
+    for rows, batch, same, (again, labels) in zip(
+        one.rows(2), one.epoch(2), map(one.at, one.rows(2)), two.epoch(2), strict=True
+    ):
+        for part, label in (batch, same, (again[0], labels)):
+            assert torch.equal(part, x[rows])
+            assert torch.equal(label, y[rows])
