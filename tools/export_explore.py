@@ -14,10 +14,11 @@ import base64
 import inspect
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean
+from statistics import mean, mode
 from typing import Any
 
 import numpy as np
@@ -276,8 +277,9 @@ def language() -> dict[str, Any]:
 def language_task(key: str, group: str, words: str, settings: str, rows: Any) -> dict[str, Any]:
     """A choice of the page; ``rows`` are (method without runs, its runs). None have no nats."""
     methods = [{**about, "runs": found} for about, found in rows if found]
-    reference = [m for m in methods if m["baseline"] == m["name"]] or methods
-    target = max(run["curve"][-1][1] for run in reference[0]["runs"])
+    like = [m for m in methods if m["baseline"] == m["name"]] or methods
+    reference = next((m for m in like if m["name"].startswith(REFERENCE)), like[0])
+    target = max(run["curve"][-1][1] for run in reference["runs"])
     families = dict.fromkeys(method["family"] for method in methods)
     return {
         **{"key": key, "group": group, "words": words, "settings": settings},
@@ -307,45 +309,60 @@ def language_run(
     }
 
 
+WORKERS_WORDS = {"by speaking role": "four workers with a few speakers each"}
+TOGETHER = ("methods", "null models", "warm start")  # groups of the experiment that are one task
+
+
 def workers() -> list[dict[str, Any]]:
-    """Workers that train one model, with the same data or each with some speakers."""
-    task = Task()
-    rows = runs.rows_of(task, data_parallel.settings(task), runs.read(WORKERS))
-    settings = (
-        f"{task.workers} workers, batch {task.batch_size} each, windows of {task.context} "
-        f"characters ({task.text}), {task.steps} steps, a GPT of {task.layers} layers of width "
-        f"{task.width}."
-    )
+    """Workers that train one model: what is comparable is one task, any other group its own."""
+    task, groups = Task(), {}
+    for row in runs.rows_of(task, data_parallel.settings(task), runs.read(WORKERS)):
+        group = row[0].group
+        groups.setdefault("" if group in TOGETHER else group, []).append(row)
     tasks = []
-    for key, words, by_role in (
-        ("workers", "four workers train one model", False),
-        ("workers-roles", "four workers with a few speakers each", True),
-    ):
-        mine = [(s, found) for s, found in rows if s.by_role == by_role]
-        names = {s.name for s, _ in mine}
-        own = ", by role" if by_role else ""
-
-        def method(s: data_parallel.Setting, names: set[str] = names, own: str = own) -> Any:
-            like = (OWN.get(s.optimizer, REFERENCE) + own, REFERENCE + own)
-            every = s.method in ("ddp", "demo")
-            null = s.group == "null models"
-            return {
-                "name": s.name,
-                "family": NULL if null else "every step" if every else "local steps",
-                "baseline": next((name for name in like if name in names), None),
-                "code": command("language", s.name),
-                "printed": s.claim or None,
-            }
-
-        def run(s: data_parallel.Setting, r: Mapping[str, Any]) -> dict[str, Any]:
-            up, down = r["nbytes_up"], r["nbytes_down"]
-            kinds = ("update", "model", "update")
-            return language_run(r, up, down, r["uplink"], worker_waits(s, task), kinds)
-
-        found = [(method(s), [run(s, r) for r in each.values()]) for s, each in mine]
-        if found:
-            tasks.append(language_task(key, "Training side by side", words, settings, found))
+    for group, rows in groups.items():
+        names = [s.name for s, _ in rows]
+        words = WORKERS_WORDS.get(
+            group, ", ".join(filter(None, ("four workers train one model", group)))
+        )
+        steps = mode(s.steps or task.steps for s, _ in rows)
+        settings = (
+            f"{task.workers} workers, batch {task.batch_size} each, windows of {task.context} "
+            f"characters ({task.text}), {steps:,} steps if nothing else is said, a GPT of "
+            f"{task.layers} layers of width {task.width}."
+        )
+        found = [
+            (worker_method(s, names), [worker_run(s, task, r) for r in each.values()])
+            for s, each in rows
+        ]
+        key = re.sub(r"\W+", "-", f"workers {group}".strip())
+        tasks.append(language_task(key, "Training side by side", words, settings, found))
     return tasks
+
+
+def worker_method(setting: data_parallel.Setting, names: Sequence[str]) -> dict[str, Any]:
+    """A way to train, without its runs; its baseline is its own optimizer's, if that was run."""
+    alone = setting.workers == 1 or setting.group == "null models"
+    every = setting.method in ("ddp", "demo")
+    like = (
+        sorted((name for name in names if name.startswith(reference)), key=len)
+        for reference in (OWN.get(setting.optimizer, REFERENCE), REFERENCE)
+    )
+    return {
+        "name": setting.name,
+        "family": NULL if alone else "every step" if every else "local steps",
+        "baseline": next((found[0] for found in like if found), None),
+        "code": command("language", setting.name),
+        "printed": setting.claim or None,
+    }
+
+
+def worker_run(
+    setting: data_parallel.Setting, task: Task, run: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A run of the workers; all to all, there is no up and no down."""
+    waits, kinds = worker_waits(setting, task), ("update", "model", "update")
+    return language_run(run, run["nbytes_up"], run["nbytes_down"], run["uplink"], waits, kinds)
 
 
 def worker_waits(setting: data_parallel.Setting, task: Task) -> int | None:
@@ -636,25 +653,28 @@ def pictures(tensors: Mapping[str, Tensor], folder: Path) -> None:
 
 
 def language_picture() -> Drawing:
-    """Nats over bytes of the first task of `language`, with a name at each mark."""
+    """Nats over bytes of the first task of `language`; names where nobody does better for less."""
     task = language()["tasks"][0]
     found = [
         (mean(r["nbytes"] for r in m["runs"]), mean(r["curve"][-1][1] for r in m["runs"]), m)
         for m in task["methods"]
     ]
     sent, values = [x for x, _, _ in found if x], [y for _, y, _ in found]
-    x_axis = Axis("nbytes", min(sent) / 4, 2 * max(sent), log=True, words="bytes (left end: none)")
+    words = "bytes (left end: nothing is sent)"
+    x_axis = Axis("nbytes", min(sent) / 4, 60 * max(sent), log=True, words=words)
     y_axis = Axis("loss", min(values) - 0.05, max(values) + 0.05, words="nats a character")
-    frame = Frame(x_axis, y_axis, width=640, height=440)
-    places = [(frame.x(max(x, x_axis.low)), frame.y(y)) for x, y, _ in found]
+    frame = Frame(x_axis, y_axis, width=760, height=440)
     shapes = {family: shape for (family, _), shape in zip(task["families"], "osD^", strict=False)}
-    marks = [
-        symbol(*place, shapes.get(m["family"], "s"), INK, PAPER)
-        for place, (_, _, m) in zip(places, found, strict=True)
-    ]
-    names = beside(places, [m["name"] for *_, m in found])
+    places, names, marks = [], [], []
+    for x, y, m in sorted(found, key=lambda each: each[:2]):
+        place = (frame.x(max(x, x_axis.low)), frame.y(y))
+        marks.append(symbol(*place, shapes.get(m["family"], "s"), INK, PAPER, m["name"]))
+        best = all(other > y for cost, other, n in found if cost <= x and n is not m)
+        if best or m["family"] == NULL:
+            places.append(place)
+            names.append(m["name"])
     title = f"Nats over bytes, {task['words']}: {len(found)} methods. {task['settings']}"
-    return Drawing(640, 440, title, [*frame.grid(), *marks, *names])
+    return Drawing(760, 440, title, [*frame.grid(), *marks, *beside(places, names)])
 
 
 def export(folder: Path) -> None:

@@ -60,6 +60,7 @@
       const good = points.filter((p) => p.cost > 0 && p.high <= task.target);
       return (good[0] || points[0]).name;
     },
+    across: "to each other",
     uplink: "uplink",
     relabel: ({ group }) => {
       const [see, conclude] = TAKEAWAYS[group] || [];

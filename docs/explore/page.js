@@ -166,7 +166,7 @@ explore.lossScale = (low, high, start, end, floor) => {
     if (step < 0.05 && ticks.length > 3) break;
     for (let k = Math.ceil(low / step); k * step <= high; k++) {
       const value = +(k * step).toFixed(2), at = above.at(value - floor);
-      if (ticks.every(([, other]) => Math.abs(at - other) > 26)) ticks.push([value, at]);
+      if (ticks.every(([, other]) => Math.abs(at - other) > (step < 0.1 ? 34 : 26))) ticks.push([value, at]);
     }
   }
   return { at: (loss) => above.at(loss - floor), of: (pixel) => floor + above.of(pixel), ticks };
@@ -227,7 +227,7 @@ explore.labels = (wanted, box, taken = []) => {
     const width = explore.width(words, look === "strong") + 6, places = [];
     const around = (px, py, gap) => {
       places.push([px + off, py - gap], [px - off - width, py - gap], [px + off, py + gap], [px - off - width, py + gap]);
-      places.push([px - width / 2, py - off - 8 - gap], [px - width / 2, py + off + 8 + gap]);
+      if (must || !gap) places.push([px - width / 2, py - off - 8 - gap], [px - width / 2, py + off + 8 + gap]);
     };
     for (const gap of must ? [0, 10, 20, 32] : [0, 8, 14]) {
       for (const [px, py] of [[x, y], ...also]) around(px, py, gap);

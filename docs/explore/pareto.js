@@ -37,6 +37,7 @@
       ["split", "split", "split learning: activations go up, gradients come down", explore.LOOKS[1]],
     ],
     startWith: (task, points) => (points.find((p) => p.name === METHOD) || points[0]).name,
+    across: "handed on",
     uplink: "up",
     relabel: ({ data }) => {
       for (const option of explore.byId("partition").options) {

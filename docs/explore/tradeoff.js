@@ -8,7 +8,6 @@ explore.RATES = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 explore.LATENCIES = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 explore.LOOKS = [["circle", "one"], ["square", "two"], ["down", "four"], ["circle", "one hollow"], ["square", "two hollow"]];
 explore.NULL = ["circle", "grey hollow"]; // the look of a null model
-explore.DIRECTIONS = { up: "up", down: "down", across: "handed on" };
 
 /* Run a page. Data: `tasks` of {target, settings, methods}, a method is {name, family, baseline, code, runs}, a
    run as in formulas.js and, where it is not the curve's last one, its `value` at the end.
@@ -17,10 +16,11 @@ explore.DIRECTIONS = { up: "up", down: "down", across: "handed on" };
    - `metric`: {sign, name, title, short, long, cell, tick, scale, stops}
    - `families(task)`: [[family, words, what it is, look]]
    - `startWith(task, points)`: the method that is chosen first; `relabel(task)`: words of other controls
+   - `across`: what a message is called that goes neither up nor down
    - `uplink`: the key whose factor stands beside the total; `about(method, base)`: more about a method;
      `ledger(method)`: more rows */
 explore.tradeoff = (page) => {
-  const { taskOf, costs, metric } = page, { sign } = metric;
+  const { taskOf, costs, metric } = page, { sign } = metric, ways = { up: "up", down: "down", across: page.across };
   const place = explore.byId("plot");
   let shown = null; // what the picture shows now: {points, x, y, box}
   let hovered = "", dragged = "";
@@ -129,7 +129,7 @@ explore.tradeoff = (page) => {
     explore.byId("legend").innerHTML = [
       ...page.families(task).filter(has).map(([, words, , [kind, look]]) => icon(kind, look) + explore.escape(words)),
       icon("diamond", "three") + "best for the money", icon("triangle", "three") + "first at the target",
-      '<svg width="26" height="14" aria-hidden="true"><path class="front" d="M1 7h24"/></svg>front: nobody has more for less',
+      '<svg width="26" height="14" aria-hidden="true"><path class="front" d="M1 7h24"/></svg>front: nobody does better for less',
     ].map((item) => `<li>${item}</li>`).join("");
   };
 
@@ -155,7 +155,7 @@ explore.tradeoff = (page) => {
     const of = (i, column) => explore.bytes(explore.mean(method.runs.map((run) => run.ledger[i][column])));
     explore.byId("ledger").innerHTML = explore.table([
       ["message", "way", "sent", ...(full ? ["nominal", "entropy"] : [])],
-      ...ledger.map(([kind, direction], i) => [kind, explore.DIRECTIONS[direction], of(i, 3), ...(full ? [of(i, 2), of(i, 4)] : [])]),
+      ...ledger.map(([kind, direction], i) => [kind, ways[direction], of(i, 3), ...(full ? [of(i, 2), of(i, 4)] : [])]),
       ["all", "", explore.bytes(total(method, "nbytes")), ...(full ? ["", ""] : [])], ...more,
     ]);
     explore.byId("code").textContent = method.code;
@@ -167,7 +167,7 @@ explore.tradeoff = (page) => {
     for (const option of explore.byId("x").options) option.disabled = option.hidden = !knows(task, option.value);
     if (!costs[state.x] || !knows(task, state.x)) state.x = "nbytes";
     const spent = pointsOf(task, state).map((p) => p.cost).filter((v) => v > 0);
-    const { start } = costs[state.x], usual = spent[Math.floor(spent.length / 2)] ?? 1;
+    const { start } = costs[state.x], usual = spent[Math.floor((spent.length - 1) / 2)] ?? 1;
     if (!(state.budget > 0)) state.budget = start > spent[0] || state.x === "rounds" ? start : usual;
     if (!(state.target > 0)) state.target = task.target;
     return state;
@@ -203,7 +203,7 @@ explore.tradeoff = (page) => {
         `${cheapest.length} of ${points.length} methods get there with every seed.`
       : `No method reaches ${metric.short(state.target)} with every seed.`;
     explore.byId("settings").textContent = task.settings;
-    details(task, point);
+    details(task, points.find((p) => p.name === hovered) || point);
     const front = new Set(explore.front(points, sign).map((p) => p.name));
     const [one, other] = sign > 0 ? ["low", "high"] : ["high", "low"];
     explore.byId("all").innerHTML = explore.table(

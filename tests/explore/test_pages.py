@@ -125,7 +125,9 @@ def test_the_address_holds_the_state(open_page: Open, name: str) -> None:
     begin = state(tab), said(tab)
     for control in tab.locator("main select").all():
         if control.is_visible():
-            values = control.locator("option:not([disabled])").evaluate_all("all => all.map(o => o.value)")
+            values = control.locator("option:not([disabled])").evaluate_all(
+                "all => all.map(o => o.value)"
+            )
             control.select_option(values[-1])
     for control in tab.locator("main input[type=range]").all():
         if control.is_visible():
@@ -234,6 +236,10 @@ def test_marks_are_chosen_by_mouse_and_by_keys(open_page: Open) -> None:
     mark = tab.locator("#plot").get_by_role("option", name=re.compile("^SplitNN, float32"))
     mark.hover()
     assert "SplitNN, float32" in tab.locator("#plot .label").all_text_contents()
+    assert tab.inner_text("#name") == "SplitNN, float32"  # its ledger, seeds and code too
+    assert 'protocol="relay"' in tab.inner_text("#code")
+    tab.mouse.move(2, 2)
+    assert tab.inner_text("#name") == "3 bits + EF both ways"
     mark.click()
     assert tab.inner_text("#chosen").startswith("SplitNN, float32: 97.17 %")
     assert 'protocol="relay"' in tab.inner_text("#code")
@@ -244,6 +250,32 @@ def test_marks_are_chosen_by_mouse_and_by_keys(open_page: Open) -> None:
     assert tab.inner_text("#chosen").startswith("byte budget 1/150, few bits")
     active = tab.get_attribute("#plot", "aria-activedescendant")
     assert "byte budget" in tab.get_attribute(f"#{active}", "aria-label")
+
+
+def test_language_models_by_mouse_and_by_keys(open_page: Open) -> None:
+    tab = open_page("language")
+    mark = tab.locator("#plot").get_by_role("option", name=re.compile("^DiLoCo, H = 10, float32"))
+    mark.hover()
+    assert tab.inner_text("#name") == "DiLoCo, H = 10, float32"
+    assert "500 times less (H = 500)" in tab.inner_text("#printed")
+    tab.locator("#plot").focus()
+    tab.keyboard.press("Home")
+    assert " for 0 B, " in tab.inner_text("#chosen")
+    assert "one worker" in tab.inner_text("#code")
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("End")
+    assert " for 0 B, " not in tab.inner_text("#chosen")
+    box = tab.locator("#plot .draggable-x").bounding_box()
+    start = box["x"] + box["width"] / 2, box["y"] + box["height"] - 30
+    before = tab.inner_text("#atbudget")
+    tab.mouse.move(*start)
+    tab.mouse.down()
+    tab.mouse.move(start[0] - 120, start[1], steps=4)
+    tab.mouse.up()
+    assert tab.inner_text("#atbudget") != before
+    tab.select_option("#task", "split-scratch")
+    assert "float32 (U)" in tab.inner_text("#method")
+    assert "budget=" not in tab.url  # lines begin anew with another task
 
 
 def test_a_link_of_ones_own_turns_the_order_round(open_page: Open) -> None:
