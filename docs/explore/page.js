@@ -67,6 +67,10 @@ explore.page = ({ defaults, stops = {}, words = {}, renew = {}, render, repair =
       else if (control) control.value = state[name];
     }
     render(state);
+    for (const box of document.querySelectorAll(".scroll")) { // what scrolls must be reached by keys
+      if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+    }
   };
 
   const write = () => {
@@ -101,6 +105,7 @@ explore.page = ({ defaults, stops = {}, words = {}, renew = {}, render, repair =
   window.addEventListener("resize", () => {
     if (window.innerWidth !== width) { width = window.innerWidth; show(); }
   });
+  document.querySelectorAll("details").forEach((details) => details.addEventListener("toggle", show));
   document.querySelectorAll("[data-copy]").forEach((button) => {
     button.addEventListener("click", () => {
       const text = button.dataset.copy === "address" ? location.href : explore.byId(button.dataset.copy).textContent;

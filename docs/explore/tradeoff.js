@@ -265,6 +265,7 @@ explore.tradeoff = (page) => {
     const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -1e9, End: 1e9 };
     if (!(event.key in steps)) return;
     event.preventDefault();
+    hovered = ""; // the mouse may rest on another mark
     const names = shown.points.map((p) => p.name), now = names.indexOf(explore.byId("method").value);
     set({ method: names[Math.min(Math.max(now + steps[event.key], 0), names.length - 1)] });
   });

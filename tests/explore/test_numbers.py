@@ -635,6 +635,32 @@ def test_codec_page_shows_measured_bytes(open_page: Open) -> None:
     assert "worse than sending nothing" in tab.inner_text("#said")  # as the takeaway says
 
 
+def test_codec_page_shows_what_attackers_found(open_page: Open) -> None:
+    tab, table, seen = open_page("codec"), data_of("codec"), 0
+    rows = {
+        s.name: [run["explained_variance"] for run in runs.values()]
+        for s, runs in leakage_rows_of(leakage.TASKS["digits"], read(LEAKS))
+        if s.part == leakage.UP
+    }
+    for bits, fraction, name in (
+        *((32, 1.0, "float32"), (4, 1.0, "4 bits"), (1, 1.0, "1 bit")),
+        *((32, 0.1, "top-k 10%"), (32, 0.01, "top-k 1%"), (3, 0.5, "")),
+    ):
+        slide(tab, "bits", table["bits"].index(bits))
+        slide(tab, "kept", table["fractions"].index(fraction))
+        told = tab.inner_text("#leak")
+        if not name:
+            assert told == "not run"
+            continue
+        share = float(told.partition(" %")[0])
+        assert share == pytest.approx(100 * mean(rows[name]), abs=0.051)
+        assert told.endswith(f"{len(rows[name])} seeds")
+        seen += 1
+    assert seen == 5
+    tab.select_option("#tensor", "update")
+    assert tab.inner_text("#leak") == "not run"
+
+
 def test_advisor_page_shows_what_python_says(open_page: Open) -> None:
     tab = open_page("advisor", "#clients=500&parameters=1000000&share=0.1&epochs=1&rounds=1")
     code = tab.inner_text("#code")

@@ -154,7 +154,7 @@ def test_nonsense_in_the_address_does_no_harm(open_page: Open, name: str) -> Non
 
 @pytest.mark.parametrize("name", PAGES)
 def test_those_who_do_not_see_can_use_it(open_page: Open, name: str) -> None:
-    tab = open_page(name)
+    tab = open_page(name, width=360)  # where tables scroll sideways
     nameless = tab.evaluate(
         "() => [...document.querySelectorAll('main input, main select')]"
         ".filter(c => !c.labels.length || !c.labels[0].textContent.trim()).map(c => c.id)"
@@ -179,6 +179,11 @@ def test_those_who_do_not_see_can_use_it(open_page: Open, name: str) -> None:
     first.focus()
     first.press("Home")
     assert live.inner_text() != before
+    unreached = tab.evaluate(
+        "() => [...document.querySelectorAll('.scroll')]"
+        ".filter(box => box.scrollWidth > box.clientWidth && box.tabIndex < 0).length"
+    )
+    assert unreached == 0
     heads = tab.locator("h1, h2, h3").evaluate_all("all => all.map(h => +h.tagName[1])")
     assert heads[0] == 1
     assert all(b - a <= 1 for a, b in pairwise(heads))
