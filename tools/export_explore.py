@@ -14,10 +14,11 @@ import base64
 import inspect
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean
+from statistics import mean, mode
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,14 @@ import fltoolkit as flt
 from experiments import runs
 from experiments.async_states import settings as async_states
 from experiments.async_states.__main__ import RESULTS as SILENCE
+from experiments.fedavg_results import settings as fedavg
+from experiments.fedavg_results.__main__ import RESULTS as ROUNDS
+from experiments.fedavg_results.report import effort as effort_of_rounds
+from experiments.language import data_parallel, finetune
+from experiments.language import split as language_split
+from experiments.language.__main__ import RESULTS as WORKERS
+from experiments.language.report import OWN, REFERENCE
+from experiments.language.task import Task
 from experiments.leakage import settings as leakage
 from experiments.leakage.__main__ import RESULTS as LEAKS
 from experiments.leakage.report import rows_of as leakage_rows_of
@@ -37,7 +46,8 @@ from fltoolkit import codecs, plots
 from fltoolkit.codecs import Entropy, Quantize, TopK
 from fltoolkit.panels import compare_bytes
 from fltoolkit.plots.codec_report import draw_report
-from fltoolkit.plots.drawing import Drawing, chart
+from fltoolkit.plots.drawing import Axis, Drawing, Frame, beside, chart, symbol
+from fltoolkit.plots.style import INK, PAPER
 from fltoolkit.research import Experiment, sizes_of
 from fltoolkit.split import gates
 
@@ -48,6 +58,7 @@ NUM_TEST = {
     "digits": 360,
     "mnist": 10_000,
 }  # test samples: accuracies are multiples of one in so many
+PARTITION_WORDS = {"IID": "IID: all alike", "non-IID": "non-IID: Dirichlet(0.3)"}
 
 BITS: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8, 32)  # stops of the sliders; 32: float32 as it is
 FRACTIONS: tuple[float, ...] = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # 1.0: all are kept
@@ -95,9 +106,11 @@ def the_one_plot() -> dict[str, Any]:
             {
                 "data": data,
                 "partition": words,
+                "partition_words": PARTITION_WORDS[words],
                 "num_test": NUM_TEST[data],
                 "target": pareto_report.TARGETS[data],
-                "settings": pareto_report.settings_of(data, results),
+                "settings": f"{pareto_report.settings_of(data, results)} Ten clients, one small "
+                "network (784 or 64 to 128 to 640 to 10), plain SGD.",
                 "methods": list(methods.values()),
             }
         )
@@ -114,6 +127,7 @@ def one_run(result: Any, num_test: int) -> dict[str, Any]:
         "up": last["nbytes_up"],
         "down": last["nbytes_down"],
         "waits": last["num_waits"],
+        "rounds": last["round"],
         "flops": last["client_flops"],
         "curve": curve,
         "ledger": [
@@ -172,6 +186,298 @@ def short(text: str) -> str:
             return node
 
     return ast.unparse(Shorten().visit(ast.parse(text, mode="eval")))
+
+
+# ------------------------------------------------------------- federated averaging, by the round
+
+ROUND_PARTS = {  # of the experiment, by what the page's control says
+    "IID": ("IID", "IID: all alike"),
+    "non-IID": ("two shards a client", "non-IID: two shards of the sorted samples"),
+}
+
+
+def rounds_of_averaging() -> dict[str, Any]:
+    """The confirmed runs of `experiments.fedavg_results`, with an evaluation after each round."""
+    task = fedavg.Task()
+    rows = runs.rows_of(task, fedavg.settings(), runs.read(ROUNDS))
+    tasks = []
+    for partition, (part, words) in ROUND_PARTS.items():
+        mine = [(setting, found) for setting, found in rows if setting.part == part]
+        tasks.append(
+            {
+                "data": "fedavg",
+                "partition": partition,
+                "partition_words": words,
+                "num_test": NUM_TEST["mnist"],
+                "target": 0.97,
+                "settings": f"2NN (784 to 200 to 200 to 10). {effort_of_rounds(mine)}",
+                "methods": [
+                    {
+                        "name": setting.name,
+                        "family": "federated",
+                        "baseline": fedavg.FLOAT32,
+                        "code": command("fedavg_results", f"{part}: {setting.name}"),
+                        "printed": None,
+                        "runs": [one_averaging(run) for run in found.values()],
+                    }
+                    for setting, found in mine
+                ],
+            }
+        )
+    return {"tasks": tasks}
+
+
+def one_averaging(run: Mapping[str, Any]) -> dict[str, Any]:
+    """A run of federated averaging; its ``value`` is a mean of rounds, and not the last one."""
+    up, down = run["nbytes_up"], run["nbytes_down"]
+    return {
+        **{"seed": run["seed"], "nbytes": run["nbytes"], "up": up, "down": down},
+        "waits": 2 * len(run["curve"]),  # clients side by side: the model down, the updates up
+        "rounds": len(run["curve"]),
+        "value": run["accuracy"],
+        "curve": [[u + d, correct(a, NUM_TEST["mnist"])] for u, d, a in run["curve"]],
+        "ledger": ledger({"model": ("down", down), "update": ("up", up)}),
+    }
+
+
+def ledger(sent: Mapping[str, tuple[str, float]]) -> list[list[Any]]:
+    """Rows as `one_run` has them, where nobody weighed anything but the messages."""
+    return [[kind, way, None, nbytes, None] for kind, (way, nbytes) in sent.items() if nbytes]
+
+
+def command(experiment: str, only: str, *options: str) -> str:
+    """The line of a shell that runs what is missing of one setting."""
+    return f'python -m experiments.{experiment} {" ".join((*options, "--only"))} "{only}"'
+
+
+# ------------------------------------------------------------------------------ language models
+
+FLOAT32, FULL = "float32", "full, float32"
+NULL = "null model"
+FAMILIES = {
+    "every step": "a message after every step: gradients, or what stands for them",
+    "local steps": "some steps alone, and then a message: what has changed since the last one",
+    NULL: "a null model: whoever sends something should do better",
+    language_split.PLAIN: "activations up and gradients down, in few bits",
+    language_split.CHANGES: "what has changed since the other side saw it, or only what moved",
+    language_split.SILENCE: "in some steps nothing is sent: asynchronous states",
+    language_split.RANK: "a few values of each position, or a subspace",
+    language_split.U: "both ends of the network stay with the owner of the text: no label is sent",
+    finetune.FULL: "all weights learn, and their changes travel",
+    finetune.ADAPTERS: "weights are frozen; thin matrices beside them learn and travel",
+    finetune.SOME: "only some of the weights learn, and their changes travel",
+}
+
+
+def language() -> dict[str, Any]:
+    """Data parallel, split and fine-tuning: nats, and the bytes of each way."""
+    return {"tasks": [task for part in (workers, cut, owners) for task in part()]}
+
+
+def language_task(key: str, group: str, words: str, settings: str, rows: Any) -> dict[str, Any]:
+    """A choice of the page; ``rows`` are (method without runs, its runs). None have no nats."""
+    methods = [{**about, "runs": found} for about, found in rows if found]
+    like = [m for m in methods if m["baseline"] == m["name"]] or methods
+    reference = next((m for m in like if m["name"].startswith(REFERENCE)), like[0])
+    target = max(run["curve"][-1][1] for run in reference["runs"])
+    families = dict.fromkeys(method["family"] for method in methods)
+    return {
+        **{"key": key, "group": group, "words": words, "settings": settings},
+        "target": math.ceil(100 * target) / 100,  # what the reference reaches with every seed
+        "families": [[family, FAMILIES.get(family, family)] for family in families],
+        "methods": methods,
+    }
+
+
+def language_run(
+    run: Mapping[str, Any],
+    up: float,
+    down: float,
+    uplink: float,
+    waits: int | None,
+    kinds: Sequence[str],
+    curve: Sequence[Sequence[float]] = (),
+) -> dict[str, Any]:
+    """One run; ``kinds`` are those of the messages up, down and to each other."""
+    across = run["nbytes"] - up - down
+    ways = zip(kinds, (("up", up), ("down", down), ("across", across)), strict=True)
+    return {
+        **{"seed": run["seed"], "nbytes": run["nbytes"], "up": up, "down": down},
+        **{"uplink": uplink, "waits": waits},
+        "curve": curve or [[run["nbytes"], round(run["nats"], 5)]],
+        "ledger": [row for kind, way in ways for row in ledger({kind: way})],
+    }
+
+
+WORKERS_WORDS = {"by speaking role": "four workers with a few speakers each"}
+TOGETHER = ("methods", "null models", "warm start")  # groups of the experiment that are one task
+
+
+def workers() -> list[dict[str, Any]]:
+    """Workers that train one model: what is comparable is one task, any other group its own."""
+    task, groups = Task(), {}
+    for row in runs.rows_of(task, data_parallel.settings(task), runs.read(WORKERS)):
+        group = row[0].group
+        groups.setdefault("" if group in TOGETHER else group, []).append(row)
+    tasks = []
+    for group, rows in groups.items():
+        names = [s.name for s, _ in rows]
+        words = WORKERS_WORDS.get(
+            group, ", ".join(filter(None, ("four workers train one model", group)))
+        )
+        steps = mode(s.steps or task.steps for s, _ in rows)
+        settings = (
+            f"{task.workers} workers, batch {task.batch_size} each, windows of {task.context} "
+            f"characters ({task.text}), {steps:,} steps if nothing else is said, a GPT of "
+            f"{task.layers} layers of width {task.width}."
+        )
+        found = [
+            (worker_method(s, names), [worker_run(s, task, r) for r in each.values()])
+            for s, each in rows
+        ]
+        key = re.sub(r"\W+", "-", f"workers {group}".strip())
+        tasks.append(language_task(key, "Training side by side", words, settings, found))
+    return tasks
+
+
+def worker_method(setting: data_parallel.Setting, names: Sequence[str]) -> dict[str, Any]:
+    """A way to train, without its runs; its baseline is its own optimizer's, if that was run."""
+    alone = setting.workers == 1 or setting.group == "null models"
+    every = setting.method in ("ddp", "demo")
+    like = (
+        sorted((name for name in names if name.startswith(reference)), key=len)
+        for reference in (OWN.get(setting.optimizer, REFERENCE), REFERENCE)
+    )
+    return {
+        "name": setting.name,
+        "family": NULL if alone else "every step" if every else "local steps",
+        "baseline": next((found[0] for found in like if found), None),
+        "code": command("language", setting.name),
+        "printed": setting.claim or None,
+    }
+
+
+def worker_run(
+    setting: data_parallel.Setting, task: Task, run: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A run of the workers; all to all, there is no up and no down."""
+    waits, kinds = worker_waits(setting, task), ("update", "model", "update")
+    return language_run(run, run["nbytes_up"], run["nbytes_down"], run["uplink"], waits, kinds)
+
+
+def worker_waits(setting: data_parallel.Setting, task: Task) -> int | None:
+    """Messages that followed one another; workers speak side by side. None: not known."""
+    num_workers = setting.workers or task.workers
+    steps = setting.steps or task.steps
+    each = {
+        "ThroughServer": 2,
+        "AllGather": 1 if num_workers > 1 else 0,
+        "Ring": 2 * (num_workers - 1),
+    }.get(type(setting.exchange).__name__)
+    if setting.method in ("ddp", "demo"):
+        times = steps
+    elif setting.method in ("diloco", "streaming"):
+        times = setting.warm + (steps - setting.warm) // setting.inner_steps
+    else:
+        return None
+    return None if each is None else each * times
+
+
+def cut() -> list[dict[str, Any]]:
+    """A transformer in two parts, and U-shaped."""
+    words = {
+        "scratch": "cut in two: fresh weights",
+        "longer": "cut in two: twice the text",
+        "tune": "cut in two: learning capital letters",
+    }
+    stored, tasks = runs.read(WORKERS.with_name("language_split.jsonl")), []
+    for title, task in language_split.TASKS.items():
+        rows = finished(runs.rows_of(task, language_split.settings(task), stored))
+        if not rows:
+            continue
+        names, found = {s.name for s, _ in rows}, []
+        for s, each in rows:
+            own = f"{FLOAT32} (U)" if s.shape == "U-shaped" else FLOAT32
+            about = {
+                **{"name": s.name, "family": s.part, "printed": s.source or None},
+                "baseline": own if own in names else None,
+                "code": command("language.split", s.name, "--task", title),
+            }
+            up_and_down = ("activations", "gradients") if s.shape == "plain" else ("both", "both")
+            kinds = (*up_and_down, "")
+            waits = split_waits(s, task)
+            told = [
+                language_run(r, r["nbytes_up"], r["nbytes_down"], r["nbytes_up"], waits, kinds)
+                for r in each.values()
+            ]
+            found.append((about, told))
+        effort = language_split.effort(task, rows)
+        group = "A transformer in two parts"
+        tasks.append(language_task(f"split-{title}", group, words.get(title, title), effort, found))
+    return tasks
+
+
+def split_waits(setting: language_split.Setting, task: language_split.Task) -> int:
+    """Messages that followed one another: two links up and two down if U-shaped, else one each.
+
+    With a gate, the label party announces the state when an epoch or a period of 50 steps begins.
+    """
+    epoch = -(-task.num_windows // task.batch_size)
+    steps = task.epochs * epoch
+    if setting.shape == "U-shaped":
+        return 4 * steps
+    if setting.period == 1:
+        return 2 * steps + (0 if setting.upload is None else task.epochs)
+    periods = [min(50, steps - start) for start in range(0, steps, 50)]
+    both, up_only = periods[:: setting.period], periods[1 :: setting.period]
+    announced = {*range(0, steps, epoch), *range(0, steps, 50)}
+    return 2 * sum(both) + sum(up_only) + len(announced)  # states A and B; in C nothing is sent
+
+
+def owners() -> list[dict[str, Any]]:
+    """Owners of texts who fine-tune one model together."""
+    words = {"upper": "fine-tuning: capital letters", "roles": "fine-tuning: four speakers"}
+    stored, tasks = runs.read(WORKERS.with_name("language_finetune.jsonl")), []
+    for title, task in finetune.TASKS.items():
+        rows = finished(runs.rows_of(task, finetune.settings(task), stored))
+        if not rows:
+            continue
+        whole = FULL if any(s.name == FULL for s, _ in rows) else None
+        found = [
+            (
+                {
+                    **{"name": s.name, "family": s.part, "baseline": whole, "printed": None},
+                    "code": command("language.finetune", s.name, "--task", title),
+                },
+                [one_tuning(task, r) for r in each.values()],
+            )
+            for s, each in rows
+        ]
+        effort, group = finetune.effort(task, rows), "Fine-tuning together"
+        tasks.append(
+            language_task(f"finetune-{title}", group, words.get(title, title), effort, found)
+        )
+    return tasks
+
+
+def one_tuning(task: finetune.Task, run: Mapping[str, Any]) -> dict[str, Any]:
+    """A run of fine-tuning, tested after each round. The store has bytes a round and client."""
+    up, down = (task.num_clients * run[f"nbytes_{way}"] for way in ("up", "down"))
+    curve = [[round(up * (i + 1) + down * i), nats] for i, nats in enumerate(run["nats_by_round"])]
+    if curve[-1][0] != run["nbytes"]:
+        raise ValueError(
+            f"{run['name']}: {curve[-1][0]} is not nbytes={run['nbytes']} of the store"
+        )
+    curve[-1][1] = round(run["nats"], 5)
+    total_up, waits = round(up * task.rounds), 2 * task.rounds - 1  # the first download is free
+    down = run["nbytes"] - total_up
+    return language_run(run, total_up, down, total_up, waits, ("update", "model", ""), curve)
+
+
+def finished(rows: Sequence[Any]) -> list[Any]:
+    """Rows without runs that diverged."""
+    kept = [(s, {k: r for k, r in found.items() if "nats" in r}) for s, found in rows]
+    return [(setting, found) for setting, found in kept if found]
 
 
 # ------------------------------------------------------------------------------------- silence
@@ -321,7 +627,26 @@ def codec_table(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         rows["side_bits"] = round(kept.nominal_bits * kept.num_values) - (32 + places) * round(
             0.5 * kept.num_values
         )
-    return {"bits": BITS, "fractions": FRACTIONS, "table": table}
+    return {"bits": BITS, "fractions": FRACTIONS, "table": table, "leaks": leaks_of_stops()}
+
+
+def leaks_of_stops() -> dict[str, list[float]]:
+    """What attackers found behind the codec of a stop, where `experiments.leakage` has run it.
+
+    By stop: mean, least and largest explained variance of the images of digits, and how many seeds.
+    """
+    stops = {
+        repr(pipeline(bits, fraction, False)): f"{fraction:g}/{bits}"
+        for bits in BITS
+        for fraction in FRACTIONS
+    }
+    found = {}
+    for setting, by_seed in leakage_rows_of(leakage.TASKS["digits"], runs.read(LEAKS)):
+        stop = stops.get(repr(setting.up or codecs.Pipeline()))
+        if setting.part == leakage.UP and stop:
+            shares = [round(run["explained_variance"], 5) for run in by_seed.values()]
+            found[stop] = [round(mean(shares), 5), min(shares), max(shares), len(shares)]
+    return found
 
 
 # ----------------------------------------------------------- pictures for pages without scripts
@@ -341,8 +666,34 @@ def pictures(tensors: Mapping[str, Tensor], folder: Path) -> None:
     advisor = Drawing(640, 300, compare_bytes(100).sentence, marks).svg()
     (folder / "advisor.svg").write_text(advisor + "\n", encoding="utf-8")
     four = plots.describe_codec(tensors["activation"], codecs.Pipeline(Quantize(4)))
+    (folder / "language.svg").write_text(language_picture().svg() + "\n", encoding="utf-8")
     codec = draw_report(four, f"Quantize(4) on recorded activations. {four.sentence}").svg()
     (folder / "codec.svg").write_text(codec + "\n", encoding="utf-8")
+
+
+def language_picture() -> Drawing:
+    """Nats over bytes of the first task of `language`; names where nobody does better for less."""
+    task = language()["tasks"][0]
+    found = [
+        (mean(r["nbytes"] for r in m["runs"]), mean(r["curve"][-1][1] for r in m["runs"]), m)
+        for m in task["methods"]
+    ]
+    sent, values = [x for x, _, _ in found if x], [y for _, y, _ in found]
+    words = "bytes (left end: nothing is sent)"
+    x_axis = Axis("nbytes", min(sent) / 4, 60 * max(sent), log=True, words=words)
+    y_axis = Axis("loss", min(values) - 0.05, max(values) + 0.05, words="nats a character")
+    frame = Frame(x_axis, y_axis, width=760, height=440)
+    shapes = {family: shape for (family, _), shape in zip(task["families"], "osD^", strict=False)}
+    places, names, marks = [], [], []
+    for x, y, m in sorted(found, key=lambda each: each[:2]):
+        place = (frame.x(max(x, x_axis.low)), frame.y(y))
+        marks.append(symbol(*place, shapes.get(m["family"], "s"), INK, PAPER, m["name"]))
+        best = all(other > y for cost, other, n in found if cost <= x and n is not m)
+        if best or m["family"] == NULL:
+            places.append(place)
+            names.append(m["name"])
+    title = f"Nats over bytes, {task['words']}: {len(found)} methods. {task['settings']}"
+    return Drawing(760, 440, title, [*frame.grid(), *marks, *beside(places, names)])
 
 
 def export(folder: Path) -> None:
@@ -350,6 +701,8 @@ def export(folder: Path) -> None:
     data = folder / "data"
     data.mkdir(parents=True, exist_ok=True)
     write("pareto", the_one_plot(), data)
+    write("fedavg", rounds_of_averaging(), data)
+    write("language", language(), data)
     write("silence", silence(), data)
     write("leakage", what_leaks(), data)
     tensors = {name: tensor_of(entry) for name, entry in read(TENSORS).items()}

@@ -20,7 +20,7 @@
     const advice = told(state, state.clients), rate = (state.rate * 1e6) / 8;
     const rows = METHODS.map((m) => ({
       ...m, nbytes: advice[m.key], waits: advice.waits[m.key],
-      seconds: advice[m.key] / rate + (advice.waits[m.key] * state.latency) / 1000,
+      seconds: explore.secondsOn({ nbytes: advice[m.key], up: advice[m.key], down: 0, waits: advice.waits[m.key] }, rate, rate, state.latency / 1000),
     }));
     const fewest = rows.reduce((a, b) => (b.nbytes < a.nbytes ? b : a)), fastest = rows.reduce((a, b) => (b.seconds < a.seconds ? b : a));
     const crossover = advice.crossover === null ? "Split sends fewer bytes than federated for no number of clients."

@@ -2,11 +2,19 @@
 "use strict";
 
 (() => {
-  const { bits: BITS, fractions: FRACTIONS, table } = explore.data.codec;
+  const { bits: BITS, fractions: FRACTIONS, table, leaks } = explore.data.codec;
   const tensors = Object.fromEntries(
     Object.entries(explore.data.tensors).map(([name, { shape, values }]) => [name, { shape, values: explore.floatsOf(values) }]));
   const number = (value) => String(+value.toPrecision(3));
   const error = (value) => (value >= 0.001 ? String(+value.toPrecision(3)) : value === 0 ? "0" : value.toExponential(1));
+
+  /* What a stored attack on this codec found; other tensors were not attacked with these codecs. */
+  const leak = (state) => {
+    const found = state.tensor === "activation" && leaks[`${state.kept}/${state.bits}`];
+    if (!found) return "not run";
+    const [share, low, high, count] = found;
+    return `${explore.percent(share)} [${explore.percent(low)}, ${explore.percent(high)}], ${count} seeds`;
+  };
 
   const code = (state) => {
     const stages = [];
@@ -38,6 +46,7 @@
       ["largest error", error(told.largestError), ""],
       ["values that are kept", explore.grouped(told.numKept), ""],
     ]);
+    explore.byId("leak").textContent = leak(state);
     explore.byId("code").textContent = code(state);
     explore.picture(explore.byId("plot"), `Histogram of the ${state.tensor} before and after. ${explore.byId("said").textContent}`, (width) => {
       const narrow = explore.isNarrow(width), height = narrow ? 280 : 340;

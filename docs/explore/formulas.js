@@ -38,49 +38,52 @@ explore.seconds = (value) => {
 
 explore.mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/* ---- fltoolkit.research.analysis: a run is {nbytes, up, down, waits, curve: [[bytes, correct]]} ---- */
+/* ---- fltoolkit.research.analysis: a run is {nbytes, up, down, waits, curve: [[bytes, score]]} ---- */
 
 /* A run as it was at its i-th evaluation. Bytes in total are stored for each of them, the rest for the end
-   only: directions are shared as at the end, and waits and computing grow by equal steps, since evaluations
-   are evenly spaced. */
+   only: directions are shared as at the end, and rounds, waits and computing grow by equal steps, since
+   evaluations are evenly spaced. */
 explore.until = (run, i) => {
   const last = run.curve.length - 1, [nbytes] = run.curve[i];
   if (i === last) return run;
-  const sent = nbytes / run.curve[last][0], done = (i + 1) / (last + 1);
-  return { ...run, nbytes, up: run.up * sent, down: run.down * sent, waits: run.waits * done, flops: run.flops * done };
+  const sent = nbytes / run.curve[last][0], done = (i + 1) / (last + 1), then = { ...run, nbytes };
+  for (const key of ["up", "down", "uplink"]) then[key] *= sent;
+  for (const key of ["rounds", "waits", "flops"]) then[key] *= done;
+  return then;
 };
 
-/* accuracy_within: the last accuracy measured before more than `budget` was spent; null if none. `cost` says
-   what a run has cost, by default bytes. */
-explore.accuracyWithin = (run, budget, numTest, cost = (r) => r.nbytes) => {
+/* value_within: the last value measured before more than `budget` was spent; null if none. Scores are
+   divided by `numTest`: correct samples become an accuracy. `cost` says what a run has cost, by default bytes. */
+explore.valueWithin = (run, budget, numTest = 1, cost = (r) => r.nbytes) => {
   let found = null;
-  for (const [i, [, correct]] of run.curve.entries()) {
+  for (const [i, [, score]] of run.curve.entries()) {
     if (cost(explore.until(run, i)) > budget) break;
-    found = correct / numTest;
+    found = score / numTest;
   }
   return found;
 };
 
-/* bytes_to_reach, for any cost: what was spent when a run first reached `accuracy`; null if it never did. */
-explore.costToReach = (run, accuracy, numTest, cost = (r) => r.nbytes) => {
-  const hit = run.curve.findIndex(([, correct]) => correct / numTest >= accuracy);
+/* bytes_to_reach, for any cost: what was spent when a run first reached `goal`; null if it never did. `sign`
+   is -1 where less is better, as for a loss. */
+explore.costToReach = (run, goal, numTest = 1, cost = (r) => r.nbytes, sign = 1) => {
+  const hit = run.curve.findIndex(([, score]) => sign * (score / numTest) >= sign * goal);
   return hit < 0 ? null : cost(explore.until(run, hit));
 };
 
 /* seconds_on: bytes / rate + waits * latency, here with a rate for each direction, in bytes a second.
    What goes from client to client leaves by one's uplink and comes in by another's downlink, so it
-   takes the slower of the two. With equal rates this is seconds_on. */
+   takes the slower of the two. With equal rates this is seconds_on. All pages take their seconds from here. */
 explore.secondsOn = (run, rateUp, rateDown, latency) => {
   const across = run.nbytes - run.up - run.down;
   const sending = run.up / rateUp + run.down / rateDown + across / Math.min(rateUp, rateDown);
   return sending + run.waits * latency;
 };
 
-/* front: of points {cost, accuracy}, those that no cheaper one equals in accuracy. */
-explore.front = (points) => {
+/* front: of points {cost, value}, those that no cheaper one equals in value; `sign` as above. */
+explore.front = (points, sign = 1) => {
   const best = [];
-  for (const point of [...points].sort((a, b) => a.cost - b.cost || b.accuracy - a.accuracy)) {
-    if (!best.length || point.accuracy > best[best.length - 1].accuracy) best.push(point);
+  for (const point of [...points].sort((a, b) => a.cost - b.cost || sign * (b.value - a.value))) {
+    if (!best.length || sign * point.value > sign * best[best.length - 1].value) best.push(point);
   }
   return best;
 };

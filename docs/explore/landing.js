@@ -8,7 +8,7 @@
 
   /* Where a method is once `budget` bytes were sent: the mean of its seeds, or null if one has no result yet. */
   const at = (method, budget) => {
-    const accuracies = method.runs.map((run) => explore.accuracyWithin(run, budget, task.num_test));
+    const accuracies = method.runs.map((run) => explore.valueWithin(run, budget, task.num_test));
     if (accuracies.includes(null)) return null;
     const sent = method.runs.map((run) => run.curve.filter(([b]) => b <= budget).pop()[0]);
     const now = [explore.mean(sent), explore.mean(accuracies)];

@@ -91,7 +91,8 @@
         if (is) inner.push(`<path class="spread" d="M${px} ${y.at(r.low)}V${y.at(r.high)}m-4 0h8M${px - 4} ${y.at(r.low)}h8"/>`);
         options.push(`<g role="option" id="m${i}" aria-selected="${is}" aria-label="${explore.escape(`${r.name}: ${r.value.toFixed(2)}, ${explore.bytes(r.cost)}`)}">` +
           explore.mark(defence ? "square" : "circle", px, py, look + (family(r.name) === mine ? "" : " faint"), is ? 7 : 5) + (is ? `<circle class="ring" cx="${px}" cy="${py}" r="11"/>` : "") + "</g>");
-        taken.push([px - 6, py - 6, px + 6, py + 6]);
+        const room = is ? 11 : 6;
+        taken.push([px - room, py - room, px + room, py + room]);
       });
       const wanted = [row, ...rows.filter((r) => family(r.name) === mine && r !== row), ...(narrow ? [] : rows)]
         .filter((r, i, all) => all.indexOf(r) === i)

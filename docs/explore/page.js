@@ -19,8 +19,9 @@ explore.stops = (low, high, perDecade) => {
 /* Run a page. `defaults` holds the state by name; its control is the element with that id. A slider has
    `stops[name]`, an array or a function of the state, and its value is the place in it. What differs from
    the defaults stands behind # in the address. `render(state)` draws; `words[name](value, state)` is what
-   a slider says to a screen reader and beside itself. Returns `set(changes)`. */
-explore.page = ({ defaults, stops = {}, words = {}, render, repair = (state) => state }) => {
+   a slider says to a screen reader and beside itself. `renew[name]` lists what begins anew when `name` is
+   changed by hand: a budget of bytes is none of seconds. Returns `set(changes)`. */
+explore.page = ({ defaults, stops = {}, words = {}, renew = {}, render, repair = (state) => state }) => {
   const state = { ...defaults };
   const stopsOf = (name) => (typeof stops[name] === "function" ? stops[name](state) : stops[name]);
 
@@ -66,6 +67,10 @@ explore.page = ({ defaults, stops = {}, words = {}, render, repair = (state) => 
       else if (control) control.value = state[name];
     }
     render(state);
+    for (const box of document.querySelectorAll(".scroll")) { // what scrolls must be reached by keys
+      if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+    }
   };
 
   const write = () => {
@@ -78,6 +83,9 @@ explore.page = ({ defaults, stops = {}, words = {}, render, repair = (state) => 
   };
 
   const set = (changes) => {
+    for (const name of Object.keys(changes)) {
+      for (const other of renew[name] || []) state[other] = defaults[other];
+    }
     Object.assign(state, changes);
     show();
     if (Object.keys(changes).length) write();
@@ -97,6 +105,7 @@ explore.page = ({ defaults, stops = {}, words = {}, render, repair = (state) => 
   window.addEventListener("resize", () => {
     if (window.innerWidth !== width) { width = window.innerWidth; show(); }
   });
+  document.querySelectorAll("details").forEach((details) => details.addEventListener("toggle", show));
   document.querySelectorAll("[data-copy]").forEach((button) => {
     button.addEventListener("click", () => {
       const text = button.dataset.copy === "address" ? location.href : explore.byId(button.dataset.copy).textContent;
@@ -154,6 +163,20 @@ explore.accuracyScale = (low, high, start, end) => {
   return { at: (accuracy) => errors.at(1 - accuracy), of: (pixel) => 1 - errors.of(pixel), ticks };
 };
 
+/* A scale of losses whose height is the logarithm of the distance to `floor`, a little below the best: good
+   methods, which differ by hundredths, are told apart, and bad ones are still in the picture. */
+explore.lossScale = (low, high, start, end, floor) => {
+  const above = explore.scale(low - floor, high - floor, start, end, true), ticks = [];
+  for (const step of [1, 0.5, 0.1, 0.05, 0.02, 0.01]) {
+    if (step < 0.05 && ticks.length > 3) break;
+    for (let k = Math.ceil(low / step); k * step <= high; k++) {
+      const value = +(k * step).toFixed(2), at = above.at(value - floor);
+      if (ticks.every(([, other]) => Math.abs(at - other) > (step < 0.1 ? 34 : 26))) ticks.push([value, at]);
+    }
+  }
+  return { at: (loss) => above.at(loss - floor), of: (pixel) => floor + above.of(pixel), ticks };
+};
+
 /* The frame of a figure: grid, tick words, axis titles. `x` and `y` are {scale, words, title}. */
 explore.axes = (box, x, y) => {
   const parts = [];
@@ -176,16 +199,18 @@ explore.brief = (words) => (value) => words(value).replace(/\.0(?=\D|$)/, "");
 
 /* The path of a front: what the cheaper point reached counts until a better one is paid for. */
 explore.stairs = (front, x, y, box) =>
-  front.map((p, i) => `${i ? "H" : "M"}${x.at(p.cost).toFixed(1)}${i ? "V" : " "}${y.at(p.accuracy).toFixed(1)}`).join("") +
+  front.map((p, i) => `${i ? "H" : "M"}${x.at(p.cost).toFixed(1)}${i ? "V" : " "}${y.at(p.value).toFixed(1)}`).join("") +
   `H${box.right}`;
 
 /* Boxes along the stairs of a front, for `explore.labels` to stay clear of. */
 explore.stairBoxes = (front, x, y, box) =>
   front.flatMap((p, i) => {
-    const px = x.at(p.cost), py = y.at(p.accuracy), next = front[i + 1];
+    const px = x.at(p.cost), py = y.at(p.value), next = front[i + 1];
     const end = next ? x.at(next.cost) : box.right;
     const across = [px, py - 2, end, py + 2];
-    return next ? [across, [end - 2, y.at(next.accuracy), end + 2, py]] : [across];
+    if (!next) return [across];
+    const other = y.at(next.value);
+    return [across, [end - 2, Math.min(other, py), end + 2, Math.max(other, py)]];
   });
 
 /* How wide words will be, in the fonts of explore.css. */
@@ -207,9 +232,9 @@ explore.labels = (wanted, box, taken = []) => {
     const width = explore.width(words, look === "strong") + 6, places = [];
     const around = (px, py, gap) => {
       places.push([px + off, py - gap], [px - off - width, py - gap], [px + off, py + gap], [px - off - width, py + gap]);
-      places.push([px - width / 2, py - off - 8 - gap], [px - width / 2, py + off + 8 + gap]);
+      if (must || !gap) places.push([px - width / 2, py - off - 8 - gap], [px - width / 2, py + off + 8 + gap]);
     };
-    for (const gap of must ? [0, 10, 20, 32] : [0, 8]) {
+    for (const gap of must ? [0, 10, 20, 32] : [0, 8, 14]) {
       for (const [px, py] of [[x, y], ...also]) around(px, py, gap);
     }
     let place = places.find(([px, py]) => clear([px, py - 8, px + width, py + 8]));
@@ -238,6 +263,7 @@ explore.mark = (kind, x, y, look, size = 5) => {
   const s = size, at = `${x.toFixed(1)} ${y.toFixed(1)}`;
   if (kind === "circle") return `<circle class="${look}" cx="${x.toFixed(1)}" cy="${y.toFixed(1)}" r="${s}"/>`;
   if (kind === "diamond") return `<path class="${look}" d="M${at}m0 ${-1.4 * s}l${1.4 * s} ${1.4 * s}l${-1.4 * s} ${1.4 * s}l${-1.4 * s} ${-1.4 * s}z"/>`;
+  if (kind === "down") return `<path class="${look}" d="M${at}m0 ${1.2 * s}l${1.2 * s} ${-2.2 * s}h${-2.4 * s}z"/>`;
   if (kind === "triangle") return `<path class="${look}" d="M${at}m0 ${-1.2 * s}l${1.2 * s} ${2.2 * s}h${-2.4 * s}z"/>`;
   return `<rect class="${look}" x="${(x - 0.9 * s).toFixed(1)}" y="${(y - 0.9 * s).toFixed(1)}" width="${1.8 * s}" height="${1.8 * s}"/>`;
 };

@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 import torch
 
+from experiments.language import data_parallel, finetune
+from experiments.language import split as language_split
+from experiments.language.task import Task
 from experiments.pareto import report as pareto_report
+from fltoolkit import Channel
+from fltoolkit.federated import AllGather, Ring
+from fltoolkit.models import gpt
 from fltoolkit.research import Experiment
+from fltoolkit.split import Upload
 
 ROOT = Path(__file__).parents[2]
 EXPLORE = ROOT / "docs" / "explore"
@@ -34,6 +41,8 @@ export = load(ROOT / "tools" / "export_explore.py", "export_explore")
     ("name", "make"),
     [
         ("pareto", export.the_one_plot),
+        ("fedavg", export.rounds_of_averaging),
+        ("language", export.language),
         ("silence", export.silence),
         ("leakage", export.what_leaks),
     ],
@@ -49,7 +58,7 @@ def test_the_data_are_those_of_the_stored_runs(name: str, make: Any, tmp_path: P
 def test_the_whole_export_is_what_is_kept(tmp_path: Path) -> None:
     export.export(tmp_path)
     made = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
-    assert len(made) == 6
+    assert len(made) == 9
     for path in made:
         assert (tmp_path / path).read_bytes() == (EXPLORE / path).read_bytes(), path
 
@@ -113,11 +122,113 @@ def test_a_file_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     assert export.read(tmp_path / "x.js") == json.loads(json.dumps(value))
 
 
-def test_pages_are_small() -> None:
-    scripts = sum(path.stat().st_size for path in EXPLORE.glob("*.js"))
-    data = sum(path.stat().st_size for path in (EXPLORE / "data").iterdir())
-    assert scripts <= 100_000
-    assert data <= 600_000
+def test_scripts_are_small() -> None:
+    assert sum(path.stat().st_size for path in EXPLORE.glob("*.js")) <= 100_000
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_the_data_of_a_page_are_small(page: Path) -> None:
+    names = re.findall(r'<script src="data/(\w+)\.js">', page.read_text(encoding="utf-8"))
+    data = sum((EXPLORE / "data" / f"{name}.js").stat().st_size for name in names)
+    assert data <= 400_000
+
+
+# --------------------------------------------------------------------------------- language models
+
+
+@pytest.fixture
+def transfers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The messages of the last run of an experiment with language models."""
+    found: list[Any] = []
+
+    class Recording(Channel):
+        def __init__(self, *args: Any, **kwargs: Any):
+            super().__init__(*args, **kwargs)
+            found[:] = [self]
+
+    for module in (data_parallel, language_split, finetune):
+        monkeypatch.setattr(module, "Channel", Recording)
+    return found
+
+
+WORKERS = Task("topics", context=16, layers=1, width=16, batch_size=2, workers=3, steps=6)
+
+
+@pytest.mark.parametrize(
+    ("setting", "side_by_side"),
+    [
+        (data_parallel.Setting("s", "ddp"), 3),
+        (data_parallel.Setting("s", "ddp", steps=4, exchange=Ring()), 3),
+        (data_parallel.Setting("s", "diloco", inner_steps=2), 3),
+        (data_parallel.Setting("s", "diloco", inner_steps=2, warm=2), 3),
+        (data_parallel.Setting("s", "streaming", inner_steps=3, exchange=AllGather()), 6),
+        (data_parallel.Setting("s", "demo", "SGD", exchange=AllGather()), 6),
+        (data_parallel.Setting("s", "ddp", workers=1, exchange=AllGather()), 1),
+    ],
+)
+def test_waits_of_workers_are_counted(
+    setting: data_parallel.Setting, side_by_side: int, transfers: list[Any]
+) -> None:
+    data_parallel.run(WORKERS, setting, 0)
+    count = len(transfers[0].transfers)
+    assert export.worker_waits(setting, WORKERS) * side_by_side == count
+
+
+def test_waits_of_an_unknown_method_are_not_guessed() -> None:
+    assert export.worker_waits(data_parallel.Setting("s", "gossip"), WORKERS) is None
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        language_split.Setting("p", "s"),
+        language_split.Setting("p", "s", upload=Upload(delta=True)),
+        language_split.Setting("p", "s", upload=Upload(), period=3),
+        language_split.Setting("p", "s", shape="U-shaped"),
+    ],
+)
+def test_waits_of_a_split_transformer_are_counted(
+    setting: language_split.Setting, transfers: list[Any]
+) -> None:
+    task = language_split.Task("t", "topics", 102, 3, 2, 1e-3, 4)
+    language_split.run(task, setting, 0)
+    assert export.split_waits(setting, task) == len(transfers[0].transfers)
+
+
+def test_bytes_and_waits_of_fine_tuning(
+    monkeypatch: pytest.MonkeyPatch, transfers: list[Any]
+) -> None:
+    """Bytes after each round are those of the messages, but for the first download."""
+    small = lambda text, **_: gpt(len(text.alphabet), context=64, width=16, num_heads=1, seed=0)  # noqa: E731
+    monkeypatch.setattr(finetune, "pretrained", small)
+    task = finetune.Task("t", "topics", "topics", False, False, 1, 2, 3, 1, 2, 4)
+    run = finetune.run(task, finetune.Setting("p", "s", "full", 1e-3), 0)
+    told, channel = export.one_tuning(task, run), transfers[0]
+    free = sum(t.nbytes for t in channel.transfers if t.step == 1 and t.kind == "model")
+    by_round = [
+        sum(t.nbytes for t in channel.transfers if t.step <= step) - free for step in (1, 2, 3)
+    ]
+    assert [nbytes for nbytes, _ in told["curve"]] == by_round
+    assert told["waits"] == len(channel.transfers) / 2 - 1
+    assert told["up"] == sum(t.nbytes for t in channel.transfers if t.kind == "update")
+
+
+def test_each_command_runs_its_setting() -> None:
+    """``--only`` holds the name of a setting, and ``--task`` one of its tasks."""
+    for task in export.language()["tasks"]:
+        for method in task["methods"]:
+            assert method["code"].endswith(f'--only "{method["name"]}"')
+            assert '"' not in method["name"]
+    settings = [f"{s.part}: {s.name}" for s in export.fedavg.settings()]
+    for task in export.rounds_of_averaging()["tasks"]:
+        for method in task["methods"]:
+            only = method["code"].partition("--only ")[2].strip('"')
+            assert any(only in name for name in settings)
+
+
+def test_runs_that_diverged_are_left_out() -> None:
+    rows = [("a", {1: {"nats": 2.0}, 2: {"diverged": 7}}), ("b", {1: {"diverged": 3}})]
+    assert export.finished(rows) == [("a", {1: {"nats": 2.0}})]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)

@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
@@ -14,6 +15,13 @@ import torch
 
 from experiments.async_states import settings as async_states
 from experiments.async_states.__main__ import RESULTS as SILENCE
+from experiments.fedavg_results import settings as fedavg
+from experiments.fedavg_results.__main__ import RESULTS as ROUNDS
+from experiments.language import data_parallel, finetune
+from experiments.language import report as language_report
+from experiments.language import split as language_split
+from experiments.language.__main__ import RESULTS as WORKERS
+from experiments.language.task import Task
 from experiments.leakage import settings as leakage
 from experiments.leakage.__main__ import RESULTS as LEAKS
 from experiments.leakage.report import rows_of as leakage_rows_of
@@ -139,7 +147,7 @@ def test_budgets_and_targets_are_those_of_python(open_page: Open) -> None:
         for nbytes, accuracy in ((1e6, 0.9), (9.1e6, 0.96), (3e8, 0.5)):
             found = tab.evaluate(
                 "([i, b, a]) => { const t = explore.data.pareto.tasks[i]; return t.methods.flatMap("
-                "m => m.runs.map(r => [explore.accuracyWithin(r, b, t.num_test),"
+                "m => m.runs.map(r => [explore.valueWithin(r, b, t.num_test),"
                 " explore.costToReach(r, a, t.num_test)])); }",
                 [number, nbytes, accuracy],
             )
@@ -163,7 +171,7 @@ def test_budgets_of_seconds_use_every_evaluation(open_page: Open) -> None:
             "([i, rate, latency, b, a]) => { const t = explore.data.pareto.tasks[i];"
             " const cost = r => explore.secondsOn(r, rate, rate, latency);"
             " return t.methods.flatMap("
-            "m => m.runs.map(r => [explore.accuracyWithin(r, b, t.num_test, cost),"
+            "m => m.runs.map(r => [explore.valueWithin(r, b, t.num_test, cost),"
             " explore.costToReach(r, a, t.num_test, cost)])); }",
             [number, rate, latency, budget, target],
         )
@@ -264,18 +272,21 @@ def test_amounts_read_as_in_python(open_page: Open) -> None:
 def test_the_one_plot_shows_the_stored_runs(open_page: Open, data: str, words: str) -> None:
     tab, results = open_page("pareto", f"#data={data}&partition={words}"), PARTS[data, words]
     found = points(results)
-    best = {p.name for p in front(found)}
+    best, by_name = {p.name for p in front(found)}, groups(results)
+    target = pareto_report.TARGETS[data]
+    each = {n: [bytes_to_reach(r.history, target) for r in runs] for n, runs in by_name.items()}
+    needs = {n: mean(b for b in found if b) for n, found in each.items() if None not in found}
     assert cells(tab, "all") == [
         [
             p.name,
             percent(p.value, 2),
             f"{percent(p.low, 2)}, {percent(p.high, 2)}",
             amount("nbytes", p.nbytes),
+            amount("nbytes", needs[p.name]) if p.name in needs else "never",
             "yes" if p.name in best else "",
         ]
         for p in found
     ]
-    by_name = groups(results)
     for name in ("STC 1 % both ways", "SplitNN, float32", "loss gate 0.1, Float8"):
         tab.select_option("#method", name)
         runs = by_name[name]
@@ -311,6 +322,190 @@ def test_our_factors_are_those_of_the_results_page(open_page: Open) -> None:
         assert words in printed
         assert source in printed
         assert why in printed
+
+
+def reached(curve: list[list[float]], goal: float) -> int:
+    """The number of the first round with that accuracy; 0 if there is none."""
+    return next((n for n, (*_, a) in enumerate(curve, 1) if a >= goal), 0)
+
+
+@pytest.mark.parametrize(("words", "part"), [("IID", "IID"), ("non-IID", "two shards a client")])
+def test_averaging_by_rounds_and_bytes_to_a_target(open_page: Open, words: str, part: str) -> None:
+    rows = [
+        (s.name, list(found.values()))
+        for s, found in rows_of(fedavg.Task(), fedavg.settings(), read(ROUNDS))
+        if s.part == part
+    ]
+    tab = open_page("pareto", f"#data=fedavg&partition={words}&x=rounds&target=0.97")
+    shown = {row[0]: row[1:] for row in cells(tab, "all")}
+    assert shown.keys() == {name for name, _ in rows}
+    for name, runs in rows:
+        accuracies = [r["accuracy"] for r in runs]
+        found = [float(v.removesuffix(" %")) for v in ", ".join(shown[name][:2]).split(", ")]
+        wanted = [100 * of(accuracies) for of in (mean, min, max)]
+        assert found == pytest.approx(wanted, abs=0.0051)  # a half may be rounded either way
+    for x in ("rounds", "nbytes"):
+        tab.select_option("#x", x)
+        needs = {}
+        for name, runs in rows:
+            at = [reached(r["curve"], 0.97) for r in runs]
+            if all(at):
+                bytes_ = [sum(r["curve"][n - 1][:2]) for n, r in zip(at, runs, strict=True)]
+                needs[name] = mean(at if x == "rounds" else bytes_)
+        name = min(needs, key=lambda each: needs[each])
+
+        def words(cost: float, x: str = x) -> str:
+            digits = int(cost % 1 > 0)
+            return f"{cost:,.{digits}f} rounds" if x == "rounds" else amount("nbytes", cost)
+
+        wanted = f"97.0 % is cheapest with {name}: {words(needs[name])}; "
+        assert tab.inner_text("#attarget").startswith(
+            f"{wanted}{len(needs)} of {len(rows)} methods"
+        )
+        assert {row[0]: row[4] for row in cells(tab, "all")} == {
+            name: words(needs[name]) if name in needs else "never" for name, _ in rows
+        }
+
+
+def language_rows() -> dict[str, list[tuple[Any, dict[int, Any]]]]:
+    """By the page's key of the task: settings and their finished runs."""
+    task = Task()
+    side_by_side = rows_of(task, data_parallel.settings(task), read(WORKERS))
+    found: dict[str, list[Any]] = {}
+    for row in side_by_side:
+        group = row[0].group
+        like = (
+            "workers" if group in ("methods", "null models", "warm start") else f"workers {group}"
+        )
+        found.setdefault(re.sub(r"\W+", "-", like), []).append(row)
+    for name, module in (("split", language_split), ("finetune", finetune)):
+        stored = read(WORKERS.with_name(f"language_{name}.jsonl"))
+        for title, each in module.TASKS.items():
+            found[f"{name}-{title}"] = rows_of(each, module.settings(each), stored)
+    for key, rows in found.items():
+        kept = [(s, {k: r for k, r in runs.items() if "nats" in r}) for s, runs in rows]
+        found[key] = [(s, runs) for s, runs in kept if runs]
+    return {key: rows for key, rows in found.items() if rows}
+
+
+LANGUAGE = language_rows()
+
+
+@pytest.mark.parametrize("key", LANGUAGE)
+def test_language_models_show_the_stored_runs(open_page: Open, key: str) -> None:
+    tab, rows = open_page("language", f"#task={key}"), LANGUAGE[key]
+    shown = {row[0]: row[1:] for row in cells(tab, "all")}
+    assert shown.keys() == {s.name for s, _ in rows}
+    for setting, runs in rows:
+        nats = [r["nats"] for r in runs.values()]
+        sent = mean(r["nbytes"] for r in runs.values())
+        value, spread, cost, _, _ = shown[setting.name]
+        assert float(value) == pytest.approx(mean(nats), abs=6e-4)
+        ends = [float(each) for each in spread.split(", ")]
+        assert ends == pytest.approx([max(nats), min(nats)], abs=6e-4)
+        assert cost == amount("nbytes", sent)
+    pairs = {
+        s.name: [mean(r[k] for r in runs.values()) for k in ("nbytes", "nats")] for s, runs in rows
+    }
+    beaten = {
+        name
+        for name, (cost, nats) in pairs.items()
+        if any(c <= cost and n <= nats and [c, n] != [cost, nats] for c, n in pairs.values())
+    }
+    assert {name for name, row in shown.items() if row[-1] == "yes"} == pairs.keys() - beaten
+
+
+@pytest.mark.parametrize("key", LANGUAGE)
+def test_the_panel_of_a_language_model(open_page: Open, key: str) -> None:
+    """Ledger, seeds, the difference to the reference, and both factors."""
+    rows = LANGUAGE[key]
+    by_name = {s.name: runs for s, runs in rows}
+    base_of = {
+        method["name"]: method["baseline"]
+        for task in data_of("language")["tasks"]
+        if task["key"] == key
+        for method in task["methods"]
+    }
+    tab = open_page("language", f"#task={key}")
+    for setting, runs in rows[:: max(1, len(rows) // 5)]:
+        tab.select_option("#method", setting.name)
+        sent = mean(r["nbytes"] for r in runs.values())
+        seeds = {row[0]: row[1:] for row in cells(tab, "seeds")}
+        assert seeds.keys() == {str(r["seed"]) for r in runs.values()}
+        ledger = {row[0]: row[2] for row in cells(tab, "ledger")}
+        assert ledger["all"] == amount("nbytes", sent)
+        base = by_name.get(base_of[setting.name] or "", {})
+        if key.startswith("workers"):
+            uplink = mean(r["uplink"] for r in runs.values())
+            once = ledger.get("each message once", ledger.get("update", amount("nbytes", 0)))
+            assert once == amount("nbytes", uplink)
+            own = language_report.OWN[setting.optimizer]
+            if any(name.startswith(own) for name in by_name):
+                assert (base_of[setting.name] or "").startswith(own)
+            assert (setting.claim or "") in tab.inner_text("#printed")
+        if not sent:
+            assert tab.inner_text("#factor") == "It sends nothing."
+        if not base or base is runs:
+            continue
+        above = mean(language_report.above(runs, base))
+        assert float(tab.inner_text("#gap").replace("−", "-")) == pytest.approx(above, abs=6e-4)
+        if sent:
+            times = mean(r["nbytes"] for r in base.values()) / sent
+            assert tab.inner_text("#ourstotal") == f"{times:,.1f}"
+            if key.startswith("workers"):
+                times = mean(r["uplink"] for r in base.values()) / uplink
+                assert tab.inner_text("#oursup") == f"{times:,.1f}"
+
+
+def test_all_language_runs_are_on_the_page() -> None:
+    tasks = data_of("language")["tasks"]
+    assert [task["key"] for task in tasks] == [*LANGUAGE]
+    for task in tasks:
+        found = {m["name"]: {run["seed"] for run in m["runs"]} for m in task["methods"]}
+        assert found == {
+            s.name: {r["seed"] for r in runs.values()} for s, runs in LANGUAGE[task["key"]]
+        }
+
+
+def dominated(rows: list[tuple[Any, dict[int, Any]]], loser: str, winners: set[str]) -> bool:
+    """Whether one of the winners has fewer nats for fewer bytes."""
+    pairs = {
+        s.name: [mean(r[k] for r in runs.values()) for k in ("nbytes", "nats")] for s, runs in rows
+    }
+    cost, nats = pairs[loser]
+    return any(pairs[name][0] < cost and pairs[name][1] < nats for name in winners & pairs.keys())
+
+
+def test_what_the_page_concludes_is_in_the_stored_runs() -> None:
+    rows = LANGUAGE["workers"]
+    sending = [s.name for s, _ in rows if s.group == "methods"]
+    beaten = [name for name in sending if dominated(rows, name, {"Muon, one worker alone"})]
+    assert len(beaten) >= 3
+    for key, rows in LANGUAGE.items():
+        if key.startswith("split"):
+            few = {s.name for s, _ in rows if s.part == language_split.PLAIN}
+            rare = [
+                s.name for s, _ in rows if s.part == language_split.SILENCE or "moved" in s.name
+            ]
+            assert all(dominated(rows, name, few) for name in rare if "bits" not in name), key
+        if key.startswith("finetune"):
+            assert dominated(rows, "LoRA 8, float32", {"full, 2 bits (EDEN)"}), key
+
+
+def test_the_goal_line_of_a_language_model(open_page: Open) -> None:
+    """Less is better: a goal is reached from above, and the cheapest that does is named."""
+    tab, rows = open_page("language", "#task=workers&target=2.2"), LANGUAGE["workers"]
+    there = [
+        (mean(r["nbytes"] for r in runs.values()), s.name)
+        for s, runs in rows
+        if max(r["nats"] for r in runs.values()) <= 2.2
+    ]
+    cost, name = min(there)
+    said = tab.inner_text("#attarget")
+    assert said.startswith(f"2.20 nats is cheapest with {name}: {amount('nbytes', cost)}; ")
+    assert f"{len(there)} of {len(rows)} methods" in said
+    tab.select_option("#x", "seconds")
+    assert "seconds on your link" in tab.inner_text("#plot")
 
 
 def test_the_budget_slider_names_the_best_of_the_stored_runs(open_page: Open) -> None:
@@ -440,6 +635,32 @@ def test_codec_page_shows_measured_bytes(open_page: Open) -> None:
     assert "worse than sending nothing" in tab.inner_text("#said")  # as the takeaway says
 
 
+def test_codec_page_shows_what_attackers_found(open_page: Open) -> None:
+    tab, table, seen = open_page("codec"), data_of("codec"), 0
+    rows = {
+        s.name: [run["explained_variance"] for run in runs.values()]
+        for s, runs in leakage_rows_of(leakage.TASKS["digits"], read(LEAKS))
+        if s.part == leakage.UP
+    }
+    for bits, fraction, name in (
+        *((32, 1.0, "float32"), (4, 1.0, "4 bits"), (1, 1.0, "1 bit")),
+        *((32, 0.1, "top-k 10%"), (32, 0.01, "top-k 1%"), (3, 0.5, "")),
+    ):
+        slide(tab, "bits", table["bits"].index(bits))
+        slide(tab, "kept", table["fractions"].index(fraction))
+        told = tab.inner_text("#leak")
+        if not name:
+            assert told == "not run"
+            continue
+        share = float(told.partition(" %")[0])
+        assert share == pytest.approx(100 * mean(rows[name]), abs=0.051)
+        assert told.endswith(f"{len(rows[name])} seeds")
+        seen += 1
+    assert seen == 5
+    tab.select_option("#tensor", "update")
+    assert tab.inner_text("#leak") == "not run"
+
+
 def test_advisor_page_shows_what_python_says(open_page: Open) -> None:
     tab = open_page("advisor", "#clients=500&parameters=1000000&share=0.1&epochs=1&rounds=1")
     code = tab.inner_text("#code")
@@ -450,3 +671,7 @@ def test_advisor_page_shows_what_python_says(open_page: Open) -> None:
     methods = (told.split, told.federated, told.large_batch_sgd)
     assert [row[2] for row in shown] == [amount("nbytes", m.nbytes) for m in methods]
     assert f"from {told.crossover_clients:,} clients on" in tab.inner_text("#said")
+    for row, method in zip(shown, methods, strict=True):
+        record = {"nbytes": method.nbytes, "num_waits": int(row[3].replace(",", ""))}
+        seconds = seconds_on(record, rate=100e6 / 8, latency=0.02)  # as the sliders begin
+        assert row[4] == tab.evaluate("v => explore.seconds(v)", seconds)

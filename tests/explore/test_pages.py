@@ -12,13 +12,14 @@ import pytest
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Any]
-PAGES = ("index", "pareto", "silence", "codec", "leakage", "advisor")
+PAGES = ("index", "pareto", "language", "silence", "codec", "leakage", "advisor")
 SCREENS = (("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360))
 
 # What is chosen, in another state than the page begins with.
 STATES = {
     "index": "#budget=100000000",
     "pareto": "#data=digits&partition=non-IID&x=seconds&method=SplitNN%2C+float32&target=0.94",
+    "language": "#task=split-scratch&x=seconds&rateUp=1&latency=100&target=2.35",
     "silence": "#threshold=0.4",
     "codec": "#tensor=gradient&bits=1&kept=0.05&entropy=true",
     "leakage": "#data=mnist&family=noise&setting=noise+1",
@@ -46,7 +47,7 @@ def test_the_site_begins_with_the_figures_and_every_link_leads_somewhere(site: P
     front = (site / "docs" / "index.html").read_text(encoding="utf-8")
     assert 'href="explore/index.html"' in front
     pages = [site / "docs" / "index.html", *(site / "docs" / "explore").glob("*.html")]
-    assert len(pages) == 7
+    assert len(pages) == 8
     for page in pages:
         for url in re.findall(r'(?:src|href)="([^"]+)"', page.read_text(encoding="utf-8")):
             path = urldefrag(url).url.partition("?")[0]
@@ -124,7 +125,9 @@ def test_the_address_holds_the_state(open_page: Open, name: str) -> None:
     begin = state(tab), said(tab)
     for control in tab.locator("main select").all():
         if control.is_visible():
-            values = control.locator("option").evaluate_all("all => all.map(o => o.value)")
+            values = control.locator("option:not([disabled])").evaluate_all(
+                "all => all.map(o => o.value)"
+            )
             control.select_option(values[-1])
     for control in tab.locator("main input[type=range]").all():
         if control.is_visible():
@@ -151,7 +154,7 @@ def test_nonsense_in_the_address_does_no_harm(open_page: Open, name: str) -> Non
 
 @pytest.mark.parametrize("name", PAGES)
 def test_those_who_do_not_see_can_use_it(open_page: Open, name: str) -> None:
-    tab = open_page(name)
+    tab = open_page(name, width=360)  # where tables scroll sideways
     nameless = tab.evaluate(
         "() => [...document.querySelectorAll('main input, main select')]"
         ".filter(c => !c.labels.length || !c.labels[0].textContent.trim()).map(c => c.id)"
@@ -176,6 +179,11 @@ def test_those_who_do_not_see_can_use_it(open_page: Open, name: str) -> None:
     first.focus()
     first.press("Home")
     assert live.inner_text() != before
+    unreached = tab.evaluate(
+        "() => [...document.querySelectorAll('.scroll')]"
+        ".filter(box => box.scrollWidth > box.clientWidth && box.tabIndex < 0).length"
+    )
+    assert unreached == 0
     heads = tab.locator("h1, h2, h3").evaluate_all("all => all.map(h => +h.tagName[1])")
     assert heads[0] == 1
     assert all(b - a <= 1 for a, b in pairwise(heads))
@@ -233,6 +241,10 @@ def test_marks_are_chosen_by_mouse_and_by_keys(open_page: Open) -> None:
     mark = tab.locator("#plot").get_by_role("option", name=re.compile("^SplitNN, float32"))
     mark.hover()
     assert "SplitNN, float32" in tab.locator("#plot .label").all_text_contents()
+    assert tab.inner_text("#name") == "SplitNN, float32"  # its ledger, seeds and code too
+    assert 'protocol="relay"' in tab.inner_text("#code")
+    tab.mouse.move(2, 2)
+    assert tab.inner_text("#name") == "3 bits + EF both ways"
     mark.click()
     assert tab.inner_text("#chosen").startswith("SplitNN, float32: 97.17 %")
     assert 'protocol="relay"' in tab.inner_text("#code")
@@ -243,6 +255,32 @@ def test_marks_are_chosen_by_mouse_and_by_keys(open_page: Open) -> None:
     assert tab.inner_text("#chosen").startswith("byte budget 1/150, few bits")
     active = tab.get_attribute("#plot", "aria-activedescendant")
     assert "byte budget" in tab.get_attribute(f"#{active}", "aria-label")
+
+
+def test_language_models_by_mouse_and_by_keys(open_page: Open) -> None:
+    tab = open_page("language")
+    mark = tab.locator("#plot").get_by_role("option", name=re.compile("^DiLoCo, H = 10, float32"))
+    mark.hover()
+    assert tab.inner_text("#name") == "DiLoCo, H = 10, float32"
+    assert "500 times less (H = 500)" in tab.inner_text("#printed")
+    tab.locator("#plot").focus()
+    tab.keyboard.press("Home")
+    assert " for 0 B, " in tab.inner_text("#chosen")
+    assert "one worker" in tab.inner_text("#code")
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("End")
+    assert " for 0 B, " not in tab.inner_text("#chosen")
+    box = tab.locator("#plot .draggable-x").bounding_box()
+    start = box["x"] + box["width"] / 2, box["y"] + box["height"] - 30
+    before = tab.inner_text("#atbudget")
+    tab.mouse.move(*start)
+    tab.mouse.down()
+    tab.mouse.move(start[0] - 120, start[1], steps=4)
+    tab.mouse.up()
+    assert tab.inner_text("#atbudget") != before
+    tab.select_option("#task", "split-scratch")
+    assert "float32 (U)" in tab.inner_text("#method")
+    assert "budget=" not in tab.url  # lines begin anew with another task
 
 
 def test_a_link_of_ones_own_turns_the_order_round(open_page: Open) -> None:

@@ -1,0 +1,272 @@
+/* A figure of methods: what each one costs, what it brings, and two lines to drag: a budget and a goal.
+
+   Here: the figure, its sentences, the panel of the chosen method, the table of all. Not here: which runs
+   are shown and in which words (pareto.js, language.js), the numbers (formulas.js). */
+"use strict";
+
+explore.RATES = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
+explore.LATENCIES = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
+explore.LOOKS = [["circle", "one"], ["square", "two"], ["down", "four"], ["circle", "one hollow"], ["square", "two hollow"]];
+explore.NULL = ["circle", "grey hollow"]; // the look of a null model
+
+/* Run a page. Data: `tasks` of {target, settings, methods}, a method is {name, family, baseline, code, runs}, a
+   run as in formulas.js and, where it is not the curve's last one, its `value` at the end.
+   - `taskOf(state)`, and `choosers`, the controls that choose it
+   - `costs[key]`: {title, words, tick, stops, start, from, suffix}; `key` is that of a run, or "seconds"
+   - `metric`: {sign, name, title, short, long, cell, tick, scale, stops}
+   - `families(task)`: [[family, words, what it is, look]]
+   - `startWith(task, points)`: the method that is chosen first; `relabel(task)`: words of other controls
+   - `across`: what a message is called that goes neither up nor down
+   - `uplink`: the key whose factor stands beside the total; `about(method, base)`: more about a method;
+     `ledger(method)`: more rows */
+explore.tradeoff = (page) => {
+  const { taskOf, costs, metric } = page, { sign } = metric, ways = { up: "up", down: "down", across: page.across };
+  const place = explore.byId("plot");
+  let shown = null; // what the picture shows now: {points, x, y, box}
+  let hovered = "", dragged = "";
+
+  /* What a run cost, by the chosen measure; undefined where that is not known. */
+  const cost = (run, state) => {
+    if (state.x !== "seconds") return run[state.x];
+    return explore.secondsOn(run, (state.rateUp * 1e6) / 8, (state.rateDown * 1e6) / 8, state.latency / 1000);
+  };
+  const scoreOf = (task) => task.num_test || 1;
+  const atEnd = (run, task) => run.value ?? run.curve[run.curve.length - 1][1] / scoreOf(task);
+  const knows = (task, key) => task.methods.every(({ runs }) => runs.every((run) => (run[key === "seconds" ? "waits" : key] ?? null) !== null));
+
+  const pointsOf = (task, state) =>
+    task.methods
+      .map((method) => {
+        const scores = method.runs.map((run) => atEnd(run, task));
+        return {
+          method,
+          name: method.name,
+          cost: explore.mean(method.runs.map((run) => cost(run, state))),
+          value: explore.mean(scores),
+          low: Math.min(...scores),
+          high: Math.max(...scores),
+        };
+      })
+      .sort((a, b) => a.cost - b.cost);
+
+  /* The best that a budget buys: runs are stopped there, if they were tested on the way. */
+  const bestWithin = (points, task, state) => {
+    const found = points.map((point) => {
+      const each = point.method.runs.map((run) => explore.valueWithin(run, state.budget, scoreOf(task), (r) => cost(r, state)));
+      return { ...point, reached: each.includes(null) ? null : explore.mean(each) };
+    });
+    return found.filter((p) => p.reached !== null).sort((a, b) => sign * (b.reached - a.reached));
+  };
+
+  /* What each method needs to reach the target with every seed; null if one never does. */
+  const withNeeds = (points, task, state) =>
+    points.map((point) => {
+      const each = point.method.runs.map((run) => explore.costToReach(run, state.target, scoreOf(task), (r) => cost(r, state), sign));
+      return { ...point, needs: each.includes(null) ? null : explore.mean(each) };
+    });
+
+  /* A logarithmic scale with a place for 0 at its left end, where there are points of no cost. */
+  const scaleOf = (points, task, state, box, most) => {
+    const first = withNeeds(points, task, { ...state, target: task.target }).map((p) => p.needs);
+    const paid = [...points.map((p) => p.cost), ...first].filter((v) => v > 0), start = box.left + (points[0].cost > 0 ? 0 : 46);
+    const some = paid.length ? paid : [1], low = costs[state.x].from ?? 0.6 * Math.min(...some);
+    const scale = explore.scale(low, 1.5 * Math.max(...some), start, box.right, true, most);
+    if (points[0].cost > 0) return scale;
+    return { ...scale, at: (v) => (v > 0 ? Math.max(scale.at(v), start) : box.left + 12), ticks: [[0, box.left + 12], ...scale.ticks] };
+  };
+
+  const draw = (state, task, points, best, cheapest) => (width) => {
+    const narrow = explore.isNarrow(width), height = narrow ? 400 : 480;
+    const box = { left: 48, right: width - 14, top: 30, bottom: height - 44 }, c = costs[state.x];
+    const x = scaleOf(points, task, state, box, narrow ? 4 : 8);
+    const y = metric.scale(Math.min(...points.map((p) => p.low)), Math.max(...points.map((p) => p.high)), box.bottom, box.top);
+    const front = explore.front(points, sign), chosen = points.find((p) => p.name === state.method);
+    const looks = Object.fromEntries(page.families(task).map(([family, , , look]) => [family, look]));
+    const parts = [explore.axes(box, { scale: x, words: c.tick || explore.brief(c.words), title: `${c.title} (log)` },
+      { scale: y, words: metric.tick, title: metric.title })];
+    parts.push(`<clipPath id="inside"><path d="M${box.left} ${box.top}H${box.right}V${box.bottom}H${box.left}z"/></clipPath>`);
+    parts.push(`<path class="front" d="${explore.stairs(front, x, y, box)}"/>`);
+    for (const run of chosen.method.runs.filter((r) => r.curve.length > 1)) {
+      const path = run.curve.map(([, score], i) =>
+        `${i ? "L" : "M"}${x.at(cost(explore.until(run, i), state)).toFixed(1)} ${y.at(score / scoreOf(task)).toFixed(1)}`);
+      parts.push(`<path class="line thin grey" clip-path="url(#inside)" d="${path.join("")}"/>`);
+    }
+    const inside = (at, low, high) => Math.min(Math.max(at, low), high);
+    const atBudget = inside(x.at(state.budget), box.left, box.right), atTarget = inside(y.at(state.target), box.top, box.bottom);
+    parts.push(`<path class="rule" d="M${atBudget} ${box.top}V${box.bottom}"/><circle class="grip" cx="${atBudget}" cy="${box.top}" r="7"/>`);
+    parts.push(`<path class="rule" stroke-dasharray="2 4" d="M${box.left} ${atTarget}H${box.right}"/><circle class="grip" cx="${box.right}" cy="${atTarget}" r="7"/>`);
+    const taken = [[atBudget - 4, box.top, atBudget + 4, box.bottom], [box.left, atTarget - 3, box.right, atTarget + 3],
+      [atBudget - 8, box.top - 8, atBudget + 8, box.top + 8], [box.right - 8, atTarget - 8, box.right + 8, atTarget + 8],
+      ...explore.stairBoxes(front, x, y, box)];
+    const marks = [], options = [];
+    points.forEach((p, i) => {
+      const [kind, look] = looks[p.method.family], px = x.at(p.cost), py = y.at(p.value), is = p === chosen;
+      if (is && p.low < p.high) marks.push(`<path class="spread" d="M${px} ${y.at(p.low)}V${y.at(p.high)}m-4 0h8M${px - 4} ${y.at(p.low)}h8"/>`);
+      options.push(`<g role="option" id="m${i}" aria-selected="${is}" aria-label="${explore.escape(`${p.name}: ${metric.long(p.value)}, ${c.words(p.cost)}`)}">` +
+        explore.mark(kind, px, py, look, is ? 7 : 5) + (is ? `<circle class="ring" cx="${px}" cy="${py}" r="11"/>` : "") + "</g>");
+      const room = is ? 11 : 6;
+      taken.push([px - room, py - room, px + room, py + room]);
+    });
+    if (best.length) marks.push(explore.mark("diamond", atBudget, y.at(best[0].reached), "three"));
+    if (cheapest.length) marks.push(explore.mark("triangle", Math.max(x.at(cheapest[0].needs), box.left), atTarget, "three", 6));
+    const wanted = [chosen, points.find((p) => p.name === hovered), ...front, ...(narrow ? [] : points)]
+      .filter((p, i, all) => p && all.indexOf(p) === i)
+      .map((p) => ({ x: x.at(p.cost), y: y.at(p.value), words: p.name, must: p === chosen || p.name === hovered, look: p === chosen ? "strong" : "", off: p === chosen ? 14 : 10 }));
+    const lines = [
+      { x: atBudget, y: box.bottom - 12, words: `spend ${c.words(state.budget)}`, must: true, also: [[atBudget, box.top + 60]] },
+      { x: box.right - 4, y: atTarget, words: `reach ${metric.short(state.target)}`, must: true,
+        also: [0.75, 0.5, 0.25, 0].map((share) => [box.left + share * (box.right - box.left), atTarget]) },
+    ];
+    parts.push(marks.join(""), explore.labels([...lines, ...wanted], box, taken));
+    const grips = `<path class="catch draggable-x" d="M${atBudget} ${box.top}V${box.bottom}"/><path class="catch draggable-y" d="M${box.left} ${atTarget}H${box.right}"/>`;
+    shown = { points, x, y, box, atBudget, atTarget };
+    return { height, body: `<g aria-hidden="true">${parts.join("")}${grips}</g>${options.join("")}` };
+  };
+
+  const legend = (task) => {
+    const icon = (kind, look) => `<svg width="16" height="14" aria-hidden="true">${explore.mark(kind, 8, 7, look, 4.5)}</svg>`;
+    const has = ([family]) => task.methods.some((method) => method.family === family);
+    explore.byId("legend").innerHTML = [
+      ...page.families(task).filter(has).map(([, words, , [kind, look]]) => icon(kind, look) + explore.escape(words)),
+      icon("diamond", "three") + "best for the money", icon("triangle", "three") + "first at the target",
+      '<svg width="26" height="14" aria-hidden="true"><path class="front" d="M1 7h24"/></svg>front: nobody does better for less',
+    ].map((item) => `<li>${item}</li>`).join("");
+  };
+
+  const details = (task, point) => {
+    const { method } = point, base = task.methods.find((m) => m.name === method.baseline);
+    const total = (m, key) => explore.mean(m.runs.map((run) => run[key]));
+    const times = (key) => explore.grouped(total(base, key) / total(method, key), 1);
+    const [, , kind] = page.families(task).find(([family]) => family === method.family);
+    explore.byId("name").textContent = method.name;
+    explore.byId("kindof").textContent = kind;
+    explore.byId("factor").innerHTML = method === base ? "The float32 reference of its kind."
+      : !total(method, "nbytes") ? "It sends nothing."
+        : !base ? ""
+          : `Beside ${explore.escape(base.name)}: <b id="oursup">${times(page.uplink)}</b> times fewer bytes up, ` +
+            `<b id="ourstotal">${times("nbytes")}</b> times fewer in total.`;
+    explore.byId("printed").innerHTML = page.about(method, base === method ? null : base);
+    explore.byId("seeds").innerHTML = explore.table([
+      ["seed", metric.name, "sent", "waits"],
+      ...method.runs.map((run) => [run.seed, metric.cell(atEnd(run, task)), explore.bytes(run.nbytes), explore.grouped(run.waits ?? NaN)]),
+    ]);
+    const { ledger } = method.runs[0], more = page.ledger ? page.ledger(method) : [];
+    const full = ledger.every(([, , nominal]) => nominal !== null);
+    const of = (i, column) => explore.bytes(explore.mean(method.runs.map((run) => run.ledger[i][column])));
+    explore.byId("ledger").innerHTML = explore.table([
+      ["message", "way", "sent", ...(full ? ["nominal", "entropy"] : [])],
+      ...ledger.map(([kind, direction], i) => [kind, ways[direction], of(i, 3), ...(full ? [of(i, 2), of(i, 4)] : [])]),
+      ["all", "", explore.bytes(total(method, "nbytes")), ...(full ? ["", ""] : [])], ...more,
+    ]);
+    explore.byId("code").textContent = method.code;
+  };
+
+  /* A measure that a task's runs do not know can not be chosen. */
+  const repair = (state) => {
+    const task = taskOf(state);
+    for (const option of explore.byId("x").options) option.disabled = option.hidden = !knows(task, option.value);
+    if (!costs[state.x] || !knows(task, state.x)) state.x = "nbytes";
+    const spent = pointsOf(task, state).map((p) => p.cost).filter((v) => v > 0);
+    const { start } = costs[state.x], usual = spent[Math.floor((spent.length - 1) / 2)] ?? 1;
+    if (!(state.budget > 0)) state.budget = start > spent[0] || state.x === "rounds" ? start : usual;
+    if (!(state.target > 0)) state.target = task.target;
+    return state;
+  };
+
+  const render = (state) => {
+    const task = taskOf(state), points = withNeeds(pointsOf(task, state), task, state), c = costs[state.x];
+    const list = explore.byId("method"), names = points.map((p) => p.name);
+    if (!names.includes(state.method)) state.method = page.startWith(task, points);
+    if (list.dataset.names !== names.join("|")) {
+      list.innerHTML = names.map((name) => `<option>${explore.escape(name)}</option>`).join("");
+      list.dataset.names = names.join("|");
+    }
+    list.value = state.method;
+    explore.byId("link").hidden = state.x !== "seconds";
+    const best = bestWithin(points, task, state);
+    const cheapest = points.filter((p) => p.needs !== null).sort((a, b) => a.needs - b.needs);
+    const point = points.find((p) => p.name === state.method), { length } = point.method.runs;
+    const stopped = task.methods.some(({ runs }) => runs[0].curve.length > 1) ? "stopped there" : "its whole run";
+    if (page.relabel) page.relabel(task);
+    legend(task);
+    explore.picture(place, "", draw(state, task, points, best, cheapest));
+    place.setAttribute("aria-activedescendant", `m${points.indexOf(point)}`);
+    const spread = length > 1 ? ` [${metric.cell(point.low)}, ${metric.cell(point.high)}]` : "";
+    explore.byId("chosen").textContent =
+      `${point.name}: ${metric.long(point.value)}${spread} for ${c.words(point.cost)}${c.suffix || ""}, ` +
+      `${length} seed${length > 1 ? "s" : ""}.`;
+    explore.byId("atbudget").textContent = best.length
+      ? `With ${c.words(state.budget)} the best is ${best[0].name}: ${metric.long(best[0].reached)} (${stopped}).`
+      : `${c.words(state.budget)} buys no result of any method here: move the line to the right.`;
+    explore.byId("attarget").textContent = cheapest.length
+      ? `${metric.short(state.target)} is cheapest with ${cheapest[0].name}: ${c.words(cheapest[0].needs)}; ` +
+        `${cheapest.length} of ${points.length} methods get there with every seed.`
+      : `No method reaches ${metric.short(state.target)} with every seed.`;
+    explore.byId("settings").textContent = task.settings;
+    details(task, points.find((p) => p.name === hovered) || point);
+    const front = new Set(explore.front(points, sign).map((p) => p.name));
+    const [one, other] = sign > 0 ? ["low", "high"] : ["high", "low"];
+    explore.byId("all").innerHTML = explore.table(
+      [["method", metric.name, "worst and best seed", c.title, `to reach ${metric.short(state.target)}`, "front"],
+        ...points.map((p) => [explore.escape(p.name), metric.cell(p.value), `${metric.cell(p[one])}, ${metric.cell(p[other])}`,
+          c.words(p.cost), p.needs === null ? "never" : c.words(p.needs), front.has(p.name) ? "yes" : ""])],
+      points.indexOf(point));
+  };
+
+  const anew = Object.fromEntries(page.choosers.map((name) => [name, ["budget", "target"]]));
+  const set = explore.page({
+    defaults: { ...page.defaults, x: "nbytes", budget: 0, target: 0, rateUp: 10, rateDown: 50, latency: 20 },
+    stops: {
+      budget: (state) => explore.stops(...costs[state.x].stops, 25),
+      target: (state) => metric.stops(taskOf(state)),
+      rateUp: explore.RATES, rateDown: explore.RATES, latency: explore.LATENCIES,
+    },
+    words: {
+      budget: (value, state) => costs[state.x].words(value),
+      target: metric.short,
+      rateUp: (value) => `${value} Mbit/s`, rateDown: (value) => `${value} Mbit/s`, latency: (value) => `${value} ms`,
+    },
+    renew: { x: ["budget"], ...anew },
+    repair,
+    render,
+  });
+
+  /* The picture with a mouse, a finger or a key. Listeners sit on the place, since its SVG is drawn anew. */
+  const where = (event) => {
+    const corner = place.getBoundingClientRect();
+    return [event.clientX - corner.left, event.clientY - corner.top];
+  };
+  const nearest = ([px, py], reach) => {
+    const far = (p) => Math.hypot(shown.x.at(p.cost) - px, shown.y.at(p.value) - py);
+    const point = shown.points.reduce((a, b) => (far(b) < far(a) ? b : a));
+    return far(point) <= reach ? point : null;
+  };
+  const drag = ([px, py]) => {
+    if (dragged === "budget") set({ budget: shown.x.of(px) });
+    else set({ target: shown.y.of(py) });
+  };
+  place.addEventListener("pointerdown", (event) => {
+    const at = where(event), point = nearest(at, 12);
+    if (point) set({ method: point.name });
+    else if (Math.abs(at[0] - shown.atBudget) < 12) dragged = "budget";
+    else if (Math.abs(at[1] - shown.atTarget) < 12) dragged = "target";
+    else if (nearest(at, 24)) set({ method: nearest(at, 24).name });
+    if (dragged) { place.setPointerCapture(event.pointerId); drag(at); }
+  });
+  place.addEventListener("pointermove", (event) => {
+    if (dragged) return drag(where(event));
+    const point = event.pointerType === "mouse" ? nearest(where(event), 16) : null;
+    if ((point ? point.name : "") !== hovered) { hovered = point ? point.name : ""; set({}); }
+  });
+  place.addEventListener("pointerup", () => { dragged = ""; });
+  place.addEventListener("pointercancel", () => { dragged = ""; });
+  place.addEventListener("pointerleave", () => { if (hovered) { hovered = ""; set({}); } });
+  place.addEventListener("keydown", (event) => {
+    const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -1e9, End: 1e9 };
+    if (!(event.key in steps)) return;
+    event.preventDefault();
+    hovered = ""; // the mouse may rest on another mark
+    const names = shown.points.map((p) => p.name), now = names.indexOf(explore.byId("method").value);
+    set({ method: names[Math.min(Math.max(now + steps[event.key], 0), names.length - 1)] });
+  });
+};
