@@ -43,8 +43,8 @@ def judge(runs: Runs) -> Finding:
         f"{values['bits']:.0f} bits a value are sent for {BITS}: the rounded values stay float32. "
         f"Its default scales the result down to keep the variance small: on average "
         f"{values['slope']:.3f} of a value comes back, so that it is not unbiased. "
-        f"Of a tensor of zeros {values['nan']:.0%} are NaN. Of {SIZE:,} equal values its other quantizer, which rounds "
-        f"down, keeps {values['kept']:.0%}."
+        f"Of a tensor of zeros {values['nan']:.0%} are NaN. Of {SIZE:,} equal values its other "
+        f"quantizer, which rounds down, keeps {values['kept']:.0%}."
     )
     right = abs(values["slope"] - 1) < 0.1 and values["nan"] == 0 and values["bits"] < 32
     return Finding(Verdict.REPRODUCED if right else Verdict.REFUTED, words)
