@@ -73,6 +73,10 @@ class Runs(Mapping[str, list[Values]]):
         """Points of accuracy above the reference, seed by seed."""
         return [100 * (a - b) for a, b in self._pairs(name, reference, key)]
 
+    def nats(self, name: str, reference: str) -> list[float]:
+        """Nats above the reference, seed by seed."""
+        return [a - b for a, b in self._pairs(name, reference, "nats")]
+
     def _pairs(self, one: str, other: str, key: str) -> list[tuple[float, float]]:
         both = sorted(self._by_seed[one].keys() & self._by_seed[other].keys())
         return [(self._by_seed[one][s][key], self._by_seed[other][s][key]) for s in both]
@@ -130,6 +134,12 @@ def spread(values: Sequence[float], form: str = ".2f") -> str:
     least, largest = f"{min(values):{form}}", f"{max(values):{form}}"
     middle = f"{mean(values):{form}}"
     return middle if least == largest else f"{middle} [{least}, {largest}]"
+
+
+def on_seeds(runs: Runs) -> str:
+    """On how many seeds a claim was measured, in words."""
+    num = max(len(values) for values in runs.values())
+    return "on one seed" if num == 1 else f"on {num} seeds"
 
 
 def judge_saving(

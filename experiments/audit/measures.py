@@ -1,7 +1,9 @@
 """What claims measure, where several measure alike."""
 
-from collections.abc import Callable
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from experiments.audit import stored
 from experiments.audit.claim import Measure, Values
@@ -60,12 +62,57 @@ def leakage(
     return lambda seed, quick: read(stored.leakage(data, part, name, seed))
 
 
-def language(name: str) -> Callable[[int, bool], Values]:
-    """Nats and bytes of a data-parallel run of docs/language_results.md."""
+def language(*names: str) -> Mapping[str, Any]:
+    """``measures`` and ``seeds`` of a claim about data-parallel runs of docs/language_results.md.
+
+    The seeds are those of which all runs are stored; without one there is nothing to measure. What
+    is up is what workers say, each message once.
+    """
+
+    def measure_of(name: str) -> Measure:
+        def run(seed: int, quick: bool) -> Values:
+            result = stored.language(name, seed)
+            sent = {"nbytes": float(result["nbytes"]), "nbytes_up": float(result["uplink"])}
+            return {"nats": float(result["nats"]), **sent}
+
+        return run
+
+    seeds = stored.language_seeds(*names)
+    return {"measures": {name: measure_of(name) for name in names if seeds}, "seeds": seeds}
+
+
+def split_language(task: str, *names: str) -> Mapping[str, Any]:
+    """The same of a transformer in two parts; up is what the party with the text sends."""
+
+    def measure_of(name: str) -> Measure:
+        def run(seed: int, quick: bool) -> Values:
+            result = stored.split_language(task, name, seed)
+            kept = ("nats", "nbytes", "nbytes_up")
+            return {key: float(result[key]) for key in kept}
+
+        return run
+
+    seeds = stored.split_language_seeds(task, *names)
+    return {"measures": {name: measure_of(name) for name in names if seeds}, "seeds": seeds}
+
+
+def of_system(
+    module: str, requirement: str, names: Sequence[str], count: Callable[[], Values]
+) -> Measure:
+    """What ``count`` finds in another system, which has to be installed.
+
+    The quick edition does without it: then each value is 1.
+    """
 
     def run(seed: int, quick: bool) -> Values:
-        result = stored.language(name, seed)
-        return {"nats": float(result["nats"]), "nbytes": float(result["nbytes"])}
+        if importlib.util.find_spec(module):
+            return count()
+        if quick:
+            return dict.fromkeys(names, 1.0)
+        raise ModuleNotFoundError(
+            f"this claim is measured with {module}, which is not installed: pip install "
+            f"{requirement}, best into an environment of its own"
+        )
 
     return run
 

@@ -4,12 +4,15 @@ A claim that names one of their settings is measured without training it again. 
 is run, and not added there.
 """
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from experiments.fedavg_results import run as fedavg_run
 from experiments.fedavg_results import settings as fedavg_settings
 from experiments.language import data_parallel
+from experiments.language import split as language_split
 from experiments.language.task import Task as LanguageTask
 from experiments.leakage import run as leakage_run
 from experiments.leakage import settings as leakage_settings
@@ -66,3 +69,33 @@ def language(name: str, seed: int) -> Result:
     setting = next(s for s in data_parallel.settings(task) if s.name == name)
     found = kept("language").get(setting.key(task, seed))
     return found or data_parallel.run(task, setting, seed)
+
+
+def language_seeds(*names: str) -> tuple[int, ...]:
+    """The seeds of which all these runs are stored; none if a name is no setting any more."""
+    task = LanguageTask()
+    return _seeds(data_parallel.settings(task), task, kept("language"), names)
+
+
+def split_language(title: str, name: str, seed: int) -> Result:
+    """A run of a transformer in two parts, of docs/language_results.md: stored, or run now."""
+    task = language_split.TASKS[title]
+    setting = next(s for s in language_split.settings(task) if s.name == name)
+    found = kept("language_split").get(setting.key(task, seed))
+    return found or language_split.run(task, setting, seed)
+
+
+def split_language_seeds(title: str, *names: str) -> tuple[int, ...]:
+    """The seeds of which all these runs of a task are stored."""
+    task = language_split.TASKS[title]
+    return _seeds(language_split.settings(task), task, kept("language_split"), names)
+
+
+def _seeds(
+    settings: Sequence[Any], task: Any, there: Mapping[str, Result], names: Sequence[str]
+) -> tuple[int, ...]:
+    chosen = {setting.name: setting for setting in settings if setting.name in names}
+    if len(chosen) < len(names):
+        return ()
+    seeds = next(iter(chosen.values())).seeds
+    return tuple(seed for seed in seeds if all(s.key(task, seed) in there for s in chosen.values()))

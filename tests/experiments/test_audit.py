@@ -1,14 +1,17 @@
 """The audit: its claims, its verdicts, and that the page shows what is stored."""
 
 import json
+import runpy
 from collections import Counter
 
 import pytest
 
-from experiments.audit import page
+from experiments.audit import measures, page, stored
 from experiments.audit.__main__ import main
 from experiments.audit.claim import Claim, Finding, Runs, Verdict, judge_saving, spread, times
 from experiments.audit.run import CLAIMS, audit, checked, find, finding, key, missing, quick
+from experiments.language import data_parallel
+from experiments.language.task import Task as LanguageTask
 from experiments.runs import read
 from fltoolkit import commands
 
@@ -128,6 +131,52 @@ def test_what_is_measured_is_not_measured_again(folder, tmp_path):
     with results.open("a") as file:
         file.write('{"key": "cut off in wri')
     assert len(read(results)) == 3
+
+
+def test_a_claim_takes_the_seeds_that_are_stored(tmp_path, monkeypatch):
+    """Of three settings, two have two seeds in common; a setting nobody knows has none."""
+    task, names = LanguageTask(), ("AdamW, every step, float32", "DeMo, 1 of 32 cosines")
+    settings = {s.name: s for s in data_parallel.settings(task) if s.name in names}
+    seeds = {names[0]: (10, 11, 12), names[1]: (12, 10)}
+    there = {settings[n].key(task, seed): {} for n in names for seed in seeds[n]}
+    monkeypatch.setattr(stored, "kept", lambda name: there)
+    assert stored.language_seeds(*names) == (10, 12)
+    assert stored.language_seeds(names[0]) == (10, 11, 12)
+    assert stored.language_seeds(names[0], "MuLoCo, H = 10, 2 bits") == ()
+    assert stored.language_seeds(names[0], "a setting nobody knows") == ()
+    assert measures.language(*names)["seeds"] == (10, 12)
+    assert list(measures.language(*names)["measures"]) == list(names)
+    assert measures.language("a setting nobody knows") == {"measures": {}, "seeds": ()}
+
+
+@pytest.mark.parametrize(
+    ("module", "nats", "up", "total", "verdict"),
+    [
+        ("demo_2024", 2.01, 200, 150, Verdict.REPRODUCED),
+        ("demo_2024", 2.01, 200, 50, Verdict.UPLINK_ONLY),
+        ("demo_2024", 2.01, 50, 50, Verdict.ELSEWHERE),
+        ("demo_2024", 2.03, 200, 150, Verdict.ELSEWHERE),
+        ("muloco_2025", 2.01, 9, 8, Verdict.REPRODUCED),
+        ("muloco_2025", 2.01, 9, 5, Verdict.UPLINK_ONLY),
+        ("muloco_2025", 2.05, 9, 8, Verdict.ELSEWHERE),
+    ],
+)
+def test_the_verdicts_on_methods_that_are_not_measured_yet(module, nats, up, total, verdict):
+    namespace = runpy.run_path(str(CLAIMS / f"{module}.py"))
+    reference = {"nats": 2.0, "nbytes_up": 1000.0, "nbytes": 2000.0}
+    method = {"nats": nats, "nbytes_up": 1000 / up, "nbytes": 2000 / total}
+    known = [namespace[n] for n in ("EVERY", "DILOCO") if n in namespace]
+    name = namespace.get("DEMO") or namespace["MULOCO"]
+    runs = Runs({name: {10: method}} | {each: {10: reference} for each in known})
+    assert namespace["judge"](runs).verdict is verdict
+
+
+def test_a_system_that_is_not_installed():
+    measure = measures.of_system("no_such_module", "nothing==1.0", ["bits"], dict)
+    assert measure(0, True) == {"bits": 1.0}
+    with pytest.raises(ModuleNotFoundError, match="pip install nothing=="):
+        measure(0, False)
+    assert measures.of_system("json", "", ["bits"], lambda: {"bits": 8.0})(0, False) == {"bits": 8}
 
 
 def test_only_finite_numbers_count():

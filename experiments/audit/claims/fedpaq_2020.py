@@ -22,8 +22,8 @@ CLAIM = Claim(
     group="federated learning",
     says="FedPAQ's updates are 11 times smaller on the way up (FEMNIST), without lossless coding.",
     source="Reisizadeh et al. 2020, arXiv 1909.13014; measured in Hönig et al. 2021, "
-    "arXiv 2111.00465, table 2",
-    known="quoted",
+    "arXiv 2111.00465, table 2, in a conversion to text",
+    known="read",
     ours="Digits, ten clients, 25 rounds, 4 levels (docs/results.md).",
     judge=judge,
     measures={name: method(name) for name in ("FedAvg, float32", "FedPAQ")},

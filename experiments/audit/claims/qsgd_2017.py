@@ -43,8 +43,8 @@ CLAIM = Claim(
     group="codecs",
     says="With as many levels as the root of the dimension n, a gradient takes at most 2.8 n + 32 "
     "bits in expectation, at twice the variance.",
-    source="Alistarh et al. 2017, arXiv 1610.02132, section 3",
-    known="memory",
+    source="Alistarh et al. 2017, arXiv 1610.02132, corollary 3.3, in a conversion to text",
+    known="read",
     ours="A gradient of the network of notebook 01 on digits (97,290 values) as one vector, with "
     "our "
     "entropy coder in place of Elias codes.",

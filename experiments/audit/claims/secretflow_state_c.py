@@ -9,7 +9,8 @@ CLAIM = Claim(
     "gradients are exchanged.",
     source="SecretFlow, commit 1b51502b, sl_model.py and split_state_async",
     known="code",
-    ours="Read in the source in November 2026, not run.",
+    ours="Read in the source in November 2026, not run. The same rule in our code, "
+    "`fltoolkit.split.train_uploading`, is measured in the row on CIFAR-10.",
     judge=by_hand(
         Verdict.REFUTED,
         "Activations are still sent with every batch; only gradients are saved. So it never saves"

@@ -31,7 +31,7 @@ CLAIM = Claim(
     says="A fixed accuracy is reached with fewer iterations and fewer bytes than by federated "
     "averaging, with clients unlike and even with clients alike.",
     source="Sattler et al. 2019, arXiv 1903.02891, abstract",
-    known="memory",
+    known="abstract",
     ours="MNIST, ten clients alike, 15 rounds, 1 % both ways, the first model in 8 bits "
     "(docs/results.md). Both send once a round; theirs sends each step.",
     judge=judge,
