@@ -330,8 +330,9 @@ def save_figure(
 
 
 def _of_rounds(runs: History | Sequence[History]) -> bool:
-    """Whether a step of these runs is a round, as in federated averaging."""
-    return all("round" in h[-1] for h in ([runs] if isinstance(runs, History) else runs) if len(h))
+    """Whether each step of these runs is a round, as in FedAvg; in a relay a round has many."""
+    last = [h[-1] for h in ([runs] if isinstance(runs, History) else runs) if len(h)]
+    return all(record.get("step", 0) - record.get("round", -2) in (0, 1) for record in last)
 
 
 def _points(history: History, x: str, y: str, name: str) -> np.ndarray:

@@ -47,6 +47,8 @@ def test_a_step_that_is_a_round_is_called_one() -> None:
     assert all(place == int(place) for place in ax.get_xticks()), "there is no round 1.5"
     assert plots.curves({"a": [rounds, rounds]}, "loss", "step").get_xlabel() == "round"
     assert plots.metric_over_steps({"a": rounds, "b": steps}).get_xlabel() == "step"
+    relay = History([{"step": 30, "round": 0, "loss": 2.0}, {"step": 60, "round": 1, "loss": 1.0}])
+    assert plots.metric_over_steps(relay).get_xlabel() == "step", "a round of it has 30 steps"
 
 
 def test_several_seeds_are_mean_and_band() -> None:
