@@ -55,23 +55,23 @@ def long_and_silent(notebook: nbformat.NotebookNode) -> list[str]:
             continue
         source = "" if cell.source.startswith("%%") else cell.source  # then it is a file
         code = ast.parse(re.sub(r"^(\s*)[%!].*", r"\1pass", source, flags=re.MULTILINE))
-        functions = [node for node in ast.walk(code) if isinstance(node, ast.FunctionDef)]
-        moves |= {function.name for function in functions if moves & calls(function)}
+        for node in ast.walk(code):  # a function of the notebook that shows progress
+            if isinstance(node, ast.FunctionDef) and moves & names(node):
+                moves.add(node.name)
         times = cell.metadata.get("execution", {})
         start, end = (
             datetime.fromisoformat(times[key].replace("Z", "+00:00")) if key in times else None
             for key in ("iopub.execute_input", "shell.execute_reply")
         )
         seconds = (end - start).total_seconds() if start and end else 0.0
-        if seconds > LONG and not moves & calls(code):
+        if seconds > LONG and not moves & names(code):
             found.append(f"[{number}] {seconds:.0f} s")
     return found
 
 
-def calls(code: ast.AST) -> set[str]:
-    """The names of all functions that are called in some code."""
-    made = [node.func for node in ast.walk(code) if isinstance(node, ast.Call)]
-    return {str(getattr(func, "id", getattr(func, "attr", ""))) for func in made}
+def names(code: ast.AST) -> set[str]:
+    """All names that some code uses."""
+    return {node.id for node in ast.walk(code) if isinstance(node, ast.Name)}
 
 
 def run(path: Path, save: bool = True) -> None:

@@ -210,7 +210,9 @@ def named_points(
         x, y = (float(each) for each in ax.transData.transform(point) / dot)
         near = [place for place in names if math.dist(place, (x, -y)) < 4]
         names[near[0] if near else (x, -y)] = f"{names[near[0]]}, {name}" if near else name
-    for (x, y), word in zip(names, beside(list(names), list(names.values()), size), strict=True):
+    left_end = ax.get_window_extent().x0 / dot
+    texts = beside(list(names), list(names.values()), size, left_end)
+    for (x, y), word in zip(names, texts, strict=True):
         point_x, point_y = ax.transData.inverted().transform((x * dot, -y * dot))
         ax.annotate(
             word.words,
