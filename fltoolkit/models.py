@@ -8,10 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Int64
 from torch import Tensor, nn
 
-__all__ = ["gpt", "mcmahan_2nn", "mcmahan_cnn", "resnet50", "seeded", "splitnn_mlp", "vgg16"]
+__all__ = [
+    "generate",
+    "gpt",
+    "mcmahan_2nn",
+    "mcmahan_cnn",
+    "resnet50",
+    "seeded",
+    "splitnn_mlp",
+    "vgg16",
+]
 
 _VGG16_WIDTHS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 _RESNET50_STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # width, blocks, stride
@@ -187,6 +196,52 @@ def gpt(
             _Head(width, num_characters),
         )
     return model
+
+
+@torch.no_grad()
+def generate(
+    model: nn.Module,
+    start: Int64[Tensor, " start"],
+    length: int,
+    *,
+    context: int,
+    generator: torch.Generator | None = None,
+) -> Int64[Tensor, " characters"]:
+    """``start`` and ``length`` more characters, each predicted from the ``context`` before it.
+
+    Without ``generator`` each character is the most likely one (greedy); with it, each is drawn as
+    likely as the model says. The model computes in the mode that it is in.
+
+    Args:
+        model: its output is log-probabilities [batch, num_characters, characters], as of `gpt`.
+        start: character numbers, one or more.
+        length: how many characters to add.
+        context: how many characters the model sees at most.
+
+    Raises:
+        ValueError: there is nothing to start from, or a count is too small.
+        FloatingPointError: the model's output is NaN.
+
+    >>> model, start = gpt(5, context=8, width=16, seed=0), torch.tensor([3])
+    >>> generate(model, start, 4, context=8).shape
+    torch.Size([5])
+    """
+    if start.dim() != 1 or not len(start):
+        raise ValueError(f"start has the shape {list(start.shape)}: give one character or more")
+    if length < 0 or context < 1:
+        raise ValueError(f"length={length}, context={context}: 0 or more, and 1 or more")
+    ids = start
+    for _ in range(length):
+        logs = model(ids[None, -context:])[0, :, -1]
+        if logs.isnan().any():
+            raise FloatingPointError("the model's output is NaN: it has diverged")
+        drawn = logs.argmax() if generator is None else _draw(logs, generator)
+        ids = torch.cat([ids, drawn.reshape(1)])
+    return ids
+
+
+def _draw(logs: Float[Tensor, " classes"], generator: torch.Generator) -> Tensor:
+    return torch.multinomial(logs.exp(), 1, generator=generator)
 
 
 class _Embedding(nn.Module):

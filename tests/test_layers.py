@@ -82,7 +82,9 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
         muon_for orthogonalized Polynomial Ring Rule Scripted seconds_waiting Staleness
         streaming_diloco ThroughServer Train weighted_mean WithMasks Yogi
     """,
-    "labs": "Board FedAvgLab Lab Look Panel Plot Runner Setting Strip ThresholdLab Training",
+    "labs": """
+        Board FedAvgLab Lab LanguageLab Look Panel Plot Runner Setting Strip ThresholdLab Training
+    """,
     "leakage": """
         auc corrected_distance_correlation direction_aucs distance_correlation
         explained_variance Listener nearest_tokens Noise NoPeek norm_aucs overhear

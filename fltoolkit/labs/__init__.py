@@ -9,6 +9,7 @@
     lab         all of it together
     threshold   asynchronous states: the lab of notebook 03
     fedavg      federated averaging: the lab of notebooks 04 to 06
+    language    a language model, trained by DiLoCo: the lab of notebook 11
 
 No widgets are needed to run a lab: its methods do what the buttons do.
 """
@@ -16,6 +17,7 @@ No widgets are needed to run a lab: its methods do what the buttons do.
 from fltoolkit.labs.board import Board, Look, Plot, Setting, Strip, Training
 from fltoolkit.labs.fedavg import FedAvgLab
 from fltoolkit.labs.lab import Lab
+from fltoolkit.labs.language import LanguageLab
 from fltoolkit.labs.panel import Panel
 from fltoolkit.labs.runner import Runner
 from fltoolkit.labs.threshold import ThresholdLab
@@ -24,6 +26,7 @@ __all__ = [
     "Board",
     "FedAvgLab",
     "Lab",
+    "LanguageLab",
     "Look",
     "Panel",
     "Plot",

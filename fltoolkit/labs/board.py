@@ -11,7 +11,18 @@ from fltoolkit.channel import Channel
 from fltoolkit.history import History, Record
 from fltoolkit.labs.runner import Runner, Status
 
-__all__ = ["Board", "Look", "Move", "Plot", "Run", "Setting", "Strip", "Training"]
+__all__ = [
+    "Board",
+    "Look",
+    "Move",
+    "Plot",
+    "Run",
+    "Setting",
+    "Strip",
+    "Training",
+    "num_bits",
+    "share",
+]
 
 
 class Setting(NamedTuple):
@@ -31,8 +42,9 @@ class Setting(NamedTuple):
 class Plot(NamedTuple):
     """One pair of axes: one key of the records over another, with a line for each run.
 
-    >>> Plot("loss", "step", log=True)
-    Plot(y='loss', x='step', behind='', words='', log=True)
+    >>> plot = Plot("test_loss", "nbytes", log_x=True, zero=False, levels=(("5-gram", 1.63),))
+    >>> plot.y, plot.levels
+    ('test_loss', (('5-gram', 1.63),))
     """
 
     y: str
@@ -40,6 +52,27 @@ class Plot(NamedTuple):
     behind: str = ""  # one more key, drawn thin behind the current run's line
     words: str = ""  # what y is called, if not by its key
     log: bool = False  # a logarithmic y axis: for values that fall by powers of ten
+    log_x: bool = False  # a logarithmic x axis: for runs whose bytes differ by powers of ten
+    zero: bool = True  # whether a linear y axis begins at 0; an accuracy's never does
+    levels: tuple[tuple[str, float], ...] = ()  # dotted horizontal lines: (name, y)
+
+
+def num_bits(value: int) -> str:
+    """A number of bits in words.
+
+    >>> num_bits(1), num_bits(8)
+    ('1 bit', '8 bits')
+    """
+    return f"{value} bit{'s' * (value != 1)}"
+
+
+def share(value: float) -> str:
+    """A share of the values in words, where all of them means that nothing is left out.
+
+    >>> share(0.02), share(1)
+    ('2 %', 'off')
+    """
+    return "off" if value == 1 else f"{100 * value:g} %"
 
 
 class Look(NamedTuple):
@@ -70,7 +103,9 @@ class Board:
     checked: str = ""  # key of the value that a gate checks, or ""; the gate's band is drawn, too
     rare: frozenset[str] = frozenset()  # kinds whose row appears with the first message
     step: str = "step"  # what a step is called
+    record: str = ""  # what a record is called, if it is not a step
     result: str = "accuracy"  # the records' key that says how good a run is at its end
+    sample: str = ""  # key of a text in some records, which is shown with their "nbytes"
 
 
 class Strip(NamedTuple):
@@ -110,7 +145,7 @@ class Training(NamedTuple):
     records: Iterator[Record]
     channel: Channel
     apply: Callable[[str, Any], object]  # (key, value): called between two records
-    total: int | None = None  # how many records there will be, if known
+    total: int | None = None  # what the lab's clock (see `Steering`) shows at the end, if known
 
 
 @dataclass(repr=False)

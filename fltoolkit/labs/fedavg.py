@@ -32,7 +32,7 @@ from fltoolkit.federated.clock import (
 from fltoolkit.federated.fedavg import fedavg
 from fltoolkit.federated.means import masked_mean, weighted_mean
 from fltoolkit.history import Record, evaluated
-from fltoolkit.labs.board import Board, Plot, Run, Setting, Training
+from fltoolkit.labs.board import Board, Plot, Run, Setting, Training, num_bits, share
 from fltoolkit.labs.lab import Lab
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.party import Party
@@ -64,22 +64,14 @@ def _on(value: bool) -> str:
     return "on" if value else "off"
 
 
-def _bits(value: int) -> str:
-    return f"{value} bit{'s' * (value != 1)}"
-
-
-def _share(value: float) -> str:
-    return "off" if value == 1 else f"{100 * value:g} %"
-
-
 def _number(value: int | None) -> str:
     return "all" if value is None else str(value)
 
 
 _SETTINGS: Mapping[str, Setting] = {
-    "bits_down": Setting("model down [bits a value]", _BITS, "now", _bits),
-    "bits_up": Setting("update up [bits a value]", _BITS, "now", _bits),
-    "top_k": Setting("top-k up [share of values]", (0.01, 0.03, 0.1, 0.3, 1), "now", _share),
+    "bits_down": Setting("model down [bits a value]", _BITS, "now", num_bits),
+    "bits_up": Setting("update up [bits a value]", _BITS, "now", num_bits),
+    "top_k": Setting("top-k up [share of values]", (0.01, 0.03, 0.1, 0.3, 1), "now", share),
     "error_feedback": Setting("error feedback up", (False, True), "now", _on),
     "local_steps": Setting("interval [local steps]", (1, 2, 5, 10, 20, 50, 100), "now"),
     "cohort_size": Setting("cohort", (1, 2, 5, 10, 20), "at start"),

@@ -8,7 +8,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from fltoolkit.labs.picture import Axes, Picture
+from fltoolkit.labs.picture import MOST_SAMPLES, Axes, Picture, Sample
 from fltoolkit.plots.drawing import (
     Axis,
     Box,
@@ -21,11 +21,14 @@ from fltoolkit.plots.drawing import (
     line_look,
     progress,
 )
+from fltoolkit.plots.style import DARK_GREY
 
 __all__ = ["lay_out"]
 
 _WIDTH, _HALF, _PLOT = 920, 450, 236  # of the paper, of a plot, and a plot's height
 _BAND = "#7f7f7f"
+_ROW = 17  # the height of a row of text
+_LETTERS = 54  # of a text, in half of the width
 
 
 def lay_out(picture: Picture) -> Drawing:
@@ -43,10 +46,14 @@ def lay_out(picture: Picture) -> Drawing:
     marks: list[Mark] = [Words(8, 18, f"{picture.title}: {picture.status}", bold=True)]
     marks += progress(picture.progress, 26, _WIDTH)
     strips = 30 * len(picture.strips) + 16 if picture.strips else 0
-    top = 46 + max(14 + 22 * len(picture.ledger), strips) + 6
+    texts = 0 if picture.samples is None else 14 + _ROW * MOST_SAMPLES  # so that nothing jumps
+    right = strips + texts  # the height of the right half, above the plot
+    top = 46 + max(14 + 22 * len(picture.ledger), right) + 6
     frames = [frame_of(axes, k * (_WIDTH - _HALF), top) for k, axes in enumerate(picture.axes)]
-    marks += _ledger(picture.ledger, 46, 120 if picture.strips else _WIDTH - 8 - 130 - 220)
+    marks += _ledger(picture.ledger, 46, 120 if right else _WIDTH - 8 - 130 - 220)
     marks += _strips(picture, frames[1], 44)
+    if picture.samples is not None:
+        marks += _samples(picture.samples, frames[1].edge, 46 + strips)
     for axes, frame in zip(picture.axes, frames, strict=True):
         marks += _plot(axes, frame)
     low = top + _PLOT + 12
@@ -65,9 +72,10 @@ def lay_out(picture: Picture) -> Drawing:
 def frame_of(axes: Axes, left: float, top: float = 40) -> Frame:
     """Where the values of these axes stand in the drawing."""
     plot, (x_limits, y_limits) = axes.plot, axes.limits()
-    x = Axis(plot.x, *x_limits, words=axes.step if plot.x == "step" else "")
+    x = Axis(plot.x, *x_limits, plot.log_x, axes.step if plot.x == "step" else "")
     y = Axis(plot.y, *y_limits, plot.log, plot.words)
-    return Frame(x, y, left, top, _HALF, _PLOT, names=[line.words for line in axes.lines])
+    names = [line.words for line in axes.lines] + [name for name, _ in plot.levels]
+    return Frame(x, y, left, top, _HALF, _PLOT, names=names)
 
 
 def _plot(axes: Axes, frame: Frame) -> Iterator[Mark]:
@@ -88,9 +96,14 @@ def _plot(axes: Axes, frame: Frame) -> Iterator[Mark]:
             stroke = _line(line.number, line.current, frame.points(line.points))
             yield stroke
             ends.append((line.points[-1][1], line.words, stroke.color, line.current))
-    yield from frame.names(ends)
     if not ends:
         yield frame.empty("nothing yet")
+        return
+    for name, y in axes.plot.levels:
+        at = frame.y(y)
+        yield Stroke([(frame.left, at), (frame.right, at)], DARK_GREY, 1.2, (1, 2))
+        ends.append((y, name, DARK_GREY, False))
+    yield from frame.names(ends)
 
 
 def _line(number: int, current: bool, points: Points) -> Stroke:
@@ -109,6 +122,27 @@ def _ledger(ledger: Sequence[tuple[str, int, str]], top: float, longest: float) 
         yield Box(130, y, longest, 16, "#f0f0f0")
         yield Box(130, y, longest * nbytes / most, 16, "#555555")
         yield Words(138 + longest, y + 12, words)
+
+
+def _samples(samples: Sequence[Sample], left: float, top: float) -> Iterator[Mark]:
+    """A row for each text: the bytes before it, and how it begins; the last row is the latest."""
+    yield Words(left, top + 4, "text of the model, and the bytes sent before", bold=True)
+    if not samples:
+        yield Words(left, top + 4 + _ROW, "nothing yet")
+    for row, sample in enumerate(samples, 1):
+        y, latest = top + 4 + _ROW * row, row == len(samples)
+        yield Words(left + 58, y, sample.words, "end", 11, bold=latest)
+        yield Words(left + 68, y, _in_one_line(sample.text), size=11, bold=latest)
+
+
+def _in_one_line(text: str) -> str:
+    r"""The beginning of a text, with signs for what ends a line or cannot be seen.
+
+    >>> _in_one_line("The first.\nThe\tnext")
+    'The\xa0first.↵The·next'
+    """
+    signs = {"\n": "↵", " ": "\xa0"}  # SVG draws several plain spaces as one
+    return "".join(signs.get(c, c if c.isprintable() else "·") for c in text[:_LETTERS])
 
 
 def _strips(picture: Picture, frame: Frame, top: float) -> Iterator[Mark]:

@@ -115,7 +115,7 @@ class Panel:
         self.speed = widgets.Dropdown(
             options=[("full" if speed == math.inf else f"{speed:g}", speed) for speed in speeds],
             value=lab.steps_per_second,
-            description=f"{lab.board.step}s per second",
+            description=f"{lab.board.record or lab.board.step}s per second",
             style={"description_width": "initial"},
             layout={"width": "15em"},
         )

@@ -16,7 +16,35 @@ from fltoolkit.plots.drawing import Points
 from fltoolkit.plots.live import Curve, at_the_end
 from fltoolkit.units import amount
 
-__all__ = ["Axes", "Line", "Picture", "Trace", "compose", "status_in_words"]
+__all__ = [
+    "MOST_SAMPLES",
+    "Axes",
+    "Line",
+    "Picture",
+    "Sample",
+    "Trace",
+    "compose",
+    "status_in_words",
+]
+
+MOST_SAMPLES = 6  # texts that are shown of a run
+
+
+class Sample(NamedTuple):
+    """A text that a record held, and how many bytes had been sent before it.
+
+    >>> Sample(20, 163_854, "The te  nure").words
+    '163.9 kB'
+    """
+
+    step: int  # on the lab's clock
+    nbytes: int
+    text: str
+
+    @property
+    def words(self) -> str:
+        """The bytes with their unit."""
+        return amount("nbytes", self.nbytes)
 
 
 class Trace:
@@ -41,6 +69,7 @@ class Trace:
         self.bands: list[tuple[float, float, float, float]] = []  # from, to, low, high
         self.tally = {kind: [0, 0] for kind in board.kinds}  # messages, bytes
         self.last: Record = {}
+        self.samples: list[Sample] = []  # see `_add_sample`
         self._records = self._transfers = 0
         self._asked: float | None = None  # the loss at the last check
         self._reference: float | None = None
@@ -65,6 +94,16 @@ class Trace:
         if self._board.states:
             self._add_state(record)
         self.last.update(record)
+        if self._board.sample in record:
+            self._add_sample(record)
+
+    def _add_sample(self, record: Record) -> None:
+        """Keep the first text, each at twice the step of the one kept before, and the latest."""
+        sample = Sample(int(record["step"]), int(record["nbytes"]), str(record[self._board.sample]))
+        if len(self.samples) > 1 and self.samples[-1].step < 2 * self.samples[-2].step:
+            self.samples[-1] = sample
+        else:
+            self.samples.append(sample)
 
     def _add_state(self, record: Record) -> None:
         x, state = int(record[self._board.plots[1].x]), str(record.get("state", ""))
@@ -119,17 +158,35 @@ class Axes(NamedTuple):
     step: str = "step"  # what a step is called
 
     def limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Lowest and highest x, lowest and highest y; y begins at 0 unless it is log or a share."""
+        """Lowest and highest x, lowest and highest y; see `Plot` for where they begin."""
         points = [point for line in self.lines for point in line.points]
         seen = [*(y for _, y in (*points, *self.behind)), *(band[3] for band in self.bands)]
+        seen += [y for _, y in self.plot.levels]
         high_x = max([self.reach, *(x for x, _ in points)]) or 1
+        x_limits = 0.0, high_x
+        if self.plot.log_x:
+            first = min((x for x, _ in points if x > 0), default=high_x)
+            x_limits = 0.8 * first, max(high_x, 2 * first)
         high = max(seen, default=0) or 1
         low = min((y for _, y in points), default=high)
         if self.plot.log:
-            return (0, high_x), (min(0.5 * low, 0.2 * high) or 0.01 * high, high)
+            return x_limits, (min(0.5 * low, 0.2 * high) or 0.01 * high, high)
         if "accuracy" in self.plot.y:
-            return (0, high_x), (math.floor(10 * low - 1e-9) / 10 if points else 0, 1)
-        return (0, high_x), (0, high)
+            return x_limits, (math.floor(10 * low - 1e-9) / 10 if points else 0, 1)
+        if not self.plot.zero and seen:
+            return x_limits, _around(min(seen), high)
+        return x_limits, (0, high)
+
+
+def _around(low: float, high: float) -> tuple[float, float]:
+    """Round limits around two values, which move seldom while the values change a little.
+
+    >>> _around(1.63, 3.42)
+    (1.5, 3.5)
+    """
+    unit = 10.0 ** math.floor(math.log10((high - low) or abs(high) or 1)) / 2
+    below, above = math.floor(low / unit) * unit, math.ceil(high / unit) * unit
+    return below, max(above, below + unit)
 
 
 class Picture(NamedTuple):
@@ -149,10 +206,12 @@ class Picture(NamedTuple):
     looks: Mapping[str, Look]
     ledger: Sequence[tuple[str, int, str]]  # row's name, bytes, in words
     legend: Sequence[tuple[int, bool, str]]  # run's number, whether it is the current, in words
+    samples: Sequence[Sample] | None = None  # texts of the current run; None: the lab has no texts
 
     def summary(self) -> str:
         """The picture in words, with its numbers."""
         rows = [f"{name} {words}" for name, _, words in self.ledger]
+        rows += [f"text after {s.words}: {s.text!r}" for s in (self.samples or [])[-1:]]
         runs = [words for _, _, words in self.legend]
         return ". ".join([f"{self.title}: {self.status}", *rows, *runs, *self.notes()])
 
@@ -192,12 +251,13 @@ def compose(lab: Steering, traces: Mapping[int, Trace]) -> Picture:
     return Picture(
         title=lab.title,
         status=status_in_words(lab),
-        progress=min(len(run.history) / total, 1.0) if run and total else 0.0,
+        progress=min(_clock(lab, run) / total, 1.0) if run and total else 0.0,
         axes=(first, second),
         strips=[*strips, *lab.strips()],
         looks=lab.board.states,
         ledger=_ledger(lab.board, trace),
         legend=[(r.number, r is run, _outcome(lab, r, traces[r.number])) for r in runs],
+        samples=(_chosen(trace.samples) if trace else []) if lab.board.sample else None,
     )
 
 
@@ -253,7 +313,12 @@ def _reach(lab: Steering, run: Run, x: float, key: str) -> float:
     total = run.training.total
     if run.runner.over or not total or not x > 0:
         return x
-    return max(float(total), x) if key == lab.clock else at_the_end(x, len(run.history), total)
+    return max(float(total), x) if key == lab.clock else at_the_end(x, _clock(lab, run), total)
+
+
+def _clock(lab: Steering, run: Run) -> int:
+    """How far the run has come, on the same scale as its ``total``."""
+    return int(run.history[-1][lab.clock]) if len(run.history) else 0
 
 
 def _at(history: History, clock: str, step: int, key: str) -> float:
@@ -261,6 +326,13 @@ def _at(history: History, clock: str, step: int, key: str) -> float:
     steps = range(len(history))
     index = bisect_left(steps, step, key=lambda k: int(history[k][clock]))
     return float(history[index][key])
+
+
+def _chosen(samples: Sequence[Sample]) -> Sequence[Sample]:
+    """The first and the latest ones."""
+    if len(samples) <= MOST_SAMPLES:
+        return samples
+    return [samples[0], *samples[1 - MOST_SAMPLES :]]
 
 
 def _ledger(board: Board, trace: Trace | None) -> list[tuple[str, int, str]]:

@@ -171,7 +171,7 @@ class Steering:
             run.runner.pause()
 
     def repeated(self, run: Run) -> Run | None:
-        """An earlier run with the same settings as ``run``, if neither of them has a move.
+        """An earlier run with the settings and length of ``run``, if neither of them has a move.
 
         All randomness comes from the settings, so both runs send the same bytes.
         """
@@ -181,7 +181,8 @@ class Steering:
         for other in self.runs:
             if other is run:
                 return None
-            if not other.moves and all(other.settings[k] == run.settings[k] for k in seen):
+            same = other.training.total == run.training.total and not other.moves
+            if same and all(other.settings[k] == run.settings[k] for k in seen):
                 return other
         return None
 
@@ -289,7 +290,8 @@ class Steering:
             ]
         if not events:
             loop.append("    pass")
-        loop.append('print(f"{len(history)} steps, {channel.nbytes():,} bytes")')
+        what = self.board.record or "step"
+        loop.append(f'print(f"{{len(history)}} {what}s, {{channel.nbytes():,}} bytes")')
         if len(run.history.having(result := self.board.result)):
             loop.append(f'tested = history.having("{result}")[-1]')
             words = result.replace("_", " ")

@@ -190,6 +190,14 @@ class Notebook(NamedTuple):
     def save(self) -> None:
         self.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
 
+    def theme(self, name: str) -> None:
+        """Change JupyterLab's colours: "Light" or "Dark"."""
+        self.page.evaluate(
+            "theme => jupyterapp.commands.execute('apputils:change-theme', {theme})",
+            f"JupyterLab {name}",
+        )
+        self.page.wait_for_timeout(500)
+
     def screenshot(self, name: str) -> None:
         ARTIFACTS.mkdir(exist_ok=True)
         self.page.screenshot(path=ARTIFACTS / f"{name}.png")

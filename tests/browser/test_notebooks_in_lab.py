@@ -180,11 +180,7 @@ SLIDER = ".jp-OutputArea [role=slider]"
 def themed(opened: Notebook, name: str) -> None:
     """Screenshots in light and dark, and in a window of 900 pixels."""
     for theme in ("Dark", "Light"):
-        opened.page.evaluate(
-            "theme => jupyterapp.commands.execute('apputils:change-theme', {theme})",
-            f"JupyterLab {theme}",
-        )
-        opened.page.wait_for_timeout(500)
+        opened.theme(theme)
         opened.screenshot(f"{name}_{theme.lower()}")
     opened.page.set_viewport_size({"width": 900, "height": 1000})
     opened.page.wait_for_timeout(500)

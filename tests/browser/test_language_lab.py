@@ -1,0 +1,84 @@
+"""The language lab of notebook 11: Start, move each slider, see bytes and text change, Stop."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from labserver import Server
+from shownlab import Shown, show_lab
+
+pytestmark = pytest.mark.browser
+CELLS = (
+    "import fltoolkit as flt",
+    "text = load_text(TEXT)",
+    "def n_gram(",
+    "grams = {",
+    "lab = LanguageLab(",
+)
+PER_STEP = """[
+    (b["nbytes"] - a["nbytes"]) / (b["step"] - a["step"])
+    for a, b in zip(lab.current.history, lab.current.history[1:])
+]""".replace("\n", " ")
+TEXTS = "lab.current.history.having('text').column('text')"
+
+
+@pytest.fixture
+def lab(folder: Path, server: Server, page: Any) -> Shown:
+    name, longer = "11_language_models.ipynb", "lab.num_steps = 100_000"
+    return show_lab(folder, server, page, name, cells=CELLS, longer=longer, clock="step")
+
+
+def test_each_slider_changes_what_the_next_rounds_cost_and_the_text_changes(lab: Shown) -> None:
+    lab.notebook.screenshot("language_lab_ready")
+    lab.start(run=3)
+    first = lab.ask(TEXTS)[0]
+    moves = [
+        ("messages", "End", 1, "bits", 32, "messages 32 bits"),
+        ("messages", "ArrowLeft", 2, "bits", 4, "messages 4 bits"),
+        ("top-k", "ArrowLeft", 1, "top_k", 0.3, "top-k 30 %"),
+        ("inner steps", "ArrowRight", 1, "inner_steps", 20, "inner steps 20"),
+        ("outer momentum", "ArrowRight", 2, "momentum", 0.6, "outer momentum 0.6"),
+    ]
+    costs = {}
+    for words, key, times, setting, value, mark in moves:
+        lab.slide(words, key, times)
+        lab.until_moved(setting, value, mark)
+        costs[mark] = lab.ask(PER_STEP)[-1]
+        for theme in ("Dark", "Light") if setting == "momentum" else ():
+            lab.notebook.theme(theme)
+            lab.notebook.screenshot(f"language_lab_running_{theme.lower()}")
+    full, four, sparse, longer, same = costs.values()
+    assert full > 5 * four > 7 * sparse > 1.5 * 7 * longer, costs
+    assert same == pytest.approx(longer, rel=0.3), "momentum is no message"
+    assert len(set(lab.ask(TEXTS))) > 4
+    assert lab.ask(TEXTS)[-1] != first
+
+    lab.stop(run=3)
+    assert repr(lab.ask(TEXTS)[-1]) in lab.words()
+    assert "test loss" in lab.words()
+    for theme in ("Dark", "Light"):
+        lab.notebook.theme(theme)
+        lab.notebook.screenshot(f"language_lab_stopped_{theme.lower()}")
+    lab.press("Script")
+    lab.area.get_by_text("from fltoolkit.federated import AllGather").wait_for()
+    assert "set_momentum(0.6)" in lab.notebook.ask("print(lab.script())")
+
+
+def test_start_again_says_that_it_repeats_and_without_its_kernel_it_says_how_to_go_on(
+    lab: Shown,
+) -> None:
+    lab.notebook.ask("lab.num_steps = 20")
+    for run in (3, 4):
+        lab.press("Start")
+        lab.until(lambda n=run: f"run {n} finished" in lab.words())
+    lab.area.get_by_text("Run 4 repeats run").wait_for()
+    lab.area.get_by_label("seed").select_option("1")
+    lab.press("Start")
+    lab.until(lambda: "run 5 finished" in lab.words())
+    assert lab.area.get_by_text("repeats run").count() == 0
+    sentence = lab.area.get_by_text("Run this cell to get the controls")
+    assert sentence.is_hidden()
+    lab.notebook.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+    sentence.wait_for(state="visible")
+    assert lab.area.get_by_role("button", name="Start").is_hidden()
+    lab.notebook.screenshot("language_lab_without_kernel")
