@@ -116,7 +116,7 @@ def elsewhere(page: str) -> dict[str, str]:
             each.path
             for other in pages()
             for each in names_of(other)
-            if each.value is vars(door)[name]
+            if each.value is getattr(door, name)
         )
         for name in offered
     }
