@@ -43,6 +43,13 @@ FIRST_USE = {  # how a notebook writes the word -> the heading's anchor
     r"NoPeek": "nopeek",
     r"AUC": "auc",
     r"engines?": "engine",
+    r"window": "window",
+    r"nats": "nats",
+    r"DDP": "ddp",
+    r"DiLoCo": "diloco",
+    r"outer step": "outer-step",
+    r"LoRA": "lora",
+    r"probe": "probe",
 }
 
 

@@ -2,25 +2,33 @@
 
     python tools/run_notebooks.py                 # all of notebooks/, assignments too
     python tools/run_notebooks.py notebooks/01_vanilla_splitnn.ipynb
+    python tools/run_notebooks.py --time          # the same, and save nothing
 
 What is saved is what GitHub shows: no widget state (GitHub calls such notebooks invalid), no
 timings in the metadata, the same cell ids each time. An error stops before anything is written.
 It is the saved edition (FLTOOLKIT_EDITION): measured values are shown though nobody has guessed,
-and no progress is kept. The seconds that it prints should stay below 60 on two quiet cores.
+and no progress is kept.
+
+The seconds that it prints should stay below 60 on two quiet cores. Beside the seconds of the clock
+stand those that the kernel and its processes computed, which say more where the machine is busy.
+Cells that took longer than five seconds and show no progress are named.
 """
 
+import argparse
+import ast
 import os
-import sys
+import re
 import time
+from datetime import datetime
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
-
-
 CONTROLS = "application/vnd.jupyter.widget-view+json"
+MOVES = {"watch", "progress_bar", "playground", "FedAvgLab", "LanguageLab", "ThresholdLab"}
+LONG = 5.0  # seconds after which a reader wants to see that something happens
 
 
 def without_controls(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
@@ -39,8 +47,35 @@ def without_controls(outputs: list[nbformat.NotebookNode]) -> list[nbformat.Note
     return kept
 
 
-def run(path: Path) -> None:
-    start = time.perf_counter()
+def long_and_silent(notebook: nbformat.NotebookNode) -> list[str]:
+    """The cells that took long and show no progress, with their seconds."""
+    moves, found = set(MOVES), []
+    for number, cell in enumerate(notebook.cells):
+        if cell.cell_type != "code":
+            continue
+        source = "" if cell.source.startswith("%%") else cell.source  # then it is a file
+        code = ast.parse(re.sub(r"^(\s*)[%!].*", r"\1pass", source, flags=re.MULTILINE))
+        for node in ast.walk(code):  # a function of the notebook that shows progress
+            if isinstance(node, ast.FunctionDef) and moves & names(node):
+                moves.add(node.name)
+        times = cell.metadata.get("execution", {})
+        start, end = (
+            datetime.fromisoformat(times[key].replace("Z", "+00:00")) if key in times else None
+            for key in ("iopub.execute_input", "shell.execute_reply")
+        )
+        seconds = (end - start).total_seconds() if start and end else 0.0
+        if seconds > LONG and not moves & names(code):
+            found.append(f"[{number}] {seconds:.0f} s")
+    return found
+
+
+def names(code: ast.AST) -> set[str]:
+    """All names that some code uses."""
+    return {node.id for node in ast.walk(code) if isinstance(node, ast.Name)}
+
+
+def run(path: Path, save: bool = True) -> None:
+    start, before = time.perf_counter(), os.times()
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
         notebook,
@@ -48,9 +83,13 @@ def run(path: Path) -> None:
         kernel_name="python3",
         resources={"metadata": {"path": str(path.parent)}},
         store_widget_state=False,
-        record_timing=False,
     )
     client.execute()
+    seconds, after = time.perf_counter() - start, os.times()
+    computed = sum(  # the kernel has ended, so its seconds belong to this process's children
+        getattr(after, key) - getattr(before, key) for key in ("children_user", "children_system")
+    )
+    silent = long_and_silent(notebook)
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
@@ -63,12 +102,22 @@ def run(path: Path) -> None:
         for key in ("execution", "jupyter"):
             cell.metadata.pop(key, None)
     nbformat.validate(notebook)
-    nbformat.write(notebook, path)
-    size = path.stat().st_size
-    print(f"{path.name}: {time.perf_counter() - start:.0f} s, {size / 1000:.0f} kB")
+    if save:
+        nbformat.write(notebook, path)
+    print(
+        f"{path.name}: {seconds:.0f} s, of which computing {computed:.0f} s, "
+        f"{path.stat().st_size / 1000:.0f} kB",
+        *([f"long and silent: cells {', '.join(silent)}"] if silent else []),
+        sep="; ",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("notebooks", nargs="*", type=Path, help="by default all of them")
+    parser.add_argument("--time", action="store_true", help="run and print, but save nothing")
+    arguments = parser.parse_args()
     os.environ["FLTOOLKIT_EDITION"] = "saved"
-    for path in map(Path, sys.argv[1:]) if sys.argv[1:] else sorted(NOTEBOOKS.rglob("*.ipynb")):
-        run(path)
+    for path in arguments.notebooks or sorted(NOTEBOOKS.rglob("*.ipynb")):
+        run(path, save=not arguments.time)

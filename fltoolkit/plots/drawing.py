@@ -378,8 +378,13 @@ def symbol(
     return Stroke(corners, color, 1.5, fill=fill, tip=tip)
 
 
-def beside(places: Points, words: Sequence[str], size: float = 11) -> list[Words]:
-    """Words beside marks; of six places, the first that covers no mark and no other words."""
+def beside(
+    places: Points, words: Sequence[str], size: float = 11, left_end: float = -math.inf
+) -> list[Words]:
+    """Words beside marks; of six places, the first that covers no mark and no other words.
+
+    No words begin left of ``left_end``, where the numbers of an axis may stand.
+    """
     taken: list[tuple[float, ...]] = [(x - 7, y - 7, x + 7, y + 7) for x, y in places]
     found: list[Words] = []
     for (x, y), each in zip(places, words, strict=True):
@@ -396,6 +401,7 @@ def beside(places: Points, words: Sequence[str], size: float = 11) -> list[Words
         for away in (11, 21, 33):  # further away, if all of these are taken
             sides += [(x, y) for y in (-away, away + size) for x in (middle, left, 9)]
         boxes = [(x + a, y + b - 0.8 * size, x + a + width, y + b) for a, b in sides]
+        boxes = [box for box in boxes if box[0] >= left_end] or boxes
         box = next(
             (box for box in boxes if not any(_meet(box, other) for other in taken)), boxes[0]
         )

@@ -210,7 +210,9 @@ def named_points(
         x, y = (float(each) for each in ax.transData.transform(point) / dot)
         near = [place for place in names if math.dist(place, (x, -y)) < 4]
         names[near[0] if near else (x, -y)] = f"{names[near[0]]}, {name}" if near else name
-    for (x, y), word in zip(names, beside(list(names), list(names.values()), size), strict=True):
+    left_end = ax.get_window_extent().x0 / dot
+    texts = beside(list(names), list(names.values()), size, left_end)
+    for (x, y), word in zip(names, texts, strict=True):
         point_x, point_y = ax.transData.inverted().transform((x * dot, -y * dot))
         ax.annotate(
             word.words,
@@ -330,8 +332,9 @@ def save_figure(
 
 
 def _of_rounds(runs: History | Sequence[History]) -> bool:
-    """Whether a step of these runs is a round, as in federated averaging."""
-    return all("round" in h[-1] for h in ([runs] if isinstance(runs, History) else runs) if len(h))
+    """Whether each step of these runs is a round, as in FedAvg; in a relay a round has many."""
+    last = [h[-1] for h in ([runs] if isinstance(runs, History) else runs) if len(h)]
+    return all(record.get("step", 0) - record.get("round", -2) in (0, 1) for record in last)
 
 
 def _points(history: History, x: str, y: str, name: str) -> np.ndarray:

@@ -17,11 +17,14 @@ __all__ = [
     "engines",
     "federated_round",
     "front",
+    "local_steps",
     "private_data",
     "rounding",
+    "sparse_choices",
     "states",
     "top_k",
     "topologies",
+    "transformer_cut",
 ]
 
 UP, DOWN, MODEL, LABEL = COLORS[:4]  # activations and updates, gradients, models, labels
@@ -429,6 +432,68 @@ def top_k() -> Drawing:
     return Drawing(720, 262, title, marks)
 
 
+def sparse_choices() -> Drawing:
+    """Appendix to notebook 06: what is chosen, how it is averaged, how it is rounded.
+
+    >>> sparse_choices().title.split(":")[0]
+    'Three choices behind top-k'
+    """
+    title = (
+        "Three choices behind top-k: the largest entries of the whole model or of each tensor; a "
+        "mean that counts what was not sent as zero or one that divides by those who sent; values "
+        "as they are, or only their signs with one size for all."
+    )
+    zeros, tall = (118, 252), 52
+    marks: list[Mark] = [Stroke([(x, 8), (x, 312)], PALE, 1.5, (4, 3)) for x in (240, 480)]
+    for column, (question, first, second) in enumerate(
+        (
+            ("chosen", "of the whole model", "of each tensor"),
+            ("averaged", "divided by all three", "divided by who sent"),
+            ("rounded", "values as they are", "signs, and one size"),
+        )
+    ):
+        middle = 120 + 240 * column
+        marks.append(_say(middle, 22, question, bold=True))
+        for zero, words in zip(zeros, (first, second), strict=True):
+            marks.append(_say(middle, zero - tall - 18, words))
+            marks.append(Stroke([(middle - 96, zero), (middle + 96, zero)], DARK_GREY, 1))
+
+    def bar(x: float, zero: float, value: float, width: float, color: str, depth: float = 1) -> Box:
+        height = tall * abs(value)
+        return Box(x, zero - height if value > 0 else zero, width, height, color, depth)
+
+    # chosen: two of eight entries, the last three of which are a tensor of their own
+    entries = (0.3, -0.2, 0.45, -0.35, 0.15, 0.75, -0.5, 1.0)
+    for zero, kept in zip(zeros, ((5, 7), (2, 7)), strict=True):
+        for k, entry in enumerate(entries):
+            color, depth = (UP, 1) if k in kept else (DARK_GREY, 0.3)
+            marks.append(bar(28 + 22 * k + 14 * (k > 4), zero, entry, 15, color, depth))
+    # averaged: what three clients sent for each of four weights, and behind it the mean
+    sent = ((0.9, None, None), (0.5, 0.8, 0.65), (None, 0.6, None), (None, -0.5, -0.3))
+    for row, zero in enumerate(zeros):
+        for k, values in enumerate(sent):
+            left, arrived = 270 + 48 * k, [value for value in values if value is not None]
+            mean = sum(arrived) / (len(arrived) if row else len(values))
+            marks.append(bar(left, zero, mean, 38, MODEL, 0.45))
+            for client, value in enumerate(values):
+                if value is not None:
+                    marks.append(bar(left + 3 + 12 * client, zero, value, 8, UP))
+    # rounded: four kept values, then their signs with the mean of their sizes
+    kept_values = {0: 0.9, 2: -0.45, 3: 0.6, 6: 0.75}
+    size = sum(map(abs, kept_values.values())) / len(kept_values)
+    for row, zero in enumerate(zeros):
+        for k, value in kept_values.items():
+            height = math.copysign(size, value) if row else value
+            marks.append(bar(512 + 26 * k, zero, height, 17, UP))
+    marks += [
+        _say(83, 298, "one tensor"), _say(181, 298, "another"),
+        Box(30, 321, 12, 12, UP), _say(50, 332, "is sent", "start"),
+        Box(150, 321, 12, 12, DARK_GREY, 0.3), _say(170, 332, "is not sent", "start"),
+        Box(300, 321, 12, 12, MODEL, 0.45), _say(320, 332, "the mean", "start"),
+    ]  # fmt: skip
+    return Drawing(720, 344, title, marks)
+
+
 def front() -> Drawing:
     """Notebook 07: the Pareto front.
 
@@ -566,3 +631,118 @@ def engines() -> Drawing:
         _say(444, 254, "the same bytes", "start"),
     ]
     return Drawing(720, 270, title, marks)
+
+
+def local_steps() -> Drawing:
+    """Notebook 11: a message at every step, or one every H local steps.
+
+    >>> local_steps().title.split(":")[0]
+    'Two timetables of three workers and eight steps'
+    """
+    title = (
+        "Two timetables of three workers and eight steps: with a message at every step they send "
+        "gradients eight times; with H = 4 each trains four steps on its own and then sends, in "
+        "few bits, how far it has come, and the outer step makes from it the next model of all."
+    )
+    left, gap = 150, 68
+    marks: list[Mark] = []
+    for every, top, words in ((1, 8, "at every step"), (4, 176, "every H = 4 steps")):
+        server, middle = top + 46, top + 118
+        marks += [
+            _say(left, top + 14, f"a message {words}", "start", bold=True),
+            _say(12, server + 5, "server", "start"),
+            _say(12, middle + 5, "three workers", "start"),
+            Stroke([(left - 20, server), (706, server)], PALE, 2),
+        ]
+        for first in range(0, 8, every):
+            x, after = left + gap * first, left + gap * (first + every)
+            for worker in (-1, 0, 1):
+                places = [(x, middle)]
+                for step in range(1, every + 1):
+                    away = 24 * worker * (step / every) ** 0.7
+                    bow = 5 * math.sin(2.2 * step + worker) if 1 < step < every else 0
+                    places.append((x + gap * step - 14, middle + away + bow))
+                marks.append(Stroke([*places, (after, middle)], DARK_GREY, 1.2))
+                marks += [symbol(a, b, "o", INK, INK, size=0.7) for a, b in places[1:]]
+            marks += _arrow([(after - 14, middle - 32), (after - 14, server + 11)], UP)
+            marks += _arrow([(after, server + 11), (after, middle - 7)], MODEL)
+            marks.append(symbol(after - 7, server, "s", MODEL, MODEL, size=1.2))
+    marks += [
+        symbol(167, 351, "o", INK, INK, size=0.7),
+        _say(192, 356, "a step of one worker on its own text", "start"),
+        *_arrow([(150, 377), (184, 377)], UP),
+        _say(192, 382, "its gradient, or how far it has come in H steps, in few bits", "start"),
+        *_arrow([(150, 403), (184, 403)], MODEL),
+        _say(192, 408, "the same new model for all", "start"),
+        symbol(452, 403, "s", MODEL, MODEL, size=1.2),
+        _say(468, 408, "the server's (outer) step", "start"),
+    ]
+    return Drawing(720, 422, title, marks)
+
+
+def transformer_cut() -> Drawing:
+    """Notebook 12: a transformer cut between two blocks, and as a U-shape.
+
+    >>> transformer_cut().title.split(";")[0]
+    'In a plain cut Bob has the labels, and they are the text moved on by one character'
+    """
+    title = (
+        "In a plain cut Bob has the labels, and they are the text moved on by one character; in "
+        "the U-shape Alice keeps both ends with text and labels, Bob computes the middle, and "
+        "activations and gradients cross twice."
+    )
+    plain, u_shape = 40, 246
+    marks: list[Mark] = [
+        _say(360, 20, "a plain cut", bold=True),
+        *_house(10, plain, 262, 140, "Alice"),
+        *_house(448, plain, 262, 140, "Bob"),
+        *_block(24, plain + 34, 104, 38, "embedding", DARK_GREY),
+        *_arrow([(130, plain + 53), (158, plain + 53)], DARK_GREY, 1.5),
+        *_block(160, plain + 34, 96, 38, "block 1", DARK_GREY),
+        *_block(464, plain + 34, 96, 38, "block 2", DARK_GREY),
+        *_arrow([(562, plain + 53), (596, plain + 53)], DARK_GREY, 1.5),
+        *_block(598, plain + 34, 96, 38, "head", DARK_GREY),
+        *_arrow([(260, plain + 42), (460, plain + 42)], UP, 3),
+        _say(360, plain + 30, "activations", bold=True),
+        *_arrow([(460, plain + 64), (260, plain + 64)], DOWN, 3),
+        _say(360, plain + 87, "gradients", bold=True),
+        *_letters(66, plain + 84, "the cat"),
+        *_letters(508, plain + 84, "he cats"),
+        _say(141, plain + 130, "the text"),
+        _say(579, plain + 130, "labels: the text moved by one"),
+        _say(360, u_shape - 24, "the U-shape", bold=True),
+    ]
+    low, foot = u_shape + 78, u_shape + 142
+    outline = [
+        (10, u_shape - 6), (272, u_shape - 6), (272, low), (448, low), (448, u_shape - 6),
+        (710, u_shape - 6), (710, foot), (10, foot), (10, u_shape - 6),
+    ]  # fmt: skip
+    marks += [
+        Stroke(outline, DARK_GREY, 1.5, fill=PAPER),
+        *_house(302, u_shape - 6, 116, 72, "Bob"),
+        _say(141, u_shape + 15, "Alice", bold=True),
+        _say(579, u_shape + 15, "Alice too", bold=True),
+        *_block(24, u_shape + 26, 104, 38, "embedding", DARK_GREY),
+        *_arrow([(130, u_shape + 45), (154, u_shape + 45)], DARK_GREY, 1.5),
+        *_block(156, u_shape + 26, 84, 38, "block 1", DARK_GREY),
+        *_block(318, u_shape + 22, 84, 38, "block 2", DARK_GREY),
+        *_block(480, u_shape + 26, 198, 38, "head", DARK_GREY),
+        *_letters(66, u_shape + 76, "the cat"),
+        *_letters(508, u_shape + 76, "he cats"),
+        _say(141, u_shape + 122, "the text"),
+        _say(579, u_shape + 122, "the labels"),
+        _say(360, u_shape + 122, "neither leaves Alice"),
+    ]
+    for x in (242, 404):
+        marks += _arrow([(x, u_shape + 33), (x + 74, u_shape + 33)], UP, 3)
+        marks += _arrow([(x + 74, u_shape + 55), (x, u_shape + 55)], DOWN, 3)
+    return Drawing(720, 400, title, marks)
+
+
+def _letters(x: float, y: float, text: str) -> Iterator[Mark]:
+    """A text of single letters, a box each."""
+    for number, letter in enumerate(text):
+        left = x + 21 * number
+        yield Stroke(_rounded(left, y, 20, 26, 3), LABEL, 1)
+        if letter != " ":
+            yield _say(left + 10, y + 18, letter)

@@ -47,6 +47,8 @@ def test_a_step_that_is_a_round_is_called_one() -> None:
     assert all(place == int(place) for place in ax.get_xticks()), "there is no round 1.5"
     assert plots.curves({"a": [rounds, rounds]}, "loss", "step").get_xlabel() == "round"
     assert plots.metric_over_steps({"a": rounds, "b": steps}).get_xlabel() == "step"
+    relay = History([{"step": 30, "round": 0, "loss": 2.0}, {"step": 60, "round": 1, "loss": 1.0}])
+    assert plots.metric_over_steps(relay).get_xlabel() == "step", "a round of it has 30 steps"
 
 
 def test_several_seeds_are_mean_and_band() -> None:
@@ -173,3 +175,13 @@ def test_names_of_points_cover_neither_dots_nor_each_other() -> None:
     assert "NoPeek 1: 96.1, 0.95" in ax.get_label()
     with pytest.raises(ValueError, match="no points to draw"):
         plots.named_points({}, "x", "y")
+
+
+def test_names_of_points_do_not_cover_the_numbers_of_the_axis() -> None:
+    """A name has no room right of its dot, since another dot is there: it goes below."""
+    ax = plots.named_points(
+        {"a long name": (1.0, 1.0), "another": (1.1, 1.0), "": (2, 2)}, "x", "y"
+    )
+    ax.figure.draw_without_rendering()
+    left = ax.get_window_extent().x0
+    assert min(text.get_window_extent().x0 for text in ax.texts) >= left
