@@ -27,7 +27,7 @@ from nbclient import NotebookClient
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 CONTROLS = "application/vnd.jupyter.widget-view+json"
-MOVES = {"watch", "progress_bar", "playground", "FedAvgLab", "ThresholdLab"}
+MOVES = {"watch", "progress_bar", "playground", "FedAvgLab", "LanguageLab", "ThresholdLab"}
 LONG = 5.0  # seconds after which a reader wants to see that something happens
 
 

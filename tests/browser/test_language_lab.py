@@ -30,7 +30,7 @@ def lab(folder: Path, server: Server, page: Any) -> Shown:
 
 def test_each_slider_changes_what_the_next_rounds_cost_and_the_text_changes(lab: Shown) -> None:
     lab.notebook.screenshot("language_lab_ready")
-    lab.start(run=3)
+    lab.start(run=2)
     first = lab.ask(TEXTS)[0]
     moves = [
         ("messages", "End", 1, "bits", 32, "messages 32 bits"),
@@ -53,7 +53,7 @@ def test_each_slider_changes_what_the_next_rounds_cost_and_the_text_changes(lab:
     assert len(set(lab.ask(TEXTS))) > 4
     assert lab.ask(TEXTS)[-1] != first
 
-    lab.stop(run=3)
+    lab.stop(run=2)
     assert repr(lab.ask(TEXTS)[-1]) in lab.words()
     assert "test loss" in lab.words()
     for theme in ("Dark", "Light"):
@@ -68,13 +68,13 @@ def test_start_again_says_that_it_repeats_and_without_its_kernel_it_says_how_to_
     lab: Shown,
 ) -> None:
     lab.notebook.ask("lab.num_steps = 20")
-    for run in (3, 4):
+    for run in (2, 3):
         lab.press("Start")
         lab.until(lambda n=run: f"run {n} finished" in lab.words())
-    lab.area.get_by_text("Run 4 repeats run").wait_for()
+    lab.area.get_by_text("Run 3 repeats run 2").wait_for()
     lab.area.get_by_label("seed").select_option("1")
     lab.press("Start")
-    lab.until(lambda: "run 5 finished" in lab.words())
+    lab.until(lambda: "run 4 finished" in lab.words())
     assert lab.area.get_by_text("repeats run").count() == 0
     sentence = lab.area.get_by_text("Run this cell to get the controls")
     assert sentence.is_hidden()
