@@ -189,6 +189,8 @@ class Panel:
             self._say(f"{type(error).__name__}: {error}", urgent=True)
 
     def _moved(self, key: str, value: Any) -> None:
+        if value is None:  # ipywidgets takes it for no choice, and would show an empty list
+            self.controls[key].index = list(self.lab.settings[key].options).index(None)
         if value != self.lab.values[key]:  # else it was the lab that moved the control
             self._press(lambda: self.lab.set(key, value))
 

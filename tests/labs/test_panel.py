@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fltoolkit.data import load
-from fltoolkit.labs import Panel, ThresholdLab
+from fltoolkit.labs import FedAvgLab, Panel, ThresholdLab
 from fltoolkit.labs import panel as panel_module
 
 pytest.importorskip("ipywidgets")
@@ -151,6 +151,18 @@ def test_sliders_act_on_the_running_training(lab: ThresholdLab) -> None:
 
 def note(lab: ThresholdLab) -> str:
     return lab.panel.note.value
+
+
+def test_a_choice_whose_value_is_none_stays_in_the_list() -> None:
+    """ipywidgets takes None for no choice: the list "wait for" was empty after choosing "all"."""
+    lab = FedAvgLab(num_clients=4, cohort_size=2, show=("wait_for",))
+    wait_for = Panel(lab).controls["wait_for"]
+    for place in (1, 0):  # what a browser sends
+        wait_for.index = place
+    assert (wait_for.index, wait_for.label, lab.values["wait_for"]) == (0, "all", None)
+    lab.set("wait_for", 1)
+    lab.set("wait_for", None)
+    assert (wait_for.index, wait_for.label) == (0, "all")
 
 
 def test_the_labs_own_set_moves_the_slider(lab: ThresholdLab) -> None:
