@@ -280,7 +280,9 @@ def test_language_models_by_mouse_and_by_keys(open_page: Open) -> None:
     assert tab.inner_text("#atbudget") != before
     tab.select_option("#task", "split-scratch")
     assert "float32 (U)" in tab.inner_text("#method")
-    assert "budget=" not in tab.url  # lines begin anew with another task
+    fresh = open_page("language", "#task=split-scratch")  # both lines begin anew with another task
+    for line in ("#atbudget", "#attarget"):
+        assert tab.inner_text(line) == fresh.inner_text(line)
 
 
 def test_a_link_of_ones_own_turns_the_order_round(open_page: Open) -> None:
