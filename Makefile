@@ -64,6 +64,7 @@ demo: $(LAB)  ## no browser: train SplitNN, print the table, draw accuracy over 
 	$(BIN)/python examples/demo.py
 
 bench: $(SETUP)  ## how fast training and codecs are, as ratios to named peers
+	$(BIN)/python -m benchmarks.goals
 	$(BIN)/python -m benchmarks.split_speed
 	$(BIN)/python -m benchmarks.codec_speed
 	$(BIN)/python -m benchmarks.live_cost

@@ -80,18 +80,21 @@ def split_steps(batches: list[tuple[Tensor, Tensor]], optimizer: type) -> Work:
     return lambda: next(run)
 
 
-def step_table(repeats: int) -> None:
+def step_works() -> dict[str, Work]:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(6400, 784, generator=generator)
     y = torch.randint(10, (6400,), generator=generator)
     batches = list(Batches(x, y, 64, seed=0).epoch(0))
-    works = {
+    return {
         "unsplit network, torch SGD": unsplit_steps(batches),
         "split, real bytes, plain SGD": split_steps(batches, SGD),
         "split, real bytes, torch SGD": split_steps(batches, torch.optim.SGD),
     }
-    title = "One training step of the seed model, batch 64 (goal: at most 1.05)"
-    report(title, interleaved(works, repeats), "samples/s", 64)
+
+
+def step_table(repeats: int) -> None:
+    title = "One training step of the seed model, batch 64"
+    report(title, interleaved(step_works(), repeats), "samples/s", 64)
 
 
 def message_table(repeats: int) -> None:
@@ -117,7 +120,7 @@ def message_table(repeats: int) -> None:
     report(title, interleaved(works, repeats // 10), "messages/s", many)
 
 
-def batch_table(repeats: int) -> None:
+def batch_works() -> dict[str, Work]:
     """A batch is dropped before the next one is fetched, as in training."""
     x, y = torch.randn(6400, 784), torch.randint(10, (6400,))
 
@@ -127,13 +130,16 @@ def batch_table(repeats: int) -> None:
 
     batches = Batches(x, y, 64, seed=0)
     loader = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True)
-    works: dict[str, Work] = {
+    return {
         "randperm + index_select": lambda: deque(slices(), maxlen=0),
         "fltoolkit Batches": lambda: deque(batches.epoch(0), maxlen=0),
         "DataLoader(TensorDataset)": lambda: deque(loader, maxlen=0),
     }
+
+
+def batch_table(repeats: int) -> None:
     title = "Fetching 100 shuffled batches of 64 x 784 from memory"
-    report(title, interleaved(works, repeats // 40), "batches/s", 100)
+    report(title, interleaved(batch_works(), repeats // 40), "batches/s", 100)
 
 
 def thread_table() -> None:

@@ -70,7 +70,8 @@ def largest(tensors: Sequence[Tensor], k: int) -> tuple[Array, Array]:
     Sorting everything is slow, and so is `torch.topk`. Instead: (1) a sample gives a magnitude that
     most likely a few more than k values reach; (2) one pass collects these values; (3) the top k
     are taken from them exactly. If step (2) finds fewer than k values, it is repeated with a
-    smaller magnitude, and in the end with all values that are not zero.
+    smaller magnitude, and in the end with all values that are not zero. Raises FloatingPointError
+    for NaN and infinity, which step (2) sees on its way.
     """
     arrays = [_flat(tensor) for tensor in tensors]
     for floor in _floors(arrays, k):
@@ -125,13 +126,18 @@ def _floors(arrays: Sequence[Array], k: int) -> Iterator[np.float32]:
 
 
 def _collect(arrays: Sequence[Array], floor: np.float32) -> tuple[Array, Array]:
-    """The places and the values of all values whose magnitude is ``floor`` or more."""
+    """The places and the values of all values whose magnitude is ``floor`` or more.
+
+    Raises FloatingPointError for NaN and infinity.
+    """
     places, values, offset = [], [], 0
     positive, hit = np.empty(BLOCK, np.float32), np.empty(BLOCK, bool)
     for array in arrays:
         for start in range(0, array.size, BLOCK):
             block = array[start : start + BLOCK]
             np.abs(block, out=positive[: block.size])
+            if not positive[: block.size].max() < np.inf:  # while it is in the cache
+                raise FloatingPointError("NaN or infinite values cannot be ordered")
             np.greater_equal(positive[: block.size], floor, out=hit[: block.size])
             near = np.flatnonzero(hit[: block.size])
             values.append(block[near])

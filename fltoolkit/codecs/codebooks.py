@@ -20,6 +20,9 @@ from fltoolkit.wire import WireError
 __all__ = ["BFloat16", "Float8", "Half", "LloydMax", "Quantiles"]
 
 
+MANY = 1 << 18  # with more values than this, the best bias of `Float8` is found by their classes
+
+
 class _Codebook(Quantizer):
     """The common part of stages that send their levels as a sorted codebook.
 
@@ -203,7 +206,7 @@ class Float8(Quantizer):
         return look_up(_float_tables(self.exponent, self.mantissa, int(info))[1], symbols)
 
     def _search(self, values: Array) -> int:
-        """The bias with the least squared error.
+        """The bias with the least squared error; for many values, of their 8 highest bits' middles.
 
         As long as nothing saturates, a larger bias only adds levels: so start at the largest such.
         From there on the error that saturation alone makes only grows: stop when that is too much.
@@ -211,10 +214,13 @@ class Float8(Quantizer):
         biases, largest = self._biases(), max(values.max(), -values.min())
         fits = [bias for bias in biases if self._largest(bias) >= largest]
         best, least = biases[0], np.inf
+        counts = np.broadcast_to(np.float64(1), len(values))
+        if len(values) > MANY:
+            values, counts = _classes(values)
         for bias in range(fits[-1] if fits else biases[0], 128):
-            if self._saturation(values, bias) >= least:
+            if self._saturation(values, counts, bias) >= least:
                 break
-            if (error := self._error(values, bias)) < least:
+            if (error := self._error(values, counts, bias)) < least:
                 best, least = bias, error
         return best
 
@@ -222,21 +228,21 @@ class Float8(Quantizer):
         top = (2 << self.mantissa) - 1  # its significand, like its exponent, has ones only
         return math.ldexp(top, (1 << self.exponent) - 1 - bias - self.mantissa)
 
-    def _saturation(self, values: Array, bias: int) -> float:
+    def _saturation(self, values: Array, counts: Array, bias: int) -> float:
         """The squared error of the values beyond the largest level."""
         total, top = 0.0, self._largest(bias)
         for _, places in chunks(len(values), len(values)):
             beyond = np.maximum(np.abs(values[places]).astype(np.float64) - top, 0)
-            total += float(beyond @ beyond)
+            total += float(beyond * beyond @ counts[places])
         return total
 
-    def _error(self, values: Array, bias: int) -> float:
+    def _error(self, values: Array, counts: Array, bias: int) -> float:
         """The squared error of all values."""
         codes, levels = _float_tables(self.exponent, self.mantissa, bias)
         total, upper, rounded = 0.0, values.view(np.uint16)[1::2], levels[codes]
         for _, places in chunks(len(values), len(values)):
             wrong = values[places].astype(np.float64) - rounded.take(upper[places], mode="clip")
-            total += float(wrong @ wrong)
+            total += float(wrong * wrong @ counts[places])
         return total
 
 
@@ -336,6 +342,20 @@ def _float_values(exponent: int, mantissa: int, bias: int) -> Array:
     code = np.arange(1 << (exponent + mantissa))
     e, m = code >> mantissa, code & ((1 << mantissa) - 1)
     return np.ldexp(np.where(e > 0, m + (1 << mantissa), m), np.maximum(e, 1) - bias - mantissa)
+
+
+def _classes(values: Array) -> tuple[Array, Array]:
+    """The middles of the classes of float32 values with equal upper 16 bits, and their sizes.
+
+    A class is narrower than 1/128 of its values, and a level of a small float is far wider: so the
+    middles tell its error to about a thousandth, in a hundredth of the time.
+    """
+    upper, counts = values.view(np.uint16)[1::2], np.zeros(1 << 16, np.int64)
+    for start in range(0, len(upper), MANY):
+        counts += np.bincount(upper[start : start + MANY], minlength=1 << 16)
+    used = np.flatnonzero(counts)
+    middle = (used.astype(np.uint32) << 16 | 0x8000).view(np.float32)
+    return middle, counts[used].astype(np.float64)
 
 
 @lru_cache(maxsize=64)

@@ -26,6 +26,7 @@ from fltoolkit.codecs.stage import (
     take_symbols,
     with_side,
 )
+from fltoolkit.trees import check_finite
 from fltoolkit.wire import WireError
 
 __all__ = ["QSGD", "Quantize", "Sign", "Ternary"]
@@ -171,10 +172,16 @@ class Quantizer(Stage):
 
     def apply(self, parts: Parts) -> Parts:
         """Each float32 entry becomes `Symbols` of its shape."""
-        out, draw = dict(parts), self._start_message()
+        out, before = dict(parts), self.state_dict()
+        draw = self._start_message()
         for name, tensor in floats(parts).items():
             values = tensor.detach().contiguous().numpy(force=True).reshape(-1)
-            symbols, info = self._quantize(values, tensor.shape, draw)
+            try:
+                symbols, info = self._quantize(values, tensor.shape, draw)
+            except FloatingPointError:
+                self.load_state_dict(before)  # no message, so its random numbers come next
+                check_finite(name, tensor)  # says which entry
+                raise
             out[name] = Symbols(torch.from_numpy(symbols).reshape(tensor.shape), self.num_levels)
             out[side(name, self.what)] = torch.from_numpy(info)
         return out
@@ -244,6 +251,7 @@ class Quantize(_Random):
     per: str | int = "tensor"
 
     what = "r"
+    checks_finite = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -290,6 +298,7 @@ class Quantize(_Random):
         if width == len(values):  # torch finds both in one pass
             least, largest = torch.aminmax(torch.from_numpy(values))
             ranges = np.array([[least, largest]], np.float32)
+            _expect_finite(ranges)
             return self._grid(ranges, width).symbols(values, draw), ranges
         ranges = np.full((-(-len(values) // width), 2), [np.inf, -np.inf], np.float32)
         for rows, places in chunks(len(values), width):
@@ -298,6 +307,7 @@ class Quantize(_Random):
                 x = np.asfortranarray(x)
             np.minimum(lo, x.min(axis=1), out=lo)
             np.maximum(hi, x.max(axis=1), out=hi)
+        _expect_finite(ranges)
         return self._grid(ranges, width).symbols(values, draw), ranges
 
     def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
@@ -441,6 +451,12 @@ def expect(info: Array, shape: tuple[int, ...], low: float = -np.inf) -> None:
         raise WireError(
             f"expected side information of shape {shape}, {low} or more, found {info.shape}"
         )
+
+
+def _expect_finite(ranges: Array) -> None:
+    """Raise FloatingPointError for the range of values with NaN or infinity among them."""
+    if not np.isfinite(ranges).all():
+        raise FloatingPointError("NaN or infinite values cannot be quantized")
 
 
 def check_number(name: str, value: object, low: int, high: int | None = None) -> None:

@@ -70,7 +70,7 @@ from fltoolkit.codecs.stage import (
     side,
     take_side,
 )
-from fltoolkit.trees import check_finite
+from fltoolkit.trees import check_finite, is_finite
 
 __all__ = ["DRIVE", "EDEN", "SEED", "Rotate", "gaussian_levels", "hadamard", "hadamard_plain"]
 
@@ -163,8 +163,14 @@ def _signs(seed: int, name: str, n: int) -> Tensor:
     m = _largest_power(n)
     key = np.random.SeedSequence([seed, zlib.crc32(name.encode())])
     bits = np.random.SFC64(key).random_raw(-(-2 * m // 64)).view(np.uint8)
-    signs = torch.from_numpy(np.unpackbits(bits, count=2 * m)).float()
-    return signs.mul_(2).sub_(1).view(2, m)
+    return torch.from_numpy(_signs_of_bytes().take(bits, axis=0)).view(-1)[: 2 * m].view(2, m)
+
+
+@lru_cache(maxsize=1)
+def _signs_of_bytes() -> Array:
+    """[256, 8] the signs that the bits of each byte mean, as float32."""
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)).reshape(256, 8)
+    return np.float32(2) * bits - np.float32(1)
 
 
 def _rotate(x: Tensor, signs: Tensor) -> Tensor:
@@ -186,7 +192,7 @@ def _rotate_back(y: Tensor, signs: Tensor) -> Tensor:
 def _within_float32(turn: Callable[[Tensor, Tensor], Tensor], x: Tensor, signs: Tensor) -> Tensor:
     """turn(x, signs), without overflow in sums; a value beyond float32 becomes its largest."""
     y = turn(x, signs)
-    if bool(y.isfinite().all()):  # a sum over y would depend on the machine
+    if is_finite(y):
         return y
     return turn(x.double(), signs).clamp(-FLOAT32_MAX, FLOAT32_MAX).float()
 
@@ -202,6 +208,7 @@ class _Rotating(Drawing):
 
     seed: int
     mixes = True
+    checks_finite = True
 
     def __post_init__(self) -> None:
         check_number("seed", self.seed, 0)
@@ -210,10 +217,11 @@ class _Rotating(Drawing):
         """Rotate each float32 entry, which keeps its shape, and add the seed."""
         if SEED in parts:
             raise ValueError("these values are rotated already: one such stage is enough")
+        for name, tensor in floats(parts).items():
+            check_finite(name, tensor)
         seed = int(self.draw_key().generate_state(1)[0])
         out = dict(parts)
         for name, tensor in floats(parts).items():
-            check_finite(name, tensor)
             x = tensor.detach().reshape(-1)
             y = _within_float32(_rotate, x, _signs(seed, name, len(x)))
             out[name] = y.view(tensor.shape)

@@ -40,7 +40,7 @@ from fltoolkit.codecs.stage import (
     take_side,
     with_side,
 )
-from fltoolkit.trees import Tree, check_finite
+from fltoolkit.trees import Tree, check_finite, is_finite
 from fltoolkit.wire import WireError, check_num_values
 
 __all__ = ["DGC", "STC", "RandTopK", "RandomK", "SameMask", "TopK", "num_kept"]
@@ -58,11 +58,18 @@ def num_kept(fraction: float, n: int) -> int:
     return max(1, round(fraction * n))
 
 
+def _check(parts: Parts) -> None:
+    for name, tensor in floats(parts).items():
+        check_finite(name, tensor)
+
+
 class _Sparse(Drawing):
     """The common part of sparse stages: decoding, and the masks of what was sent."""
 
     fraction: float
     scope = "model"
+    checks_finite = True
+    _orders = False  # True: `_compress` only calls `largest`, which finds NaN by itself
     _last: Parts | None = None  # of the last message, for a stage that answers it
 
     def __post_init__(self) -> None:
@@ -80,9 +87,13 @@ class _Sparse(Drawing):
 
     def apply(self, parts: Parts) -> Parts:
         """Return values, places and layout. Raises ValueError for NaN, which cannot be ordered."""
-        for name, tensor in floats(parts).items():
-            check_finite(name, tensor)
-        self._last = self._compress(parts)
+        if not self._orders:
+            _check(parts)
+        try:
+            self._last = self._compress(parts)
+        except FloatingPointError:
+            _check(parts)  # says which entry
+            raise
         return self._last
 
     def undo(self, parts: Parts) -> Parts:
@@ -141,6 +152,8 @@ class TopK(_Sparse):
 
     fraction: float  # larger = less compression
     scope: str = "model"
+
+    _orders = True
 
     def _compress(self, parts: Parts) -> Parts:
         return sparsify(
@@ -464,12 +477,13 @@ class DGC(_Sparse):
             v[name] = self.v[name] + u[name] if name in self.v else u[name].clone()
         fractions = (*self.warmup, self.fraction)
         stage = TopK(fractions[min(self._messages, len(self.warmup))], self.scope)
-        out = stage._compress({**parts, **v})
-        for name, values in floats(out).items():
-            if not bool(values.isfinite().all()):
-                raise ValueError(
-                    f"entry {name!r}: what waited grew infinite: has training diverged?"
-                )
+        try:
+            out = stage._compress({**parts, **v})
+        except FloatingPointError:
+            name = next(name for name, waiting in v.items() if not is_finite(waiting))
+            raise ValueError(
+                f"entry {name!r}: what waited grew infinite: has training diverged?"
+            ) from None
         for name, sent in stage.masks(out).items():
             u[name][sent] = v[name][sent] = 0
         self.u, self.v, self._messages = {**self.u, **u}, {**self.v, **v}, self._messages + 1

@@ -17,8 +17,10 @@ from fltoolkit.codecs import (
     Sign,
     Symbols,
     Ternary,
+    codebooks,
     side,
 )
+from fltoolkit.codecs.codebooks import MANY
 from fltoolkit.codecs.quantize import CHUNK, chunks
 from fltoolkit.wire import WireError
 
@@ -676,6 +678,18 @@ def test_float8_ties_go_away_from_zero():
 def test_the_search_finds_the_best_bias(e, m, x):
     best = min(squared_error(Float8(e, m, bias=bias), x) for bias in range(2**e - 128, 128))
     assert squared_error(Float8(e, m), x) <= best * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("e", "m"), [(1, 6), (3, 4), (4, 3), (5, 2)])
+@pytest.mark.parametrize("power", [1, 5], ids=["normal", "heavy tails"])
+def test_the_search_among_many_values_is_as_good(e, m, power, monkeypatch):
+    """It looks at classes of values; the plain search looks at each."""
+    x = normal(MANY + 70_000).abs().pow(power) * normal(MANY + 70_000, seed=1).sign()
+    found = Float8(e, m).apply({"w": x})
+    monkeypatch.setattr(codebooks, "MANY", len(x))
+    plain = Float8(e, m).apply({"w": x})
+    errors = [(Float8(e, m).undo(parts)["w"] - x).square().sum() for parts in (found, plain)]
+    assert errors[0] <= 1.001 * errors[1]
 
 
 def test_the_search_gives_up_outliers_when_that_pays():
