@@ -72,7 +72,8 @@ explore.costToReach = (run, goal, numTest = 1, cost = (r) => r.nbytes, sign = 1)
 
 /* seconds_on: bytes / rate + waits * latency, here with a rate for each direction, in bytes a second.
    What goes from client to client leaves by one's uplink and comes in by another's downlink, so it
-   takes the slower of the two. With equal rates this is seconds_on. All pages take their seconds from here. */
+   takes the slower of the two. With equal rates this is seconds_on. All pages take their seconds from here;
+   docs/links.md holds the sum against a clock. */
 explore.secondsOn = (run, rateUp, rateDown, latency) => {
   const across = run.nbytes - run.up - run.down;
   const sending = run.up / rateUp + run.down / rateDown + across / Math.min(rateUp, rateDown);
