@@ -334,7 +334,7 @@ def save_figure(
 def _of_rounds(runs: History | Sequence[History]) -> bool:
     """Whether each step of these runs is a round, as in FedAvg; in a relay a round has many."""
     last = [h[-1] for h in ([runs] if isinstance(runs, History) else runs) if len(h)]
-    return all(record.get("step", 0) - record.get("round", -2) in (0, 1) for record in last)
+    return all(int(r.get("step", 0)) - int(r.get("round", -2)) in (0, 1) for r in last)
 
 
 def _points(history: History, x: str, y: str, name: str) -> np.ndarray:

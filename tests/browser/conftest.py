@@ -25,3 +25,4 @@ def server(folder: Path) -> Iterator[labserver.Server]:
 def page() -> Iterator[Any]:
     with labserver.page() as tab:
         yield tab
+        tab.evaluate(labserver.END_KERNEL)  # each takes half a gigabyte, and a lab goes on training

@@ -4,9 +4,11 @@
 then ``notebook.run_all()``, ``notebook.wait_until_idle()`` and ``notebook.outputs(cell)``.
 """
 
+import ast
 import contextlib
 import json
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -137,6 +139,18 @@ class Notebook(NamedTuple):
             cell,
         )
 
+    def run_with_needed(self, cell: int) -> None:
+        """Run one cell, and before it those above that define a name which it needs."""
+        for number in needed(
+            [str(c["source"]) * (c["cell_type"] == "code") for c in self.cells()], cell
+        ):
+            self.run_cell(number)
+
+    def stop(self) -> None:
+        """Interrupt the kernel, and wait until it does nothing; cells that wait are forgotten."""
+        self.page.evaluate("() => jupyterapp.commands.execute('notebook:interrupt-kernel')")
+        wait_for(self.page, self._idle)
+
     def wait_until_idle(self, seconds: float = 120) -> None:
         """Wait until every code cell has run; the first error fails the test with its text."""
         end = time.monotonic() + seconds
@@ -208,6 +222,25 @@ class Notebook(NamedTuple):
         )
 
 
+def needed(sources: list[str], last: int) -> list[int]:
+    """The numbers of the cells that must run for cell ``last``, itself included, in their order.
+
+    >>> needed(["a = 1", "b = 2", "c = a", "print(c)"], 3)
+    [0, 2, 3]
+    """
+    found, wanted = [last], set()
+    for number in range(last, -1, -1):
+        code = ast.parse(re.sub(r"^(\s*)[%!].*", r"\1pass", sources[number], flags=re.MULTILINE))
+        nodes = list(ast.walk(code))
+        made = {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+        made |= {(n.asname or n.name).split(".")[0] for n in nodes if isinstance(n, ast.alias)}
+        made |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        if number == last or made & wanted:
+            found.append(number)
+            wanted = wanted - made | {n.id for n in nodes if isinstance(n, ast.Name)}
+    return sorted(set(found))
+
+
 def open_notebook(page: Any, server: Server, path: str, seconds: float = 120) -> Notebook:
     """Open ``path`` (relative to the server's folder) and wait until its kernel answers.
 
@@ -227,6 +260,9 @@ def wait_for(page: Any, what: Any, seconds: float = 60) -> None:
             pytest.fail(f"not within {seconds} s")
         page.wait_for_timeout(50)
 
+
+END_KERNEL = """async () => {
+  await window.jupyterapp?.shell.currentWidget?.sessionContext?.shutdown?.(); }"""
 
 _READY = """async () => {
   await jupyterapp.restored;

@@ -3,6 +3,7 @@
 import re
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +175,9 @@ def test_notebook_01_runs_live_and_leaves_its_pictures(
 COURSE = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
 STARTS_AT_ONCE = "00_start_here.ipynb"
 LIVE = ".jp-OutputArea svg[role=img]"
-SLIDER = ".jp-OutputArea [role=slider]"
+BARS = ", ".join(f".jp-OutputArea-output:has-text('{part}')" for part in ("%|", "it ["))
+MOVING = f"{LIVE}, .jp-OutputArea [role=slider], {BARS}"
+WITH_CONTROLS = re.compile(r"^(?:\w+ = )?(?:\w+_panel|playground|\w+Panel|\w+Lab)\(", re.MULTILINE)
 
 
 def themed(opened: Notebook, name: str) -> None:
@@ -185,6 +188,7 @@ def themed(opened: Notebook, name: str) -> None:
     opened.page.set_viewport_size({"width": 900, "height": 1000})
     opened.page.wait_for_timeout(500)
     opened.screenshot(f"{name}_900px")
+    opened.page.set_viewport_size({"width": 1280, "height": 1000})
 
 
 def words_of(opened: Notebook) -> str:
@@ -193,36 +197,104 @@ def words_of(opened: Notebook) -> str:
     return "\n".join(str(o.get("data", {}).get("text/plain", "")) for o in outputs)
 
 
+def edition(folder: Path, server: Server, page: Any, name: str) -> Notebook:
+    """A notebook as `fltoolkit course` gives it to a reader, without outputs."""
+    if not (folder / "course").exists():
+        copy_notebooks(folder / "course")
+    return open_notebook(page, server, f"course/{name}")
+
+
 @pytest.mark.parametrize("name", COURSE)
 def test_each_notebook_moves_soon(folder: Path, server: Server, page: Any, name: str) -> None:
-    """The edition without outputs is opened, run from the top, and watched until something moves.
+    """It is run from the top, and watched until something moves: a curve, or a bar of progress.
 
-    Seconds are counted from pressing Run All. Only notebook 00 promises a time.
+    Seconds are counted from pressing Run All. Only notebook 00 promises a time, 15 seconds. What
+    is asserted are those in which its kernel computed: the others depend on who else computes.
     """
-    copy_notebooks(folder / "moves")
-    opened = open_notebook(page, server, f"moves/{name}")
-    code = "".join(str(cell["source"]) for cell in opened.cells() if cell["cell_type"] == "code")
-    if not re.search(r"\bwatch\(|panel\(|playground\(|Lab\(", code):
-        pytest.skip("nothing in this notebook moves")
+    opened = edition(folder, server, page, name)
     start = time.monotonic()
     opened.run_all()
-    page.locator(f"{LIVE}, {SLIDER}").first.wait_for(state="attached", timeout=240_000)
+    page.locator(MOVING).first.wait_for(state="attached", timeout=240_000)
     if page.locator(LIVE).count():  # a picture: it must change to count as moving
         first = words_of(opened)
         wait_for(page, lambda: words_of(opened) != first)
     seconds = time.monotonic() - start
-    print(f"\n{name}: the first moving thing after {seconds:.1f} s")
     live = [n for n, cell in enumerate(opened.cells()) if cell.get("outputs")]
     opened.show(live[-1])
     themed(opened, f"first_{Path(name).stem}")
-    page.evaluate("() => jupyterapp.commands.execute('notebook:interrupt-kernel')")
+    opened.stop()
+    computed = float(opened.ask("import time; print(time.process_time())"))
+    print(
+        f"\n{name}: first moving thing after {seconds:.1f} s; it was stopped after its kernel had "
+        f"computed {computed:.1f} s"
+    )
     if name == STARTS_AT_ONCE:
-        assert seconds < 15
+        assert min(seconds, computed) < 15
+
+
+def with_controls() -> Iterator[tuple[str, str]]:
+    """Each notebook and the first line of a cell of it that shows sliders or buttons."""
+    for name in COURSE:
+        for cell in nbformat.read(NOTEBOOKS / name, 4).cells:
+            if cell.cell_type == "code" and (line := WITH_CONTROLS.search(cell.source)):
+                yield name, line[0]
+
+
+@pytest.mark.parametrize(("name", "line"), list(with_controls()))
+def test_each_control_does_something(
+    folder: Path, server: Server, page: Any, name: str, line: str
+) -> None:
+    """Each button, slider, list and box is used once by mouse or keyboard, and something follows.
+
+    What follows is another picture, other words, or another setting of the lab for its next run.
+    """
+    opened = edition(folder, server, page, name)
+    cells = opened.cells()
+    cell = next(n for n, c in enumerate(cells) if c["cell_type"] == "code" and line in c["source"])
+    opened.run_with_needed(cell)
+    area = opened.show(cell)
+    settings = "print(lab.values, lab.steps_per_second)" if "Lab(" in line else "print()"
+
+    def now() -> tuple[str, ...]:
+        shown = area.locator("img, svg[role=img]").evaluate_all("all => all.map(e => e.outerHTML)")
+        words = area.locator(".widget-html, .jp-OutputArea-output pre").all_inner_texts()
+        return (*shown, *words, opened.ask(settings))
+
+    def follows(what: str, act: Any) -> None:
+        before = now()
+        act()
+        try:
+            wait_for(page, lambda: now() != before, seconds=30)
+        except pytest.fail.Exception:
+            pytest.fail(f"{name}: nothing follows from {what}")
+
+    def slide(slider: Any) -> None:
+        slider.focus()
+        at_end = slider.get_attribute("aria-valuenow") == slider.get_attribute("aria-valuemax")
+        page.keyboard.press("ArrowLeft" if at_end else "ArrowRight")
+
+    def choose(box: Any) -> None:
+        here = box.evaluate("box => box.selectedIndex")
+        box.select_option(index=0 if here else 1)
+
+    area.locator("img[src^='data:image/png']").first.wait_for()
+    themed(opened, f"controls_{Path(name).stem}_{cell}")
+    for kind, selector, act in (
+        ("slider", "[role=slider]", slide),
+        ("list", "select", choose),
+        ("box", "input[type=checkbox]", lambda box: box.click()),
+        ("button", "button", lambda button: button.click()),
+    ):
+        for number, control in enumerate(area.locator(selector).all()):
+            if control.is_visible() and not control.evaluate("it => !!it.closest('[disabled]')"):
+                follows(f"{kind} {number + 1}", lambda act=act, it=control: act(it))
+                if kind == "button" and number == 0:
+                    page.wait_for_timeout(1500)
+                    themed(opened, f"running_{Path(name).stem}_{cell}")
 
 
 def test_the_playground_obeys(folder: Path, server: Server, page: Any) -> None:
-    copy_notebooks(folder / "plays")
-    opened = open_notebook(page, server, f"plays/{STARTS_AT_ONCE}")
+    opened = edition(folder, server, page, STARTS_AT_ONCE)
     cell = next(n for n, c in enumerate(opened.cells()) if "playground()" in c["source"])
     opened.run_cell(cell)
     area = opened.show(cell)
