@@ -44,11 +44,14 @@ def stack_of(module: nn.Module, x: Tensor) -> Stack | None:
         and type(parts[0][1]) is nn.Flatten
         and (parts[0][1].start_dim, parts[0][1].end_dim) == (1, -1)
     )
-    rest, tail = parts[flatten:], nn.Identity()
+    rest = parts[flatten:]
+    tail: nn.Module = nn.Identity()
     if rest and type(rest[-1][1]) is nn.LogSoftmax:
         tail = rest.pop()[1]
     layers = [(name, part) for name, part in rest[::2] if type(part) is nn.Linear]
     if 2 * len(layers) - 1 != len(rest) or any(type(part) is not nn.ReLU for _, part in rest[1::2]):
+        return None
+    if len(parts) + 1 != len(list(module.named_modules(remove_duplicate=False))):  # one is twice
         return None
     weights = list(module.parameters())
     good = (

@@ -71,6 +71,11 @@ def tied():
     return module
 
 
+def twice():
+    relu = nn.ReLU()
+    return layers(nn.Linear(6, 3), relu, nn.Linear(3, 3), relu, nn.LogSoftmax(dim=1))
+
+
 def frozen():
     module = mlp()
     module[0].weight.requires_grad_(False)
@@ -105,6 +110,7 @@ def hooked():
         layers(nn.LogSoftmax(dim=1)),
         layers(nn.Flatten(2), nn.Linear(6, 3)),
         tied(),
+        twice(),
         frozen(),
         hooked(),
         hooked_weight(),
