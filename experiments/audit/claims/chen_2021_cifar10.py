@@ -1,16 +1,135 @@
-"""Asynchronous states on the paper's own images."""
+"""Asynchronous states on the paper's own images, with a narrow network and few epochs."""
 
-from experiments.audit.claim import Claim, untested
+from dataclasses import replace
+from functools import lru_cache
+from statistics import mean
+
+import torch
+from torch import nn
+
+from experiments.async_states.settings import FLOAT8
+from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, on_seeds, spread, times
+from fltoolkit import Batches, Channel, Party, evaluate, load
+from fltoolkit.data import Dataset
+from fltoolkit.models import seeded
+from fltoolkit.split import AlwaysA, LossGate, train_async, train_uploading
+
+IMAGES, EPOCHS, BATCH_SIZE, LR, WIDTH, CUT = 5_000, 8, 64, 0.02, 8, 8
+STEPS = -(-IMAGES // BATCH_SIZE)  # an epoch's
+DENSE, EIGHT = "float32, every batch", "8 bits, every batch"
+EPOCHWISE = "states by epoch, threshold 0.2"
+SPARSER = "states by epoch, threshold 0.4"
+FINE = "states every 12 batches, threshold 0.2"
+UPLOADS = "a state C that uploads, threshold 0.2"
+
+
+@lru_cache(maxsize=1)
+def images(quick: bool) -> Dataset:
+    """CIFAR-10; the quick edition has digits of 8 x 8, each pixel four times and three colours."""
+    data = load("digits" if quick else "cifar10")
+    if not quick:
+        return replace(
+            data,
+            x_train=data.x_train[:IMAGES].clone(),
+            y_train=data.y_train[:IMAGES],
+            x_test=data.x_test[:IMAGES].clone(),
+            y_test=data.y_test[:IMAGES],
+        )
+
+    def enlarged(x):
+        return x.repeat_interleave(4, 2).repeat_interleave(4, 3).expand(-1, 3, -1, -1)
+
+    return replace(
+        data,
+        x_train=enlarged(data.x_train[:200]),
+        y_train=data.y_train[:200],
+        x_test=enlarged(data.x_test[:100]),
+        y_test=data.y_test[:100],
+    )
+
+
+def narrow_vgg11(seed: int) -> nn.Sequential:
+    """VGG-11 with an eighth of the channels, and with BatchNorm: 145,554 parameters.
+
+    Channels come last in memory, which took 0.026 s a step in place of 0.043 on one core.
+    """
+    layers: list[nn.Module] = []
+    with seeded(seed):
+        width_in = 3
+        for multiples in ((1,), (2,), (4, 4), (8, 8), (8, 8)):
+            for width in (WIDTH * multiple for multiple in multiples):
+                conv = nn.Conv2d(width_in, width, 3, padding=1, bias=False)
+                layers += [conv, nn.BatchNorm2d(width), nn.ReLU()]
+                width_in = width
+            layers.append(nn.MaxPool2d(2))
+        layers += [nn.Flatten(), nn.Linear(width_in, 10), nn.LogSoftmax(dim=1)]
+        return nn.Sequential(*layers).to(memory_format=torch.channels_last)
+
+
+def measure_of(name: str):
+    """Train once, test at the end."""
+
+    def measure(seed: int, quick: bool) -> Values:
+        data, model, epochs = images(quick), narrow_vgg11(seed), 1 if quick else EPOCHS
+        bottom, top = model[:CUT], model[CUT:]
+        optimizers = [torch.optim.SGD(m.parameters(), lr=LR, momentum=0.9) for m in (bottom, top)]
+        alice = Party("alice", bottom, optimizers[0])
+        bob = Party("bob", top, optimizers[1], nn.NLLLoss())
+        channel = Channel({} if name == DENSE else FLOAT8)
+        batches = Batches(data.x_train, data.y_train, BATCH_SIZE, seed=seed)
+        if name == UPLOADS:
+            gate = LossGate(0.2, every=STEPS)
+            records = train_uploading(alice, bob, batches.epochs(epochs), channel, gate=gate)
+        else:
+            gates = {EPOCHWISE: LossGate(0.2), SPARSER: LossGate(0.4)}
+            gates |= {FINE: LossGate(0.2, every=12)}
+            gate = gates.get(name, AlwaysA())
+            records = train_async(alice, bob, batches, channel, gate=gate, num_epochs=epochs)
+        for number, record in enumerate(records, 1):
+            last = record
+            for optimizer in optimizers:  # down to 0 in a straight line
+                optimizer.param_groups[0]["lr"] = LR * (1 - number / (epochs * len(batches)))
+        score = evaluate([alice, bob], data.x_test, data.y_test, batch_size=500)
+        sent = {key: float(last[key]) for key in ("nbytes", "nbytes_up", "nbytes_down")}
+        return {"accuracy": float(score["accuracy"]), **sent}
+
+    return measure
+
+
+def judge(runs: Runs) -> Finding:
+    """The largest factor within half a point, of the paper's own rule and codec."""
+    told = [
+        f"{name}: {times(runs.fewer(name, DENSE))} times fewer bytes, "
+        f"{spread(runs.points(name, DENSE), '+.2f')} points"
+        for name in runs
+        if name != DENSE
+    ]
+    accuracy = [100 * a for a in runs.all(DENSE, "accuracy")]
+    words = f"{DENSE} reaches {spread(accuracy)} %, {on_seeds(runs)}. {'; '.join(told)}."
+    gated = (EPOCHWISE, SPARSER, FINE)
+    allowed = [n for n in gated if mean(runs.points(n, DENSE)) >= -0.5]
+    best = max(allowed or gated, key=lambda n: mean(runs.fewer(n, DENSE)))
+    total = runs.fewer(best, DENSE)
+    holds = bool(allowed) and max(total) >= 0.9 * 106.7
+    verdict = Verdict.REPRODUCED if holds else Verdict.ELSEWHERE
+    words += f" The factors of the table are those of {best}."
+    return Finding(verdict, words, times(runs.fewer(best, DENSE, "nbytes_up")), times(total))
+
 
 CLAIM = Claim(
-    title="The same on CIFAR-10 with the paper's networks",
+    title="The same on CIFAR-10, with a VGG-11 of an eighth of the width",
     group="split learning",
     says="1.64 to 106.7 times less communication within 0.5 %, VGG-11, VGG-13, ResNet-18.",
     source="Chen, Li & Chakrabarti 2021, arXiv 2107.09786, abstract",
     known="abstract",
-    ours="`python -m experiments.async_states --data cifar10` trains VGG-11 for it.",
-    judge=untested(
-        "An epoch of VGG-11 takes about ten minutes on two processor cores, and 200 epochs of "
-        "eight settings with three seeds need a graphics card, which we have not had."
-    ),
+    ours="A much reduced run for two processor cores: CIFAR-10 (JPEG copies), 5,000 of its 50,000 "
+    "training images and 5,000 test images, VGG-11 with an eighth of the channels, with BatchNorm, "
+    "cut behind the second pooling, 8 epochs of SGD with momentum. With eight epochs as periods "
+    "the rule can save at most 21 times; with periods of 12 batches it can save more than 106.7. "
+    "All but the first setting send 8-bit floats. The one that uploads in state C is the rule as "
+    "SecretFlow has it. VGG-13, ResNet-18 and 200 epochs are not tested: "
+    "`python -m experiments.async_states --data cifar10` is for a graphics card.",
+    judge=judge,
+    measures={n: measure_of(n) for n in (DENSE, EIGHT, EPOCHWISE, SPARSER, FINE, UPLOADS)},
+    seeds=(0,),
 )

@@ -6,10 +6,10 @@ CLAIM = Claim(
     title="GRACE: sign, ternary and one-bit compressors",
     group="systems",
     says="A bit, or 1.58 bits, a value.",
-    source="GRACE, torch edition, grace_dl/torch/compressor",
+    source="GRACE, commit 106e3de, grace_dl/torch/compressor",
     known="code",
-    ours="Measured by hand in November 2026 with the version that is named, on tensors whose "
-    "sizes are named. tests/codecs/test_other_systems.py holds the trap.",
+    ours="Measured by hand in November 2026 and read again in the commit that is named. "
+    "tests/codecs/test_other_systems.py holds the trap.",
     judge=by_hand(
         Verdict.REFUTED,
         "8 bits a value: a tensor of bytes is what is sent, a quarter of float32 and not a "

@@ -6,10 +6,9 @@ CLAIM = Claim(
     title="Plato: QSGD of any update",
     group="systems",
     says="Any update can be quantized.",
-    source="Plato, processors for quantization",
+    source="Plato, commit 008f1c0, plato/processors/model_quantize_qsgd.py",
     known="code",
-    ours="Measured by hand in November 2026 with the version that is named, on tensors whose "
-    "sizes are named. ",
+    ours="Measured by hand in November 2026 and read again in the commit that is named.",
     judge=by_hand(
         Verdict.REFUTED,
         "It fails with struct.error for a tensor of zeros, and for a dimension above 32,767.",

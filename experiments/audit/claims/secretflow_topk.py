@@ -8,8 +8,8 @@ CLAIM = Claim(
     says="Compressors for split learning; sparsity 0.5 keeps half of the values.",
     source="SecretFlow, commit 1b51502b, secretflow_fl/utils/compressor",
     known="code",
-    ours="Measured by hand in November 2026 with the version that is named, on tensors whose "
-    "sizes are named. A tensor of 128 x 512 float32, which is 262,144 bytes.",
+    ours="Measured by hand in November 2026 with the commit that is named. A "
+    "tensor of 128 x 512 float32, which is 262,144 bytes.",
     judge=by_hand(
         Verdict.REFUTED,
         "655,845 bytes at sparsity 0.5 (2.5 times larger than dense), 328,165 at 0.75, 131,547 at"

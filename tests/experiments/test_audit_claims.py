@@ -1,0 +1,115 @@
+"""What some claims of the audit build for themselves, small enough to check by hand."""
+
+import runpy
+
+import pytest
+import torch
+from torch import nn
+
+from experiments.audit.run import CLAIMS
+from fltoolkit.codecs import Entropy, Pipeline
+
+
+def claim(name):
+    return runpy.run_path(str(CLAIMS / f"{name}.py"))
+
+
+def test_multiples_of_the_largest_value_are_unbiased():
+    stage = claim("dadaquant_2021")["FixedPoint"]
+    x = torch.tensor([0.3, -1.0, 0.0, 0.55])
+    back = [
+        codec.decode(codec.encode({"x": x}))["x"]
+        for codec in (Pipeline(stage(2, seed), Entropy()) for seed in range(2000))
+    ]
+    assert {float(v) for v in torch.stack(back).flatten()} == {-1.0, 0.0, 0.5, 1.0}
+    torch.testing.assert_close(torch.stack(back).mean(0), x, atol=0.03, rtol=0)
+    zeros = {"x": torch.zeros(3)}
+    codec = Pipeline(stage(2, 0))
+    assert torch.equal(codec.decode(codec.encode(zeros))["x"], zeros["x"])
+
+
+def test_a_channel_rounds_the_update_of_each_client_to_its_own_levels():
+    channel = claim("dadaquant_2021")["Leveled"](0)
+    channel.levels = {"ann": 1, "ben": 3}
+    x = torch.linspace(-1, 1, 500)
+    for name, levels in channel.levels.items():
+        channel.send("server", name, "model", {"x": x})
+        found = channel.send(name, "server", "update", {"x": x})["x"]
+        assert len(found.unique()) == 2 * levels + 1
+    kinds = [transfer.kind for transfer in channel.transfers]
+    assert kinds == ["control", "model", "control", "update"] * 2
+
+
+def test_levels_by_client_keep_the_variance_for_fewer_levels():
+    """Theorem 1: the same sum of (w / levels)^2, and a smaller sum of levels."""
+    by_client = claim("dadaquant_2021")["by_client"]
+    assert by_client(4, dict.fromkeys("abc", 10)) == {"a": 4, "b": 4, "c": 4}
+    sizes = {"a": 10, "b": 80, "c": 10}
+    found = by_client(1000, sizes)
+    weights = {name: size / 100 for name, size in sizes.items()}
+    variance = sum((w / found[n]) ** 2 for n, w in weights.items())
+    assert variance == pytest.approx(sum((w / 1000) ** 2 for w in weights.values()), rel=1e-2)
+    assert sum(found.values()) < 3000
+    assert found["b"] > 1000 > found["a"] == found["c"]
+
+
+def test_levels_double_when_the_loss_stops_falling_and_rest_in_between():
+    namespace = claim("dadaquant_2021")
+    falling, flat = namespace["Doubling"](), namespace["Doubling"]()
+    rounds, levels = 3 * namespace["LOOK_BACK"] + 2, []
+    for number in range(rounds):
+        falling(1 / (number + 1))
+        flat(1.0)
+        levels.append(flat.levels)
+    assert falling.levels == 1
+    first, second = (levels.index(each) for each in (2, 4))
+    assert second - first == namespace["LOOK_BACK"]
+    assert max(levels) == namespace["LEVELS"]
+
+
+def test_masks_pass_gradients_to_their_probabilities():
+    namespace = claim("fedpm_2023")
+    model = nn.Linear(4, 3)
+    weights = namespace["random_weights"](model, 0)
+    length = weights["weight"].abs().unique()
+    assert length.numel() == 1
+    assert float(length) == pytest.approx(2.71828 / 2, rel=1e-4)
+    p = {n: torch.full(w.shape, 0.5, requires_grad=True) for n, w in weights.items()}
+    kept = namespace["masked"](p, weights, torch.Generator().manual_seed(0))
+    found = {float(v) for v in kept["weight"].detach().unique()}
+    assert found <= {-float(length), 0.0, float(length)}
+    kept["weight"].sum().backward()
+    assert torch.equal(p["weight"].grad, weights["weight"])
+    codec = Pipeline(namespace["Whole"](10), Entropy())
+    counts = {"w": torch.arange(11.0)}
+    assert torch.equal(codec.decode(codec.encode(counts))["w"], counts["w"])
+
+
+def test_values_are_rounded_to_levels_without_bias_or_sent_whole():
+    namespace = claim("quic_fl_2022")
+    x = torch.randn(64, generator=torch.Generator().manual_seed(0))
+    y = namespace["hadamard"](x)
+    assert float(y.norm()) == pytest.approx(float(x.norm()), rel=1e-5)
+    torch.testing.assert_close(namespace["hadamard"](y), x)
+    levels = namespace["levels_of"](2)
+    assert levels.tolist() == sorted(levels.tolist())
+    torch.testing.assert_close(levels, -levels.flip(0), atol=1e-2, rtol=0)
+    values, generator = torch.tensor([0.4, -1.7, 9.0]), torch.Generator().manual_seed(0)
+    drawn = [namespace["rounded"](values, levels, generator) for _ in range(3000)]
+    assert [bool(whole) for whole in drawn[0][1]] == [False, False, True]
+    mean = torch.stack([levels[symbols] for symbols, _ in drawn]).mean(0)
+    torch.testing.assert_close(mean[:2], values[:2], atol=0.08, rtol=0)
+
+
+def test_a_constrained_network_loses_nothing_at_the_cut():
+    """The coordinates are the whole stream; without the constraint they are a small part of it."""
+    pipe_of, x = claim("protocol_models_2025")["Pipe"], torch.arange(24).reshape(2, 12) % 9
+    for constrained in (True, False):
+        pipe = pipe_of(9, 8, constrained, 0)
+        with torch.no_grad():
+            for p in pipe.parameters():  # as if it had learned something
+                p += 0.1 * torch.randn(p.shape, generator=torch.Generator().manual_seed(1))
+            coordinates = pipe.first(x)
+            error = (pipe.second(coordinates, x) - pipe.model(x)).abs().max()
+        assert coordinates.shape == (2, 12, 8)
+        assert (error < 1e-4) == constrained
