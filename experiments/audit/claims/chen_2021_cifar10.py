@@ -131,5 +131,4 @@ CLAIM = Claim(
     "`python -m experiments.async_states --data cifar10` is for a graphics card.",
     judge=judge,
     measures={n: measure_of(n) for n in (DENSE, EIGHT, EPOCHWISE, SPARSER, FINE, UPLOADS)},
-    seeds=(0,),
 )

@@ -187,5 +187,4 @@ CLAIM = Claim(
     "the least of the five tasks.",
     judge=judge,
     measures={name: measure_of(name) for name in (FLOAT32, STATIC, ADAPTIVE)},
-    seeds=(0,),
 )

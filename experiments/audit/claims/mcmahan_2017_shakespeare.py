@@ -1,18 +1,117 @@
-"""Rounds of federated averaging on Shakespeare."""
+"""Rounds of federated averaging on Shakespeare, by speaking role and with roles mixed."""
 
-from experiments.audit.claim import Claim, untested
+from functools import lru_cache
+
+import torch
+from torch import Tensor, nn
+
+from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, spread
+from fltoolkit import Channel, Party, evaluate, fedavg
+from fltoolkit.data import Text, load_text, partition_iid
+from fltoolkit.federated import Local, local_update_lean
+from fltoolkit.models import seeded
+
+CONTEXT, HIDDEN, TESTED = 64, 64, 200
+COHORT, ROUNDS, LR, TARGET = 10, 150, 1.0, 0.35
+BY_ROLE, MIXED = "by role", "roles mixed"
+
+
+class Characters(nn.Module):
+    """Log-probabilities of the next character: an embedding of 8, an LSTM, and a linear layer."""
+
+    def __init__(self, num_characters: int):
+        super().__init__()
+        self.embedding = nn.Embedding(num_characters, 8)
+        self.lstm = nn.LSTM(8, HIDDEN, batch_first=True)
+        self.head = nn.Linear(HIDDEN, num_characters)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.lstm(self.embedding(x))[0]).log_softmax(2).transpose(1, 2)
+
+
+@lru_cache(maxsize=1)
+def text_of(quick: bool) -> Text:
+    """Shakespeare; the quick edition takes a text that needs no file, and has no roles."""
+    return load_text("topics" if quick else "shakespeare")
+
+
+def clients_of(name: str, seed: int, quick: bool) -> dict[str, tuple[Tensor, Tensor]]:
+    """The speakers with their windows; or as many clients with as many windows each, at random."""
+    text = text_of(quick)
+    if quick:
+        x, y = (part[:20] for part in text.windows(CONTEXT))
+        return {"one": (x[:5], y[:5]), "other": (x[5:], y[5:])}
+    roles = text.roles(CONTEXT)
+    if name == BY_ROLE:
+        return roles
+    x, y = (torch.cat(parts) for parts in zip(*roles.values(), strict=True))
+    parts = partition_iid(torch.zeros(len(x), dtype=torch.long), len(roles), seed=seed)
+    return {f"client_{k}": (x[part], y[part]) for k, part in enumerate(parts)}
+
+
+def in_turn(model, starts, data, local, *, seeds):
+    """Train one client after the other: an LSTM has no rule for many at once."""
+    each = zip(starts, data, seeds, strict=True)
+    return [local_update_lean(model, start, *xy, local, seed=seed) for start, xy, seed in each]
+
+
+def measure_of(name: str):
+    """Rounds and bytes to the target; 0 rounds where it is never reached."""
+
+    def measure(seed: int, quick: bool) -> Values:
+        clients, text = clients_of(name, seed, quick), text_of(quick)
+        x_test, y_test = (part[:TESTED] for part in text.windows(CONTEXT, "test"))
+        with seeded(seed):
+            model = Characters(len(text.alphabet))
+        server, reached = Party("server", model, loss_fn=nn.NLLLoss()), 0
+        how = {"rounds": 1 if quick else ROUNDS, "cohort": 1 if quick else COHORT, "seed": seed}
+        local = Local(10, lr=LR, epochs=1)
+        for record in fedavg(model, clients, Channel(), local=local, train=in_turn, **how):
+            accuracy = float(evaluate([server], x_test, y_test)["accuracy"])
+            if accuracy >= TARGET:
+                reached = int(record["round"]) + 1
+                break
+        sizes = [len(x) for x, _ in clients.values()]
+        return {
+            **{"rounds": float(reached), "accuracy": accuracy, "nbytes": float(record["nbytes"])},
+            **{"clients": float(len(sizes)), "largest": float(max(sizes) / sum(sizes))},
+        }
+
+    return measure
+
+
+def judge(runs: Runs) -> Finding:
+    """Fewer rounds by role than with roles mixed, on every seed."""
+    role, mixed = runs.all(BY_ROLE, "rounds"), runs.all(MIXED, "rounds")
+    if not all(role + mixed):
+        return Finding(Verdict.ELSEWHERE, f"Some runs never reach {TARGET:.0%}.")
+    (first, *_) = runs[BY_ROLE]
+    words = (
+        f"{spread(role, '.0f')} rounds by role and {spread(mixed, '.0f')} with roles mixed to "
+        f"{TARGET:.0%}, {first['clients']:.0f} clients, of whom the largest has "
+        f"{first['largest']:.0%} of the text. How many rounds FedSGD takes is not measured."
+    )
+    if all(a < b for a, b in zip(role, mixed, strict=True)):
+        verdict = Verdict.REPRODUCED
+    else:
+        verdict = Verdict.ELSEWHERE
+    return Finding(verdict, words)
+
 
 CLAIM = Claim(
-    title="Federated averaging: Shakespeare's roles are learned in 41 rounds",
+    title="Federated averaging: Shakespeare is learned in fewer rounds by role than mixed",
     group="federated learning",
     says="A character LSTM reaches 54 % in 41 rounds by role (95.3 times fewer than FedSGD) and in "
     "192 with clients alike (13.0 times), with five local epochs; with one epoch it is 164 and "
-    "460 rounds.",
+    "460 rounds. Clients that are unlike are easier here.",
     source="McMahan et al. 2017, arXiv 1602.05629, table 2, in a conversion to text",
     known="read",
-    ours="nothing yet",
-    judge=untested(
-        "Their data set has 1,146 roles and 3.6 million characters; ours is an excerpt of 1.1 "
-        "million, and an LSTM of 866,578 parameters takes hours a run on two processor cores."
-    ),
+    ours="A reduced run: the 1.1 million characters of char-rnn instead of all plays, an LSTM of "
+    f"one layer and {HIDDEN} units instead of two and 256, one local epoch, batch 10, ten clients "
+    f"in a round, and {TARGET:.0%} on held-out text instead of 54 %. One learning rate for both, "
+    "where the paper chooses one for each. Rate and target were chosen on seed 0. Only the "
+    "order of the two is tested.",
+    seeds=(1, 2, 3),
+    judge=judge,
+    measures={name: measure_of(name) for name in (BY_ROLE, MIXED)},
 )

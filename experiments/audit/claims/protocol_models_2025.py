@@ -137,5 +137,4 @@ CLAIM = Claim(
         ONLY_SENT: measure_of(8, constrained=False),
         CONSTRAINED: measure_of(8, constrained=True),
     },
-    seeds=(0,),
 )
