@@ -19,6 +19,7 @@ from fltoolkit.federated.client import (
     filled,
     finished,
     loss_of,
+    travelling,
 )
 from fltoolkit.trees import Tree
 
@@ -85,7 +86,7 @@ def local_update_dense(
     """`local_update_lean` of the module that the stack was made of; plain SGD without prox."""
     start = filled(module, start)
     check_settings(module, [start], [(x, y)], local)
-    end = {name: tensor.clone() for name, tensor in start.items()}
+    end = {name: start[name].clone() for name in travelling(module)}  # in the module's order
     layers = [(end[f"{name}.weight"], end[f"{name}.bias"]) for name, _ in stack.layers]
     gradients = [torch.empty_like(weight) for weight, _ in layers]
     x, losses, lr = x.flatten(1) if stack.flatten else x, [], local.lr or 0.0

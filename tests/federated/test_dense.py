@@ -46,7 +46,7 @@ def test_bits(module, shape, local):
     x, y = samples(shape=shape, dtype=next(module.parameters()).dtype)
     y = x[:, :1] if local is SQUARE else y
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
-    start = {name: tensor + 0.01 for name, tensor in before.items()}
+    start = {name: tensor + 0.01 for name, tensor in reversed(before.items())}  # as it may come
     stack = stack_of(module, x)
     assert stack
     dense = local_update_dense(stack, module, start, x, y, local, seed=3)
