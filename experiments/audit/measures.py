@@ -71,7 +71,7 @@ def language(*names: str) -> Mapping[str, Any]:
 
     def measure_of(name: str) -> Measure:
         def run(seed: int, quick: bool) -> Values:
-            result = stored.language(name, seed)
+            result = stored.language(name, seeds[0] if quick else seed)
             sent = {"nbytes": float(result["nbytes"]), "nbytes_up": float(result["uplink"])}
             return {"nats": float(result["nats"]), **sent}
 
@@ -86,7 +86,7 @@ def split_language(task: str, *names: str) -> Mapping[str, Any]:
 
     def measure_of(name: str) -> Measure:
         def run(seed: int, quick: bool) -> Values:
-            result = stored.split_language(task, name, seed)
+            result = stored.split_language(task, name, seeds[0] if quick else seed)
             kept = ("nats", "nbytes", "nbytes_up")
             return {key: float(result[key]) for key in kept}
 

@@ -46,6 +46,7 @@ def train(name: str, here: str, count: int) -> dict[str, float | str]:
         for _ in range(count):
             next(records)
         end, cpu = time.time(), time.thread_time() - cpu  # without gloo's own threads
+        dist.barrier()  # what was still under way has left this side
         transfers = list(channel.transfers)[first:]
         return {
             **{"method": name, "count": count, "start": start, "end": end, "cpu": cpu},

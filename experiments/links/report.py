@@ -166,20 +166,16 @@ def costs(rows: Sequence[Row], name: str) -> tuple[float, float]:
 
 
 def details(rows: Sequence[Row]) -> str:
-    """Bytes of messages and of packets, processor time and clock, a row a link and method."""
+    """Bytes of messages, processor time and clock, a row a link and method."""
     lines = [
-        "| link | method | kB a unit, up / down | packets / messages | computing [s] | clock [s] "
-        "| clock / model |",
-        "|---|---|---|---|---|---|---|",
+        "| link | method | kB a unit, up / down | computing [s] | clock [s] | clock / model |",
+        "|---|---|---|---|---|---|",
     ]
     for (link, name), runs in by_method(rows):
         first = runs[0][1]
         up, down = (first[f"nbytes_{way}"] / first["count"] / 1000 for way in ("up", "down"))
-        below = mean(
-            (t["below_up"] + t["below_down"]) / (t["nbytes_up"] + t["nbytes_down"]) for _, t in runs
-        )
         lines.append(
-            f"| {link} | {name} | {up:,.1f} / {down:,.1f} | {below:.2f} "
+            f"| {link} | {name} | {up:,.1f} / {down:,.1f} "
             f"| {spread_of([computing(t) for _, t in runs])} "
             f"| {spread_of([t['wall'] for _, t in runs])} "
             f"| {spread_of([t['wall'] / detailed(r, t) for r, t in runs])} |"
