@@ -146,7 +146,7 @@ class Axes(NamedTuple):
 
     >>> line = Line([(0, 0.31), (1e6, 0.9)], 1, True, "run 1")
     >>> Axes(Plot("accuracy", "nbytes"), [line], [], [], [], reach=2e6).limits()
-    ((0, 2000000.0), (0.3, 1))
+    ((0.0, 2000000.0), (0.3, 1))
     """
 
     plot: Plot
