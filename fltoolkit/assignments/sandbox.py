@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import re
+import select
 import shutil
 import struct
 import subprocess
@@ -225,6 +226,8 @@ def main() -> None:
         _set_capabilities(0)
     if _LIBC is not None:
         _LIBC.prctl(1, 9, 0, 0, 0)  # ends with the worker
+        if _no_reader(notes):  # the worker ended before that was said
+            os._exit(1)
     calls = _sibling("seccomp")
     calls.refuse(notes, os.getpid())
     sys.meta_path.insert(0, _PackageFinder())
@@ -237,6 +240,12 @@ def main() -> None:
     sys.addaudithook(_sibling("audit").hook(home, notes, _readable()))
     calls.refuse_addresses()  # after the kernel's own sockets were made; holds for all threads
     kernel.start()
+
+
+def _no_reader(pipe: int) -> bool:
+    poll = select.poll()
+    poll.register(pipe, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _sibling(name: str) -> Any:
