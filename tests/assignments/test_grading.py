@@ -89,6 +89,18 @@ def test_points_and_name(batch, name):
     assert case.named in "; ".join([result.status, *result.notes])
 
 
+@pytest.mark.parametrize("path", sorted(MASTERS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_right_answers_get_all_points_and_no_accusation(path, tmp_path):
+    master = load_master(path)
+    (tmp_path / "in").mkdir()
+    desk = Desk(master, tmp_path, 1)
+    written = {task.id: "My reasons." for task in master.tasks if task.manual}
+    (tmp_path / "in" / "ana.ipynb").write_bytes(saved(desk.notebook(desk.solutions | written)))
+    (result,) = grade(tmp_path / "in", master, tmp_path / "out")
+    points = sum(task.points for task in master.tasks if not task.manual)
+    assert (result.total, result.status, result.notes) == (points, "graded", [])
+
+
 def test_nobody_left_the_room(batch, listener):
     after = {path.name: path.read_bytes() for path in batch.folder.iterdir()}
     assert after == batch.before  # nothing was written, nothing unpickled
