@@ -10,7 +10,7 @@ from experiments.audit import measures, page, stored
 from experiments.audit.__main__ import main
 from experiments.audit.claim import Claim, Finding, Runs, Verdict, judge_saving, spread, times
 from experiments.audit.run import CLAIMS, audit, checked, find, finding, key, missing, quick
-from experiments.language import data_parallel
+from experiments.language import data_parallel, split
 from experiments.language.task import Task as LanguageTask
 from experiments.runs import read
 from fltoolkit import commands
@@ -240,3 +240,20 @@ def test_the_counts_of_the_page(found):
     counts = Counter(each.verdict for _, each in found.values())
     assert sum(counts.values()) == len(ALL) == len(list(CLAIMS.glob("[!_]*.py")))
     assert page.counted(found) == counts
+
+
+def about_language(name):
+    """Whether a claim reads the runs of docs/language_results.md."""
+    text = (CLAIMS / f"{name.replace('-', '_')}.py").read_text(encoding="utf-8")
+    return "measures import language" in text or "measures import split_language" in text
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if about_language(name)])
+def test_the_quick_edition_of_a_claim_on_language_models_trains_nothing(name, monkeypatch):
+    def trains(*args):
+        raise AssertionError("this takes minutes")
+
+    monkeypatch.setattr(data_parallel, "run", trains)
+    monkeypatch.setattr(split, "run", trains)
+    assert ALL[name].measures
+    assert isinstance(quick(ALL[name]), Finding)
