@@ -20,6 +20,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -225,11 +226,11 @@ def main() -> None:
     elif _LIBC is not None:
         _set_capabilities(0)
     if _LIBC is not None:
-        _LIBC.prctl(1, 9, 0, 0, 0)  # ends with the worker
-        if _no_reader(notes):  # the worker ended before that was said
-            os._exit(1)
+        _LIBC.prctl(1, 9, 0, 0, 0)  # ends with the worker, if they have the same user
     calls = _sibling("seccomp")
     calls.refuse(notes, os.getpid())
+    # a thread that is made now has the fences as well
+    threading.Thread(target=_end_with_reader, args=(notes,), daemon=True).start()
     sys.meta_path.insert(0, _PackageFinder())
     from ipykernel.kernelapp import IPKernelApp
 
@@ -245,10 +246,16 @@ def main() -> None:
     kernel.start()
 
 
-def _no_reader(pipe: int) -> bool:
+def _end_with_reader(pipe: int) -> None:
+    """End this process when nobody reads the pipe any more: the worker has ended.
+
+    The kernel of Linux sends the signal of a parent's death only if the parent was allowed to send
+    it, and a worker that root started is another user by then.
+    """
     poll = select.poll()
     poll.register(pipe, 0)
-    return any(event & select.POLLERR for _, event in poll.poll(0))
+    poll.poll()
+    os._exit(1)
 
 
 def _sibling(name: str) -> Any:
