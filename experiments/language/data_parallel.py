@@ -48,7 +48,7 @@ from fltoolkit.federated import (
 
 PART = "data parallel"
 LR = {"AdamW": 1.2e-2, "Muon": 0.04, "SGD": 0.5}
-LONGER = 1800  # steps of the table that shows what becomes of the gaps in longer runs
+LONGER, LONGEST = 1800, 5400  # steps of the tables that show what becomes of the gaps
 UNDER_MOMENTUM = {"AdamW": 3e-3, "Muon": 0.02, "SGD": 0.1}  # outer momentum makes steps longer
 
 
@@ -105,6 +105,7 @@ TWO_BITS = both(Pipeline(LloydMax(2), Entropy()))
 FOUR_BITS = both(Pipeline(Quantize(4)))
 NESTEROV = (0.7, 0.9)
 SPARSE = {"update": ErrorFeedback(Pipeline(TopK(0.02), LloydMax(2), Entropy()), decay=0.95)}
+SPARSE_MUON = {"optimizer": "Muon", "codecs": SPARSE, "exchange": AllGather()}
 SIGNS = both(Pipeline(Sign()))
 RANK_4 = both(Pipeline(PowerSGD(4), Quantize(8)))
 COSINES = {"update": Pipeline(TopK(1 / 32, scope="tensor"), Half(), Entropy())}
@@ -114,7 +115,16 @@ FOUR_BIT_FLOATS = {"update": Pipeline(Float8(3, 0))}
 def settings(task: Task) -> list[Setting]:
     """All settings, the most telling first: a short night ends with a table of all kinds."""
     methods = list(_methods())
-    return [*methods[:4], *_nulls(), *methods[4:], *_by_role(), *_warm(), *_more(), *_longer()]
+    return [
+        *methods[:4],
+        *_nulls(),
+        *methods[4:],
+        *_by_role(),
+        *_warm(),
+        *_more(),
+        *_longer(),
+        *_longest(),
+    ]
 
 
 def _methods() -> Iterator[Setting]:
@@ -210,6 +220,7 @@ def _warm() -> Iterator[Setting]:
 def _more() -> Iterator[Setting]:
     yield Setting("local AdamW, H = 10, mean, float32", inner_steps=10)
     yield Setting("Muon, H = 20, 2 bits", optimizer="Muon", inner_steps=20, codecs=TWO_BITS)
+    yield Setting("Muon, H = 10, top 2 %, 2 bits", inner_steps=10, **SPARSE_MUON)
     yield Setting("AdamW, every step, float32, ring", "ddp", exchange=Ring())
     yield Setting("SGD, every step, float32", "ddp", "SGD")
     yield Setting(
@@ -237,6 +248,17 @@ def _longer() -> Iterator[Setting]:
     yield Setting(
         f"Muon, one worker alone{end}", "ddp", "Muon", exchange=AllGather(), workers=1, **longer
     )
+
+
+def _longest() -> Iterator[Setting]:
+    """The way to a factor of a thousand, on one seed: the longest runs that a night allows."""
+    longest = {"steps": LONGEST, "group": f"{LONGEST:,} steps", "seeds": FRESH_SEEDS[:1]}
+    end = f", {LONGEST:,} steps"
+    muon = {"optimizer": "Muon", "codecs": TWO_BITS, **longest}
+    yield Setting(f"Muon, every step, float32{end}", "ddp", "Muon", **longest)
+    yield Setting(f"Muon, H = 10, top 2 %, 2 bits{end}", inner_steps=10, **SPARSE_MUON, **longest)
+    yield Setting(f"AdamW, every step, float32{end}", "ddp", **longest)
+    yield Setting(f"Muon, H = 30, 2 bits{end}", inner_steps=30, **muon)
 
 
 # -------------------------------------------------------------------------------------- one run
