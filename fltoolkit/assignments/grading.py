@@ -15,6 +15,7 @@ import importlib.util
 import json
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -315,6 +316,7 @@ def _run(notebook: dict[str, Any], marks: dict[str, str], limits: Limits, bubble
     """Run a notebook under nbval in a process of its own, in an empty folder, inside the fences."""
     folder, empty = (Path(tempfile.mkdtemp(prefix="fltk-")) for _ in range(2))
     (folder / "home").mkdir(mode=0o700)
+    _save_font_lists(folder / "fonts")
     user = worker_user = None
     began = time.time()
     if fences(bubblewrap)["user"] == OWN_USER:
@@ -379,6 +381,20 @@ def _run(notebook: dict[str, Any], marks: dict[str, str], limits: Limits, bubble
     elif run.status.endswith(("(code -9)", "(code 137)")):  # 137 is bubblewrap's code for it
         run.status = f"{AGAIN}: the kernel was killed (is memory short? then use --jobs 1)"
     return run
+
+
+def _save_font_lists(folder: Path) -> None:
+    """Copy the list of fonts that matplotlib has made here; the kernel gives it to its matplotlib.
+
+    Without one, matplotlib makes a list with the first plot, and starts a process for that: it
+    takes a second, and looks as if the student had started one.
+    """
+    import matplotlib.font_manager  # this makes the list, if there is none
+
+    folder.mkdir(mode=0o755)
+    with contextlib.suppress(OSError):  # then each kernel makes its own
+        for path in Path(matplotlib.get_cachedir()).glob("fontlist-*.json"):
+            shutil.copyfile(path, folder / path.name)
 
 
 def _read_events(lines: Any, run: _Run) -> None:

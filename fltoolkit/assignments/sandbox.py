@@ -225,6 +225,7 @@ def main() -> None:
         _become(user)
     elif _LIBC is not None:
         _set_capabilities(0)
+    shutil.copytree(f"{folder}/fonts", os.environ["MPLCONFIGDIR"], dirs_exist_ok=True)
     if _LIBC is not None:
         _LIBC.prctl(1, 9, 0, 0, 0)  # ends with the worker, if they have the same user
     calls = _sibling("seccomp")
