@@ -20,17 +20,19 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from experiments.links import methods as gloo
 from experiments.links.__main__ import PAGE, told
 from experiments.links.emulator import ADDRESSES, link
-from experiments.links.flower_report import METHODS, ROUNDS, WARM, page, report
+from experiments.links.flower_report import METHODS, WARM, page, report
 from experiments.links.settings import Setting, settings
 from experiments.runs import Result, read, rows_of, sweep
 
 RESULTS = Path(__file__).parents[1] / "results" / "links_flower.jsonl"
+ROUNDS = 4
 PORT, START = 9092, 120  # at most so many seconds until the SuperLink listens
 APP = """[project]
 name = "links"
@@ -53,7 +55,7 @@ client = flower_app.client
 STAGES = ("Receiving: train", "Received succ", "Sending: train", "Sent succ")
 
 
-def run(task: object, setting: Setting, seed: int) -> Result:
+def run(task: object, setting: Setting, seed: int, rounds: int = ROUNDS) -> Result:
     """Both methods over this link, once."""
     start = time.perf_counter()
     with (
@@ -61,7 +63,7 @@ def run(task: object, setting: Setting, seed: int) -> Result:
         link(f"ff{os.getpid() % 100_000}", setting.up, setting.down, setting.latency) as spaces,
         deployed(Path(name), *spaces) as (env, log),
     ):
-        methods = [train(method, Path(name), spaces[1], env, log) for method in METHODS]
+        methods = [train(method, rounds, Path(name), spaces[1], env, log) for method in METHODS]
     return {
         **{"key": setting.key(task, seed), "seed": seed, "link": setting.name},
         **{"up": setting.up, "down": setting.down, "latency": setting.latency},
@@ -123,11 +125,16 @@ def deployed(
 
 
 def train(
-    method: str, folder: Path, space: str, env: dict[str, str], log: list[tuple[float, str]]
+    method: str,
+    rounds: int,
+    folder: Path,
+    space: str,
+    env: dict[str, str],
+    log: list[tuple[float, str]],
 ) -> Result:
     """One run of the app: the clock of its rounds, in parts."""
     out = Path(tempfile.mkdtemp(dir=folder))
-    changes = f"method='{method}' out='{out}' rounds={WARM + ROUNDS}"
+    changes = f"method='{method}' out='{out}' rounds={WARM + rounds}"
     command = ["ip", "netns", "exec", space, "flwr", "run", "app", "here", "--stream"]
     ended = subprocess.run(
         [*command, "--run-config", changes], cwd=folder, env=env, text=True, capture_output=True
@@ -140,14 +147,14 @@ def train(
     )
     stages = [[at for at, line in log if stage in line][-len(server) :] for stage in STAGES]
     counts = [len(each) for each in (server, client[1:], *stages)]  # the first answer: who it is
-    if set(counts) != {WARM + ROUNDS}:
+    if set(counts) != {WARM + rounds}:
         raise RuntimeError(f"{method}: {counts} rounds at server, client and in the log")
     start, end = server[WARM - 1], server[-1]
     return {
-        **{"method": method, "count": ROUNDS, "messages": 2 * ROUNDS},
+        **{"method": method, "count": rounds, "messages": 2 * rounds},
         **{"wall": end["time"] - start["time"], "accuracy": end["accuracy"]},
-        **{"cpu_client": sum(each["cpu"] for each in client[-ROUNDS:])},
-        **{"cpu_process": sum(each["process"] for each in client[-ROUNDS:])},
+        **{"cpu_client": sum(each["cpu"] for each in client[-rounds:])},
+        **{"cpu_process": sum(each["process"] for each in client[-rounds:])},
         **{"cpu_server": end["cpu"] - start["cpu"]},
         **{
             f"{what}_{way}": end[f"{what}_{way}"] - start[f"{what}_{way}"]
@@ -166,6 +173,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="links whose name holds this")
     parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="that are counted")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--report", action="store_true", help="print the tables")
     parser.add_argument("--write", action="store_true", help="write the tables into the page")
@@ -180,7 +188,7 @@ def main() -> None:
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that the others end too
     jobs = [(None, setting, n) for n in range(args.repeats) for setting in chosen]
-    sweep(run, jobs, args.out, told=told)
+    sweep(partial(run, rounds=args.rounds), jobs, args.out, told=told)
 
 
 def links() -> list[Setting]:

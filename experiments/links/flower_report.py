@@ -10,7 +10,7 @@ from experiments.runs import Result, Row, spread_of
 BEGIN = "<!-- begin: python -m experiments.links.flower --write -->"
 END = "<!-- end: flower -->"
 METHODS = ("FedAvg, float32", "FedAvg, 3 bits both ways")
-WARM, ROUNDS = 1, 4  # one round before the clock starts, in which connections are opened
+WARM = 1  # rounds before the clock starts, in which connections are opened
 POLL = 3.0  # seconds between two questions of a SuperNode, and of a ServerApp, in flwr 1.41
 TURNS = 3  # one for the message's head, two for its parts, of which two come at a time
 
@@ -31,12 +31,13 @@ def report(rows: Sequence[Row]) -> str:
         for name in METHODS
         if (own := [t for _, t in found if t["method"] == name])
     )
-    accuracy = ", ".join(
-        f"{100 * median(t['accuracy'] for _, t in found if t['method'] == name):.1f} % ({name})"
-        for name in METHODS
-    )
     repeats = sorted({len(runs) for _, runs in rows})
     counts = sorted({t["count"] for _, t in found})
+    longest = [t for _, t in found if t["count"] == counts[-1]]
+    accuracy = ", ".join(
+        f"{100 * median(t['accuracy'] for t in longest if t['method'] == name):.1f} % ({name})"
+        for name in METHODS
+    )
     return "\n\n".join(
         (
             f"flwr {', '.join(sorted({result['flwr'] for result, _ in found}))}; rounds of each "
@@ -49,7 +50,8 @@ def report(rows: Sequence[Row]) -> str:
             f"table (from {min(full):.2f} to {max(full):.2f}; {within} of {len(full)} within 5 %). "
             f"A ClientApp's process took {process / rounds:.1f} s of processor time a round, of "
             f"which training and codecs took {cpu / rounds:.2f} s. The interfaces sent more than "
-            f"our messages, up / down a round: {more}. Accuracy after the last round: {accuracy}.",
+            f"our messages, up / down a round: {more}. Accuracy after {WARM + counts[-1]} rounds: "
+            f"{accuracy}.",
         )
     )
 
