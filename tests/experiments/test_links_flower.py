@@ -51,6 +51,7 @@ def test_tables_of_made_up_runs():
     assert text.count("| 900.0 / 800.0 | 1,000.0 / 1,000.0 | 0.30 | 12.0 | 7.4 |") == len(METHODS)
     assert text.count("| 2.10 | 0.90 | 5.00 | 1.00 | 3.00 | 1.33 |") == len(METHODS)
     assert "4.0 s of processor time a round" in text
+    assert "without it on both sides the median is 1.75 " in text  # 12 - 5 beside 9 - 5 seconds
     assert text.count("100.0 / 200.0 kB (") == len(METHODS)
     assert flower_report.report([]) == "no runs yet"
 
