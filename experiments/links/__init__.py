@@ -9,5 +9,5 @@
     flower      averaging deployed with Flower; its app is flower_app, its tables flower_report
 
 The command is ``python -m experiments.links``; it needs Linux, root, iproute2 and a quiet machine.
-The table has not been measured yet, so there is no page of it.
+docs/links.md has the tables and what they say.
 """
