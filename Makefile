@@ -5,11 +5,14 @@ BIN := .venv/bin
 SETUP := .venv/.ready
 LAB := .venv/.lab
 export OMP_NUM_THREADS ?= 1
+# two processes; a file's tests stay together, and what takes longest begins first: see conftest.py
+PYTEST := $(BIN)/pytest -q -n 2 --dist loadscope --no-loadscope-reorder
+NBVAL := --nbval-lax --nbval-cell-timeout=120 -p no:cacheprovider
 # uv leaves compiling to the first import; each later one would compile torch again if nothing were kept
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check slow demo bench notebooks format clean setup setup-lab nbval browser flower site
+.PHONY: help lab test check types unit long slow demo bench notebooks format clean setup setup-lab nbval browser flower site
 .PHONY: wheel plot-time coverage links solutions peers
 
 help:  ## what there is to type
@@ -18,25 +21,35 @@ help:  ## what there is to type
 lab: $(LAB)  ## open the course in JupyterLab
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb
 
-test: $(SETUP) check slow nbval browser site wheel  ## all tests: check, slow ones, notebooks, browser, site, wheel
+test: $(SETUP) check  ## all tests: check, slow ones, notebooks, browser and site, wheel
+	$(MAKE) -j 2 long wheel
 
 check: $(SETUP)  ## quick: format, lint, types, unit tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(MAKE) -j 2 types unit
+
+types: $(SETUP)
 	$(BIN)/mypy
-	$(BIN)/pytest -q -n 2 -m "not browser and not slow and not solutions"
+
+unit: $(SETUP)
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not browser and not slow and not solutions"
+
+# the next three and `make site` in one run, so that no core is idle at the end of each
+long: $(SETUP)
+	$(PYTEST) $(NBVAL) -m "slow or browser" tests notebooks
 
 slow: $(SETUP)
-	$(BIN)/pytest -q -n 2 --dist loadfile -m slow tests
+	$(PYTEST) -m slow tests
 
 solutions: $(SETUP)  ## run each notebook with its folded solutions: do all checks pass?
 	$(BIN)/pytest -q -n 2 -m solutions tests/course
 
 nbval: $(SETUP)
-	$(BIN)/pytest -q -n 2 --dist loadfile --nbval-lax --nbval-cell-timeout=120 -p no:cacheprovider notebooks
+	$(PYTEST) $(NBVAL) notebooks
 
 browser: $(SETUP)
-	$(BIN)/pytest -q -m browser tests/browser tests/explore
+	$(PYTEST) -m browser tests/browser tests/explore
 
 flower: .venv-flower/.ready  ## FedAvg over Flower: tests, simulation, a deployment on this machine
 	.venv-flower/bin/pytest -q tests/engines/test_flower.py

@@ -1,5 +1,10 @@
-"""Shared by all tests: one torch thread, and shapes that are checked."""
+"""Shared by all tests: one torch thread, shapes that are checked, and the built site."""
 
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 import torch
 from jaxtyping import install_import_hook
 
@@ -13,3 +18,14 @@ CHECKED = [
 install_import_hook([f"fltoolkit.{name}" for name in CHECKED], "shape_checks.checker")
 
 torch.set_num_threads(1)  # two gain little and stall on a busy machine: see docs/architecture.md
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make site` builds, in a folder of its own; a warning fails it."""
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", "."]
+    root = Path(__file__).parents[1]
+    done = subprocess.run([*command, str(out)], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return out

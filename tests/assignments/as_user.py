@@ -1,7 +1,7 @@
-"""Grade as an ordinary user, in a process that root starts: FOLDER MASTER OUT BUBBLEWRAP USER.
+"""Grade as an ordinary user: as_user.py FOLDER MASTER OUT BUBBLEWRAP USER LIMITS, begun by root.
 
-Python may lie where only root gets to (/root); this process then sees a way of its own to it.
-Prints the results as JSON.
+LIMITS is JSON. Python may lie where only root gets to (/root); this process then sees a way of its
+own to it. Prints the results as JSON.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from fltoolkit.assignments.master import load_master
 from fltoolkit.assignments.sandbox import Limits, fences
 
 if __name__ == "__main__":
-    folder, master, out, bubblewrap, user = sys.argv[1:]
+    folder, master, out, bubblewrap, user, limits = sys.argv[1:]
     project = str(Path(__file__).parents[1])
     if os.getuid() == 0:
         if ctypes.CDLL(None).unshare(mounts.NEW_MOUNTS) == 0 and mounts.leave():
@@ -26,7 +26,7 @@ if __name__ == "__main__":
         os.setgid(int(user))
         os.setuid(int(user))
     os.environ["HOME"] = out
-    limits = Limits(cell_seconds=4, total_seconds=400)
-    results = grade(folder, load_master(master), out, limits=limits, bubblewrap=bubblewrap == "1")
+    how = {"limits": Limits(**json.loads(limits)), "bubblewrap": bubblewrap == "1", "jobs": 2}
+    results = grade(folder, load_master(master), out, **how)
     told = {"fences": fences(bubblewrap == "1"), "results": [asdict(r) for r in results]}
     print("\n" + json.dumps(told))

@@ -21,8 +21,15 @@ def server(folder: Path) -> Iterator[labserver.Server]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def context() -> Iterator[Any]:
+    """What a module's pages share: the scripts that Chromium has loaded."""
+    with labserver.browser() as started:
+        yield started.new_context()
+
+
 @pytest.fixture
-def page() -> Iterator[Any]:
-    with labserver.page() as tab:
+def page(context: Any) -> Iterator[Any]:
+    with labserver.page(context) as tab:
         yield tab
         tab.evaluate(labserver.END_KERNEL)  # each takes half a gigabyte, and a lab goes on training

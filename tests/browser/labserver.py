@@ -101,8 +101,8 @@ def _wait_for(server: Server, process: subprocess.Popen, log: Path, seconds: flo
 
 
 @contextlib.contextmanager
-def page(width: int = 1280, height: int = 1000) -> Iterator[Any]:
-    """A fresh page in headless Chromium; errors of the page's own scripts fail the test."""
+def browser() -> Iterator[Any]:
+    """Headless Chromium; pages of one context load JupyterLab's scripts once."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -111,15 +111,30 @@ def page(width: int = 1280, height: int = 1000) -> Iterator[Any]:
     options = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
     path = chromium()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=options)
+        started = playwright.chromium.launch(executable_path=path, args=options)
         try:
-            tab = browser.new_page(viewport={"width": width, "height": height})
-            errors: list[str] = []
-            tab.on("pageerror", lambda error: errors.append(str(error)))
-            yield tab
-            assert not errors, errors
+            yield started
         finally:
-            browser.close()
+            started.close()
+
+
+@contextlib.contextmanager
+def page(context: Any = None, width: int = 1280, height: int = 1000) -> Iterator[Any]:
+    """A fresh page of a context or of a browser of its own; errors of its scripts fail the test."""
+    if context is None:
+        with browser() as started, page(started.new_context(), width, height) as tab:
+            yield tab
+        return
+    tab = context.new_page()
+    tab.set_default_timeout(60_000)  # two workers of pytest may share two cores
+    tab.set_viewport_size({"width": width, "height": height})
+    errors: list[str] = []
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    try:
+        yield tab
+        assert not errors, errors
+    finally:
+        tab.close()
 
 
 class Notebook(NamedTuple):
@@ -155,17 +170,13 @@ class Notebook(NamedTuple):
         """Wait until every code cell has run; the first error fails the test with its text."""
         end = time.monotonic() + seconds
         while True:
-            cells = self.cells()
-            for number, cell in enumerate(cells):
-                for output in cell.get("outputs", []):
-                    if output["output_type"] == "error":
-                        pytest.fail(f"cell {number}: {output['ename']}: {output['evalue']}")
-            code = [cell for cell in cells if cell["cell_type"] == "code" and cell["source"]]
-            if all(cell["execution_count"] for cell in code) and self._idle():
+            errors, done, all_ = self.page.evaluate(_HOW_FAR)
+            if errors:
+                pytest.fail(errors[0])
+            if done == all_ and self._idle():
                 return
             if time.monotonic() > end:
-                done = sum(bool(cell["execution_count"]) for cell in code)
-                pytest.fail(f"{done} of {len(code)} code cells had run after {seconds} s")
+                pytest.fail(f"{done} of {all_} code cells had run after {seconds} s")
             self.page.wait_for_timeout(100)
 
     def cells(self) -> list[dict[str, Any]]:
@@ -175,7 +186,15 @@ class Notebook(NamedTuple):
         )
 
     def outputs(self, cell: int) -> list[dict[str, Any]]:
-        return self.cells()[cell].get("outputs", [])
+        return self.page.evaluate(
+            """cell => jupyterapp.shell.currentWidget.context.model.cells.get(cell)
+                        .toJSON().outputs ?? []""",
+            cell,
+        )
+
+    def words(self) -> str:
+        """The plain text of all results and displays; what moves changes it."""
+        return self.page.evaluate(_WORDS)
 
     def show(self, cell: int) -> Any:
         """Scroll to a cell; returns the locator of its output area."""
@@ -207,14 +226,28 @@ class Notebook(NamedTuple):
     def theme(self, name: str) -> None:
         """Change JupyterLab's colours: "Light" or "Dark"."""
         self.page.evaluate(
-            "theme => jupyterapp.commands.execute('apputils:change-theme', {theme})",
+            """async theme => {
+                 await jupyterapp.commands.execute('apputils:change-theme', {theme}); }""",
             f"JupyterLab {name}",
         )
-        self.page.wait_for_timeout(500)
+        self.page.wait_for_function(
+            "theme => document.body.dataset.jpThemeName === theme", arg=f"JupyterLab {name}"
+        )
+        self.page.evaluate(_TWO_FRAMES)
 
     def screenshot(self, name: str) -> None:
         ARTIFACTS.mkdir(exist_ok=True)
         self.page.screenshot(path=ARTIFACTS / f"{name}.png")
+
+    def themed(self, name: str) -> None:
+        """Screenshots in light and dark, and in a window of 900 pixels."""
+        for theme in ("Dark", "Light"):
+            self.theme(theme)
+            self.screenshot(f"{name}_{theme.lower()}")
+        self.page.set_viewport_size({"width": 900, "height": 1000})
+        self.page.wait_for_timeout(200)
+        self.screenshot(f"{name}_900px")
+        self.page.set_viewport_size({"width": 1280, "height": 1000})
 
     def _idle(self) -> bool:
         return self.page.evaluate(
@@ -260,6 +293,22 @@ def wait_for(page: Any, what: Any, seconds: float = 60) -> None:
             pytest.fail(f"not within {seconds} s")
         page.wait_for_timeout(50)
 
+
+_TWO_FRAMES = """async () => {
+  for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame); }"""
+
+_HOW_FAR = """() => {
+  const cells = [...jupyterapp.shell.currentWidget.context.model.cells], errors = [];
+  const code = cells.filter(c => c.type === 'code' && c.sharedModel.getSource());
+  cells.forEach((cell, number) => { for (let k = 0; k < (cell.outputs?.length ?? 0); k++) {
+    const output = cell.outputs.get(k);
+    if (output.type === 'error') { const {ename, evalue} = output.toJSON();
+      errors.push(`cell ${number}: ${ename}: ${evalue}`); } } });
+  return [errors, code.filter(c => c.executionCount).length, code.length]; }"""
+
+_WORDS = """() => [...jupyterapp.shell.currentWidget.context.model.cells].flatMap(cell =>
+  Array.from({length: cell.outputs?.length ?? 0},
+             (_, k) => cell.outputs.get(k).data?.['text/plain'] ?? '')).join('\\n')"""
 
 END_KERNEL = """async () => {
   await window.jupyterapp?.shell.currentWidget?.sessionContext?.shutdown?.(); }"""

@@ -10,6 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 from labserver import Notebook, Server, open_notebook, wait_for
+from shownlab import use_each_control
 
 from fltoolkit.course.cli import copy_notebooks
 
@@ -180,23 +181,6 @@ MOVING = f"{LIVE}, .jp-OutputArea [role=slider], {BARS}"
 WITH_CONTROLS = re.compile(r"^(?:\w+ = )?(?:\w+_panel|playground|\w+Panel|\w+Lab)\(", re.MULTILINE)
 
 
-def themed(opened: Notebook, name: str) -> None:
-    """Screenshots in light and dark, and in a window of 900 pixels."""
-    for theme in ("Dark", "Light"):
-        opened.theme(theme)
-        opened.screenshot(f"{name}_{theme.lower()}")
-    opened.page.set_viewport_size({"width": 900, "height": 1000})
-    opened.page.wait_for_timeout(500)
-    opened.screenshot(f"{name}_900px")
-    opened.page.set_viewport_size({"width": 1280, "height": 1000})
-
-
-def words_of(opened: Notebook) -> str:
-    """All texts that stand in outputs now; what moves changes them."""
-    outputs = [o for cell in opened.cells() for o in cell.get("outputs", [])]
-    return "\n".join(str(o.get("data", {}).get("text/plain", "")) for o in outputs)
-
-
 def edition(folder: Path, server: Server, page: Any, name: str) -> Notebook:
     """A notebook as `fltoolkit course` gives it to a reader, without outputs."""
     if not (folder / "course").exists():
@@ -216,12 +200,12 @@ def test_each_notebook_moves_soon(folder: Path, server: Server, page: Any, name:
     opened.run_all()
     page.locator(MOVING).first.wait_for(state="attached", timeout=240_000)
     if page.locator(LIVE).count():  # a picture: it must change to count as moving
-        first = words_of(opened)
-        wait_for(page, lambda: words_of(opened) != first)
+        first = opened.words()
+        wait_for(page, lambda: opened.words() != first)
     seconds = time.monotonic() - start
     live = [n for n, cell in enumerate(opened.cells()) if cell.get("outputs")]
     opened.show(live[-1])
-    themed(opened, f"first_{Path(name).stem}")
+    opened.themed(f"first_{Path(name).stem}")
     opened.stop()
     computed = float(opened.ask("import time; print(time.process_time())"))
     print(
@@ -244,53 +228,11 @@ def with_controls() -> Iterator[tuple[str, str]]:
 def test_each_control_does_something(
     folder: Path, server: Server, page: Any, name: str, line: str
 ) -> None:
-    """Each button, slider, list and box is used once by mouse or keyboard, and something follows.
-
-    What follows is another picture, other words, or another setting of the lab for its next run.
-    """
     opened = edition(folder, server, page, name)
     cells = opened.cells()
     cell = next(n for n, c in enumerate(cells) if c["cell_type"] == "code" and line in c["source"])
     opened.run_with_needed(cell)
-    area = opened.show(cell)
-    settings = "print(lab.values, lab.steps_per_second)" if "Lab(" in line else "print()"
-
-    def now() -> tuple[str, ...]:
-        shown = area.locator("img, svg[role=img]").evaluate_all("all => all.map(e => e.outerHTML)")
-        words = area.locator(".widget-html, .jp-OutputArea-output pre").all_inner_texts()
-        return (*shown, *words, opened.ask(settings))
-
-    def follows(what: str, act: Any) -> None:
-        before = now()
-        act()
-        try:
-            wait_for(page, lambda: now() != before, seconds=30)
-        except pytest.fail.Exception:
-            pytest.fail(f"{name}: nothing follows from {what}")
-
-    def slide(slider: Any) -> None:
-        slider.focus()
-        at_end = slider.get_attribute("aria-valuenow") == slider.get_attribute("aria-valuemax")
-        page.keyboard.press("ArrowLeft" if at_end else "ArrowRight")
-
-    def choose(box: Any) -> None:
-        here = box.evaluate("box => box.selectedIndex")
-        box.select_option(index=0 if here else 1)
-
-    area.locator("img[src^='data:image/png']").first.wait_for()
-    themed(opened, f"controls_{Path(name).stem}_{cell}")
-    for kind, selector, act in (
-        ("slider", "[role=slider]", slide),
-        ("list", "select", choose),
-        ("box", "input[type=checkbox]", lambda box: box.click()),
-        ("button", "button", lambda button: button.click()),
-    ):
-        for number, control in enumerate(area.locator(selector).all()):
-            if control.is_visible() and not control.evaluate("it => !!it.closest('[disabled]')"):
-                follows(f"{kind} {number + 1}", lambda act=act, it=control: act(it))
-                if kind == "button" and number == 0:
-                    page.wait_for_timeout(1500)
-                    themed(opened, f"running_{Path(name).stem}_{cell}")
+    use_each_control(opened, cell, Path(name).stem)
 
 
 def test_the_playground_obeys(folder: Path, server: Server, page: Any) -> None:
@@ -298,18 +240,19 @@ def test_the_playground_obeys(folder: Path, server: Server, page: Any) -> None:
     cell = next(n for n, c in enumerate(opened.cells()) if "playground()" in c["source"])
     opened.run_cell(cell)
     area = opened.show(cell)
-    wait_for(page, lambda: "73.6 MB" in words_of(opened))  # trained to the end, with 32 bits
+    wait_for(page, lambda: "73.6 MB" in opened.words())  # trained to the end, with 32 bits
     slider = area.get_by_role("slider").first
     slider.focus()
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
-    wait_for(page, lambda: "8 bits for each number: 18.4 MB sent" in words_of(opened))
-    themed(opened, "playground")
+    wait_for(page, lambda: "8 bits for each number: 18.4 MB sent" in opened.words())
+    opened.themed("playground")
 
 
 STOPPED_EARLY = """
-import time
+import pathlib, time
 import fltoolkit.course.nb01
+pathlib.Path("imported").touch()
 for _ in range(600):
     time.sleep(0.1)
 """
@@ -328,12 +271,13 @@ def test_stop_and_what_comes_after_are_told_in_one_line(
     nbformat.write(probe, folder / "stopped.ipynb")
     opened = open_notebook(page, server, "stopped.ipynb")
     opened.page.evaluate("() => { jupyterapp.commands.execute('notebook:run-cell'); }")
-    page.wait_for_timeout(8_000)  # the package is imported
+    wait_for(page, (folder / "imported").exists)
+    page.wait_for_timeout(500)
     page.evaluate("() => jupyterapp.commands.execute('notebook:interrupt-kernel')")
     wait_for(page, lambda: bool(opened.outputs(0)))
     opened.run_cell(1)
     (stopped,), (told,) = opened.outputs(0), opened.outputs(1)
-    assert stopped["output_type"] == told["output_type"] == "stream"
+    assert stopped["output_type"] == told["output_type"] == "stream", (stopped, told)
     assert str(stopped["text"]).startswith("Stopped.")
     assert "before its first evaluation" in str(told["text"])
 
@@ -365,5 +309,5 @@ def test_a_guess_shows_the_value_and_is_kept(folder: Path, server: Server, page:
     opened.run_cell(card)
     opened.show(card).locator("table").wait_for()
     opened.screenshot("card")
-    assert "1 of 4 guesses made, 0 of 3 checks passed." in words_of(opened)
+    assert "1 of 4 guesses made, 0 of 3 checks passed." in opened.words()
     assert "50,000 B" in (folder / "guesses" / "course_progress.json").read_text()

@@ -1,9 +1,10 @@
 """What messages decode to on this machine, for test_machines.py: it emulates others by variables.
 
-    python decoded_elsewhere.py MESSAGES
+    python decoded_elsewhere.py --write MESSAGES
+    python decoded_elsewhere.py MESSAGES [MESSAGES ...]
 
-MESSAGES is a file of `torch.save`: of each codec's repr its messages, in hexadecimal. Prints a
-digest of what each codec decodes, as JSON. Given ``--write``, makes the messages first.
+MESSAGES is a JSON file: of each codec's repr its messages, in hexadecimal. Given ``--write``, it is
+made. Prints, for each file, a digest of what each codec decodes, as JSON.
 """
 
 import copy
@@ -38,15 +39,15 @@ def tree(number: int) -> dict[str, torch.Tensor]:
     return {**values, "h": values["v"].half(), "large": values["one"] * 100}
 
 
-def main() -> None:
-    torch.set_num_threads(1)
-    path = Path(sys.argv[1])
-    if "--write" in sys.argv:
-        made = {}
-        for codec in ALL:
-            sender = copy.deepcopy(codec)
-            made[repr(codec)] = [sender.encode(tree(number)).hex() for number in range(3)]
-        path.write_text(json.dumps(made))
+def write(path: Path) -> None:
+    made = {}
+    for codec in ALL:
+        sender = copy.deepcopy(codec)
+        made[repr(codec)] = [sender.encode(tree(number)).hex() for number in range(3)]
+    path.write_text(json.dumps(made))
+
+
+def decoded(path: Path) -> dict[str, str]:
     digests = {}
     messages = json.loads(path.read_text())
     for codec in ALL:
@@ -55,7 +56,16 @@ def main() -> None:
             for tensor in receiver.decode(bytes.fromhex(message)).values():
                 digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
         digests[repr(codec)] = digest.hexdigest()
-    print(json.dumps(digests))
+    return digests
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    paths = [Path(name) for name in sys.argv[1:] if name != "--write"]
+    if "--write" in sys.argv:
+        for path in paths:
+            write(path)
+    print(json.dumps([decoded(path) for path in paths]))
 
 
 if __name__ == "__main__":

@@ -21,10 +21,10 @@ MACHINES = {  # by what torch, MKL, OpenBLAS and numpy are told to use
 }
 
 
-def digests(path, *more, **variables):
-    """Of each codec, of what the messages in the file decode to on such a machine."""
+def digests(*words, **variables):
+    """Of each codec, for each file, of what its messages decode to on such a machine."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(SCRIPT), str(path), *more],
+        [sys.executable, "-W", "ignore", str(SCRIPT), *map(str, words)],
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
@@ -39,13 +39,10 @@ def digests(path, *more, **variables):
 def test_every_codec_decodes_to_the_same_bits(tmp_path):
     """Messages written on this machine, and messages written on the oldest one, read on all."""
     here, there = tmp_path / "here.json", tmp_path / "there.json"
-    for path, written in (
-        (here, digests(here, "--write")),
-        (there, digests(there, "--write", **MACHINES["SSE"])),
-    ):
-        for name, variables in {"this": {}, **MACHINES}.items():
-            read = digests(path, **variables)
-            assert {codec for codec in written if read[codec] != written[codec]} == set(), name
+    written = digests("--write", here) + digests("--write", there, **MACHINES["SSE"])
+    for name, variables in {"this": {}, **MACHINES}.items():
+        for read, wrote in zip(digests(here, there, **variables), written, strict=True):
+            assert {codec for codec in wrote if read[codec] != wrote[codec]} == set(), name
 
 
 @pytest.mark.parametrize("n", [1, 2, 4, 8, 16, 32, 512, 2048])

@@ -1,7 +1,5 @@
-"""The built site, and pages of it opened from disk in Chromium with the network off."""
+"""Pages of the built site, opened from disk in Chromium with the network off."""
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,34 +7,14 @@ from typing import Any
 import labserver
 import pytest
 
-ROOT = Path(__file__).parents[2]
 Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `make site` builds, in a folder of its own."""
-    labserver.chromium()  # skip before building anything
-    out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", "."]
-    done = subprocess.run([*command, str(out)], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return out
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """One Chromium for a module's tests; each test has contexts of its own."""
-    path = labserver.chromium()
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        labserver.absent('no playwright: pip install "fltoolkit[dev]"')
-    options = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=options)
-        yield chromium
-        chromium.close()
+    with labserver.browser() as started:
+        yield started
 
 
 @pytest.fixture
