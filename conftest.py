@@ -23,7 +23,10 @@ if sys.platform == "win32":  # no SIGSTOP and no SIGKILL
 # How `--dist loadscope` deals the tests out: a file's tests stay together, and so do those that
 # need the built site. The tests in APART take long and share nothing: each goes where a worker is
 # free. What takes longest begins first, so that no core is idle at the end.
-APART = ("test_every_set_of_fences", "test_each_notebook_moves", "test_each_control_does")
+APART = (
+    *("test_every_set_of_fences", "test_right_answers_get_all", "ends_with_a_grader_that_was_killed"),
+    *("test_each_notebook_moves", "test_each_control_does"),
+)
 SITE = ("tests/explore/", "test_the_built_pages_hold_every_name")
 BEGIN_WITH = (
     *("assignments/test_grading.py", "built site", "test_audit.py", "11_language", "02_many"),
