@@ -9,6 +9,7 @@ from experiments.runs import Result, Row, spread_of
 
 BEGIN = "<!-- begin: python -m experiments.links --write -->"
 END = "<!-- end: links -->"
+WAYS = ("up", "down")
 HEADERS = 52  # bytes of IP and TCP with its time stamps, in each packet
 GROUPS = (
     ("SplitNN, float32", "SplitNN, 8 bits", "SplitNN, 4 bits, coded", "silent states, 8 bits"),
@@ -32,7 +33,7 @@ def detailed(result: Result, told: Result) -> float:
     """
     seconds = (told["messages"] + told["following"]) * result["latency"] + computing(told)
     after_pause = (told["messages"] - told["following"]) / 2  # in each direction
-    for way in ("up", "down"):
+    for way in WAYS:
         size = mtu(result[way])
         sent = told[f"nbytes_{way}"] * size / (size - HEADERS)
         free = min(after_pause * bucket(result[way]), sent)
@@ -166,16 +167,20 @@ def costs(rows: Sequence[Row], name: str) -> tuple[float, float]:
 
 
 def details(rows: Sequence[Row]) -> str:
-    """Bytes of messages, processor time and clock, a row a link and method."""
+    """Bytes of messages and of the interfaces, processor time and clock, by link and method."""
     lines = [
-        "| link | method | kB a unit, up / down | computing [s] | clock [s] | clock / model |",
-        "|---|---|---|---|---|---|",
+        "| link | method | messages, up / down [kB a unit] | interfaces, up / down [kB a unit] "
+        "| computing [s] | clock [s] | clock / model |",
+        "|---|---|---|---|---|---|---|",
     ]
     for (link, name), runs in by_method(rows):
         first = runs[0][1]
-        up, down = (first[f"nbytes_{way}"] / first["count"] / 1000 for way in ("up", "down"))
+        counted = [
+            " / ".join(f"{first[f'{what}_{way}'] / first['count'] / 1000:,.1f}" for way in WAYS)
+            for what in ("nbytes", "below")
+        ]
         lines.append(
-            f"| {link} | {name} | {up:,.1f} / {down:,.1f} "
+            f"| {link} | {name} | {' | '.join(counted)} "
             f"| {spread_of([computing(t) for _, t in runs])} "
             f"| {spread_of([t['wall'] for _, t in runs])} "
             f"| {spread_of([t['wall'] / detailed(r, t) for r, t in runs])} |"

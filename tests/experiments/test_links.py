@@ -71,6 +71,7 @@ def test_tables_of_made_up_runs():
     rows = [(setting, {0: made_up() | {"methods": methods}})]
     text = links_report.report(rows)
     assert "**100**" in text  # 1.0 s for 10 steps, the least of the row
+    assert "| 100.0 / 50.0 | 103.6 / 51.8 |" in text  # messages, interfaces
     assert text.count(setting.name) == 2 + len(METHODS)
     assert links_report.report([]) == "no runs yet"
 
