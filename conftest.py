@@ -24,12 +24,11 @@ if sys.platform == "win32":  # no SIGSTOP and no SIGKILL
 # need the built site. The tests in APART take long and share nothing: each goes where a worker is
 # free. What takes longest begins first, so that no core is idle at the end.
 APART = (
-    *(
-        "test_every_set_of_fences",
-        "test_right_answers_get_all",
-        "ends_with_a_grader_that_was_killed",
-    ),
-    *("test_each_notebook_moves", "test_each_control_does"),
+    "test_every_set_of_fences",
+    "test_right_answers_get_all",
+    "ends_with_a_grader_that_was_killed",
+    "test_each_notebook_moves",
+    "test_each_control_does",
 )
 SITE = ("tests/explore/", "test_the_built_pages_hold_every_name")
 BEGIN_WITH = (
