@@ -53,6 +53,12 @@ def test_a_message_after_one_in_the_same_direction_waits_twice():
     assert more == pytest.approx(5 * 0.01 + 2.5 * 3000 * (1 / 1e6 + 1 / 2e6))
 
 
+def test_without_messages_both_compute_at_once():
+    result, told = made_up(), TOLD | {"messages": 10}  # in half of the ten steps
+    there = links_report.detailed(result, told | {"cpu_client": 0.0, "cpu_server": 0.0})
+    assert links_report.detailed(result, told) - there == pytest.approx(0.5 * 0.3 + 0.5 * 0.2)
+
+
 def test_every_link_is_run_long_enough_and_not_for_ever():
     chosen = settings()
     assert len(chosen) >= 8
