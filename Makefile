@@ -5,9 +5,8 @@ BIN := .venv/bin
 SETUP := .venv/.ready
 LAB := .venv/.lab
 export OMP_NUM_THREADS ?= 1
-# three processes for two cores, since a third of the time is waiting (for limits, browsers, kernels); a
-# file's tests stay together, and what takes longest begins first: see conftest.py
-PYTEST := $(BIN)/pytest -q -n 3 --dist loadscope --no-loadscope-reorder
+# two processes; a file's tests stay together, and what takes longest begins first: see conftest.py
+PYTEST := $(BIN)/pytest -q -n 2 --dist loadscope --no-loadscope-reorder
 NBVAL := --nbval-lax --nbval-cell-timeout=120 -p no:cacheprovider
 # uv leaves compiling to the first import; each later one would compile torch again if nothing were kept
 unexport PYTHONDONTWRITEBYTECODE
