@@ -33,6 +33,7 @@ from experiments.runs import Result, read, rows_of, sweep
 
 RESULTS = Path(__file__).parents[1] / "results" / "links_flower.jsonl"
 ROUNDS = 4
+REPEATS = 2
 PORT, START = 9092, 120  # at most so many seconds until the SuperLink listens
 APP = """[project]
 name = "links"
@@ -172,7 +173,7 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="links whose name holds this")
-    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="that are counted")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--report", action="store_true", help="print the tables")
@@ -193,7 +194,7 @@ def main() -> None:
 
 def links() -> list[Setting]:
     """Those of the other engine, the slow ones first."""
-    chosen = [setting for setting in settings() if setting.methods == tuple(gloo.METHODS)]
+    chosen = [s for s in settings() if s.methods == tuple(gloo.METHODS) and s.slow_start]
     return sorted(chosen, key=lambda setting: min(setting.up, setting.down))
 
 

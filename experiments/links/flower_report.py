@@ -24,6 +24,8 @@ def report(rows: Sequence[Row]) -> str:
     process, cpu = (sum(t[name] for _, t in found) for name in ("cpu_process", "cpu_client"))
     bare = [t["wall"] / simple(result, t) for result, t in found]
     full = [t["wall"] / sum(map(sum, stages(result, t))) for result, t in found]
+    clock = [parts for _, t in found for parts in measured(t)]
+    app = sum(parts[2] for parts in clock) / sum(map(sum, clock))  # its share
     within = sum(abs(ratio - 1) <= 0.05 for ratio in full)
     predicted = [without_app(measured(t)) / without_app(stages(result, t)) for result, t in found]
     more = ", ".join(
@@ -49,8 +51,8 @@ def report(rows: Sequence[Row]) -> str:
             f"Clock / model: median {median(bare):.1f} for `seconds_on` with computing (from "
             f"{min(bare):.1f} to {max(bare):.1f}); {median(full):.2f} with the parts of the second "
             f"table (from {min(full):.2f} to {max(full):.2f}; {within} of {len(full)} within 5 %). "
-            f"Most of that clock is the ClientApp, whose seconds are measured: without it on both "
-            f"sides the median is "
+            f"Of that clock {100 * app:.0f} % are the ClientApp, whose seconds are measured: "
+            f"without it on both sides the median is "
             f"{median(predicted):.2f} (from {min(predicted):.2f} to {max(predicted):.2f}). "
             f"A ClientApp's process took {process / rounds:.1f} s of processor time a round, of "
             f"which training and codecs took {cpu / rounds:.2f} s. The interfaces sent more than "

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -17,6 +18,7 @@ import torch.distributed as dist
 
 from experiments.links.emulator import DEVICE
 from experiments.links.methods import AHEAD, CLIENT, METHODS, SERVER
+from fltoolkit.channel import Transfer
 from fltoolkit.engines.torch_distributed import DistributedChannel
 
 WARM = 2  # units before the clock starts: the first ones allocate memory and open connections
@@ -53,9 +55,25 @@ def train(name: str, here: str, count: int) -> dict[str, float | str]:
             "below": counter() - moved,
             "messages": len(transfers),
             "following": sum(a.sender == b.sender for a, b in itertools.pairwise(transfers)),
+            "outgrown": outgrown(channel.transfers)[first:].count(True),
             "nbytes_up": sum(t.nbytes for t in transfers if t.sender == CLIENT),
             "nbytes_down": sum(t.nbytes for t in transfers if t.sender == SERVER),
         }
+
+
+def outgrown(transfers: Sequence[Transfer]) -> list[bool]:
+    """Which messages do not fit into the receiver's buffer: it asks for these a second time.
+
+    The buffer is a quarter longer than the sender's longest message so far, as in
+    `fltoolkit.engines.torch_distributed`.
+    """
+    longest: dict[str, int] = {}
+    found = []
+    for sent in transfers:
+        before = longest.get(sent.sender, 0)
+        found.append(sent.nbytes > before + before // 4)
+        longest[sent.sender] = max(before, sent.nbytes)
+    return found
 
 
 def counter() -> int:

@@ -22,7 +22,9 @@ def run(task: object, setting: Setting, seed: int) -> Result:
     name = f"fl{os.getpid() % 100_000}"
     with (
         tempfile.TemporaryDirectory() as folder,
-        link(name, setting.up, setting.down, setting.latency) as spaces,
+        link(
+            name, setting.up, setting.down, setting.latency, slow_start=setting.slow_start
+        ) as spaces,
     ):
         files = [Path(folder) / f"{rank}.json" for rank in (0, 1)]
         parties = [
@@ -67,7 +69,8 @@ def run(task: object, setting: Setting, seed: int) -> Result:
 def _joined(client: dict[str, Any], server: dict[str, Any]) -> dict[str, Any]:
     """Both sides of one method as one: from the first start to the last end."""
     return {
-        **{name: client[name] for name in ("method", "count", "messages", "following")},
+        **{name: client[name] for name in ("method", "count", "messages")},
+        **{name: client[name] for name in ("following", "outgrown")},
         **{name: client[name] for name in ("nbytes_up", "nbytes_down")},
         "wall": max(client["end"], server["end"]) - min(client["start"], server["start"]),
         **{"cpu_client": client["cpu"], "cpu_server": server["cpu"]},

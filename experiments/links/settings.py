@@ -17,6 +17,7 @@ class Setting:
     up: float
     down: float
     latency: float
+    slow_start: bool = True  # TCP begins slowly again after a pause: Linux's default
     methods: tuple[str, ...] = tuple(METHODS)
     seeds: tuple[int, ...] = tuple(range(REPEATS))  # the repeats' numbers
 
@@ -25,7 +26,8 @@ class Setting:
         """As the table says it."""
         up, down = f"{self.up / MBIT:g}", f"{self.down / MBIT:g}"
         rates = up if up == down else f"{up} up, {down} down"
-        return f"{rates} Mbit/s, {1000 * self.latency:g} ms"
+        again = "" if self.slow_start else ", no slow start after a pause"
+        return f"{rates} Mbit/s, {1000 * self.latency:g} ms{again}"
 
     def key(self, task: object, seed: int) -> str:
         """The repeat's number is in place of a seed."""
@@ -49,9 +51,10 @@ def settings(repeats: int = REPEATS) -> list[Setting]:
         for latency in (0.001, 0.05)
         for rate in (1, 10, 100, 1000)
     ]
-    links = [*even, Setting(5 * MBIT, 50 * MBIT, 0.01)]
+    home = Setting(5 * MBIT, 50 * MBIT, 0.01)
+    links = [*even, home, replace(home, slow_start=False)]
     ahead = [
-        Setting(rate * MBIT, rate * MBIT, latency, tuple(AHEAD))
+        Setting(rate * MBIT, rate * MBIT, latency, methods=tuple(AHEAD))
         for latency in (0.001, 0.05)
         for rate in (1, 10, 100)
     ]

@@ -12,14 +12,18 @@ from experiments.links.__main__ import PAGE, RESULTS
 from experiments.links.ahead import EPOCHS, LR, Both, accuracy
 from experiments.links.emulator import bucket, mtu
 from experiments.links.methods import AHEAD, METHODS
+from experiments.links.party import outgrown
 from experiments.links.settings import MBIT, REPEATS, Setting, settings
 from experiments.runs import read, rows_of
 from fltoolkit import SGD, Channel, Party, evaluate
+from fltoolkit.channel import Transfer
+from fltoolkit.engines import torch_distributed
 from fltoolkit.split import train_split
 
 TOLD = {
     "method": "SplitNN, float32",
-    **{"count": 10, "messages": 20, "following": 0, "nbytes_up": 1_000_000, "nbytes_down": 500_000},
+    **{"count": 10, "messages": 20, "following": 0, "outgrown": 0},
+    **{"nbytes_up": 1_000_000, "nbytes_down": 500_000},
     **{"wall": 2.0, "cpu_client": 0.1, "cpu_server": 0.2},
     **{"below_up": 1_036_000, "below_down": 518_000},
 }
@@ -59,6 +63,21 @@ def test_without_messages_both_compute_at_once():
     assert links_report.detailed(result, told) - there == pytest.approx(0.5 * 0.3 + 0.5 * 0.2)
 
 
+def test_a_message_longer_than_the_buffer_takes_a_way_there_and_back_more():
+    result, told = made_up(), TOLD | {"outgrown": 3}
+    more = links_report.detailed(result, told) - links_report.detailed(result, TOLD)
+    assert more == pytest.approx(3 * 2 * 0.01)
+
+
+def test_what_has_outgrown_the_buffer_is_what_the_engine_sends_in_two():
+    sizes = [("a", 80), ("b", 9), ("a", 100), ("a", 101), ("b", 11), ("a", 127), ("a", 128)]
+    sent = [Transfer(0, s, "c", "update", nbytes, nbytes) for s, nbytes in sizes]
+    assert outgrown(sent) == [True, True, False, False, False, True, False]
+    for (name, nbytes), beyond in zip(sizes[2:], outgrown(sent)[2:], strict=True):
+        before = max(n for s, n in sizes[: sizes.index((name, nbytes))] if s == name)
+        assert beyond == (nbytes > torch_distributed._room_for(before))
+
+
 def test_every_link_is_run_long_enough_and_not_for_ever():
     chosen = settings()
     assert len(chosen) >= 8
@@ -67,6 +86,9 @@ def test_every_link_is_run_long_enough_and_not_for_ever():
         assert all(4 <= count <= 40 for count in setting.counts().values())
         assert setting.seeds == tuple(range(REPEATS))
     assert "5 up, 50 down Mbit/s, 10 ms" in {s.name for s in chosen}
+    assert [s.name for s in chosen if not s.slow_start] == [
+        "5 up, 50 down Mbit/s, 10 ms, no slow start after a pause"
+    ]
     assert {s.methods for s in chosen} == {tuple(METHODS), tuple(AHEAD)}
     assert len({s.key(None, n) for s in chosen for n in s.seeds}) == len(chosen) * REPEATS
 
