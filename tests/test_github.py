@@ -2,12 +2,12 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from check_jsonschema import main as check_jsonschema
+from click.testing import CliRunner
 
 import fltoolkit
 
@@ -27,11 +27,10 @@ HELD_TO = {
 
 @pytest.mark.parametrize("schema", HELD_TO)
 def test_schema(schema):
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema]
-    command += [] if schema.startswith("custom") else ["--default-filetype", "yaml"]
-    command += map(str, HELD_TO[schema])
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    args = ["--builtin-schema", schema, *map(str, HELD_TO[schema])]
+    args += [] if schema.startswith("custom") else ["--default-filetype", "yaml"]
+    done = CliRunner().invoke(check_jsonschema, args)
+    assert done.exit_code == 0, done.output
 
 
 def steps(path):

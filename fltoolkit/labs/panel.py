@@ -83,7 +83,7 @@ class Panel:
         self._id = f"fltoolkit-{uuid.uuid4().hex}"
         self._shown = False
         self._due = -math.inf
-        self._status = ""
+        self._status: tuple[Any, ...] = ()
         self._values = dict(lab.values)  # as the controls have them
         self._drawing, self._wiring = threading.Lock(), threading.RLock()
         self._timer = threading.Timer(0, self._rest)
@@ -210,7 +210,9 @@ class Panel:
     def _changed(self) -> None:
         """Called after each record, move and change of status, often and from any thread."""
         run = self.lab.current
-        status = f"{run.number} {run.status}" if run else ""
+        status: tuple[Any, ...] = ()
+        if run:  # and what decides whether it repeats an earlier one
+            status = (run.number, run.status, len(run.moves), *run.settings.values())
         running = run is not None and run.status == "running"
         news, self._status = status != self._status, status
         if news or self.lab.values != self._values:

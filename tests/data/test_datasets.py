@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import os
-import subprocess
 import sys
 import tarfile
 import time
@@ -77,14 +76,6 @@ def test_digits_are_those_of_scikit_learn_and_split_as_it_splits(monkeypatch):
         assert np.array_equal(found[0], pixels)
         assert np.array_equal(found[1], labels)
         assert found[1].dtype == np.int64
-
-
-def test_digits_do_not_wait_for_scikit_learn():
-    """Two seconds for each kernel, and several more after an installation."""
-    words = "from fltoolkit.data import load; load('digits')"
-    words += "; import sys; print('sklearn' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "False"
 
 
 def test_flat_shares_memory_and_keeps_the_rest():
@@ -352,16 +343,6 @@ def test_emnist_errors(folders, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(ImportError, match=r'pip install "fltoolkit\[emnist\]"'):
         load_emnist_federated()
-
-
-def test_import_is_light():
-    code = (
-        "import sys, fltoolkit.data.datasets; "
-        "heavy = {'sklearn', 'pooch', 'h5py', 'matplotlib', 'pandas'} & set(sys.modules); "
-        "sys.exit(f'imported: {heavy}' if heavy else 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def test_public_names_are_documented():

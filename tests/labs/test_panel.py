@@ -88,7 +88,11 @@ def test_controls_hide_the_sentence_and_are_hidden_without_a_kernel(
     assert f".{name}-sentence" in style
 
 
-def test_start_without_a_change_says_that_it_repeats(lab: ThresholdLab) -> None:
+@pytest.mark.parametrize("early", [False, True], ids=["", "a record before the move"])
+def test_start_without_a_change_says_that_it_repeats(
+    lab: ThresholdLab, early: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stops saying so after a move, also if a record comes between the choice and the move."""
     lab.panel.buttons["start"].click()
     wait_until(lambda: len(lab.current.history) > 3)
     assert "repeats" not in note(lab)
@@ -97,6 +101,9 @@ def test_start_without_a_change_says_that_it_repeats(lab: ThresholdLab) -> None:
     lab.panel.buttons["start"].click()
     wait_until(lambda: "Run 2 repeats run 1" in note(lab))
     assert "choose another seed" in note(lab)
+    if early:
+        between = lab._between
+        monkeypatch.setattr(lab, "_between", lambda *a: (lab.panel._changed(), between(*a))[1])
     lab.panel.controls["threshold"].value = 0.05
     wait_until(lambda: "repeats" not in note(lab))
 

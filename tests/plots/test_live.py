@@ -176,7 +176,7 @@ def test_outside_a_notebook_one_line_in_a_terminal_else_silence(
     assert len(list(watch(training()))) == 100
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr(live.shutil, "get_terminal_size", lambda *_: SimpleNamespace(columns=40))
+    monkeypatch.setenv("COLUMNS", "40")
     list(watch(training(), 100))
     lines = capsys.readouterr().err.split("\r")
     assert lines[-1].startswith("finished: 100 of 100")
