@@ -1,13 +1,16 @@
 """Runs the master's cells between a student's cells, with a namespace of their own.
 
 A student's ``sum = 0`` in one task must not cost points in the next one, and neither must a
-``print`` that was left in a correct function. So the master's cells have a namespace of their own:
-Python's built-in names, the names that the master's cells defined, and for all others the student's
-names. The prints of a hidden check are written between two marks.
+``print`` that was left in a correct function, nor a helper function that has the name of one of the
+master's variables. So the master's cells have a namespace of their own. It holds only what these
+cells defined. Python looks up all other names among the built-in names, and the built-in names of
+this namespace are Python's own and the student's names. In the student's namespace a name of the
+master never replaces one that the student has defined.
 
-Hidden checks run after all other cells. So everything that the feedback shows was printed before
-the first hidden check and the secret seed came into this process. Each hidden check sees the
-student's names as they were at its place in the notebook.
+The prints of a hidden check are written between two marks. Hidden checks run after all other cells.
+So everything that the feedback shows was printed before the first hidden check and its secret seed
+came into this process. Each hidden check sees the student's names as they were at its place in the
+notebook.
 
 This code runs in the student's process, and a student can change it. The only secrets in this
 process are the inputs of the hidden checks.
@@ -39,9 +42,9 @@ def begin(space: dict[str, Any], answered: Iterable[str]) -> None:
     {'x': 2}
     """
     _state.clear()
-    pristine = dict(vars(builtins))
-    names = {"__name__": "__main__", "__builtins__": pristine}
-    _state.update(space=space, builtins=pristine, names=names, own=set(), kept={})
+    known: dict[str, Any] = {}  # Python's built-in names and the student's, for the master's cells
+    names = {"__name__": "__main__", "__builtins__": known}
+    _state.update(space=space, builtins=dict(vars(builtins)), known=known, names=names, kept={})
     _state.update(answered=set(answered), folder=os.getcwd())
     shell = space.get("get_ipython")
     _state.update(shell=shell() if shell is not None else None, out=sys.stdout)
@@ -51,21 +54,23 @@ def begin(space: dict[str, Any], answered: Iterable[str]) -> None:
 def open_check(source: str, name: str) -> None:
     """Run a cell of the master that is no hidden check; the student can use what it defines.
 
-    >>> begin({"sum": 0}, answered=[])  # a student has overwritten a built-in function
-    >>> open_check("print(sum([1, 2]))", "check")  # the master's cells still have the real one
+    >>> space = {"sum": 0, "x": "a student's"}
+    >>> begin(space, answered=[])
+    >>> open_check("x = sum([1, 2]); y = x; print(x)", "check")  # Python's sum, the master's x
     3
+    >>> space
+    {'sum': 0, 'x': "a student's", 'y': 3}
     """
-    space, names = _state["space"], _refresh()
+    space, names = _state["space"], _names()
     before = dict(names)
     try:
         exec(_compiled(source, name), names)
     finally:
         sys.stdout = _state["out"]
         for key, value in names.items():
-            if key not in before or before[key] is not value:
+            ours = key not in space or (key in before and space[key] is before[key])
+            if ours and before.get(key, space) is not value:
                 space[key] = value
-                if key not in _state["answered"]:
-                    _state["own"].add(key)
 
 
 def keep(name: str) -> None:
@@ -79,7 +84,7 @@ def keep(name: str) -> None:
     <m>1
     </m>
     """
-    _state["kept"][name] = (dict(_state["space"]), dict(_refresh()))
+    _state["kept"][name] = (dict(_state["space"]), dict(_state["names"]))
 
 
 def restore() -> None:
@@ -103,11 +108,12 @@ def hidden(source: str, name: str, seed: int, mark: str) -> None:
     </m>
     """
     space = _state["space"]
-    student, names = _state["kept"].get(name) or (None, _refresh())
+    student, names = _state["kept"].get(name) or (None, _state["names"])
     if student is not None:
         for key in [k for k in space if k not in student and not k.startswith("_")]:
             del space[key]
         space.update({k: v for k, v in student.items() if not k.startswith("_")})
+    _names()
     _defaults(seed)
     out = _state["out"]
 
@@ -126,17 +132,17 @@ def hidden(source: str, name: str, seed: int, mark: str) -> None:
         out.flush()
 
 
-def _refresh() -> dict[str, Any]:
-    """The master's names, and the student's names that the master does not define."""
+def _names() -> dict[str, Any]:
+    """The master's namespace; what lies behind it becomes what the student has now.
+
+    Python's own built-in names come before a student's, unless an answer is to define that name.
+    """
+    space, answered, known = _state["space"], _state["answered"], _state["known"]
+    known.clear()  # always the same dict, because functions of earlier cells look up names in it
+    known.update(space)
+    known.update({k: v for k, v in _state["builtins"].items() if k not in answered & space.keys()})
     names: dict[str, Any] = _state["names"]
-    space, own, answered = _state["space"], _state["own"], _state["answered"]
-    for key in [k for k in names if k not in own and k not in space and not k.startswith("__")]:
-        del names[key]
-    for key, value in space.items():
-        shadows = key in _state["builtins"] and key not in answered
-        if key not in own and not shadows and not key.startswith("__"):
-            names[key] = value
-    return names  # always the same dict, because functions of earlier cells look up names in it
+    return names
 
 
 def _compiled(source: str, name: str) -> Any:

@@ -29,7 +29,7 @@ LMS = {
 _FORMULA = "=+-@\t\r"  # a formula in a spreadsheet begins with one of these
 _FOR_STUDENTS = (  # notes that begin like this are for the student, others for the instructor
     *("missing cell", "duplicate id", "a split answer", "cells of their own", "answer too long"),
-    *("not answered", "wrong kernel", "edited check", "flood of output", "the time was up"),
+    *("not answered", "wrong kernel", "edited check"),
 )
 _STYLE = """<meta charset="utf-8"><style>
 body{font:16px/1.5 system-ui,sans-serif;max-width:48em;margin:2em auto;padding:0 1em}

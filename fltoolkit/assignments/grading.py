@@ -1,9 +1,11 @@
 """Grade a folder of submissions; nbval runs each of them in a process of its own.
 
-    1. The master's own solution runs once with the secret seed. The output of its hidden checks is
+    1. Each submission has a seed of its own, made from the secret seed and the file. So whatever
+       a student learns about the numbers in the hidden checks is of no use for another file.
+    2. The master's own solution runs once with all these seeds. The output of its hidden checks is
        the expected output.
-    2. Each submission's answers are put into the master and run inside the fences (sandbox.py).
-    3. A hidden check that prints the expected output gives its points.
+    3. Each submission's answers are put into the master and run inside the fences (sandbox.py).
+    4. A hidden check that prints the expected output gives its points.
 
 The expected outputs stay in the memory of this process and of the worker; they are in no file and
 in no kernel.
@@ -38,7 +40,7 @@ from fltoolkit.assignments.master import (
     mark_of,
     read_submission,
 )
-from fltoolkit.assignments.names import find_submissions, handed_in_as
+from fltoolkit.assignments.names import find_submissions, handed_in_as, name_notes
 from fltoolkit.assignments.sandbox import (
     OWN_USER,
     WORDS,
@@ -77,7 +79,7 @@ class Result:
     answers: dict[str, str] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)  # errors and prints, not of hidden checks
     handed_in: str = ""  # the name of the file or folder that was handed in
-    key: str = ""  # a hash of submission, master and seed; if it changes, the result is out of date
+    key: str = ""  # a secret hash of submission, master and seed; also the submission's own seed
 
 
 def grade(
@@ -140,25 +142,19 @@ def grade(
             kept.append(old)
         elif not only or student in only:
             todo.append((student, path, key))
-    with contextlib.closing(
-        _grade_all(todo, master, seed, limits, jobs, bubblewrap, out)
-    ) as graded:
+    with contextlib.closing(_grade_all(todo, master, limits, jobs, bubblewrap, out)) as graded:
         fresh = progress(graded, len(todo)) if progress is not None else graded
         results = sorted([*kept, *fresh], key=lambda result: result.student)
+    notes = name_notes(folder, found)
     for result in results:
         result.handed_in = handed_in_as(folder, found[result.student])
-        if result.handed_in != result.student:
-            entry = found[result.student].relative_to(folder).parts[0]
-            result.notes.append(f"handed in as {entry!r}")
-        if "~" in result.student:
-            result.notes.append("another name looks the same: ask who handed it in")
+        result.notes += notes[result.student]
     return results
 
 
 def _grade_all(
     todo: list[tuple[str, Path, str]],
     master: Master,
-    seed: int,
     limits: Limits,
     jobs: int,
     bubblewrap: bool,
@@ -166,10 +162,12 @@ def _grade_all(
 ) -> Generator[Result, None, None]:
     if not todo:
         return
-    expected = expected_outputs(master, seed, limits=limits, bubblewrap=bubblewrap)
+    seeds = [int(key, 16) for _, _, key in todo]
+    expected = expected_outputs(master, seeds, limits=limits, bubblewrap=bubblewrap)
 
     def one(student: str, path: Path, key: str) -> Result:
-        arguments = (student, path, master, seed, expected)
+        seed = int(key, 16)
+        arguments = (student, path, master, seed, expected[seed])
         try:
             result = grade_one(*arguments, limits=limits, bubblewrap=bubblewrap)
         except Exception as error:  # other submissions are still graded
@@ -189,25 +187,43 @@ def _grade_all(
 
 
 def expected_outputs(
-    master: Master, seed: int, *, limits: Limits | None = None, bubblewrap: bool = True
-) -> dict[str, str]:
-    """The output of the master's own solution in each hidden check, by cell id.
+    master: Master,
+    seeds: Iterable[int],
+    *,
+    limits: Limits | None = None,
+    bubblewrap: bool = True,
+) -> dict[int, dict[str, str]]:
+    """The output of the master's own solution in each hidden check, by seed and cell id.
 
-    Raises AssignmentError if the solution fails or a hidden check prints nothing.
+    One kernel runs the solution once and its hidden checks with every seed. Raises AssignmentError
+    if the solution fails or a hidden check prints nothing.
     """
-    marks = {name: mark_of(seed, name) for name in master.ids("hidden")}
-    run = _run(assemble(master, None, seed), marks, limits or Limits(), bubblewrap)
+    limits, hidden, marks = limits or Limits(), master.ids("hidden"), {}
+    notebook = assemble(master, None, 0)
+    cells = [cell for cell in notebook["cells"] if cell["id"] not in hidden]
+    for seed in dict.fromkeys(seeds):
+        for cell in assemble(master, None, seed)["cells"]:
+            if cell["id"] in hidden:
+                name = f"{seed} {cell['id']}"
+                marks[name] = mark_of(seed, cell["id"])
+                cells.append({**cell, "id": name})
+    limits = replace(limits, total_seconds=limits.total_seconds + len(marks))
+    run = _run({**notebook, "cells": cells}, marks, limits, bubblewrap)
     for event in run.cells.values():
         if run.started and not event["passed"]:
             raise AssignmentError(
-                f"master {master.name}: its own solution fails in cell {event['cell']!r} with "
-                f"SEED from {seed}: {event['error']}. Nothing was graded"
+                f"master {master.name}: its own solution fails in cell {event['cell']!r} (a number "
+                f"before the name is the seed): {event['error']}. Nothing was graded"
             )
-    printed = {name: run.cells.get(name, {}).get("text", "") for name in master.ids("hidden")}
-    if silent := [name for name, text in printed.items() if not text.strip()]:
+    printed: dict[int, dict[str, str]] = {}
+    for name in marks:
+        number, _, cell = name.partition(" ")
+        printed.setdefault(int(number), {})[cell] = run.cells.get(name, {}).get("text", "")
+    silent = {name for each in printed.values() for name, text in each.items() if not text.strip()}
+    if silent:
         raise AssignmentError(
-            f"master {master.name}: {silent} printed nothing ({run.status}); nothing was graded. "
-            "If no kernel starts here, a fence may hide Python: try --no-bubblewrap"
+            f"master {master.name}: {sorted(silent)} printed nothing ({run.status}); nothing was "
+            "graded. If no kernel starts here, a fence may hide Python: try --no-bubblewrap"
         )
     return printed
 

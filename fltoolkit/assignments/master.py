@@ -17,6 +17,7 @@ import hashlib
 import json
 import re
 from collections import Counter
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -208,21 +209,54 @@ def lint(notebook: Notebook) -> list[str]:
         if not kinds[kind]:
             found.append(f"no {kind} cell: see docs/contributing.md")
     for cell in cells:
-        kind, source, name = kind_of(cell), text_of(cell), cell.get("id")
-        if kind in ("answer", "question") and not _REGION.search(source):
-            found.append(f"{kind} {name!r}: no {BEGIN} ... {END}")
-        elif kind not in ("answer", "question") and BEGIN in source:
-            found.append(f"cell {name!r} holds a solution but is no answer: it would be released")
-        if kind == "hidden" and not _HIDDEN.search(source):
-            found.append(f"hidden {name!r}: no {HIDDEN_BEGIN} ... {HIDDEN_END}")
-        if kind == "hidden" and ("print(" not in source or "SEED" not in source):
-            found.append(f"hidden {name!r}: it must print something that depends on SEED")
-        if kind in ("hidden", "question"):
-            points = cell["metadata"]["nbgrader"].get("points")
-            if not isinstance(points, int | float) or not points > 0:
-                found.append(f"{kind} {name!r}: points={points!r}, a number above 0")
-        if kind and cell["metadata"]["nbgrader"].get("grade_id") != name:
-            found.append(f"{kind} {name!r}: its grade_id must be its id")
+        found += _wrong_in(cell)
+    try:
+        return found or _shared_names([cell for cell in cells if cell["cell_type"] == "code"])
+    except SyntaxError as error:
+        return [f"a cell is not Python: {error}"]
+
+
+def _wrong_in(cell: dict[str, Any]) -> Iterator[str]:
+    """The mistakes in one cell of a master."""
+    kind, source, name = kind_of(cell), text_of(cell), cell.get("id")
+    if kind in ("answer", "question") and not _REGION.search(source):
+        yield f"{kind} {name!r}: no {BEGIN} ... {END}"
+    elif kind not in ("answer", "question") and BEGIN in source:
+        yield f"cell {name!r} holds a solution but is no answer: it would be released"
+    if kind == "hidden" and not _HIDDEN.search(source):
+        yield f"hidden {name!r}: no {HIDDEN_BEGIN} ... {HIDDEN_END}"
+    if kind == "hidden" and ("print(" not in source or "SEED" not in source):
+        yield f"hidden {name!r}: it must print something that depends on SEED"
+    if kind in ("hidden", "question"):
+        points = cell["metadata"]["nbgrader"].get("points")
+        if not isinstance(points, int | float) or not points > 0:
+            yield f"{kind} {name!r}: points={points!r}, a number above 0"
+    if kind and cell["metadata"]["nbgrader"].get("grade_id") != name:
+        yield f"{kind} {name!r}: its grade_id must be its id"
+
+
+def _shared_names(cells: list[dict[str, Any]]) -> list[str]:
+    """Names that a cell of the master would share with a student's functions.
+
+    In the student's own notebook a cell below an answer would overwrite a helper function of that
+    answer; there is no second namespace as in check_cell.py.
+    """
+    kinds = [kind_of(cell) for cell in cells]
+    answers = [text_of(cell) for cell in cells if kind_of(cell) == "answer"]
+    answered = set().union(*(names_defined(source, imports=False) for source in answers))
+    found = []
+    for place, cell in enumerate(cells):
+        if kinds[place] == "answer":
+            continue
+        name, names = cell["id"], names_defined(text_of(cell))
+        if both := sorted(names & answered):
+            found.append(f"cell {name!r} defines {', '.join(both)}, which an answer is to define")
+        own = re.sub(r"\W|^(?=\d)", "_", name)
+        if kinds[place] != "hidden" and "answer" in kinds[:place] and (left := names - {own}):
+            found.append(
+                f"cell {name!r} defines {', '.join(sorted(left))}, and a student's function above "
+                f"it may have that name: put the cell's code into a function {own}() and call it"
+            )
     return found
 
 
@@ -364,77 +398,101 @@ def collect(master: Master, notebook: Notebook | None, problem: str = "") -> Sub
     if notebook is None:
         return Submission(problem=problem)
     wanted = {cell["id"]: cell for cell in release(master)["cells"] if kind_of(cell)}
-    found: dict[str, dict[str, Any]] = {}
-    notes, own = [], 0  # cells of their own
     cells = [c for c in notebook["cells"] if isinstance(c, dict)]
-    for cell in cells:
-        if isinstance(name := cell.get("id"), str) and name in wanted:
-            if name in found:
-                notes.append(f"duplicate id: {name}")
-                own -= 1
-            found.setdefault(name, cell)
-    last = ""  # the id of the released cell above
-    for cell in cells:
-        about = cell.get("metadata")
-        about = about.get("nbgrader") if isinstance(about, dict) else None
-        name = about.get("grade_id") if isinstance(about, dict) else None
-        name = name if isinstance(name, str) and name in wanted else ""
-        if name and name not in found:
-            found[name] = cell
-        kept = next((n for n, c in found.items() if c is cell), "")
-        if not kept and cell.get("cell_type") == "code":
-            own += 1
-            split = name or last
-            if kind_of(wanted.get(split, {})) == "answer" and text_of(cell).strip():
-                notes.append(f"a split answer? Code in a second cell after {split} is not run")
-        last = kept or (last if cell.get("cell_type") == "code" else "")
+    found = _released(cells, wanted)
     metadata = notebook.get("metadata")
     made = metadata.get("fltoolkit") if isinstance(metadata, dict) else None
     of = str(made.get("assignment", master.name)) if isinstance(made, dict) else master.name
     if not found and of != master.name:
         return Submission(problem=f"another assignment: {of!r:.60}, not {master.name!r}")
+    counts = Counter(map(_id, cells))
+    notes = [f"duplicate id: {name}" for name in wanted if counts[name] > 1]
+    notes += [
+        f"a split answer? Code in a second cell after {name} is not run"
+        for name in _split_answers(cells, found, master.ids("answer"))
+    ]
     answers = {}
-    for name, theirs in wanted.items():
-        kind, given = kind_of(theirs), found.get(name)
-        if given is None or given.get("cell_type") != theirs["cell_type"]:
+    for name, ours in wanted.items():
+        given = found.get(name)
+        if given is None or given.get("cell_type") != ours["cell_type"]:
             notes.append(f"missing cell: {name}")
-        elif kind in ("answer", "question"):
-            answers[name] = text_of(given)
-            if len(answers[name]) > MAX_ANSWER:
-                notes.append(f"answer too long, not run: {name}")
-                answers[name] = ""
-            if answers[name].strip() == text_of(theirs).strip():
-                notes.append(f"not answered: {name}")
-            about = given.get("metadata")
-            tags = about.get("tags") if isinstance(about, dict) else None
-            tags = [str(tag) for tag in tags] if isinstance(tags, list) else []
-            if has_marker(answers[name]) or any(
-                tag.startswith("nbval-") or tag in ("raises-exception", "skip-execution")
-                for tag in tags
-            ):
-                notes.append(f"markers removed: {name}")
-        elif text_of(given).strip() != text_of(theirs).strip():
-            notes.append(f"edited check, put back: {name}")
-        elif kind == "hidden" and given.get("outputs"):
-            notes.append(f"outputs made up: {name}")
-    if own > _unmarked_code(master):
+            continue
+        notes += _notes_on(name, ours, given)
+        if kind_of(ours) in ("answer", "question"):
+            text = text_of(given)
+            answers[name] = text if len(text) <= MAX_ANSWER else ""
+    known = {id(cell) for cell in found.values()}
+    own = [cell for cell in cells if id(cell) not in known and _id(cell) not in wanted]
+    if sum(cell.get("cell_type") == "code" for cell in own) > _unmarked_code(master):
         notes.append("cells of their own are not run: answers belong into the answer cells")
     if not is_python(metadata):
         notes.append("wrong kernel in the file: run with Python all the same")
     if (size := size_of([c.get("outputs") for c in cells])) > 5_000_000:
         notes.append(f"{size / 1e6:.0f} MB of saved output, dropped")
-    return Submission(answers, list(dict.fromkeys(notes)))
+    return Submission(answers, notes)
 
 
-def _split_answers(cells: list[dict[str, Any]], kept: list[dict[str, Any]]) -> list[str]:
+def _id(cell: dict[str, Any]) -> str:
+    name = cell.get("id")
+    return name if isinstance(name, str) else ""
+
+
+def _grade_id(cell: dict[str, Any]) -> str:
+    about = cell.get("metadata")
+    about = about.get("nbgrader") if isinstance(about, dict) else None
+    name = about.get("grade_id") if isinstance(about, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _released(cells: list[dict[str, Any]], wanted: Container[str]) -> dict[str, dict[str, Any]]:
+    """The first cell with each id that is wanted, or else the first one with that grade_id."""
+    found: dict[str, dict[str, Any]] = {}
+    for name_of in (_id, _grade_id):
+        for cell in cells:
+            if (name := name_of(cell)) in wanted:
+                found.setdefault(name, cell)
+    return found
+
+
+def _split_answers(
+    cells: list[dict[str, Any]], found: dict[str, dict[str, Any]], answers: Container[str]
+) -> list[str]:
     """Answers below which code stands in cells of the student's own."""
-    split, answer = [], ""
+    names = {id(cell): name for name, cell in found.items()}
+    split, last = [], ""  # last is the released cell above
     for cell in cells:
-        if cell in kept:
-            answer = str(cell.get("id")) if kind_of(cell) == "answer" else ""
-        elif cell["cell_type"] == "code" and text_of(cell).strip() and answer:
-            split.append(answer)
+        name, code = names.get(id(cell), ""), cell.get("cell_type") == "code"
+        copied = _grade_id(cell)  # JupyterLab copies it when it splits a cell
+        above = copied if copied in found else last
+        if code and not name and above in answers and text_of(cell).strip():
+            split.append(above)
+        last = name or (last if code else "")
     return list(dict.fromkeys(split))
+
+
+def _notes_on(name: str, ours: dict[str, Any], given: dict[str, Any]) -> Iterator[str]:
+    """What is unusual about a cell that was found; ``ours`` is the released one."""
+    text, kind = text_of(given), kind_of(ours)
+    same = text.strip() == text_of(ours).strip()
+    if kind in ("hidden", "check"):
+        if not same:
+            yield f"edited check, put back: {name}"
+        elif kind == "hidden" and given.get("outputs"):
+            yield f"outputs made up: {name}"
+        return
+    if len(text) > MAX_ANSWER:
+        yield f"answer too long, not run: {name}"
+        text = ""
+    if same:
+        yield f"not answered: {name}"
+    about = given.get("metadata")
+    tags = about.get("tags") if isinstance(about, dict) else None
+    skips = ("raises-exception", "skip-execution")
+    if has_marker(text) or any(
+        str(tag).startswith("nbval-") or tag in skips
+        for tag in (tags if isinstance(tags, list) else [])
+    ):
+        yield f"markers removed: {name}"
 
 
 def _unmarked_code(master: Master) -> int:
@@ -474,10 +532,11 @@ def check(path: str | Path, *, seconds: float = 120.0) -> list[str]:
         f"two cells have the id {n!r}: delete the copy" for n, k in Counter(names).items() if k > 1
     ]
     kept = [cell for cell in notebook["cells"] if cell.get("id") in about["cells"]]
+    answers = [cell["id"] for cell in kept if kind_of(cell) == "answer"]
     own = [c for c in notebook["cells"] if c["cell_type"] == "code" and c not in kept]
     found += [
         f"is answer {name!r} split? Code in a second cell after it will not run: join the two cells"
-        for name in _split_answers(notebook["cells"], kept)
+        for name in _split_answers(notebook["cells"], {c["id"]: c for c in kept}, answers)
     ]
     if any(text_of(cell).strip() for cell in own):
         found.append(

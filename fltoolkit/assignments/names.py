@@ -7,19 +7,16 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 from fltoolkit.assignments.master import AssignmentError
 
-__all__ = ["find_submissions", "handed_in_as", "match", "moodle", "skeleton"]
+__all__ = ["find_submissions", "handed_in_as", "look_alikes", "match", "moodle", "name_notes"]
 
 _NOTEBOOK = re.compile(r"\.ipynb(\.\w+)?$", re.IGNORECASE)  # browsers append .txt or .json
 _MOODLE = re.compile(r"([^/]{1,150}?)_(\d{1,12})_assignsubmission_(?:file|onlinetext)(?:_.*)?$")
-# letters of other alphabets that look like Latin ones
-_ALIKE = str.maketrans(  # applied to lower case
-    "авгезикмнорстухіјѕһԁɡαβεζηικμνορτυχℓı",
-    "abreзukmhopctyxijshdgabezhikmnoptyxli",
-)
+_BLANK = "\u115f\u1160\u2800"  # letters without ink, which Unicode does not count as controls
 
 
 def find_submissions(folder: str | Path) -> dict[str, Path]:
@@ -64,13 +61,10 @@ def find_submissions(folder: str | Path) -> dict[str, Path]:
             handed_in.append((other, _safe(name) != name, name, path))
     if not handed_in:
         raise AssignmentError(f"{folder}: no submissions; expected NAME.ipynb or NAME/*.ipynb")
-    alike: dict[str, set[str]] = {}
-    for other, changed, name, _ in handed_in:
-        if not other and not changed:
-            alike.setdefault(skeleton(name), set()).add(name)
+    alike = look_alikes(name for other, changed, name, _ in handed_in if not other and not changed)
     taken: dict[str, Path] = {}
     for other, changed, name, path in sorted(handed_in):
-        if not other and not changed and len(alike[skeleton(name)]) > 1:
+        if not other and not changed and alike[name]:
             mark = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:4]
             name = f"{name}~{mark}"  # does not depend on what others hand in later
         taken[_unique(_safe(name), taken)] = path
@@ -99,14 +93,94 @@ def handed_in_as(folder: str | Path, path: Path) -> str:
     return name[: found.start()] if found else name
 
 
-def skeleton(name: str) -> str:
-    """A form of the name that is equal for names that look the same or differ in case only.
+def name_notes(folder: str | Path, found: Mapping[str, Path]) -> dict[str, list[str]]:
+    """What the instructor should know about each student's name; ``found`` as `find_submissions`.
 
-    >>> skeleton("Ana") == skeleton("аna")  # the second one begins with a Cyrillic letter
-    True
+    >>> name_notes("in", {"Kern": Path("in/Kern.ipynb"), "ben_k": Path("in/ben k.ipynb")})
+    {'Kern': [], 'ben_k': ["handed in as 'ben k.ipynb'"]}
     """
-    text = unicodedata.normalize("NFKD", name).casefold().translate(_ALIKE)
-    return "".join(c for c in text if not unicodedata.combining(c) and c.isprintable())
+    folder = Path(folder)
+    names = {student: handed_in_as(folder, path) for student, path in found.items()}
+    same, nearly = look_alikes(names.values()), look_alikes(names.values(), nearly=True)
+    notes: dict[str, list[str]] = {}
+    for student, name in names.items():
+        notes[student] = []
+        if name != student:
+            entry = found[student].relative_to(folder).parts[0]
+            notes[student].append(f"handed in as {entry!r}")
+        for other in same[name]:
+            notes[student].append(f"the name looks the same as {other!r}: ask who handed it in")
+        for other in sorted({*nearly[name]} - {*same[name]}):
+            notes[student].append(f"worth a look: the name looks nearly the same as {other!r}")
+    return notes
+
+
+def look_alikes(names: Iterable[str], *, nearly: bool = False) -> dict[str, list[str]]:
+    """For each name the other names that look the same on a screen, or differ in case only.
+
+    Unicode's list of confusable characters (UTS 39) says which letters look the same; small
+    capitals are added, and characters without ink are left out. ``nearly`` also takes names as
+    equal that differ in accents, or in rn and m, or in vv and w. Two people may have such names.
+    Needs the package confusable-homoglyphs.
+
+    >>> look_alikes(["Iana", "lana", "b0b", "Bob", "Ian", "Lan"])
+    {'Iana': ['lana'], 'lana': ['Iana'], 'b0b': ['Bob'], 'Bob': ['b0b'], 'Ian': [], 'Lan': []}
+    >>> look_alikes(["Kern", "Kem"]), look_alikes(["Kern", "Kem"], nearly=True)
+    ({'Kern': [], 'Kem': []}, {'Kern': ['Kem'], 'Kem': ['Kern']})
+    """
+    names = list(dict.fromkeys(names))
+    groups: dict[tuple[int, str], set[str]] = {}
+    for name in names:
+        for number, shape in enumerate(_shapes(name, nearly)):
+            groups.setdefault((number, shape), set()).add(name)
+    found: dict[str, set[str]] = {name: set() for name in names}
+    for group in groups.values():
+        for name in group:
+            found[name] |= group - {name}
+    return {name: sorted(others) for name, others in found.items()}
+
+
+def _shapes(name: str, nearly: bool) -> tuple[str, str]:
+    """Two forms of a name; names that look alike share one of them.
+
+    Upper and lower case are equal in the first form only. I, l and 1 are equal in the second form
+    only, so Ian and Lan are different names.
+    """
+    classes, text = _classes(), ""
+    for c in unicodedata.normalize("NFKD", name).strip():
+        mark = unicodedata.category(c).startswith("M")  # an accent, or a mark without ink
+        inked = unicodedata.combining(c) and not nearly if mark else c not in _BLANK
+        if inked and c.isprintable():
+            text += c
+    exact = "".join(classes.get(c, c) for c in text)
+    folded = "".join(c if like == "1" else like for c, like in zip(text, exact, strict=True))
+    folded = "".join(classes.get(c, c) for c in folded.lower()).replace("0", "o")
+    if nearly:
+        folded, exact = (x.replace("rn", "m").replace("vv", "w") for x in (folded, exact))
+    return folded, exact
+
+
+@cache
+def _classes() -> dict[str, str]:
+    """For each character that has look-alikes one of them, an ASCII character if there is one."""
+    try:
+        from confusable_homoglyphs.confusables import confusables_data
+    except ImportError as error:
+        raise ImportError('grading needs: pip install "fltoolkit[grading]"') from error
+    found: dict[str, str] = {}
+    groups = [
+        {c for c in (char, *(other["c"] for other in others)) if len(c) == 1}
+        for char, others in confusables_data.items()
+    ]
+    for group in sorted(groups, key=len):  # the largest group of a character is its whole class
+        found |= dict.fromkeys(group, min(map(_small_capital, group), default=""))
+    return found
+
+
+def _small_capital(char: str) -> str:
+    """The lower-case letter of a small capital, and any other character as it is."""
+    before, _, letter = unicodedata.name(char, "").partition("LETTER SMALL CAPITAL ")
+    return letter.lower() if before == "LATIN " and len(letter) == 1 else char
 
 
 def _safe(name: str) -> str:
@@ -117,9 +191,9 @@ def _safe(name: str) -> str:
 
 def _unique(name: str, taken: Iterable[str]) -> str:
     """The name; with a number if the name is taken."""
-    lower = {skeleton(other) for other in taken}
+    lower = {_shapes(other, nearly=False)[0] for other in taken}
     names = [name, *(f"{name}_{number}" for number in range(2, 1000))]
-    return next(candidate for candidate in names if skeleton(candidate) not in lower)
+    return next(n for n in names if _shapes(n, nearly=False)[0] not in lower)
 
 
 # ------------------------------------------------------------------------------- the roster
