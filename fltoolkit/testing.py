@@ -39,6 +39,7 @@ TREES: dict[str, Tree] = {
         "d": normal(1, 1, 3),
     },
     "strided view": {"w": normal(8, 6)[::2, 1::2], "t": normal(4, 5).t()},
+    "negated view": {"w": torch.complex(normal(6), normal(6, seed=1)).conj().imag},
     "half precision": {"h": normal(9).half(), "b": normal(9).bfloat16(), "d": normal(9).double()},
     "integers": {
         "n": torch.tensor([3, -1, 2**40]),

@@ -187,8 +187,9 @@ def check_num_values(num_values: int) -> None:
 def pack(tree: Tree) -> bytes:
     """Turn a tree into one frame. Lossless; copies each value once, into the message.
 
-    Raises TypeError for an entry that cannot be sent (a sparse tensor, a complex dtype, a name
-    that UTF-8 cannot write), and ValueError for more than 16,384 entries.
+    Raises TypeError for an entry that cannot be sent (a sparse, complex, quantized or nested
+    tensor, one without values such as on the device "meta", a name that UTF-8 cannot write), and
+    ValueError for more than 16,384 entries.
 
     >>> pack({"h": torch.tensor([[1.0, 2.0]])}).hex(" ")
     'f1 05 01 68 20 01 02 00 00 80 3f 00 00 00 40 a0 e1 57 d8'
@@ -196,7 +197,7 @@ def pack(tree: Tree) -> bytes:
     try:
         header = _write_header(tuple([(name, t.dtype, t.shape) for name, t in tree.items()]))
         parts = [header, *map(_memory, tree.values())]
-    except (AttributeError, KeyError, TypeError, UnicodeEncodeError):
+    except Exception:  # torch raises many kinds of errors for tensors of unusual kinds
         check_tree(tree)
         raise
     if len(tree) > MAX_ENTRIES:
@@ -266,8 +267,10 @@ def unpack(message: bytes | bytearray | memoryview) -> Tree:
 
 def _memory(tensor: Tensor) -> Any:
     """The values as a C-contiguous buffer: the memory of the tensor itself if that is possible."""
+    if not tensor.data_ptr() and tensor.numel():  # reading it would end the process
+        raise TypeError("a tensor without values")
     if tensor.dtype == torch.bfloat16:  # numpy has no bfloat16: its 16 bits are sent as an integer
-        tensor = tensor.detach().contiguous().view(torch.int16)
+        tensor = tensor.detach().resolve_neg().contiguous().view(torch.int16)
     return np.ascontiguousarray(tensor.numpy(force=True))
 
 
@@ -295,12 +298,37 @@ def check_tree(tree: Tree) -> None:
                 f"entry {name!r}: a name must be Unicode text, and this one holds half of a pair "
                 "of surrogates, which UTF-8 cannot write: give the entry another name"
             ) from None
-        if not isinstance(tensor, Tensor) or tensor.is_sparse or tensor.dtype not in _CODES:
-            what = repr(tensor) if isinstance(tensor, Tensor) else type(tensor).__name__
+        if what := _unfit(tensor):
             allowed = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
-            raise TypeError(f"entry {name!r} is {what[:80]}: a message holds dense {allowed}")
+            raise TypeError(f"entry {name!r} is {what}: a message holds dense {allowed}")
         if tensor.dim() > MAX_DIMENSIONS:
             raise TypeError(f"entry {name!r} has {tensor.dim()} dimensions, at most 15 can be sent")
+
+
+def _unfit(tensor: Any) -> str:
+    """What is wrong with an entry that cannot be sent, and how to send it; "" if nothing is.
+
+    >>> _unfit(torch.zeros(2, dtype=torch.complex64))
+    'of dtype complex64 (send torch.view_as_real(x))'
+    """
+    if not isinstance(tensor, Tensor):
+        return type(tensor).__name__
+    try:
+        if tensor.layout is not torch.strided or tensor.is_nested:
+            how = "its parts, x.unbind()" if tensor.is_nested else "x.to_dense()"
+            layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
+            return f"a tensor of layout {layout} (send {how})"
+        if tensor.dtype not in _CODES:
+            how = " (send torch.view_as_real(x))" if tensor.is_complex() else ""
+            how = " (send x.dequantize())" if tensor.is_quantized else how
+            return f"of dtype {str(tensor.dtype).removeprefix('torch.')}{how}"
+        if tensor.is_meta or (not tensor.data_ptr() and tensor.numel()):
+            return f"a tensor without values (its device is {str(tensor.device)!r})"
+        if type(tensor) not in (Tensor, torch.nn.Parameter):
+            _memory(tensor)  # some subclasses have no values either
+    except Exception:
+        return f"a {type(tensor).__name__} whose values cannot be read here"
+    return ""
 
 
 Entry = tuple[str, torch.dtype, tuple[int, ...], int]  # name, dtype, shape, bytes of the values

@@ -1,3 +1,4 @@
+import re
 import struct
 import sys
 import time
@@ -9,6 +10,8 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fltoolkit.channel import Channel
+from fltoolkit.codecs import Difference, Entropy, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.wire import (
     DTYPES,
     MAX_DIMENSIONS,
@@ -119,9 +122,9 @@ def test_any_buffer_can_be_read(kind):
 
 
 def test_what_cannot_be_sent_is_named():
-    with pytest.raises(TypeError, match=r"'z' is tensor.*holds dense float32"):
+    with pytest.raises(TypeError, match=r"'z' is of dtype complex64 .*holds dense float32"):
         pack({"z": torch.zeros(2, dtype=torch.complex64)})
-    with pytest.raises(TypeError, match="'s' is"):
+    with pytest.raises(TypeError, match=r"'s' is a tensor of layout sparse_coo \(send x.to_dense"):
         pack({"s": torch.eye(3).to_sparse()})
     with pytest.raises(TypeError, match="'n' is float"):
         pack({"n": 1.0})
@@ -131,6 +134,81 @@ def test_what_cannot_be_sent_is_named():
         pack({1: torch.zeros(2)})
     with pytest.raises(TypeError, match="16 dimensions"):
         pack({"d": torch.zeros([1] * 16)})
+
+
+class Marked(torch.Tensor):
+    """A class of one's own, whose values are ordinary ones."""
+
+
+SENDABLE = {
+    "imaginary parts, negated when they are read": torch.tensor([1 + 2j, -3j]).conj().imag,
+    "negated bfloat16": torch.tensor([1.0, -2.0]).bfloat16()._neg_view(),
+    "negated integers": torch.arange(3)._neg_view(),
+    "a parameter": torch.nn.Parameter(torch.ones(2)),
+    "a class of one's own": torch.arange(4.0).as_subclass(Marked),
+    "overlapping": torch.arange(5.0).as_strided((3, 3), (1, 1)),
+    "expanded": torch.ones(1).expand(4),
+    "empty, of freed memory": torch.ones(3)[:0],
+}
+
+
+@pytest.mark.parametrize("tensor", SENDABLE.values(), ids=SENDABLE)
+def test_a_tensor_of_an_unusual_kind_travels_exactly(tensor):
+    plain = tensor.detach().as_subclass(torch.Tensor).clone().resolve_neg()
+    assert same(unpack(pack({"x": tensor})), {"x": plain})
+    codec = Pipeline(TopK(0.5), Quantize(4), Entropy())
+    assert codec.encode({"x": tensor}) == codec.encode({"x": plain})
+
+
+def freed():
+    """As a sharded model leaves its parameters: a shape, and no memory behind it."""
+    tensor = torch.ones(3)
+    tensor.untyped_storage().resize_(0)
+    return tensor
+
+
+REFUSED = {
+    "of dtype complex64 (send torch.view_as_real(x))": torch.ones(2, dtype=torch.complex64),
+    "of dtype complex128 (send": torch.ones(2, dtype=torch.complex128).conj(),
+    "of dtype float8_e4m3fn": torch.ones(2).to(torch.float8_e4m3fn),
+    "of dtype quint8 (send x.dequantize())": torch.quantize_per_tensor(
+        torch.ones(2), 0.1, 0, torch.quint8
+    ),
+    "layout sparse_coo (send x.to_dense())": torch.eye(3).to_sparse(),
+    "layout sparse_csr (send x.to_dense())": torch.eye(3).to_sparse_csr(),
+    "layout nested (send its parts": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    "without values (its device is 'meta')": torch.ones(2, device="meta"),
+    "without values (its device is 'meta'): a": torch.ones(0, device="meta"),
+    "without values (its device is 'meta'): a message": torch.ones(2, device="meta").bfloat16(),
+    "without values (its device is 'cpu')": freed(),  # reading it would end the process
+    "UninitializedParameter whose values cannot be read": torch.nn.UninitializedParameter(),
+}
+
+
+CODECS = [
+    Pipeline(),
+    Pipeline(TopK(0.5)),
+    ErrorFeedback(Pipeline(TopK(0.5))),
+    Difference(Pipeline(Quantize(8))),
+]
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=repr)
+@pytest.mark.parametrize("words", REFUSED)
+def test_every_other_kind_of_tensor_gets_one_error_that_names_it(words, codec):
+    """Not torch's own words, which name no entry: from the frame, and from a codec's channel."""
+    tree = {"good": torch.ones(2), "x": REFUSED[words]}
+    expected = rf"entry 'x' is .*{re.escape(words)}.* float32"
+    with pytest.raises(TypeError, match=expected):
+        pack(tree)
+    with pytest.raises(TypeError, match=f"a -> b, update: {expected}"):
+        Channel({"update": codec}).send("a", "b", "update", tree)
+
+
+def test_inside_vmap_nothing_is_sent():
+    """There a tensor stands for many: which one should travel?"""
+    with pytest.raises(TypeError, match="entry 'x' is a Tensor whose values cannot be read here"):
+        torch.func.vmap(lambda x: (pack({"x": x}), x)[1])(torch.ones(2, 3))
 
 
 # ------------------------------------------------------------------------------------- damage

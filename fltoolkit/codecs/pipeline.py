@@ -208,7 +208,7 @@ class Pipeline:
         for name, tensor in tree.items():
             parts[name] = tensor
             if tensor.is_floating_point():
-                parts[name] = values = tensor.detach().cpu().float()
+                parts[name] = values = tensor.detach().cpu().float().resolve_neg()
                 if not self._stages[0].checks_finite:
                     check_finite(name, values)
                 if tensor.dtype != torch.float32:
