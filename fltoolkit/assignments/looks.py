@@ -5,6 +5,7 @@ Nothing here changes any points.
 
 import itertools
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol
@@ -39,9 +40,13 @@ _LOOKS = {
 def suspicious(source: str) -> list[str]:
     """Kinds of suspicious code in an answer, which a person should read; points do not change.
 
-    >>> suspicious("import os; os._exit(0)")
-    ['the end of the process']
+    Python reads a letter of another style, such as one of full width, as the plain letter; so
+    does this function.
+
+    >>> suspicious("import os; os._exit(0)"), suspicious("import os; ｏｓ._𝑒𝑥𝑖𝑡(0)")
+    (['the end of the process'], ['the end of the process'])
     """
+    source = unicodedata.normalize("NFKC", source)
     return [kind for kind, pattern in _LOOKS.items() if re.search(pattern, source)]
 
 
@@ -82,5 +87,6 @@ def alike(
 
 
 def _runs(text: str, length: int = 6) -> set[tuple[str, ...]]:
-    words = [w for line in text[:20_000].splitlines() for w in _WORD.findall(line.split("#")[0])]
+    lines = unicodedata.normalize("NFKC", text[:20_000]).splitlines()  # as Python reads names
+    words = [w for line in lines for w in _WORD.findall(line.split("#")[0])]
     return {tuple(words[k : k + length]) for k in range(len(words) - length + 1)}
