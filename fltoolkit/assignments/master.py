@@ -51,6 +51,8 @@ MAX_ANSWER = 200_000  # characters
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 HIDDEN_BEGIN, HIDDEN_END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
 BEFORE = "before-"  # the ids of added cells begin so
+# the module check_cell, without a name for it in the student's namespace
+RUN = "__import__('fltoolkit.assignments.check_cell').assignments.check_cell"
 STUB = "# Your code here"
 _REGION = re.compile(
     r"^([ \t]*)### BEGIN SOLUTION.*?### END SOLUTION[^\n]*", re.DOTALL | re.MULTILINE
@@ -336,32 +338,30 @@ def assemble(
     """
     theirs = [text_of(cell) for cell in master.cells if kind_of(cell) == "answer"]
     answered = set().union(*map(names_defined, theirs))
-    begin = f"_check_cell.begin(globals(), {sorted(answered)!r})"
+    begin = f"{RUN}.begin(globals(), {sorted(answered)!r})"
     cells = [_cell(f"{BEFORE}begin", begin)]
-    last = [_cell(f"{BEFORE}checks", "_check_cell.restore()")]
+    last = [_cell(f"{BEFORE}checks", f"{RUN}.restore()")]
     for cell in master.cells:
         if cell["cell_type"] != "code":
             continue
         kind, source, name = kind_of(cell), text_of(cell), cell["id"]
         if kind == "hidden":
             numbers = f"{_seed_of(seed, name)}, {mark_of(seed, name)!r}"
-            source = f"_check_cell.hidden({source!r}, {name!r}, {numbers})"
+            source = f"{RUN}.hidden({source!r}, {name!r}, {numbers})"
             text = None if expected is None else expected[name]
             (cells if in_place else last).append(_cell(name, source, text))
             if not in_place:
-                cells.append(_cell(f"{BEFORE}{name}", f"_check_cell.keep({name!r})"))
+                cells.append(_cell(f"{BEFORE}{name}", f"{RUN}.keep({name!r})"))
         elif kind == "answer":
             source = source if answers is None else answers.get(name, "")
             cells.append(_cell(name, without_markers(source)))
         else:
-            cells.append(_cell(name, f"_check_cell.open_check({source!r}, {name!r})"))
+            cells.append(_cell(name, f"{RUN}.open_check({source!r}, {name!r})"))
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [*cells, *last]}
 
 
 def _cell(name: str, source: str, text: str | None = None) -> dict[str, Any]:
     """A cell to run, with the output that nbval must find."""
-    if source.startswith("_check_cell."):
-        source = f"from fltoolkit.assignments import check_cell as _check_cell\n{source}"
     heard = [] if text is None else [{"output_type": "stream", "name": "stdout", "text": text}]
     tags = [] if text is None else ["nbval-check-output"]
     return {

@@ -47,7 +47,7 @@ def with_helpers(number, spared=()):
     """
     master = master_of(number)
     answers = solutions(master)
-    names = set()
+    names = {"check_cell", "_check_cell", "fltoolkit"}  # what the grader runs
     for source in (text for n in NUMBERS for text in cells_of(master_of(n), "check", "hidden")):
         names |= {name for name in names_in(source)[0] if not name.startswith("__")}
     for source in answers.values():  # what the answers themselves need
