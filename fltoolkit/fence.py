@@ -12,6 +12,7 @@ docs/security.md says what the fence stops, and what it does not.
 """
 
 import functools
+import importlib.util
 import os
 import platform
 import shutil
@@ -88,7 +89,12 @@ class Bounds:
 
 
 class Fenced:
-    """A program that `start` has started. Its standard input and output are pipes of bytes."""
+    """A program that `start` has started. Its standard input and output are pipes of bytes.
+
+    >>> program = start(["sleep", "60"], without_fence="/")
+    >>> program.look(), program.stop()  # nothing was exceeded; ended by a signal, 9
+    ('', 137)
+    """
 
     def __init__(self, process: subprocess.Popen[bytes], bounds: Bounds):
         assert process.stdin is not None
@@ -217,6 +223,8 @@ def start(
     about: dict[str, Any] = {"env": variables, "start_new_session": True, "bufsize": 0}
     about |= {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     bounds = bounds or Bounds()
+    if importlib.util.find_spec("psutil") is None:
+        raise ImportError('a fence needs psutil: pip install "fltoolkit[grading]"')
     if without_fence:
         return Fenced(subprocess.Popen(command, cwd=home, **about), bounds)
     if why := missing():

@@ -152,6 +152,11 @@ def grade(
         raise AssignmentError(
             f"{out} is inside {folder} and would be graded as a student: give an --out outside it"
         )
+    for place in (folder, out):
+        if fenced and (seen := _seen_in_the_fence(place)):
+            raise AssignmentError(
+                f"{place} is inside {seen}, which every student's code can read: move it elsewhere"
+            )
     found = find_submissions(folder)
     only = set(only)
     if missing := sorted(only - set(found)):
@@ -432,6 +437,12 @@ def _run(notebook: dict[str, Any], marks: dict[str, str], limits: Limits, fenced
         else:
             worker.stop()
     return run
+
+
+def _seen_in_the_fence(path: Path) -> str:
+    """The folder around ``path`` that can be read behind the fence, or an empty text."""
+    around = {path.resolve(), *path.resolve().parents}
+    return next((each for each in fence.always_readable() if Path(each).resolve() in around), "")
 
 
 @functools.cache

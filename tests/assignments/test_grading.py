@@ -406,6 +406,18 @@ def test_a_kernel_that_does_not_start_is_nobodys_fault(master, tmp_path, monkeyp
     assert "not ready after" in result.status
 
 
+@fenced
+def test_nothing_is_graded_where_students_could_read_it(master, tmp_path, monkeypatch):
+    """As when the course's folder is itself a virtual environment."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "ana.ipynb").write_text("")
+    assert fence.missing() == ""  # found out before the change
+    monkeypatch.setattr(fence, "always_readable", lambda: ["/usr", str(tmp_path)])
+    with pytest.raises(ValueError, match="every student's code can read: move it"):
+        grade(folder, master, tmp_path / "out")
+
+
 def test_a_worker_that_ends_is_nobodys_fault(master, tmp_path, monkeypatch):
     path = tmp_path / "ana.ipynb"
     path.write_bytes(saved(Desk(master, tmp_path, 1).honest()))
