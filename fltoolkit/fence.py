@@ -123,6 +123,12 @@ class Fenced:
                 disk = os.statvfs(f"/proc/{process.pid}/root{HOME}")
                 if disk.f_files - disk.f_ffree > self.bounds.files:
                     excess = f"more than {self.bounds.files:,} files"
+        if memory > self.bounds.memory:  # what processes share was counted for each of them
+            memory = 0
+            for process in self._processes():
+                with suppress(psutil.Error):
+                    about = process.memory_full_info()
+                    memory += getattr(about, "pss", about.uss)
         self.cpu_seconds, self.memory = max(self.cpu_seconds, seconds), max(self.memory, memory)
         if memory > self.bounds.memory:
             excess = f"more than {self.bounds.memory / 2**30:g} GiB of memory"
@@ -208,8 +214,8 @@ def start(
         bounds: see `Bounds`.
         readable: files and folders that it may read, besides `always_readable`.
         environment: variables in addition to PATH, HOME, TMPDIR and LANG; nothing is inherited.
-        without_fence: a folder. If given, there is no fence and no bound, and the program works in
-            this folder as the user who called. Only for programs that one trusts.
+        without_fence: a folder. If given, there is no fence, and the program works in this folder
+            as the user who called; memory is measured all the same. For programs that one trusts.
 
     >>> program = start(["cat"], without_fence="/")
     >>> program.stdin.write(b"hello"), program.stdin.close(), program.stdout.read()

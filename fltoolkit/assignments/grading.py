@@ -140,7 +140,7 @@ def grade(
         seed: the secret seed; by default it is drawn once.
         only: grade only these students, and grade them again if there is a result.
         fenced: run submissions behind a fence. False is only for notebooks that you have written
-            yourself: they can do what you can, and there are no limits but time.
+            yourself: they can do what you can, and only time and memory are limited.
         progress: wraps the iterator of results, e.g. with a bar.
     """
     if jobs < 1:
@@ -276,7 +276,7 @@ def grade_one(
     marks = {name: mark_of(seed, name) for name in master.ids("hidden")}
     notebook = assemble(master, submission.answers, seed, expected)
     run = points = _run(notebook, marks, limits, fenced)
-    if run.ended and not run.hidden:
+    if run.ended and not run.hidden and not run.status.startswith(AGAIN):
         # the kernel ended before the hidden checks began: answers before that point still count
         notebook = assemble(master, submission.answers, seed, expected, in_place=True)
         points = _run(notebook, marks, limits, fenced)
