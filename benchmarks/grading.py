@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from fltoolkit.assignments import Limits, fences, grade, load_master, release
+from fltoolkit.assignments import Limits, grade, load_master, release
 from fltoolkit.assignments.master import kind_of, text_of
 
 
@@ -53,7 +53,6 @@ def main() -> None:
     seconds = sorted(result.seconds for result in results)
     memory = max(result.memory for result in results) / 1e6
     grader = used[0].ru_maxrss / 1e3
-    print("fences:", "; ".join(fences().values()))
     print(f"{args.students} submissions, {args.jobs} at a time, load {os.getloadavg()[0]:.1f}")
     print(f"wall time {wall:.0f} s in all, {wall / args.students:.1f} s per submission")
     print(

@@ -24,6 +24,7 @@ each room in an hour. A room is a package; its own docstring names its files in 
     leakage     a room: what others learn from what crossed, and what helps
     research    a room: runs as values, sweeps, fronts, suggestions
     units       amounts and byte units, for axes and prose
+    fence       runs a program that nobody trusts
     plots       a room: pictures that stay, pictures that move
     labs        a room: steer a training while it runs
     panels      a room: sliders for the notebooks

@@ -50,27 +50,6 @@ WITHOUT_EXAMPLE = {  # name: why it has none
     "fltoolkit.assignments.check": "starts a Jupyter kernel",
     "fltoolkit.assignments.expected_outputs": "starts a worker process and a fenced kernel",
     "fltoolkit.assignments.grade": "starts worker processes and fenced kernels",
-    "fltoolkit.assignments.mounts.leave": (
-        "changes the mounts of the process for good, and needs root or a user namespace"
-    ),
-    "fltoolkit.assignments.mounts.limited_home": (
-        "mounts a file system, and needs root or a user namespace"
-    ),
-    "fltoolkit.assignments.mounts.open_the_way": (
-        "mounts file systems, and needs root or a user namespace"
-    ),
-    "fltoolkit.assignments.seccomp.refuse": (
-        "installs a filter of system calls in the process, which cannot be removed"
-    ),
-    "fltoolkit.assignments.seccomp.refuse_addresses": (
-        "installs a filter of system calls in the process, which cannot be removed"
-    ),
-    "fltoolkit.assignments.worker.kill_children": (
-        "kills processes; an example would have to start one first"
-    ),
-    "fltoolkit.assignments.worker.unreadable": (
-        "makes the process unreadable for debuggers and other processes for good"
-    ),
 }
 
 

@@ -14,7 +14,7 @@ import fltoolkit
 PACKAGE = Path(fltoolkit.__file__).parent
 LEVELS = [  # a room or file of the core imports from lower levels only
     {"arrays"},
-    {"trees", "history", "models", "data", "units", "metrics"},
+    {"trees", "history", "models", "data", "units", "metrics", "fence"},
     {"wire", "party", "cost", "finetuning"},
     {"codecs"},
     {"links"},
@@ -58,7 +58,7 @@ IMPORTS = {name: imports_of(path.read_text(encoding="utf-8")) for name, path in 
 DOORS = {  # what users import; engines has no names at its door, one imports their files
     "assignments": """
         add_manual assemble AssignmentError check collect expected_outputs feedback
-        fences fill_lms find_submissions grade grade_one histogram Limits lint LMS
+        fill_lms find_submissions grade grade_one histogram Limits lint LMS
         load_master Master read_submission release Result rows Submission Task write
     """,
     "codecs": """

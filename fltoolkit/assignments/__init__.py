@@ -3,11 +3,8 @@
     reading     reads a student's file in bounded time and memory
     master      the master notebook and the release made from it
     check_cell  runs hidden checks last, and keeps their prints apart from the student's
-    seccomp     a filter of system calls
-    mounts      a home in memory for each submission
     audit       reports what a student's Python code tries to do
-    users       a user of its own for each kernel
-    sandbox     fences around the kernel that runs a submission
+    kernel      runs the cells of a submission, behind the fence
     worker      nbval in a process of its own
     names       finds the student of each file, and the line of the roster
     looks       finds suspicious code, and answers that are alike
@@ -28,6 +25,7 @@ from fltoolkit.assignments.gradebook import (
     write,
 )
 from fltoolkit.assignments.grading import (
+    Limits,
     Result,
     expected_outputs,
     find_submissions,
@@ -47,7 +45,6 @@ from fltoolkit.assignments.master import (
     read_submission,
     release,
 )
-from fltoolkit.assignments.sandbox import Limits, fences
 
 __all__ = [
     "LMS",
@@ -63,7 +60,6 @@ __all__ = [
     "collect",
     "expected_outputs",
     "feedback",
-    "fences",
     "fill_lms",
     "find_submissions",
     "grade",

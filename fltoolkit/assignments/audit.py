@@ -1,64 +1,53 @@
 """An audit hook, which reports to the grader what a student's Python code tries to do.
 
-It uses the standard library only, because sandbox.py loads it by its path.
+It refuses nothing: the fence does. Code that leaves Python, for example through ctypes, is not
+reported.
 """
 
 import os
-import time
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["hook"]
+from fltoolkit.fence import always_readable
 
-_REFUSED = {
-    "socket.connect": "network",
-    "socket.bind": "network",
-    "socket.sendto": "network",
-    "socket.getaddrinfo": "network",
-    "socket.gethostbyname": "network",
-    "os.fork": "process",
-    "os.forkpty": "process",
+__all__ = ["WORDS", "hook"]
+
+WORDS = ("network", "process", "write outside", "read outside", "signal")
+_TRIED = {
+    **dict.fromkeys(("socket.connect", "socket.bind", "socket.sendto"), "network"),
+    **dict.fromkeys(("socket.getaddrinfo", "socket.gethostbyname"), "network"),
+    **dict.fromkeys(("os.fork", "os.forkpty", "subprocess.Popen", "os.system"), "process"),
+    **dict.fromkeys(("os.exec", "os.posix_spawn", "os.spawn"), "process"),
 }
-_NOTED = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn"}
-_CHANGES = {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "os.link", "os.symlink"}
+_CHANGES = {
+    *("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate"),
+    *("os.chmod", "os.chown", "os.utime", "os.setxattr", "os.removexattr"),
+}
 
 
-def hook(folder: str, notes: int, readable: list[str]) -> Callable[[str, tuple[Any, ...]], None]:
-    """An audit hook that reports forbidden actions, and refuses them where Python can.
-
-    The report appears in the gradebook. Code that leaves Python, for example through ctypes, can
-    avoid this hook; the other fences are for such code.
+def hook(folder: str, report: Callable[[str], None]) -> Callable[[str, tuple[Any, ...]], None]:
+    """An audit hook that reports each of `WORDS` at most once.
 
     Args:
         folder: the folder in which files may be written.
-        notes: the pipe for reports; the filter of system calls protects it from being closed or
-            replaced.
-        readable: other folders from which files may be read.
+        report: called with the word.
 
-    >>> reads, writes = os.pipe()
-    >>> heard = hook("/tmp/home", writes, readable=["/usr"])
+    >>> heard = hook("/tmp/home", print)
     >>> heard("socket.connect", ())  # Python calls the hook like this before it connects
-    Traceback (most recent call last):
-    ...
-    PermissionError: not allowed while this is graded: socket.connect
-    >>> os.read(reads, 100)
-    b'network\\n'
+    network
+    >>> heard("open", ("/tmp/home/data.csv", "w", 0))
     """
-    own = (os.path.realpath(folder), "/dev/null", "/dev/shm")
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    own = (os.path.realpath(folder), "/dev/null", "/dev/shm", "/tmp")
+    readable = [*always_readable(), package]
     allowed = (*own, *map(os.path.realpath, readable), "/proc", "/sys", "/dev", "<")
+    reported: set[str] = set()
     me = os.getpid()
 
-    def note(word: str, refuse: str = "") -> None:
-        for _ in range(1000):  # a full pipe becomes empty again, because the grader reads it
-            try:
-                os.write(notes, (word + "\n").encode())
-                break
-            except BlockingIOError:
-                time.sleep(0.001)
-            except OSError:
-                break
-        if refuse:
-            raise PermissionError(f"not allowed while this is graded: {refuse}")
+    def note(word: str) -> None:
+        if word not in reported:
+            reported.add(word)
+            report(word)
 
     def inside(path: Any, roots: tuple[str, ...]) -> bool:
         if not isinstance(path, str | bytes | os.PathLike):
@@ -69,22 +58,20 @@ def hook(folder: str, notes: int, readable: list[str]) -> Callable[[str, tuple[A
         )
 
     def heard(event: str, args: tuple[Any, ...]) -> None:
-        if event in _REFUSED:
-            note(_REFUSED[event], event)
-        elif event in _NOTED:
-            note("process")
+        if event in _TRIED:
+            note(_TRIED[event])
         elif event == "os.kill" and args[0] not in (me, 0):
-            note("signal", event)
+            note("signal")
         elif event in _CHANGES and not inside(args[0], own):
-            note("write outside", f"{event} {args[0]!r}")
+            note("write outside")
         elif event == "open":
             path, mode, flags = args
             writes = any(c in (mode or "") for c in "wax+") or (flags or 0) & (
                 os.O_WRONLY | os.O_RDWR
             )
             if writes and not inside(path, own):
-                note("write outside", f"writing {path!r}")
+                note("write outside")
             elif not writes and not inside(path, allowed):
-                note("read outside", f"reading {path!r}")
+                note("read outside")
 
     return heard

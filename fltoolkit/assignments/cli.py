@@ -8,13 +8,12 @@ import argparse
 import functools
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from fltoolkit.assignments import gradebook, grading
 from fltoolkit.assignments import master as assignment
-from fltoolkit.assignments.sandbox import Limits, fences
 
 __all__ = ["main"]
 
@@ -43,7 +42,7 @@ def _fill(parser: argparse.ArgumentParser) -> None:
     check.add_argument("notebook", type=Path)
     check.set_defaults(run=_check)
 
-    limits = Limits()
+    limits = grading.Limits()
     grade = commands.add_parser("grade", help="grade a folder of submissions")
     grade.add_argument("submissions", type=Path, help="NAME.ipynb or NAME/*.ipynb in it")
     grade.add_argument("--assignment", required=True, help="number, or path of a master notebook")
@@ -65,12 +64,16 @@ def _fill(parser: argparse.ArgumentParser) -> None:
         "--total-seconds",
         type=float,
         default=limits.total_seconds,
-        help="real time for one student (300)",
+        help="processor time for all answers of one student, and for all hidden checks (100)",
     )
     grade.add_argument(
-        "--memory", type=float, default=limits.memory / 2**30, help="GiB per process (4)"
+        "--memory", type=float, default=limits.memory / 2**30, help="GiB for one student (4)"
     )
-    grade.add_argument("--no-bubblewrap", action="store_true", help="do not use bubblewrap")
+    grade.add_argument(
+        "--no-fence",
+        action="store_true",
+        help="without bubblewrap: only for notebooks that you have written yourself",
+    )
     grade.set_defaults(run=_grade)
 
     lms = commands.add_parser("lms", help="put the totals into a file exported by Canvas or Moodle")
@@ -115,14 +118,15 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _grade(args: argparse.Namespace) -> int:
-    limits = Limits(
+    limits = grading.Limits(
         cell_seconds=args.cell_seconds,
         total_seconds=args.total_seconds,
         memory=int(args.memory * 2**30),
     )
     master = assignment.load_master(args.assignment)
-    for name, what in fences(not args.no_bubblewrap).items():
-        print(f"  {'!' if what.startswith('no') else ' '} {name}: {what}")
+    say = _say_unfenced if args.no_fence else print
+    if args.no_fence:
+        say("these notebooks can do all that you can: grade only what you have written yourself")
     results = grading.grade(
         args.submissions,
         master,
@@ -131,37 +135,45 @@ def _grade(args: argparse.Namespace) -> int:
         limits=limits,
         seed=args.seed,
         only=args.regrade,
-        bubblewrap=not args.no_bubblewrap,
-        progress=functools.partial(_bar, seconds=limits.total_seconds, jobs=args.jobs),
+        fenced=not args.no_fence,
+        progress=functools.partial(_bar, seconds=limits.longest, jobs=args.jobs, say=say),
     )
     unknown = gradebook.write(master, results, args.out)
     points = {task.id: task.points for task in master.tasks}
     for result in results:
         maximum = sum(points[name] for name in result.points)
         note = f"  {'; '.join(result.notes)}" if result.notes else ""
-        print(f"{result.student:20s}{result.total:6g} of {maximum:g}  {result.status}{note}")
-    print(f"wrote {args.out}/gradebook.csv, summary.html, feedback/")
+        say(f"{result.student:20s}{result.total:6g} of {maximum:g}  {result.status}{note}")
+    say(f"wrote {args.out}/gradebook.csv, summary.html, feedback/")
     if any(task.manual for task in master.tasks):
-        print(f"open questions: write points into {args.out}/by_hand.csv and run this again")
+        say(f"open questions: write points into {args.out}/by_hand.csv and run this again")
     if unknown:
-        print(f"! in {args.out}/by_hand.csv, but without a submission:", ", ".join(unknown))
+        say(f"! in {args.out}/by_hand.csv, but without a submission:", ", ".join(unknown))
     return 0
 
 
+def _say_unfenced(*words: str) -> None:
+    print("[no fence]", *words)
+
+
 def _bar(
-    results: Iterable[grading.Result], total: int, seconds: float, jobs: int
+    results: Iterable[grading.Result],
+    total: int,
+    seconds: float,
+    jobs: int,
+    say: Callable[..., None],
 ) -> Iterator[grading.Result]:
     """Print how many submissions are graded and the longest time; show a bar on a terminal."""
     from tqdm import tqdm
 
     if total:
         worst = -(-total // jobs) * seconds / 60
-        print(
-            f"if every submission takes the whole {seconds:g} s, this takes {worst:.0f} minutes; "
-            "--total-seconds sets another limit for each student, --jobs grades more at a time"
+        say(
+            f"if every submission sleeps for the whole {seconds:g} s, this takes {worst:.0f} "
+            "minutes; --total-seconds sets another limit, --jobs grades more at a time"
         )
 
-    print(f"grading {total}; earlier results are kept, even if limits changed (see --regrade)")
+    say(f"grading {total}; earlier results are kept, even if limits changed (see --regrade)")
     yield from tqdm(results, total=total, unit="submission", disable=not sys.stderr.isatty())
 
 

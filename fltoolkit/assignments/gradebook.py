@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fltoolkit.assignments.grading import AGAIN, Result
+from fltoolkit.assignments.grading import AGAIN, UNFENCED, Result
 from fltoolkit.assignments.looks import alike
 from fltoolkit.assignments.master import Master, Task, kind_of, release, text_of
 from fltoolkit.assignments.names import match, moodle
@@ -30,6 +30,7 @@ _FORMULA = "=+-@\t\r"  # a formula in a spreadsheet begins with one of these
 _FOR_STUDENTS = (  # notes that begin like this are for the student, others for the instructor
     *("missing cell", "duplicate id", "a split answer", "cells of their own", "answer too long"),
     *("not answered", "wrong kernel", "edited check"),
+    UNFENCED,
 )
 _STYLE = """<meta charset="utf-8"><style>
 body{font:16px/1.5 system-ui,sans-serif;max-width:48em;margin:2em auto;padding:0 1em}

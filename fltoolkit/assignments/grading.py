@@ -1,10 +1,10 @@
-"""Grade a folder of submissions; nbval runs each of them in a process of its own.
+"""Grade a folder of submissions; nbval runs each of them in another process.
 
     1. Each submission has a seed of its own, made from the secret seed and the file. So whatever
        a student learns about the numbers in the hidden checks is of no use for another file.
     2. The master's own solution runs once with all these seeds. The output of its hidden checks is
        the expected output.
-    3. Each submission's answers are put into the master and run inside the fences (sandbox.py).
+    3. Each submission's answers are put into the master and run behind a fence (fence.py).
     4. A hidden check that prints the expected output gives its points.
 
 The expected outputs stay in the memory of this process and of the worker; they are in no file and
@@ -12,6 +12,7 @@ in no kernel.
 """
 
 import contextlib
+import functools
 import hashlib
 import importlib.util
 import json
@@ -23,12 +24,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from fltoolkit import fence
 from fltoolkit.assignments.looks import suspicious
 from fltoolkit.assignments.master import (
     AssignmentError,
@@ -41,22 +43,52 @@ from fltoolkit.assignments.master import (
     read_submission,
 )
 from fltoolkit.assignments.names import find_submissions, handed_in_as, name_notes
-from fltoolkit.assignments.sandbox import (
-    OWN_USER,
-    WORDS,
-    Limits,
-    clean_environment,
-    fences,
-    kernel_command,
-)
-from fltoolkit.assignments.users import free_user, kill_user
-from fltoolkit.assignments.worker import kill_children, unreadable
 
-__all__ = ["AGAIN", "Result", "expected_outputs", "find_submissions", "grade", "grade_one"]
+__all__ = [
+    "AGAIN",
+    "Limits",
+    "Result",
+    "expected_outputs",
+    "find_submissions",
+    "grade",
+    "grade_one",
+]
 
 TIME_UP = "the time was up"
 AGAIN = "not graded, run grade again"  # a status begins so if the student did not cause it
-WORKER = Path(__file__).with_name("worker.py")
+UNFENCED = "graded without a fence"
+PATIENCE = 5  # real time per processor time, for code that sleeps
+START_SECONDS = 300.0  # real time in which a kernel must be ready; the student has no part in it
+
+
+@dataclass(frozen=True)
+class Limits(fence.Bounds):
+    """The limits for one submission.
+
+    Time is processor time of the kernel and its processes, so a busy machine costs no points. Code
+    that sleeps is stopped after `PATIENCE` times as long in real time.
+
+    >>> Limits(cell_seconds=5).total_seconds
+    100.0
+    >>> Limits(memory=2**20)
+    Traceback (most recent call last):
+    ...
+    ValueError: memory=1,048,576 bytes: torch does not start below 1 GiB
+    """
+
+    cell_seconds: float = 20.0  # for one cell
+    total_seconds: float = 100.0  # for all answers, and again for all hidden checks
+    output: int = 1 << 20  # characters of output kept per cell; the rest is dropped
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.memory < 1 << 30:
+            raise ValueError(f"memory={self.memory:,} bytes: torch does not start below 1 GiB")
+
+    @property
+    def longest(self) -> float:
+        """The most real time in seconds that a submission can take, without the kernel's start."""
+        return PATIENCE * 2 * self.total_seconds
 
 
 @dataclass
@@ -91,15 +123,14 @@ def grade(
     limits: Limits | None = None,
     seed: int | None = None,
     only: Iterable[str] = (),
-    bubblewrap: bool = True,
+    fenced: bool = True,
     progress: Callable[[Iterable[Result], int], Iterable[Result]] | None = None,
 ) -> list[Result]:
     """Grade all submissions and keep one result file per student in ``out/results``.
 
     Earlier results of the same submission, master and seed are kept. So an interrupted run
     continues where it stopped, and if one student hands in again, only that submission is graded.
-    On Linux, other processes of the same user can no longer read the memory of this process, since
-    it holds the expected outputs.
+    Raises OSError with what to install if there can be no fence on this machine.
 
     Args:
         submissions: the folder of submissions, see `find_submissions`.
@@ -110,22 +141,24 @@ def grade(
         limits: the limits for one submission; earlier results are kept even if limits change.
         seed: the secret seed; by default it is drawn once.
         only: grade only these students, and grade them again if there is a result.
-        bubblewrap: use bubblewrap if it is installed.
+        fenced: run submissions behind a fence. False is only for notebooks that you have written
+            yourself: they can do what you can, and only time and memory are limited.
         progress: wraps the iterator of results, e.g. with a bar.
     """
     if jobs < 1:
         raise ValueError(f"jobs={jobs}: must be at least 1")
-    if os.name != "posix":
-        raise OSError("grading needs Linux or macOS (on Windows: WSL or a container)")
-    if any(importlib.util.find_spec(name) is None for name in ("nbval", "psutil")):
-        raise ImportError('grading needs nbval and psutil: pip install "fltoolkit[grading]"')
-    unreadable(reaper=False)
+    _check_tools(fenced)
     master = master if isinstance(master, Master) else load_master(master)
     limits, out, folder = limits or Limits(), Path(out), Path(submissions)
     if folder.resolve() in (out.resolve(), *out.resolve().parents):
         raise AssignmentError(
             f"{out} is inside {folder} and would be graded as a student: give an --out outside it"
         )
+    for place in (folder, out):
+        if fenced and (seen := _seen_in_the_fence(place)):
+            raise AssignmentError(
+                f"{place} is inside {seen}, which every student's code can read: move it elsewhere"
+            )
     found = find_submissions(folder)
     only = set(only)
     if missing := sorted(only - set(found)):
@@ -142,7 +175,7 @@ def grade(
             kept.append(old)
         elif not only or student in only:
             todo.append((student, path, key))
-    with contextlib.closing(_grade_all(todo, master, limits, jobs, bubblewrap, out)) as graded:
+    with contextlib.closing(_grade_all(todo, master, limits, jobs, fenced, out)) as graded:
         fresh = progress(graded, len(todo)) if progress is not None else graded
         results = sorted([*kept, *fresh], key=lambda result: result.student)
     notes = name_notes(folder, found)
@@ -157,19 +190,19 @@ def _grade_all(
     master: Master,
     limits: Limits,
     jobs: int,
-    bubblewrap: bool,
+    fenced: bool,
     out: Path,
 ) -> Generator[Result, None, None]:
     if not todo:
         return
     seeds = [int(key, 16) for _, _, key in todo]
-    expected = expected_outputs(master, seeds, limits=limits, bubblewrap=bubblewrap)
+    expected = expected_outputs(master, seeds, limits=limits, fenced=fenced)
 
     def one(student: str, path: Path, key: str) -> Result:
         seed = int(key, 16)
         arguments = (student, path, master, seed, expected[seed])
         try:
-            result = grade_one(*arguments, limits=limits, bubblewrap=bubblewrap)
+            result = grade_one(*arguments, limits=limits, fenced=fenced)
         except Exception as error:  # other submissions are still graded
             result = _nothing(student, master)
             result.status = f"{AGAIN}: {type(error).__name__}: {error}"
@@ -184,6 +217,8 @@ def _grade_all(
             yield future.result()
     finally:  # after Ctrl-C, running submissions are finished and kept; no other is begun
         pool.shutdown(cancel_futures=True)
+        while _idle:
+            _idle.pop().stop()
 
 
 def expected_outputs(
@@ -191,7 +226,7 @@ def expected_outputs(
     seeds: Iterable[int],
     *,
     limits: Limits | None = None,
-    bubblewrap: bool = True,
+    fenced: bool = True,
 ) -> dict[int, dict[str, str]]:
     """The output of the master's own solution in each hidden check, by seed and cell id.
 
@@ -208,7 +243,7 @@ def expected_outputs(
                 marks[name] = mark_of(seed, cell["id"])
                 cells.append({**cell, "id": name})
     limits = replace(limits, total_seconds=limits.total_seconds + len(marks))
-    run = _run({**notebook, "cells": cells}, marks, limits, bubblewrap)
+    run = _run({**notebook, "cells": cells}, marks, limits, fenced)
     for event in run.cells.values():
         if run.started and not event["passed"]:
             raise AssignmentError(
@@ -223,7 +258,7 @@ def expected_outputs(
     if silent:
         raise AssignmentError(
             f"master {master.name}: {sorted(silent)} printed nothing ({run.status}); nothing was "
-            "graded. If no kernel starts here, a fence may hide Python: try --no-bubblewrap"
+            "graded. If no kernel starts here, the fence may hide Python: see docs/security.md"
         )
     return printed
 
@@ -236,7 +271,7 @@ def grade_one(
     expected: dict[str, str],
     *,
     limits: Limits | None = None,
-    bubblewrap: bool = True,
+    fenced: bool = True,
 ) -> Result:
     """Grade one submission. A result is returned whatever the file contains.
 
@@ -258,12 +293,11 @@ def grade_one(
     limits = limits or Limits()
     marks = {name: mark_of(seed, name) for name in master.ids("hidden")}
     notebook = assemble(master, submission.answers, seed, expected)
-    run = _run(notebook, marks, limits, bubblewrap)
-    points, left = run, limits.total_seconds - (time.monotonic() - began)
-    if run.ended and not set(marks) & set(run.cells) and left > 0:
-        # the kernel ended before the hidden checks ran: answers before that point still count
+    run = points = _run(notebook, marks, limits, fenced)
+    if run.ended and not run.hidden and not run.status.startswith(AGAIN):
+        # the kernel ended before the hidden checks began: answers before that point still count
         notebook = assemble(master, submission.answers, seed, expected, in_place=True)
-        points = _run(notebook, marks, replace(limits, total_seconds=left), bubblewrap)
+        points = _run(notebook, marks, limits, fenced)
         run.notes += [note for note in points.notes if note not in run.notes]
     for task in master.tasks:
         if task.id in result.points and points.cells.get(task.id, {}).get("passed"):
@@ -279,7 +313,7 @@ def grade_one(
             result.points = _nothing(student, master).points
     result.total = sum(result.points.values())
     result.status, result.memory, result.cpu_seconds = run.status, run.memory, run.cpu_seconds
-    result.notes += run.notes
+    result.notes += run.notes + ([] if fenced else [UNFENCED])
     looks = {k for source in submission.answers.values() for k in suspicious(source)}
     result.notes += [f"worth a look: {kind}" for kind in sorted(looks)]
     result.seconds = round(time.monotonic() - began, 2)
@@ -326,38 +360,19 @@ class _Run:
     cpu_seconds: float = 0.0
     started: bool = False  # True once the kernel runs and the student's code begins
     ended: bool = False  # True if the kernel ended too early
+    hidden: bool = False  # True once the first hidden check begins
 
 
-def _run(notebook: dict[str, Any], marks: dict[str, str], limits: Limits, bubblewrap: bool) -> _Run:
-    """Run a notebook under nbval in a process of its own, in an empty folder, inside the fences."""
-    folder, empty = (Path(tempfile.mkdtemp(prefix="fltk-")) for _ in range(2))
-    (folder / "home").mkdir(mode=0o700)
-    _save_font_lists(folder / "fonts")
-    user = worker_user = None
-    began = time.time()
-    if fences(bubblewrap)["user"] == OWN_USER:
-        user, worker_user = free_user(), free_user()
-        for path in (folder, folder / "home"):
-            os.chown(path, user, user)
-    job = {
-        "notebook": notebook,
-        "kernel": kernel_command(folder, limits, user=user, bubblewrap=bubblewrap),
-        "environment": clean_environment(folder / "home"),
-        "marks": marks,
-        "user": worker_user,
-        "space": limits.space,
-        "folder": str(folder),
-        "empty": str(empty),  # the worker's own
-        "words": WORDS,
-        "memory": max(limits.memory, 4 << 30),  # for the worker, which receives all output
-        "cell_seconds": limits.cell_seconds,
-        "output": limits.output,
-    }
-    environment = {"PATH": os.defpath, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "HOME": str(folder)}
-    run, worker = _Run(), None
-    try:
-        worker = subprocess.Popen(
-            [sys.executable, str(WORKER)],
+class _Worker:
+    """A process that runs notebooks under nbval, one after another (worker.py)."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.mkdtemp(prefix="fltk-")
+        package = Path(fence.__file__).parent
+        environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": self.folder}
+        environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(package.parent)}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "fltoolkit.assignments.worker", self.folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -365,80 +380,128 @@ def _run(notebook: dict[str, Any], marks: dict[str, str], limits: Limits, bubble
             env=environment,
             start_new_session=True,
         )
-        reader = threading.Thread(target=_read_events, args=(worker.stdout, run), daemon=True)
-        reader.start()
-        assert worker.stdin is not None
+
+    def events(self, job: dict[str, Any], seconds: float) -> Iterator[dict[str, Any]]:
+        """What happens while a job is run; the last event is ``end``, or the worker has ended."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        late = threading.Timer(seconds, self.process.kill)
+        late.start()
         try:
-            worker.stdin.write(json.dumps(job))
-            worker.stdin.close()
-            worker.wait(limits.total_seconds)
-        except subprocess.TimeoutExpired:
-            run.status = TIME_UP
-        except BrokenPipeError:
-            pass  # the status below tells it
+            self.process.stdin.write(json.dumps(job) + "\n")
+            self.process.stdin.flush()
+            for line in self.process.stdout:
+                yield (event := json.loads(line))
+                if event["event"] == "end":
+                    break
+        except (BrokenPipeError, ValueError):  # the worker has ended, perhaps within a line
+            pass
+        finally:
+            late.cancel()
+
+    def stop(self) -> None:
+        """End the process, and with it its kernel."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()  # type: ignore[union-attr]
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+_idle: list[_Worker] = []  # a worker takes two seconds to start
+
+
+def _check_tools(fenced: bool) -> None:
+    if any(importlib.util.find_spec(name) is None for name in ("nbval", "psutil")):
+        raise ImportError('grading needs nbval and psutil: pip install "fltoolkit[grading]"')
+    if fenced and (why := fence.missing()):
+        raise OSError(
+            f"{why}. To grade notebooks that you have written yourself, use --no-fence: then "
+            "nothing stops what they do"
+        )
+    if os.name != "posix":
+        raise OSError("grading needs Linux or macOS; in Windows use WSL2")
+
+
+def _run(notebook: dict[str, Any], marks: dict[str, str], limits: Limits, fenced: bool) -> _Run:
+    """Run a notebook under nbval, in a worker, in a kernel behind the fence."""
+    bounds = {each.name: getattr(limits, each.name) for each in fields(fence.Bounds)}
+    job = {
+        "notebook": notebook,
+        "marks": marks,
+        "bounds": bounds,
+        "unfenced": not fenced,
+        "fonts": _font_lists(),
+        "cell_seconds": limits.cell_seconds,
+        "total_seconds": limits.total_seconds,
+        "output": limits.output,
+        "patience": PATIENCE,
+        "start_seconds": START_SECONDS,
+    }
+    try:
+        worker = _idle.pop()
+    except IndexError:
+        worker = _Worker()
+    run = _Run(status=f"{AGAIN}: the grader's process ended (is memory or disk space short?)")
+    well = False
+    try:
+        for event in worker.events(job, START_SECONDS + limits.longest + 100):
+            _note(run, event, marks)
+            well = event["event"] == "end"
     finally:
-        if worker is not None:
-            kill_children(worker.pid)
-            worker.kill()
-            worker.wait()
-            reader.join(10)
-            for pipe in (worker.stdin, worker.stdout):
-                with contextlib.suppress(OSError):
-                    pipe.close()  # type: ignore[union-attr]
-        for number in (user, worker_user):
-            if number is not None:
-                kill_user(number, since=began)
-        # not rmtree, because a student may make folders deeper than Python's recursion limit
-        subprocess.run(["rm", "-rf", "--", folder, empty], stderr=subprocess.DEVNULL, check=False)
-    if not run.started:
-        run.status = f"{AGAIN}: the kernel did not start (is memory or disk space short?)"
-    elif run.memory == 0 and run.status == "graded":
-        run.status = f"{AGAIN}: the grader's process ended (is memory or disk space short?)"
-    elif run.status.endswith(("(code -9)", "(code 137)")):  # 137 is bubblewrap's code for it
-        run.status = f"{AGAIN}: the kernel was killed (is memory short? then use --jobs 1)"
+        if well:
+            _idle.append(worker)
+        else:
+            worker.stop()
     return run
 
 
-def _save_font_lists(folder: Path) -> None:
-    """Copy the list of fonts that matplotlib has made here; the kernel gives it to its matplotlib.
+def _seen_in_the_fence(path: Path) -> str:
+    """The folder around ``path`` that can be read behind the fence, or an empty text."""
+    around = {path.resolve(), *path.resolve().parents}
+    return next((each for each in fence.always_readable() if Path(each).resolve() in around), "")
+
+
+@functools.cache
+def _font_lists() -> list[str]:
+    """The lists of fonts that matplotlib has made here; the kernel gives them to its matplotlib.
 
     Without one, matplotlib makes a list with the first plot, and starts a process for that: it
     takes a second, and looks as if the student had started one.
     """
     import matplotlib.font_manager  # this makes the list, if there is none
 
-    folder.mkdir(mode=0o755)
-    with contextlib.suppress(OSError):  # then each kernel makes its own
-        for path in Path(matplotlib.get_cachedir()).glob("fontlist-*.json"):
-            shutil.copyfile(path, folder / path.name)
+    return [str(path) for path in Path(matplotlib.get_cachedir()).glob("fontlist-*.json")]
 
 
-def _read_events(lines: Any, run: _Run) -> None:
-    """Read the worker's lines; if a cell is reported twice, the first report counts."""
-    for line in lines:
-        event = json.loads(line)
-        if event["event"] == "cell" and run.ended:
-            continue  # this cell did not run, because the kernel had ended
-        if event["event"] == "cell":
-            run.cells.setdefault(event["cell"], event)
-            if event["error"] == TIME_UP:
-                run.notes.append(f"{TIME_UP}: {event['cell']}")
-            if event["flood"]:
-                run.notes.append(f"flood of output, dropped: {event['cell']}")
-            for kind in ("MemoryError", "SystemExit", "File too large"):
-                if kind in event["error"]:
-                    run.notes.append(f"{kind}: {event['cell']}")
-        elif event["event"] == "tried":
-            run.notes.append(f"tried: {event['word']}")
-        elif event["event"] == "started":
-            run.started = True
-        elif event["event"] == "halted":
-            run.ended = True
-        else:
-            run.memory, run.cpu_seconds = max(event["memory"], 1), round(event["cpu"], 2)
-            if event["event"] == "dead":
-                run.ended = True
-                run.status = f"the kernel ended (code {event['code']})"
+def _note(run: _Run, event: dict[str, Any], marks: dict[str, str]) -> None:
+    """Keep what an event says."""
+    kind = event["event"]
+    if kind == "cell":
+        run.cells[event["cell"]] = event
+        # what is noted about a hidden check is for the instructor: a student could steer it
+        where = "in a hidden check: " if event["cell"] in marks else ""
+        if event["error"] == TIME_UP:
+            run.notes.append(f"{where}{TIME_UP}: {event['cell']}")
+        if event["flood"]:
+            run.notes.append(f"{where}flood of output, dropped: {event['cell']}")
+        for name in ("MemoryError", "SystemExit", "File too large"):
+            if name in event["error"]:
+                run.notes.append(f"{where}{name}: {event['cell']}")
+    elif kind == "tried":
+        run.notes.append(f"tried: {event['word']}")
+    elif kind == "started":
+        run.started = True
+    elif kind == "hidden":
+        run.hidden = True
+    elif kind == "failed":
+        run.status = f"{AGAIN}: the kernel did not start: {event['why']}"
+    elif run.started:
+        run.status, run.ended = event["why"] or "graded", bool(event["why"])
+        run.memory, run.cpu_seconds = event["memory"], event["cpu"]
+        if run.status.endswith(("(code -9)", "(code 137)")):
+            run.status = f"{AGAIN}: the kernel was killed (is memory short? then use --jobs 1)"
 
 
 # ---------------------------------------------------------------------------- what is kept

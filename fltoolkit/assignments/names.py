@@ -3,7 +3,9 @@
 No student gets another student's name: names that only look alike are never treated as equal.
 """
 
+import contextlib
 import hashlib
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -45,11 +47,7 @@ def find_submissions(folder: str | Path) -> dict[str, Path]:
         name = unicodedata.normalize("NFC", path.name)  # a Mac writes ë as two characters
         notebook = _NOTEBOOK.search(name)
         if path.is_dir() and not path.is_symlink():
-            inside = [
-                p
-                for p in path.rglob("*")
-                if _NOTEBOOK.search(p.name) and ".ipynb_checkpoints" not in p.parts
-            ]
+            inside = _notebooks_in(path)
             other = len(inside) != 1
             path = path if other else inside[0]
         else:
@@ -69,6 +67,25 @@ def find_submissions(folder: str | Path) -> dict[str, Path]:
             name = f"{name}~{mark}"  # does not depend on what others hand in later
         taken[_unique(_safe(name), taken)] = path
     return dict(sorted(taken.items()))
+
+
+def _notebooks_in(folder: Path, depth: int = 20, most: int = 10_000) -> list[Path]:
+    """The notebooks in a folder that a student has made; at most ``most`` entries are read."""
+    found: list[Path] = []
+    todo = [(str(folder), depth)]
+    while todo:
+        place, left = todo.pop()
+        with contextlib.suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                most -= 1
+                if most < 0:
+                    return found
+                if _NOTEBOOK.search(entry.name):
+                    found.append(Path(entry.path))
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if is_folder and left > 1 and entry.name != ".ipynb_checkpoints":
+                    todo.append((entry.path, left - 1))
+    return found
 
 
 def moodle(name: str) -> tuple[str, str] | None:

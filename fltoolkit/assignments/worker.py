@@ -1,28 +1,45 @@
-"""The process that grades one submission: pytest with nbval, and the fenced kernel as its child.
+"""The process that grades submissions: pytest with nbval, and the fenced kernel as its child.
 
-``grading.py`` starts this file by its path (so that torch is not imported here), writes a job to
-its standard input, and reads one line of JSON per cell from its standard output. The expected
-outputs are part of the job and stay in this process's memory: they are never on disk and never in
-the kernel. Other processes of the same user cannot read this process's memory.
+``grading.py`` starts this file, writes jobs to its standard input, one line of JSON for each run of
+a notebook, and reads one line of JSON for each cell from its standard output. The expected outputs
+are part of a job and stay in this process's memory: they are never on disk and never in the kernel.
+
+Everything that the kernel sends is bounded: a frame, the output kept for a cell, and the time.
+Time is the processor time of the kernel's processes, so that a busy machine costs no points; real
+time is limited to a few times as much, for code that sleeps.
 """
 
 import contextlib
 import json
 import math
 import os
+import queue
 import re
 import select
+import shutil
 import sys
+import tempfile
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-__all__ = ["kill_children", "same_output", "spoken", "unreadable"]
+import nbformat
+import pytest
+from nbval.plugin import IPyNbCell, IPyNbFile
+
+from fltoolkit import fence
+from fltoolkit.assignments import audit
+from fltoolkit.assignments.kernel import HEADER, MOST, frame
+
+__all__ = ["TIME_UP", "same_output", "spoken"]
 
 _NUMBER = re.compile(r"([-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?)")
-CHECK = "nbval-check-output"
+GRACE_SECONDS = 5.0  # processor time in which a cell must end after it was interrupted
+TIME_UP = "the time was up"
+STOPPED = "stopped after the last cell"
 
 
 def same_output(expected: str, got: str, relative: float = 1e-4, absolute: float = 1e-6) -> bool:
@@ -53,11 +70,7 @@ def same_output(expected: str, got: str, relative: float = 1e-4, absolute: float
 
 def printed(outputs: list[Any]) -> str:
     """A cell's text on standard output; other outputs are not compared."""
-    return "".join(
-        str(out.get("text", ""))
-        for out in outputs
-        if out.get("output_type") == "stream" and out.get("name") == "stdout"
-    )
+    return "".join(str(out.get("text", "")) for out in outputs if out.get("name") == "stdout")
 
 
 def spoken(text: str, mark: str) -> str:
@@ -70,335 +83,300 @@ def spoken(text: str, mark: str) -> str:
     return "".join(part.split(f"</{mark}>")[0] for part in parts)
 
 
-def kill_children(pid: int) -> None:
-    """End all child processes of ``pid`` and their children, even if they start new ones."""
-    import psutil
-
-    for _ in range(50):
-        try:
-            children = psutil.Process(pid).children(recursive=True)
-        except psutil.Error:
-            return
-        alive = [child for child in children if _lives(child)]
-        if not alive:
-            return
-        for signal in ("suspend", "kill"):  # all are stopped before the first one is killed
-            for child in alive:
-                try:
-                    getattr(child, signal)()
-                except psutil.Error:
-                    continue
+class Ended(Exception):
+    """Raised when the kernel ended, or was ended, before its cell was done."""
 
 
-def _lives(process: Any) -> bool:
-    import psutil
+class Kernel:
+    """The fenced kernel, with the methods that nbval calls.
 
-    try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.Error:
-        return False
-
-
-def cpu_seconds() -> float:
-    """The processor time that all child processes have used."""
-    import psutil
-
-    total = 0.0
-    for child in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            times = child.cpu_times()
-            total += times.user + times.system
-    return total
-
-
-def unreadable(reaper: bool = True) -> None:
-    """Forbid other processes of this user to read the memory of this one.
-
-    With ``reaper``, processes whose parent has ended become children of this process.
+    ``ended`` says why there is no kernel any more; it is empty as long as there is one.
     """
-    if sys.platform == "linux":
-        import ctypes
 
-        libc = ctypes.CDLL(None)
-        libc.prctl(4, 0, 0, 0, 0)  # not dumpable: /proc/PID/mem, fd and environ belong to root
-        if reaper:
-            libc.prctl(36, 1, 0, 0, 0)
-            libc.prctl(1, 9, 0, 0, 0)  # this process ends when the grader ends
+    def __init__(self, job: dict[str, Any], emit: Any):
+        self.job, self.emit, self.ended = job, emit, ""
+        self.buffer, self.reported, self.count = bytearray(), set[str](), 0
+        self.ready, self.done, self.messages = False, -1, list[dict[str, Any]]()
+        self.folder = tempfile.TemporaryDirectory(prefix="fltk-") if job["unfenced"] else None
+        package = Path(fence.__file__).parent
+        settings = {"PYTHONPATH": str(package.parent), "MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"}
+        settings |= dict.fromkeys(("PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE"), "1")
+        home = self.folder.name if self.folder else fence.HOME
+        settings |= {"MPLCONFIGDIR": f"{home}/.matplotlib", "IPYTHONDIR": f"{home}/.ipython"}
+        self.fenced = fence.start(
+            [sys.executable, "-s", "-m", "fltoolkit.assignments.kernel", *job["fonts"]],
+            bounds=fence.Bounds(**job["bounds"]),
+            readable=[str(package), *job["fonts"]],
+            environment={**settings, "PYTHONHASHSEED": "0"},
+            without_fence=home if self.folder else "",
+        )
+        self.output, self.kept, self.error = list[str](), 0, ""
+        began = time.monotonic()
+        while not (self.ready or self.ended):
+            self._read()
+            if time.monotonic() - began > job["start_seconds"]:
+                self._end(f"it was not ready after {job['start_seconds']:.0f} s")
+        self.phase = self._now()  # the clock of all answers, or of all hidden checks
+        self.cell = self.phase
+        if self.ended:
+            raise Ended(f"{self.error} {self.ended}")
+
+    # ---------------------------------------------------------------- what nbval calls
+
+    def is_alive(self) -> bool:
+        return not self.ended
+
+    def execute_cell_input(self, source: str, allow_stdin: bool = False) -> int:
+        self.output, self.kept, self.error, self.messages = [], 0, "", []
+        self.cell, number = self._now(), self.count
+        self.count += 1
+        with contextlib.suppress(OSError):  # the next read finds that the kernel has ended
+            self._write(frame(b"x", source))
+        return number
+
+    def await_reply(self, number: int, timeout: float | None = None) -> None:
+        """Wait until the cell is done; raises queue.Empty when its time is up."""
+        total = self.job["total_seconds"]
+        while self.done < number:
+            self._read()
+            if self._over(self.cell, timeout or 0.0) or self._over(self.phase, total):
+                raise queue.Empty
+
+    def interrupt(self) -> None:
+        """Interrupt the cell every second; end the kernel if it does not obey."""
+        began, again = self._now(), 0.0
+        with contextlib.suppress(OSError):
+            while self.done < self.count - 1:
+                if time.monotonic() > again:
+                    self._write(frame(b"i"))
+                    again = time.monotonic() + 1
+                self._read()
+                if self._over(began, GRACE_SECONDS):
+                    self._end(TIME_UP)
+                    raise Ended
+
+    def get_message(self, stream: str, timeout: float | None = None) -> dict[str, Any]:
+        """The messages that nbval expects after a cell: its text, its error, and its end."""
+        if not self.messages:
+            about = {"parent_header": {"msg_id": self.count - 1}}
+            # nbval would need quadratic time for these two characters
+            text = "".join(self.output).replace("\b", "").replace("\r", "")
+            self.messages = [
+                about | {"msg_type": "stream", "content": {"name": "stdout", "text": text}},
+                about | {"msg_type": "status", "content": {"execution_state": "idle"}},
+            ]
+            if self.error:
+                name, _, value = self.error.partition(": ")
+                content = {"ename": name, "evalue": value, "traceback": []}
+                self.messages.insert(1, about | {"msg_type": "error", "content": content})
+        return self.messages.pop(0)
+
+    def await_idle(self, number: int, timeout: float) -> None:
+        self.messages.clear()
+
+    def stop(self) -> None:
+        self._end(STOPPED)
+
+    # ---------------------------------------------------------------- the pipe and the clock
+
+    def _now(self) -> tuple[float, float]:
+        return self.fenced.cpu_seconds, time.monotonic()
+
+    def _over(self, since: tuple[float, float], limit: float) -> bool:
+        seconds, real = (now - then for now, then in zip(self._now(), since, strict=True))
+        return seconds > limit or real > self.job["patience"] * limit
+
+    def _write(self, content: bytes) -> None:
+        """Write to a kernel that may read nothing, or slowly."""
+        number = self.fenced.stdin.fileno()
+        os.set_blocking(number, False)
+        while content and not self.ended:
+            if select.select([], [number], [], 0.1)[1]:
+                content = content[os.write(number, content) :]
+            else:
+                self._read()
+                if self._over(self.cell, self.job["cell_seconds"]):
+                    self._end(TIME_UP)
+
+    looked = 0.0
+
+    def _read(self) -> None:
+        """Take what the kernel has sent, waiting a little; raises Ended if it has ended."""
+        if self.ended:
+            raise Ended
+        number = self.fenced.stdout.fileno()
+        if select.select([number], [], [], 0.1)[0]:
+            content = os.read(number, 1 << 16)
+            if not content:
+                self._end("")
+                raise Ended
+            self.buffer += content
+            while len(self.buffer) >= HEADER.size:
+                kind, length = HEADER.unpack_from(self.buffer)
+                if kind not in b"raoed" or length > MOST:
+                    self._report("forge results")
+                    self._end("it sent what no kernel sends")
+                    raise Ended
+                if len(self.buffer) < HEADER.size + length:
+                    break
+                text = self.buffer[HEADER.size : HEADER.size + length].decode(errors="replace")
+                del self.buffer[: HEADER.size + length]
+                self._take(kind, text)
+        if time.monotonic() > self.looked + 0.25:
+            excess = self.fenced.look()
+            self.looked = time.monotonic()
+            if excess:
+                self._end(excess)
+                raise Ended
+
+    def _take(self, kind: bytes, text: str) -> None:
+        if kind == b"r":
+            self.ready = True
+        elif kind == b"o":
+            self.kept += len(text)
+            if self.kept <= self.job["output"]:
+                self.output.append(text)
+        elif kind == b"e":
+            self.error = text[:500] or "an error"
+        elif kind == b"a":
+            self._report(text)
+        elif text == str(self.count - 1):
+            self.done = self.count - 1
+
+    def _report(self, word: str) -> None:
+        word = word if word in audit.WORDS else "forge results"
+        if word not in self.reported:
+            self.reported.add(word)
+            self.emit(event="tried", word=word)
+
+    def _end(self, why: str) -> None:
+        """End the kernel; ``why`` is empty if it has ended itself."""
+        if not self.ended:
+            self.fenced.look()
+            with contextlib.suppress(Exception):
+                if not why:
+                    self.fenced.process.wait(2)
+            code = self.fenced.stop()
+            self.ended = why or f"the kernel ended (code {code})"
+            if self.folder:
+                self.folder.cleanup()
+
+
+class Cell(IPyNbCell):
+    """A cell of nbval's; of a hidden check only what stands between its marks is compared."""
+
+    def compare_outputs(self, test: list[Any], ref: list[Any], skip_compare: Any = None) -> bool:
+        self.comparison_traceback: list[str] = []
+        mark = self.parent.job["marks"].get(self.cell.id, "")
+        return same_output(printed(ref), spoken(printed(test), mark))
+
+
+class Notebook(IPyNbFile):
+    """A notebook of nbval's that is read from memory and runs in a fenced kernel."""
+
+    job: dict[str, Any]
+    emit: Any
+
+    def collect(self) -> Iterator[Cell]:
+        cells = nbformat.from_dict(self.job["notebook"]).cells
+        for number, cell in enumerate(cells):
+            checked = "nbval-check-output" in cell.metadata.tags
+            options = defaultdict(bool, check=checked)
+            about = {"name": cell.id, "cell_num": number, "cell": cell, "options": options}
+            yield Cell.from_parent(self, **about)
+
+    def setup(self) -> None:
+        self.kernel = Kernel(self.job, self.emit)
+        self.emit(event="started")
+
+
+class Plugin:
+    """Collects the job's notebook, and reports on its cells."""
+
+    def __init__(self, job: dict[str, Any], emit: Any):
+        self.job, self.emit, self.kernel = job, emit, None
+        self.hidden = False  # True from the first hidden check on
+
+    def pytest_collect_file(self, file_path: Path, parent: Any) -> Any:
+        if file_path.suffix != ".graded":
+            return None
+        book = Notebook.from_parent(parent, path=file_path)
+        book.job, book.emit = self.job, self.emit
+        return book
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: Any) -> None:
+        self.kernel = kernel = item.parent.kernel
+        item.parent.timed_out = False  # nbval would fail all later cells
+        if item.cell.id in self.job["marks"] and not self.hidden:
+            self.hidden = True  # hidden checks have a time of their own
+            kernel.phase = (kernel.fenced.cpu_seconds, time.monotonic())
+            self.emit(event="hidden")
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[Any]:
+        outcome: Any = yield
+        report, kernel = outcome.get_result(), item.parent.kernel
+        if report.when == "setup" and report.failed:
+            self.emit(event="failed", why=str(call.excinfo.value)[:500])
+            item.session.shouldstop = "there is no kernel"
+        elif report.when == "call" and kernel.ended:
+            item.session.shouldstop = "the kernel has ended"
+        elif report.when == "call":
+            self.emit(**self._event(item, report, call))
+
+    def _event(self, item: Any, report: Any, call: Any) -> dict[str, Any]:
+        """The report on one cell; for a hidden check, with a mark, the text between its marks."""
+        kernel, mark = item.parent.kernel, self.job["marks"].get(item.cell.id)
+        text = printed(item.test_outputs or [])
+        error = kernel.error
+        if call.excinfo is not None and not error:
+            error = str(call.excinfo.value)[:500]
+        return {
+            "event": "cell",
+            "cell": item.cell.id,
+            "passed": report.passed,
+            "error": TIME_UP if item.parent.timed_out else error,
+            "text": text if mark is None else spoken(text, mark),
+            "flood": kernel.kept > self.job["output"],
+            "seconds": round(call.duration, 3),
+        }
+
+
+def run(job: dict[str, Any], folder: str, emit: Any) -> None:
+    """Run a job's notebook; ``emit`` is called with each event, the last one is ``end``."""
+    plugin = Plugin(job, emit)
+    stub = Path(folder, "submission.graded")
+    stub.touch()
+    options = ["-q", "-s", "--nbval-lax", f"--nbval-cell-timeout={job['cell_seconds']}"]
+    options += ["-p", "nbval.plugin", "-p", "no:cacheprovider", "-c", os.devnull]
+    pytest.main([*options, "--rootdir", folder, str(stub)], plugins=[plugin])
+    kernel: Any = plugin.kernel
+    used = (kernel.fenced.memory, kernel.fenced.cpu_seconds) if kernel else (0, 0.0)
+    why = kernel.ended if kernel and kernel.ended != STOPPED else ""
+    emit(event="end", why=why, memory=used[0], cpu=round(used[1], 2))
 
 
 def main() -> None:
-    """Read the job, run it, write the events."""
-    import resource  # imported here because Windows lacks it
-
-    unreadable()
+    """Read jobs and run them, until standard input ends: ``worker.py EMPTY_FOLDER``."""
     events = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    job = json.load(sys.stdin)
-    with contextlib.suppress(OSError, ValueError):  # macOS refuses
-        resource.setrlimit(resource.RLIMIT_AS, (job["memory"], job["memory"]))
-    lock = threading.Lock()
+    jobs: queue.Queue[str] = queue.Queue()
+
+    def receive() -> None:
+        for line in sys.stdin:
+            jobs.put(line)
+        shutil.rmtree(sys.argv[1], ignore_errors=True)
+        os._exit(0)  # the grader has ended, perhaps in the middle of a job; the kernel ends, too
+
+    threading.Thread(target=receive, daemon=True).start()
 
     def emit(**event: Any) -> None:
-        with lock:
-            events.write(json.dumps(event) + "\n")
-            events.flush()
+        events.write(json.dumps(event) + "\n")
 
-    import pytest
-
-    peak = _Peak()
-    plugin = _plugin(job, emit, peak)
-    stub = Path(job["empty"], "submission.graded")
-    stub.touch()
-    options = ["-q", "--nbval-lax", f"--nbval-cell-timeout={job['cell_seconds']}"]
-    options += ["-p", "nbval.plugin", "-p", "no:cacheprovider", "-c", os.devnull]
-    code = pytest.main([*options, "--rootdir", job["empty"], str(stub)], plugins=[plugin])
-    kill_children(os.getpid())
-    emit(event="end", code=int(code), memory=peak.memory, cpu=peak.seconds)
-    os._exit(0)  # libzmq would wait for a kernel that no longer answers
-
-
-class _Peak:
-    """The most memory of a single child process, and the processor time of all of them."""
-
-    memory, seconds = 1, 0.0
-
-    def look(self) -> None:
-        import psutil
-
-        self.seconds = max(self.seconds, cpu_seconds())
-        for child in psutil.Process().children(recursive=True):
-            try:
-                text = Path(f"/proc/{child.pid}/status").read_text()
-                held = int(text.split("VmHWM:")[1].split()[0]) * 1024
-            except (OSError, IndexError):  # not Linux, or the process has ended
-                try:
-                    held = child.memory_info().rss
-                except psutil.Error:
-                    continue
-            self.memory = max(self.memory, held)
-
-
-def _plugin(job: dict[str, Any], emit: Any, peak: _Peak) -> Any:
-    """A pytest plugin: nbval with a notebook from memory, a fenced kernel, and `same_output`."""
-    import nbformat
-    import nbval.plugin
-    import psutil
-    import pytest
-    from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
-    from jupyter_client.manager import KernelManager
-    from nbval.kernel import RunningKernel
-
-    class OneSpec(KernelSpecManager):
-        def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-            return KernelSpec(
-                argv=job["kernel"], display_name="graded", language="python",
-                interrupt_mode="message",
-            )  # fmt: skip
-
-    class Kernel(RunningKernel):
-        """nbval's kernel, with sockets in the job's folder; it drops output beyond the limit."""
-
-        def __init__(self) -> None:
-            self.begin_cell()
-            folder = job["folder"]
-            self.km = KernelManager(
-                kernel_name="graded",
-                kernel_spec_manager=OneSpec(),
-                transport="ipc",
-                connection_file=str(Path(folder, "k.json")),
-            )
-            null = open(os.devnull, "w")  # noqa: SIM115 (as long as the kernel)
-            reads, writes = os.pipe()
-            home = str(Path(folder, "home"))
-            self.km.start_kernel(cwd=home, env=job["environment"], stdout=writes, stderr=null)
-            os.close(writes)
-            threading.Thread(target=self._watch, daemon=True).start()
-            self.kc = self.km.client()
-            self.kc.start_channels()
-            self.kc.wait_for_ready(timeout=120)
-            self._ensure_iopub_up()
-            while select.select([reads], [], [], 0)[0] and os.read(reads, 1 << 16):
-                pass  # reports from the start of the kernel are not about the student
-            emit(event="started")
-            if job["user"] is not None:  # root was needed to start the kernel, and no longer is
-                os.setgroups([])
-                os.setresgid(job["user"], job["user"], job["user"])
-                os.setresuid(job["user"], job["user"], job["user"])
-                unreadable()
-            notes = open(reads, "rb")  # noqa: SIM115 (as long as the kernel)
-            about = (notes, list(job["words"]), emit, self._alive)
-            self.listener = threading.Thread(target=_listen, args=about, daemon=True)
-            self.listener.start()
-
-        def _watch(self) -> None:
-            """End this process if the kernel dies; nbval would wait until the time is up."""
-            process: Any = getattr(self.km.provisioner, "process")  # noqa: B009
-            home, looked = Path(job["folder"], "home"), 0.0
-            while process.poll() is None:
-                time.sleep(0.1)
-                if time.monotonic() > looked + 0.5:
-                    looked = time.monotonic()
-                    if disk_use(home) > job["space"]:
-                        emit(event="tried", word="fill the disk")
-                        with contextlib.suppress(psutil.Error):
-                            psutil.Process(process.pid).kill()
-            if hasattr(self, "km") and not self.stopping:
-                time.sleep(0.5)  # first receive the kernel's last messages
-                kill_children(os.getpid())
-                self.listener.join(5)
-                emit(event="dead", code=process.returncode, memory=peak.memory, cpu=peak.seconds)
-                os._exit(1)
-
-        stopping = False
-
-        def _alive(self) -> bool:
-            time.sleep(0.3)
-            process: Any = getattr(self.km.provisioner, "process", None)
-            return not self.stopping and process is not None and process.poll() is None
-
-        def stop(self) -> None:
-            """Stop the kernel: after the last cell, or if a cell cannot be interrupted."""
-            self.stopping = True
-            emit(event="halted")
-            if job["user"] is None:
-                super().stop()
-            else:  # no longer root: grading.py ends it
-                self.kc.stop_channels()
-                del self.km
-            self.listener.join(1)
-
-        def begin_cell(self) -> None:
-            self.nbytes, self.began, self.used = 0, time.monotonic(), cpu_seconds()
-
-        def await_reply(self, msg_id: str, timeout: float | None = None) -> None:
-            """Wait as nbval does, but measure processor time, since the machine may be busy."""
-            while True:
-                try:
-                    return super().await_reply(msg_id, timeout=0.5)
-                except nbval.plugin.Empty:
-                    limit, waited = job["cell_seconds"], time.monotonic() - self.began
-                    if waited > 5 * limit or cpu_seconds() - self.used > limit:
-                        raise
-
-        def get_message(self, stream: str, timeout: float | None = None) -> Any:
-            while True:
-                message = super().get_message(stream, timeout)
-                if message["msg_type"] not in ("stream", "display_data", "execute_result", "error"):
-                    return message
-                self.nbytes += len(repr(message["content"]))
-                if self.nbytes <= job["output"]:
-                    return message
-                if message["msg_type"] == "error":  # still an error, but a short one
-                    message["content"].update(evalue="(long)", traceback=[])
-                    return message
-                if time.monotonic() - self.began > 5 * job["cell_seconds"] + 10:
-                    raise nbval.plugin.Empty
-
-    class Submission(nbval.plugin.IPyNbFile):
-        def collect(self) -> Iterator[Any]:
-            notebook = nbformat.from_dict(job["notebook"])
-            nbval.plugin.find_comment_markers = lambda source: []  # ignore commands in comments
-            nbval.plugin.nbformat = type("Memory", (), {"read": lambda *a, **k: notebook})
-            for item in super().collect():
-                item.compare_outputs = self._comparison(item)
-                item.output_timeout = 10 + job["cell_seconds"]  # time to end after an interrupt
-                yield item
-
-        @staticmethod
-        def _comparison(item: Any) -> Any:
-            def compare(test: list[Any], ref: list[Any], skip_compare: Any = None) -> bool:
-                item.comparison_traceback = []
-                mark = job["marks"].get(item.cell.id, "")
-                return same_output(printed(ref), spoken(printed(test), mark))
-
-            return compare
-
-        def setup(self) -> None:
-            self.kernel = Kernel()
-
-    class Plugin:
-        def pytest_collect_file(self, file_path: Path, parent: Any) -> Any:
-            if file_path.suffix == ".graded":
-                return Submission.from_parent(parent, path=file_path)
-            return None
-
-        @pytest.hookimpl(tryfirst=True)
-        def pytest_runtest_setup(self, item: Any) -> None:
-            # after a time-out nbval 0.11 would fail all later cells; they get their own result
-            item.parent.timed_out = False
-            if item.parent.kernel is not None:
-                item.parent.kernel.begin_cell()
-
-        @pytest.hookimpl(hookwrapper=True)
-        def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[Any]:
-            outcome: Any = yield
-            report = outcome.get_result()
-            if report.when == "call" or report.failed:
-                peak.look()
-                mark = job["marks"].get(item.cell.id)
-                emit(**_event(item, report, call, job["output"], mark))
-
-    return Plugin()
-
-
-def _listen(notes: BinaryIO, words: list[str], emit: Any, alive: Any) -> None:
-    """Report each of the ``words`` once that the kernel's audit hook sends.
-
-    The last word is reported if the hook sent anything else, or if the pipe was closed while the
-    kernel was alive.
-    """
-    told: set[str] = set()
-
-    def tell(word: str) -> None:
-        if word not in told:
-            told.add(word)
-            emit(event="tried", word=word)
-
-    while line := notes.readline(100):
-        word = line.decode(errors="replace").strip()
-        tell(word if word in words else words[-1])
-    if alive():
-        tell(words[-1])
-
-
-def disk_use(folder: Path) -> int:
-    """The approximate bytes that a folder takes; at most 20,000 folders are read."""
-    total, todo = 0, [str(folder)]
-    for _ in range(20_000):
-        if not todo:
-            break
-        with contextlib.suppress(OSError), os.scandir(todo.pop()) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    total += max(entry.stat(follow_symlinks=False).st_blocks * 512, 512)
-                    if entry.is_dir(follow_symlinks=False):
-                        todo.append(entry.path)
-    return total
-
-
-def _event(item: Any, report: Any, call: Any, limit: int, mark: str | None) -> dict[str, Any]:
-    """The report on one cell; for a hidden check, with a mark, only the text between its marks."""
-    outputs = list(item.test_outputs or [])
-    text = printed(outputs)
-    if mark is not None:
-        text = spoken(text, mark)
-    error = next((out for out in outputs if out.get("output_type") == "error"), None)
-    said = f"{error['ename']}: {error['evalue']}" if error else ""
-    if call.excinfo is not None and not error:
-        said = str(call.excinfo.value)
-    timed_out = item.parent.timed_out
-    kernel = item.parent.kernel
-    return {
-        "event": "cell",
-        "cell": item.cell.id,
-        "passed": report.passed,
-        "error": "the time was up" if timed_out else said[:500],
-        "text": text[:limit],
-        "flood": kernel is not None and kernel.nbytes > limit,
-        "seconds": round(call.duration, 3),
-    }
+    while True:
+        run(json.loads(jobs.get()), sys.argv[1], emit)
 
 
 if __name__ == "__main__":
-    sys.path = [path for path in sys.path if Path(path or ".") != Path(__file__).parent]
     main()

@@ -30,7 +30,7 @@ class Case(NamedTuple):
 
     make: Callable[["Desk"], bytes | None]  # None: it has written something itself
     points: float
-    named: str  # found in status or notes
+    named: tuple[str, ...]  # each is found in status or notes
 
 
 class Desk:
@@ -65,6 +65,16 @@ def saved(notebook: dict[str, Any]) -> bytes:
     return json.dumps(notebook).encode()
 
 
+def attacks(*snippets: str) -> Callable[[Desk], bytes]:
+    """Wrong answers, then each of the snippets, whatever became of the one before."""
+    tried = (
+        "try:\n    " + snippet.strip().replace("\n", "\n    ") + "\nexcept BaseException as e:\n"
+        "    print(type(e).__name__)"
+        for snippet in snippets
+    )
+    return attack("\n".join(tried))
+
+
 def attack(code: str) -> Callable[[Desk], bytes]:
     """Wrong answers, then ``code``; MASTER, FOLDER, PROJECT and PORT stand for what they say."""
 
@@ -75,6 +85,7 @@ def attack(code: str) -> Callable[[Desk], bytes]:
             "FOLDER": str(desk.folder),
             "PROJECT": str(PROJECT),
             "PORT": str(desk.port),
+            "GRADER": str(os.getpid()),
         }
         text = code
         for name, place in places.items():
@@ -84,77 +95,40 @@ def attack(code: str) -> Callable[[Desk], bytes]:
     return make
 
 
-def editing(change: Callable[[dict[str, Any]], None], kinds: set[str]) -> Callable[[Desk], bytes]:
-    """Wrong answers, and ``change`` made to all cells of these kinds."""
-
-    def make(desk: Desk) -> bytes:
-        notebook = desk.wrong()
-        for cell in notebook["cells"]:
-            if kind_of(cell) in kinds:
-                change(cell)
-        return saved(notebook)
-
-    return make
-
-
-def _edit_check(cell: dict[str, Any]) -> None:
-    cell["source"] = "print('right, exactly.')"
-    cell["metadata"]["nbgrader"].update(points=100, locked=False)
-
-
-def _fake_output(cell: dict[str, Any]) -> None:
-    output = {"output_type": "stream", "name": "stdout", "text": "full points"}
-    cell.update(outputs=[output], execution_count=1)
-
-
-def _mark(cell: dict[str, Any]) -> None:
-    cell["source"] = f"# NBVAL_SKIP\n# NBVAL_IGNORE_OUTPUT\n{cell['source']}"
-    cell["metadata"]["tags"] = ["nbval-skip", "nbval-ignore-output", "raises-exception"]
-
-
 def _without_checks(desk: Desk) -> bytes:
     notebook = desk.wrong()
     notebook["cells"] = [c for c in notebook["cells"] if kind_of(c) not in ("check", "hidden")]
     return saved(notebook)
 
 
-def _only_task_2(desk: Desk) -> bytes:
-    notebook = desk.honest()
-    notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"] == BILL]
-    return saved(notebook)
+def _only_task_2_twice(desk: Desk) -> bytes:
+    """The right answer first and a wrong one under the same id: only one can count."""
+    right, wrong = (
+        next(cell for cell in notebook["cells"] if cell["id"] == BILL)
+        for notebook in (desk.honest(), desk.wrong())
+    )
+    return saved(desk.honest() | {"cells": [right, copy.deepcopy(wrong)]})
 
 
-def _twice(desk: Desk) -> bytes:
-    """The wrong answer first and the right one under the same id: only one can count."""
+def _edited(desk: Desk) -> bytes:
+    """Checks, outputs and tags of another notebook, and commands for nbval, also after \\f."""
     notebook = desk.wrong()
-    right = next(cell for cell in desk.honest()["cells"] if cell["id"] == BILL)
-    notebook["cells"].append(copy.deepcopy(right))
-    return saved(notebook)
-
-
-def _other_kernel(desk: Desk) -> bytes:
-    notebook = desk.notebook(dict.fromkeys(WRONG, "split_step <- function(x) x"))
     notebook["metadata"]["kernelspec"] = {"name": "ir", "language": "R", "display_name": "R"}
+    for cell in notebook["cells"]:
+        if kind_of(cell) in ("check", "hidden"):
+            if cell["id"] != "a1-step-messages":  # of this one only the output
+                cell["source"] = "print('right, exactly.')"
+            cell["metadata"]["nbgrader"].update(points=100, locked=False)
+            output = {"output_type": "stream", "name": "stdout", "text": "full points"}
+            cell.update(outputs=[output], execution_count=1)
+        elif kind_of(cell) == "answer":
+            cell["source"] = f"\f# NBVAL_SKIP\n# NBVAL_IGNORE_OUTPUT\n{cell['source']}"
+            cell["metadata"]["tags"] = ["nbval-skip", "nbval-ignore-output", "raises-exception"]
     return saved(notebook)
 
 
 def _old_format(desk: Desk) -> bytes:
     return saved({"nbformat": 3, "worksheets": [{"cells": []}], "metadata": {}})
-
-
-def _huge(desk: Desk) -> bytes:
-    notebook = desk.honest()
-    output = {"output_type": "stream", "name": "stdout", "text": "0123456789" * 5_000_000}
-    next(c for c in notebook["cells"] if c["id"] == STEP)["outputs"] = [output]
-    return saved(notebook)
-
-
-def _null_sources(desk: Desk) -> bytes:
-    notebook = desk.honest()
-    for cell in notebook["cells"]:
-        if kind_of(cell) == "check":
-            cell["source"] = None
-    return saved(notebook)
 
 
 class _Surprise:
@@ -173,6 +147,19 @@ def _pickle(desk: Desk) -> bytes:
 
 def _link(desk: Desk) -> None:
     (desk.folder / "link.ipynb").symlink_to(desk.folder / "honest.ipynb")
+
+
+def _deep_folder(desk: Desk) -> None:
+    """Deeper than Python's recursion and than the longest path."""
+    start = os.open(desk.folder, os.O_RDONLY)
+    os.mkdir("deep_folder", dir_fd=start)
+    place = os.open("deep_folder", os.O_RDONLY, dir_fd=start)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=place)
+        place, above = os.open("d", os.O_RDONLY, dir_fd=place), place
+        os.close(above)
+    os.close(place)
+    os.close(start)
 
 
 # a student who has found out what is expected would print it instead of the check
@@ -271,185 +258,245 @@ for f in held:
     f.close()
 """
 
+
+def _untidy(desk: Desk) -> bytes:
+    """Right answers in a file with all that costs nothing."""
+    step = desk.solutions[STEP].replace("    h = ", "    print('step', end=' ')\n    h = ")
+    notebook = desk.honest(
+        step=f"#{chr(10) * 150_000}{_FILL}\nprint('y' * 10_000_000)\n{step}\n{_UNTIDY}",
+        bill="del len, range, sum, float\nprint('x' * 400_000 + '\\b' * 400_000)\n"
+        + desk.solutions[BILL].replace("    up = down", "    print(1)\n    up = down"),
+        money=desk.solutions[MONEY] + "\nimport sys, io\nsys.stdout = io.StringIO()",
+    )
+    cells = [*notebook["cells"], {**notebook["cells"][2], "id": "mine", "metadata": {}}]
+    for cell in cells:
+        cell.pop("id")  # as in Colab, which saves ids in the metadata and an older version
+        if kind_of(cell) == "check":
+            cell["source"] = None
+        elif kind_of(cell) == "answer":
+            text = "0123456789" * 5_000_000 if BILL in str(cell["metadata"]) else ""
+            cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": text}]
+    return saved(notebook | {"cells": cells, "nbformat_minor": 0})
+
+
+_UNTIDY = """
+sum = len = range = float = fingerprint = two_halves = 0
+torch.set_default_dtype(torch.float64)
+torch.set_grad_enabled(False)
+import builtins, os
+builtins.sorted = None
+home = os.getcwd()
+for _ in range_(1800):
+    os.mkdir('d'); os.chdir('d')
+os.chdir(home)
+""".replace("range_", "builtins.range")
+
+# each line is one more way out of the fence, or into the grader
+_NETWORK = """
+import socket
+s = socket.create_connection(('127.0.0.1', PORT))
+exec(s.recv(100000))
+"""
+_READS_MASTER = """
+import json
+book = json.load(open('MASTER'))
+for cell in book['cells']:
+    exec(''.join(cell['source']))
+"""
+_READS_MASTER_IN_C = """
+import ctypes, json
+c = ctypes.CDLL(None)
+c.fopen.restype = ctypes.c_void_p
+f = c.fopen(b'MASTER', b'r')
+assert f, 'closed'
+buf = ctypes.create_string_buffer(10**6)
+c.fread(buf, 1, 10**6, ctypes.c_void_p(f))
+for cell in json.loads(buf.value)['cells']:
+    exec(''.join(cell['source']))
+"""
+_READS_ETC = """
+import ctypes
+c = ctypes.CDLL(None)
+c.fopen.restype = ctypes.c_void_p
+f = c.fopen(b'/etc/shadow', b'r')
+buf = ctypes.create_string_buffer(100)
+if f: c.fread(buf, 1, 100, ctypes.c_void_p(f))
+print(buf.value.decode())
+print(open('/etc/shadow').read())
+"""
+_CHANGES_FILES = """
+import ctypes, os
+c = ctypes.CDLL(None)
+for path in ('FOLDER/honest.ipynb', 'FOLDER', 'MASTER'):
+    c.chmod(path.encode(), 0o777)
+    c.utimes(path.encode(), None)
+    c.setxattr(path.encode(), b'user.a', b'b', 1, 0)
+for path in ('FOLDER/honest.ipynb', 'FOLDER/written'):
+    c.creat(path.encode(), 0o777)
+    try:
+        open(path, 'w').write('gone')
+    except OSError: pass
+"""
+_STOPS_THE_GRADER = """
+import ctypes, os
+c = ctypes.CDLL(None)
+limit = (ctypes.c_ulong * 2)(1, 1)
+for pid in [GRADER, os.getppid(), -1]:
+    c.prlimit(pid, 0, ctypes.byref(limit), None)
+    c.setpriority(0, pid, 19)
+    if pid != -1: c.kill(pid, 9)
+try:
+    os.kill(GRADER, 9)
+except OSError: pass
+"""
+_FORGES = """
+import os, json, struct
+line = json.dumps({'event': 'cell', 'cell': 'a1-step-messages', 'passed': True, 'error': '',
+                   'text': '', 'flood': False, 'seconds': 0}) + chr(10)
+for fd in (0, 1, 2):
+    try:
+        open(f'/proc/{os.getppid()}/fd/{fd}', 'w').write(line)
+    except OSError: pass
+for fd in range(3, 40):
+    for kind in (b'o', b'e', b'd'):  # frames of the kernel's own, but not its own
+        try:
+            os.write(fd, struct.pack('<cI', kind, 1) + b'9')
+        except OSError: pass
+"""
+_PATCHES = """
+import builtins, torch, fltoolkit.course.check as c
+class Always(float):
+    __eq__ = __le__ = __ge__ = lambda a, b: True
+    __ne__ = lambda a, b: False
+    __hash__ = None
+torch.Tensor.__eq__ = lambda a, b: True
+torch.equal = lambda *a: True
+c.check = lambda *a, **k: True
+c.fingerprint = lambda v: 'right'
+def other(lines):
+    return ['SEED = 1' + chr(10) if l.startswith('SEED') else l for l in lines]
+get_ipython().input_transformers_post.append(other)
+builtins.print = lambda *a, **k: None
+"""
+_STOPS_ITSELF = """
+import os, signal
+right, stop = split_step, []
+def split_step(*arguments):
+    if stop: os.kill(os.getpid(), signal.SIGSTOP)
+    return right(*arguments)
+"""
+_SILENCES = """
+import os, socket
+try:
+    socket.create_connection(('127.0.0.1', PORT))
+except OSError: pass
+null = os.open('/dev/null', 1)
+for fd in range(3, 99):
+    try:
+        if os.readlink(f'/proc/self/fd/{fd}').startswith('pipe:'): os.close(fd)
+    except OSError: pass
+"""
+_LONG_FRAME = """
+import os, struct
+for fd in range(3, 40):
+    try:
+        if os.readlink(f'/proc/self/fd/{fd}').startswith('pipe:'):
+            os.write(fd, struct.pack('<cI', b't', 8 << 20)); os.write(fd, bytes(8 << 20))
+    except OSError: pass
+"""
+_FORKS = """
+import os, ctypes
+c = ctypes.CDLL(None)
+try:
+    if os.fork() == 0: c._exit(0)
+except OSError: pass
+for _ in range(500):
+    pid = c.fork()
+    if pid < 0: break
+    if pid == 0:
+        c.sleep(600); c._exit(0)
+"""
+_BUSY = "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
+
 CASES: dict[str, Case] = {
-    "honest": Case(lambda desk: saved(desk.honest()), 11, "graded"),
-    "stub": Case(lambda desk: saved(desk.notebook({})), 0, "not answered: a1-split-step"),
-    "own_cells": Case(
+    "honest": Case(lambda desk: saved(desk.honest()), 11, ("graded",)),
+    "untidy": Case(
+        _untidy, 11, ("graded", "cells of their own", "flood of output", "MB of saved output")
+    ),
+    "stub": Case(lambda desk: saved(desk.notebook({})), 0, ("not answered: a1-split-step",)),
+    "half_emoji": Case(
         lambda desk: saved(
-            (book := desk.honest())
-            | {"cells": [*book["cells"], {**book["cells"][2], "id": "mine", "metadata": {}}]}
+            desk.notebook(desk.solutions | {"a1-privacy": "no \ud83d"} | {STEP: "print('\\ud83d')"})
         ),
-        11,
-        "cells of their own",
-    ),
-    "colab": Case(  # which saves ids in the metadata and an older minor version
-        lambda desk: saved(
-            (book := desk.honest())
-            | {
-                "nbformat_minor": 0,
-                "cells": [{k: v for k, v in c.items() if k != "id"} for c in book["cells"]],
-            }
-        ),
-        11,
-        "graded",
-    ),
-    "edited_checks": Case(editing(_edit_check, {"check", "hidden"}), 0, "edited check"),
-    "deleted_checks": Case(_without_checks, 0, "missing cell"),
-    "made_up_outputs": Case(editing(_fake_output, {"hidden"}), 0, "outputs made up"),
-    "markers": Case(editing(_mark, {"answer"}), 0, "markers removed"),
-    "always_equal": Case(
-        attack(
-            "class Always(float):\n    __eq__ = __le__ = __ge__ = lambda a, b: True\n"
-            "    __ne__ = lambda a, b: False\n    __hash__ = None\n"
-            "import torch\ntorch.Tensor.__eq__ = lambda a, b: True\ntorch.equal = lambda *a: True"
-        ),
-        0,
-        "comparison methods",
-    ),
-    "patched": Case(
-        attack(
-            "import builtins, fltoolkit.course.check as c\nbuiltins.print = lambda *a, **k: None\n"
-            "c.check = lambda *a, **k: True\nc.fingerprint = lambda v: 'right'\n"
-            "def skip(lines):\n    return ['pass\\n']\n"
-            "get_ipython().input_transformers_post.append(skip)"
-        ),
-        0,
-        "built-in functions",
-    ),
-    "known_seed": Case(  # the checks' numbers of a seed that is public
-        attack(
-            "def other(lines):\n    return ['SEED = 1\\n' if l.startswith('SEED') else l "
-            "for l in lines]\nget_ipython().input_transformers_post.append(other)"
-        ),
-        0,
-        "IPython's inside",
-    ),
-    "exit_at_once": Case(attack("import os\nos._exit(0)"), 0, "the kernel ended"),
-    "sys_exit": Case(
-        lambda desk: saved(desk.honest(step="import sys\nsys.exit()")), 5, "SystemExit"
-    ),
-    "endless": Case(
-        lambda desk: saved(desk.honest(step="while True:\n    pass")), 5, "the time was up"
-    ),
-    "stubborn": Case(
-        attack("while True:\n    try:\n        while True: pass\n    except BaseException: pass"),
-        0,
-        "the time was up",
-    ),
-    "fork_bomb": Case(
-        attack(
-            "import os, ctypes\ntry:\n    os.fork()\nexcept OSError:\n    pass\n"
-            "c = ctypes.CDLL(None)\nfor _ in range(500):\n    pid = c.fork()\n"
-            "    if pid < 0: break\n    if pid == 0:\n        c.sleep(600); c._exit(0)"
-        ),
-        0,
-        "tried: process",
-    ),
-    "memory_hog": Case(
-        lambda desk: saved(desk.honest(step="hog = bytearray(60 << 30)")),
         5,
-        "MemoryError",
+        ("graded",),
     ),
-    "flood": Case(
-        lambda desk: saved(desk.honest(step=f"print('y' * 10_000_000)\n{desk.solutions[STEP]}")),
-        11,
-        "flood of output",
+    "partial": Case(
+        _only_task_2_twice, 3, ("missing cell: a1-split-step", "duplicate id: a1-epoch-bill")
     ),
-    "big_file": Case(
+    "edited": Case(
+        _edited, 0, ("edited check", "outputs made up", "markers removed", "wrong kernel")
+    ),
+    "deleted_checks": Case(_without_checks, 0, ("missing cell",)),
+    # what stops a task
+    "endless": Case(
+        lambda desk: saved(desk.honest(step="while True:\n    pass")), 5, ("the time was up",)
+    ),
+    "raises": Case(
         lambda desk: saved(
             desk.honest(
-                step="with open('big', 'wb') as f:\n    while True: f.write(bytes(1 << 24))"
+                step="hog = bytearray(60 << 30)",
+                bill="import sys\nsys.exit()",
+                money="with open('big', 'wb') as f:\n    while True: f.write(bytes(1 << 24))",
             )
         ),
-        5,
-        "File too large",
-    ),
-    "unpickles": Case(  # in an answer: code like any other, behind the same fences
-        attack("import pickle\npickle.loads(b\"cposix\\nsystem\\n(S'touch FOLDER/x'\\ntR.\")"),
         0,
-        "tried: process",
+        ("MemoryError", "SystemExit", "File too large", "graded"),
     ),
-    "reads_master": Case(
-        attack(
-            "import json\nbook = json.load(open('MASTER'))\n"
-            "for cell in book['cells']:\n    exec(''.join(cell['source']))"
+    "ends_at_once": Case(attack("import os\nos._exit(0)"), 0, ("the kernel ended (code 0)",)),
+    "ends_late": Case(  # what stood before still counts
+        lambda desk: saved(desk.honest(money="import os\nos._exit(3)")), 9, ("the kernel ended",)
+    ),
+    "stubborn_late": Case(lambda desk: saved(desk.honest(money=_BUSY)), 9, ("the time was up",)),
+    "stops_itself": Case(  # in a hidden check: then there is no second run
+        lambda desk: saved(
+            desk.honest(
+                step=desk.solutions[STEP] + _STOPS_ITSELF,
+                money=desk.solutions[MONEY] + "\nstop.append(True)",
+            )
         ),
         0,
-        "tried: read outside",
+        ("stopped itself",),
     ),
-    "reads_master_in_c": Case(
-        attack(
-            "import ctypes, json\nc = ctypes.CDLL(None)\nc.fopen.restype = ctypes.c_void_p\n"
-            "f = c.fopen(b'MASTER', b'r')\nassert f, 'closed'\n"
-            "buf = ctypes.create_string_buffer(10**6)\n"
-            "c.fread(buf, 1, 10**6, ctypes.c_void_p(f))\n"
-            "for cell in json.loads(buf.value)['cells']:\n    exec(''.join(cell['source']))"
+    "kills_itself": Case(  # or the machine did, for want of memory: nobody can tell
+        attack("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"), 0, ("run grade again",)
+    ),
+    "floods_sockets": Case(
+        attack("import os\nfor k in range(10**7): os.mknod(f's{k}', 0o140600)"),
+        0,
+        ("more than 20,000 files",),
+    ),
+    "forks": Case(attack(_FORKS), 0, ("tried: process",)),
+    # what tries to get points, or out
+    "attacks": Case(
+        attacks(
+            _READS_MASTER,
+            _READS_MASTER_IN_C,
+            _BY_HANDLE,
+            _READS_ETC,
+            _NETWORK,
+            _CHANGES_FILES,
+            _STOPS_THE_GRADER,
+            "import pickle\npickle.loads(b\"cposix\\nsystem\\n(S'touch FOLDER/x'\\ntR.\")",
+            _FORGES,
         ),
         0,
-        "C functions",
-    ),
-    "opens_by_handle": Case(attack(_BY_HANDLE), 0, "C functions"),
-    "reads_etc": Case(
-        attack(
-            "import ctypes\nc = ctypes.CDLL(None)\nc.fopen.restype = ctypes.c_void_p\n"
-            "f = c.fopen(b'/etc/shadow', b'r')\nbuf = ctypes.create_string_buffer(100)\n"
-            "if f: c.fread(buf, 1, 100, ctypes.c_void_p(f))\nprint(buf.value.decode())\n"
-            "print(open('/etc/shadow').read())"
+        (
+            *("tried: read outside", "tried: network", "tried: write outside", "tried: signal"),
+            *("tried: process", "C functions"),
         ),
-        0,
-        "tried: read outside",
     ),
-    "searches": Case(attack(_SEARCH_STEP), 0, "frames and objects"),
-    "network": Case(
-        attack(
-            "import socket\ns = socket.create_connection(('127.0.0.1', PORT))\nexec(s.recv(100000))"
-        ),
-        0,
-        "tried: network",
-    ),
-    "writes_outside": Case(
-        attack(
-            "def wipe(path):\n    try:\n        open(path, 'w').write('gone')\n"
-            "    except OSError: pass\nwipe('FOLDER/honest.ipynb')\nwipe('FOLDER/written')"
-        ),
-        0,
-        "tried: write outside",
-    ),
-    "kills_grader": Case(
-        attack(
-            "import os, ctypes\nctypes.CDLL(None).kill(os.getppid(), 9)\n"
-            "try:\n    os.kill(os.getppid(), 9)\nexcept OSError: pass"
-        ),
-        0,
-        "tried: signal",
-    ),
-    "erases_notes": Case(  # what was tried is told all the same
-        attack(
-            "import os, socket, stat\ntry:\n    socket.create_connection(('127.0.0.1', PORT))\n"
-            "except OSError: pass\n"
-            "for name in os.listdir('.'):\n    if os.path.isfile(name):\n"
-            "        os.remove(name)\n        os.mkfifo(name)\n"
-            "os.mkfifo('notes.txt')\n"
-            "for fd in range(3, 99):\n    try:\n        os.ftruncate(fd, 0)\n"
-            "    except OSError: pass"
-        ),
-        0,
-        "tried: network",
-    ),
-    "silences_notes": Case(  # a copy of nothing over the pipe that says what was tried
-        attack(
-            "import os, socket\nnull = os.open('/dev/null', 1)\n"
-            "for fd in range(3, 99):\n    try:\n        name = os.readlink(f'/proc/self/fd/{fd}')\n"
-            "        if name.startswith('pipe:'): os.dup2(null, fd)\n    except OSError: pass\n"
-            "import ctypes\nc = ctypes.CDLL(None)\n"
-            "for fd in range(3, 99):\n    try:\n        name = os.readlink(f'/proc/self/fd/{fd}')\n"
-            "        if name.startswith('pipe:'): c.dup2(null, fd); c.close(fd)\n"
-            "    except OSError: pass\n"
-            "try:\n    socket.create_connection(('127.0.0.1', PORT))\nexcept OSError: pass"
-        ),
-        0,
-        "tried: network",
-    ),
+    "searches": Case(attacks(_SEARCH_STEP, _PATCHES), 0, ("frames and objects", "IPython's")),
     "shows_checks": Case(
         lambda desk: saved(
             desk.notebook(
@@ -457,126 +504,32 @@ CASES: dict[str, Case] = {
             )
         ),
         0,
-        "frames and objects",
+        ("frames and objects",),
     ),
-    "fills_disk": Case(
-        lambda desk: saved(desk.honest(step=f"{_FILL}\n{desk.solutions[STEP]}")), 11, "graded"
-    ),
-    "prints": Case(  # what is left in a right function costs nothing
-        lambda desk: saved(
-            desk.honest(
-                step=desk.solutions[STEP].replace(
-                    "    h = ", "    print('step', end=' ')\n    h = "
-                ),
-                bill=desk.solutions[BILL].replace("    up = down", "    print(1)\n    up = down"),
-                money=desk.solutions[MONEY] + "\nimport sys, io\nsys.stdout = io.StringIO()",
-            )
-        ),
-        11,
-        "graded",
-    ),
-    "own_sum": Case(  # what one task leaves behind costs no other
-        lambda desk: saved(
-            desk.honest(
-                step=desk.solutions[STEP]
-                + "\nsum = len = range = float = fingerprint = two_halves = 0\n"
-                "torch.set_default_dtype(torch.float64)\ntorch.set_grad_enabled(False)\n"
-                "import builtins\nbuiltins.sorted = None",
-                bill="del len, range, sum, float\n" + desk.solutions[BILL],
-            )
-        ),
-        11,
-        "graded",
-    ),
-    "ends_late": Case(  # what stood before still counts
-        lambda desk: saved(desk.honest(money="import os\nos._exit(3)")), 9, "the kernel ended"
-    ),
-    "stubborn_late": Case(
-        lambda desk: saved(
-            desk.honest(
-                money="while True:\n    try:\n        while True: pass\n"
-                "    except BaseException: pass"
-            )
-        ),
-        9,
-        "the time was up",
-    ),
-    "kills_itself": Case(  # or the machine did, for want of memory: nobody can tell
-        attack("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"), 0, "run grade again"
-    ),
-    "slow_patterns": Case(
-        lambda desk: saved(desk.honest(step="#" + "\n" * 150_000 + desk.solutions[STEP])),
-        11,
-        "graded",
-    ),
-    "form_feed": Case(
-        lambda desk: saved(desk.notebook({k: f"\f# NBVAL_SKIP\n{v}" for k, v in WRONG.items()})),
-        0,
-        "markers removed",
-    ),
-    "null_source": Case(_null_sources, 11, "graded"),
+    "silences": Case(attack(_SILENCES), 0, ("tried: network", "the kernel ended")),
+    "long_frame": Case(attack(_LONG_FRAME), 0, ("tried: forge results",)),
+    # no kernel is started for these
     "many_numbers": Case(
         lambda desk: b'{"nbformat": 4, "cells": [' + b"0," * 20_000_000 + b"0]}",
         0,
-        "too many parts",
+        ("too many parts",),
     ),
-    "deep_folders": Case(  # deeper than Python's recursion, and gone afterwards
-        lambda desk: saved(
-            desk.honest(
-                step=f"{desk.solutions[STEP]}\nimport os\nhome = os.getcwd()\n"
-                "for _ in range(1800):\n    os.mkdir('d'); os.chdir('d')\nos.chdir(home)"
-            )
-        ),
-        11,
-        "graded",
-    ),
-    "half_emoji": Case(
-        lambda desk: saved(
-            desk.notebook(desk.solutions | {"a1-privacy": "no \ud83d"} | {STEP: "print('\\ud83d')"})
-        ),
-        5,
-        "graded",
-    ),
-    "forges_verdict": Case(
-        attack(
-            "import os, json\nline = json.dumps({'event': 'cell', 'cell': 'a1-step-messages', "
-            "'passed': True, 'error': '', 'text': '', 'flood': False, 'seconds': 0})\n"
-            "for fd in range(3, 40):\n    try:\n        os.write(fd, line.encode())\n"
-            "    except OSError: pass\n"
-            "for fd in (0, 1, 2):\n    try:\n"
-            "        open(f'/proc/{os.getppid()}/fd/{fd}', 'w').write(line)\n"
-            "    except OSError: pass"
-        ),
-        0,
-        "frames and objects",
-    ),
-    "many_parts": Case(lambda desk: b'{"cells": [' + b"{}," * 500_000, 0, "too many parts"),
-    "not_json": Case(lambda desk: b"{cells: [", 0, "not JSON"),
-    "pickle": Case(_pickle, 0, "not JSON"),
-    "deep": Case(lambda desk: b"[" * 200_000, 0, "not JSON"),
-    "old_format": Case(_old_format, 0, "wrong nbformat"),
+    "many_parts": Case(lambda desk: b'{"cells": [' + b"{}," * 500_000, 0, ("too many parts",)),
+    "not_json": Case(lambda desk: b"{cells: [", 0, ("not JSON",)),
+    "pickle": Case(_pickle, 0, ("not JSON",)),
+    "deep": Case(lambda desk: b"[" * 200_000, 0, ("not JSON",)),
+    "old_format": Case(_old_format, 0, ("wrong nbformat",)),
     "other_format": Case(
-        lambda desk: saved(desk.honest() | {"nbformat": "5"}), 0, "wrong nbformat"
+        lambda desk: saved(desk.honest() | {"nbformat": "5"}), 0, ("wrong nbformat",)
     ),
     "forged_line": Case(  # of what is printed on the terminal
-        lambda desk: saved(desk.honest() | {"nbformat": "\nben 11"}), 0, r"wrong nbformat: '\nben"
+        lambda desk: saved(desk.honest() | {"nbformat": "\nben 11"}),
+        0,
+        (r"wrong nbformat: '\nben",),
     ),
-    "other_kernel": Case(_other_kernel, 0, "wrong kernel"),
-    "missing_cells": Case(_only_task_2, 3, "missing cell: a1-split-step"),
-    "duplicate_ids": Case(_twice, 0, "duplicate id: a1-epoch-bill"),
-    "huge": Case(_huge, 11, "MB of saved output"),
-    "link": Case(_link, 0, "not a file"),
+    "link": Case(_link, 0, ("not a file",)),
+    "deep_folder": Case(_deep_folder, 0, ("no notebook or with several",)),
 }
 
-# what tries the fences themselves: graded with each set of fences that this machine can raise
-FENCED = (
-    *("honest", "opens_by_handle", "reads_master_in_c", "reads_etc", "network", "writes_outside"),
-    *(
-        "kills_grader",
-        "silences_notes",
-        "fork_bomb",
-        "fills_disk",
-        "forges_verdict",
-        "shows_checks",
-    ),
-)
+# what an ordinary user's grader gets, too
+AGAIN_AS_USER = ("honest", "attacks", "shows_checks", "stops_itself", "forks")

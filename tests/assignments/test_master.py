@@ -226,7 +226,7 @@ def graded(tmp_path, monkeypatch):
     (tmp_path / "in").mkdir()
     for name in "abcde":
         (tmp_path / "in" / f"{name} x.ipynb").write_text("")
-    monkeypatch.setattr(grading, "unreadable", lambda **_: None)
+    monkeypatch.setattr(grading, "_check_tools", lambda fenced: None)
     monkeypatch.setattr(grading, "expected_outputs", lambda _, seeds, **__: dict.fromkeys(seeds))
 
     def graded(each, out="out", **how):
@@ -675,7 +675,7 @@ def test_answers_that_are_alike_are_pointed_out_with_care(tmp_path):
 
 
 def test_the_longest_time_is_told(capsys):
-    list(assignment_cli._bar(iter([]), 40, 300.0, 2))
+    list(assignment_cli._bar(iter([]), 40, 300.0, 2, print))
     assert "100 minutes" in capsys.readouterr().out
 
 
