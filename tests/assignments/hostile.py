@@ -488,7 +488,6 @@ CASES: dict[str, Case] = {
             _CHANGES_FILES,
             _STOPS_THE_GRADER,
             "import pickle\npickle.loads(b\"cposix\\nsystem\\n(S'touch FOLDER/x'\\ntR.\")",
-            _FORGES,
         ),
         0,
         (
@@ -507,7 +506,7 @@ CASES: dict[str, Case] = {
         ("frames and objects",),
     ),
     "silences": Case(attack(_SILENCES), 0, ("tried: network", "the kernel ended")),
-    "long_frame": Case(attack(_LONG_FRAME), 0, ("tried: forge results",)),
+    "forges": Case(attacks(_FORGES, _LONG_FRAME), 0, ("tried: forge results",)),
     # no kernel is started for these
     "many_numbers": Case(
         lambda desk: b'{"nbformat": 4, "cells": [' + b"0," * 20_000_000 + b"0]}",
@@ -532,4 +531,4 @@ CASES: dict[str, Case] = {
 }
 
 # what an ordinary user's grader gets, too
-AGAIN_AS_USER = ("honest", "attacks", "shows_checks", "stops_itself", "forks")
+AGAIN_AS_USER = ("honest", "attacks", "forges", "shows_checks", "stops_itself", "forks")

@@ -421,6 +421,7 @@ def test_a_worker_that_ends_is_nobodys_fault(master, tmp_path, monkeypatch):
     path.write_bytes(saved(Desk(master, tmp_path, 1).honest()))
     monkeypatch.setattr(sys, "executable", shutil.which("true"))
     monkeypatch.setattr(grading, "_font_lists", list)
+    monkeypatch.setattr(grading, "_idle", [])
     result = grading.grade_one("ana", path, master, 1, dict.fromkeys(master.ids("hidden"), "x"))
     assert result.status == f"{AGAIN}: the grader's process ended (is memory or disk space short?)"
     assert result.total == 0
