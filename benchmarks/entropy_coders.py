@@ -3,6 +3,7 @@
     python -m benchmarks.entropy_coders                    # all situations, about four minutes
     python -m benchmarks.entropy_coders --situations 2     # only the first ones
     python -m benchmarks.entropy_coders --coders nncodec "range coder"   # only these beside ours
+    python -m benchmarks.entropy_coders --situations 1 --coders "plain Entropy"   # no constriction
 
 All coders get the same symbols of the same updates: 8, 4 and 2 bits a value (``s`` stochastically
 rounded, ``d`` to the nearest), and the places of the largest 10, 1 and 0.1 %. ``order 0`` is the
@@ -48,6 +49,8 @@ from fltoolkit.codecs import (
     Zstd,
     side,
 )
+from fltoolkit.codecs import _contexts as contexts
+from fltoolkit.codecs._range_coder import Plain
 from fltoolkit.data import load
 from fltoolkit.models import mcmahan_cnn, seeded, splitnn_mlp
 
@@ -86,6 +89,23 @@ def unlzma(coded: dict[str, Tensor]) -> None:
         raw = entry.numpy().tobytes()
         raw = lzma.decompress(raw) if raw.startswith(b"\xfd7zXZ") else raw
         BitPack().undo({side("w", "#"): torch.frombuffer(bytearray(raw), dtype=torch.uint8)})
+
+
+def plain() -> Coder:
+    """Entropy as it is where ``constriction`` is missing: its range coder in Python."""
+
+    def with_it(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def call(parts: Any) -> Any:
+            chosen, contexts.range_coder = contexts.range_coder, lambda: Plain
+            try:
+                return work(parts)
+            finally:
+                contexts.range_coder = chosen
+
+        return call
+
+    stage = ours(Entropy())
+    return stage._replace(encode=with_it(stage.encode), decode=with_it(stage.decode))
 
 
 def range_coder() -> Coder:
@@ -162,6 +182,7 @@ def coders(only: list[str] | None) -> dict[str, Coder]:
     except ImportError as error:
         print(error)
     found["range coder"] = range_coder()
+    found["plain Entropy"] = plain()
     found["lzma"] = ours(Lzma(), 1)._replace(decode=unlzma)
     try:
         found |= {"nncodec quick": nncodec(False), "nncodec": nncodec(True)}

@@ -1,7 +1,11 @@
 """tools/install.py: uv is told where pip finds packages, and both install one torch."""
 
 import importlib.util
+import re
 from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
 
 TOOL = Path(__file__).parents[1] / "tools" / "install.py"
 spec = importlib.util.spec_from_file_location("install_tool", TOOL)
@@ -30,6 +34,21 @@ WARNING: something = else
 def test_pins_are_read():
     assert install.pinned("torch").startswith("torch==2.")
     assert install.pinned("numpy").count("=") == 2, "the pin alone, without its marker"
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "has_wheel"),
+    [
+        *[("linux", "x86_64", True), ("win32", "AMD64", True), ("darwin", "x86_64", True)],
+        *[("darwin", "arm64", True), ("linux", "aarch64", False), ("win32", "ARM64", False)],
+    ],
+)
+def test_constriction_is_asked_for_where_it_has_a_wheel(system, machine, has_wheel):
+    """Elsewhere it would be built, which needs Rust; codecs/_range_coder.py does without it."""
+    text = (TOOL.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    (line,) = re.findall(r'^ *"(constriction.*)",', text, re.MULTILINE)
+    marker = Requirement(line).marker
+    assert marker.evaluate({"sys_platform": system, "platform_machine": machine}) == has_wheel
 
 
 def test_uv_then_torch_alone_then_the_rest(tmp_path, monkeypatch):

@@ -8,9 +8,10 @@ With ``--without-torch`` as the second argument, torch is left out.
 The installer is uv, which is put into the environment first; where uv cannot be had, or fails,
 pip installs the same. Both read the same settings: uv is told those of pip.
 
-On Linux torch is the build for processors without CUDA, which is a tenth as large. For another
-one set TORCH_BACKEND to what `uv pip install --torch-backend` understands, such as auto or cu130.
-Where pip has settings of its own (an index, a folder of wheels), torch comes from there.
+On Linux torch is the build for processors without CUDA, which is a tenth as large, on x86-64 and on
+ARM64. For another one set TORCH_BACKEND to what `uv pip install --torch-backend` understands, such
+as auto or cu130. Where pip has settings of its own (an index, a folder of wheels), or where uv
+cannot reach the builds without CUDA, torch is what the installer finds: on Linux with CUDA.
 """
 
 import ast

@@ -18,8 +18,8 @@ A codec is a `Pipeline` of stages, or another codec in a wrapper. Read the room 
     difference  only what has changed since the last message
 
 The engine rooms begin with an underscore and are read last: `_places` (which values are kept),
-`_contexts` (adaptive models of symbols), `_lanes` (many coders in step), `_outer_products` (what
-rows and columns tell of a value).
+`_contexts` (adaptive models of symbols), `_range_coder` (one number after the other), `_lanes`
+(many coders in step), `_outer_products` (what rows and columns tell of a value).
 """
 
 from fltoolkit.codecs.base import (

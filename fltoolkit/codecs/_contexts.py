@@ -27,8 +27,8 @@ the same bits.
     then, if the message has lanes (_lanes.py), which take the long runs of one distribution:
     varint x 2  number of lanes, number of their words
     4, 2 bytes  the state of each lane, each of their words, little-endian
-    the rest    words of one range coder, that of ``constriction``, little-endian, without zeros at
-                the end. `_code_segment`, and the functions that it calls, define each segment
+    the rest    words of one range coder (_range_coder.py), little-endian, without zeros at the end.
+                `_code_segment`, and the functions that it calls, define each segment
 
 Low rank: Vogels et al. 2019, arXiv 1905.13727. Contexts and adaptive models for parameters, from
 the last symbol only: Wiedemann et al. 2020, DeepCABAC, arXiv 1907.11900, in ISO/IEC 15938-17.
@@ -55,6 +55,7 @@ from fltoolkit.codecs._outer_products import (
     find_levels,
     one_thread,
 )
+from fltoolkit.codecs._range_coder import range_coder
 from fltoolkit.wire import Reader, WireError, varint
 
 __all__ = ["read_grids", "write_grids"]
@@ -111,15 +112,12 @@ def read_grids(payload: Array, count: int, num_levels: int, *, has_lanes: bool =
     if left or not segments:
         raise reader.error(f"{left} symbols are in no segment")
     lanes = _read_lanes(reader, payload) if has_lanes else None
-    coder = _Coder(payload[reader.offset :], lanes)
-    try:
-        with one_thread():
-            parts = [_code_segment(coder, None, *s, num_levels) for s in segments]
-        if lanes:
-            lanes.expect_end()
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]
-    except AssertionError:  # constriction found no symbol that fits
-        raise WireError("the range coder's words are damaged") from None
+    coder = _Coder(payload[reader.offset :].tobytes(), lanes)
+    with one_thread():
+        parts = [_code_segment(coder, None, *s, num_levels) for s in segments]
+    if lanes:
+        lanes.expect_end()
+    return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
 def _read_lanes(reader: Reader, payload: Array) -> LaneReader:
@@ -183,16 +181,10 @@ class _Coder:
     A method that is given numbers writes them; a method that is given None reads them.
     """
 
-    def __init__(self, words: Array | None = None, lanes: LaneReader | None = None):
-        from constriction import stream
-
-        self._model = stream.model.Categorical
-        self._encoder, self._decoder = stream.queue.RangeEncoder(), None
+    def __init__(self, words: bytes | None = None, lanes: LaneReader | None = None):
+        self._reader = None if words is None else range_coder()(words)
         self._calls: list[tuple[Array, Array]] = []  # numbers and weights that are to be written
         self._lanes = lanes
-        if words is not None:
-            padded = words.tobytes().ljust(max(-(-len(words) // 4) * 4, 4), b"\0")
-            self._decoder = stream.queue.RangeDecoder(np.frombuffer(padded, "<u4").astype("u4"))
 
     def in_lanes(self) -> bytes:
         """What lanes take of all that was written, or nothing if they are not worth their cost."""
@@ -207,10 +199,7 @@ class _Coder:
 
     def words(self) -> bytes:
         """All that was written, but for what lanes took, as words of the range coder."""
-        for numbers, weights in self._calls:
-            model = self._model(weights, perfect=False)
-            self._encoder.encode(numbers.astype(np.int32), model)
-        return self._encoder.get_compressed().astype("<u4").tobytes().rstrip(b"\0")
+        return range_coder().write(self._calls)
 
     def number(self, value: int, below: int) -> int:
         """Code one whole number below ``below``; all numbers are equally likely."""
@@ -269,7 +258,7 @@ class _Coder:
         return counts
 
     def _code(self, numbers: Array, weights: Array) -> Array:
-        if not self._decoder:
+        if not self._reader:
             self._calls.append((numbers.astype(np.int16), weights))  # the caller may change them
             return numbers
         taken = 0
@@ -278,8 +267,7 @@ class _Coder:
             taken = len(first)
             numbers[:taken] = first
         if taken < len(numbers):
-            model = self._model(weights, perfect=False)
-            numbers[taken:] = self._decoder.decode(model, len(numbers) - taken)
+            numbers[taken:] = self._reader.read(len(numbers) - taken, weights)
         return numbers
 
 

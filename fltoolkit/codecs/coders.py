@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fltoolkit.codecs._contexts import read_grids, write_grids
+from fltoolkit.codecs._range_coder import range_coder
 from fltoolkit.codecs.stage import Coder, Indices, Parts, Symbols, is_main, side
 from fltoolkit.wire import (
     MAX_DIMENSIONS,
@@ -116,9 +117,11 @@ class Entropy(BitPack):
     are seen as a matrix of zeros and ones. An entry that `BitPack` makes smaller is written as
     `BitPack` writes it.
 
-    The range coder is that of the package ``constriction``. In messages of a quarter of a megabyte
-    and more, most symbols are coded in lanes instead (see _lanes.py): the message is at most half a
-    per cent longer, and is decoded faster. ``python -m benchmarks.entropy_coders`` compares coders.
+    The range coder is that of the package ``constriction``. Where it cannot be installed, plain
+    Python writes and reads the same bytes more slowly (see `range_coder`). In messages of a quarter
+    of a megabyte and more, most symbols are coded in lanes instead (see _lanes.py): the message is
+    at most half a per cent longer, and is decoded faster. ``python -m benchmarks.entropy_coders``
+    compares coders.
 
     >>> symbols = Symbols(torch.zeros(1000, dtype=torch.uint8), num_levels=8)
     >>> sum(part.numel() for part in Entropy().apply({"w": symbols}).values())
@@ -126,6 +129,11 @@ class Entropy(BitPack):
     """
 
     methods = PLAIN | {MODELLED, MASK, LANED}
+
+    @property
+    def range_coder(self) -> str:
+        """Which range coder is used here: ``constriction``, or ``plain`` where it is missing."""
+        return range_coder().name
 
     def _encode(self, part: Symbols | Indices) -> bytearray:
         entry = None

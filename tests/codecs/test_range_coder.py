@@ -1,0 +1,155 @@
+"""The range coder: two coders, the same bytes; what one writes, the other reads."""
+
+import copy
+import hashlib
+import sys
+
+import numpy as np
+import pytest
+import torch
+from every_codec import CODECS
+
+from fltoolkit.codecs import Entropy
+from fltoolkit.codecs import _contexts as contexts
+from fltoolkit.codecs import _range_coder as coders
+from fltoolkit.codecs._outer_products import FAR, REACH
+from fltoolkit.codecs._range_coder import Compiled, Plain
+from fltoolkit.wire import WireError
+
+SIZES = [2, 3, 4, 17, 256, 2 * REACH, 2 * FAR + 1]  # of alphabets, up to the largest ones
+both = pytest.mark.parametrize("coder", [Plain, Compiled], ids=lambda coder: coder.name)
+
+
+@pytest.fixture(autouse=True)
+def _constriction_may_be_missing(request):
+    if "plain" not in request.node.name:
+        pytest.importorskip("constriction")
+
+
+def random_calls(seed):
+    """Calls as `_Coder` makes them: adapted counts, equal weights, falling weights, very skew ones.
+
+    The numbers are likely ones, or any; also none, or one.
+    """
+    rng = np.random.default_rng(seed)
+    for _ in range(rng.integers(0, 7)):
+        size = int(rng.choice(SIZES))
+        weights = (
+            rng.integers(0, 1000, size) + rng.random() / 3 + 1e-9,
+            np.ones(size),
+            1 / (1 + np.arange(size)) ** 2,
+            rng.random(size) ** 60 + 1e-300,
+        )[rng.integers(4)]
+        count = int(rng.choice([0, 1, 2, 8, 200, 2000]))
+        likely = weights / weights.sum() if rng.random() < 0.7 else None
+        yield rng.choice(size, count, p=likely).astype(np.int16), weights
+
+
+def check(calls):
+    """Written by both, the bytes are equal; read by either, the numbers are those given."""
+    written = Plain.write(calls)
+    assert written == Compiled.write(calls)
+    for coder in (Plain, Compiled):
+        reader = coder(written)
+        for numbers, weights in calls:
+            assert np.array_equal(reader.read(len(numbers), weights), numbers)
+    return written
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_both_write_the_same(seed):
+    for part in range(10):
+        check([*random_calls((seed, part))])
+
+
+def test_messages_that_hold_nothing():
+    one, nothing = np.zeros(1, np.int16), np.zeros(0, np.int16)
+    for calls in ([], [(nothing, np.ones(2))], [(one, np.array([1e9, 1.0]))]):
+        assert check(calls) == b""
+
+
+@pytest.mark.parametrize("size", [2, 5, 4096])
+def test_nearly_all_equal(size):
+    """One number has all but the least of the frequency: 2^24 - size + 1."""
+    weights = np.full(size, 1e-30)
+    weights[size // 2] = 1
+    numbers = np.full(5000, size // 2, np.int16)
+    assert len(check([(numbers, weights)])) <= 8
+    numbers[[7, -1]] = 0, size - 1
+    check([(numbers, weights)])
+
+
+@pytest.mark.parametrize("count", [90, 91, 92, 93, 150])
+def test_a_carry_goes_through_many_words(count):
+    """The interval lies around a point at which nine words change; then it goes to one side."""
+    weights = np.array([3.0, 5.0, 4.0])
+    middle = Plain(b"\xff\xff\xff\x7f" + b"\xff" * 32).read(count, weights)
+    ends = [check([(np.append(middle, np.full(70, side)), weights)]) for side in (0, 2)]
+    assert [end[3] for end in ends] == [0x7F, 0x80]
+    assert ends[0][4:12] == b"\xff" * 8
+    assert ends[1][:12] == b"\0\0\0\x80" + b"\0" * 8
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_damaged_bytes_are_read_alike(seed):
+    """Both give the same numbers, or both give up; half of these begin with the highest bits."""
+    rng = np.random.default_rng(seed)
+    words = b"\xff" * (seed % 2 * 8) + rng.bytes(int(rng.integers(0, 50)))
+    weights = rng.random(int(rng.choice(SIZES))) + 1e-3
+
+    def read(coder):
+        try:
+            return coder(words).read(300, weights).tolist()
+        except WireError as error:
+            return str(error)
+
+    assert read(Plain) == read(Compiled)
+    assert isinstance(read(Plain), str) == (seed % 2 == 1)
+
+
+@pytest.mark.parametrize("codec", [c for c in CODECS if "Entropy" in repr(c)], ids=repr)
+def test_messages_of_codecs_are_the_same(codec, monkeypatch):
+    """Each coder writes three messages, and each reads what the other has written."""
+    w = (torch.arange(4000).view(40, 100) * 40_503 % 65_536 - 32_768) / 2.0**15
+    w[::3] /= 64  # rows with other distributions
+    trees = [{"w": w, "b": w[0] ** 2}, {"w": w * w, "b": w[1]}, {"w": w.flip(0), "b": w[2]}]
+    written, decoded = {}, {}
+    for coder, other in ((Plain, Compiled), (Compiled, Plain)):
+        sender, receiver = copy.deepcopy(codec), copy.deepcopy(codec)
+        monkeypatch.setattr(contexts, "range_coder", lambda coder=coder: coder)
+        written[coder] = [sender.encode(tree) for tree in trees]
+        monkeypatch.setattr(contexts, "range_coder", lambda coder=other: coder)
+        decoded[coder] = [receiver.decode(message) for message in written[coder]]
+    assert written[Plain] == written[Compiled]
+    for one, two in zip(*decoded.values(), strict=True):
+        assert [*one] == [*two]
+        assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+@both
+def test_the_bytes_are_those_of_today(coder):
+    """From whole numbers, so on any machine: 300,000 numbers in all."""
+    n, calls = np.arange(30_000), []
+    for size in (2, 3, 16, 255, 256, 511, 1000, 2000, 4000, 4096):
+        weights = 1.0 + (np.arange(size) * 40_503 % 1009) ** 2 % 977
+        calls.append(((n * n // 7 + n) * 2_654_435 % 1_000_003 % size, weights))
+    written = coder.write(calls)
+    assert len(written) == 326_516
+    assert hashlib.sha256(written).hexdigest()[:16] == "f85b3030ba768285"
+    reader = coder(written)
+    assert all(np.array_equal(reader.read(len(n), w), numbers) for numbers, w in calls)
+
+
+def test_plain_is_used_where_constriction_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "constriction", None)
+    coders.range_coder.cache_clear()
+    try:
+        assert coders.range_coder() is Plain
+        assert Entropy().range_coder == "plain"
+    finally:
+        coders.range_coder.cache_clear()
+
+
+def test_constriction_is_used_where_it_is():
+    assert coders.range_coder() is Compiled
+    assert Entropy().range_coder == "constriction"
