@@ -291,7 +291,7 @@ def test_the_faster_of_two_equal_functions_trains_all_but_the_first(slow, monkey
     assert {*called} == {"local_update_lean"}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=6),
     batch_size=st.none() | st.integers(1, 5),
