@@ -7,8 +7,8 @@ LAB := .venv/.lab
 export OMP_NUM_THREADS ?= 1
 # two processes; a file's tests stay together, for they share what took long to make
 PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
-# what takes longest begins first, so that no core is idle at the end; the first file builds the site
-FIRST := tests/test_examples.py notebooks $(addprefix tests/,assignments browser explore engines)
+# what takes longest begins first, so that no core is idle at the end
+FIRST := $(addprefix tests/,assignments test_examples.py browser) notebooks tests/explore tests/engines
 REST := $(filter-out $(FIRST),$(patsubst %/,%,$(wildcard tests/[a-z]*/)) $(wildcard tests/test_*.py))
 NBVAL := --nbval-lax --nbval-cell-timeout=600 --nbval-kernel-startup-timeout=300 -p no:cacheprovider
 # uv leaves compiling to the first import; each later one would compile torch again if nothing were kept
