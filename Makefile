@@ -5,9 +5,12 @@ BIN := .venv/bin
 SETUP := .venv/.ready
 LAB := .venv/.lab
 export OMP_NUM_THREADS ?= 1
-# two processes; a file's tests stay together, and what takes longest begins first: see conftest.py
-PYTEST := $(BIN)/pytest -q -n 2 --dist loadscope --no-loadscope-reorder
-NBVAL := --nbval-lax --nbval-cell-timeout=120 -p no:cacheprovider
+# two processes; a file's tests stay together, for they share what took long to make
+PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+# what takes longest begins first, so that no core is idle at the end
+FIRST := $(addprefix tests/,assignments test_examples.py browser) notebooks tests/explore tests/engines
+REST := $(filter-out $(FIRST),$(patsubst %/,%,$(wildcard tests/[a-z]*/)) $(wildcard tests/test_*.py))
+NBVAL := --nbval-lax --nbval-cell-timeout=600 --nbval-kernel-startup-timeout=300 -p no:cacheprovider
 # uv leaves compiling to the first import; each later one would compile torch again if nothing were kept
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -37,7 +40,7 @@ unit: $(SETUP)
 
 # the next three and `make site` in one run, so that no core is idle at the end of each
 long: $(SETUP)
-	$(PYTEST) $(NBVAL) -m "slow or browser" tests notebooks
+	$(PYTEST) $(NBVAL) -m "slow or browser" $(FIRST) $(REST)
 
 slow: $(SETUP)
 	$(PYTEST) -m slow tests

@@ -1,11 +1,13 @@
-"""Shared by all tests: one torch thread, shapes that are checked, and the built site."""
+"""Shared by all tests: shapes that are checked, and the built site."""
 
+import os
 import subprocess
 import sys
+import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-import torch
 from jaxtyping import install_import_hook
 
 # the shapes in these modules' signatures are checked while tests run; users never pay for it
@@ -17,15 +19,32 @@ CHECKED = [
 ]
 install_import_hook([f"fltoolkit.{name}" for name in CHECKED], "shape_checks.checker")
 
-torch.set_num_threads(1)  # two gain little and stall on a busy machine: see docs/architecture.md
+if find_spec("hypothesis"):  # Flower's environment does without
+    from hypothesis import HealthCheck, settings
+
+    # on a busy machine everything takes long, and that is no failure
+    settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy")
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `make site` builds, in a folder of its own; a warning fails it."""
-    out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", "."]
-    root = Path(__file__).parents[1]
-    done = subprocess.run([*command, str(out)], cwd=root, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-4000:]
+    """What `make site` builds, once for all processes of pytest; a warning fails it."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    out, said = shared / "site", shared / "site-said.txt"
+    try:
+        out.mkdir()
+    except FileExistsError:  # another process builds it, or has built it
+        end = time.monotonic() + 1800
+        while not said.exists() and time.monotonic() < end:
+            time.sleep(0.2)
+    else:
+        command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", "."]
+        root = Path(__file__).parents[1]
+        done = subprocess.run([*command, str(out)], cwd=root, capture_output=True, text=True)
+        (shared / "saying").write_text(done.stderr[-4000:] if done.returncode else "")
+        (shared / "saying").rename(said)
+    assert said.read_text() == ""
     return out

@@ -186,7 +186,7 @@ def test_no_crossover(mlp):
     assert "Split sends fewer bytes than federated for no number of clients." in never.table()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     num_samples=st.integers(2, 60),
     cut_width=st.integers(1, 50),

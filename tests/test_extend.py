@@ -71,6 +71,7 @@ def test_without_the_module_the_error_says_how_to_name_it(folder, capsys):
     assert "--import MODULE" in err
 
 
+@pytest.mark.slow
 def test_from_the_plan_to_the_plot(folder, capsys):
     line = words(SAID)
     assert main(line[: line.index("--workers")]) == 0

@@ -20,7 +20,7 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 def test_binder_builds_what_we_mean():
     """The Dockerfile that repo2docker would build from; building it needs Docker and a network."""
     command = [sys.executable, "-m", "repo2docker", "--no-build", "--debug", str(ROOT)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     plan = done.stdout + done.stderr
     assert done.returncode == 0, plan[-2000:]
     assert 'pip install --no-cache-dir -r "binder/requirements.txt"' in plan
@@ -45,7 +45,7 @@ def test_binder_scripts_run(name, tmp_path):
         (tmp_path / path.parent).mkdir(parents=True)
         shutil.copy(ROOT / path, tmp_path / path)
     done = subprocess.run(
-        [script, "true"], capture_output=True, text=True, timeout=120, cwd=tmp_path,
+        [script, "true"], capture_output=True, text=True, timeout=600, cwd=tmp_path,
         env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": "/tmp"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

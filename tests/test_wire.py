@@ -343,7 +343,7 @@ def test_a_reader_never_leaves_its_bytes():
 shapes = st.lists(st.integers(0, 4), max_size=4)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.dictionaries(st.text(max_size=12), st.tuples(shapes, st.sampled_from(DTYPES)), max_size=5),
     st.integers(0, 2**32),

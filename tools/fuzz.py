@@ -239,8 +239,8 @@ def run(seconds: float, seed: int) -> dict[str, float]:
     wide = [copy.deepcopy(codec).encode(large()) for codec in CODECS]
     counts: collections.Counter[str] = collections.Counter()
     largest = 0
-    slowest, end = 0.0, time.monotonic() + seconds
-    while time.monotonic() < end:
+    slowest, end = 0.0, time.process_time() + seconds
+    while time.process_time() < end:
         number = rng.randrange(len(CODECS))
         sender = number if rng.randrange(4) else rng.randrange(len(CODECS))
         message = rng.choice(honest[sender])
@@ -279,7 +279,7 @@ def run(seconds: float, seed: int) -> dict[str, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of processor time")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     torch.set_num_threads(1)

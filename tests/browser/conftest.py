@@ -6,6 +6,7 @@ from typing import Any
 
 import labserver
 import pytest
+import warm_kernels
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +18,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def server(folder: Path) -> Iterator[labserver.Server]:
     labserver.chromium()  # skip before starting anything
-    with labserver.lab(folder) as started:
+    with labserver.lab(folder, JUPYTER_PATH=warm_kernels.folder()) as started:
         yield started
 
 

@@ -45,7 +45,9 @@ def absent(reason: str) -> Any:
 
 
 @contextlib.contextmanager
-def lab(folder: Path, seconds: float = 90, python: str = sys.executable) -> Iterator[Server]:
+def lab(
+    folder: Path, seconds: float = 300, python: str = sys.executable, **variables: str
+) -> Iterator[Server]:
     """JupyterLab with its root in ``folder``; nothing of the user's own Jupyter is touched."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -54,7 +56,8 @@ def lab(folder: Path, seconds: float = 90, python: str = sys.executable) -> Iter
     with tempfile.TemporaryDirectory(prefix="fltoolkit-lab-") as name:
         home = Path(name)
         own = {key: str(home / key.lower()) for key in _FOLDERS}
-        env = {**os.environ, **own, "JUPYTER_TOKEN": server.token, "OMP_NUM_THREADS": "1"}
+        own |= {"JUPYTER_TOKEN": server.token, "OMP_NUM_THREADS": "1"}
+        env = {**os.environ, **own, **variables}
         settings = home / "jupyterlab_settings_dir" / "@jupyterlab" / "apputils-extension"
         settings.mkdir(parents=True)
         quiet = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
@@ -71,7 +74,7 @@ def lab(folder: Path, seconds: float = 90, python: str = sys.executable) -> Iter
             finally:
                 process.terminate()
                 try:
-                    process.wait(20)
+                    process.wait(120)
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
@@ -126,7 +129,7 @@ def page(context: Any = None, width: int = 1280, height: int = 1000) -> Iterator
             yield tab
         return
     tab = context.new_page()
-    tab.set_default_timeout(60_000)  # two workers of pytest may share two cores
+    tab.set_default_timeout(180_000)  # two workers of pytest may share two cores
     tab.set_viewport_size({"width": width, "height": height})
     errors: list[str] = []
     tab.on("pageerror", lambda error: errors.append(str(error)))
@@ -166,7 +169,7 @@ class Notebook(NamedTuple):
         self.page.evaluate("() => jupyterapp.commands.execute('notebook:interrupt-kernel')")
         wait_for(self.page, self._idle)
 
-    def wait_until_idle(self, seconds: float = 120) -> None:
+    def wait_until_idle(self, seconds: float = 600) -> None:
         """Wait until every code cell has run; the first error fails the test with its text."""
         end = time.monotonic() + seconds
         while True:
@@ -274,7 +277,7 @@ def needed(sources: list[str], last: int) -> list[int]:
     return sorted(set(found))
 
 
-def open_notebook(page: Any, server: Server, path: str, seconds: float = 120) -> Notebook:
+def open_notebook(page: Any, server: Server, path: str, seconds: float = 300) -> Notebook:
     """Open ``path`` (relative to the server's folder) and wait until its kernel answers.
 
     Whatever is run before that would silently do nothing.
@@ -285,7 +288,7 @@ def open_notebook(page: Any, server: Server, path: str, seconds: float = 120) ->
     return Notebook(page)
 
 
-def wait_for(page: Any, what: Any, seconds: float = 60) -> None:
+def wait_for(page: Any, what: Any, seconds: float = 180) -> None:
     """Wait until ``what()`` is true; the page goes on meanwhile."""
     end = time.monotonic() + seconds
     while not what():

@@ -125,7 +125,7 @@ def use_each_control(opened: Notebook, cell: int, name: str) -> None:
         before = now()
         act()
         try:
-            wait_for(page, lambda: now() != before, seconds=30)
+            wait_for(page, lambda: now() != before, seconds=180)
         except pytest.fail.Exception:
             pytest.fail(f"{name}: nothing follows from {what}")
 

@@ -85,7 +85,7 @@ def dense_update(rng, rows=256, columns=784, bits=8):
 
 class TestRoundTrip:
     @each_coder
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(data=st.data())
     def test_symbols(self, coder, data):
         num_levels = data.draw(st.one_of(st.integers(1, 300), st.integers(1, 65536)))
@@ -95,7 +95,7 @@ class TestRoundTrip:
         nbytes(coder, symbols((rng.random(shape) ** power * num_levels).astype(int), num_levels))
 
     @each_coder
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(data=st.data())
     def test_indices(self, coder, data):
         size = data.draw(st.one_of(st.integers(0, 50), st.integers(0, 20_000)))
@@ -420,7 +420,7 @@ class TestDamage:
             bad[bit // 8] ^= 1 << bit % 8
             self.check(coder, bad)
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(method=st.integers(0, 11), rest=st.binary(max_size=60))
     def test_any_bytes(self, method, rest):
         self.check(Entropy(), bytes([method]) + rest)

@@ -42,7 +42,7 @@ def always(monkeypatch):
     monkeypatch.setattr(contexts, "num_lanes", lambda bits: lanes.LEAST if bits else 0)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     sizes=st.lists(st.tuples(st.integers(1, 9000), st.integers(2, 300)), min_size=1, max_size=4),
     skew=st.sampled_from([0, 1, 8, 60]),

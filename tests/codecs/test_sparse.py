@@ -84,7 +84,7 @@ VECTORS = hnp.arrays(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(VECTORS, st.data())
 def test_largest_equals_the_plain_version(vector, data):
     k = data.draw(st.sampled_from([1, len(vector)]) | st.integers(1, len(vector)))
@@ -665,7 +665,7 @@ def test_damage_of_other_stages():
     DGC(0.1, warmup=(0.2,), scope="model").undo(TopK(0.2).apply(tree))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_any_layout_is_refused_or_small(data):
     stage = data.draw(st.sampled_from(STAGES))

@@ -169,13 +169,13 @@ def test_who_says_what_is_expected_gets_no_more(codec, inside):
     ids=repr,
 )
 def test_honest_messages_are_never_refused(codec):
-    """The worst case: twenty-five million values, all alike, and next to none of them sent."""
+    """The worst case: more values than are free, all alike, and next to none of them sent."""
     if "Zstd" in repr(codec):
         pytest.importorskip("zstandard")
-    tree = {"w": torch.full((5000, 5000), 0.5)}
+    tree = {"w": torch.full((4200, 4200), 0.5)}
     message = codec.encode(tree)
     out = codec.decode(message)
-    assert out["w"].shape == (5000, 5000)
+    assert out["w"].shape == (4200, 4200)
     assert most_values(len(message)) >= out["w"].numel() > FREE_VALUES
 
 

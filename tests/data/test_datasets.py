@@ -60,6 +60,7 @@ def test_digits_are_always_split_the_same_way():
     assert digest == "eff59bacc24de44fc202d2b2edba0705"
 
 
+@pytest.mark.slow
 def test_digits_are_those_of_scikit_learn_and_split_as_it_splits(monkeypatch):
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split

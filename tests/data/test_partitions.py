@@ -29,7 +29,7 @@ def flatten(parts):
 
 
 @pytest.mark.parametrize("kind", PARTITIONS)
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     labels=st.lists(st.integers(-3, 6), min_size=12, max_size=80),
     num_clients=st.integers(1, 6),
@@ -98,7 +98,6 @@ def test_dirichlet_proportions_have_the_stated_moments():
     assert shares.var() == pytest.approx(variance, rel=0.15)
 
 
-@settings(deadline=None)
 @given(alpha=st.floats(1e-300, 1e300), num_clients=st.integers(1, 30), seed=SEEDS)
 def test_dirichlet_leaves_nobody_empty(alpha, num_clients, seed):
     parts = partition_dirichlet(torch.arange(30) % 3, num_clients, alpha=alpha, seed=seed)

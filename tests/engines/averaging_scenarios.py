@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from distributed_scenarios import PATIENCE
 from torch import nn
 
 from fltoolkit.channel import Channel
@@ -62,11 +63,11 @@ def run(name: str, channel: Channel) -> dict[str, Any]:
 
 def together(rank: int, tell: Callable[[Any], None]) -> None:
     """One process's part in all runs, one after the other."""
-    torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=30))
+    torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=PATIENCE))
     for name in RUNS:
         for compressed in (False, True):
             coded = codecs() if compressed else None
-            with DistributedChannel(ranks_of(name), coded, timeout=30) as channel:
+            with DistributedChannel(ranks_of(name), coded, timeout=PATIENCE) as channel:
                 tell((rank, name, compressed, run(name, channel)))
 
 

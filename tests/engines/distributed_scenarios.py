@@ -37,6 +37,7 @@ from fltoolkit.split import (
 from fltoolkit.wire import pack
 
 NUM_SAMPLES, WIDTH, CUT = 24, 6, 5
+PATIENCE = 300  # seconds: nothing here waits so long, also on a busy machine
 Tell = Callable[[Any], None]
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(  # not this module: before Python 3.13 the server would not find it
@@ -184,10 +185,12 @@ def alone(name: str, compressed: bool) -> dict[str, Any]:
 
 def together(rank: int, tell: Tell, names: list[str], ranks: dict[str, int]) -> None:
     """One process's part in some runs, one after the other."""
-    torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=20))
+    torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=PATIENCE))
     for name in names:
         for compressed in (False, True):
-            with DistributedChannel(ranks, codecs() if compressed else None, timeout=20) as channel:
+            with DistributedChannel(
+                ranks, codecs() if compressed else None, timeout=PATIENCE
+            ) as channel:
                 cast = Cast(channel.here)
                 records = list(known(globals()[name](cast, channel)))
                 tell((rank, name, compressed, summary(cast, channel, records)))
@@ -197,17 +200,17 @@ def saving(
     rank: int, tell: Tell, folder: str, dies: int | None = None, signal: int = SIGKILL
 ) -> None:
     """Vanilla, saved every second step; the process ``dies`` after step 3, by ``signal``."""
-    with DistributedChannel({"alice": 0, "bob": 1}, codecs(), timeout=20) as channel:
+    with DistributedChannel({"alice": 0, "bob": 1}, codecs(), timeout=PATIENCE) as channel:
         cast = Cast(channel.here)
         parties = chain(cast)
         step = channel.resume(f"{folder}/{rank}", parties)
         tell((rank, step))
-        if signal == SIGSTOP:
-            channel.timeout = 3
         batches = itertools.islice(cast.batches("alice", "bob").epochs(2), step, None)
         for _ in train_split(parties, batches, channel):
             if channel.step % 2 == 0:
                 channel.save(f"{folder}/{rank}", parties)
+            if signal == SIGSTOP and channel.step == 3:
+                channel.timeout = 3
             if dies == rank and channel.step == 3:
                 if signal == SIGSTOP:
                     tell((str(rank), "falls asleep"))
@@ -238,7 +241,7 @@ def faulty(rank: int, tell: Tell, fault: str) -> None:
             fltoolkit.__version__ = "9.9"
     try:
         with make(
-            {"alice": 0, "bob": 1}, codecs(), timeout=20 if fault else 5, settings=settings
+            {"alice": 0, "bob": 1}, codecs(), timeout=PATIENCE if fault else 5, settings=settings
         ) as channel:
             cast = Cast(channel.here)
             parties = chain(cast)

@@ -78,7 +78,7 @@ def test_the_three_kinds_of_samples_are_disjoint():
         assert task.num_own + task.num_auxiliary <= num_train
 
 
-def test_the_page_shows_what_the_report_prints(tmp_path):
+def test_the_page_shows_what_the_report_prints():
     results = read(RESULTS)
     printed = report(results).splitlines()
     page = PAGE.read_text(encoding="utf-8").splitlines()
@@ -90,5 +90,9 @@ def test_the_page_shows_what_the_report_prints(tmp_path):
     for line in printed:
         if " runs: " in line:
             assert line in page
-    draw(results, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_pages_figures_are_drawn(tmp_path):
+    draw(read(RESULTS), tmp_path)
     assert (tmp_path / "leakage_digits.png").stat().st_size > 10_000

@@ -111,6 +111,7 @@ def test_retuning_keeps_residuals(in_files, tmp_path):
         channel.change_codec("update", Pipeline(TopK(0.1)), keep=True)
 
 
+@pytest.mark.slow
 def test_a_rule_that_has_seen_the_history_goes_on_as_before():
     """The state of a rule is what records told it: nothing else needs to be saved."""
 

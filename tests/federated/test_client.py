@@ -235,10 +235,9 @@ SIZES = [9, 30, 2, 9, 17, 4, 12, 21]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chunk", [1, 3, 64, None])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", sorted(set(NETS) - {"Dropout"}))
-def test_clients_at_once_equal_the_loop(name, way, chunk):
+def test_clients_at_once_equal_the_loop(name, way):
     """Unequal sizes and starts, in float64, where only the order of sums may differ."""
     module, how = net(name, torch.float64), HOW | WAYS[way]
     has_norm = any("BatchNorm" in type(part).__name__ for part in module.modules())
@@ -246,14 +245,18 @@ def test_clients_at_once_equal_the_loop(name, way, chunk):
     data = [samples(n, torch.float64, seed=n) for n in sizes]
     starts = [start_of(module, seed=k) for k in range(len(data))]
     seeds = [7 * k for k in range(len(data))]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # a fallback would be no test of vmap
-        updates = local_updates(
-            module, starts, data, Local(**how, prox=0.1), seeds=seeds, chunk=chunk
-        )
-    for start, (x, y), seed, update in zip(starts, data, seeds, updates, strict=True):
-        plain = local_update(module, start, x, y, Local(**how, prox=0.1), seed=seed)
-        assert_equal(update, plain, 1e-12)
+    local = Local(**how, prox=0.1)
+    loop = [
+        local_update(module, start, x, y, local, seed=seed)
+        for start, (x, y), seed in zip(starts, data, seeds, strict=True)
+    ]
+    for chunk in (1, 3, 64, None):
+        print(f"chunk={chunk}")  # pytest shows it if the test fails
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a fallback would be no test of vmap
+            updates = local_updates(module, starts, data, local, seeds=seeds, chunk=chunk)
+        for update, plain in zip(updates, loop, strict=True):
+            assert_equal(update, plain, 1e-12)
 
 
 @pytest.mark.parametrize("slow", ["local_update", "local_update_lean"])
@@ -291,7 +294,7 @@ def test_the_faster_of_two_equal_functions_trains_all_but_the_first(slow, monkey
     assert {*called} == {"local_update_lean"}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=6),
     batch_size=st.none() | st.integers(1, 5),

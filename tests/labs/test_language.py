@@ -101,6 +101,7 @@ def test_it_is_tested_every_ten_steps_or_more_and_at_the_end() -> None:
     assert tested == [10, 20, 23]
 
 
+@pytest.mark.slow
 def test_it_learns_and_its_text_gets_better() -> None:
     lab = small(160, inner_steps=10, width=16)
     run = lab.run()

@@ -1,7 +1,10 @@
 """The playground: a real training for each position of its slider, and a curve that moves."""
 
+import importlib
 import sys
 import time
+from collections.abc import Iterator
+from functools import cache
 from typing import Any
 from xml.etree import ElementTree
 
@@ -10,6 +13,23 @@ import pytest
 from fltoolkit.panels import playground, train_in_bits
 
 pytest.importorskip("ipywidgets")
+
+
+@cache
+def trained(bits: int) -> list[Any]:
+    """The records of one training; the same bits give the same."""
+    return list(train_in_bits(bits))
+
+
+@pytest.fixture
+def once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The panel's trainings are those of `trained`: each is computed once for all tests."""
+
+    def records(bits: int) -> Iterator[Any]:
+        yield from trained(bits)
+
+    module = importlib.import_module("fltoolkit.panels.playground")
+    monkeypatch.setattr(module, "train_in_bits", records)
 
 
 def wait(panel: Any) -> None:
@@ -21,7 +41,7 @@ def wait(panel: Any) -> None:
 
 
 def test_bytes_are_measured_and_fall_with_the_bits() -> None:
-    runs = {bits: list(train_in_bits(bits)) for bits in (2, 8, 32)}
+    runs = {bits: trained(bits) for bits in (2, 8, 32)}
     assert {len(records) for records in runs.values()} == {30}
     sent = {bits: records[-1]["nbytes"] for bits, records in runs.items()}
     values = 2 * 640 * 1437 * 10  # both ways, in ten epochs of 1,437 images
@@ -31,7 +51,7 @@ def test_bytes_are_measured_and_fall_with_the_bits() -> None:
 
 
 def test_one_bit_is_worse_and_may_end_early() -> None:
-    records = list(train_in_bits(1))
+    records = trained(1)
     assert records
     assert max(record["accuracy"] for record in records) < 0.93
 
@@ -42,6 +62,7 @@ def test_bits_that_there_are_not(bits: Any) -> None:
         train_in_bits(bits)
 
 
+@pytest.mark.usefixtures("once")
 def test_it_moves_by_itself_and_rests_as_a_picture(shown: list[dict[str, Any]]) -> None:
     panel = playground(bits=4)
     panel._ipython_display_()  # trains before it returns, so that a saved notebook is whole
@@ -55,6 +76,7 @@ def test_it_moves_by_itself_and_rests_as_a_picture(shown: list[dict[str, Any]]) 
         ElementTree.fromstring(data["text/html"])
 
 
+@pytest.mark.usefixtures("once")
 def test_the_slider_trains_and_remembers(shown: list[dict[str, Any]]) -> None:
     panel = playground()
     panel.slider.value = 8
@@ -73,6 +95,7 @@ def test_the_slider_trains_and_remembers(shown: list[dict[str, Any]]) -> None:
     panel._picture.timer.cancel()
 
 
+@pytest.mark.usefixtures("once")
 def test_a_run_that_stopped_in_words(shown: list[dict[str, Any]]) -> None:
     """■ while the first curve grows: no traceback, and the slider works afterwards."""
     panel = playground(bits=2)

@@ -4,7 +4,7 @@ from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fltoolkit.plots.drawing import (
@@ -24,7 +24,6 @@ from fltoolkit.plots.drawing import (
 )
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-1e3, 1e3), max_size=8), st.floats(0.1, 50))
 def test_spread_keeps_order_and_distance(wanted: list[float], gap: float) -> None:
     places = spread(wanted, gap)

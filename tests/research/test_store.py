@@ -133,7 +133,7 @@ def test_many_open_a_new_store_at_once(tmp_path):
 
     def open_all(_):
         for number in range(30):
-            together.wait(20)
+            together.wait(120)
             Store(tmp_path / f"{number}.db").close()
 
     with ThreadPoolExecutor(6) as pool:
