@@ -331,7 +331,7 @@ for path in ('FOLDER/honest.ipynb', 'FOLDER', 'MASTER'):
     c.chmod(path.encode(), 0o777)
     c.utimes(path.encode(), None)
     c.setxattr(path.encode(), b'user.a', b'b', 1, 0)
-for path in ('FOLDER/honest.ipynb', 'FOLDER/written'):
+for path in ('FOLDER/honest.ipynb', 'FOLDER/written', 'MASTER'):
     c.creat(path.encode(), 0o777)
     try:
         open(path, 'w').write('gone')
