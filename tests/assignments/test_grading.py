@@ -72,7 +72,7 @@ def contents(folder: Path) -> dict[str, tuple[object, ...]]:
 @pytest.fixture(scope="session")
 def batch(master, listener, tmp_path_factory):
     """All cases, handed in and graded two at a time."""
-    folder = Path(tempfile.mkdtemp())  # not pytest's, which is closed: the fences alone must hold
+    folder = Path(tempfile.mkdtemp())  # not pytest's, which is closed: the fence alone must hold
     folder.chmod(0o755)
     desk = Desk(master, folder, listener.port)
     for name, case in CASES.items():
