@@ -56,8 +56,8 @@ def main() -> None:
     print(f"{args.students} submissions, {args.jobs} at a time, load {os.getloadavg()[0]:.1f}")
     print(f"wall time {wall:.0f} s in all, {wall / args.students:.1f} s per submission")
     print(
-        f"one submission: median {statistics.median(seconds):.1f} s, slowest {seconds[-1]:.1f} s"
-        f" (one that loops for ever); processor time {kernels:.1f} s in the kernel (median)"
+        f"one submission: median {statistics.median(seconds):.1f} s, slowest {seconds[-1]:.1f} s;"
+        f" processor time {kernels:.1f} s in the kernel (median)"
         f" and {nbval:.1f} s around it"
     )
     print(f"memory: largest kernel {memory:.0f} MB, the grader {grader:.0f} MB")

@@ -80,7 +80,7 @@ class Bounds:
     processes: int = 128  # processes and threads
     space: int = 64 << 20  # bytes of all its files together
     file_size: int = 16 << 20  # bytes of one file
-    files: int = 20_000  # files and folders; they are counted a few times per second
+    files: int = 20_000  # files and folders; they are counted whenever `Fenced.look` is called
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():

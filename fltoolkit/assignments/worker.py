@@ -222,7 +222,7 @@ class Kernel:
                 text = self.buffer[HEADER.size : HEADER.size + length].decode(errors="replace")
                 del self.buffer[: HEADER.size + length]
                 self._take(kind, text)
-        if time.monotonic() > self.looked + 0.25:
+        if time.monotonic() > self.looked + 0.5:
             excess = self.fenced.look()
             self.looked = time.monotonic()
             if excess:

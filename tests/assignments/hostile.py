@@ -95,19 +95,18 @@ def attack(code: str) -> Callable[[Desk], bytes]:
     return make
 
 
-def _without_checks(desk: Desk) -> bytes:
-    notebook = desk.wrong()
-    notebook["cells"] = [c for c in notebook["cells"] if kind_of(c) not in ("check", "hidden")]
-    return saved(notebook)
-
-
 def _only_task_2_twice(desk: Desk) -> bytes:
-    """The right answer first and a wrong one under the same id: only one can count."""
-    right, wrong = (
-        next(cell for cell in notebook["cells"] if cell["id"] == BILL)
-        for notebook in (desk.honest(), desk.wrong())
+    """No other cells; the right answer first and a wrong one under the same id: one can count."""
+    right, wrong, question, last = (
+        next(copy.deepcopy(cell) for cell in notebook["cells"] if cell["id"] == name)
+        for notebook, name in (
+            (desk.honest(), BILL),
+            (desk.wrong(), BILL),
+            (desk.notebook({"a1-privacy": "no \ud83d"}), "a1-privacy"),
+            (desk.notebook({MONEY: "print('\\ud83d')"}), MONEY),
+        )
     )
-    return saved(desk.honest() | {"cells": [right, copy.deepcopy(wrong)]})
+    return saved(desk.honest() | {"cells": [right, wrong, question, last]})
 
 
 def _edited(desk: Desk) -> bytes:
@@ -331,7 +330,7 @@ for path in ('FOLDER/honest.ipynb', 'FOLDER', 'MASTER'):
     c.chmod(path.encode(), 0o777)
     c.utimes(path.encode(), None)
     c.setxattr(path.encode(), b'user.a', b'b', 1, 0)
-for path in ('FOLDER/honest.ipynb', 'FOLDER/written'):
+for path in ('FOLDER/honest.ipynb', 'FOLDER/written', 'MASTER'):
     c.creat(path.encode(), 0o777)
     try:
         open(path, 'w').write('gone')
@@ -378,13 +377,26 @@ def other(lines):
 get_ipython().input_transformers_post.append(other)
 builtins.print = lambda *a, **k: None
 """
-_STOPS_ITSELF = """
+_LATER = """
 import os, signal
-right, stop = split_step, []
+my_own_step, begin = split_step, []
 def split_step(*arguments):
-    if stop: os.kill(os.getpid(), signal.SIGSTOP)
-    return right(*arguments)
+    if begin:
+        ACTION
+    return my_own_step(*arguments)
 """
+
+
+def in_a_hidden_check(action: str) -> Callable[[Desk], bytes]:
+    """Right answers, until ``action`` is run in the first hidden check."""
+    return lambda desk: saved(
+        desk.honest(
+            step=desk.solutions[STEP] + _LATER.replace("ACTION", action),
+            money=desk.solutions[MONEY] + "\nbegin.append(True)",
+        )
+    )
+
+
 _SILENCES = """
 import os, socket
 try:
@@ -424,20 +436,17 @@ CASES: dict[str, Case] = {
         _untidy, 11, ("graded", "cells of their own", "flood of output", "MB of saved output")
     ),
     "stub": Case(lambda desk: saved(desk.notebook({})), 0, ("not answered: a1-split-step",)),
-    "half_emoji": Case(
-        lambda desk: saved(
-            desk.notebook(desk.solutions | {"a1-privacy": "no \ud83d"} | {STEP: "print('\\ud83d')"})
-        ),
-        5,
-        ("graded",),
-    ),
     "partial": Case(
-        _only_task_2_twice, 3, ("missing cell: a1-split-step", "duplicate id: a1-epoch-bill")
+        _only_task_2_twice,
+        3,
+        (
+            *("missing cell: a1-split-step", "missing cell: a1-step-weights"),
+            "duplicate id: a1-epoch-bill",
+        ),
     ),
     "edited": Case(
         _edited, 0, ("edited check", "outputs made up", "markers removed", "wrong kernel")
     ),
-    "deleted_checks": Case(_without_checks, 0, ("missing cell",)),
     # what stops a task
     "endless": Case(
         lambda desk: saved(desk.honest(step="while True:\n    pass")), 5, ("the time was up",)
@@ -453,26 +462,20 @@ CASES: dict[str, Case] = {
         0,
         ("MemoryError", "SystemExit", "File too large", "graded"),
     ),
-    "ends_at_once": Case(attack("import os\nos._exit(0)"), 0, ("the kernel ended (code 0)",)),
     "ends_late": Case(  # what stood before still counts
-        lambda desk: saved(desk.honest(money="import os\nos._exit(3)")), 9, ("the kernel ended",)
+        lambda desk: saved(desk.honest(money="import os\nos._exit(0)")),
+        9,
+        ("the kernel ended (code 0)",),
     ),
     "stubborn_late": Case(lambda desk: saved(desk.honest(money=_BUSY)), 9, ("the time was up",)),
-    "stops_itself": Case(  # in a hidden check: then there is no second run
-        lambda desk: saved(
-            desk.honest(
-                step=desk.solutions[STEP] + _STOPS_ITSELF,
-                money=desk.solutions[MONEY] + "\nstop.append(True)",
-            )
-        ),
-        0,
-        ("stopped itself",),
+    "stops_itself": Case(
+        in_a_hidden_check("os.kill(os.getpid(), signal.SIGSTOP)"), 0, ("stopped itself",)
     ),
     "kills_itself": Case(  # or the machine did, for want of memory: nobody can tell
         attack("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"), 0, ("run grade again",)
     ),
     "floods_sockets": Case(
-        attack("import os\nfor k in range(10**7): os.mknod(f's{k}', 0o140600)"),
+        in_a_hidden_check("for k in range(10**7): os.mknod(f's{k}', 0o140600)"),
         0,
         ("more than 20,000 files",),
     ),
@@ -531,4 +534,4 @@ CASES: dict[str, Case] = {
 }
 
 # what an ordinary user's grader gets, too
-AGAIN_AS_USER = ("honest", "attacks", "forges", "shows_checks", "stops_itself", "forks")
+AGAIN_AS_USER = ("honest", "attacks", "forges", "forks")

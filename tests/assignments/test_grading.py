@@ -72,7 +72,7 @@ def contents(folder: Path) -> dict[str, tuple[object, ...]]:
 @pytest.fixture(scope="session")
 def batch(master, listener, tmp_path_factory):
     """All cases, handed in and graded two at a time."""
-    folder = Path(tempfile.mkdtemp())  # not pytest's, which is closed: the fences alone must hold
+    folder = Path(tempfile.mkdtemp())  # not pytest's, which is closed: the fence alone must hold
     folder.chmod(0o755)
     desk = Desk(master, folder, listener.port)
     for name, case in CASES.items():
@@ -358,7 +358,7 @@ def test_what_does_not_end_is_stopped(pretend, speed, seconds):
     number, began = kernel.execute_cell_input("while True: pass"), program.now
     with pytest.raises(worker.queue.Empty):
         kernel.await_reply(number, 2.0)
-    assert seconds <= program.now - began < seconds + 0.5
+    assert seconds <= program.now - began < seconds + 1
     with pytest.raises(worker.Ended):
         kernel.interrupt()
     assert kernel.ended == worker.TIME_UP
