@@ -314,6 +314,12 @@ class SameMask(Stage):
         """Remember the stage at the same end that knows the places (see `TopK.last_masks`)."""
         self._partner = partner
 
+    def held(self) -> dict[str, Tensor]:
+        """The places of the answered message: an answer to another message is refused."""
+        partner = getattr(self, "_partner", None)
+        masks = partner.last_masks() if partner is not None else None
+        return {str(number): mask for number, mask in enumerate(masks or [])}
+
     def apply(self, parts: Parts) -> Parts:
         """Keep the values at the places of the answered message."""
         empty = [name for name in _float_names(parts) if name not in floats(parts)]

@@ -140,6 +140,14 @@ class Stage:
         bits = [(_nominal_bits(part), _entropy_bits(part)) for part in parts.values()]
         return Sizes(sum(n for n, _ in bits) / 8, sum(e for _, e in bits) / 8)
 
+    def held(self) -> dict[str, Tensor]:
+        """What `undo` needs besides the message, the same at both ends; mostly nothing.
+
+        The checksum of the message covers it, so another message than the expected one raises
+        WireError; see `fltoolkit.wire.bound_to`.
+        """
+        return {}
+
     def start_link(self, salt: int) -> None:
         """Begin on one directed link; a stage that draws random numbers mixes the salt in."""
 
