@@ -85,6 +85,11 @@ class _Sparse(Drawing):
         if not isinstance(self.seed, int) or self.seed < 0:
             raise ValueError(f"seed={self.seed!r}: a whole number, 0 or more")
 
+    @property
+    def leaves_out(self) -> bool:  # type: ignore[override]
+        """Whether values that are not sent arrive as zeros: not if all are kept."""
+        return self.fraction < 1
+
     def apply(self, parts: Parts) -> Parts:
         """Return values, places and layout. Raises ValueError for NaN, which cannot be ordered."""
         if not self._orders:

@@ -114,6 +114,7 @@ class Stage:
     leaves_floats = True  # False: `apply` leaves no floats, so only a coder may follow
     mixes = False  # True: each value that `undo` restores depends on many, so no mask holds for it
     sends_later = False  # True: what one message leaves out is added to the next one
+    leaves_out = False  # True: values that are not sent arrive as zeros
     checks_finite = False  # True: `apply` raises ValueError for NaN: no need to look before it
 
     def apply(self, parts: Parts) -> Parts:
