@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from fltoolkit.trees import Tree
 
@@ -233,12 +234,12 @@ class Party:
             if x.requires_grad:
                 output.backward(g, inputs=[x])
         elif not output.requires_grad:
-            self._check_learns(moved=False)
+            self._check_learns()
         else:
             for param in self.params:
                 param.grad = None
             output.backward(g)
-            self._check_learns(moved=any(p.grad is not None for p in _parameters(self.optimizer)))
+            self._check_learns()
             if x.grad is not None and not math.isfinite(x.grad.sum()):
                 raise FloatingPointError(
                     f"party {self.name!r}: the gradient for what it was sent is NaN or infinite. "
@@ -247,13 +248,13 @@ class Party:
             self.optimizer.step()
         return x.grad
 
-    def _check_learns(self, moved: bool) -> None:
-        """With the first gradient: does it move a weight of this module?"""
+    def _check_learns(self) -> None:
+        """With the first gradient: does it reach a weight that the optimizer moves?"""
         if self._learns:
             return
         self._learns = True
         _check_own(self.name, self.module, self.optimizer)  # the module may be another one by now
-        if not moved:
+        if all(param.grad is None for param in _parameters(self.optimizer)):
             warnings.warn(
                 f"party {self.name!r} learns nothing, although gradients are computed for it: no "
                 "weight that its optimizer holds takes part in its output. Is the output detached "
@@ -263,7 +264,9 @@ class Party:
                 TrainingWarning,
                 stacklevel=4,
             )
-        if not self.module.training and any(map(_has_modes, self.module.modules())):
+        if not self.module.training and any(
+            isinstance(part, _MODES) for part in self.module.modules()
+        ):
             warnings.warn(
                 f"party {self.name!r} learns in evaluation mode: its Dropout and BatchNorm layers "
                 "work as in a test. Call module.train() before training",
@@ -442,11 +445,7 @@ _SINGLE = (
 )
 
 
-_MODES = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
-
-
-def _has_modes(module: nn.Module) -> bool:
-    return isinstance(module, _MODES)
+_MODES = (_BatchNorm, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
 
 
 def _check_own(name: str, module: nn.Module, optimizer: Optimizer | None) -> None:
