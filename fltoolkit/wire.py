@@ -211,7 +211,7 @@ def bound_to(held: Tree, otherwise: str) -> Iterator[None]:
     >>> with bound_to({"known": torch.tensor([2.0])}, "it is not for this receiver"):
     ...     unpack(message)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    fltoolkit.wire.WireError: offset 9: ... damaged on its way, or it is not for this receiver
+    fltoolkit.wire.WireError: offset 10: ... damaged on its way, or it is not for this receiver
     """
     token = _bound.set((_chained(_frame(held), _bound.get()[0]), f", or {otherwise}"))
     try:
