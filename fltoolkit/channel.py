@@ -5,11 +5,16 @@ Not here: the frame (wire.py), compression (codecs), each link's two codecs and 
 """
 
 import os
+import warnings
+import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from torch import nn
+
 from fltoolkit.codecs.base import Codec, Masked
-from fltoolkit.links import KINDS, Link, Links, check_kind
+from fltoolkit.links import KINDS, Link, Links, check_kind, check_whole
+from fltoolkit.party import TrainingWarning
 from fltoolkit.trees import Tree, dense_nbytes
 from fltoolkit.wire import WireError, at_most
 
@@ -102,6 +107,7 @@ class Channel:
         self.codecs = self.links.codecs
         self.step = 0
         self.transfers: list[Transfer] = []
+        self._trained: list[weakref.ref[nn.Module]] = []  # the networks of the last training
         self._counted = False  # True: this message was counted for another receiver already
 
     def send(self, sender: str, receiver: str, kind: str, tree: Tree) -> Tree:
@@ -269,6 +275,44 @@ class Channel:
         sent = {transfer.kind for transfer in self.transfers}
         return [kind for kind in self.codecs if kind not in sent]
 
+    def begin(
+        self,
+        clients: Collection[str],
+        networks: Collection[nn.Module],
+        *,
+        sends_weights: bool = False,
+    ) -> Callable[[], dict[str, int]]:
+        """What a protocol calls before its first message; returns `totals` of the clients.
+
+        Warns (`fltoolkit.party.TrainingWarning`) if another training has used this channel: its
+        bytes would count in this one's records, and what its codecs remember would be sent to these
+        networks. A training that goes on with one of its networks, and a run that was loaded, do
+        not count as another one.
+
+        Args:
+            clients: the names of the clients, as for `totals`.
+            networks: the modules that this training changes.
+            sends_weights: True if messages of the kind ``model`` hold the weights themselves.
+                ValueError is then raised for a codec that would leave some of them out.
+        """
+        if sends_weights:
+            check_whole(self.codecs.get("model"))
+        known = [network() for network in self._trained]
+        if (
+            self.transfers
+            and known
+            and not any(network is old for network in networks for old in known)
+        ):
+            warnings.warn(
+                "this channel was used by another training, of other networks: the records of this "
+                "one count the bytes of both, and what its codecs remember (residuals, "
+                "differences) leaks into this one. Make a new Channel for each training",
+                TrainingWarning,
+                stacklevel=3,
+            )
+        self._trained = [weakref.ref(network) for network in networks]
+        return self.totals(clients)
+
     def totals(self, clients: Collection[str]) -> Callable[[], dict[str, int]]:
         """A function that returns what was sent so far; each call reads only the new transfers.
 
@@ -303,6 +347,7 @@ class Channel:
         is changed. If only numbers in it differ, a warning is given and the run goes on.
         """
         self.links.load_state_dict(state)
+        self._trained = []
         self.step = state["step"]
         self.transfers = [Transfer(*row) for row in state["transfers"]]
 

@@ -44,7 +44,8 @@ def save_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
     its own file; ``channel.pt``, with the ledger and the state of the codecs; and ``SHA256SUMS``.
     The folder gets its name only when it is complete, and then older saves are deleted: if the
     program is killed while it saves, the save before is still there. Returns the path of the new
-    folder.
+    folder. Raises OSError if it cannot be written, because a disk is full for example; the save
+    before is then still there, too.
 
     Dropout masks come from torch's global generator, which belongs to the script and not to a
     party. To resume such a run bit by bit, save ``torch.get_rng_state()`` as well.
@@ -63,12 +64,17 @@ def save_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
     done = folder / f"step-{channel.step:06d}"
     new = folder / f"{done.name}.tmp"
     shutil.rmtree(new, ignore_errors=True)
-    new.mkdir(parents=True)
-    for file, party in zip(_files(parties), parties, strict=True):
-        torch.save(party.state_dict(), new / file)
-    torch.save(channel.state_dict(), new / "channel.pt")
-    sums = "".join(f"{_sum(path)}  {path.name}\n" for path in sorted(new.iterdir()))
-    (new / "SHA256SUMS").write_text(sums)
+    states = [*(party.state_dict() for party in parties), channel.state_dict()]
+    try:
+        new.mkdir(parents=True)
+        for file, state in zip([*_files(parties), "channel.pt"], states, strict=True):
+            with (new / file).open("wb") as opened:  # or torch hides why it could not write
+                torch.save(state, opened)
+        sums = "".join(f"{_sum(path)}  {path.name}\n" for path in sorted(new.iterdir()))
+        (new / "SHA256SUMS").write_text(sums)
+    except (OSError, RuntimeError) as error:
+        shutil.rmtree(new, ignore_errors=True)  # a part of a save is of no use, and takes room
+        raise OSError(_not_saved(folder, channel.step, error)) from error
     older = [path for path in _saved(folder) if path != done]
     if older and _step(older[-1]) > channel.step:
         shutil.rmtree(new)
@@ -82,6 +88,20 @@ def save_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
     for path in older:
         shutil.rmtree(path)
     return done
+
+
+def _not_saved(folder: Path, step: int, error: Exception) -> str:
+    """The text of the error if a save could not be written, and what is still there."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__context__
+    saved = _saved(folder)
+    still = f"the save before, {saved[-1].name}, is complete" if saved else "nothing is saved there"
+    return (
+        f"{folder}: step {step} could not be saved: {cause or error}. What was written of it is "
+        f"deleted, and {still}. Make room on this disk or save in another folder, then call "
+        "save_run again: the run itself is as it was"
+    )
 
 
 def has_run(folder: str | os.PathLike[str]) -> bool:

@@ -14,7 +14,7 @@ from torch import Tensor
 from fltoolkit.codecs.base import Codec
 from fltoolkit.history import Record
 from fltoolkit.metrics import ACCURACY, Metric
-from fltoolkit.party import Party, check_targets
+from fltoolkit.party import Party, check_one_number, check_targets
 from fltoolkit.split.vertical import Merge, concatenate
 
 __all__ = ["evaluate", "predict"]
@@ -149,11 +149,7 @@ def evaluate(
 
 def _loss(loss_fn: LossFn, output: Tensor, y: Tensor) -> float:
     loss = loss_fn(output, y)
-    if loss.numel() != 1:
-        raise ValueError(
-            f"the loss of a batch has the shape {list(loss.shape)}: it must be one number; torch's "
-            'losses give it with reduction="mean"'
-        )
+    check_one_number(loss_fn, loss)
     return float(loss)
 
 

@@ -26,7 +26,7 @@ from fltoolkit.codecs.wrappers import Wrapper
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
 
-__all__ = ["KINDS", "Ends", "Link", "Links", "Once", "check_kind"]
+__all__ = ["KINDS", "Ends", "Link", "Links", "Once", "check_kind", "check_whole"]
 
 KINDS = ("activations", "gradients", "labels", "model", "update", "control")
 """What a message can be. ``update`` is a difference of models, ``control`` anything that steers."""
@@ -333,6 +333,38 @@ def check_codecs(codecs: object) -> None:
                 "get a stranger's error. Leave it out: a stochastic codec, such as "
                 "Pipeline(Quantize(4, stochastic=True)), is right on average without a memory"
             )
+
+
+def check_whole(codec: Codec | None) -> None:
+    """Raise ValueError if a codec would spoil weights that a receiver goes on with.
+
+    Two kinds do: a codec that adds what one message leaves out to the next, such as
+    `ErrorFeedback`, is for changes that are added up; and of a sparse message, such as that of
+    `TopK`, most weights arrive as zeros. Inside `Difference` both ends add up, so sparse is good.
+
+    >>> from fltoolkit.codecs import Pipeline, TopK
+    >>> check_whole(Pipeline(TopK(0.01)))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: codecs['model'] = Pipeline(TopK(...)): TopK leaves out most weights, ...
+    """
+    if codec is None:
+        return
+    parts = [part for part in walk(codec) if isinstance(part, Stage | Wrapper)]
+    if any(isinstance(part, Wrapper) and part.in_order for part in parts):
+        return
+    for part in parts:
+        what = type(part).__name__
+        if part.sends_later:
+            why = f"{what} adds what one message leaves out to the next, for updates that add up"
+        elif isinstance(part, Stage) and part.leaves_out:
+            why = f"{what} leaves out most weights, which then arrive as zeros"
+        else:
+            continue
+        raise ValueError(
+            f"codecs['model'] = {codec!r}: {why}, and here a model is sent whole. Quantize it, "
+            "Pipeline(Quantize(8)), or send what has changed since the last message: "
+            "Difference(...) around a codec without ErrorFeedback"
+        )
 
 
 def _states(ends: Ends) -> list[dict[str, Any]]:

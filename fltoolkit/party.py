@@ -6,16 +6,28 @@ A party computes and learns. It does not know any channel, codec, record or othe
 import functools
 import math
 import numbers
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from fltoolkit.trees import Tree
 
-__all__ = ["SGD", "Party", "check_log_probabilities", "takes_log_probabilities"]
+__all__ = [
+    "SGD",
+    "Party",
+    "TrainingWarning",
+    "check_fits_loss",
+    "check_log_probabilities",
+    "check_one_number",
+    "check_targets",
+    "label_advice",
+    "takes_log_probabilities",
+]
 
 
 @runtime_checkable
@@ -27,16 +39,21 @@ class Optimizer(Protocol):
     def load_state_dict(self, state: Any) -> None: ...
 
 
-class SGD:
+class TrainingWarning(UserWarning):
+    """Training goes on, but something in it is most likely a mistake; the text says what to do.
+
+    >>> issubclass(TrainingWarning, UserWarning)
+    True
+    """
+
+
+class SGD(torch.optim.Optimizer):
     """Plain stochastic gradient descent: ``theta <- theta - lr * gradient``.
 
     The result is bit-equal to that of ``torch.optim.SGD(params, lr)``, without the bookkeeping that
     torch does in each step. With two parties, this bookkeeping is done twice (``make bench`` shows
-    how long it takes). For momentum and other options use ``torch.optim``.
-
-    The schedulers of ``torch.optim.lr_scheduler`` accept torch's optimizers only, and raise "SGD is
-    not an Optimizer" for this one. Give ``torch.optim.SGD`` to them and to the party, or change
-    ``lr`` here between two steps.
+    how long it takes). For momentum and other options use ``torch.optim``. The schedulers of
+    ``torch.optim.lr_scheduler`` change ``lr``.
 
     >>> w = torch.tensor([1.0], requires_grad=True)
     >>> (2 * w).backward()
@@ -50,16 +67,34 @@ class SGD:
             raise TypeError(f"lr={lr!r} is a {type(lr).__name__}, not a number: e.g. lr=0.1")
         if not 0 < lr < math.inf:
             raise ValueError(f"lr={lr}: the learning rate must be above 0 and finite")
-        self.params = list(params)
-        self.lr = lr
+        # torch's own __init__ imports its compiler, which takes seconds
+        groups = [{"params": list(params), "lr": lr}]
+        self.__setstate__({"defaults": {"lr": lr}, "state": {}, "param_groups": groups})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
         self._no_grad = torch.no_grad()  # made once: making it takes as long as using it
 
-    def step(self) -> None:
+    @property
+    def lr(self) -> float:
+        """The learning rate; it may be changed between two steps."""
+        lr: float = self.param_groups[0]["lr"]
+        return lr
+
+    @lr.setter
+    def lr(self, lr: float) -> None:
+        self.param_groups[0]["lr"] = lr
+
+    def step(self) -> None:  # type: ignore[override]
         """Move every parameter that has a gradient."""
         with self._no_grad:
-            for param in self.params:
+            (group,) = self.param_groups
+            lr = group["lr"]
+            for param in group["params"]:
                 if (gradient := param.grad) is not None:
-                    param.add_(gradient, alpha=-self.lr)
+                    param.add_(gradient, alpha=-lr)
+
+    step.hooked = True  # type: ignore[attr-defined]  # or torch would put its bookkeeping around it
 
     def state_dict(self) -> dict[str, Any]:
         """The learning rate: plain SGD remembers nothing else."""
@@ -113,12 +148,7 @@ class Party:
                 f"party {name!r}: loss_fn={loss_fn.__name__} is a class; make a loss of it: "
                 f"loss_fn={loss_fn.__name__}()"
             )
-        own = {id(param) for param in module.parameters()}
-        if strangers := sum(id(param) not in own for param in _parameters(optimizer)):
-            raise ValueError(
-                f"party {name!r}: its optimizer moves {strangers} parameters that are not its "
-                "module's. Make each party's optimizer from its own part of the network"
-            )
+        _check_own(name, module, optimizer)
         self.name = name
         self.module = module if device is None else _moved(name, module, device)
         self.optimizer = optimizer
@@ -127,7 +157,7 @@ class Party:
         self.device = next((p.device for p in module.parameters()), torch.device(device or "cpu"))
         self.pending: tuple[Tensor, Tensor] | None = None
         """Input and output of the last `forward`, until `backward` gets their gradient."""
-        self._checked = False  # whether its output fits its loss
+        self._fits_loss = self._learns = False  # True: this was checked, with the first batch
 
     def forward(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
         """Compute this part's output. The returned tensor has no autograd graph."""
@@ -161,9 +191,6 @@ class Party:
             raise ValueError(f"party {self.name!r} comes last and has no loss_fn: give it one")
         output = self._output(h)
         check_targets(output, y)
-        if not self._checked:  # once: it does not depend on the batch
-            check_log_probabilities(f"party {self.name!r}", self.loss_fn, output)
-            self._checked = True
         try:
             loss = self.loss_fn(output, y.to(self.device))
         except torch.cuda.OutOfMemoryError:
@@ -171,10 +198,11 @@ class Party:
         except _OF_THE_DATA as error:
             raise ValueError(
                 f"party {self.name!r}: its loss cannot compare outputs {_kind(output)} with labels "
-                f"{_kind(y)}: {error}. Losses of classes, such as NLLLoss and CrossEntropyLoss, "
-                "need a class number for each sample, from 0 to one less than the number of "
-                "outputs: y.argmax(1) makes them of one-hot rows, y.long() of floats"
+                f"{_kind(y)}: {error}. {label_advice(output, y)}"
             ) from error
+        if not self._fits_loss:  # once: it does not depend on the batch
+            check_fits_loss(f"party {self.name!r}", self.loss_fn, output, loss)
+            self._fits_loss = True
         if not math.isfinite(value := loss.item()):
             raise FloatingPointError(
                 f"party {self.name!r}: the loss is {value}. Training has diverged or the data hold "
@@ -205,10 +233,13 @@ class Party:
         if self.optimizer is None:
             if x.requires_grad:
                 output.backward(g, inputs=[x])
-        elif output.requires_grad:
+        elif not output.requires_grad:
+            self._check_learns()
+        else:
             for param in self.params:
                 param.grad = None
             output.backward(g)
+            self._check_learns()
             if x.grad is not None and not math.isfinite(x.grad.sum()):
                 raise FloatingPointError(
                     f"party {self.name!r}: the gradient for what it was sent is NaN or infinite. "
@@ -216,6 +247,32 @@ class Party:
                 )
             self.optimizer.step()
         return x.grad
+
+    def _check_learns(self) -> None:
+        """With the first gradient: does it reach a weight that the optimizer moves?"""
+        if self._learns:
+            return
+        self._learns = True
+        _check_own(self.name, self.module, self.optimizer)  # the module may be another one by now
+        if all(param.grad is None for param in _parameters(self.optimizer)):
+            warnings.warn(
+                f"party {self.name!r} learns nothing, although gradients are computed for it: no "
+                "weight that its optimizer holds takes part in its output. Is the output detached "
+                "(detach, no_grad, item), is every weight frozen, or was the optimizer made from "
+                "an iterator that was used up? A part that is not to learn gets optimizer=None, "
+                "and then no gradient is sent to it",
+                TrainingWarning,
+                stacklevel=4,
+            )
+        if not self.module.training and any(
+            isinstance(part, _MODES) for part in self.module.modules()
+        ):
+            warnings.warn(
+                f"party {self.name!r} learns in evaluation mode: its Dropout and BatchNorm layers "
+                "work as in a test. Call module.train() before training",
+                TrainingWarning,
+                stacklevel=4,
+            )
 
     def weights(self) -> Tree:
         """This party's part of the model with its buffers, e.g. to send it to another party.
@@ -249,21 +306,123 @@ class Party:
         return f"<Party {self.name!r}: {sum(p.numel() for p in self.params):,} parameters>"
 
 
+def check_one_number(loss_fn: Any, loss: Any) -> None:
+    """Raise ValueError if a loss is not one number for the whole batch.
+
+    >>> none = nn.MSELoss(reduction="none")
+    >>> check_one_number(none, none(torch.zeros(2), torch.ones(2)))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: loss_fn=MSELoss() returns a tensor of shape [2], not one number for the batch. ...
+    """
+    if not isinstance(loss, Tensor) or loss.numel() != 1:
+        what = (
+            f"tensor of shape {list(loss.shape)}"
+            if isinstance(loss, Tensor)
+            else type(loss).__name__
+        )
+        raise ValueError(
+            f"loss_fn={loss_fn!r} returns a {what}, not one number for the batch. Leave out "
+            'reduction="none", or take the mean: lambda output, y: loss_fn(output, y).mean()'
+        )
+
+
+def label_advice(output: Tensor, y: Tensor) -> str:
+    """What to do about labels that a loss refuses.
+
+    >>> label_advice(torch.zeros(4, 3), torch.zeros(4, 1, dtype=torch.int64))
+    'Labels of shape [4, 1] become class numbers [4] by y.squeeze(1)'
+    """
+    if y.dim() == 2 and y.shape[1] == 1 and output.shape != y.shape:
+        return f"Labels of shape {list(y.shape)} become class numbers {list(y.shape[:1])} by " + (
+            "y.squeeze(1)" if y.dtype == torch.int64 else "y.squeeze(1).long()"
+        )
+    return (
+        "Losses of classes, such as NLLLoss and CrossEntropyLoss, need a class number for each "
+        "sample, from 0 to one less than the number of outputs: y.argmax(1) makes them of one-hot "
+        "rows, y.long() of floats. Losses that compare each output with one label, such as "
+        "BCEWithLogitsLoss, need labels of the outputs' shape and dtype"
+    )
+
+
 def check_targets(output: Tensor, y: Tensor) -> None:
     """Raise ValueError for targets [n] and outputs [n, 1], of which torch would make n x n pairs.
 
-    Only targets that are floats are checked: class numbers are not compared element by element.
+    >>> check_targets(torch.zeros(4, 1), torch.zeros(4, 1))
+    >>> check_targets(torch.zeros(4, 1), torch.zeros(4))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: outputs [4, 1] and targets [4] would be broadcast, so that the loss compares ...
     """
-    if (
-        y.shape != output.shape
-        and y.is_floating_point()
-        and y.squeeze().shape == output.squeeze().shape
-    ):
+    if y.shape != output.shape and y.squeeze().shape == output.squeeze().shape:
         raise ValueError(
             f"outputs {list(output.shape)} and targets {list(y.shape)} would be broadcast, so that "
             "the loss compares each output with each target. Give both one shape: "
             "y.unsqueeze(1), or a last layer nn.Flatten(0)"
         )
+
+
+def check_fits_loss(who: str, loss_fn: Any, output: Tensor, loss: Any) -> None:
+    """Raise ValueError if the network's output is not what the loss needs, or the loss no number.
+
+    A negative log-likelihood needs log-probabilities (`check_log_probabilities`).
+    `CrossEntropyLoss` begins with a softmax and `BCEWithLogitsLoss` with a sigmoid: after another
+    one in the network the loss cannot come near 0, and the network learns slowly and badly.
+
+    Args:
+        who: begins the text of the error.
+        loss_fn: the loss.
+        output: what the network returned.
+        loss: what ``loss_fn`` returned of it, with its graph.
+
+    >>> x, y = torch.ones(2, 3, requires_grad=True), torch.tensor([0, 1])
+    >>> loss_fn = nn.CrossEntropyLoss()
+    >>> check_fits_loss("bob", loss_fn, x, loss_fn(x, y))
+    >>> p = x.softmax(1)
+    >>> check_fits_loss("bob", loss_fn, p, loss_fn(p, y))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: bob: its network ends with a softmax, and loss_fn=CrossEntropyLoss() ...
+    """
+    try:
+        check_one_number(loss_fn, loss)
+    except ValueError as error:
+        raise ValueError(f"{who}: {error}") from None
+    check_log_probabilities(who, loss_fn, output)
+    nodes = [loss.grad_fn]
+    for _ in range(_NODES_OF_A_LOSS):
+        if (node := nodes.pop(0) if nodes else None) is None:
+            return
+        before = _before(node)
+        if (unwanted := _NORMALIZED.get(_operation(node))) is None:
+            nodes += before
+            continue
+        while before and _operation(before[0]) in _RESHAPED:
+            before = _before(before[0])
+        if before and (last := _operation(before[0])) in unwanted:
+            raise ValueError(
+                f"{who}: its network ends with a {last.lower()}, and loss_fn={loss_fn!r} applies "
+                "one by itself: it needs the values before that (logits). Leave the last layer "
+                "out; the predicted classes stay the same"
+            )
+
+
+_NODES_OF_A_LOSS = 12
+"""How many operations of a loss are looked at: those of torch have fewer before the softmax."""
+
+_NORMALIZED = {
+    "LogSoftmax": ("Softmax", "Sigmoid"),
+    "BinaryCrossEntropyWithLogits": ("Sigmoid", "Softmax", "LogSigmoid", "LogSoftmax"),
+}
+"""What a loss does by itself, and what the network must then not end with."""
+
+_RESHAPED = {"View", "UnsafeView", "Squeeze", "Unsqueeze", "Transpose", "Permute", "T", "ToCopy"}
+
+
+def _before(node: Any) -> list[Any]:
+    return [each for each, _ in node.next_functions if each is not None]
+
+
+def _operation(node: Any) -> str:
+    """The name of an operation in a graph, without its version."""
+    return str(node.name()).partition("Backward")[0]
 
 
 _ADVICE = (
@@ -286,13 +445,26 @@ _SINGLE = (
 )
 
 
+_MODES = (_BatchNorm, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
+
+
+def _check_own(name: str, module: nn.Module, optimizer: Optimizer | None) -> None:
+    """Raise ValueError if the optimizer moves parameters that are not the module's."""
+    own = {id(param) for param in module.parameters()}
+    if strangers := sum(id(param) not in own for param in _parameters(optimizer)):
+        raise ValueError(
+            f"party {name!r}: its optimizer moves {strangers} parameters that are not its "
+            "module's. Make each party's optimizer from its own part of the network"
+        )
+
+
 def _kind(tensor: Tensor) -> str:
     return f"{list(tensor.shape)} of {tensor.dtype}"
 
 
 def _parameters(optimizer: Optimizer | None) -> list[Tensor]:
     """The parameters that an optimizer changes, as far as it tells."""
-    groups = getattr(optimizer, "param_groups", [{"params": getattr(optimizer, "params", [])}])
+    groups = getattr(optimizer, "param_groups", [])
     return [param for group in groups for param in group["params"]]
 
 

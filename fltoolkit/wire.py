@@ -14,7 +14,8 @@ Frame, version 1. All numbers are little-endian; a varint is an unsigned LEB128 
       varint  one per dimension: its length
     payload   the values of each entry, in the same order, without gaps
     4 bytes   checksum: low 32 bits of a chain of XXH3-64 digests, first of everything before the
-              payload (seed 0), then of each entry's values (seed: the digest before)
+              payload (seed 0, or the digest of what both ends hold: see `bound_to`), then of each
+              entry's values (seed: the digest before)
 
 A message with one tensor of up to four dimensions, below 16,384 each, costs at most 16 bytes
 beyond its values and a name of usual length. Nothing is pickled, and a frame holds at most 16,384
@@ -56,6 +57,7 @@ __all__ = [
     "WireError",
     "allowed_values",
     "at_most",
+    "bound_to",
     "check_num_values",
     "check_tree",
     "most_values",
@@ -184,6 +186,40 @@ def check_num_values(num_values: int) -> None:
         )
 
 
+_bound: ContextVar[tuple[int, str]] = ContextVar("bound", default=(0, ""))
+
+
+@contextmanager
+def bound_to(held: Tree, otherwise: str) -> Iterator[None]:
+    """Inside this context, the checksum of a frame also covers ``held``, which is not sent.
+
+    This is for a codec whose ``decode`` needs what earlier messages have left at the receiver. Such
+    a codec encodes and decodes in this context, with what the sender and the receiver hold at that
+    moment. A message that is repeated, comes too early or was meant for another receiver then
+    raises WireError in `unpack`, before anything was changed. No message becomes longer by this.
+
+    A frame that is bound to nothing is accepted, too, because version 0.1.0 wrote such frames.
+    Contexts can be nested: then a frame is bound to all of them.
+
+    Args:
+        held: what both ends must hold alike.
+        otherwise: ends the text of the error: what is wrong if the message is not damaged, and what
+            to do.
+
+    >>> with bound_to({"known": torch.tensor([1.0])}, "it is not for this receiver"):
+    ...     message = pack({"w": torch.tensor([5.0])})
+    >>> with bound_to({"known": torch.tensor([2.0])}, "it is not for this receiver"):
+    ...     unpack(message)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    fltoolkit.wire.WireError: offset 10: ... damaged on its way, or it is not for this receiver
+    """
+    token = _bound.set((_chained(_frame(held), _bound.get()[0]), f", or {otherwise}"))
+    try:
+        yield
+    finally:
+        _bound.reset(token)
+
+
 def pack(tree: Tree) -> bytes:
     """Turn a tree into one frame. Lossless; copies each value once, into the message.
 
@@ -194,20 +230,12 @@ def pack(tree: Tree) -> bytes:
     >>> pack({"h": torch.tensor([[1.0, 2.0]])}).hex(" ")
     'f1 05 01 68 20 01 02 00 00 80 3f 00 00 00 40 a0 e1 57 d8'
     """
-    try:
-        header = _write_header(tuple([(name, t.dtype, t.shape) for name, t in tree.items()]))
-        parts = [header, *map(_memory, tree.values())]
-    except Exception:  # torch raises many kinds of errors for tensors of unusual kinds
-        check_tree(tree)
-        raise
     if len(tree) > MAX_ENTRIES:
         raise ValueError(
             f"a tree of {len(tree)} entries: a message holds at most {MAX_ENTRIES}, so send several"
         )
-    digest = 0
-    for part in parts:
-        digest = xxh3_64_intdigest(part, digest)
-    parts.append(_checksum(digest))
+    parts = _frame(tree)
+    parts.append(_checksum(_chained(parts, _bound.get()[0])))
     return b"".join(parts)
 
 
@@ -244,7 +272,9 @@ def unpack(message: bytes | bytearray | memoryview) -> Tree:
             f"offset {offset}: expected {payload_nbytes} payload bytes and a checksum of "
             f"{CHECKSUM_NBYTES}, {end + CHECKSUM_NBYTES} bytes in all, but there are {len(view)}"
         )
-    digest = xxh3_64_intdigest(view[:offset], 0)
+    head = view[:offset]
+    seed, otherwise = _bound.get()
+    digest = xxh3_64_intdigest(head, seed)
     tree: Tree = {}
     for name, dtype, shape, nbytes in entries:
         tree[name] = tensor = torch.empty(shape, dtype=dtype)
@@ -258,11 +288,30 @@ def unpack(message: bytes | bytearray | memoryview) -> Tree:
         else:
             digest = xxh3_64_intdigest(b"", digest)
     if (checksum := _checksum(digest)) != view[end:]:
-        raise WireError(
-            f"offset {end}: expected checksum {checksum.hex()}, found {view[end:].hex()}: "
-            "the message was damaged on its way"
-        )
+        unbound = _checksum(_chained([head, *map(_memory, tree.values())], 0))
+        if not seed or unbound != view[end:]:  # version 0.1.0 bound no frame to anything
+            raise WireError(
+                f"offset {end}: expected checksum {checksum.hex()}, found {view[end:].hex()}: "
+                f"the message was damaged on its way{otherwise}"
+            )
     return tree
+
+
+def _frame(tree: Tree) -> list[Any]:
+    """A frame without its checksum: the header, and the memory of each entry."""
+    try:
+        header = _write_header(tuple([(name, t.dtype, t.shape) for name, t in tree.items()]))
+        return [header, *map(_memory, tree.values())]
+    except Exception:  # torch raises many kinds of errors for tensors of unusual kinds
+        check_tree(tree)
+        raise
+
+
+def _chained(parts: list[Any], digest: int) -> int:
+    """The digest of all parts; each part's seed is the digest of the parts before."""
+    for part in parts:
+        digest = xxh3_64_intdigest(part, digest)
+    return digest
 
 
 def _memory(tensor: Tensor) -> Any:

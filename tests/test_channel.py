@@ -1,7 +1,10 @@
 """The door between parties: what crosses, what is counted, who is asked for by name."""
 
+import gc
+
 import pytest
 import torch
+from torch import nn
 
 from fltoolkit.channel import KINDS, Arrival, Channel, Transfer
 from fltoolkit.checkpoint import load_run, save_run
@@ -15,7 +18,10 @@ from fltoolkit.codecs import (
     Quantize,
     TopK,
 )
+from fltoolkit.federated import Local, ddp, fedavg
 from fltoolkit.leakage import Listener
+from fltoolkit.party import Party, TrainingWarning
+from fltoolkit.split import train_split
 from fltoolkit.testing import normal
 from fltoolkit.wire import WireError, pack, unpack
 
@@ -256,3 +262,50 @@ def test_whom_a_broadcast_reaches():
         channel.broadcast("server", CLIENTS, "model", {"w": torch.tensor([torch.nan])})
     channel.send("server", "ann", "model", H)
     assert channel.transfers[-1].nbytes > 0
+
+
+# ------------------------------------------------------------------------ one training a channel
+
+
+def network(*layers):
+    return nn.Sequential(nn.Linear(2, 2), *layers)
+
+
+def split_run(channel, alice, bob):
+    x, y = torch.ones(4, 2), torch.tensor([0, 1, 0, 1])
+    parties = [Party("alice", alice), Party("bob", bob, loss_fn=nn.CrossEntropyLoss())]
+    return list(train_split(parties, [(x, y)], channel))
+
+
+def averaging_run(channel, model):
+    share = torch.ones(4, 2), torch.tensor([0, 1, 0, 1])
+    local = Local(4, lr=0.1, epochs=1, loss_fn=nn.CrossEntropyLoss())
+    return list(fedavg(model, {"ann": share}, channel, rounds=1, cohort=1, local=local))
+
+
+def data_parallel_run(channel, model):
+    share = torch.ones(4, 2), torch.tensor([0, 1, 0, 1])
+    local = Local(4, lr=0.1, steps=1, loss_fn=nn.CrossEntropyLoss())
+    return list(ddp(model, {"ann": share, "ben": share}, channel, steps=1, local=local))
+
+
+@pytest.mark.parametrize(
+    ("run", "count"), [(split_run, 2), (averaging_run, 1), (data_parallel_run, 1)]
+)
+def test_a_second_training_on_a_channel_is_named(run, count, tmp_path):
+    """Its bytes would be counted twice, and residuals of other networks would be sent to it."""
+    channel, fresh = Channel(), lambda: [network() for _ in range(count)]
+    channel.send("alice", "bob", "control", {})  # a message by hand is no training
+    first = fresh()
+    run(channel, *first)
+    run(channel, *first)  # it goes on
+    with pytest.warns(TrainingWarning, match=r"this channel was used by another training.*new Ch"):
+        run(channel, *fresh())
+    save_run(tmp_path, [], channel)
+    loaded = Channel()
+    load_run(tmp_path, [], loaded)
+    run(loaded, *fresh())  # a run goes on with networks that were loaded
+    first.clear()
+    gc.collect()
+    with pytest.warns(TrainingWarning, match="another training"):
+        run(channel, *fresh())

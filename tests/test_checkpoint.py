@@ -19,7 +19,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import has_run, load_run, save_run
 from fltoolkit.codecs import BFloat16, Pipeline, TopK
 from fltoolkit.data import Batches
-from fltoolkit.party import SGD
+from fltoolkit.party import SGD, Party
 from fltoolkit.split import (
     split_step,
     train_split,
@@ -142,3 +142,31 @@ def test_a_run_goes_on_with_the_codecs_it_was_saved_with(tmp_path):
     assert all(torch.equal(w, before[n]) for n, w in fresh[0].module.state_dict().items())
     with pytest.warns(UserWarning, match=r"saved with .*0\.1.* goes on with .*0\.5"):
         load_run(tmp_path, fresh, channel(Pipeline(TopK(0.5))))
+
+
+def test_a_full_disk_leaves_the_save_before_and_no_rest(tmp_path):
+    """Files may not grow beyond 20,000 bytes here, so that writing really fails in the middle."""
+    resource = pytest.importorskip("resource")
+    alice, channel = Party("alice", nn.Linear(100, 100)), Channel()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def save():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+        try:
+            save_run(tmp_path, [alice], channel)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    with pytest.raises(OSError, match=r"step 0 could not be saved: .*too large.*nothing is saved"):
+        save()
+    assert not has_run(tmp_path)
+    channel.step = 3
+    save_run(tmp_path, [alice], channel)
+    kept = alice.weights()["weight"].clone()
+    channel.step = 4
+    alice.load_weights({name: 2 * tensor for name, tensor in alice.weights().items()})
+    with pytest.raises(OSError, match=r"step 4 .*step-000003, is complete\. Make room"):
+        save()
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000003"]
+    assert load_run(tmp_path, [alice], channel) == 3
+    assert torch.equal(alice.weights()["weight"], kept)

@@ -6,20 +6,27 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import (
     DGC,
+    STC,
     Difference,
     ErrorFeedback,
     Identity,
     Only,
     Pipeline,
     Quantize,
+    RandomK,
     SameMask,
     TopK,
 )
-from fltoolkit.links import Link, Links
+from fltoolkit.data import Batches
+from fltoolkit.federated import Local, fedasync, fedavg
+from fltoolkit.links import Link, Links, check_whole
+from fltoolkit.party import Party
+from fltoolkit.split import train_relay, train_splitfed
 from fltoolkit.testing import normal
 from fltoolkit.wire import pack, unpack
 
@@ -216,6 +223,53 @@ def test_what_is_sent_later_is_refused_where_each_message_is_about_other_samples
         channel.change_codec(kind, codec)
     assert channel.codecs == {}
     Channel({"update": codec, "model": codec})
+
+
+WEIGHTS = [
+    (ErrorFeedback(Pipeline(Quantize(4))), "ErrorFeedback adds what one message leaves out"),
+    (Only(ErrorFeedback(Pipeline(TopK(0.1)))), "ErrorFeedback adds"),
+    (Pipeline(DGC(0.1)), "DGC adds"),
+    (Pipeline(TopK(0.1), Quantize(8)), "TopK leaves out most weights, which then arrive as zeros"),
+    (Only(Pipeline(RandomK(0.1))), "RandomK leaves out"),
+    (Pipeline(STC(0.1)), "STC leaves out"),
+]
+
+
+@pytest.mark.parametrize(("codec", "why"), WEIGHTS, ids=lambda value: repr(value)[:30])
+@pytest.mark.parametrize("way", ["fedavg", "fedasync", "relay", "splitfed"])
+def test_codecs_that_spoil_weights_are_refused_where_weights_are_sent(codec, why, way):
+    share = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
+    model, channel = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1)), Channel({"model": codec})
+
+    def party(name):
+        return Party(name, nn.Linear(2, 2), loss_fn=nn.CrossEntropyLoss())
+
+    alices, local = [party("ann"), party("ben")], Local(4, lr=0.1, epochs=1)
+    alices[1].load_weights(alices[0].weights())
+    data, how = [Batches(*share, 4, seed=0)] * 2, {"num_rounds": 1}
+    runs = {
+        "fedavg": lambda: fedavg(model, {"ann": share}, channel, rounds=1, cohort=1, local=local),
+        "fedasync": lambda: fedasync(
+            model, {"ann": share}, channel, num_updates=1, concurrency=1, local=local
+        ),
+        "relay": lambda: train_relay(alices, party("bob"), data, channel, **how),
+        "splitfed": lambda: train_splitfed(alices, party("bob"), data, channel, **how, version=2),
+    }
+    with pytest.raises(ValueError, match=rf"codecs\['model'\] = .*{why}.*Difference\(...\)"):
+        next(runs[way]())
+    assert channel.transfers == []
+
+
+def test_weights_may_be_sent_in_fewer_bits_and_as_differences():
+    for codec in (
+        None,
+        Identity(),
+        Pipeline(Quantize(4)),
+        Pipeline(TopK(1.0)),
+        Difference(Pipeline(TopK(0.1))),
+        Only(Difference(Pipeline(TopK(0.1)))),
+    ):
+        check_whole(codec)
 
 
 def test_the_residual_of_other_samples_would_be_added():

@@ -1,5 +1,6 @@
 """A party's part of the model: handed on whole, and kept apart from its optimizer."""
 
+import copy
 import inspect
 
 import pytest
@@ -7,8 +8,9 @@ import torch
 from torch import nn
 
 from fltoolkit.channel import Channel
+from fltoolkit.federated import Local, fedavg, local_update
 from fltoolkit.models import seeded
-from fltoolkit.party import SGD, Party
+from fltoolkit.party import SGD, Party, TrainingWarning
 
 
 def party(seed, name="alice"):
@@ -49,7 +51,7 @@ def test_loading_weights_leaves_the_optimizer_alone():
 
 def test_what_awaits_a_gradient_is_there_until_it_comes():
     """`NoPeek` reads it; a second gradient for one output is an error."""
-    alice = Party("alice", nn.Linear(3, 4), SGD([], lr=1.0))
+    alice = Party("alice", layer := nn.Linear(3, 4), SGD(layer.parameters(), lr=1.0))
     assert alice.pending is None
     h = alice.forward(x := torch.ones(2, 3))
     assert alice.pending[0] is x
@@ -97,6 +99,12 @@ LABELS = [
     (nn.NLLLoss(), nn.functional.one_hot(CLASSES, 10), r"labels \[8, 10\] of torch.int64.*argmax"),
     (nn.NLLLoss(), nn.functional.one_hot(CLASSES, 10).float(), r"labels \[8, 10\] of .*argmax"),
     (nn.CrossEntropyLoss(), CLASSES.float(), r"labels \[8\] of torch.float32.*y.long\(\)"),
+    (
+        nn.CrossEntropyLoss(),
+        CLASSES[:, None],
+        r"\[8, 1\] become class numbers \[8\] by y.sq",
+    ),
+    (nn.NLLLoss(), CLASSES[:, None].float(), r"class numbers \[8\] by y.squeeze\(1\).long\(\)"),
     (nn.CrossEntropyLoss(), CLASSES + 3, "outputs.*Target 10 is out of bounds.*from 0 to one less"),
 ]
 
@@ -124,3 +132,157 @@ def test_classes_are_no_objects():
     # past the check of types that tests have and users have not
     with pytest.raises(TypeError, match=r"lr='0\.1' is a str, not a number"):
         inspect.unwrap(SGD.__init__)(SGD([], 0.1), [], lr="0.1")
+
+
+# ------------------------------------------------------------------------- wrong without a word
+
+
+def ends_with(*last):
+    """A network of 3 inputs and 4 outputs that ends with these layers."""
+    with seeded(0):
+        return nn.Sequential(nn.Linear(3, 4), *last)
+
+
+class Ends(nn.Module):
+    """A network that calls a function at its end."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.layer, self.function = nn.Linear(3, 4), function
+
+    def forward(self, x):
+        return self.function(self.layer(x))
+
+
+CLASS, EACH = torch.tensor([0, 3]), torch.eye(4)[:2]
+CROSS, BINARY = nn.functional.cross_entropy, nn.functional.binary_cross_entropy_with_logits
+NORMALIZED = [
+    (ends_with(nn.Softmax(dim=1)), nn.CrossEntropyLoss(), CLASS, "softmax"),
+    (ends_with(nn.Softmax(dim=1)), nn.CrossEntropyLoss(label_smoothing=0.1), CLASS, "softmax"),
+    (ends_with(nn.Softmax(dim=1)), nn.CrossEntropyLoss(weight=torch.ones(4)), CLASS, "softmax"),
+    (ends_with(nn.Softmax(dim=1)), nn.CrossEntropyLoss(), EACH, "softmax"),
+    (ends_with(nn.Sigmoid()), lambda output, y: 2 * CROSS(output, y), CLASS, "sigmoid"),
+    (Ends(lambda x: x.softmax(1)[:, None].squeeze(1)), CROSS, CLASS, "softmax"),
+    (ends_with(nn.Sigmoid()), nn.BCEWithLogitsLoss(), EACH, "sigmoid"),
+    (ends_with(nn.Sigmoid()), nn.BCEWithLogitsLoss(pos_weight=torch.ones(4)), EACH, "sigmoid"),
+    (ends_with(nn.Softmax(dim=1)), nn.BCEWithLogitsLoss(), EACH, "softmax"),
+    (Ends(lambda x: torch.sigmoid(x).view(2, 4)), BINARY, EACH, "sigmoid"),
+]
+RIGHT = [
+    (ends_with(), nn.CrossEntropyLoss(), CLASS),
+    (ends_with(nn.LogSoftmax(dim=1)), nn.CrossEntropyLoss(), CLASS),  # once more changes nothing
+    (ends_with(nn.LogSoftmax(dim=1)), nn.NLLLoss(), CLASS),
+    (ends_with(nn.Softmax(dim=1), nn.Linear(4, 4)), nn.CrossEntropyLoss(), CLASS),
+    (ends_with(nn.Softmax(dim=1)), nn.MSELoss(), EACH),
+    (ends_with(nn.Sigmoid()), nn.BCELoss(), EACH),
+    (ends_with(nn.Sigmoid(), nn.Linear(4, 4)), nn.BCEWithLogitsLoss(), EACH),
+]
+X2 = torch.tensor([[1.0, 2.0, 3.0], [0.0, 1.0, 0.0]])
+
+
+@pytest.mark.parametrize(("module", "loss_fn", "y", "last"), NORMALIZED)
+def test_a_loss_that_normalizes_is_not_given_normalized_outputs(module, loss_fn, y, last):
+    """It would learn all the same, slowly and badly."""
+    with pytest.raises(ValueError, match=rf"^party 'bob': its network ends with a {last}.*logits"):
+        Party("bob", module, loss_fn=loss_fn).loss_and_grad(X2.requires_grad_(), y)
+    local = Local(None, lr=0.1, steps=1, loss_fn=loss_fn)
+    with pytest.raises(ValueError, match=rf"^client 'ann': its network ends with a {last}.*logits"):
+        fedavg(module, {"ann": (X2.detach(), y)}, Channel(), rounds=1, cohort=1, local=local)
+
+
+@pytest.mark.parametrize(("module", "loss_fn", "y"), RIGHT)
+def test_other_ends_of_a_network_are_left_alone(module, loss_fn, y):
+    Party("bob", module, loss_fn=loss_fn).loss_and_grad(X2.detach().requires_grad_(), y)
+    local = Local(None, lr=0.1, steps=1, loss_fn=loss_fn)
+    next(fedavg(module, {"ann": (X2.detach(), y)}, Channel(), rounds=1, cohort=1, local=local))
+
+
+def test_a_loss_is_one_number():
+    each = nn.CrossEntropyLoss(reduction="none")
+    wanted = r"returns a tensor of shape \[2\], not one number for the batch.*reduction=\"none\""
+    with pytest.raises(ValueError, match=rf"^party 'bob': .*{wanted}"):
+        Party("bob", ends_with(), loss_fn=each).loss_and_grad(X2, CLASS)
+    local = Local(None, lr=0.1, steps=1, loss_fn=each)
+    with pytest.raises(ValueError, match=rf"^client 'ann': .*{wanted}"):
+        fedavg(ends_with(), {"ann": (X2, CLASS)}, Channel(), rounds=1, cohort=1, local=local)
+    start = ends_with().state_dict()
+    with pytest.raises(ValueError, match=wanted):
+        local_update(ends_with(), start, X2.detach(), CLASS, local, seed=0)
+    with pytest.raises(ValueError, match="returns a float, not one number"):
+        Party("bob", ends_with(), loss_fn=lambda h, y: 0.5).loss_and_grad(X2, CLASS)
+
+
+def test_whole_numbers_are_not_broadcast_either():
+    bob = Party("bob", nn.Linear(3, 1), loss_fn=nn.MSELoss())
+    with pytest.raises(ValueError, match=r"outputs \[2, 1\] and targets \[2\] would be broadcast"):
+        bob.loss_and_grad(X2, CLASS)
+
+
+def silent(learner):
+    """A step of this party; it must not warn."""
+    learner.backward(torch.ones_like(learner.forward(X2.detach())))
+
+
+def test_a_part_that_does_not_learn_is_named():
+    """While its gradients are sent and counted."""
+    used_up = (layer := nn.Linear(3, 4)).parameters()
+    first = SGD(used_up, lr=0.1)
+    frozen = nn.Linear(3, 4).requires_grad_(False)
+    for module, optimizer in (
+        (detached := Ends(lambda h: h.detach()), SGD(detached.parameters(), lr=0.1)),
+        (layer, SGD(used_up, lr=0.1)),
+        (frozen, SGD(frozen.parameters(), lr=0.1)),
+    ):
+        alice = Party("alice", module, optimizer)
+        with pytest.warns(TrainingWarning, match="^party 'alice' learns nothing, although gradie"):
+            silent(alice)
+        silent(alice)  # once is enough
+        silent(Party("alice", module))  # it does not claim to learn
+    silent(Party("alice", layer, first))
+    loss = nn.CrossEntropyLoss()
+    with pytest.warns(TrainingWarning, match="^party 'bob' learns nothing"):
+        Party("bob", detached, SGD(detached.parameters(), lr=0.1), loss).loss_and_grad(X2, CLASS)
+
+
+def test_an_optimizer_of_another_module_is_refused_also_later():
+    layer, other = nn.Linear(3, 4), nn.Linear(3, 4)
+    with pytest.raises(ValueError, match="'alice': its optimizer moves 2 parameters that are not"):
+        Party("alice", layer, SGD(other.parameters(), lr=0.1))
+    alice = Party("alice", layer, SGD(layer.parameters(), lr=0.1))
+    alice.module = other
+    with pytest.raises(ValueError, match="'alice': its optimizer moves 2 parameters that are not"):
+        silent(alice)
+
+
+def test_learning_in_evaluation_mode_is_named():
+    module = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5))
+    with pytest.warns(TrainingWarning, match="'alice' learns in evaluation mode: its Dropout"):
+        silent(Party("alice", module.eval(), SGD(module.parameters(), lr=0.1)))
+    silent(Party("alice", layer := nn.Linear(3, 4).eval(), SGD(layer.parameters(), lr=0.1)))
+
+
+def test_a_model_that_cannot_learn_is_refused_at_the_call():
+    model, local = Ends(lambda h: h.detach()), Local(None, lr=0.1, steps=1, loss_fn=CROSS)
+    with pytest.raises(ValueError, match=r"^client 'ann': the model cannot learn.*detached"):
+        fedavg(model, {"ann": (X2.detach(), CLASS)}, Channel(), rounds=1, cohort=1, local=local)
+
+
+def test_schedulers_of_torch_change_the_learning_rate_of_plain_sgd():
+    """As they do with torch's, to the bit; copies and saved states keep it."""
+    theirs, ours = ends_with(), ends_with()
+    pair = [
+        (theirs, torch.optim.SGD(theirs.parameters(), lr=0.1)),
+        (ours, SGD(ours.parameters(), lr=0.1)),
+    ]
+    for module, optimizer in pair:
+        plan = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1.0, 5, cycle_momentum=False)
+        learner = Party("alice", module, optimizer)
+        for _ in range(4):
+            silent(learner)
+            plan.step()
+    assert torch.equal(theirs[0].weight, ours[0].weight)
+    assert optimizer.lr == pair[0][1].param_groups[0]["lr"] != 0.1
+    again = copy.deepcopy(learner)
+    assert again.optimizer.lr == optimizer.lr
+    assert again.optimizer.param_groups[0]["params"][0] is again.params[0]
+    assert optimizer.state_dict() == {"lr": optimizer.lr}

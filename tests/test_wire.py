@@ -20,6 +20,7 @@ from fltoolkit.wire import (
     WireError,
     allowed_values,
     at_most,
+    bound_to,
     check_num_values,
     most_values,
     pack,
@@ -281,6 +282,32 @@ def test_repeated_names_and_false_bools_are_errors():
 def test_other_versions_are_told_apart():
     with pytest.raises(WireError, match=r"offset 0: expected 0xf1 .* found 0xf2"):
         unpack(b"\xf2" + GOOD[1:])
+
+
+# ----------------------------------------------------------------- bound to what both ends hold
+
+
+def test_a_frame_is_bound_to_what_both_ends_hold():
+    """To names, dtypes, shapes and values, and in no byte longer."""
+    tree, held = {"h": torch.ones(2)}, {"w": torch.tensor([1.0, 2.0])}
+    with bound_to(held, "it is another's"):
+        message = pack(tree)
+        assert same(unpack(message), tree)
+        with bound_to({}, "it is late"):
+            nested = pack(tree)
+    assert message[:-4] == nested[:-4] == pack(tree)[:-4]
+    assert len({message, nested, pack(tree)}) == 3
+    others = [{}, {"v": held["w"]}, {"w": held["w"].double()}, {"w": held["w"][None]}]
+    for other in (*others, {"w": torch.tensor([1.0, 2.5])}):
+        with bound_to(other, "it is late"), pytest.raises(WireError, match=r"its way, or it is la"):
+            unpack(message)
+    with pytest.raises(WireError, match=r"damaged on its way$"):
+        unpack(message)
+
+
+def test_a_frame_of_version_0_1_0_is_bound_to_nothing_and_read():
+    with bound_to({"w": torch.ones(1)}, "it is late"):
+        assert same(unpack(GOOD), unpack(GOOD))
 
 
 # ----------------------------------------------------------- for formats inside of a message

@@ -50,6 +50,7 @@ from fltoolkit.wire import (  # noqa: E402
     DTYPES,
     WireError,
     at_most,
+    bound_to,
     most_values,
     pack,
     read_layout,
@@ -143,12 +144,18 @@ def coded_anew(rng: random.Random) -> bytes:
     return entry
 
 
+def opened(message: bytes) -> dict[str, Tensor]:
+    """The entries of an honest first message."""
+    with bound_to({}, "it is not a first message"):  # a codec with memory holds nothing yet
+        return unpack(message)
+
+
 def blown_up(message: bytes, rng: random.Random) -> bytes:
     """The honest message of a large tree, whose shape is another one wherever it is written."""
     side = varint(LARGE)
     a, b = rng.choice([(4096, 4096), (4096, 4095), (16384, 1000), (2000, 2000), (3, 5_000_000)])
     written = {side + side: varint(a) + varint(b), varint(LARGE * LARGE): varint(a * b)}
-    entries = unpack(message)
+    entries = opened(message)
     for name, tensor in entries.items():
         if tensor.dtype == torch.uint8:
             raw = tensor.numpy().tobytes()
@@ -197,7 +204,7 @@ def forged(message: bytes, other: bytes, rng: random.Random) -> bytes:
     """The honest message with something changed: raw bytes, or entries under a right checksum."""
     if rng.randrange(8) == 0:
         return changed_bytes(message, rng)
-    entries, strange = unpack(message), unpack(other)
+    entries, strange = opened(message), opened(other)
     for _ in range(rng.choice([1, 1, 2, 3])):
         name = rng.choice([*entries, ""])
         tensor = entries.get(name, torch.zeros(3))

@@ -12,7 +12,7 @@ from fltoolkit.codecs.base import Codec, check_codec, weigh
 from fltoolkit.codecs.stage import Sizes
 from fltoolkit.codecs.wrappers import Wrapper
 from fltoolkit.trees import Tree, check_finite, is_finite
-from fltoolkit.wire import WireError, check_tree
+from fltoolkit.wire import WireError, bound_to, check_tree
 
 __all__ = ["Difference"]
 
@@ -30,9 +30,16 @@ class Difference(Wrapper):
     that, give a codec as ``first``: it sends the first message. (Sattler et al. 2019, arXiv
     1903.02891, send STC in both directions, between parties that begin with the same model.)
 
-    Integer entries are sent whole. Every message must arrive, as it does in a `Channel`. Memory: 4
-    bytes for each parameter at either end of each link (``Channel(max_links=...)`` limits it). A
-    client that is seldom drawn gets a large difference, which costs accuracy and not bytes.
+    Integer entries are sent whole. Memory: 4 bytes for each parameter at either end of each link
+    (``Channel(max_links=...)`` limits it). A client that is seldom drawn gets a large difference,
+    which costs accuracy and not bytes.
+
+    Every message must arrive, once and in order, as it does in a `Channel`. The checksum of each
+    message covers what the sender holds, and the receiver compares it with what it holds itself
+    (`bound_to`, which costs no bytes). A message that is repeated, comes too early or belongs to
+    another link raises WireError, and so does one with other entries than the message before; the
+    receiver then holds what it held, and can still read the right message. If that is lost, both
+    ends start again: `Channel.change_codec` with the same codec makes the next message a first one.
 
     NaN and infinity are errors at both ends, since the receiver would keep them for the rest of the
     run. It is also an error if all values are finite and only their difference or sum is infinite.
@@ -53,6 +60,8 @@ class Difference(Wrapper):
     [[0.0, 0.0, 4.0], [0.0, 1.5, 4.0], [0.0, 1.5, 4.0]]
     """
 
+    in_order = True
+
     def __init__(self, codec: Codec, first: Codec | None = None):
         super().__init__(codec)
         if first is not None:
@@ -63,8 +72,9 @@ class Difference(Wrapper):
     def encode(self, tree: Tree) -> bytes:
         """Encode the difference; remember what the receiver will hold."""
         codec, news = self._next(), self._news(tree)
-        message = codec.encode(news)
-        known = self._added(codec.decode(message))
+        with bound_to(self.known, _OUT_OF_ORDER):
+            message = codec.encode(news)
+            known = self._added(codec.decode(message))
         for name, tensor in known.items():
             if tensor.is_floating_point() and not is_finite(tensor):
                 raise ValueError(f"entry {name!r}: {_TOO_LARGE}")
@@ -73,7 +83,8 @@ class Difference(Wrapper):
 
     def decode(self, message: bytes) -> Tree:
         """Decode the difference, and return a copy of the tree that the receiver now holds."""
-        known = self._added(self._next().decode(message))
+        with bound_to(self.known, _OUT_OF_ORDER):
+            known = self._added(self._next().decode(message))
         for name, tensor in known.items():
             if tensor.is_floating_point() and not is_finite(tensor):
                 raise WireError(f"entry {name!r} holds NaN or infinite values: none were sent")
@@ -99,31 +110,43 @@ class Difference(Wrapper):
     def _news(self, tree: Tree) -> Tree:
         """The tree without what the receiver holds already."""
         check_tree(tree)
+        if other := self._other(tree):
+            raise ValueError(f"{other}: one link carries one model")
         news = dict(tree)
         for name, tensor in tree.items():
             if not tensor.is_floating_point():
                 continue
             check_finite(name, tensor)
-            if (known := self.known.get(name)) is None:
-                continue
-            if known.shape != tensor.shape:
-                raise ValueError(
-                    f"entry {name!r} has shape {tuple(tensor.shape)}, the receiver holds "
-                    f"{tuple(known.shape)}: one link carries one model"
-                )
-            news[name] = tensor.detach().cpu() - known
-            if not is_finite(news[name]):
-                raise ValueError(f"entry {name!r}: {_TOO_LARGE}")
+            if self.known:
+                news[name] = tensor.detach().cpu() - self.known[name]
+                if not is_finite(news[name]):
+                    raise ValueError(f"entry {name!r}: {_TOO_LARGE}")
         return news
+
+    def _other(self, tree: Tree) -> str:
+        """How the entries of a tree differ from those that the receiver holds; "" if they fit."""
+        if not self.known:
+            return ""
+        new, held = (
+            {name: f"{str(t.dtype)[6:]} {tuple(t.shape)}" for name, t in each.items()}
+            for each in (tree, self.known)
+        )
+        return next(
+            (
+                f"entry {name!r} is {new.get(name, 'not there')}, and the receiver holds "
+                f"{held.get(name, 'no such entry')}"
+                for name in {**new, **held}
+                if new.get(name) != held.get(name)
+            ),
+            "",
+        )
 
     def _added(self, news: Tree) -> Tree:
         """What the receiver holds afterwards. Both ends do the same arithmetic."""
-        held = self.known
-        for name, t in news.items():
-            if name in held and held[name].shape != t.shape:
-                raise WireError(f"entry {name!r} changed its shape to {tuple(t.shape)}")
+        if other := self._other(news):
+            raise WireError(f"{other}: {_OUT_OF_ORDER}")
         return {
-            name: held[name] + t if name in held and t.is_floating_point() else t
+            name: self.known[name] + t if self.known and t.is_floating_point() else t
             for name, t in news.items()
         }
 
@@ -145,6 +168,13 @@ class Difference(Wrapper):
         first = "" if self.first is None else f", first={self.first!r}"
         return f"Difference({self.codec!r}{first})"
 
+
+_OUT_OF_ORDER = (
+    "it does not follow the last message that was read here. Difference needs every message of a "
+    "link, once and in order. What is held here has not changed, so the right message can still be "
+    "read; if it is lost, start again at both ends: channel.change_codec(kind, codec) with the "
+    "same codec, or load_run of one save"
+)
 
 _TOO_LARGE = (
     "it is finite, but its difference from what the receiver holds, or their sum, is not. Has "

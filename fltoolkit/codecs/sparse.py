@@ -85,6 +85,11 @@ class _Sparse(Drawing):
         if not isinstance(self.seed, int) or self.seed < 0:
             raise ValueError(f"seed={self.seed!r}: a whole number, 0 or more")
 
+    @property
+    def leaves_out(self) -> bool:  # type: ignore[override]
+        """Whether values that are not sent arrive as zeros: not if all are kept."""
+        return self.fraction < 1
+
     def apply(self, parts: Parts) -> Parts:
         """Return values, places and layout. Raises ValueError for NaN, which cannot be ordered."""
         if not self._orders:
@@ -313,6 +318,12 @@ class SameMask(Stage):
     def listen(self, partner: Any) -> None:
         """Remember the stage at the same end that knows the places (see `TopK.last_masks`)."""
         self._partner = partner
+
+    def held(self) -> dict[str, Tensor]:
+        """The places of the answered message: an answer to another message is refused."""
+        partner = getattr(self, "_partner", None)
+        masks = partner.last_masks() if partner is not None else None
+        return {str(number): mask for number, mask in enumerate(masks or [])}
 
     def apply(self, parts: Parts) -> Parts:
         """Keep the values at the places of the answered message."""

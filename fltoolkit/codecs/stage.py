@@ -114,6 +114,7 @@ class Stage:
     leaves_floats = True  # False: `apply` leaves no floats, so only a coder may follow
     mixes = False  # True: each value that `undo` restores depends on many, so no mask holds for it
     sends_later = False  # True: what one message leaves out is added to the next one
+    leaves_out = False  # True: values that are not sent arrive as zeros
     checks_finite = False  # True: `apply` raises ValueError for NaN: no need to look before it
 
     def apply(self, parts: Parts) -> Parts:
@@ -139,6 +140,14 @@ class Stage:
         """
         bits = [(_nominal_bits(part), _entropy_bits(part)) for part in parts.values()]
         return Sizes(sum(n for n, _ in bits) / 8, sum(e for _, e in bits) / 8)
+
+    def held(self) -> dict[str, Tensor]:
+        """What `undo` needs besides the message, the same at both ends; mostly nothing.
+
+        The checksum of the message covers it, so another message than the expected one raises
+        WireError; see `fltoolkit.wire.bound_to`.
+        """
+        return {}
 
     def start_link(self, salt: int) -> None:
         """Begin on one directed link; a stage that draws random numbers mixes the salt in."""

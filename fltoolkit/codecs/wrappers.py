@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fltoolkit.codecs.base import Codec, LinkState, Masked, check_codec, check_names, weigh
+from fltoolkit.codecs.base import Codec, LinkState, Masked, check_codec, check_names, walk, weigh
 from fltoolkit.codecs.stage import SEPARATOR, Sizes, is_main
 from fltoolkit.trees import Tree, check_finite, dense_nbytes, is_finite
 from fltoolkit.wire import WireError, check_tree, pack, unpack
@@ -29,6 +29,7 @@ class Wrapper:
     """
 
     sends_later = False  # True: what one message leaves out is added to the next one
+    in_order = False  # True: who decodes remembers, so each message is read once and in order
 
     def __init__(self, codec: Codec):
         check_codec(f"{type(self).__name__}({codec!r})", codec)
@@ -124,6 +125,11 @@ class ErrorFeedback(Wrapper):
 
     def __init__(self, codec: Codec, decay: float = 1.0):
         super().__init__(codec)
+        if any(isinstance(part, Wrapper) and part.in_order for part in walk(codec)):
+            raise ValueError(
+                f"ErrorFeedback({codec!r}): the codec inside reads each message once, and sends "
+                "later what it leaves out now. Leave ErrorFeedback out"
+            )
         if not isinstance(decay, int | float) or not 0 <= decay <= 1:
             raise ValueError(
                 f"decay={decay!r}: the share of the residual that is added to the next message, "

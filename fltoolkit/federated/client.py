@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Int64, Shaped
 from torch import Tensor, nn
 
-from fltoolkit.party import check_targets, takes_log_probabilities
+from fltoolkit.party import check_one_number, check_targets, takes_log_probabilities
 from fltoolkit.trees import Tree
 
 __all__ = [
@@ -341,9 +341,13 @@ def outcome_of(train: Callable, *args: Any, **how: Any) -> LocalUpdate | Floatin
 
 
 def loss_of(loss_fn: LossFn, output: Tensor, y: Tensor) -> Tensor:
-    """The loss of one batch; ValueError for targets that torch would silently broadcast."""
+    """The loss of one batch; ValueError for targets that torch would silently broadcast, and for
+    a loss that is not one number.
+    """
     check_targets(output, y)
-    return loss_fn(output, y)
+    loss = loss_fn(output, y)
+    check_one_number(loss_fn, loss)
+    return loss
 
 
 def batch_indices(

@@ -18,6 +18,7 @@ from fltoolkit.federated.client import (
     batch_indices,
     carried,
     check_count,
+    loss_of,
     make_optimizer,
     seeded_layers,
     take_step,
@@ -152,7 +153,7 @@ def _ddp(
     seed: int,
     fleet: Fleet,
 ) -> Iterator[Record]:
-    totals = channel.totals(set(workers))
+    totals = channel.begin(set(workers), [model])
     params = learning(model)
     optimizer = make_optimizer(
         local, [*params.values()], next(iter(fleet.optimizers.values()), None)
@@ -199,7 +200,9 @@ def gradients(
             continue
         device = next(iter(params.values())).device
         with training(model), seeded_layers(client_seed(0, step, worker), device):
-            loss = local.loss_fn(model(x[rows[worker]].to(device)), y[rows[worker]].to(device))
+            loss = loss_of(
+                local.loss_fn, model(x[rows[worker]].to(device)), y[rows[worker]].to(device)
+            )
         if not torch.isfinite(loss):
             raise FloatingPointError(
                 f"worker {worker!r}, step {step}: the loss is {loss.item()}. Lower the learning "

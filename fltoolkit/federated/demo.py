@@ -100,7 +100,7 @@ def _demo(
     seed: int,
     fleet: Fleet,
 ) -> Iterator[Record]:
-    totals, params = channel.totals(set(workers)), learning(model)
+    totals, params = channel.begin(set(workers), [model]), learning(model)
     optimizer = make_optimizer(
         local, [*params.values()], next(iter(fleet.optimizers.values()), None)
     )

@@ -118,7 +118,7 @@ def _diloco(
     seed: int,
     fleet: Fleet,
 ) -> Iterator[Record]:
-    totals = channel.totals(set(workers))
+    totals = channel.begin(set(workers), [model])
     for round_ in rounds:
         channel.step = round_ + 1
         starts = dict.fromkeys(workers, travelling(model))
@@ -210,7 +210,7 @@ def _streaming(
     seed: int,
     fleet: Fleet,
 ) -> Iterator[Record]:
-    totals, parts = channel.totals(set(workers)), balanced(travelling(model), fragments)
+    totals, parts = channel.begin(set(workers), [model]), balanced(travelling(model), fragments)
     for worker in workers:
         fleet.weights.setdefault(worker, _copy(travelling(model)))
     for round_ in rounds:

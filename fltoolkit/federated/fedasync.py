@@ -226,7 +226,7 @@ def _mixed(
     flight: Flight,
 ) -> Iterator[Record]:
     """The server of FedAsync, algorithm 1."""
-    totals, failed = channel.totals(set(clients)), Counter[str]()
+    totals, failed = channel.begin(set(clients), [model], sends_weights=True), Counter[str]()
     landed = _landings(
         model, clients, channel, concurrency, clock, train, local, seed, server, failed, flight
     )
@@ -265,7 +265,7 @@ def _buffered(
     flight: Flight,
 ) -> Iterator[Record]:
     """The server of FedBuff, algorithm 1."""
-    totals, failed = channel.totals(set(clients)), Counter[str]()
+    totals, failed = channel.begin(set(clients), [model], sends_weights=True), Counter[str]()
     landed = _landings(
         model, clients, channel, concurrency, clock, train, local, seed, server, failed, flight
     )

@@ -214,7 +214,7 @@ def _rounds(
     backlog: Backlog,
     server: str,
 ) -> Iterator[Record]:
-    totals = channel.totals(set(clients))
+    totals = channel.begin(set(clients), [model], sends_weights=True)
     masked, wait_for = isinstance(mean, WithMasks), arrivals.wait_for or cohort.size
     record: Record | None = None
 

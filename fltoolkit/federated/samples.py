@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from fltoolkit.arrays import as_tensor
 from fltoolkit.federated.client import Local
-from fltoolkit.party import check_log_probabilities, check_targets
+from fltoolkit.party import check_fits_loss, check_targets, label_advice
 
 __all__ = ["Clients", "as_clients", "check_fit"]
 
@@ -85,16 +85,21 @@ def check_fit(model: nn.Module, clients: Clients, local: Local) -> None:
     client, (x, y) = next(iter(clients.items()))
     trial = copy.deepcopy(model).eval()
     device = next(trial.parameters()).device
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.no_grad():
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         with _named(client, model, x, y, in_model=True):
             output = trial(x[:2].to(device))
         try:
             check_targets(output, y[:2])
         except ValueError as error:
             raise ValueError(f"client {client!r}: {error}") from None
-        with _named(client, model, x, y, in_model=False):
-            local.loss_fn(output, y[:2].to(device))
-        check_log_probabilities(f"client {client!r}", local.loss_fn, output)
+        with _named(client, model, x, y, in_model=False, output=output):
+            loss = local.loss_fn(output, y[:2].to(device))
+        check_fits_loss(f"client {client!r}", local.loss_fn, output, loss)
+        if not loss.requires_grad:
+            raise ValueError(
+                f"client {client!r}: the model cannot learn, because its output does not depend on "
+                "any weight that learns: is it detached (detach, no_grad, item)?"
+            )
         if any(isinstance(part, _BatchNorm) for part in trial.modules()):
             for client, num_samples in _with_a_single(clients, local):
                 try:
@@ -143,7 +148,13 @@ def _with_a_single(clients: Clients, local: Local) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def _named(
-    client: str, model: nn.Module, x: Tensor, y: Tensor, *, in_model: bool
+    client: str,
+    model: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    *,
+    in_model: bool,
+    output: Tensor | None = None,
 ) -> Iterator[None]:
     """Errors of the model and of the loss get the client's name, its data and a remedy."""
     try:
@@ -151,22 +162,17 @@ def _named(
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         raise ValueError(
             f"client {client!r}: {'the model' if in_model else 'the loss'} does not take its "
-            f"{_like(x, y)}: {error}. {_advice(model, x, y, in_model)}"
+            f"{_like(x, y)}: {error}. {_advice(model, x, y, output)}"
         ) from error
 
 
-def _advice(model: nn.Module, x: Tensor, y: Tensor, in_model: bool) -> str:
+def _advice(model: nn.Module, x: Tensor, y: Tensor, output: Tensor | None) -> str:
+    in_model = output is None
     if in_model and x.dim() > 2 and isinstance(_first_layer(model), nn.Linear):
         return "This network takes rows: give x.flatten(1), or begin it with nn.Flatten()"
     if in_model and (want := next(model.parameters()).dtype) != x.dtype:
         return f"The model computes in {want}: give x.to({want})"
-    if in_model:
-        return "Does the model fit the data set?"
-    if y.dim() > 1:
-        return "One-hot labels become class numbers by y.argmax(1)"
-    if y.is_floating_point() or y.dtype != torch.int64:
-        return "Labels that are class numbers are int64: y.long()"
-    return "Does the loss fit the model?"
+    return "Does the model fit the data set?" if output is None else label_advice(output, y)
 
 
 def _first_layer(model: nn.Module) -> nn.Module | None:

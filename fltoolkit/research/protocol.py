@@ -112,7 +112,8 @@ class Protocol:
     ``train(task, channel)`` makes parties from a `Task`, lets them send through ``channel``, and
     yields pairs: a record, and the list of parties that together are the whole network now. The
     test needs this list; its last party has the loss. A record needs "step", counted from 1, and
-    the totals of ``channel.totals(...)``; "loss" is the mean training loss.
+    the totals of ``channel.begin(...)`` or ``channel.totals(...)``; "loss" is the mean training
+    loss.
 
     After ``fltoolkit.research.allow(protocol)``, ``Experiment(protocol=protocol.name)`` runs it.
 

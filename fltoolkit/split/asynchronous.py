@@ -315,7 +315,8 @@ def _run(
     relay: bool,
 ) -> Iterator[Record]:
     """The loop behind `train_async` and `train_async_relay`."""
-    totals = channel.totals(set(at.version_of))
+    networks = [bob.module, *(alice.module for alice, _, _ in clients)]
+    totals = channel.begin(set(at.version_of), networks, sends_weights=relay)
     alice_named = {alice.name: alice for alice, _, _ in clients}
     turns = islice(_turns(clients, num_epochs), at.num_steps, None)
     for epoch, (alice, data, memory), ids, begins, ends in turns:

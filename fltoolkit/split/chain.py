@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.history import Record
-from fltoolkit.party import Party
+from fltoolkit.party import Party, TrainingWarning
 
 __all__ = ["split_step", "train_split"]
 
@@ -116,7 +116,7 @@ def _steps(
     channel: Channel,
     labels_from: str | None,
 ) -> Iterator[Record]:
-    totals = channel.totals({parties[0].name})
+    totals = channel.begin({parties[0].name}, [party.module for party in parties])
     for x, y in batches:
         check_batch(x, y)
         loss = split_step(parties, x, y, channel, labels_from=labels_from)
@@ -186,5 +186,6 @@ def _warned(batches: Iterable[Batch]) -> Iterator[Batch]:
             "there was not a single batch, so nothing was trained. Batches that were walked "
             "through once are used up: call batches.epochs(...) again for each training. (A run "
             "that was saved after its last batch has none left either.)",
+            TrainingWarning,
             stacklevel=3,
         )

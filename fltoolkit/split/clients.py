@@ -78,7 +78,8 @@ def _relay(
     channel: Channel,
     rounds: range,
 ) -> Iterator[Record]:
-    totals = channel.totals({alice.name for alice in alices})
+    networks = [party.module for party in (*alices, bob)]
+    totals = channel.begin({alice.name for alice in alices}, networks, sends_weights=True)
     holder = alices[0] if rounds.start == 0 else alices[-1]
     for round_ in rounds:
         for alice, data in zip(alices, batches, strict=True):
@@ -161,7 +162,8 @@ def _splitfed(
     seed: int,
     fed_server: str,
 ) -> Iterator[Record]:
-    totals = channel.totals({alice.name for alice in alices})
+    networks = [party.module for party in (*alices, bob)]
+    totals = channel.begin({alice.name for alice in alices}, networks, sends_weights=True)
     num_samples = [data.num_samples for data in batches]
     tops = [copy.deepcopy(bob) for _ in alices] if version == 1 else [bob] * len(alices)
     for round_ in rounds:

@@ -66,7 +66,7 @@ def _train_uploading(
     gate: Gate,
     max_local_steps: int,
 ) -> Iterator[Record]:
-    totals = channel.totals({alice.name})
+    totals = channel.begin({alice.name}, [alice.module, bob.module])
     losses: list[float] = []
     for x, y in batches:
         check_batch(x, y)
@@ -157,7 +157,7 @@ def _train_local_loss(
     batches: Iterator[tuple[Tensor, Tensor]],
     channel: Channel,
 ) -> Iterator[Record]:
-    totals = channel.totals({alice.name})
+    totals = channel.begin({alice.name}, [alice.module, bob.module])
     for x, y in batches:
         check_batch(x, y)
         loss = local_loss_step(alice, head, bob, x, y, channel)

@@ -120,7 +120,9 @@ def _steps(
     channel: Channel,
     merge: Merge,
 ) -> Iterator[Record]:
-    totals = channel.totals({party.name for party in feature_parties})
+    everybody = [*feature_parties, label_party]
+    networks = [party.module for party in everybody]
+    totals = channel.begin({party.name for party in feature_parties}, networks)
     for xs, y in batches:
         for x in xs:
             check_batch(x, y)

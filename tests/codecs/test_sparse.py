@@ -713,6 +713,20 @@ def test_the_gradient_comes_back_at_the_places_of_the_activations(stage):
         assert channel.transfers[-1].nbytes == 4 * 32 + 10  # 32 values and a header
 
 
+def test_an_answer_to_another_message_is_refused():
+    """Its values would arrive at wrong places, all of which hold equally many."""
+    channel = cut_channel(TopK(0.1))
+    answers = []
+    for seed in range(2):
+        channel.send("alice", "bob", "activations", {"h": normal(8, 40, seed=seed)})
+        gradients = channel.links.open(Link("bob", "alice", "gradients"))
+        answers.append(gradients.sending.encode({"g": normal(8, 40)}))
+    assert len(answers[0]) == len(answers[1])
+    with pytest.raises(WireError, match="it answers another message than the one"):
+        gradients.receiving.decode(answers[0])
+    assert int(gradients.receiving.decode(answers[1])["g"].count_nonzero()) == 32
+
+
 def test_same_mask_by_client_and_with_quantization():
     """Every pair of links has its own places; saved, they go on with the next message."""
     channel = cut_channel(TopK(0.1), Quantize(8))

@@ -699,7 +699,8 @@ def test_an_optimizer_of_half_the_model_is_refused():
     with pytest.raises(ValueError, match=r"does not move \['.*\.weight', '.*\.bias'\]"):
         run(model, people(), server_optimizer=half)
     with pytest.raises(TypeError, match=r"one of torch\.optim"):
-        check_optimizer("server", model, SGD(model.parameters(), 1.0))
+        check_optimizer("server", model, "SGD")
+    check_optimizer("server", model, SGD(model.parameters(), 1.0))
 
 
 def test_a_server_that_leaps_to_infinity_says_so():
