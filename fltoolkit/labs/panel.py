@@ -1,17 +1,15 @@
 """A lab on the screen: sliders and buttons, and the picture below them.
 
 Here widgets are only connected: what a button does is a method of the lab (steering.py), and what
-is shown is put together by picture.py and layout.py. The picture is an output of the cell and no
-widget, so that a saved notebook keeps it: SVG while it changes, PNG afterwards. If there are no
-controls, because the cell was not run or its kernel has ended, a line of text says so. The panel
-needs ipywidgets, 7.7 or newer.
+is shown is put together by picture.py and layout.py. The picture is SVG while it changes, PNG
+afterwards; how it gets into the page stands in plots.below_controls. The panel needs ipywidgets,
+7.7 or newer.
 """
 
 import html
 import math
 import threading
 import time
-import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -32,27 +30,6 @@ _ACTS = {
     "on view": "changes what is shown, not the training",
 }
 _SPEEDS = (10, 20, 50, 100, 200, 500, math.inf)  # steps per second
-_NO_CONTROLS = (
-    "Run this cell to get the controls. Below is the last picture that was drawn; nothing is "
-    "being trained now."
-)
-# A saved notebook holds the sentence and no controls. Controls that work hide the sentence; those
-# whose kernel is gone, which JupyterLab marks as disconnected, are hidden themselves.
-_WITHOUT_CONTROLS = """<style>
-.jp-OutputArea:has(.{id}-sentence) > .jp-OutputArea-child > .jupyter-widgets:not(:has(*)) {{
-  display: none;  /* it would say: model not found */
-}}
-</style><div class="{id}-sentence" role="note"><b>{words}</b></div>"""
-_WITH_CONTROLS = """<style>
-.{id}-sentence {{ display: none; }}
-.jp-OutputArea:has(.{id}.jupyter-widgets-disconnected) .{id}-sentence,
-{gone} .{id}-sentence {{ display: block; }}
-.{id}.jupyter-widgets-disconnected, {gone} .{id} {{ display: none; }}
-</style>"""
-_GONE = (
-    ".jp-NotebookPanel:has(.jp-Notebook-ExecutionIndicator:is([data-status=unknown],"
-    "[data-status=dead]))"
-)
 
 
 class Panel:
@@ -80,7 +57,6 @@ class Panel:
             ) from error
         self.lab = lab
         self._traces: dict[int, Trace] = {}  # by run number
-        self._id = f"fltoolkit-{uuid.uuid4().hex}"
         self._shown = False
         self._due = -math.inf
         self._status: tuple[Any, ...] = ()
@@ -135,9 +111,10 @@ class Panel:
         if lists := part("at start"):
             words = widgets.HTML("<b>Act at the next Start:</b>")
             rows.append(widgets.Box([words, *lists], layout=row))
-        style = widgets.HTML(_WITH_CONTROLS.format(id=self._id, gone=_GONE), layout={"height": "0"})
-        self.widget = widgets.VBox([*rows, self.note, self.code, style])
-        self.widget.add_class(self._id)
+        from fltoolkit.plots.below_controls import BelowControls
+
+        self._below = BelowControls(*rows, self.note, self.code)
+        self.widget = self._below.widget
 
     def _control(self, widgets: Any, key: str) -> Any:
         """A slider if it acts at once, a list if at the next start; a checkbox for on and off."""
@@ -171,13 +148,8 @@ class Panel:
         return made
 
     def _ipython_display_(self) -> None:
-        from IPython.display import HTML, display
-
-        display(HTML(_WITHOUT_CONTROLS.format(id=self._id, words=_NO_CONTROLS)))
-        display(self.widget)
         with self._drawing:
-            data, metadata = self.draw().png()
-            display(data, raw=True, metadata=metadata, display_id=self._id)
+            self._below.show(*self.draw().png())
             self._shown = True
 
     # ------------------------------------------------------------------ from the screen
@@ -246,13 +218,10 @@ class Panel:
 
     def _update(self, png: bool) -> None:
         """Draw again. An error of drawing is shown, and does not end the training."""
-        from IPython.display import update_display
-
         try:
             with self._drawing:
                 drawing = self.draw()
-                data, metadata = drawing.png() if png else drawing.html()
-                update_display(data, raw=True, metadata=metadata, display_id=self._id)
+                self._below.update(*(drawing.png() if png else drawing.html()))
         except Exception as error:
             self._say(f"cannot draw: {type(error).__name__}: {error}", urgent=True)
 

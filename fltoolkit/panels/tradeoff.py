@@ -123,7 +123,7 @@ class TradeoffPanel:
             layout={"width": "720px"},
         )
         self._words = ipywidgets.HTML(self._html())
-        self._picture = Picture(self.draw, seconds_at_rest)
+        self._picture = Picture(self.draw, seconds_at_rest, self.slider)
         self.slider.observe(self._moved, "value")
 
     def select(self, name: str) -> None:
@@ -138,7 +138,7 @@ class TradeoffPanel:
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
-        self._picture.show(self.slider)
+        self._picture.show()
         display(self._words)  # below the picture, so that longer text does not move the picture
 
     def _tell(self) -> str:

@@ -191,6 +191,16 @@ class _Screen(Protocol):
     def finish(self, run: _Run) -> None: ...
 
 
+# A page that is loaded anew while a cell runs gets no more of its outputs. JupyterLab then says
+# that the kernel is not busy, or that it does not know. The line is hidden until then.
+_IS_IT_MOVING = """<style>.fltoolkit-stands {{ display: none; }}
+.jp-NotebookPanel:has(.jp-Notebook-ExecutionIndicator:is(
+  [data-status=idle], [data-status=unknown], [data-status=dead])) .fltoolkit-stands {{
+  display: block; }}</style>
+<p class="fltoolkit-stands" role="note"><b>This picture stands still, because the page was loaded
+anew or the kernel has ended. To see the training, run this cell again.</b></p>{svg}"""
+
+
 class _Notebook:
     """One display, updated by its id: SVG while training runs, PNG at the end.
 
@@ -201,7 +211,9 @@ class _Notebook:
         self._handle: Any = None
 
     def draw(self, run: _Run) -> None:
-        self._show(*run.drawing().html())
+        data, metadata = run.drawing().html()
+        data["text/html"] = _IS_IT_MOVING.format(svg=data["text/html"])
+        self._show(data, metadata)
 
     def finish(self, run: _Run) -> None:
         self._show(*run.drawing().png())

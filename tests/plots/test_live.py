@@ -57,6 +57,15 @@ def test_records_pass_unchanged_and_the_end_is_drawn(shown: list[dict[str, Any]]
     assert "running: 0 of 100" in shown[0]["text/plain"]
 
 
+def test_a_picture_that_stands_still_says_so_in_a_page_loaded_anew(
+    shown: list[dict[str, Any]],
+) -> None:
+    list(watch(training(20), 20, seconds_between=0))
+    for data in shown[:-1]:
+        assert "To see the training, run this cell again." in data["text/html"]
+        assert ".fltoolkit-stands { display: none; }" in data["text/html"], "hidden elsewhere"
+
+
 def test_it_moves_while_records_come(
     shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
