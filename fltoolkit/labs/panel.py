@@ -32,6 +32,12 @@ _ACTS = {
 _SPEEDS = (10, 20, 50, 100, 200, 500, math.inf)  # steps per second
 
 
+def _speeds(now: float) -> list[tuple[str, float]]:
+    """What the menu offers: each speed in words, ``now`` among them."""
+    speeds = sorted({*_SPEEDS, now})
+    return [("full" if speed == math.inf else f"{speed:g}", speed) for speed in speeds]
+
+
 class Panel:
     """The controls and the picture of a lab; display it as the last line of a cell.
 
@@ -87,15 +93,14 @@ class Panel:
                 button("script", "Script", "code", "this run as Python code", self._script),
             ]
         )
-        speeds = sorted({*_SPEEDS, lab.steps_per_second})
         self.speed = widgets.Dropdown(
-            options=[("full" if speed == math.inf else f"{speed:g}", speed) for speed in speeds],
+            options=_speeds(lab.steps_per_second),
             value=lab.steps_per_second,
             description=f"{lab.board.record or lab.board.step}s per second",
             style={"description_width": "initial"},
             layout={"width": "15em"},
         )
-        self.speed.observe(lambda change: lab.pace(change["new"]), "value")
+        self.speed.observe(self._paced, "value")
         self.controls = {key: self._control(widgets, key) for key in lab.settings}
         self.note = widgets.HTML()
         self.code = widgets.HTML()
@@ -106,7 +111,8 @@ class Panel:
         row = {"flex_flow": "row wrap", "align_items": "center"}
         rows = [widgets.Box([*self.buttons.values(), self.speed], layout=row)]
         if sliders := [*part("now"), *part("on view")]:
-            rows += [widgets.HTML("<b>Act on the running training:</b>")] * bool(part("now"))
+            words = widgets.HTML("<b>Act on the running training:</b>", layout={"height": "22px"})
+            rows += [words] * bool(part("now"))
             rows.append(widgets.Box(sliders, layout=row))
         if lists := part("at start"):
             words = widgets.HTML("<b>Act at the next Start:</b>")
@@ -141,7 +147,7 @@ class Panel:
                 **look,
                 continuous_update=False,  # a move is where the slider is let go
                 style={"description_width": "15em"},
-                layout={"width": "36em", "max_width": "98%"},
+                layout={"width": "27.5em", "max_width": "98%"},  # three beside each other
             )
         made.tooltip = f"{setting.words}: {_ACTS[setting.acts]}"  # ipywidgets 7 shows none
         made.observe(lambda change: self._moved(key, change["new"]), "value")
@@ -166,6 +172,9 @@ class Panel:
         if value != self.lab.values[key]:  # else it was the lab that moved the control
             self._press(lambda: self.lab.set(key, value))
 
+    def _paced(self, change: Any) -> None:
+        self.lab.pace(change["new"])
+
     def _script(self) -> None:
         """Show the code of the latest run, or hide it again."""
         if self.code.value:
@@ -187,8 +196,12 @@ class Panel:
             status = (run.number, run.status, len(run.moves), *run.settings.values())
         running = run is not None and run.status == "running"
         news, self._status = status != self._status, status
-        if news or self.lab.values != self._values:
+        moved = self.lab.values != self._values
+        paced = self.lab.steps_per_second != self.speed.value
+        if news or moved or paced:
             self._refresh()
+        if paced and not (news or moved):
+            return  # the picture does not show the speed
         if not self._shown:
             return
         if running:
@@ -251,6 +264,11 @@ class Panel:
             "script": run is not None,
         }
         with self._wiring:
+            if (pace := self.lab.steps_per_second) != self.speed.value:
+                self.speed.unobserve(self._paced, "value")  # new options choose the first one
+                self.speed.options = _speeds(pace)
+                self.speed.value = pace
+                self.speed.observe(self._paced, "value")
             for name, enabled in can.items():
                 self.buttons[name].disabled = not enabled
             self.buttons["start"].description = "Resume" if going and not running else "Start"
@@ -283,6 +301,6 @@ class Panel:
             folded = f"<details><summary>traceback</summary><pre>{trace}</pre></details>"
         color = "#b00020" if urgent else "inherit"
         self.note.value = (
-            f'<div role="status" aria-live="polite" style="color:{color}">'
+            f'<div role="status" aria-live="polite" style="color:{color}; line-height:1.4">'
             f"{html.escape(words)}</div>{folded}"
         )
