@@ -22,7 +22,7 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#A8538A", "#000000", "#B87F00", "#3A
 Colour-blind readers can tell them apart.
 """
 # Dashes as (on, off) lengths in line widths, for readers who see no colour at all.
-DASHES = ((), (5, 2), (2, 2), (8, 2, 2, 2), (12, 3), (1, 1))
+DASHES = ((), (5, 2), (2, 2), (8, 2, 2, 2), (12, 3), (1, 1), (8, 2, 2, 2, 2, 2))
 GREY, DARK_GREY, PALE, INK = "#bbbbbb", "#777777", "#dddddd", "#222222"
 PAPER = "#ffffff"
 # The same on dark paper, as docs/explore/explore.css has them: lighter, and told apart as well.
