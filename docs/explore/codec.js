@@ -41,7 +41,7 @@
       ["float32", "32", explore.grouped(4 * n)],
       ["nominal: symbols and places at their width", told.nominalBits.toFixed(2), explore.grouped(Math.ceil((told.nominalBits * n) / 8))],
       ["really sent, headers in", real.toFixed(2), explore.grouped(nbytes)],
-      ["entropy bound of independent symbols", bound.toFixed(2), explore.grouped(Math.ceil((bound * n) / 8))],
+      ["bound if symbols are independent (entropy)", bound.toFixed(2), explore.grouped(Math.ceil((bound * n) / 8))],
       ["relative squared error", error(told.relativeError), ""],
       ["largest error", error(told.largestError), ""],
       ["values that are kept", explore.grouped(told.numKept), ""],
@@ -57,17 +57,18 @@
       const parts = [explore.axes(box, { scale: x, words: number, title: "value" },
         { scale: y, words: (v) => explore.grouped(v), title: "number of values (log)" })];
       const unit = (box.right - box.left) / told.before.length;
-      const bars = (counts, share, fill) => counts.forEach((count, i) => {
+      const middles = told.before.map((_, i) => (told.edges[i] + told.edges[i + 1]) / 2);
+      const bars = (counts, places, share, fill) => counts.forEach((count, i) => {
         if (!count) return;
-        const left = box.left + unit * (i + (1 - share) / 2), top = y.at(count);
+        const left = x.at(places[i]) - (share * unit) / 2, top = y.at(count);
         parts.push(`<rect x="${left.toFixed(1)}" y="${top.toFixed(1)}" width="${(share * unit).toFixed(1)}" height="${(box.bottom - top).toFixed(1)}" fill="${fill}"/>`);
       });
-      bars(told.before, 1, "var(--line)");
-      bars(told.arrived, 0.5, "var(--one)");
+      bars(told.before, middles, 1, "var(--line)");
+      bars(told.arrived, told.places, 0.5, "var(--one)");
       return { height, body: parts.join("") };
     });
-    explore.picture(explore.byId("bars"), "Bits a value: nominal, really sent, entropy bound", (width) => {
-      const list = [["nominal", told.nominalBits, "var(--grey)"], ["sent", real, "var(--one)"], ["entropy bound", bound, "var(--three)"]];
+    explore.picture(explore.byId("bars"), "Bits a value: nominal, really sent, bound if independent", (width) => {
+      const list = [["nominal", told.nominalBits, "var(--grey)"], ["sent", real, "var(--one)"], ["if independent", bound, "var(--three)"]];
       const left = 106, end = width - 60, scale = Math.max(told.nominalBits, real, bound) <= 10 ? 10 : 46;
       const parts = list.map(([words, value, fill], i) => {
         const long = ((end - left) * value) / scale, y = 8 + 26 * i;

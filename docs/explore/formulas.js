@@ -210,6 +210,7 @@ explore.describeCodec = (values, bits, fraction, sideBits, numBins = 60) => {
     edges,
     before: explore.histogram(values, edges),
     arrived: explore.histogram(after, edges),
+    places: explore.means(after, edges),
   };
 };
 
@@ -226,17 +227,28 @@ explore.edges = (x, y, numBins) => {
   return edges;
 };
 
-/* How many values lie in each bin; the end bins also hold what lies beyond them. */
+/* The bin of a value; the end bins also hold what lies beyond them. */
+explore.binOf = (value, edges) => {
+  const last = edges.length - 2, perBin = (last + 1) / (edges[last + 1] - edges[0]);
+  let bin = Math.min(Math.max(Math.floor((value - edges[0]) * perBin), 0), last);
+  while (bin > 0 && value < edges[bin]) bin--; // where division and the edge round differently
+  while (bin < last && value >= edges[bin + 1]) bin++;
+  return bin;
+};
+
+/* How many values lie in each bin. */
 explore.histogram = (values, edges) => {
-  const counts = new Array(edges.length - 1).fill(0), last = counts.length - 1;
-  const perBin = counts.length / (edges[edges.length - 1] - edges[0]);
-  for (const value of values) {
-    let bin = Math.min(Math.max(Math.floor((value - edges[0]) * perBin), 0), last);
-    while (bin > 0 && value < edges[bin]) bin--; // where division and the edge round differently
-    while (bin < last && value >= edges[bin + 1]) bin++;
-    counts[bin]++;
-  }
+  const counts = new Array(edges.length - 1).fill(0);
+  for (const value of values) counts[explore.binOf(value, edges)]++;
   return counts;
+};
+
+/* The mean of each bin's values, or its middle: levels that are equally far apart look so. */
+explore.means = (values, edges) => {
+  const counts = explore.histogram(values, edges), sums = counts.map(() => 0);
+  const low = edges[0], high = edges[edges.length - 1];
+  for (const value of values) sums[explore.binOf(value, edges)] += Math.min(Math.max(value, low), high);
+  return counts.map((count, i) => (count ? sums[i] / count : (edges[i] + edges[i + 1]) / 2));
 };
 
 /* base64 of bytes, and of little-endian float32. */

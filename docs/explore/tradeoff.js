@@ -154,7 +154,7 @@ explore.tradeoff = (page) => {
     const full = ledger.every(([, , nominal]) => nominal !== null);
     const of = (i, column) => explore.bytes(explore.mean(method.runs.map((run) => run.ledger[i][column])));
     explore.byId("ledger").innerHTML = explore.table([
-      ["message", "way", "sent", ...(full ? ["nominal", "entropy"] : [])],
+      ["message", "way", "sent", ...(full ? ["nominal", "bound if independent"] : [])],
       ...ledger.map(([kind, direction], i) => [kind, ways[direction], of(i, 3), ...(full ? [of(i, 2), of(i, 4)] : [])]),
       ["all", "", explore.bytes(total(method, "nbytes")), ...(full ? ["", ""] : [])], ...more,
     ]);

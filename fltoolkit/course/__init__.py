@@ -25,8 +25,8 @@
     progress        how much of the whole course a reader has done
     cli             ``fltoolkit course``: copies the notebooks into a folder of the reader
 
-`_words` writes values and differences in words. This room imports little, because every notebook
-imports it.
+`_reading` reads what was typed, `_words` writes values and differences in words. This room imports
+little, because every notebook imports it.
 """
 
 from fltoolkit.course.check import check

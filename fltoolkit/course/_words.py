@@ -1,18 +1,11 @@
-"""How the course writes values in words, and compares them."""
+"""How the course writes values in words, and compares them. How it reads them: _reading.py."""
 
 import math
 from typing import Any
 
 import torch
 
-
-def tensor(value: Any) -> torch.Tensor | None:
-    """Real numbers as a float64 tensor of the same shape; None if ``value`` is something else."""
-    try:
-        tensor = torch.as_tensor(value).detach()
-        return None if tensor.is_complex() else tensor.to("cpu", torch.float64)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        return None
+from fltoolkit.course._reading import number, plain, tensor
 
 
 def is_words(value: Any) -> bool:
@@ -28,11 +21,14 @@ def same(a: Any, b: Any) -> bool:
 
 
 def same_word(a: Any, b: Any) -> bool:
-    """Whether two texts say the same thing: "Gradient " is "gradients"."""
-    if not (isinstance(a, str) and isinstance(b, str)):
-        return False
-    one, other = (" ".join(text.casefold().split()).removesuffix("s") for text in (a, b))
-    return one == other
+    """Whether two texts say the same thing: "The gradient " is "gradients"."""
+    return isinstance(a, str) and isinstance(b, str) and plain(a) == plain(b)
+
+
+def same_numbers(a: Any, b: Any) -> bool:
+    """Whether two lists or tensors hold the same real numbers."""
+    one, other = tensor(a), tensor(b)
+    return one is not None and other is not None and torch.equal(one, other)
 
 
 def say(value: Any) -> str:
@@ -40,7 +36,7 @@ def say(value: Any) -> str:
     if isinstance(value, torch.Tensor) and value.numel() == 1:
         value = value.item()
     if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
+        return f"{value:,}" if abs(value) < 2**1023 else say(number(value))
     if isinstance(value, float):
         whole = math.isfinite(value) and value.is_integer() and abs(value) < 1e15
         return f"{value:,.0f}" if whole else f"{value:.4g}"
@@ -50,10 +46,9 @@ def say(value: Any) -> str:
 
 def distance(guess: Any, measured: Any, subject: str = "Your guess") -> str:
     """How far ``guess`` is from ``measured``, as a sentence."""
-    try:
-        g, m = float(guess), float(measured)
-    except (TypeError, ValueError):
-        right = same(guess, measured) or same_word(guess, measured)
+    g, m = number(guess), number(measured)
+    if g is None or m is None:
+        right = same(guess, measured) or same_word(guess, measured) or same_numbers(guess, measured)
         return "Right." if right else f"{subject} is not what happened."
     if math.isnan(g) or math.isnan(m):
         return f"{subject} cannot be compared: one of the two is NaN."
@@ -65,7 +60,7 @@ def distance(guess: Any, measured: Any, subject: str = "Your guess") -> str:
     if g == 0:
         return f"{subject} is too {direction}: {'more' if m > 0 else 'less'} than 0 is right."
     if math.isinf(g) or math.isinf(m):
-        return f"{subject} is {say(abs(g - m))} too {direction}."
+        return f"{subject} is far too {direction}."
     if g * m < 0:
         return f"{subject} has the wrong sign."
     if m < 0:
@@ -78,8 +73,8 @@ def distance(guess: Any, measured: Any, subject: str = "Your guess") -> str:
 
 def factor(guess: Any, measured: Any) -> float | None:
     """By which factor, at least 1, a guess is off; None if it cannot be said as a factor."""
-    try:
-        ratio = float(guess) / float(measured)
-    except (TypeError, ValueError, ZeroDivisionError):
+    g, m = number(guess), number(measured)
+    if g is None or not m:
         return None
+    ratio = g / m
     return max(ratio, 1 / ratio) if 0 < ratio < math.inf else None

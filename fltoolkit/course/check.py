@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from fltoolkit.course._words import distance, is_words, same, say, tensor
+from fltoolkit.course._reading import note, read, tensor
+from fltoolkit.course._words import distance, is_words, same, same_word, say
 
 __all__ = ["check"]
 
@@ -28,7 +29,8 @@ def check(
 
     Args:
         name: what is checked; the printed line begins with it.
-        answer: number, text, list or tensor; None or ``...`` means "not answered yet".
+        answer: number, text, list or tensor; None or ``...`` means "not answered yet". Of a text
+            like "28 bits" the number is read if a number is expected.
         expected: the right answer. A NaN in the answer is never right. If it is ``[]``, the
             answer is a list of what is still missing, in words.
         tolerance: largest absolute difference that still counts as right.
@@ -42,9 +44,14 @@ def check(
     if answer is None or answer is ...:
         print(f"{name}: not answered yet. Replace None by your answer and run this cell again.")
         return False
-    right, message = _compare(answer, expected, tolerance)
-    hint = "" if right else _hint(answer, hints, tolerance)
-    print(f"{name}: {message} {hint}".rstrip())
+    typed = answer
+    try:
+        answer = read(typed, expected)
+        right, message = _compare(answer, expected, tolerance)
+    except ValueError as error:
+        right, message = False, f"not yet. {error}"
+    more = [] if right else [note(typed, expected), _hint(answer, hints, tolerance)]
+    print(" ".join(filter(None, [f"{name}: {message}", *more])))
     return right
 
 
@@ -56,7 +63,7 @@ def _compare(answer: Any, expected: Any, tolerance: float) -> tuple[bool, str]:
     if isinstance(expected, list) and not expected and is_words(answer):
         return False, f"not yet. Still missing: {', '.join(answer)}."
     if e is None:
-        right = a is None and same(answer, expected)
+        right = a is None and (same(answer, expected) or same_word(answer, expected))
         return right, "right." if right else f"not yet. {say(answer)} is not the right answer."
     if a is None:
         wanted = "a number" if e.ndim == 0 else f"numbers of shape {tuple(e.shape)}"

@@ -12,6 +12,7 @@ import os
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -149,13 +150,14 @@ class Table:
     rows: Sequence[Sequence[str]]
     after: Sequence[str] = ()
 
+    def _filled(self) -> list[list[str]]:
+        """Head and rows without the columns that are empty in all rows; [] without rows."""
+        used = [any(cells) for cells in zip(*self.rows, strict=True)]
+        return [[*compress(line, used)] for line in (self.head, *self.rows)] if self.rows else []
+
     def __repr__(self) -> str:
-        lines = [self.head, *self.rows] if self.rows else []
-        widths = (
-            [max(len(line[column]) for line in lines) for column in range(len(self.head))]
-            if (lines)
-            else []
-        )
+        lines = [line for line in self._filled() if any(line)]  # a head may have no words
+        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
         body = [
             "  " + "  ".join(f"{word:<{width}}" for word, width in zip(line, widths, strict=True))
             for line in lines
@@ -167,8 +169,9 @@ class Table:
             cells = (f'<{tag} style="text-align:left">{html.escape(w)}</{tag}>' for w in words)
             return f"<tr>{''.join(cells)}</tr>"
 
-        body = "".join(row(words, "td") for words in self.rows)
-        table = f"<table>{row(self.head, 'th')}{body}</table>" if self.rows else ""
+        lines = self._filled()
+        body = "".join(row(words, "td") for words in lines[1:])
+        table = f"<table>{row(lines[0], 'th')}{body}</table>" if lines else ""
         after = "".join(f"<p>{html.escape(line)}</p>" for line in self.after)
         return f"<p><b>{html.escape(self.title)}</b></p>{table}{after}"
 

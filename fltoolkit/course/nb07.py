@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from fltoolkit.cost import advise, measure
+from fltoolkit.course._reading import plain
 from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.research.analysis import Point
@@ -16,17 +17,15 @@ card, check, predict = notebook.card, notebook.check, notebook.predict
 @notebook.answer("cheapest with 93 %")
 def cheapest(*, found: Sequence[Point]) -> Answer:
     """The point of the sweep with the fewest bytes whose accuracy is at least 93 %."""
-    names = {" ".join(p.name.lower().split()): p.name for p in found}
+    names = {plain(p.name): p.name for p in found}
     enough = [p for p in sorted(found, key=lambda p: p.nbytes) if p.value >= 0.93]
 
     def read(answer: object) -> object:
-        """Spaces, capital letters and quotation marks make no difference."""
         if not isinstance(answer, str):
             return answer
-        typed = " ".join(answer.strip("'\" ").lower().split())
-        if typed not in names:
+        if plain(answer) not in names:
             raise ValueError(f"No setting is called {answer!r}. Copy a name from the table.")
-        return names[typed]
+        return names[plain(answer)]
 
     return Answer(
         enough[0].name,

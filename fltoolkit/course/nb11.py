@@ -12,13 +12,18 @@ card, check, predict = notebook.card, notebook.check, notebook.predict
 def a_ring(*, num_parameters: int, num_workers: int) -> Answer:
     """Each of N chunks is sent N - 1 times to be added up, and N - 1 times to reach everybody."""
     tree = 4 * num_parameters
+    both = (  # with four workers, one number has two meanings
+        "If that is what each worker sends: how much do all of them send? If you have counted "
+        "values: a float32 has 4 bytes."
+    )
     return Answer(
         2 * (num_workers - 1) * tree,
         hints={
             2 * num_workers * tree: "That is what a server needs. In a ring nobody sends to "
             "somebody who has the chunk already.",
             (num_workers - 1) * tree: "That is half of it: first the sums travel, then the means.",
-            2 * (num_workers - 1) * num_parameters: "A float32 has 4 bytes.",
+            2 * (num_workers - 1) * num_parameters: both,
+            2 * (num_workers - 1) * tree / num_workers: both,
         },
     )
 

@@ -127,9 +127,8 @@ class Notebook:
         ...     return Answer(4, hints={32: "Those are its bits."})
         >>> notebook.card()
         99 · Counting
-                              your guess  measured  how far off
-          bytes of a float32                        not yet
-        0 of 0 guesses made, 0 of 1 checks passed.
+          bytes of a float32  not yet
+        0 of 1 checks passed.
         """
         done = self.done()
         guesses = [
@@ -140,12 +139,15 @@ class Notebook:
             [name, "", "", "passed" if done.checks.get(name) else "not yet"]
             for name in self.answers
         ]
-        after = f"{len(done.made)} of {self.num_guesses} guesses made"
+        counted = []
+        if self.num_guesses:
+            counted.append(f"{len(done.made)} of {self.num_guesses} guesses made")
         if self.answers:
             passed = sum(name in self.answers for name in done.passed)
-            after += f", {passed} of {len(self.answers)} checks passed"
+            counted.append(f"{passed} of {len(self.answers)} checks passed")
+        after = ", ".join(counted)
         after += " (this is the saved copy, in which nobody guesses)" if saved_edition() else ""
-        head = ["", "your guess", "measured", "how far off"]
+        head = ["", "your guess", "measured", "how far off" if guesses else ""]
         return Table(f"{self.number} · {self.title}", head, guesses + checks, [after + "."])
 
     def _guessed(self, question: str, guess: Guess) -> None:

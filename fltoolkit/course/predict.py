@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from fltoolkit.course._reading import note, read
 from fltoolkit.course._words import distance, factor, say
 from fltoolkit.course.done import Guess, saved_edition
 
@@ -42,12 +43,19 @@ class Predict:
 
         Args:
             question: what is measured, one sentence.
-            guess: the reader's: a number or text.
+            guess: the reader's: a number, or a text of which the number is read: "28 bits". A
+                guess that cannot be read shows nothing, and is not kept.
             measured: the value that was measured.
             unit: written after both values, e.g. "B".
         """
         print(question)
         made = guess is not None and guess is not ...
+        typed = guess
+        try:
+            guess = read(typed, measured, unit) if made else None
+        except ValueError as error:
+            made = False
+            print(f"  {error}")
         self.shown = made or self._skipping or saved_edition()
         if not self.shown:
             print("  No guess yet. Replace None by yours and run this cell again: a wrong guess")
@@ -58,6 +66,7 @@ class Predict:
         print(f"  your guess: {guessed or 'no guess was made'}")
         print(f"  measured:   {found}")
         off = distance(guess, measured) if made else ""
+        off = f"{off} {note(typed, measured)}".rstrip()
         if made:
             print(f"  {off}")
         self._remember(question, Guess(guessed, found, off, factor(guess, measured)))

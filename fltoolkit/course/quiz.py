@@ -4,8 +4,7 @@ The questions are in notebook 10. The course does not say their answers: readers
 them from what they have learned.
 """
 
-from typing import Any
-
+from fltoolkit.course._reading import letter
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["ask", "quiz", "quiz_card"]
@@ -16,15 +15,8 @@ ask, quiz_card = quiz.check, quiz.card
 
 def _choice(right: str, **hints: str) -> Answer:
     """An answer that is one letter; ``hints`` has a text for each wrong letter."""
-    letters = sorted({right, *hints})
-
-    def read(answer: Any) -> str:
-        letter = str(answer).strip(" ().:'").lower()
-        if letter not in letters:
-            raise ValueError(f"Write one letter of {', '.join(letters)}.")
-        return letter
-
-    return Answer(right, hints=hints, read=read)
+    letters = "".join(sorted({right, *hints}))
+    return Answer(right, hints=hints, read=lambda answer: letter(answer, letters))
 
 
 @quiz.answer("1, the factor of the total")

@@ -1,17 +1,15 @@
 """A lab on the screen: sliders and buttons, and the picture below them.
 
 Here widgets are only connected: what a button does is a method of the lab (steering.py), and what
-is shown is put together by picture.py and layout.py. The picture is an output of the cell and no
-widget, so that a saved notebook keeps it: SVG while it changes, PNG afterwards. If there are no
-controls, because the cell was not run or its kernel has ended, a line of text says so. The panel
-needs ipywidgets, 7.7 or newer.
+is shown is put together by picture.py and layout.py. The picture is SVG while it changes, PNG
+afterwards; how it gets into the page stands in plots.below_controls. The panel needs ipywidgets,
+7.7 or newer.
 """
 
 import html
 import math
 import threading
 import time
-import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -32,27 +30,12 @@ _ACTS = {
     "on view": "changes what is shown, not the training",
 }
 _SPEEDS = (10, 20, 50, 100, 200, 500, math.inf)  # steps per second
-_NO_CONTROLS = (
-    "Run this cell to get the controls. Below is the last picture that was drawn; nothing is "
-    "being trained now."
-)
-# A saved notebook holds the sentence and no controls. Controls that work hide the sentence; those
-# whose kernel is gone, which JupyterLab marks as disconnected, are hidden themselves.
-_WITHOUT_CONTROLS = """<style>
-.jp-OutputArea:has(.{id}-sentence) > .jp-OutputArea-child > .jupyter-widgets:not(:has(*)) {{
-  display: none;  /* it would say: model not found */
-}}
-</style><div class="{id}-sentence" role="note"><b>{words}</b></div>"""
-_WITH_CONTROLS = """<style>
-.{id}-sentence {{ display: none; }}
-.jp-OutputArea:has(.{id}.jupyter-widgets-disconnected) .{id}-sentence,
-{gone} .{id}-sentence {{ display: block; }}
-.{id}.jupyter-widgets-disconnected, {gone} .{id} {{ display: none; }}
-</style>"""
-_GONE = (
-    ".jp-NotebookPanel:has(.jp-Notebook-ExecutionIndicator:is([data-status=unknown],"
-    "[data-status=dead]))"
-)
+
+
+def _speeds(now: float) -> list[tuple[str, float]]:
+    """What the menu offers: each speed in words, ``now`` among them."""
+    speeds = sorted({*_SPEEDS, now})
+    return [("full" if speed == math.inf else f"{speed:g}", speed) for speed in speeds]
 
 
 class Panel:
@@ -80,7 +63,6 @@ class Panel:
             ) from error
         self.lab = lab
         self._traces: dict[int, Trace] = {}  # by run number
-        self._id = f"fltoolkit-{uuid.uuid4().hex}"
         self._shown = False
         self._due = -math.inf
         self._status: tuple[Any, ...] = ()
@@ -111,15 +93,14 @@ class Panel:
                 button("script", "Script", "code", "this run as Python code", self._script),
             ]
         )
-        speeds = sorted({*_SPEEDS, lab.steps_per_second})
         self.speed = widgets.Dropdown(
-            options=[("full" if speed == math.inf else f"{speed:g}", speed) for speed in speeds],
+            options=_speeds(lab.steps_per_second),
             value=lab.steps_per_second,
             description=f"{lab.board.record or lab.board.step}s per second",
             style={"description_width": "initial"},
             layout={"width": "15em"},
         )
-        self.speed.observe(lambda change: lab.pace(change["new"]), "value")
+        self.speed.observe(self._paced, "value")
         self.controls = {key: self._control(widgets, key) for key in lab.settings}
         self.note = widgets.HTML()
         self.code = widgets.HTML()
@@ -130,14 +111,16 @@ class Panel:
         row = {"flex_flow": "row wrap", "align_items": "center"}
         rows = [widgets.Box([*self.buttons.values(), self.speed], layout=row)]
         if sliders := [*part("now"), *part("on view")]:
-            rows += [widgets.HTML("<b>Act on the running training:</b>")] * bool(part("now"))
+            words = widgets.HTML("<b>Act on the running training:</b>", layout={"height": "22px"})
+            rows += [words] * bool(part("now"))
             rows.append(widgets.Box(sliders, layout=row))
         if lists := part("at start"):
             words = widgets.HTML("<b>Act at the next Start:</b>")
             rows.append(widgets.Box([words, *lists], layout=row))
-        style = widgets.HTML(_WITH_CONTROLS.format(id=self._id, gone=_GONE), layout={"height": "0"})
-        self.widget = widgets.VBox([*rows, self.note, self.code, style])
-        self.widget.add_class(self._id)
+        from fltoolkit.plots.below_controls import BelowControls
+
+        self._below = BelowControls(*rows, self.note, self.code)
+        self.widget = self._below.widget
 
     def _control(self, widgets: Any, key: str) -> Any:
         """A slider if it acts at once, a list if at the next start; a checkbox for on and off."""
@@ -164,20 +147,15 @@ class Panel:
                 **look,
                 continuous_update=False,  # a move is where the slider is let go
                 style={"description_width": "15em"},
-                layout={"width": "36em", "max_width": "98%"},
+                layout={"width": "27.5em", "max_width": "98%"},  # three beside each other
             )
         made.tooltip = f"{setting.words}: {_ACTS[setting.acts]}"  # ipywidgets 7 shows none
         made.observe(lambda change: self._moved(key, change["new"]), "value")
         return made
 
     def _ipython_display_(self) -> None:
-        from IPython.display import HTML, display
-
-        display(HTML(_WITHOUT_CONTROLS.format(id=self._id, words=_NO_CONTROLS)))
-        display(self.widget)
         with self._drawing:
-            data, metadata = self.draw().png()
-            display(data, raw=True, metadata=metadata, display_id=self._id)
+            self._below.show(*self.draw().png())
             self._shown = True
 
     # ------------------------------------------------------------------ from the screen
@@ -193,6 +171,9 @@ class Panel:
             self.controls[key].index = list(self.lab.settings[key].options).index(None)
         if value != self.lab.values[key]:  # else it was the lab that moved the control
             self._press(lambda: self.lab.set(key, value))
+
+    def _paced(self, change: Any) -> None:
+        self.lab.pace(change["new"])
 
     def _script(self) -> None:
         """Show the code of the latest run, or hide it again."""
@@ -215,8 +196,12 @@ class Panel:
             status = (run.number, run.status, len(run.moves), *run.settings.values())
         running = run is not None and run.status == "running"
         news, self._status = status != self._status, status
-        if news or self.lab.values != self._values:
+        moved = self.lab.values != self._values
+        paced = self.lab.steps_per_second != self.speed.value
+        if news or moved or paced:
             self._refresh()
+        if paced and not (news or moved):
+            return  # the picture does not show the speed
         if not self._shown:
             return
         if running:
@@ -246,13 +231,10 @@ class Panel:
 
     def _update(self, png: bool) -> None:
         """Draw again. An error of drawing is shown, and does not end the training."""
-        from IPython.display import update_display
-
         try:
             with self._drawing:
                 drawing = self.draw()
-                data, metadata = drawing.png() if png else drawing.html()
-                update_display(data, raw=True, metadata=metadata, display_id=self._id)
+                self._below.update(*(drawing.png() if png else drawing.html()))
         except Exception as error:
             self._say(f"cannot draw: {type(error).__name__}: {error}", urgent=True)
 
@@ -282,6 +264,11 @@ class Panel:
             "script": run is not None,
         }
         with self._wiring:
+            if (pace := self.lab.steps_per_second) != self.speed.value:
+                self.speed.unobserve(self._paced, "value")  # new options choose the first one
+                self.speed.options = _speeds(pace)
+                self.speed.value = pace
+                self.speed.observe(self._paced, "value")
             for name, enabled in can.items():
                 self.buttons[name].disabled = not enabled
             self.buttons["start"].description = "Resume" if going and not running else "Start"
@@ -314,6 +301,6 @@ class Panel:
             folded = f"<details><summary>traceback</summary><pre>{trace}</pre></details>"
         color = "#b00020" if urgent else "inherit"
         self.note.value = (
-            f'<div role="status" aria-live="polite" style="color:{color}">'
+            f'<div role="status" aria-live="polite" style="color:{color}; line-height:1.4">'
             f"{html.escape(words)}</div>{folded}"
         )

@@ -139,6 +139,7 @@ class Steering:
         if run := self.current:
             run.runner.seconds_per_record = 1 / steps_per_second
             run.runner.between(lambda: None)  # wakes it up
+        self._tell()
 
     # ------------------------------------------------------------------ runs
 

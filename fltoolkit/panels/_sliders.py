@@ -15,27 +15,26 @@ class Picture:
     SVG is drawn in milliseconds. PNG takes longer, but GitHub can show it in a saved notebook.
     """
 
-    def __init__(self, draw: Callable[[], Drawing], seconds_at_rest: float):
+    def __init__(self, draw: Callable[[], Drawing], seconds_at_rest: float, *controls: Any):
+        from fltoolkit.plots.below_controls import BelowControls
+
         self._draw, self._rest = draw, seconds_at_rest
-        self._handle: Any = None
+        self._below = BelowControls(*controls)
+        self._shown = False
         self._num_moves = 0
         self.timer = threading.Timer(0, self.rest)
 
-    def show(self, controls: Any) -> None:
+    def show(self) -> None:
         """Display the controls, and the picture below them."""
-        from IPython.display import display
-
-        display(controls)
-        data, metadata = self._draw().png()
-        self._handle = display(data, raw=True, metadata=metadata, display_id=True)
+        self._below.show(*self._draw().png())
+        self._shown = True
 
     def moved(self) -> None:
         """Draw again, because a control was moved."""
         self.timer.cancel()
         self._num_moves += 1
-        if self._handle is not None:
-            data, metadata = self._draw().html()
-            self._handle.update(data, raw=True, metadata=metadata)
+        if self._shown:
+            self._below.update(*self._draw().html())
             self.timer = threading.Timer(self._rest, self.rest)
             self.timer.daemon = True
             self.timer.start()
@@ -46,7 +45,7 @@ class Picture:
         drawn = self._num_moves
         data, metadata = self._draw().png()
         if self._num_moves == drawn:  # nothing moved in the meantime
-            self._handle.update(data, raw=True, metadata=metadata)
+            self._below.update(data, metadata)
 
 
 def find_ipywidgets(otherwise: str) -> Any:

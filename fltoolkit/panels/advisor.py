@@ -104,8 +104,7 @@ class AdvisorPanel:
         }
         self.comparison = compare_bytes(**self.settings)
         self._sentence = ipywidgets.HTML(self.comparison.sentence)
-        self._controls = ipywidgets.VBox([*self.sliders.values(), self._sentence])
-        self._picture = Picture(self.draw, seconds_at_rest)
+        self._picture = Picture(self.draw, seconds_at_rest, *self.sliders.values(), self._sentence)
         for widget in self.sliders.values():
             widget.observe(self._moved, "value")
 
@@ -115,7 +114,7 @@ class AdvisorPanel:
         return {key: slider.value for key, slider in self.sliders.items()}
 
     def _ipython_display_(self) -> None:
-        self._picture.show(self._controls)
+        self._picture.show()
 
     def _moved(self, _change: Any) -> None:
         self.comparison = compare_bytes(**self.settings)

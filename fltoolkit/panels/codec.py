@@ -95,8 +95,8 @@ class CodecPanel:
             ),
         }
         self._readout, self._sentence = ipywidgets.HTML(), ipywidgets.HTML()
-        self._controls = ipywidgets.VBox([*self.controls.values(), self._readout, self._sentence])
-        self._picture = Picture(self.draw, seconds_at_rest)
+        controls = (*self.controls.values(), self._readout, self._sentence)
+        self._picture = Picture(self.draw, seconds_at_rest, *controls)
         self._describe()
         for widget in self.controls.values():
             widget.observe(self._moved, "value")
@@ -109,7 +109,7 @@ class CodecPanel:
         return Pipeline(*stages, *([Entropy()] if self.controls["entropy"].value else []))
 
     def _ipython_display_(self) -> None:
-        self._picture.show(self._controls)
+        self._picture.show()
 
     def _moved(self, _change: Any) -> None:
         self._describe()

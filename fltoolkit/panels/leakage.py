@@ -170,6 +170,8 @@ class LeakPanel:
         positions_only: bool = False,
     ):
         ipywidgets = find_ipywidgets("panels.describe_leak(parties, codec, ...)")
+        from fltoolkit.plots.below_controls import BelowControls
+
         self._data = (parties, auxiliary, victims, labels)
         self.controls = {
             "bits": slider("bits a value (32: float32)", [1, 2, 3, 4, 6, 8, 32, bits], bits),
@@ -182,9 +184,9 @@ class LeakPanel:
             ),
         }
         self._sentence = ipywidgets.HTML()
-        self._controls = ipywidgets.VBox([*self.controls.values(), self._sentence])
+        self._below = BelowControls(*self.controls.values(), self._sentence)
         self._known: dict[str, LeakReport] = {}
-        self._handle: Any = None
+        self._shown = False
         self._describe()
         for widget in self.controls.values():
             widget.continuous_update = False  # an attack takes longer than a picture
@@ -199,17 +201,13 @@ class LeakPanel:
         return Pipeline(*stages, *([Quantize(bits)] if bits < 32 else []))
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display
-
-        display(self._controls)
-        data, metadata = self._png()
-        self._handle = display(data, raw=True, metadata=metadata, display_id=True)
+        self._below.show(*self._png())
+        self._shown = True
 
     def _moved(self, _change: Any) -> None:
         self._describe()
-        if self._handle is not None:
-            data, metadata = self._png()
-            self._handle.update(data, raw=True, metadata=metadata)
+        if self._shown:
+            self._below.update(*self._png())
 
     def _describe(self) -> None:
         """Attack with the present settings, unless that was done before, and show the result."""

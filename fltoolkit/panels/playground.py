@@ -121,7 +121,7 @@ class Playground:
             description="bits for each number that is sent",
             **LOOK,
         )
-        self._picture = Picture(self.draw, seconds_at_rest)
+        self._picture = Picture(self.draw, seconds_at_rest, self.slider)
         self._lock, self._working = threading.Lock(), False
         self.slider.observe(self._moved, "value")
 
@@ -141,7 +141,7 @@ class Playground:
 
     def _ipython_display_(self) -> None:
         """Show the panel, and train at the first position at once: something moves."""
-        self._picture.show(self.slider)
+        self._picture.show()
         self._working = True
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # it is the course's first cell, and a second thread can stall

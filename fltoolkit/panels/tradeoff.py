@@ -29,6 +29,11 @@ from fltoolkit.units import amount
 
 __all__ = ["TradeoffPanel", "describe_point"]
 
+_ON_THE_WAY = (2, 2)
+_LINES: tuple[tuple[str, float, tuple[int, ...]], ...] = (
+    ("the front: the best at the end", 2, ()),
+    ("the best on the way there", 1, _ON_THE_WAY),
+)
 _WORDS = "line-height:1.3; white-space:pre-wrap; word-break:normal; overflow-wrap:anywhere"
 
 
@@ -44,8 +49,8 @@ def describe_point(results: Iterable[Result], name: str) -> str:
     >>> print(describe_point([run], "plain"), end="")
     plain: 90.00 % for 900 B, 1 seed, on the front
     <BLANKLINE>
-    ledger of the first seed       nominal        real     entropy
-    activations up                       -       900 B           -
+    ledger of the first seed       nominal        real  if independent
+    activations up                       -       900 B               -
     <BLANKLINE>
     from fltoolkit.research import Experiment, run
     <BLANKLINE>
@@ -66,11 +71,11 @@ def describe_point(results: Iterable[Result], name: str) -> str:
         f"{point.num_seeds} seed{'s' * (point.num_seeds > 1)}"
         + (", on the front" if name in {p.name for p in front(found.values())} else ""),
         "",
-        f"{'ledger of the first seed':<26}{'nominal':>12}{'real':>12}{'entropy':>12}",
+        f"{'ledger of the first seed':<26}{'nominal':>12}{'real':>12}{'if independent':>16}",
     ]
     for size in sizes_of(last):
-        three = (amount("nbytes", n) for n in (size.nominal, size.real, size.entropy))
-        row = "".join(f"{words:>12}" for words in three)
+        three = [amount("nbytes", n) for n in (size.nominal, size.real, size.entropy)]
+        row = "{:>12}{:>12}{:>16}".format(*three)
         lines.append(f"{size.kind + ' ' + size.direction:<26}{row}")
     return "\n".join([*lines, "", point.experiment.to_code()])
 
@@ -123,7 +128,7 @@ class TradeoffPanel:
             layout={"width": "720px"},
         )
         self._words = ipywidgets.HTML(self._html())
-        self._picture = Picture(self.draw, seconds_at_rest)
+        self._picture = Picture(self.draw, seconds_at_rest, self.slider)
         self.slider.observe(self._moved, "value")
 
     def select(self, name: str) -> None:
@@ -138,7 +143,7 @@ class TradeoffPanel:
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
-        self._picture.show(self.slider)
+        self._picture.show()
         display(self._words)  # below the picture, so that longer text does not move the picture
 
     def _tell(self) -> str:
@@ -165,7 +170,9 @@ class TradeoffPanel:
             )
             marks.append(Stroke([*high, *reversed(low)], "none", 0, fill="#999999", opacity=0.3))
             line = frame.points(_stairs([(row[0], scale * row[1]) for row in best]))
-            marks.append(Stroke(line, DARK_GREY))
+            marks.append(Stroke(line, DARK_GREY, 1, _ON_THE_WAY))
+        ended = [(point.nbytes, scale * point.value) for point in front(found)]
+        marks.append(Stroke(frame.points(_stairs([*ended, (x.high, ended[-1][1])])), DARK_GREY, 2))
         ends, looks = {point.name for point in front(found)}, {}
         for point in found:
             shape, color = looks[point.name] = SHAPES.get(point.experiment.protocol, OTHER)
@@ -188,10 +195,13 @@ class TradeoffPanel:
         for row, (shape, color) in enumerate(dict.fromkeys(looks.values()), 1):
             marks.append(symbol(717, below + 18 * row - 4, shape, color, "#ffffff"))
             marks.append(Words(732, below + 18 * row, KINDS[shape]))
+        below += 18 * (len(set(looks.values())) + 1)
+        for row, (words, width, dash) in enumerate(_LINES if best else _LINES[:1]):
+            middle = below + 18 * row - 4
+            marks.append(Stroke([(708, middle), (727, middle)], DARK_GREY, width, dash))
+            marks.append(Words(732, below + 18 * row, words))
         width = 740 + LETTER * max(len(FILLED), *(len(point.name) for point in found))
-        return Drawing(
-            width, max(530, below + 18 * (len(set(looks.values())) + 1)), self._tell(), marks
-        )
+        return Drawing(width, max(530, below + 18 * len(_LINES)), self._tell(), marks)
 
 
 def _stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -5,6 +5,7 @@
     ideas           a drawing of each idea of the course
     figures         matplotlib figures of histories, channels and partitions
     live            progress and curves below a running cell
+    below_controls  controls, and a picture that follows them, also in a page that was loaded anew
     codec_report    what a codec does to one tensor
     pareto          accuracy over bytes for a whole sweep
     html_report     one HTML file about a sweep

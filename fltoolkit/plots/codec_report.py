@@ -6,7 +6,7 @@ gallery" uses these functions.
 
 import copy
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +45,7 @@ class CodecReport(NamedTuple):
     edges: tuple[float, ...]  # the edges of the histograms' bins
     before: tuple[int, ...]  # the number of values in each bin
     after: tuple[int, ...]  # the number of decoded values; the two end bins hold values beyond them
+    places: tuple[float, ...]  # where the bars of `after` stand: the mean of each bin's values
     num_beyond: int  # the number of decoded values beyond the bins
 
     @property
@@ -53,7 +54,7 @@ class CodecReport(NamedTuple):
         return {
             "nominal": self.nominal_bits,
             "sent": self.real_bits,
-            "entropy bound": self.entropy_bits,
+            "bound if independent": self.entropy_bits,
         }
 
     @property
@@ -61,9 +62,10 @@ class CodecReport(NamedTuple):
         """The whole report in words."""
         sentence = (
             f"{self.num_values:,} values travel in {amount('nbytes', self.nbytes)}: "
-            f"{self.real_bits:.2f} bits a value are sent, {self.nominal_bits:.2f} are nominal, the "
-            f"entropy bound is {self.entropy_bits:.2f}, float32 has 32. Relative squared error "
-            f"{self.relative_error:.3g}, largest error {self.largest_error:.3g}."
+            f"{self.real_bits:.2f} bits a value are sent, {self.nominal_bits:.2f} are nominal, "
+            f"{self.entropy_bits:.2f} is the bound if symbols are independent, float32 has 32. "
+            f"Relative squared error {self.relative_error:.3g}, largest error "
+            f"{self.largest_error:.3g}."
         )
         if self.real_bits < self.entropy_bits:
             sentence += " Less than the bound is sent: these symbols are not independent."
@@ -108,6 +110,7 @@ def describe_codec(tensor: Tensor, codec: Pipeline, *, num_bins: int = 60) -> Co
     energy, loss = float(x @ x), float((y - x) @ (y - x))
     edges = _edges(x, y, num_bins)
     before, after = (np.histogram(v.clip(edges[0], edges[-1]), edges)[0] for v in (x, y))
+    sums = np.histogram(y.clip(edges[0], edges[-1]), edges, weights=y.clip(edges[0], edges[-1]))[0]
     return CodecReport(
         codec=repr(codec),
         num_values=x.size,
@@ -120,6 +123,7 @@ def describe_codec(tensor: Tensor, codec: Pipeline, *, num_bins: int = 60) -> Co
         edges=tuple(edges.tolist()),
         before=tuple(before.tolist()),
         after=tuple(after.tolist()),
+        places=tuple(np.where(after, sums / np.maximum(after, 1), _middles(edges)).tolist()),
         num_beyond=int(((y < edges[0]) | (y > edges[-1])).sum()),
     )
 
@@ -135,9 +139,8 @@ def plot_values(report: CodecReport, ax: Axes | None = None) -> Axes:
     """
     ax = ax or new_axes(height=3)
     width = report.edges[1] - report.edges[0]
-    for counts, share, color in _histograms(report):
-        starts = [edge + (1 - share) / 2 * width for edge in report.edges[:-1]]
-        ax.bar(starts, counts, share * width, color=color, align="edge")
+    for counts, places, share, color in _histograms(report):
+        ax.bar(places, counts, share * width, color=color)
     ax.set(yscale="log", ylim=(0.7, None), xlabel="value", ylabel="number of values")
     ax.set_title(_LEGEND, fontsize=9)
     ax.spines[["top", "right"]].set_visible(False)
@@ -145,7 +148,9 @@ def plot_values(report: CodecReport, ax: Axes | None = None) -> Axes:
 
 
 def plot_bits(reports: CodecReport | Mapping[str, CodecReport], ax: Axes | None = None) -> Axes:
-    """Bits per value in three measures: nominal, really sent, and the entropy bound.
+    """Bits per value in three measures: nominal, really sent, and the entropy.
+
+    The entropy is the bound if symbols are independent of each other.
 
     Pass {name: report} to compare several codecs, or one codec on several tensors.
 
@@ -153,7 +158,7 @@ def plot_bits(reports: CodecReport | Mapping[str, CodecReport], ax: Axes | None 
     >>> from fltoolkit.codecs.quantize import Quantize
     >>> report = describe_codec(torch.linspace(0, 1, 800), Pipeline(Quantize(4)))
     >>> [text.get_text() for text in plot_bits(report).texts]
-    ['4.08 nominal', '4.33 sent', '4.05 entropy bound']
+    ['4.08 nominal', '4.33 sent', '4.05 bound if independent']
     """
     named = {"": reports} if isinstance(reports, CodecReport) else reports
     if not named:
@@ -207,9 +212,20 @@ def _edges(x: np.ndarray, y: np.ndarray, num_bins: int) -> np.ndarray:
     return np.linspace(low, high, num_bins + 1)
 
 
-def _histograms(report: CodecReport) -> list[tuple[tuple[int, ...], float, str]]:
-    """For each histogram: the counts, the width of a bar as a part of its bin, and the colour."""
-    return [(report.before, 1.0, GREY), (report.after, 0.5, COLORS[0])]
+def _middles(edges: np.ndarray) -> np.ndarray:
+    return (edges[:-1] + edges[1:]) / 2
+
+
+def _histograms(
+    report: CodecReport,
+) -> list[tuple[tuple[int, ...], Sequence[float], float, str]]:
+    """For each histogram: counts, middles of the bars, their width as a part of a bin, colour.
+
+    A bar of decoded values stands at their mean and not in the middle of its bin: levels that are
+    equally far apart look so.
+    """
+    middles = _middles(np.array(report.edges)).tolist()
+    return [(report.before, middles, 1.0, GREY), (report.after, report.places, 0.5, COLORS[0])]
 
 
 def _most_bits(report: CodecReport) -> float:
@@ -226,11 +242,11 @@ def _draw_values(report: CodecReport) -> Iterator[Mark]:
     yield Words(frame.edge, 14, _LEGEND, size=11)
     yield from frame.grid()
     width = report.edges[1] - report.edges[0]
-    for numbers, share, color in _histograms(report):
-        for edge, number in zip(report.edges, numbers, strict=False):
+    for numbers, places, share, color in _histograms(report):
+        for place, number in zip(places, numbers, strict=True):
             if number:
-                start = edge + (1 - share) / 2 * width
-                yield frame.bar(start, start + share * width, number, color)
+                half = share / 2 * width
+                yield frame.bar(place - half, place + half, number, color)
 
 
 def _draw_bits(report: CodecReport) -> Iterator[Mark]:

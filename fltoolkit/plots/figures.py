@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 Histories = History | Mapping[str, History | Sequence[History]]
-_MARKERS = "osD^vP*"
+_MARKERS = "osD^vP*X"
 
 
 def accuracy_over_bytes(histories: Histories, ax: Axes | None = None) -> Axes:
@@ -67,6 +67,9 @@ def metric_over_steps(histories: Histories, key: str = "loss", ax: Axes | None =
 
 def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes:
     """The records' ``y`` against ``x``, one line per name; name and last value stand at its end.
+
+    Where ``x`` stands still, as the bytes of a silent run do, the line goes straight to its last
+    value, and a pale bar shows the range of the values.
 
     Args:
         histories: one History, or {name: History}, or {name: [History, ...]} with one run for each
@@ -105,6 +108,11 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
         bands.items(), looks, strict=False
     ):
         xs, low, mean, high = xs * unit_x, low * unit_y, mean * unit_y, high * unit_y
+        seeds = 1 if isinstance(named[name], History) else len(named[name])
+        if seeds == 1:
+            xs, mean, ranges = _upright(xs, mean)
+            for at, least, most in ranges:
+                ax.plot([at, at], [least, most], color=color, alpha=0.3, linewidth=5)
         ax.plot(
             xs,
             mean,
@@ -119,7 +127,6 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
         ends.append((mean[-1], f"{name} {last}".strip(), color, dash))
         end = amount(x, xs[-1] / unit_x)
         sentence = f"{name or 'the line'} ends at {_bare(label_y)} {last}, {_bare(label_x)} {end}"
-        seeds = 1 if isinstance(named[name], History) else len(named[name])
         if seeds > 1:
             ax.fill_between(xs, low, high, color=color, alpha=0.2, linewidth=0)
             spread_of = f"{amount(y, low[-1] / unit_y)} to {amount(y, high[-1] / unit_y)}"
@@ -365,6 +372,24 @@ def _band(runs: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarra
     xs = np.unique(np.concatenate([run[:, 0] for run in runs]).clip(start, end))
     ys = np.stack([np.interp(xs, run[:, 0], run[:, 1]) for run in runs])
     return xs, ys.min(axis=0), ys.mean(axis=0), ys.max(axis=0)
+
+
+def _upright(
+    xs: np.ndarray, ys: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, list[tuple[float, float, float]]]:
+    """A line without its zigzag where ``x`` stands still: the first and the last point stay.
+
+    The list has x, the least and the largest y of each place with three or more points.
+    """
+    near = 0.002 * float(np.ptp(xs))
+    starts = [k for k in range(len(xs)) if not k or not 0 <= xs[k] - xs[k - 1] <= near]
+    kept, ranges = [], []
+    for start, end in zip(starts, [*starts[1:], len(xs)], strict=True):
+        kept += sorted({start, end - 1})
+        if end - start > 2:
+            part = ys[start:end]
+            ranges.append((float(xs[end - 1]), float(part.min()), float(part.max())))
+    return xs[kept], ys[kept], ranges
 
 
 def _bare(label: str) -> str:

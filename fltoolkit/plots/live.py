@@ -9,7 +9,7 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, Protocol
 
 from fltoolkit.history import Record
@@ -109,10 +109,11 @@ class _Run:
             left = max(self.total - self.count, 0) * seconds / self.count
             parts.append(f"about {_duration(left)} left")
         sentence = ", ".join(parts)
-        for key in (*self.curves, "nbytes_up", "nbytes_down"):
-            if isinstance(value := self.latest.get(key), int | float):
-                name = {"nbytes_up": "up", "nbytes_down": "down"}.get(key, key.replace("_", " "))
-                sentence += f"; {name} {amount(key, value)}"
+        numbers = {k: v for k, v in self.latest.items() if isinstance(v, int | float)}
+        for key in (*self.curves, *_bytes_to_say(numbers)):
+            if key in numbers:
+                name = _BYTES.get(key, key.replace("_", " "))
+                sentence += f"; {name} {amount(key, numbers[key])}"
         return sentence
 
     def end(self) -> float:
@@ -128,8 +129,9 @@ class _Run:
     def drawing(self) -> Drawing:
         """Title, bar, the state in words and a chart for each of the curves."""
         width = 400 * max(len(self.curves), 1)
-        part = min(self.count / self.total, 1) if self.total else 0
-        marks: list[Mark] = [Words(8, 18, self.title, bold=True), *progress(part, 26, width)]
+        marks: list[Mark] = [Words(8, 18, self.title, bold=True)]
+        if self.total:
+            marks += progress(min(self.count / self.total, 1), 26, width)
         lines = textwrap.wrap(self.words(), width // LETTER)
         marks += [Words(8, 50 + 16 * number, line) for number, line in enumerate(lines)]
         top = 46 + 16 * len(lines)
@@ -137,6 +139,15 @@ class _Run:
             points = {"": curve.points()}
             marks += chart(points, self.x, key, left=400 * number, top=top, until=self.end())
         return Drawing(width, top + 230, self.summary(), marks)
+
+
+_BYTES = {"nbytes_up": "up", "nbytes_down": "down", "nbytes": "sent"}
+
+
+def _bytes_to_say(numbers: Mapping[str, float]) -> Sequence[str]:
+    """The keys of bytes to name: up and down, unless workers have sent to each other as well."""
+    up, down, sent = (numbers.get(key, 0) for key in _BYTES)
+    return ("nbytes",) if sent > up + down else ("nbytes_up", "nbytes_down")
 
 
 def at_the_end(x: float, done: int, total: int) -> float:
@@ -191,6 +202,16 @@ class _Screen(Protocol):
     def finish(self, run: _Run) -> None: ...
 
 
+# A page that is loaded anew while a cell runs gets no more of its outputs. JupyterLab then says
+# that the kernel is not busy, or that it does not know. The line is hidden until then.
+_IS_IT_MOVING = """<style>.fltoolkit-stands {{ display: none; }}
+.jp-NotebookPanel:has(.jp-Notebook-ExecutionIndicator:is(
+  [data-status=idle], [data-status=unknown], [data-status=dead])) .fltoolkit-stands {{
+  display: block; }}</style>
+<p class="fltoolkit-stands" role="note"><b>This picture stands still, because the page was loaded
+anew or the kernel has ended. To see the training, run this cell again.</b></p>{svg}"""
+
+
 class _Notebook:
     """One display, updated by its id: SVG while training runs, PNG at the end.
 
@@ -201,7 +222,9 @@ class _Notebook:
         self._handle: Any = None
 
     def draw(self, run: _Run) -> None:
-        self._show(*run.drawing().html())
+        data, metadata = run.drawing().html()
+        data["text/html"] = _IS_IT_MOVING.format(svg=data["text/html"])
+        self._show(data, metadata)
 
     def finish(self, run: _Run) -> None:
         self._show(*run.drawing().png())

@@ -284,7 +284,7 @@ def three_sizes(records: Record | Mapping[str, Record], ax: Axes | None = None) 
 
     >>> record = {"nbytes_activations_up": 310, "nominal_activations_up": 400}
     >>> three_sizes({**record, "entropy_activations_up": 290}).get_label()
-    'activations up: nominal 400 B, real 310 B, entropy 290 B'
+    'activations up: nominal 400 B, real 310 B, bound if independent 290 B'
     """
     named = records if records and isinstance(next(iter(records.values())), Mapping) else None
     rows = {
@@ -299,11 +299,15 @@ def three_sizes(records: Record | Mapping[str, Record], ax: Axes | None = None) 
     ax = ax or new_axes(width=7.5, height=1.2 + 0.55 * len(rows))
     known = [n for s in rows.values() for n in (s.nominal, s.real) if n == n]  # the rest is NaN
     unit, scale = byte_unit(max(known))
-    looks = (("nominal", "#bbbbbb", None), ("real", COLORS[0], None), ("entropy", COLORS[1], "///"))
+    looks = (
+        ("nominal", "nominal", "#bbbbbb", None),
+        ("real", "real", COLORS[0], None),
+        ("entropy", "bound if independent", COLORS[1], "///"),
+    )
     sentences = []
     for place, (title, size) in enumerate(rows.items()):
-        for row, (what, color, hatch) in enumerate(looks):
-            nbytes = getattr(size, what)
+        for row, (key, what, color, hatch) in enumerate(looks):
+            nbytes = getattr(size, key)
             label = what if place == 0 else "_"
             at = place + 0.27 * (row - 1)
             ax.barh(at, nbytes / scale, 0.25, color=color, hatch=hatch, label=label)
@@ -316,7 +320,7 @@ def three_sizes(records: Record | Mapping[str, Record], ax: Axes | None = None) 
                 va="center",
                 size=7,
             )
-        sizes = ", ".join(f"{w} {amount('nbytes', getattr(size, w))}" for w, *_ in looks)
+        sizes = ", ".join(f"{w} {amount('nbytes', getattr(size, key))}" for key, w, *_ in looks)
         sentences.append(f"{title}: {sizes}")
     ax.set_yticks(range(len(rows)), list(rows))
     ax.invert_yaxis()

@@ -16,17 +16,17 @@ from PIL import Image
 
 __all__ = ["new_axes", "new_figure", "picture", "show"]
 
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#A8538A", "#000000", "#B87F00", "#3A94CC")
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#A8538A", "#000000", "#B87F00", "#3A94CC", "#6E4B3A")
 """The colours of Okabe and Ito (2008) without yellow, in the order in which lines take them.
 
 Colour-blind readers can tell them apart.
 """
 # Dashes as (on, off) lengths in line widths, for readers who see no colour at all.
-DASHES = ((), (5, 2), (2, 2), (8, 2, 2, 2), (12, 3), (1, 1))
+DASHES = ((), (5, 2), (2, 2), (8, 2, 2, 2), (12, 3), (1, 1), (8, 2, 2, 2, 2, 2))
 GREY, DARK_GREY, PALE, INK = "#bbbbbb", "#777777", "#dddddd", "#222222"
 PAPER = "#ffffff"
 # The same on dark paper, as docs/explore/explore.css has them: lighter, and told apart as well.
-_LIGHT = ("#56b4e9", "#e69f00", "#2bc79a", "#d98cbc", "#ececec", "#d9b44a", "#8cc8ee")
+_LIGHT = ("#56b4e9", "#e69f00", "#2bc79a", "#d98cbc", "#ececec", "#d9b44a", "#8cc8ee", "#c4a594")
 DARK = dict(zip(COLORS, _LIGHT, strict=True)) | {
     **{GREY: "#565c62", DARK_GREY: "#8d949b", PALE: "#2c3136", INK: "#ececec", PAPER: "#15181b"}
 }

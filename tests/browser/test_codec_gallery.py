@@ -44,8 +44,8 @@ def test_the_codec_panel_follows_dropdown_and_keyboard(
     area.get_by_label("tensor", exact=True).select_option("update")
     wait_for(page, lambda: opened.ask("print(panel.controls['tensor'].value)") == "update")
     shown = opened.ask("print(panel.report.sentence)")
-    wait_for(page, lambda: set(opened.outputs(cell)[1]["data"]) == {"image/png", "text/plain"})
-    wait_for(page, lambda: opened.outputs(cell)[1]["data"]["text/plain"] == f"LloydMax: {shown}")
+    wait_for(page, lambda: set(opened.outputs(cell)[2]["data"]) == {"image/png", "text/plain"})
+    wait_for(page, lambda: opened.outputs(cell)[2]["data"]["text/plain"] == f"LloydMax: {shown}")
     area.locator("img[src^='data:image/png']").wait_for()  # everything rests: PNG again
     opened.screenshot("codec_gallery_lloydmax")
     assert sentence.inner_text() == shown
@@ -55,5 +55,5 @@ def test_the_codec_panel_follows_dropdown_and_keyboard(
     readout.get_by_text("Sign uses no bits and no fraction: switched off").wait_for()
     page.wait_for_timeout(200)
     opened.screenshot("codec_gallery_sign")
-    wait_for(page, lambda: "image/png" in opened.outputs(cell)[1]["data"])
-    assert opened.outputs(cell)[1]["data"]["text/plain"].startswith("Sign: ")
+    wait_for(page, lambda: "image/png" in opened.outputs(cell)[2]["data"])
+    assert opened.outputs(cell)[2]["data"]["text/plain"].startswith("Sign: ")

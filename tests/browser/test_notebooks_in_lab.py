@@ -85,7 +85,9 @@ def test_curves_move_while_the_cell_runs_and_a_png_stays(
     assert set(saved.cells[0].outputs[0].data) == {"image/png", "text/plain"}
 
 
-def test_sliders_change_the_answer(notebook: Notebook, page: Any) -> None:
+def test_sliders_change_the_answer_and_the_picture_also_in_a_page_loaded_anew(
+    notebook: Notebook, server: Server, page: Any
+) -> None:
     notebook.run_cell(2)
     area = notebook.show(2)
     area.locator(".widget-html").get_by_text("Federated averaging sends 3.88 times").wait_for()
@@ -100,10 +102,27 @@ def test_sliders_change_the_answer(notebook: Notebook, page: Any) -> None:
     assert notebook.ask("print(panel.settings['num_clients'])") == "500"
     sentence = notebook.ask("print(panel.comparison.sentence)")
     assert sentence.startswith("Split learning sends")
-    wait_for(page, lambda: set(notebook.outputs(2)[1]["data"]) == {"image/png", "text/plain"})
-    wait_for(page, lambda: notebook.outputs(2)[1]["data"]["text/plain"] == sentence)
+    wait_for(page, lambda: set(notebook.outputs(2)[2]["data"]) == {"image/png", "text/plain"})
+    wait_for(page, lambda: notebook.outputs(2)[2]["data"]["text/plain"] == sentence)
     area.locator("img[src^='data:image/png']").wait_for()  # the slider rests: PNG again
     notebook.screenshot("panel_after")
+
+    notebook.save()
+    again = open_notebook(
+        page, server, "probe.ipynb"
+    )  # the page is loaded anew, its kernel goes on
+    area = again.show(2)
+    clients = page.get_by_role("slider").first
+    for key in ("ArrowRight", "Home"):  # 1000, then 1: the picture follows words and slider
+        clients.focus()
+        page.keyboard.press(key)
+        wait_for(page, lambda: again.ask("print(panel.settings['num_clients'])") in {"1000", "1"})
+        sentence = again.ask("print(panel.comparison.sentence)")
+        area.get_by_title(sentence).or_(area.get_by_alt_text(sentence)).first.wait_for()
+    area.get_by_alt_text("with 1 client each").wait_for()  # at rest
+    shown = area.locator("img, svg[role=img]").filter(visible=True)
+    assert shown.count() == 1, "the picture of before is hidden"
+    again.screenshot("panel_loaded_anew")
 
 
 def test_at_200_percent_zoom_nothing_is_cut_off(notebook: Notebook, page: Any) -> None:

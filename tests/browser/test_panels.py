@@ -28,7 +28,7 @@ def codec(bits: int = 32, sigma: float = 0.0) -> str:
 
 
 def picture(notebook: Notebook, cell: int) -> dict[str, Any]:
-    return notebook.outputs(cell)[1]["data"]  # the first output are the controls
+    return notebook.outputs(cell)[2]["data"]  # after a sentence and the controls
 
 
 def test_notebook_07_points_at_settings(folder: Path, server: Server, page: Any) -> None:

@@ -60,9 +60,10 @@ def test_only_a_folder_of_the_course_keeps_progress(
 
 
 def test_a_table_escapes_what_it_shows() -> None:
-    table = TableOfWords("<b>", ["a<", "b"], [["<i>", ""]], ["& so on"])
+    table = TableOfWords("<b>", ["a<", "b", "empty"], [["<i>", "1", ""]], ["& so on"])
     page = table._repr_html_()
     assert "<i>" not in page
     assert "&lt;i&gt;" in page
     assert "&amp; so on" in page
-    assert repr(table).splitlines() == ["<b>", "  a<   b", "  <i>", "& so on"]
+    assert "empty" not in page, "a column without any entry is left out"
+    assert repr(table).splitlines() == ["<b>", "  a<   b", "  <i>  1", "& so on"]

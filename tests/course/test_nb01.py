@@ -14,8 +14,8 @@ SAVED = 17 * 24 / (2 * 640 * 4 * DIGITS + 23 * 24)
 
 CASES = {
     "length of the float16 message": Case(
-        right=[81_932, 81932.0, 64 * 640 * 2 + 12, torch.tensor(81_932)],
-        wrong=[81_920, 81_926, 81_931, 163_852, "81,932"],
+        right=[81_932, 81932.0, "81,932", 64 * 640 * 2 + 12, torch.tensor(81_932)],
+        wrong=[81_920, 81_926, 81_931, 163_852, "81,931"],
     ),
     "bytes of one epoch with cut=2": Case(
         facts={"num_samples": DIGITS, "batch_size": 64},

@@ -18,8 +18,8 @@ UP = (U < X - FLOOR).float()
 CASES = {
     "bits in use": Case(
         facts={"per_value": PER_VALUE},
-        right=[28, 28.0, 8 / PER_VALUE * 32, 8 / 9.14 * 32, torch.tensor(28)],
-        wrong=[32, 4, 9.14, PER_VALUE, 7, 27, 29, NAN, "28 bits"],
+        right=[28, 28.0, "28 bits", 8 / PER_VALUE * 32, 8 / 9.14 * 32, torch.tensor(28)],
+        wrong=[32, 4, 9.14, PER_VALUE, 7, 27, 29, NAN, "27 bits"],
     ),
     "stochastic levels": Case(
         facts={"x": X, "u": U},

@@ -30,6 +30,15 @@ def test_checks(capsys):
     assert_checks(notebook, CASES, capsys)
 
 
+def test_with_four_workers_the_share_of_each_is_not_taken_for_a_number_of_values(capsys):
+    """2 (N - 1) / N times the model, as books write it, is 2 (N - 1) values if N is 4."""
+    facts = {"num_parameters": 1000, "num_workers": 4}
+    notebook.check("bytes of a step in a ring", 2 * 3 / 4 * 4000, **facts)
+    assert "If that is what each worker sends: how much do all of them send?" in (
+        capsys.readouterr().out
+    )
+
+
 def test_the_formula_of_the_ring_is_what_a_ring_sends():
     workers = {f"w{k}": {str(n): normal(250, seed=k) for n in range(4)} for k in range(4)}
     channel = Channel()

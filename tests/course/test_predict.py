@@ -27,7 +27,7 @@ from fltoolkit.course.predict import Predict
         (-1, -62, "62 times too close to 0"),
         (-5, -4, "25 % too far from 0"),
         (torch.tensor(3.0), np.float32(6.0), "2 times too small"),
-        (math.inf, 3, "inf too large"),
+        (math.inf, 3, "far too large"),
         (NAN, 3, "one of the two is NaN"),
         ("alice", "alice", "Right."),
         ("alice", "bob", "not what happened"),

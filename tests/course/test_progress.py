@@ -109,3 +109,18 @@ def test_outside_the_course_folder_it_says_so(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert "no notebook lies here" in repr(progress())
+
+
+def test_the_saved_table_of_notebook_10_counts_what_the_notebooks_ask() -> None:
+    """Its output is older than the notebooks: it said that notebook 11 has six guesses."""
+    (ten,) = FOLDER.glob("10_*.ipynb")
+    outputs = [
+        "".join(output["data"]["text/plain"])
+        for cell in json.loads(ten.read_text(encoding="utf-8"))["cells"]
+        if "".join(cell["source"]) == "progress()"
+        for output in cell["outputs"]
+    ]
+    rows = [" ".join(line.split()) for line in outputs[0].splitlines()]
+    for notebook in NOTEBOOKS:
+        counts = f"0 of {notebook.num_guesses} 0 of {len(notebook.answers)}"
+        assert f"{notebook.number} · {notebook.title} {counts}" in rows

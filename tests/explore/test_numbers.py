@@ -230,6 +230,7 @@ def test_codecs_are_those_of_python(open_page: Open, name: str) -> None:
             assert found["largestError"] == pytest.approx(told.largest_error, rel=1e-12), where
             assert tuple(found["before"]) == told.before, where
             assert tuple(found["arrived"]) == told.after, where
+            assert found["places"] == pytest.approx(told.places, rel=1e-5, abs=1e-6), where
             assert table["table"][name][f"{fraction:g}/{bits}"][0] == told.nbytes
 
 

@@ -1,6 +1,5 @@
 """Fixtures of this room."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,10 +10,10 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The pictures displayed, in order."""
     pictures: list[dict[str, Any]] = []
 
-    def display(data: Any, **_: Any) -> SimpleNamespace:
+    def display(data: Any, **_: Any) -> None:
         if isinstance(data, dict):
             pictures.append(data)
-        return SimpleNamespace(update=lambda data, **_: pictures.append(data))
 
     monkeypatch.setattr("IPython.display.display", display)
+    monkeypatch.setattr("IPython.display.update_display", display)
     return pictures

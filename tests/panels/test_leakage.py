@@ -1,7 +1,6 @@
 """The panel of notebook 08: its numbers are those of a plain function, its picture follows."""
 
 import sys
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,20 +18,6 @@ DATA = load("digits").flat()
 MODEL = splitnn_mlp(64, seed=0)
 PARTIES = [Party("alice", MODEL[:2]), Party("bob", MODEL[2:], None, nn.NLLLoss())]
 GIVEN = (PARTIES, DATA.x_train[:150], DATA.x_test[:60], DATA.y_test[:60])
-
-
-@pytest.fixture
-def shown(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """The pictures displayed, in order."""
-    pictures: list[dict[str, Any]] = []
-
-    def display(data: Any, **_: Any) -> SimpleNamespace:
-        if isinstance(data, dict):
-            pictures.append(data)
-        return SimpleNamespace(update=lambda data, **_: pictures.append(data))
-
-    monkeypatch.setattr("IPython.display.display", display)
-    return pictures
 
 
 def describe(codec: Pipeline | None, **settings: Any) -> Any:

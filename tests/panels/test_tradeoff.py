@@ -6,6 +6,7 @@ import pytest
 from made_up import ALL, FAILED
 
 from fltoolkit.panels import TradeoffPanel
+from fltoolkit.plots.drawing import Stroke, Words
 
 
 def test_the_panel_points_and_tells():
@@ -18,8 +19,25 @@ def test_the_panel_points_and_tells():
     assert drawing.svg().count("<title>") == 1 + 3
     assert drawing.title.startswith("dear: 93.00 % for 2.0 kB, 2 seeds, on the front\n")
     assert re.search(r"update up +4\.0 kB +2\.0 kB +5 B", drawing.title)
+    lines = [m.words for m in drawing.marks if isinstance(m, Words)]
+    assert "the front: the best at the end" in lines, "the filled points lie on a line of their own"
     assert drawing.png()[0]["text/plain"] == drawing.html()[0]["text/plain"] == drawing.title
     with pytest.raises(KeyError, match="the settings are"):
         TradeoffPanel(ALL, name="none")
     with pytest.raises(ValueError, match="run a sweep first"):
         TradeoffPanel([FAILED])
+
+
+def test_the_line_of_the_front_goes_through_the_filled_points():
+    """The only line was the best on the way, so the points of the front lay beside it."""
+    pytest.importorskip("ipywidgets", reason="the panel is for notebooks")
+    marks = TradeoffPanel(ALL).draw().marks
+    strokes = [mark for mark in marks if isinstance(mark, Stroke)]
+    (line,) = [s for s in strokes if s.width == 2 and len(s.points) > 2]
+    filled = [s for s in strokes if s.fill not in {"none", "#ffffff", "#999999"}]
+    corners = {(round(x), round(y)) for x, y in line.points}
+    assert filled
+    for symbol in filled:
+        xs, ys = zip(*symbol.points, strict=True)
+        middle = round((min(xs) + max(xs)) / 2), round((min(ys) + max(ys)) / 2)
+        assert any(abs(middle[0] - x) <= 1 and abs(middle[1] - y) <= 1 for x, y in corners)

@@ -185,3 +185,21 @@ def test_names_of_points_do_not_cover_the_numbers_of_the_axis() -> None:
     ax.figure.draw_without_rendering()
     left = ax.get_window_extent().x0
     assert min(text.get_window_extent().x0 for text in ax.texts) >= left
+
+
+def test_where_no_byte_is_sent_the_line_goes_straight_up() -> None:
+    """Thirty silent epochs were drawn over each other, a scribble in one place."""
+    silent = [0.95, 0.94, 0.97, 0.93, 0.96]
+    rows = [{"nbytes": 1e6 * n, "accuracy": 0.5 + 0.1 * n} for n in range(1, 5)]
+    rows += [{"nbytes": 4e6 + 14 * n, "accuracy": a} for n, a in enumerate(silent, 1)]
+    bar, line = plots.accuracy_over_bytes({"a gate": History(rows)}).lines
+    assert line.get_ydata()[-2:] == pytest.approx([90, 96])
+    assert len(line.get_ydata()) == 5
+    assert bar.get_ydata() == pytest.approx([90, 97]), "their range is a pale bar"
+
+
+def test_eight_methods_have_eight_colours() -> None:
+    """Notebook 11 compares eight; two of them had one colour."""
+    history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0}])
+    ax = plots.metric_over_steps({str(n): history for n in range(8)})
+    assert len({line.get_color() for line in ax.lines}) == 8

@@ -57,6 +57,30 @@ def test_records_pass_unchanged_and_the_end_is_drawn(shown: list[dict[str, Any]]
     assert "running: 0 of 100" in shown[0]["text/plain"]
 
 
+def test_a_picture_that_stands_still_says_so_in_a_page_loaded_anew(
+    shown: list[dict[str, Any]],
+) -> None:
+    list(watch(training(20), 20, seconds_between=0))
+    for data in shown[:-1]:
+        assert "To see the training, run this cell again." in data["text/html"]
+        assert ".fltoolkit-stands { display: none; }" in data["text/html"], "hidden elsewhere"
+
+
+def test_bytes_that_go_neither_up_nor_down_are_said(shown: list[dict[str, Any]]) -> None:
+    """SparseLoCo's workers send to each other; its words were "up 0 B; down 0 B"."""
+    list(watch([{"step": 1, "nbytes": 133_500, "nbytes_up": 0, "nbytes_down": 0}]))
+    assert shown[-1]["text/plain"].endswith("; sent 133.5 kB")
+
+
+def test_without_a_total_there_is_no_bar_that_stays_empty(shown: list[dict[str, Any]]) -> None:
+    list(watch(training(20), 20, seconds_between=0))
+    list_of_known = shown[0]["text/html"]
+    shown.clear()
+    list(watch(training(20), seconds_between=0))
+    bars = [html.count("<rect") for html in (list_of_known, shown[0]["text/html"])]
+    assert bars == [3, 1], "paper, bar and its filled part; paper alone"
+
+
 def test_it_moves_while_records_come(
     shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

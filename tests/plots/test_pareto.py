@@ -64,7 +64,7 @@ def test_pictures_say_their_numbers():
     assert "worse: 90.00 % for 3.0 kB" in summary(ax)
     assert ax.get_xlabel() == "all bytes sent [kB], logarithmic"
     ax = plots.three_sizes(CHEAP[0].history[-1])
-    assert "update up: nominal 400 B, real 200 B, entropy 5 B" in summary(ax)
+    assert "update up: nominal 400 B, real 200 B, bound if independent 5 B" in summary(ax)
     plots.three_sizes({"a": CHEAP[0].history[-1], "b": DEAR[0].history[-1]})
     ax = plots.heat_map({(2, 4): [0.5, 0.7], (8, 4): [0.9]})
     assert "2 x 4: 60.0 ±10.0; 8 x 4: 90.0" in summary(ax)

@@ -1,0 +1,183 @@
+"""One reader for guesses, checks and the quiz: right answers in many forms, wrong ones in many."""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from course.answers import Printed
+
+from fltoolkit.course import check
+from fltoolkit.course._reading import letter, plain
+from fltoolkit.course.done import Guess
+from fltoolkit.course.predict import Predict
+
+RIGHT: list[tuple[Any, Any, str]] = [  # what was typed, what was measured, its unit
+    ("15 %", 15, "%"),
+    ("15%", 15, ""),
+    ("15 %", 0.15, ""),
+    ("15 per cent", 15.0, "%"),
+    ("3.75 %", 3.75, "%"),
+    ("3,75 %", 3.75, "%"),
+    ("3,75", 3.75, ""),
+    ("0,125", 0.125, ""),
+    ("1,104", 1104, ""),
+    ("1,104 B", 1104, "B"),
+    ("1 104", 1104, ""),
+    ("1'104", 1104, ""),
+    ("1_104", 1104, ""),
+    ("1.104", 1.104, ""),
+    ("1,104,000", 1_104_000, ""),
+    ("1.104.000", 1_104_000, ""),
+    ("1.104,5", 1104.5, ""),
+    ("1,104.5", 1104.5, ""),
+    ("-62", -62, ""),
+    ("\u221262", -62, ""),
+    ("28 bits", 28, ""),
+    ("28 bits", 28, "bits"),
+    ("28 bits for each", 28.0, ""),
+    ("2x", 2, ""),
+    ("2 times", 2.0, ""),
+    ("about 2.", 2, ""),
+    ("~2", 2, ""),
+    ("330 MB", 330, "MB"),
+    ("0.33 GB", 330, "MB"),
+    ("330,000 kB", 330, "MB"),
+    ("2640 Mbit", 330, "MB"),
+    ("2 KiB", 2048, "B"),
+    ("4 bytes", 4, ""),
+    ("1.5 MB", 1_500_000, ""),
+    ("1.5 million bytes", 1_500_000, "B"),
+    ("2k", 2000, ""),
+    ("1e6", 1_000_000, ""),
+    ("200 ms", 0.2, "s"),
+    ("3 minutes", 180, "s"),
+    ("5 points", 5.0, "points"),
+    ("5 percentage points", 5.0, "points"),
+    ("0.5 nats", 0.5, "nats"),
+    ("3 rounds", 3, ""),
+    ("inf", math.inf, ""),
+    (28, 28.0, ""),
+    ([28], 28, ""),
+    (["28 bits"], 28, ""),
+    (np.float32(0.5), 0.5, ""),
+    (np.int64(28), 28, ""),
+    (torch.tensor(28), 28, ""),
+    (28, torch.tensor(28.0), ""),
+    ("28", np.int64(28), ""),
+    (Decimal("0.5"), 0.5, ""),
+    (Fraction(1, 2), 0.5, ""),
+    (math.inf, math.inf, ""),
+    ("gradients", "gradients", ""),
+    ("the gradients", "gradients", ""),
+    ("The gradient.", "gradients", ""),
+    ('"gradients"', "gradients", ""),
+    (["gradients"], "gradients", ""),
+    ("after a timeout", "after the timeout", ""),
+    ("yes", True, ""),
+    (True, True, ""),
+    ([1, 2.5], [1.0, 2.5], ""),
+    ((1, 2.5), [1.0, 2.5], ""),
+    ("1, 2.5", [1.0, 2.5], ""),
+    ("[1, 2.5]", (1.0, 2.5), ""),
+    ("[1,2,3]", [1, 2, 3], ""),
+    ("1 and 2,5", [1.0, 2.5], ""),
+    ("1; 2,5", [1.0, 2.5], ""),
+    (["1", "2,5"], [1.0, 2.5], ""),
+    (torch.tensor([1.0, 2.5]), [1.0, 2.5], ""),
+]
+WRONG: list[tuple[Any, Any, str, str]] = [  # typed, expected, unit; what is said
+    ("1.104", 1104, "", "'1.104' is read as 1.104: the point is a decimal point."),
+    ("1,104", 1.104, "", "'1,104' is read as 1104: the comma separates thousands."),
+    ("28 bits", 29, "", "small"),
+    ("28 bytes", 28, "bits", "8 times too large"),
+    ("3 s", 3, "MB", "a number of s where one of MB should be"),
+    ("64 * 640", 40_960, "", "2 numbers where a number should be"),
+    ("many", 3, "", "a str where a number should be"),
+    ("", 3, "", "a str where a number should be"),
+    ("1.2.3", 3, "", "cannot be read as a number"),
+    ((3, 75), 3.75, "", "Python reads 3,75 as two numbers. Write a point, or '3,75'."),
+    (True, 1, "", "a bool where a number should be"),
+    (1j, 1, "", "a complex where a number should be"),
+    (np.complex64(1), 1, "", "where a number should be"),
+    ({}, 1, "", "a dict where a number should be"),
+    (len, 1, "", "call it"),
+    (10**400, 3, "", "far too large"),
+    pytest.param(-(10**5000), 3, "", "far too small", id="of 5000 digits"),
+    (math.inf, 3, "", "far too large"),
+    ("nan", 3, "", "NaN"),
+    (math.nan, 3, "", "NaN"),
+    ("activations", "gradients", "", "not"),
+    ("the", "gradients", "", "not"),
+    (3, "gradients", "", "not"),
+    ("no", True, "", "not"),
+]
+
+
+@pytest.mark.parametrize(("typed", "measured", "unit"), RIGHT)
+def test_a_right_guess_is_right_in_every_form(
+    typed: Any, measured: Any, unit: str, capsys: Printed
+) -> None:
+    Predict()("How many?", typed, measured, unit)
+    said = capsys.readouterr().out
+    assert "Right." in said or "exactly right" in said, said
+
+
+@pytest.mark.parametrize(("typed", "measured", "unit"), [row for row in RIGHT if not row[2]])
+def test_a_right_answer_is_right_in_every_form(typed: Any, measured: Any, unit: str) -> None:
+    assert check("the answer", typed, measured, tolerance=1e-6) is True
+
+
+@pytest.mark.parametrize(("typed", "measured", "unit", "words"), WRONG)
+def test_a_wrong_one_is_wrong_and_says_why(
+    typed: Any, measured: Any, unit: str, words: str, capsys: Printed
+) -> None:
+    Predict()("How many?", typed, measured, unit)
+    assert words in capsys.readouterr().out
+    if not unit:
+        assert check("the answer", typed, measured) is False
+        assert words in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("guess", ["many", "64 * 640", (3, 75), True, 1j])
+def test_a_guess_that_cannot_be_read_shows_nothing_and_is_not_kept(
+    guess: Any, capsys: Printed
+) -> None:
+    kept: dict[str, Guess] = {}
+    ask = Predict(kept.__setitem__)
+    ask("How many bytes?", guess, 163_854, "B")
+    said = capsys.readouterr().out
+    assert "where a number should be" in said or "Write a point" in said
+    assert "163" not in said
+    assert not ask.shown
+    assert not kept
+
+
+def test_a_unit_is_written_once() -> None:
+    kept: dict[str, Guess] = {}
+    ask = Predict(kept.__setitem__)
+    ask("Share?", "25%", 25, "%")
+    ask("Megabytes?", "330 MB", 300.0, "MB")
+    ask("Huge?", 10**400, 300.0, "MB")
+    assert kept["Share?"].guessed == kept["Share?"].measured == "25 %"
+    assert kept["Megabytes?"].guessed == "330 MB"
+    assert kept["Megabytes?"].factor == 1.1
+    assert kept["Huge?"].guessed == "inf MB"
+
+
+@pytest.mark.parametrize("typed", ["b", "B", "(b)", " b) ", "b.", "Answer b", "'b'", ["b"]])
+def test_letters(typed: Any) -> None:
+    assert letter(typed, "abc") == "b"
+
+
+@pytest.mark.parametrize("typed", ["d", "", "ab", "b or c", "a later cut", 2, None])
+def test_what_is_no_letter(typed: Any) -> None:
+    with pytest.raises(ValueError, match="Write one letter of a, b, c"):
+        letter(typed, "abc")
+
+
+def test_an_article_alone_is_kept() -> None:
+    assert plain("a") == "a"
