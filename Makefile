@@ -16,16 +16,16 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test check types unit long slow demo bench notebooks format clean setup setup-lab nbval browser flower site
-.PHONY: wheel plot-time coverage links solutions peers
+.PHONY: other-machines wheel plot-time coverage links solutions peers
 
 help:  ## what there is to type
-	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-21s%s\n", $$1, $$2}'
 
 lab: $(LAB)  ## open the course in JupyterLab
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb
 
-test: $(SETUP) check  ## all tests: check, slow ones, notebooks, browser and site, wheel
-	$(MAKE) -j 2 long wheel
+test: $(SETUP) check  ## all tests: check, slow ones, notebooks, browser and site, wheel, other machines
+	$(MAKE) -j 2 long wheel other-machines
 
 check: $(SETUP)  ## quick: format, lint, types, unit tests
 	$(BIN)/ruff format --check .
@@ -44,6 +44,9 @@ long: $(SETUP)
 
 slow: $(SETUP)
 	$(PYTEST) -m slow tests
+
+other-machines: $(SETUP)  ## what could depend on the processor, as on one with AVX2 and one with SSE
+	$(BIN)/python tests/machines.py
 
 solutions: $(SETUP)  ## run each notebook with its folded solutions: do all checks pass?
 	$(BIN)/pytest -q -n 2 -m solutions tests/course

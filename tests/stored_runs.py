@@ -2,15 +2,18 @@
 tests/test_stored.py plays them again.
 
 Where a call changes, change it here; the stored numbers must not change with it. Weights and values
-come from whole-number formulas, so that no library's random numbers are in them.
+come from whole-number formulas, so that no library's random numbers are in them, and no power or
+logarithm, which processors round differently in the last bit.
 """
 
 import copy
+import json
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -155,6 +158,7 @@ CODECS = [
 ]
 """Those of the conformance suite; `SameMask` is not here, as it needs a message to answer."""
 
+INPUTS = json.loads((Path(__file__).parent / "stored" / "inputs.json").read_text("utf-8"))
 ANSWERED, ANSWER = Pipeline(TopK(0.2)), Pipeline(SameMask(), Quantize(4))
 SALT = 1234567
 
@@ -167,10 +171,14 @@ def numbers(*shape: int, start: int = 0) -> np.ndarray:
 
 
 def messages_tree(number: int) -> Tree:
-    """What message ``number`` of a link carries: 36 values of three dtypes."""
+    """What message ``number`` of a link carries, 0 or 1: 36 values of three dtypes.
+
+    The weight was ``numbers(4, 6, start=start) ** 3`` when the messages were stored. A processor
+    with AVX-512 rounds this power otherwise than one without, so the values themselves are kept.
+    """
     start = 17 * number
     return {
-        "weight": torch.from_numpy(numbers(4, 6, start=start) ** 3),
+        **undumped(INPUTS[number]),
         "bias": torch.from_numpy(numbers(5, start=start + 50)),
         "narrow": torch.from_numpy(numbers(4, start=start + 90)).half(),
         "steps": torch.tensor([3 + number, -(2**40)]),

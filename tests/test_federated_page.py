@@ -1,10 +1,22 @@
 """The code of docs/federated.md runs, and prints what the page says."""
 
 import pytest
-from pages import run_page
+from pages import run_page, with_accuracies_of
 
 
 @pytest.mark.slow
 def test_the_page_prints_what_it_says(capsys):
     pytest.importorskip("dp_accounting")  # for epsilon
-    assert run_page("federated", capsys) == 8
+    assert run_page("federated", capsys, images=360) == 8
+
+
+def test_one_image_is_allowed_and_nothing_else():
+    page = "sparse  92.0 % (90.6 to 92.8)  12.0 s    203 kB\n"
+    other = "sparse  92.1 % (90.3 to 92.8)  12.0 s    203 kB\n"
+    assert with_accuracies_of(page, other, 100 / 360) == page
+    for wrong in (
+        page.replace("92.0", "92.5"),
+        page.replace("203", "204"),
+        page.replace("12", "13"),
+    ):
+        assert with_accuracies_of(page, wrong, 100 / 360) != page

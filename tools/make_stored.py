@@ -2,6 +2,7 @@
 
     python tools/make_stored.py               # all
     python tools/make_stored.py messages      # or some: messages, runs, sweep, checkpoint
+    python tools/make_stored.py decoded       # what the stored messages decode to now; keeps these
 
 To be run only when a format or a number changes on purpose; the CHANGELOG then says which.
 """
@@ -48,6 +49,15 @@ def messages() -> None:
     write("messages.json", stored)
 
 
+def decoded() -> None:
+    stored = json.loads((STORED / "messages.json").read_text(encoding="utf-8"))
+    for codec in stored_runs.CODECS:
+        receiver = stored_runs.begun(codec)
+        for row in stored[repr(codec)]:
+            row["decoded"] = stored_runs.dumped(receiver.decode(bytes.fromhex(row["message"])))
+    write("messages.json", stored)
+
+
 def runs() -> None:
     write("runs.json", {n: stored_runs.summary(run()) for n, run in stored_runs.RUNS.items()})
 
@@ -86,4 +96,4 @@ PARTS: dict[str, Callable[[], None]] = {
 if __name__ == "__main__":
     torch.set_num_threads(1)
     for part in sys.argv[1:] or PARTS:
-        PARTS[part]()
+        {**PARTS, "decoded": decoded}[part]()

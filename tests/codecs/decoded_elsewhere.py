@@ -15,6 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import machines
 import torch
 from stored_runs import CODECS
 
@@ -61,6 +62,8 @@ def decoded(path: Path) -> dict[str, str]:
 
 def main() -> None:
     torch.set_num_threads(1)
+    if found := machines.used_in_spite():
+        sys.exit(f"the variables ask for another machine, and yet this one uses {found}")
     paths = [Path(name) for name in sys.argv[1:] if name != "--write"]
     if "--write" in sys.argv:
         for path in paths:

@@ -84,16 +84,21 @@ def test_state_c_touches_no_data_and_no_bottom():
     assert [t.kind for t in channel.transfers] == ["activations"]
 
 
+@pytest.mark.machines
 def test_after_b_state_c_learns_what_b_would():
-    """With the bottom at rest a renewed cache holds what B would send again."""
+    """With the bottom at rest a renewed cache holds what B would send again, up to the last digit.
+
+    The cached activations of a sample were computed in another batch. On some processors (one with
+    SSE only) a sum ends otherwise at another place of the batch.
+    """
     by_b, (_, bob_b), channel_b = run(_Planned("AABBBB"), num_epochs=6)
     by_c, (_, bob_c), channel_c = run(_Planned("AABCCC"), num_epochs=6)
-    assert [r["loss"] for r in by_b] == [r["loss"] for r in by_c]
-    assert same(weights(bob_b), weights(bob_c))
+    assert [r["loss"] for r in by_b] == pytest.approx([r["loss"] for r in by_c], rel=1e-5)
+    torch.testing.assert_close(weights(bob_b), weights(bob_c), rtol=1e-5, atol=1e-6)
     assert channel_c.nbytes() < 0.65 * channel_b.nbytes()
     # without the B in between, most of the cache is older than the bottom
-    stale, (_, bob_s), _ = run(_Planned("AACCCC"), num_epochs=6)
-    assert not same(weights(bob_s), weights(bob_c))
+    stale, _, _ = run(_Planned("AACCCC"), num_epochs=6)
+    assert max(abs(s["loss"] - c["loss"]) for s, c in zip(stale, by_c, strict=True)) > 1e-3
     assert {r["stale"] for r in by_c} == {0.0}
     assert stale[-1]["stale"] > 0.8
 
