@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 from jaxtyping import install_import_hook
 
 # the shapes in these modules' signatures are checked while tests run; users never pay for it
@@ -17,6 +18,8 @@ CHECKED = [
 ]
 install_import_hook([f"fltoolkit.{name}" for name in CHECKED], "shape_checks.checker")
 
+settings.register_profile("no clock", deadline=None)  # a busy machine is no error
+settings.load_profile("no clock")
 torch.set_num_threads(1)  # two gain little and stall on a busy machine: see docs/architecture.md
 
 

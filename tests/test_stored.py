@@ -219,6 +219,14 @@ def test_a_saved_run_goes_on_to_the_stored_end(name, tmp_path):
     check(stored_runs.summary(run), {**stored, "records": stored["records"][again.stop :]})
 
 
+def leave_out_unknown_settings(got, wanted):
+    """Remove what only one of two versions of torch knows among an optimizer's settings."""
+    both = [each.get("optimizer", {}).get("param_groups", []) for each in (got, wanted)]
+    for mine, theirs in zip(*both, strict=True):
+        for name in mine.keys() ^ theirs.keys():
+            (mine if name in mine else theirs).pop(name)
+
+
 @pytest.mark.parametrize("name", RESUMABLE)
 def test_a_run_is_saved_as_before(name, tmp_path):
     """The same files with the same in them, and the same records before it was saved."""
@@ -232,4 +240,5 @@ def test_a_run_is_saved_as_before(name, tmp_path):
     for file in files:
         if file.endswith(".pt"):
             got, wanted = (torch.load(each / file, weights_only=True) for each in (saved, stored))
+            leave_out_unknown_settings(got, wanted)
             check(got, wanted, file)
