@@ -87,7 +87,7 @@ def write_wheel(folder: Path, name: str, version: str, extras: set[str], script:
         file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
         if script:
             entry = zipfile.ZipInfo(f"{plain}-{version}.data/scripts/{name}")
-            entry.external_attr = 0o755 << 16
+            entry.external_attr = 0o100755 << 16  # a file that can be run
             file.writestr(entry, script)
         file.writestr(f"{info}/RECORD", "")
 
