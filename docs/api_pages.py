@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_origin
 
 from docutils import nodes
 from sphinx.pycode import ModuleAnalyzer
@@ -50,6 +50,11 @@ def pages() -> list[str]:
 def is_room(name: str) -> bool:
     """Whether this module is a folder with files."""
     return hasattr(importlib.import_module(name), "__path__")
+
+
+def is_class(value: object) -> bool:
+    """Whether this is a class, which ``dict[str, int]`` is not, though Python 3.10 says so."""
+    return isinstance(value, type) and get_origin(value) is None
 
 
 def modules_of(page: str) -> list[ModuleType]:
@@ -203,7 +208,7 @@ def process_docstring(app, what, name, value, options, lines):
 
 def process_signature(app, what, name, value, options, signature, returns):
     """Autodoc calls this for each signature: those of protocols and exceptions say nothing."""
-    silent = isinstance(value, type) and (
+    silent = is_class(value) and (
         issubclass(value, BaseException) or getattr(value, "_is_protocol", False)
     )
     return ("", None) if silent and signature else None
@@ -231,7 +236,7 @@ def docstring_in(public: Public) -> list[str]:
 
 def entry(public: Public) -> list[str]:
     """One name as reStructuredText, for autodoc."""
-    if isinstance(public.value, type):
+    if is_class(public.value):
         return [f".. autoclass:: {public.path}", "   :members:", ""]
     if inspect.isroutine(public.value):
         return [f".. autofunction:: {public.path}", ""]

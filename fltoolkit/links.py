@@ -231,7 +231,7 @@ class Links:
         """
         links = [(*link, *_states(ends)) for link, ends in self._ends.items()]
         away = [
-            (*link, *torch.load(path, weights_only=True, mmap=True))
+            (*link, *torch.load(str(path), weights_only=True, mmap=True))  # torch 2.2 wants a str
             for link, path in self._away.items()
         ]
         return {

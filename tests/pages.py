@@ -1,9 +1,35 @@
-"""Pages whose code runs: each text block is what the Python blocks above it have printed."""
+"""The files of the repository, and pages whose code runs: each text block is what was printed."""
 
+import contextlib
+import os
 import re
+import subprocess
+from fnmatch import fnmatch
 from pathlib import Path
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+
+def files_of_the_repository(*patterns):
+    """Paths, relative to the checkout, of tracked and of new files; of all without git history."""
+    git = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    done = None
+    with contextlib.suppress(FileNotFoundError):
+        done = subprocess.run(git, cwd=ROOT, capture_output=True, text=True)
+    found = done.stdout.split("\0") if done and done.returncode == 0 else _not_ignored()
+    names = {name for name in found if (ROOT / name).is_file()}
+    return sorted(n for n in names if any(fnmatch(n, pattern) for pattern in patterns or ["*"]))
+
+
+def _not_ignored():
+    """What .gitignore does not name: its lines are names, some with a star."""
+    ignored = [".git", *(ROOT / ".gitignore").read_text().replace("/\n", "\n").split()]
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [n for n in folders if not any(fnmatch(n, line) for line in ignored)]
+        for name in files:
+            if not any(fnmatch(name, line) for line in ignored):
+                yield (Path(folder) / name).relative_to(ROOT).as_posix()
 ACCURACY = re.compile(r"\d+\.\d(?= % \(| to \d+\.\d\)|\)  )")  # in "92.0 % (90.6 to 92.8)  "
 
 

@@ -92,7 +92,7 @@ def test_every_class_and_function_has_an_example(part):
         each.path
         for each in names_of(part if part in PAGES else api_pages.CORE)
         if each.module.__name__.split(".")[1] == part
-        and (isinstance(each.value, type) or inspect.isroutine(each.value))
+        and (api_pages.is_class(each.value) or inspect.isroutine(each.value))
         and not has_example(each.value)
         and each.path not in WITHOUT_EXAMPLE
     ]
@@ -101,7 +101,8 @@ def test_every_class_and_function_has_an_example(part):
 
 def test_each_exception_still_is_one():
     found = {each.path: each.value for page in PAGES for each in names_of(page)}
-    assert [path for path in WITHOUT_EXAMPLE if has_example(found[path])] == []
+    here = [path for path in WITHOUT_EXAMPLE if path.split(".")[1] not in LEFT_OUT]
+    assert [path for path in here if has_example(found[path])] == []
 
 
 def test_there_is_a_page_for_the_core_and_for_each_room():

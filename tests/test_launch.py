@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pages import files_of_the_repository
 
 ROOT = Path(__file__).parents[1]
 # like the package itself, wherever it is hosted
@@ -74,11 +75,8 @@ def test_install_cell_does_nothing_elsewhere():
 
 def test_no_registry_is_named():
     """Only Binder's CPU-only torch index may be: users have registries of their own."""
-    files = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
     named = re.compile(r"pypi\.|/simple\b|--(extra-)?index-url|registry\.npmjs|deb\.debian")
-    for name in files.stdout.split():
+    for name in files_of_the_repository():
         if name not in ("binder/requirements.txt", "tests/test_launch.py"):
             text = (ROOT / name).read_bytes().decode(errors="ignore")
             assert not named.search(text), f"{name} names a registry: {named.search(text)[0]}"

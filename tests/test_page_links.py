@@ -5,21 +5,25 @@ Addresses on other sites are looked up by `make links`, which needs a network.
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
+import pages
 import pytest
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?: \"[^\"]*\")?\)")
 FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
-PAGES = sorted(
-    ROOT / name
-    for name in subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md", "*.ipynb"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.split()
-)  # fmt: skip
+PAGES = [ROOT / name for name in pages.files_of_the_repository("*.md", "*.ipynb")]
+
+
+def test_the_files_are_found_without_git_history(monkeypatch):
+    with_git = pages.files_of_the_repository()
+
+    def no_git(*command, **options):
+        raise FileNotFoundError("git")
+
+    monkeypatch.setattr(pages.subprocess, "run", no_git)
+    assert pages.files_of_the_repository() == with_git
 
 
 def prose(path: Path) -> str:

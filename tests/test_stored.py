@@ -328,21 +328,32 @@ def test_a_saved_run_goes_on_to_the_stored_end(name, tmp_path):
     check_play(play, rest, made.channel.codecs)
 
 
+def leave_out_unknown_settings(got, wanted):
+    """Remove what only one of two versions of torch knows among an optimizer's settings."""
+    both = [each.get("optimizer", {}).get("param_groups", []) for each in (got, wanted)]
+    for mine, theirs in zip(*both, strict=True):
+        for name in mine.keys() ^ theirs.keys():
+            (mine if name in mine else theirs).pop(name)
+
+
 @pytest.mark.parametrize("name", RESUMABLE)
 def test_a_run_is_saved_as_before(name, tmp_path):
     """The same files with the same in them, and the same records before it was saved."""
     (stored,) = (STORED / "checkpoint" / name).iterdir()
     folders = map(str, itertools.count())
+    made = RESUMABLE[name]()
+    before = {"records": RESUMED[name]["records"][: made.stop], "files": files_of(stored)}
 
     def play():
         half = RESUMABLE[name]()
         records = [*map(dict, islice(half.train(0), half.stop))]
         saved = save_run(tmp_path / next(folders), half.saved, half.channel)
         assert saved.name == stored.name
-        return {"records": records, "files": files_of(saved)}
+        files = files_of(saved)
+        for file in (name for name in files if name.endswith(".pt")):
+            leave_out_unknown_settings(files[file], before["files"][file])
+        return {"records": records, "files": files}
 
-    made = RESUMABLE[name]()
-    before = {"records": RESUMED[name]["records"][: made.stop], "files": files_of(stored)}
     check_play(play, before, made.channel.codecs)
 
 

@@ -63,7 +63,8 @@ def translated(listed: str) -> dict[str, str]:
     return found
 
 
-def main(folder: Path, arguments: list[str]) -> None:
+def main(folder: Path, arguments: list[str], torch: str = "") -> None:
+    """Install ``torch``, or the pinned one, and what the arguments name; print how long it took."""
     start = time.perf_counter()
     python = python_of(folder)
     if not python.exists():
@@ -71,14 +72,14 @@ def main(folder: Path, arguments: list[str]) -> None:
     if not run([str(python), "-c", "import pip"]):  # an environment that uv or a person has made
         subprocess.run([str(python), "-m", "ensurepip"], check=True, stdout=subprocess.DEVNULL)
     pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
-    torch = [pinned("torch")]
+    first = [torch or pinned("torch")]
     if arguments[0] == WITHOUT_TORCH:
-        torch, arguments = [], arguments[1:]
-    if run([*pip, "install", "-q", pinned("uv")]) and by_uv(python, pip, torch, arguments):
+        first, arguments = [], arguments[1:]
+    if run([*pip, "install", "-q", pinned("uv")]) and by_uv(python, pip, first, arguments):
         tool = "uv"
     else:
         print("uv cannot do it here: pip tries, which takes some minutes", flush=True)
-        for each in filter(None, (torch, arguments)):
+        for each in filter(None, (first, arguments)):
             subprocess.run([*pip, "install", "-q", *each], check=True)
         tool = "pip"
     print(f"{folder}: installed by {tool} in {time.perf_counter() - start:.0f} s")

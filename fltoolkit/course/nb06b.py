@@ -4,7 +4,7 @@ from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["card", "check", "notebook", "predict"]
 
-notebook = Notebook("06b", "Appendix to 06", guesses=3)
+notebook = Notebook("06b", "Appendix to 06", guesses=3, file="appendix_top_k")
 card, check, predict = notebook.card, notebook.check, notebook.predict
 
 

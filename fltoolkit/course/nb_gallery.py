@@ -10,7 +10,7 @@ from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["card", "check", "notebook", "predict"]
 
-notebook = Notebook("gallery", "Codec gallery", guesses=5)
+notebook = Notebook("gallery", "Codec gallery", guesses=5, file="codec_gallery")
 card, check, predict = notebook.card, notebook.check, notebook.predict
 
 

@@ -45,6 +45,7 @@ class Notebook:
         number: such as "01"; the key in the file of progress.
         title: the heading of the notebook.
         guesses: how often the notebook asks for a guess with `predict`.
+        file: how the name of its file begins, if not with the number.
 
     >>> notebook = Notebook("99", "Counting", guesses=0)
     >>> @notebook.answer("bytes of some float32")
@@ -55,8 +56,9 @@ class Notebook:
     False
     """
 
-    def __init__(self, number: str, title: str, *, guesses: int):
+    def __init__(self, number: str, title: str, *, guesses: int, file: str = ""):
         self.number, self.title, self.num_guesses = number, title, guesses
+        self.file = file or number
         self.answers: dict[str, Callable[..., Answer]] = {}
         self.predict = Predict(self._guessed)
         self._done = Done()

@@ -74,6 +74,7 @@ def damaged(parts, **changes):
 # --------------------------------------------------------------------------- the largest, exactly
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 1e-45, -1e-45, 1e-39, 3e38, -3e38]
+SPECIAL = torch.tensor(SPECIAL).tolist()  # exact in float32, as older versions of Hypothesis want
 VECTORS = hnp.arrays(
     np.float32,
     st.integers(1, 200),

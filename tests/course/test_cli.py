@@ -1,7 +1,6 @@
 """``fltoolkit course``: copies of the notebooks, and nothing of a student's is ever overwritten."""
 
 import json
-import shutil
 import subprocess
 import sys
 
@@ -9,7 +8,9 @@ import pytest
 
 from fltoolkit import cli
 from fltoolkit.course import cli as course
-from fltoolkit.course.cli import copy_notebooks, shipped
+from fltoolkit.course.cli import copy_notebooks, outdated, shipped, without_outputs
+from fltoolkit.course.done import Done, Guess, remember
+from fltoolkit.course.progress import NOTEBOOKS
 
 
 def test_all_of_the_course_is_copied(tmp_path):
@@ -39,15 +40,57 @@ def test_copies_have_no_outputs_and_keep_their_ids(tmp_path):
         assert any(cell.get("outputs") for cell in ours), "nothing was to be removed"
 
 
+def run_and_edited(path, old="", new=""):
+    """A copy as JupyterLab saves it after it was run: outputs, metadata, an empty cell below."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for number, cell in enumerate(content["cells"]):
+        if cell["cell_type"] == "code":
+            output = {"name": "stdout", "output_type": "stream", "text": ["2\n"]}
+            cell.update(execution_count=number + 1, outputs=[output])
+            cell["source"] = "".join(cell["source"]).replace(old, new)
+    cell = {"cell_type": "code", "execution_count": None, "id": "new", "metadata": {}}
+    content["cells"].append({**cell, "outputs": [], "source": []})
+    content["metadata"]["language_info"] = {"name": "python", "version": "3.14.1"}
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
 def test_a_notebook_that_was_only_run_is_not_called_changed(tmp_path):
     copy_notebooks(tmp_path)
-    name = "01_vanilla_splitnn.ipynb"
-    shutil.copy(shipped() / name, tmp_path / name)  # with outputs
-    text = (tmp_path / name).read_text(encoding="utf-8").replace("](../docs/", f"]({course.PAGES}")
-    (tmp_path / name).write_text(text, encoding="utf-8")
+    mine = tmp_path / "01_vanilla_splitnn.ipynb"
+    run_and_edited(mine)
     assert copy_notebooks(tmp_path) == ([], [])
-    (tmp_path / name).write_text(text.replace("my_answer = None", "my_answer = 81_932"))
-    assert copy_notebooks(tmp_path) == ([], [name])
+    run_and_edited(mine, "my_answer = None", "my_answer = 81_932")
+    assert copy_notebooks(tmp_path) == ([], [mine.name])
+    assert outdated(tmp_path) == []
+
+
+def test_another_day(tmp_path, capsys, monkeypatch):
+    """Some notebooks were run, some edited, some finished, and one has a newer version."""
+
+    def again():
+        assert cli.main(["course", str(tmp_path), "--no-open"]) == 0
+        return capsys.readouterr().out
+
+    assert f'To open: cd "{tmp_path}", then jupyter lab 00_start_here.ipynb' in again()
+    assert "guesses" not in again(), "nothing was done yet"
+    for path in tmp_path.glob("0[0-3]*.ipynb"):
+        run_and_edited(path)
+    run_and_edited(tmp_path / "02_many_alices.ipynb", "None", "17")
+    assert "jupyter lab 03_async_states.ipynb" in again(), "it was run, nothing is done in it"
+    for notebook in NOTEBOOKS[:2]:
+        guesses = {str(n): Guess("1", "2") for n in range(notebook.num_guesses)}
+        remember(tmp_path, notebook.number, Done(guesses, dict.fromkeys(notebook.answers, True)))
+    printed = again()
+    assert f"2 of {len(NOTEBOOKS)} notebooks done" in printed
+    assert "Kept as you have changed them: 02_many_alices.ipynb\n" in printed
+    assert "newer" not in printed
+    for notebook in NOTEBOOKS[4:]:
+        guesses = {str(n): Guess("1", "2") for n in range(notebook.num_guesses)}
+        remember(tmp_path, notebook.number, Done(guesses, dict.fromkeys(notebook.answers, True)))
+    assert "jupyter lab 02_many_alices.ipynb" in again(), "the first of those that were left out"
+    text = without_outputs('{"cells": [{"cell_type": "raw", "source": "the new one"}]}')
+    monkeypatch.setattr(course, "_editions", lambda: [("02_many_alices.ipynb", text)])
+    assert "02_many_alices.ipynb: there is a newer one" in again()
 
 
 def test_the_edition_is_made_without_the_package(tmp_path):
@@ -70,7 +113,7 @@ def test_what_was_changed_is_kept_and_told(tmp_path, capsys):
     assert deleted.exists()
     said = capsys.readouterr().out
     assert "1 files copied" in said
-    assert "01_vanilla_splitnn.ipynb: yours differs and is kept" in said
+    assert "Kept as you have changed them: 01_vanilla_splitnn.ipynb" in said
     assert "00_start_here" not in said.split("To open")[0]
 
 
@@ -93,7 +136,9 @@ def test_without_jupyterlab_it_says_the_pip_line(tmp_path, monkeypatch, capsys):
 def test_a_file_in_the_way(tmp_path, capsys):
     (tmp_path / "file").touch()
     assert cli.main(["course", str(tmp_path / "file"), "--no-open"]) == 2
-    assert "fltoolkit course: " in capsys.readouterr().err
+    assert (
+        f"fltoolkit course: {tmp_path / 'file'} is a file; name a folder" in capsys.readouterr().err
+    )
 
 
 def test_an_installation_without_notebooks_says_so(tmp_path, monkeypatch):

@@ -15,8 +15,7 @@ FOLDER = Path(__file__).parents[2] / "notebooks"
 
 def code_of(notebook: Notebook) -> str:
     """The code of a notebook, without lines for IPython."""
-    names = {"gallery": "codec_gallery", "06b": "appendix_top_k"}
-    (path,) = FOLDER.glob(f"{names.get(notebook.number, notebook.number)}*.ipynb")
+    (path,) = FOLDER.glob(f"{notebook.file}*.ipynb")
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     lines = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code").splitlines()
     return "\n".join(

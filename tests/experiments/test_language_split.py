@@ -1,5 +1,6 @@
 """The split experiment: what its settings are, a small run of each kind, and its tables."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from experiments.language import split
 from experiments.language.command import between_marks
 from experiments.language.split import Cosine, Setting, Task
 from fltoolkit.codecs import EDEN, Entropy, Pipeline, RandTopK, Subspace
+from fltoolkit.data import load_text
 from fltoolkit.split import Upload
 
 SMALL = Task("small", "topics", 32, 2, 16, 6e-3, 16)
@@ -54,7 +56,8 @@ def test_the_key_depends_on_all_that_a_run_depends_on():
 )
 def test_a_run_says_what_the_tables_need(setting):
     result = split.run(SMALL, setting, 0)
-    assert result["nats"] < 4.7
+    chance = math.log(len(load_text("topics").alphabet))  # 103 with Python 3.11, 140 with 3.14
+    assert result["nats"] < chance + 0.07
     assert result["nats_coded"] > 0
     assert result["nbytes"] == result["nbytes_up"] + result["nbytes_down"] > 0
     assert split.told(result).endswith("MB")

@@ -179,7 +179,8 @@ def test_a_momentum_of_zero_forgets_the_velocity() -> None:
 
     assert after(None)[1] != after(0.0)[1]
     known = by_script(_moved_to_zero())
-    assert not known["outer"].state
+    kept = known["outer"].state.values()  # older versions of torch keep None
+    assert not [state for state in kept if state["momentum_buffer"] is not None]
 
 
 def _moved_to_zero() -> LanguageLab:
