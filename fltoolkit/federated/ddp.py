@@ -87,7 +87,7 @@ def ddp(
     start_step: int = 0,
     fleet: Fleet | None = None,
 ) -> Iterator[Record]:
-    """Average the gradients of all workers at every step; a record a step.
+    """Average the gradients of all workers at every step; one record per step.
 
     A step:
 

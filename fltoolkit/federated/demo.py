@@ -44,7 +44,7 @@ def demo(
     start_step: int = 0,
     fleet: Fleet | None = None,
 ) -> Iterator[Record]:
-    """DeMo (Peng, Quesnelle and Kingma 2024, arXiv 2411.19870, algorithm 1); a record a step.
+    """DeMo (Peng, Quesnelle and Kingma 2024, arXiv 2411.19870, algorithm 1); one record per step.
 
     A step:
 

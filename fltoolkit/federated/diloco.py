@@ -39,7 +39,7 @@ def diloco(
     start_round: int = 0,
     fleet: Fleet | None = None,
 ) -> Iterator[Record]:
-    """DiLoCo (Douillard et al. 2023, arXiv 2311.08105, algorithm 1); a record a round.
+    """DiLoCo (Douillard et al. 2023, arXiv 2311.08105, algorithm 1); one record per round.
 
     A round:
 
@@ -130,7 +130,7 @@ def streaming_diloco(
     start_round: int = 0,
     fleet: Fleet | None = None,
 ) -> Iterator[Record]:
-    """Streaming DiLoCo (Douillard et al. 2025, arXiv 2501.18512, algorithm 2); a record a round.
+    """Streaming DiLoCo (Douillard et al. 2025, arXiv 2501.18512, alg. 2), one record per round.
 
     The model's entries are divided into ``fragments`` of about equal size. A round:
 

@@ -104,7 +104,7 @@ def fedasync(
     flight: Flight | None = None,
     server: str = "server",
 ) -> Iterator[Record]:
-    """Each client's model is mixed into the server's as soon as it arrives; a record an update.
+    """Each client's model is mixed into the server's as soon as it arrives; one record per update.
 
     ``x <- (1 - a) x + a x_new`` with ``a = alpha * staleness(t - tau)``: t is how often the
     server's model has changed, and tau is the value of t when the model was sent to the client. The

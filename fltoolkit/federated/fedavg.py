@@ -83,7 +83,7 @@ def fedavg(
     backlog: Backlog | None = None,
     server: str = "server",
 ) -> Iterator[Record]:
-    """Federated averaging (McMahan et al. 2017, arXiv 1602.05629, algorithm 1); a record a round.
+    """Federated averaging (McMahan et al. 2017, arXiv 1602.05629, alg. 1); one record per round.
 
     A round:
 

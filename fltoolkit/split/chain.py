@@ -86,7 +86,7 @@ def train_split(
     *,
     labels_from: str | None = None,
 ) -> Iterator[Record]:
-    """`split_step` over batches, e.g. ``Batches(...).epochs(15)``; yields a record a step.
+    """`split_step` over batches, e.g. ``Batches(...).epochs(15)``; yields one record per step.
 
     The three ``nbytes`` values of a record are totals so far: ``nbytes_up`` is what the first
     party's owner has sent, ``nbytes_down`` is what it has received, ``nbytes`` counts all links.
