@@ -28,7 +28,7 @@ from benchmarks.split_speed import (
 )
 from fltoolkit.codecs import DRIVE, Entropy, Float8, Pipeline, Quantize, Rotate, TopK
 from fltoolkit.codecs import _contexts as contexts
-from fltoolkit.federated._many_at_once import local_updates
+from fltoolkit.federated.many_at_once import local_updates
 
 
 class Row(NamedTuple):

@@ -39,8 +39,8 @@ from torch import Tensor, nn
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
 from fltoolkit.federated import Local, fedavg, local_update, local_update_lean
-from fltoolkit.federated._many_at_once import _together, clients_at_once, local_updates
 from fltoolkit.federated.client import batch_indices
+from fltoolkit.federated.many_at_once import _together, clients_at_once, local_updates
 from fltoolkit.models import mcmahan_2nn, mcmahan_cnn, seeded
 from fltoolkit.trees import Tree, weighted_mean
 

@@ -29,7 +29,7 @@ each room in an hour. A room is a package; its own docstring names its files in 
     labs        a room: steer a training while it runs
     panels      a room: sliders for the notebooks
     course      a room: guesses and self-checks
-    assignments a room: course work released, graded, told
+    assignments a room: course work: release, grading, feedback
     commands    what ``fltoolkit run``, ``sweep``, ``compare`` and ``report`` do
     cli         the command line that finds them
     engines     a room: the same parties over torch.distributed, Flower and PySyft

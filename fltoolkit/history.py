@@ -3,20 +3,57 @@
 Not here: drawing them (plots/figures.py) and producing them (split/chain.py).
 """
 
+import functools
 import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, ParamSpec, overload
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["History", "Record", "evaluated"]
+__all__ = ["CHECKED", "History", "Record", "checked_at_call", "evaluated"]
+
+P = ParamSpec("P")
 
 Scalar = int | float | str | bool
 Record = dict[str, Scalar]
 """One row of a run: a flat dict of plain numbers and strings, so that it is JSON as it stands."""
+
+CHECKED: Record = {}
+"""What a protocol yields when its arguments are checked: see `checked_at_call`. No user sees it."""
+
+
+def checked_at_call(protocol: Callable[P, Iterator[Record]]) -> Callable[P, Iterator[Record]]:
+    """Decorate a protocol, a generator of records, so that it checks its arguments when called.
+
+    Python runs no line of a generator before the first record is asked for, so a wrong argument
+    would be reported late and far from its line. A decorated protocol runs up to ``yield CHECKED``
+    when it is called. What follows waits for the first record.
+
+    >>> @checked_at_call
+    ... def protocol(num_steps):
+    ...     if num_steps < 1:
+    ...         raise ValueError(f"num_steps={num_steps}: must be at least 1")
+    ...     yield CHECKED
+    ...     for step in range(num_steps):
+    ...         yield {"step": step + 1}
+    >>> list(protocol(2))
+    [{'step': 1}, {'step': 2}]
+    >>> protocol(0)
+    Traceback (most recent call last):
+    ValueError: num_steps=0: must be at least 1
+    """
+
+    @functools.wraps(protocol)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> Iterator[Record]:
+        records = protocol(*args, **kwargs)
+        first = next(records)
+        assert first is CHECKED, f"{protocol.__name__} has no `yield CHECKED` after its checks"
+        return records
+
+    return checked
 
 
 class History:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+ACCURACY = re.compile(r"\d+\.\d(?= % \(| to \d+\.\d\)|\)  )")  # in "92.0 % (90.6 to 92.8)  "
 
 
 def files_of_the_repository(*patterns):
@@ -30,7 +31,6 @@ def _not_ignored():
         for name in files:
             if not any(fnmatch(name, line) for line in ignored):
                 yield (Path(folder) / name).relative_to(ROOT).as_posix()
-ACCURACY = re.compile(r"\d+\.\d(?= % \(| to \d+\.\d\)|\)  )")  # in "92.0 % (90.6 to 92.8)  "
 
 
 def run_page(name, capsys, images=None):

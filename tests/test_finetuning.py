@@ -9,7 +9,7 @@ from torch import nn
 from fltoolkit import Channel, fedavg
 from fltoolkit.codecs import Difference, ErrorFeedback, Pipeline, Quantize
 from fltoolkit.federated import Local
-from fltoolkit.federated._many_at_once import local_updates
+from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.finetuning import FineTuned, FullChange, full, lora
 from fltoolkit.models import gpt, seeded
 

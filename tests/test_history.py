@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from fltoolkit.history import History, evaluated
+from fltoolkit.history import CHECKED, History, checked_at_call, evaluated
 
 ROWS = [
     {"step": 1, "loss": 2.0, "client": "alice"},
@@ -136,3 +136,31 @@ def test_evaluated_sees_the_model_of_its_record():
 def test_a_path_is_no_record():
     with pytest.raises(TypeError, match=r"History\(path=...\)"):
         History("run.jsonl")
+
+
+def test_a_protocol_without_its_mark_is_found_at_the_call():
+    @checked_at_call
+    def protocol():
+        yield {"step": 1}
+
+    with pytest.raises(AssertionError, match="protocol has no `yield CHECKED`"):
+        protocol()
+
+
+def test_no_step_is_taken_at_the_call():
+    taken = []
+
+    @checked_at_call
+    def protocol(*, steps):
+        """What it does."""
+        yield CHECKED
+        for step in range(steps):
+            taken.append(step)
+            yield {"step": step}
+
+    records = protocol(steps=2)
+    assert taken == []
+    assert next(records) == {"step": 0}
+    records.close()
+    assert taken == [0]
+    assert protocol.__doc__ == "What it does."

@@ -78,9 +78,9 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
         AdaptiveLevels AllGather Arrival Arrivals Backlog ByteBudget Clients Clock
         Cohort Constant cosines ddp demo diloco Drop Even Exchange fedasync fedavg
         fedbuff Fleet Flight from_cosines GaussianDP Hinge interval_averaging Local
-        local_update local_update_lean LocalUpdate LogNormal masked_mean Mean Muon
+        local_update local_update_lean local_updates LocalUpdate LogNormal masked_mean Mean Muon
         muon_for orthogonalized Polynomial Ring Rule Scripted seconds_waiting Staleness
-        streaming_diloco ThroughServer Train weighted_mean WithMasks Yogi
+        streaming_diloco ThroughServer Train weighted_mean WithMasks Workers Yogi
     """,
     "labs": """
         Board FedAvgLab Lab LanguageLab Look Panel Plot Runner Setting Strip ThresholdLab Training

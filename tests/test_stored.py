@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -195,8 +196,15 @@ def by_matrices(codec):
     return any(stage in repr(codec) for stage in ("Rotate", "DRIVE", "EDEN", "PowerSGD"))
 
 
+@pytest.fixture
+def bound_to_nothing(monkeypatch):
+    """Checksums as of version 0.1.0, which cover no more than the message; see `wire.bound_to`."""
+    for codecs in ("difference", "pipeline"):
+        monkeypatch.setattr(f"fltoolkit.codecs.{codecs}.bound_to", lambda *_: nullcontext())
+
+
 @pytest.mark.parametrize("codec", [c for c in CODECS if not by_matrices(c)], ids=repr)
-def test_a_message_is_written_as_before(codec, rounding_up):
+def test_a_message_is_written_as_before(codec, rounding_up, bound_to_nothing):
     """The same bytes; the same values with zlib and zstd, whose other versions may write others."""
     if repr(codec) in SHORTER_NOW:
         rounding_up()
@@ -226,9 +234,13 @@ def test_a_message_made_with_matrices_holds_what_it_held(codec):
     check(plain, [{"nbytes": len(m), "decoded": tree} for m, tree in stored], room)
 
 
-def test_an_answer_is_written_and_read_as_before():
+def test_an_answer_is_written_as_before(bound_to_nothing):
     stored = MESSAGES[repr(ANSWER)]
     assert [row["message"] for row in stored_runs.answered()] == [row["message"] for row in stored]
+
+
+def test_an_answer_is_read_as_before():
+    stored = MESSAGES[repr(ANSWER)]
     question, answer = (bytes.fromhex(row["message"]) for row in stored)
     receiver = stored_runs.begun(ANSWERED)
     check_tree(receiver.decode(question), stored[0]["decoded"])

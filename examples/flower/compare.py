@@ -24,7 +24,7 @@ from fedavg_digits.task import codecs, network, own_data, settings
 from loopback import WAIT_SECONDS, free_port, wait_for
 
 from fltoolkit import Channel, fedavg, load
-from fltoolkit.federated._many_at_once import local_updates
+from fltoolkit.federated.many_at_once import local_updates
 
 HERE = Path(__file__).parent
 SECONDS = 600  # a run that takes longer has been lost by the engine

@@ -7,8 +7,8 @@ A codec is a `Pipeline` of stages, or another codec in a wrapper. Read the room 
     base        what a channel asks of a codec; the codec that compresses nothing
     stage       what travels from stage to stage, and what a stage is
     pipeline    stages one after the other, then a frame
-    quantize    fewer bits a value, on evenly spaced levels
-    codebooks   fewer bits a value, on other levels: learned ones, small floats
+    quantize    fewer bits per value, on evenly spaced levels
+    codebooks   fewer bits per value, on other levels: learned ones, small floats
     sparse      fewer values: the largest, random ones, those that a mask names
     rotate      a random rotation before quantization
     lowrank     a matrix as the product of two thin ones, rows in a fixed subspace

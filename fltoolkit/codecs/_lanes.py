@@ -93,7 +93,7 @@ class _Table(NamedTuple):
         return np.ascontiguousarray(digits.T).view(f"<u{self.group}").reshape(-1)
 
     def groups(self, numbers: Array) -> Array:
-        """[n] which group each ``group`` numbers in succession are."""
+        """The index of the group formed by each run of ``group`` numbers, shape [n / group]."""
         columns = numbers.reshape(-1, self.group).astype(np.intp)
         if self.group == 1:
             return columns[:, 0]

@@ -284,9 +284,9 @@ class Half(_Narrow):
     dtype = torch.float16
 
     def alpha(self, n: int) -> float | None:
-        """None: above 65504 and below 2^-25 next to nothing arrives; between, nearly all does.
+        """No bound: values above 65504 saturate, and values below 2^-25 become 0.
 
-        From 2^-14 (6.1e-5) to 65504 a value's error is at most 2^-11 of it.
+        From 2^-14 (6.1e-5) to 65504 the error of a value is at most 2^-11 of the value.
         """
         return None
 

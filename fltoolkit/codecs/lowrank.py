@@ -1,7 +1,7 @@
 """Low rank: send two narrow matrices instead of a large one.
 
 Here: `PowerSGD`, which finds the matrices anew in each message, and `Subspace`, whose directions
-are fixed. Not here: fewer bits a value (quantize.py), fewer values (sparse.py). Both kinds
+are fixed. Not here: fewer bits per value (quantize.py), fewer values (sparse.py). Both kinds
 of stage may follow these and work on the narrow matrices.
 """
 
@@ -310,7 +310,7 @@ def _orthonormal(rows: Tensor, nothing: float) -> tuple[Tensor, Tensor]:
 
 
 def _sides(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Rows and columns of the tensor as a matrix; of equally small ones those of fewest rows."""
+    """Rows and columns of the tensor as a matrix of the smallest sum; on a tie, fewer rows."""
     splits = [(math.prod(shape[:k]), math.prod(shape[k:])) for k in range(1, len(shape))]
     return min(splits, key=sum, default=(math.prod(shape), 1))
 

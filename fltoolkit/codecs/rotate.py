@@ -405,7 +405,7 @@ class DRIVE(_Coded):
 
 @dataclass
 class EDEN(_Coded):
-    """A few bits a value: the rotated tensor in the best levels for normal values, and a scale.
+    """A few bits per value: the rotated tensor in the best levels for normal values, and a scale.
 
     Each value of a piece y of d rotated values is replaced by the nearest of `gaussian_levels`
     times |y| / sqrt(d). Let c be these levels without this factor. Then C(y) = s c, where

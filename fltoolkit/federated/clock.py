@@ -6,7 +6,7 @@ be repeated exactly, as any other run.
 
 import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -240,6 +240,25 @@ class Arrivals:
         check_function("staleness", self.staleness)
         check_function("clock", self.clock)
 
+    def due(self, clients: Iterable[str], round_: int, now: float) -> dict[str, float]:
+        """When the update of each client arrives. A client that drops out is left out.
+
+        >>> Arrivals(clock=Scripted({"ann": [1.5], "bea": [math.inf]})).due(["ann", "bea"], 0, 2.0)
+        {'ann': 3.5}
+        """
+        seconds = {client: now + takes(self.clock, client, round_) for client in clients}
+        return {client: end for client, end in seconds.items() if end < math.inf}
+
+    def weighed(self, arrived: "Iterable[Arrival]", round_: int) -> "list[Arrival]":
+        """The updates with their weights multiplied by staleness; updates of weight 0 are left out.
+
+        >>> late = Arrival("ann", 0, 5.0, 100, 0.3, {}, {})
+        >>> [arrival.weight for arrival in Arrivals(staleness=Constant(0.5)).weighed([late], 2)]
+        [50.0]
+        """
+        worth = [(a, weigh(self.staleness, round_ - a.round_)) for a in arrived]
+        return [a._replace(weight=a.weight * w) for a, w in worth if w > 0]
+
 
 # ---------------------------------------------------------------------------------- the backlog
 
@@ -283,6 +302,11 @@ class Backlog:
     def busy(self) -> set[str]:
         """The clients that are still at work for an earlier round."""
         return {a.client for a in self.late if a.seconds > self.seconds}
+
+    def idle(self, clients: Iterable[str]) -> list[str]:
+        """The other clients, who can be drawn."""
+        busy = self.busy()
+        return [client for client in clients if client not in busy]
 
     def take(self, until: float) -> list[Arrival]:
         """Set the time to ``until``; return the late updates that have arrived by then."""

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated._many_at_once import local_updates
 from fltoolkit.federated.client import (
     Local,
     batch_indices,
@@ -25,9 +24,9 @@ from fltoolkit.federated.client import (
     training,
 )
 from fltoolkit.federated.exchange import Exchange, ThroughServer
-from fltoolkit.federated.fedavg import check_clients_learn, client_seed
 from fltoolkit.federated.samples import Clients, as_clients
-from fltoolkit.history import Record
+from fltoolkit.federated.workers import Workers, client_seed
+from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree
 
 __all__ = ["Fleet", "ddp", "gradients", "worker_batches"]
@@ -76,6 +75,7 @@ class Fleet:
         self.waiting, self.momenta = list(state["waiting"]), dict(state["momenta"])
 
 
+@checked_at_call
 def ddp(
     model: nn.Module,
     workers: Clients,
@@ -88,7 +88,7 @@ def ddp(
     start_step: int = 0,
     fleet: Fleet | None = None,
 ) -> Iterator[Record]:
-    """Average the gradients of all workers at every step; a record a step.
+    """Average the gradients of all workers at every step; one record per step.
 
     A step:
 
@@ -136,34 +136,19 @@ def ddp(
     >>> model.weight.item(), len(channel.transfers)  # the gradients are -4 and -16: 0.1 * 10
     (1.0, 4)
     """
-    workers = as_clients(workers, "")
-    check_one_step(model, workers, local)
+    team = Workers(model, as_clients(workers, ""), local, seed=seed)
+    check_one_step(team)
     check_count("steps", steps - start_step)
     fleet = Fleet() if fleet is None else fleet
-    return _ddp(model, workers, channel, range(start_step, steps), local, exchange, seed, fleet)
+    yield CHECKED
 
-
-def _ddp(
-    model: nn.Module,
-    workers: Clients,
-    channel: Channel,
-    steps: range,
-    local: Local,
-    exchange: Exchange,
-    seed: int,
-    fleet: Fleet,
-) -> Iterator[Record]:
-    totals = channel.begin(set(workers), [model])
-    params = learning(model)
-    optimizer = make_optimizer(
-        local, [*params.values()], next(iter(fleet.optimizers.values()), None)
-    )
-    batches = worker_batches(workers, local, steps, seed)
-    for step in steps:
+    totals, params = channel.begin(set(workers), [model]), learning(model)
+    optimizer = shared_optimizer(local, params, fleet)
+    batches = worker_batches(team, range(start_step, steps))
+    for step in range(start_step, steps):
         channel.step = step + 1
-        loss, grads = gradients(
-            model, workers, channel, local, {w: next(b) for w, b in batches.items()}, step
-        )
+        rows = {worker: next(batch) for worker, batch in batches.items()}
+        loss, grads = gradients(team, channel, rows, step)
         mean = exchange(channel, grads)
         for name, param in params.items():
             param.grad = mean[name].to(param)
@@ -174,12 +159,7 @@ def _ddp(
 
 
 def gradients(
-    model: nn.Module,
-    workers: Clients,
-    channel: Channel,
-    local: Local,
-    rows: Mapping[str, Tensor],
-    step: int,
+    team: Workers, channel: Channel, rows: Mapping[str, Tensor], step: int
 ) -> tuple[Record, dict[str, Tree]]:
     """Each worker's gradient of the loss of its batch, and the mean loss of the workers here.
 
@@ -190,19 +170,19 @@ def gradients(
     <All keys matched successfully>
     >>> workers = {"ann": (torch.tensor([[1.0], [2.0]]), torch.tensor([[2.0], [4.0]]))}
     >>> local = Local(1, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)
-    >>> gradients(model, workers, Channel(), local, {"ann": torch.tensor([1])}, step=0)
+    >>> gradients(Workers(model, workers, local), Channel(), {"ann": torch.tensor([1])}, step=0)
     ({'loss': 16.0}, {'ann': {'weight': tensor([[-16.]])}})
     """
-    params, losses, grads = learning(model), [], {}
-    for worker, (x, y) in workers.items():
+    model, local, params = team.model, team.local, learning(team.model)
+    losses, grads = [], {}
+    for worker, (x, y) in team.clients.items():
         if not channel.is_here(worker):
             grads[worker] = {name: torch.zeros_like(p, device="cpu") for name, p in params.items()}
             continue
         device = next(iter(params.values())).device
         with training(model), seeded_layers(client_seed(0, step, worker), device):
-            loss = loss_of(
-                local.loss_fn, model(x[rows[worker]].to(device)), y[rows[worker]].to(device)
-            )
+            output = model(x[rows[worker]].to(device))
+            loss = loss_of(local.loss_fn, output, y[rows[worker]].to(device))
         if not torch.isfinite(loss):
             raise FloatingPointError(
                 f"worker {worker!r}, step {step}: the loss is {loss.item()}. Lower the learning "
@@ -216,25 +196,21 @@ def gradients(
     return ({"loss": sum(losses) / len(losses)} if losses else {}), grads
 
 
-def worker_batches(
-    workers: Clients, local: Local, steps: range, seed: int
-) -> dict[str, Iterator[Tensor]]:
+def worker_batches(team: Workers, steps: range) -> dict[str, Iterator[Tensor]]:
     """Which samples each worker's steps see, from the first of ``steps`` on.
 
-    >>> workers = {"ann": (torch.zeros(6, 1), torch.zeros(6))}
-    >>> local = Local(3, lr=0.1, steps=1)
-    >>> two = [rows.tolist() for rows in worker_batches(workers, local, range(0, 2), 0)["ann"]]
+    >>> local = Local(3, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)
+    >>> team = Workers(nn.Linear(1, 1), {"ann": (torch.zeros(6, 1), torch.zeros(6, 1))}, local)
+    >>> two = [rows.tolist() for rows in worker_batches(team, range(0, 2))["ann"]]
     >>> sorted(sum(two, []))  # two steps of three samples: an epoch of six
     [0, 1, 2, 3, 4, 5]
-    >>> goes_on = worker_batches(workers, local, range(1, 2), 0)["ann"]
+    >>> goes_on = worker_batches(team, range(1, 2))["ann"]
     >>> [rows.tolist() for rows in goes_on] == two[1:]
     True
     """
-    batches = {}
-    for worker, (_, y) in workers.items():
-        whole = batch_indices(
-            len(y), replace(local, steps=steps.stop), client_seed(seed, 0, worker)
-        )
+    batches, until_end = {}, replace(team.local, steps=steps.stop)
+    for worker, (_, y) in team.clients.items():
+        whole = batch_indices(len(y), until_end, client_seed(team.seed, 0, worker))
         for _ in range(steps.start):
             next(whole)
         batches[worker] = whole
@@ -247,9 +223,16 @@ def learning(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: every[name] for name in carried(model) if name in every}
 
 
-def check_one_step(model: nn.Module, workers: Clients, local: Local) -> None:
+def shared_optimizer(
+    local: Local, params: Mapping[str, nn.Parameter], fleet: Fleet
+) -> torch.optim.Optimizer:
+    """The optimizer that all workers have, with the state that the fleet has kept."""
+    return make_optimizer(local, [*params.values()], next(iter(fleet.optimizers.values()), None))
+
+
+def check_one_step(team: Workers) -> None:
     """Raise for what a protocol that averages gradients cannot do."""
-    check_clients_learn(model, workers, local, local_updates)
+    model, local = team.model, team.local
     if local.steps != 1:
         raise ValueError(
             f"local.steps={local.steps}, local.epochs={local.epochs}: gradients are averaged at "

@@ -13,15 +13,24 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated.client import Local, check_count, make_optimizer, take_step
-from fltoolkit.federated.ddp import Fleet, check_one_step, gradients, learning, worker_batches
+from fltoolkit.federated.client import Local, check_count, take_step
+from fltoolkit.federated.ddp import (
+    Fleet,
+    check_one_step,
+    gradients,
+    learning,
+    shared_optimizer,
+    worker_batches,
+)
 from fltoolkit.federated.samples import Clients, as_clients
-from fltoolkit.history import Record
-from fltoolkit.trees import weighted_mean
+from fltoolkit.federated.workers import Workers
+from fltoolkit.history import CHECKED, Record, checked_at_call
+from fltoolkit.trees import Tree, weighted_mean
 
 __all__ = ["cosines", "demo", "from_cosines"]
 
 
+@checked_at_call
 def demo(
     model: nn.Module,
     workers: Clients,
@@ -35,7 +44,7 @@ def demo(
     start_step: int = 0,
     fleet: Fleet | None = None,
 ) -> Iterator[Record]:
-    """DeMo (Peng, Quesnelle and Kingma 2024, arXiv 2411.19870, algorithm 1); a record a step.
+    """DeMo (Peng, Quesnelle and Kingma 2024, arXiv 2411.19870, algorithm 1); one record per step.
 
     A step:
 
@@ -75,8 +84,8 @@ def demo(
     >>> (model.weight - before).detach().abs().round(decimals=4).unique()
     tensor([0.2500])
     """
-    workers = as_clients(workers, "")
-    check_one_step(model, workers, local)
+    team = Workers(model, as_clients(workers, ""), local, seed=seed)
+    check_one_step(team)
     check_count("steps", steps - start_step)
     check_count("chunk", chunk)
     if not 0 <= decay <= 1:
@@ -84,53 +93,37 @@ def demo(
     if local.clip_norm is not None:
         raise ValueError(f"clip_norm={local.clip_norm}: DeMo steps with signs; leave it out")
     fleet = Fleet() if fleet is None else fleet
-    return _demo(
-        *(model, workers, channel, range(start_step, steps), local, decay, chunk, seed, fleet)
-    )
+    yield CHECKED
 
-
-def _demo(
-    model: nn.Module,
-    workers: Clients,
-    channel: Channel,
-    steps: range,
-    local: Local,
-    decay: float,
-    chunk: int,
-    seed: int,
-    fleet: Fleet,
-) -> Iterator[Record]:
     totals, params = channel.begin(set(workers), [model]), learning(model)
-    optimizer = make_optimizer(
-        local, [*params.values()], next(iter(fleet.optimizers.values()), None)
-    )
+    optimizer = shared_optimizer(local, params, fleet)
     shapes = {name: param.shape for name, param in params.items()}
-    batches = worker_batches(workers, local, steps, seed)
-    for step in steps:
+    batches = worker_batches(team, range(start_step, steps))
+    for step in range(start_step, steps):
         channel.step = step + 1
         rows = {worker: next(batch) for worker, batch in batches.items()}
-        loss, grads = gradients(model, workers, channel, local, rows, step)
-        told = []
+        loss, grads = gradients(team, channel, rows, step)
+        sent = []
         for worker, gradient in grads.items():
-            momentum = fleet.momenta.get(
-                worker, {n: torch.zeros_like(g) for n, g in gradient.items()}
-            )
-            momentum = {n: decay * momentum[n] + g for n, g in gradient.items()}
+            old = fleet.momenta.get(worker) or {n: torch.zeros_like(g) for n, g in gradient.items()}
+            momentum = {n: decay * old[n] + g for n, g in gradient.items()}
             coefficients = {n: cosines(m, chunk) for n, m in momentum.items()}
             others = [w for w in workers if w != worker]
-            sent = channel.broadcast(worker, others, "update", coefficients)
-            told.append(sent)
-            fleet.momenta[worker] = {
-                n: m - from_cosines(sent[n], shapes[n]).to(m) if channel.is_here(worker) else m
-                for n, m in momentum.items()
-            }
-        mean = weighted_mean(told, [1.0] * len(told))
+            sent.append(channel.broadcast(worker, others, "update", coefficients))
+            rest = _without(momentum, sent[-1]) if channel.is_here(worker) else momentum
+            fleet.momenta[worker] = rest
+        mean = weighted_mean(sent, [1.0] * len(sent))
         for name, param in params.items():
             param.grad = from_cosines(mean[name], shapes[name]).sign().to(param)
         take_step(optimizer, [*params.values()], local)
         optimizer.zero_grad()
         fleet.optimizers = dict.fromkeys(workers, optimizer.state_dict())
         yield {"step": step + 1, **loss, **totals()}
+
+
+def _without(momentum: Tree, sent: Tree) -> Tree:
+    """What is left of a momentum when the coefficients that were sent are taken out."""
+    return {n: m - from_cosines(sent[n], m.shape).to(m) for n, m in momentum.items()}
 
 
 def cosines(values: Float[Tensor, "..."], chunk: int) -> Float[Tensor, "chunks chunk"]:

@@ -11,19 +11,20 @@ import torch
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated._many_at_once import local_updates
 from fltoolkit.federated.client import Local, LocalUpdate, check_count, travelling
 from fltoolkit.federated.ddp import Fleet
 from fltoolkit.federated.exchange import Exchange, ThroughServer, balanced
-from fltoolkit.federated.fedavg import Train, check_clients_learn, client_seed, train_clients
+from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.samples import Clients, as_clients
 from fltoolkit.federated.server import check_optimizer, move
-from fltoolkit.history import Record
+from fltoolkit.federated.workers import Train, Workers
+from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree
 
 __all__ = ["diloco", "seconds_waiting", "streaming_diloco"]
 
 
+@checked_at_call
 def diloco(
     model: nn.Module,
     workers: Clients,
@@ -38,7 +39,7 @@ def diloco(
     start_round: int = 0,
     fleet: Fleet | None = None,
 ) -> Iterator[Record]:
-    """DiLoCo (Douillard et al. 2023, arXiv 2311.08105, algorithm 1); a record a round.
+    """DiLoCo (Douillard et al. 2023, arXiv 2311.08105, algorithm 1); one record per round.
 
     A round:
 
@@ -97,36 +98,21 @@ def diloco(
     [(1, 124), (2, 248), (3, 372)]
     [(10, 124), (20, 248), (30, 372)]
     """
-    workers = as_clients(workers, "")
-    _check(model, workers, local, train, outer, rounds - start_round)
+    team = Workers(model, as_clients(workers, ""), local, train, seed)
+    _check(team, outer, rounds - start_round)
     fleet = Fleet() if fleet is None else fleet
-    return _diloco(
-        *(model, workers, channel, range(start_round, rounds), local, outer, exchange, train),
-        *(seed, fleet),
-    )
+    yield CHECKED
 
-
-def _diloco(
-    model: nn.Module,
-    workers: Clients,
-    channel: Channel,
-    rounds: range,
-    local: Local,
-    outer: torch.optim.Optimizer | None,
-    exchange: Exchange,
-    train: Train,
-    seed: int,
-    fleet: Fleet,
-) -> Iterator[Record]:
     totals = channel.begin(set(workers), [model])
-    for round_ in rounds:
+    for round_ in range(start_round, rounds):
         channel.step = round_ + 1
         starts = dict.fromkeys(workers, travelling(model))
-        loss, updates = _inner(model, workers, channel, starts, local, train, round_, seed, fleet)
+        loss, updates = _inner(team, channel, starts, round_, fleet)
         move(model, exchange(channel, updates), outer)
         yield _record(round_, local, loss, totals())
 
 
+@checked_at_call
 def streaming_diloco(
     model: nn.Module,
     workers: Clients,
@@ -144,7 +130,7 @@ def streaming_diloco(
     start_round: int = 0,
     fleet: Fleet | None = None,
 ) -> Iterator[Record]:
-    """Streaming DiLoCo (Douillard et al. 2025, arXiv 2501.18512, algorithm 2); a record a round.
+    """Streaming DiLoCo (Douillard et al. 2025, arXiv 2501.18512, alg. 2), one record per round.
 
     The model's entries are divided into ``fragments`` of about equal size. A round:
 
@@ -179,8 +165,8 @@ def streaming_diloco(
     >>> len(list(records)), [transfer.nbytes_dense // 4 for transfer in channel.transfers]
     (2, [8, 8, 8, 8, 2, 2, 2, 2])
     """
-    workers = as_clients(workers, "")
-    _check(model, workers, local, train, outer, rounds - start_round)
+    team = Workers(model, as_clients(workers, ""), local, train, seed)
+    _check(team, outer, rounds - start_round)
     check_count("fragments", fragments)
     if not isinstance(overlap, int) or overlap < 0:
         raise ValueError(f"overlap={overlap!r}: how many rounds a message may take, 0 or more")
@@ -189,35 +175,14 @@ def streaming_diloco(
     if fragments > (most := len(travelling(model))):
         raise ValueError(f"fragments={fragments}: the model has {most} entries to divide")
     fleet = Fleet() if fleet is None else fleet
-    return _streaming(
-        *(model, workers, channel, range(start_round, rounds), local, fragments, outer),
-        *(overlap, blend, exchange, train, seed, fleet),
-    )
+    yield CHECKED
 
-
-def _streaming(
-    model: nn.Module,
-    workers: Clients,
-    channel: Channel,
-    rounds: range,
-    local: Local,
-    fragments: int,
-    outer: torch.optim.Optimizer | None,
-    overlap: int,
-    blend: float,
-    exchange: Exchange,
-    train: Train,
-    seed: int,
-    fleet: Fleet,
-) -> Iterator[Record]:
     totals, parts = channel.begin(set(workers), [model]), balanced(travelling(model), fragments)
     for worker in workers:
         fleet.weights.setdefault(worker, _copy(travelling(model)))
-    for round_ in rounds:
+    for round_ in range(start_round, rounds):
         channel.step = round_ + 1
-        loss, updates = _inner(
-            model, workers, channel, fleet.weights, local, train, round_, seed, fleet
-        )
+        loss, updates = _inner(team, channel, fleet.weights, round_, fleet)
         for worker, update in updates.items():
             own = fleet.weights[worker]
             fleet.weights[worker] = {name: own[name] + d for name, d in update.items()}
@@ -262,35 +227,26 @@ def seconds_waiting(
 
 
 def _inner(
-    model: nn.Module,
-    workers: Clients,
-    channel: Channel,
-    starts: Mapping[str, Tree],
-    local: Local,
-    train: Train,
-    round_: int,
-    seed: int,
-    fleet: Fleet,
+    team: Workers, channel: Channel, starts: Mapping[str, Tree], round_: int, fleet: Fleet
 ) -> tuple[Record, dict[str, Tree]]:
     """The inner steps of all workers: their mean loss, and each worker's update.
 
     The update of a worker in another process is replaced with zeros: nobody reads them here.
     """
-    here = [worker for worker in workers if channel.is_here(worker)]
-    seeds = [client_seed(seed, round_, worker) for worker in here]
-    found = train_clients(train, model, here, starts, workers, local, seeds, fleet.optimizers)
+    here = {worker: starts[worker] for worker in team.clients if channel.is_here(worker)}
+    found = team.learn(here, round_, fleet.optimizers)
     updates: dict[str, Tree] = {}
     losses = []
-    for worker, update in zip(here, found, strict=True):
+    for worker in team.clients:
+        if worker not in found:
+            updates[worker] = {n: torch.zeros_like(t) for n, t in starts[worker].items()}
+            continue
+        update = found[worker]
         if not isinstance(update, LocalUpdate):
             raise FloatingPointError(f"worker {worker!r}, round {round_}: {update}")
         updates[worker] = update.delta
         losses.append(update.loss)
-    for worker in workers:
-        if worker not in updates:
-            updates[worker] = {n: torch.zeros_like(t) for n, t in starts[worker].items()}
-    loss: Record = {"loss": sum(losses) / len(losses)} if losses else {}
-    return loss, {worker: updates[worker] for worker in workers}
+    return ({"loss": sum(losses) / len(losses)} if losses else {}), updates
 
 
 def _record(round_: int, local: Local, loss: Record, totals: Mapping[str, int]) -> Record:
@@ -301,17 +257,11 @@ def _copy(tree: Tree) -> Tree:
     return {name: tensor.clone() for name, tensor in tree.items()}
 
 
-def _check(
-    model: nn.Module,
-    workers: Clients,
-    local: Local,
-    train: Train,
-    outer: torch.optim.Optimizer | None,
-    rounds_left: int,
-) -> None:
-    check_clients_learn(model, workers, local, train)
-    check_optimizer("outer", model, outer)
-    if local.steps is None:
-        raise ValueError(f"local.epochs={local.epochs}: give a number of inner steps, steps=50")
+def _check(team: Workers, outer: torch.optim.Optimizer | None, rounds_left: int) -> None:
+    check_optimizer("outer", team.model, outer)
+    if team.local.steps is None:
+        raise ValueError(
+            f"local.epochs={team.local.epochs}: give a number of inner steps, steps=50"
+        )
     if rounds_left < 1:
         raise ValueError(f"rounds leaves {rounds_left} rounds to train; it counts from 0")

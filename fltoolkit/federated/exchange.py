@@ -35,7 +35,7 @@ class Exchange(Protocol):
 
 @dataclass(frozen=True)
 class ThroughServer:
-    """Each worker sends to a server, which sends the mean back to all: 2 N messages a round.
+    """Each worker sends to a server, which sends the mean back to all: 2 N messages per round.
 
     The workers' messages have the kind ``update``, the server's ``model``: give the channel a codec
     for each. The mean is encoded once for all workers (`Channel.broadcast`), so all of them hold

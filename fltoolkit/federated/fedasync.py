@@ -18,19 +18,13 @@ import torch
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated._many_at_once import local_updates
 from fltoolkit.federated.client import Local, LocalUpdate, check_function, travelling
 from fltoolkit.federated.clock import Clock, Even, Polynomial, Staleness, takes, weigh
-from fltoolkit.federated.fedavg import (
-    Train,
-    check_clients_learn,
-    client_seed,
-    send_update,
-    train_clients,
-)
+from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.samples import Clients, as_clients
 from fltoolkit.federated.server import check_optimizer, move
-from fltoolkit.history import Record
+from fltoolkit.federated.workers import Train, Workers, send_update
+from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree, weighted_mean
 
 __all__ = ["Flight", "fedasync", "fedbuff"]
@@ -47,14 +41,14 @@ class Flight:
 
     >>> flight = Flight(idle=["ann", "bea"])
     >>> sorted(flight.state_dict())
-    ['asked', 'at_work', 'fruitless', 'idle', 'random', 'seconds']
+    ['asked', 'at_work', 'idle', 'missed_in_a_row', 'random', 'seconds']
     """
 
     seconds: float = 0.0
     idle: list[str] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)  # how often each client was asked
     at_work: list[_AtWork] = field(default_factory=list)  # a heap by time, then by order
-    fruitless: int = 0  # how many answers in a row did not come
+    missed_in_a_row: int = 0  # answers that did not come, since the last one that did
     random: np.random.Generator | None = None  # None: the run has not begun
     optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)  # as in Backlog
     name = "in flight"  # of the file in which it is saved
@@ -62,14 +56,18 @@ class Flight:
     def state_dict(self) -> dict[str, Any]:
         """Plain values and tensors, so that it can be saved without pickle."""
         random = "" if self.random is None else json.dumps(self.random.bit_generator.state)
-        own = {"seconds": self.seconds, "idle": list(self.idle), "fruitless": self.fruitless}
+        own = {
+            "seconds": self.seconds,
+            "idle": list(self.idle),
+            "missed_in_a_row": self.missed_in_a_row,
+        }
         own |= {"optimizers": self.optimizers} if self.optimizers else {}
         return {**own, "asked": dict(self.asked), "at_work": self.at_work, "random": random}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved `state_dict`."""
         self.seconds, self.idle = state["seconds"], list(state["idle"])
-        self.asked, self.fruitless = Counter(state["asked"]), state["fruitless"]
+        self.asked, self.missed_in_a_row = Counter(state["asked"]), state["missed_in_a_row"]
         self.at_work, self.random = list(state["at_work"]), None
         self.optimizers = dict(state.get("optimizers", {}))
         if state["random"]:
@@ -77,7 +75,7 @@ class Flight:
             self.random.bit_generator.state = json.loads(state["random"])
 
 
-class _Landed(NamedTuple):
+class _Arrived(NamedTuple):
     """An update that has arrived, and the model it started from."""
 
     client: str
@@ -88,6 +86,7 @@ class _Landed(NamedTuple):
     loss: float
 
 
+@checked_at_call
 def fedasync(
     model: nn.Module,
     clients: Clients,
@@ -105,7 +104,7 @@ def fedasync(
     flight: Flight | None = None,
     server: str = "server",
 ) -> Iterator[Record]:
-    """Each client's model is mixed into the server's as soon as it arrives; a record an update.
+    """Each client's model is mixed into the server's as soon as it arrives; one record per update.
 
     ``x <- (1 - a) x + a x_new`` with ``a = alpha * staleness(t - tau)``: t is how often the
     server's model has changed, and tau is the value of t when the model was sent to the client. The
@@ -136,16 +135,33 @@ def fedasync(
     """
     if not 0 < alpha <= 1:
         raise ValueError(f"alpha={alpha}: the share of the new model, above 0 and at most 1")
-    clients = as_clients(clients, server)
-    check_clients_learn(model, clients, local, train)
-    check_function("staleness", staleness)
-    check_function("clock", clock)
-    _check(clients, num_updates - start_round, concurrency)
-    flight = _begun(flight, clients, seed, start_round)
-    how = (model, clients, channel, concurrency, clock, train, local, seed, server)
-    return _mixed(*how, range(start_round, num_updates), alpha, staleness, flight)
+    workers = Workers(model, as_clients(clients, server), local, train, seed)
+    _check(workers, num_updates - start_round, concurrency, clock, staleness)
+    flight = _begun(flight, workers, start_round)
+    yield CHECKED
+
+    totals = channel.begin(set(workers.clients), [model], sends_weights=True)
+    failed = Counter[str]()
+    arriving = _arriving(workers, channel, server, clock, concurrency, flight, failed)
+    for t in range(start_round, num_updates):
+        channel.step = t + 1
+        update = next(arriving)
+        share = alpha * weigh(staleness, update.staleness)
+        move(model, _toward(model.state_dict(), update.start, update.delta, share), None)
+        yield {
+            "round": t,
+            "step": t + 1,
+            "client": update.client,
+            "loss": update.loss,
+            "staleness": update.staleness,
+            "num_failed": failed.total(),
+            "seconds": update.seconds,
+            **totals(),
+        }
+        failed.clear()
 
 
+@checked_at_call
 def fedbuff(
     model: nn.Module,
     clients: Clients,
@@ -195,83 +211,18 @@ def fedbuff(
     """
     if buffer_size < 1:
         raise ValueError(f"buffer_size={buffer_size}: must be at least 1 update")
-    clients = as_clients(clients, server)
-    check_clients_learn(model, clients, local, train)
-    check_function("staleness", staleness)
-    check_function("clock", clock)
-    _check(clients, rounds - start_round, concurrency)
+    workers = Workers(model, as_clients(clients, server), local, train, seed)
+    _check(workers, rounds - start_round, concurrency, clock, staleness)
     check_optimizer(server, model, server_optimizer)
-    flight = _begun(flight, clients, seed, start_round)
-    how = (model, clients, channel, concurrency, clock, train, local, seed, server)
-    moves = range(start_round, rounds)
-    return _buffered(*how, moves, buffer_size, staleness, server_optimizer, flight)
+    flight = _begun(flight, workers, start_round)
+    yield CHECKED
 
-
-# ------------------------------------------------------------------------------- the algorithms
-
-
-def _mixed(
-    model: nn.Module,
-    clients: Clients,
-    channel: Channel,
-    concurrency: int,
-    clock: Clock,
-    train: Train,
-    local: Local,
-    seed: int,
-    server: str,
-    moves: range,
-    alpha: float,
-    staleness: Staleness,
-    flight: Flight,
-) -> Iterator[Record]:
-    """The server of FedAsync, algorithm 1."""
-    totals, failed = channel.begin(set(clients), [model], sends_weights=True), Counter[str]()
-    landed = _landings(
-        model, clients, channel, concurrency, clock, train, local, seed, server, failed, flight
-    )
-    for t in moves:
+    totals = channel.begin(set(workers.clients), [model], sends_weights=True)
+    failed = Counter[str]()
+    arriving = _arriving(workers, channel, server, clock, concurrency, flight, failed)
+    for t in range(start_round, rounds):
         channel.step = t + 1
-        update = next(landed)
-        share = alpha * weigh(staleness, update.staleness)
-        move(model, _toward(model.state_dict(), update.start, update.delta, share), None)
-        yield {
-            "round": t,
-            "step": t + 1,
-            "client": update.client,
-            "loss": update.loss,
-            "staleness": update.staleness,
-            "num_failed": failed.total(),
-            "seconds": update.seconds,
-            **totals(),
-        }
-        failed.clear()
-
-
-def _buffered(
-    model: nn.Module,
-    clients: Clients,
-    channel: Channel,
-    concurrency: int,
-    clock: Clock,
-    train: Train,
-    local: Local,
-    seed: int,
-    server: str,
-    moves: range,
-    buffer_size: int,
-    staleness: Staleness,
-    server_optimizer: torch.optim.Optimizer | None,
-    flight: Flight,
-) -> Iterator[Record]:
-    """The server of FedBuff, algorithm 1."""
-    totals, failed = channel.begin(set(clients), [model], sends_weights=True), Counter[str]()
-    landed = _landings(
-        model, clients, channel, concurrency, clock, train, local, seed, server, failed, flight
-    )
-    for t in moves:
-        channel.step = t + 1
-        buffer = [next(landed) for _ in range(buffer_size)]
+        buffer = [next(arriving) for _ in range(buffer_size)]
         weights = [weigh(staleness, update.staleness) for update in buffer]
         if any(weights):
             mean = weighted_mean([update.delta for update in buffer], weights)
@@ -290,49 +241,57 @@ def _buffered(
         failed.clear()
 
 
-def _landings(
-    model: nn.Module,
-    clients: Clients,
+# ------------------------------------------------------------------------------------ its steps
+
+
+def _arriving(
+    workers: Workers,
     channel: Channel,
-    concurrency: int,
-    clock: Clock,
-    train: Train,
-    local: Local,
-    seed: int,
     server: str,
-    failed: Counter[str],
+    clock: Clock,
+    concurrency: int,
     flight: Flight,
-) -> Iterator[_Landed]:
+    failed: Counter[str],
+) -> Iterator[_Arrived]:
     """Updates in the order of their arrival; after each of them, another client begins."""
-    idle, asked, at_work, random = flight.idle, flight.asked, flight.at_work, flight.random
-    assert random is not None
     while True:
-        while idle and len(at_work) < concurrency:
-            client = idle.pop(int(random.integers(len(idle))))
-            start = channel.send(server, client, "model", travelling(model))
-            seconds, number = flight.seconds + takes(clock, client, asked[client]), asked.total()
-            asked[client] += 1
-            if seconds < math.inf:
-                heapq.heappush(at_work, (seconds, number, client, channel.step, start))
-            else:
-                idle.append(client)
-                flight.fruitless = _count_up(flight.fruitless, clients)
-        flight.seconds, _, client, step, start = heapq.heappop(at_work)
-        client_s = client_seed(seed, asked[client] - 1, client)
-        (update,) = train_clients(
-            train, model, [client], {client: start}, clients, local, [client_s], flight.optimizers
-        )
-        delta, _ = send_update(client, server, update, channel)
-        idle.append(client)
+        _send_models(workers, channel, server, clock, concurrency, flight)
+        flight.seconds, _, client, step, start = heapq.heappop(flight.at_work)
+        updates = workers.learn({client: start}, flight.asked[client] - 1, flight.optimizers)
+        delta, _ = send_update(client, server, update := updates[client], channel)
+        flight.idle.append(client)
         if delta is None or not isinstance(update, LocalUpdate):
             failed[client] += 1
-            flight.fruitless = _count_up(flight.fruitless, clients)
+            _count_missed(flight, workers)
             continue
-        flight.fruitless = 0
-        yield _Landed(client, flight.seconds, channel.step - step, start, delta, update.loss)
+        flight.missed_in_a_row = 0
+        yield _Arrived(client, flight.seconds, channel.step - step, start, delta, update.loss)
 
 
-def _begun(flight: Flight | None, clients: Clients, seed: int, start_round: int) -> Flight:
+def _send_models(
+    workers: Workers,
+    channel: Channel,
+    server: str,
+    clock: Clock,
+    concurrency: int,
+    flight: Flight,
+) -> None:
+    """Draw idle clients and send them the model, until ``concurrency`` clients are at work."""
+    idle, asked, random = flight.idle, flight.asked, flight.random
+    assert random is not None
+    while idle and len(flight.at_work) < concurrency:
+        client = idle.pop(int(random.integers(len(idle))))
+        start = channel.send(server, client, "model", travelling(workers.model))
+        seconds, number = flight.seconds + takes(clock, client, asked[client]), asked.total()
+        asked[client] += 1
+        if seconds < math.inf:
+            heapq.heappush(flight.at_work, (seconds, number, client, channel.step, start))
+        else:
+            idle.append(client)
+            _count_missed(flight, workers)
+
+
+def _begun(flight: Flight | None, workers: Workers, start_round: int) -> Flight:
     """The flight as it was saved, or everybody idle."""
     flight = Flight() if flight is None else flight
     if flight.random is None:
@@ -340,20 +299,20 @@ def _begun(flight: Flight | None, clients: Clients, seed: int, start_round: int)
             raise ValueError(
                 f"start_round={start_round}: to go on, give the flight that was saved with the run"
             )
-        flight.idle, flight.random = list(clients), np.random.default_rng(seed)
-    if strangers := {*flight.idle, *(row[2] for row in flight.at_work)} ^ {*clients}:
+        flight.idle, flight.random = list(workers.clients), np.random.default_rng(workers.seed)
+    if strangers := {*flight.idle, *(row[2] for row in flight.at_work)} ^ {*workers.clients}:
         raise ValueError(f"clients {sorted(strangers)}: not the same as when the run was saved")
     return flight
 
 
-def _count_up(fruitless: int, clients: Clients) -> int:
+def _count_missed(flight: Flight, workers: Workers) -> None:
     """Count one more missing answer; raise if there are too many in a row, to end the loop."""
-    if fruitless + 1 >= 10 * len(clients):
+    flight.missed_in_a_row += 1
+    if flight.missed_in_a_row >= 10 * len(workers.clients):
         raise RuntimeError(
-            f"{fruitless + 1} times in a row a client dropped out or failed in training: nobody is "
-            "left to learn from. Lower the clock's dropout or lr, or check the data"
+            f"{flight.missed_in_a_row} times in a row a client dropped out or failed in training: "
+            "nobody is left to learn from. Lower the clock's dropout or lr, or check the data"
         )
-    return fruitless + 1
 
 
 def _toward(own: Tree, start: Tree, delta: Tree, share: float) -> Tree:
@@ -368,8 +327,12 @@ def _scaled(tree: Tree, factor: float) -> Tree:
     }
 
 
-def _check(clients: Clients, num_moves: int, concurrency: int) -> None:
+def _check(
+    workers: Workers, num_moves: int, concurrency: int, clock: Clock, staleness: Staleness
+) -> None:
+    check_function("staleness", staleness)
+    check_function("clock", clock)
     if num_moves < 1:
         raise ValueError(f"{num_moves} moves of the server's model: must be at least 1")
-    if not 1 <= concurrency <= len(clients):
-        raise ValueError(f"concurrency={concurrency}: must be 1 to {len(clients)} clients at work")
+    if not 1 <= concurrency <= (most := len(workers.clients)):
+        raise ValueError(f"concurrency={concurrency}: must be 1 to {most} clients at work")

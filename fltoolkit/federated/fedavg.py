@@ -7,10 +7,8 @@ derives it.
 """
 
 import math
-import warnings
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,31 +18,18 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Codec, Identity
-from fltoolkit.federated._many_at_once import local_updates
 from fltoolkit.federated.adaptive import Rule
-from fltoolkit.federated.client import (
-    Local,
-    LocalUpdate,
-    check_count,
-    check_function,
-    check_settings,
-    travelling,
-)
-from fltoolkit.federated.clock import Arrival, Arrivals, Backlog, Drop, takes, weigh
+from fltoolkit.federated.client import Local, check_count, check_function, travelling
+from fltoolkit.federated.clock import Arrival, Arrivals, Backlog, Drop
+from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.means import Mean, WithMasks, weighted_mean
 from fltoolkit.federated.privacy import GaussianDP
-from fltoolkit.federated.samples import Clients, as_clients, check_fit
+from fltoolkit.federated.samples import Clients, as_clients
 from fltoolkit.federated.server import check_optimizer, move
-from fltoolkit.history import Record
-from fltoolkit.trees import Tree, is_finite
+from fltoolkit.federated.workers import Train, Workers, loss_of_update, send_update
+from fltoolkit.history import CHECKED, Record, checked_at_call
 
-__all__ = ["Cohort", "Train", "fedavg", "interval_averaging"]
-
-Train = Callable[..., Sequence[LocalUpdate | FloatingPointError]]
-"""``train(model, starts, data, local, seeds=seeds)``: `local_updates`, or anything called like it.
-
-With ``Local(keep_state=True)`` it also gets ``states=``, what each client's optimizer has kept.
-"""
+__all__ = ["Cohort", "fedavg", "interval_averaging"]
 
 
 @dataclass(frozen=True)
@@ -79,6 +64,7 @@ class Cohort:
 # -------------------------------------------------------------------------------- the algorithm
 
 
+@checked_at_call
 def fedavg(
     model: nn.Module,
     clients: Clients,
@@ -97,7 +83,7 @@ def fedavg(
     backlog: Backlog | None = None,
     server: str = "server",
 ) -> Iterator[Record]:
-    """Federated averaging (McMahan et al. 2017, arXiv 1602.05629, algorithm 1); a record a round.
+    """Federated averaging (McMahan et al. 2017, arXiv 1602.05629, alg. 1); one record per round.
 
     A round:
 
@@ -187,68 +173,34 @@ def fedavg(
     2 204 204
     """
     cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
-    clients = as_clients(clients, server)
-    check_clients_learn(model, clients, local, train)
+    workers = Workers(model, as_clients(clients, server), local, train, seed)
     check_optimizer(server, model, server_optimizer)
-    _check(len(clients), rounds - start_round, cohort, arrivals, mean)
+    _check(len(workers.clients), rounds - start_round, cohort, arrivals, mean)
     backlog = Backlog() if backlog is None else backlog
-    return _rounds(
-        *(model, clients, channel, range(start_round, rounds), cohort, local, arrivals, mean),
-        *(server_optimizer, tune, train, seed, backlog, server),
-    )
+    yield CHECKED
 
-
-def _rounds(
-    model: nn.Module,
-    clients: Clients,
-    channel: Channel,
-    rounds: range,
-    cohort: Cohort,
-    local: Local,
-    arrivals: Arrivals,
-    mean: Mean,
-    server_optimizer: torch.optim.Optimizer | None,
-    tune: Rule | None,
-    train: Train,
-    seed: int,
-    backlog: Backlog,
-    server: str,
-) -> Iterator[Record]:
-    totals = channel.begin(set(clients), [model], sends_weights=True)
-    masked, wait_for = isinstance(mean, WithMasks), arrivals.wait_for or cohort.size
-    record: Record | None = None
-
-    def worth(a: Arrival, round_: int) -> float:
-        return weigh(arrivals.staleness, round_ - a.round_)
-
-    for round_ in rounds:
+    totals = channel.begin(set(workers.clients), [model], sends_weights=True)
+    masked = isinstance(mean, WithMasks)
+    record: Record = {}
+    for round_ in range(start_round, rounds):
         channel.step = round_ + 1
-        busy = backlog.busy()
-        drawn = cohort.draw([c for c in clients if c not in busy], seed, round_)
+        drawn = cohort.draw(backlog.idle(workers.clients), seed, round_)
         if tune is not None:
-            _tell_codec(channel, server, drawn, tune(record) if record else None)
+            _announce_codec(channel, server, drawn, tune(record) if record else None)
         starts = {c: channel.send(server, c, "model", travelling(model)) for c in drawn}
 
-        seconds = {c: backlog.seconds + takes(arrivals.clock, c, round_) for c in drawn}
-        at_work = [c for c in drawn if seconds[c] < math.inf]  # the others drop out
-        seeds = [client_seed(seed, round_, c) for c in at_work]
-        updates = train_clients(
-            train, model, at_work, starts, clients, local, seeds, backlog.optimizers
-        )
-
+        due = arrivals.due(drawn, round_, backlog.seconds)  # who drops out is not in it
+        updates = workers.learn({c: starts[c] for c in due}, round_, backlog.optimizers)
         answers = []
-        for c, update in zip(at_work, updates, strict=True):
+        for c, update in updates.items():
             delta, masks = send_update(c, server, update, channel, masked)
-            weight = drawn[c] * len(clients[c][1])
-            answers.append(Arrival(c, round_, seconds[c], weight, _loss(update), delta, masks))
+            weight, loss = drawn[c] * len(workers.clients[c][1]), loss_of_update(update)
+            answers.append(Arrival(c, round_, due[c], weight, loss, delta, masks))
 
-        num_silent, deadline = len(drawn) - len(at_work), backlog.seconds + arrivals.timeout
-        in_time, late, end = _first(answers, wait_for, num_silent, deadline)
-        stale = [a for a in backlog.take(until=end) if worth(a, round_) > 0]
+        in_time, late, end = _first(answers, arrivals, cohort.size, len(drawn), backlog.seconds)
+        stale = arrivals.weighed(backlog.take(until=end), round_)
         backlog.late += late
-
-        if in_time or stale:
-            counting = [a._replace(weight=a.weight * worth(a, round_)) for a in in_time + stale]
+        if counting := arrivals.weighed(in_time, round_) + stale:
             move(model, mean(counting), server_optimizer)
 
         record = {
@@ -310,77 +262,27 @@ def interval_averaging(
 # ---------------------------------------------------------------------------- steps of a round
 
 
-def train_clients(
-    train: Train,
-    model: nn.Module,
-    at_work: Sequence[str],
-    starts: Mapping[str, Tree],
-    clients: Clients,
-    local: Local,
-    seeds: Sequence[int],
-    optimizers: dict[str, dict[str, Any]],
-) -> Sequence[LocalUpdate | FloatingPointError]:
-    """Let these clients train, and keep the state of their optimizers by client id."""
-    start, data = [starts[c] for c in at_work], [clients[c] for c in at_work]
-    if not local.keep_state:
-        return train(model, start, data, local, seeds=seeds)
-    kept = [optimizers.get(c) for c in at_work]
-    updates = train(model, start, data, local, seeds=seeds, states=kept)
-    for client, update in zip(at_work, updates, strict=True):
-        if isinstance(update, LocalUpdate) and update.state is not None:
-            optimizers[client] = update.state
-    return updates
-
-
-def _tell_codec(channel: Channel, server: str, cohort: Iterable[str], codec: Codec | None) -> None:
-    """Change the codec of the updates, and tell the cohort which one is in force."""
+def _announce_codec(
+    channel: Channel, server: str, cohort: Iterable[str], codec: Codec | None
+) -> None:
+    """Change the codec of the updates, and send its name to the cohort."""
     if codec is not None:
         channel.change_codec("update", codec, keep=True)
     name = repr(channel.codecs.get("update", Identity())).encode()
     for client in cohort:
-        told = {"codec": torch.frombuffer(bytearray(name), dtype=torch.uint8)}
-        channel.send(server, client, "control", told)
-
-
-def client_seed(seed: int, round_: int, client: str) -> int:
-    """The seed of a client's batches in a round. It does not depend on the other clients."""
-    key = [seed, round_, zlib.crc32(client.encode())]
-    return int(np.random.SeedSequence(key).generate_state(1)[0])
-
-
-def send_update(
-    client: str,
-    server: str,
-    update: LocalUpdate | FloatingPointError,
-    channel: Channel,
-    masked: bool = False,
-) -> tuple[Tree | None, Tree]:
-    """Send a client's update; return what arrives, and masks of the coordinates that arrived.
-
-    If training has failed, the client sends a ``control`` message instead, and None arrives. So NaN
-    never gets into the codec's memory or to the server.
-    """
-    if isinstance(update, LocalUpdate) and not all(map(is_finite, update.delta.values())):
-        update = FloatingPointError("its update holds NaN or infinite values")
-    if isinstance(update, FloatingPointError):
-        warnings.warn(
-            f"client {client!r} is left out of round {channel.step - 1}: {update}", stacklevel=3
-        )
-        channel.send(client, server, "control", {"failed": torch.ones((), dtype=torch.uint8)})
-        return None, {}
-    if masked:
-        return channel.send_masked(client, server, "update", update.delta)
-    return channel.send(client, server, "update", update.delta), {}
+        message = {"codec": torch.frombuffer(bytearray(name), dtype=torch.uint8)}
+        channel.send(server, client, "control", message)
 
 
 def _first(
-    answers: list[Arrival], wait_for: int, num_silent: int, deadline: float
+    answers: Sequence[Arrival], arrivals: Arrivals, cohort_size: int, num_asked: int, now: float
 ) -> tuple[list[Arrival], list[Arrival], float]:
     """Which clients are in time, which are late, and when the round ends.
 
     The round ends with the ``wait_for``-th update, when all clients have answered, or at the
-    deadline. If two updates arrive at the same time, the client that was drawn first comes first.
+    timeout. If two updates arrive at the same time, the client that was drawn first comes first.
     """
+    wait_for, num_silent = arrivals.wait_for or cohort_size, num_asked - len(answers)
     answers = sorted(answers, key=lambda a: a.seconds)
     updates = [a for a in answers if a.delta is not None]
     if answers and not updates:
@@ -393,7 +295,7 @@ def _first(
         end = updates[wait_for - 1].seconds
     else:
         end = math.inf if num_silent or not answers else answers[-1].seconds
-    if (end := min(end, deadline)) == math.inf:
+    if (end := min(end, now + arrivals.timeout)) == math.inf:
         raise RuntimeError(
             f"wait_for={wait_for}, updates that come: {len(updates)}, clients that dropped out: "
             f"{num_silent}. The round would never end: give a timeout, or wait for fewer"
@@ -402,23 +304,11 @@ def _first(
     return updates[:num_in_time], updates[num_in_time:], end
 
 
-def _loss(update: LocalUpdate | FloatingPointError) -> float:
-    return math.nan if isinstance(update, FloatingPointError) else update.loss
-
-
 def _mean_loss(in_time: list[Arrival]) -> Record:
     """The mean loss over samples. Without a client in time it is left out: JSON knows no NaN."""
     num_samples = sum(a.weight for a in in_time)
     loss = sum(a.loss * a.weight for a in in_time)
     return {"loss": loss / num_samples} if num_samples else {}
-
-
-def check_clients_learn(model: nn.Module, clients: Clients, local: Local, train: Train) -> None:
-    """Raise for clients that could not train, before anything is sent."""
-    check_settings(model, [], [], local)
-    check_function("train", train)
-    if train is local_updates:  # another function may read the samples in its own way
-        check_fit(model, clients, local)
 
 
 def _check(

@@ -98,7 +98,7 @@ class Trace:
             self._add_sample(record)
 
     def _add_sample(self, record: Record) -> None:
-        """Keep the first text, each at twice the step of the one kept before, and the latest."""
+        """Keep texts at doubling steps, plus the latest."""
         sample = Sample(int(record["step"]), int(record["nbytes"]), str(record[self._board.sample]))
         if len(self.samples) > 1 and self.samples[-1].step < 2 * self.samples[-2].step:
             self.samples[-1] = sample

@@ -19,7 +19,7 @@ from fltoolkit.codecs.quantize import Quantize
 from fltoolkit.data.batches import Batches
 from fltoolkit.data.datasets import Dataset, load
 from fltoolkit.evaluation import evaluate
-from fltoolkit.history import Record, evaluated
+from fltoolkit.history import CHECKED, Record, checked_at_call, evaluated
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.panels._sliders import LOOK, Picture, find_ipywidgets
 from fltoolkit.party import SGD, Party
@@ -39,6 +39,7 @@ def _digits() -> Dataset:
     return load("digits").flat()
 
 
+@checked_at_call
 def train_in_bits(bits: int) -> Iterator[Record]:
     """Train two parties on digits, with ``bits`` for each number that crosses the cut.
 
@@ -57,6 +58,8 @@ def train_in_bits(bits: int) -> Iterator[Record]:
     """
     if bits != 32 and bits not in range(1, 17):
         raise ValueError(f"bits={bits!r}: choose 1 to 16, or 32 for float32")
+    yield CHECKED
+
     data, model, parties = _digits(), splitnn_mlp(64, seed=0), []
     for name, part in (("alice", model[:4]), ("bob", model[4:])):
         parties.append(Party(name, part, SGD(part.parameters(), lr=0.05), loss_fn=nn.NLLLoss()))
@@ -65,12 +68,7 @@ def train_in_bits(bits: int) -> Iterator[Record]:
         "gradients": Pipeline(Quantize(bits, stochastic=True)),
     } if bits < 32 else {}  # fmt: skip
     batches: Any = Batches(data.x_train, data.y_train, batch_size=_BATCH_SIZE, seed=0)
-    return _tested(parties, batches.epochs(_EPOCHS), Channel(rounded))
-
-
-def _tested(parties: list[Party], batches: Any, channel: Channel) -> Iterator[Record]:
-    data = _digits()
-    records = train_split(parties, batches, channel)
+    records = train_split(parties, batches.epochs(_EPOCHS), Channel(rounded))
     tested = evaluated(records, lambda: evaluate(parties, data.x_test, data.y_test), every=_EVERY)
     try:
         for record in tested:

@@ -20,7 +20,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.history import Record
+from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party
 from fltoolkit.split.cache import ActivationCache
 from fltoolkit.split.clients import Counted, check_clients
@@ -262,6 +262,7 @@ def train_async_relay(
     )
 
 
+@checked_at_call
 def _train(
     alices: Sequence[Party],
     bob: Party,
@@ -274,48 +275,14 @@ def _train(
     bookmark: Bookmark | None,
     relay: bool,
 ) -> Iterator[Record]:
-    """Check what can go wrong before the first step, then run."""
-    check_clients(alices, bob, batches, num_epochs)
-    bookmark = Bookmark() if bookmark is None else bookmark
-    check_gate(gate)
-    if gate.state is State.C and not bookmark.num_steps:
-        raise ValueError(f"{gate!r} begins in state C, with an empty cache: make a fresh gate")
-    firsts = np.cumsum([0, *(data.num_samples for data in batches)]).tolist()
-    cache = ActivationCache(firsts[-1]) if cache is None else cache  # an empty one is falsy
-    if cache.num_samples != firsts[-1]:
-        raise ValueError(
-            f"the cache is made for {cache.num_samples:,} samples, the clients have {firsts[-1]:,}"
-        )
-    mirrored = upload.delta or upload.moved > 0
-    if mirrored and len(cache) and not bookmark.num_steps:
-        raise ValueError(f"{upload} begins with an empty cache on both sides: make a fresh one")
-    if mirrored and len(alices) > 1 and cache.capacity < firsts[-1]:
-        raise ValueError(
-            f"{upload} of {len(alices)} clients needs a cache for all {firsts[-1]:,} samples, not "
-            f"{cache.capacity:,}: no client knows when the label party forgets for another's sake"
-        )
-    memories = [
-        Memory(cache, ActivationCache(firsts[-1], cache.capacity) if mirrored else None, first)
-        for first in firsts[:-1]
-    ]
-    mirrors = [memory.mirror for memory in memories if memory.mirror is not None]
-    bookmark.begin([alice.name for alice in alices], [gate, cache, *mirrors])
-    clients = list(zip(alices, batches, memories, strict=True))
-    return _run(clients, bob, channel, gate, num_epochs, upload, bookmark, relay)
-
-
-def _run(
-    clients: list[tuple[Party, KeyedData, Memory]],
-    bob: Party,
-    channel: Channel,
-    gate: Gate,
-    num_epochs: int,
-    upload: Upload,
-    at: Bookmark,
-    relay: bool,
-) -> Iterator[Record]:
     """The loop behind `train_async` and `train_async_relay`."""
-    networks = [bob.module, *(alice.module for alice, _, _ in clients)]
+    check_clients(alices, bob, batches, num_epochs)
+    check_gate(gate)
+    at = Bookmark() if bookmark is None else bookmark
+    clients = _remembered(alices, batches, gate, upload, cache, at)
+    yield CHECKED
+
+    networks = [bob.module, *(alice.module for alice in alices)]
     totals = channel.begin(set(at.version_of), networks, sends_weights=relay)
     alice_named = {alice.name: alice for alice, _, _ in clients}
     turns = islice(_turns(clients, num_epochs), at.num_steps, None)
@@ -352,6 +319,40 @@ def _run(
             ask(gate, Progress(channel.step, mean, sent["nbytes"]))
             at.losses = []
         yield record
+
+
+def _remembered(
+    alices: Sequence[Party],
+    batches: Sequence[KeyedData],
+    gate: Gate,
+    upload: Upload,
+    cache: ActivationCache | None,
+    bookmark: Bookmark,
+) -> list[tuple[Party, KeyedData, Memory]]:
+    """Each client with her samples and what is remembered of them; raises if that cannot fit."""
+    if gate.state is State.C and not bookmark.num_steps:
+        raise ValueError(f"{gate!r} begins in state C, with an empty cache: make a fresh gate")
+    firsts = np.cumsum([0, *(data.num_samples for data in batches)]).tolist()
+    cache = ActivationCache(firsts[-1]) if cache is None else cache  # an empty one is falsy
+    if cache.num_samples != firsts[-1]:
+        raise ValueError(
+            f"the cache is made for {cache.num_samples:,} samples, the clients have {firsts[-1]:,}"
+        )
+    mirrored = upload.delta or upload.moved > 0
+    if mirrored and len(cache) and not bookmark.num_steps:
+        raise ValueError(f"{upload} begins with an empty cache on both sides: make a fresh one")
+    if mirrored and len(alices) > 1 and cache.capacity < firsts[-1]:
+        raise ValueError(
+            f"{upload} of {len(alices)} clients needs a cache for all {firsts[-1]:,} samples, not "
+            f"{cache.capacity:,}: no client knows when the label party forgets for another's sake"
+        )
+    memories = [
+        Memory(cache, ActivationCache(firsts[-1], cache.capacity) if mirrored else None, first)
+        for first in firsts[:-1]
+    ]
+    mirrors = [memory.mirror for memory in memories if memory.mirror is not None]
+    bookmark.begin([alice.name for alice in alices], [gate, cache, *mirrors])
+    return list(zip(alices, batches, memories, strict=True))
 
 
 def _turns(

@@ -13,7 +13,7 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.history import Record
+from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party, TrainingWarning
 
 __all__ = ["split_step", "train_split"]
@@ -78,6 +78,7 @@ def split_step(
     return loss
 
 
+@checked_at_call
 def train_split(
     parties: Sequence[Party],
     batches: Iterable[tuple[Tensor, Tensor]],
@@ -85,7 +86,7 @@ def train_split(
     *,
     labels_from: str | None = None,
 ) -> Iterator[Record]:
-    """`split_step` over batches, e.g. ``Batches(...).epochs(15)``; yields a record a step.
+    """`split_step` over batches, e.g. ``Batches(...).epochs(15)``; yields one record per step.
 
     The three ``nbytes`` values of a record are totals so far: ``nbytes_up`` is what the first
     party's owner has sent, ``nbytes_down`` is what it has received, ``nbytes`` counts all links.
@@ -107,17 +108,11 @@ def train_split(
     """
     _check_chain(parties, labels_from)
     check_unshared(parties)
-    return _steps(parties, arriving(batches), channel, labels_from)
+    check_batches(batches)
+    yield CHECKED
 
-
-def _steps(
-    parties: Sequence[Party],
-    batches: Iterator[tuple[Tensor, Tensor]],
-    channel: Channel,
-    labels_from: str | None,
-) -> Iterator[Record]:
     totals = channel.begin({parties[0].name}, [party.module for party in parties])
-    for x, y in batches:
+    for x, y in arriving(batches):
         check_batch(x, y)
         loss = split_step(parties, x, y, channel, labels_from=labels_from)
         yield {"step": channel.step, "loss": loss, **totals()}
@@ -166,17 +161,17 @@ def check_batch(x: Any, y: Any) -> None:
         )
 
 
-def arriving(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The batches one by one. Raises TypeError at the call if they are none; warns if none come."""
+def check_batches(batches: Any) -> None:
+    """Raise TypeError for batches that cannot be walked through one by one."""
     if not isinstance(batches, Iterable):
         raise TypeError(
             f"batches={batches!r} cannot be walked through batch by batch. Of Batches, say for "
             "how many epochs: batches.epochs(15)"
         )
-    return _warned(batches)
 
 
-def _warned(batches: Iterable[Batch]) -> Iterator[Batch]:
+def arriving(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The batches one by one; warns at the end if there was none."""
     some = False
     for batch in batches:
         some = True

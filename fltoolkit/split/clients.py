@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.history import Record
+from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party
 from fltoolkit.split.chain import check_unshared, split_step
 from fltoolkit.trees import weighted_mean
@@ -34,6 +34,7 @@ class ClientData(Counted, Protocol):
     def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]: ...
 
 
+@checked_at_call
 def train_relay(
     alices: Sequence[Party],
     bob: Party,
@@ -68,20 +69,12 @@ def train_relay(
     [('ann', 'bea')]
     """
     check_clients(alices, bob, batches, num_rounds - start_round)
-    return _relay(alices, bob, batches, channel, range(start_round, num_rounds))
+    yield CHECKED
 
-
-def _relay(
-    alices: Sequence[Party],
-    bob: Party,
-    batches: Sequence[ClientData],
-    channel: Channel,
-    rounds: range,
-) -> Iterator[Record]:
     networks = [party.module for party in (*alices, bob)]
     totals = channel.begin({alice.name for alice in alices}, networks, sends_weights=True)
-    holder = alices[0] if rounds.start == 0 else alices[-1]
-    for round_ in rounds:
+    holder = alices[0] if start_round == 0 else alices[-1]
+    for round_ in range(start_round, num_rounds):
         for alice, data in zip(alices, batches, strict=True):
             if alice is not holder:
                 alice.load_weights(channel.send(holder.name, alice.name, "model", holder.weights()))
@@ -92,6 +85,7 @@ def _relay(
                 yield {"step": channel.step, **who, "loss": loss, **totals()}
 
 
+@checked_at_call
 def train_splitfed(
     alices: Sequence[Party],
     bob: Party,
@@ -148,25 +142,13 @@ def train_splitfed(
                 f"{alices[0].name!r} and {alice.name!r} start from different weights: build every "
                 "client's module from the same seed"
             )
-    rounds = range(start_round, num_rounds)
-    return _splitfed(alices, bob, batches, channel, rounds, version, seed, fed_server)
+    yield CHECKED
 
-
-def _splitfed(
-    alices: Sequence[Party],
-    bob: Party,
-    batches: Sequence[ClientData],
-    channel: Channel,
-    rounds: range,
-    version: int,
-    seed: int,
-    fed_server: str,
-) -> Iterator[Record]:
     networks = [party.module for party in (*alices, bob)]
     totals = channel.begin({alice.name for alice in alices}, networks, sends_weights=True)
     num_samples = [data.num_samples for data in batches]
     tops = [copy.deepcopy(bob) for _ in alices] if version == 1 else [bob] * len(alices)
-    for round_ in rounds:
+    for round_ in range(start_round, num_rounds):
         record: Record = {}
         drawn = np.random.default_rng([seed, round_]).permutation(len(alices))
         for k in range(len(alices)) if version == 1 else drawn:

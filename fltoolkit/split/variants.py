@@ -10,14 +10,15 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.history import Record
+from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party
-from fltoolkit.split.chain import arriving, check_batch, check_unshared
+from fltoolkit.split.chain import arriving, check_batch, check_batches, check_unshared
 from fltoolkit.split.gates import Gate, Progress, State, ask
 
 __all__ = ["local_loss_step", "train_local_loss", "train_uploading"]
 
 
+@checked_at_call
 def train_uploading(
     alice: Party,
     bob: Party,
@@ -55,20 +56,12 @@ def train_uploading(
     if max_local_steps < 1:
         raise ValueError(f"max_local_steps={max_local_steps}: 1 or more")
     check_unshared([alice, bob])
-    return _train_uploading(alice, bob, arriving(batches), channel, gate, max_local_steps)
+    check_batches(batches)
+    yield CHECKED
 
-
-def _train_uploading(
-    alice: Party,
-    bob: Party,
-    batches: Iterator[tuple[Tensor, Tensor]],
-    channel: Channel,
-    gate: Gate,
-    max_local_steps: int,
-) -> Iterator[Record]:
     totals = channel.begin({alice.name}, [alice.module, bob.module])
     losses: list[float] = []
-    for x, y in batches:
+    for x, y in arriving(batches):
         check_batch(x, y)
         channel.step += 1
         h = channel.send(alice.name, bob.name, "activations", {"h": alice.forward(x)})["h"]
@@ -127,6 +120,7 @@ def local_loss_step(
     return bob.loss_and_grad(sent, y_bob)[0]
 
 
+@checked_at_call
 def train_local_loss(
     alice: Party,
     head: Party,
@@ -147,18 +141,11 @@ def train_local_loss(
     """
     _check_head(alice, head)
     check_unshared([alice, head, bob])
-    return _train_local_loss(alice, head, bob, arriving(batches), channel)
+    check_batches(batches)
+    yield CHECKED
 
-
-def _train_local_loss(
-    alice: Party,
-    head: Party,
-    bob: Party,
-    batches: Iterator[tuple[Tensor, Tensor]],
-    channel: Channel,
-) -> Iterator[Record]:
     totals = channel.begin({alice.name}, [alice.module, bob.module])
-    for x, y in batches:
+    for x, y in arriving(batches):
         check_batch(x, y)
         loss = local_loss_step(alice, head, bob, x, y, channel)
         yield {"step": channel.step, "loss": loss, **totals()}

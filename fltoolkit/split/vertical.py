@@ -10,9 +10,9 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.history import Record
+from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party
-from fltoolkit.split.chain import arriving, check_batch, check_unshared
+from fltoolkit.split.chain import arriving, check_batch, check_batches, check_unshared
 
 __all__ = ["add", "average", "concatenate", "train_vertical", "vertical_step"]
 
@@ -89,6 +89,7 @@ def vertical_step(
     return loss
 
 
+@checked_at_call
 def train_vertical(
     feature_parties: Sequence[Party],
     label_party: Party,
@@ -110,20 +111,12 @@ def train_vertical(
     [54]
     """
     check_unshared([*feature_parties, label_party])
-    return _steps(feature_parties, label_party, arriving(batches), channel, merge)
+    check_batches(batches)
+    yield CHECKED
 
-
-def _steps(
-    feature_parties: Sequence[Party],
-    label_party: Party,
-    batches: Iterator[tuple[Sequence[Tensor], Tensor]],
-    channel: Channel,
-    merge: Merge,
-) -> Iterator[Record]:
-    everybody = [*feature_parties, label_party]
-    networks = [party.module for party in everybody]
+    networks = [party.module for party in (*feature_parties, label_party)]
     totals = channel.begin({party.name for party in feature_parties}, networks)
-    for xs, y in batches:
+    for xs, y in arriving(batches):
         for x in xs:
             check_batch(x, y)
         loss = vertical_step(feature_parties, label_party, xs, y, channel, merge=merge)

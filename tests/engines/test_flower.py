@@ -11,7 +11,7 @@ from fltoolkit import fedavg, pack
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Difference, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.engines import flower
-from fltoolkit.federated._many_at_once import local_updates
+from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.models import seeded
 
 

@@ -15,9 +15,9 @@ from torch.nn.functional import mse_loss, nll_loss
 
 from fltoolkit.data import Batches
 from fltoolkit.federated import Local, local_update, local_update_lean
-from fltoolkit.federated import _many_at_once as many
-from fltoolkit.federated._many_at_once import _together, clients_at_once, local_updates
+from fltoolkit.federated import many_at_once as many
 from fltoolkit.federated.client import batch_indices, carried, filled
+from fltoolkit.federated.many_at_once import _together, clients_at_once, local_updates
 from fltoolkit.models import mcmahan_cnn, seeded
 from fltoolkit.trees import weighted_mean
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from fltoolkit.federated import Local, local_update_lean
 from fltoolkit.federated._dense import local_update_dense, stack_of
-from fltoolkit.federated._many_at_once import local_updates
+from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.models import mcmahan_2nn, seeded, splitnn_mlp
 
 HOW = Local(batch_size=4, lr=0.1, epochs=2)

@@ -19,7 +19,7 @@ from fltoolkit.federated import (
     seconds_waiting,
     streaming_diloco,
 )
-from fltoolkit.federated.fedavg import client_seed
+from fltoolkit.federated.workers import client_seed
 from fltoolkit.models import seeded
 from fltoolkit.testing import normal
 

@@ -29,9 +29,9 @@ from fltoolkit.federated import (
     interval_averaging,
     local_update,
 )
-from fltoolkit.federated._many_at_once import local_updates
-from fltoolkit.federated.fedavg import client_seed
+from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.server import check_optimizer
+from fltoolkit.federated.workers import client_seed
 from fltoolkit.models import mcmahan_cnn, seeded
 from fltoolkit.party import SGD, Party
 from fltoolkit.wire import pack

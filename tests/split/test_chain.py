@@ -35,7 +35,7 @@ from fltoolkit.split import (
     train_vertical,
     vertical_step,
 )
-from fltoolkit.split.chain import arriving, check_batch
+from fltoolkit.split.chain import check_batch, check_batches
 
 CHAINS = {
     "vanilla": (["alice", "bob"], [4]),
@@ -310,7 +310,7 @@ def test_batches_are_looked_at_in_every_training():
         next(train_vertical(seed_parties(12)[:1], seed_parties(12)[1], [((X,), Y[:7])], Channel()))
     # past the check of types that tests have and users have not
     with pytest.raises(TypeError, match=r"data.batches.Batches .*say .*batches.epochs\(15\)"):
-        inspect.unwrap(arriving)(Batches(X, Y, 8, seed=0))
+        inspect.unwrap(check_batches)(Batches(X, Y, 8, seed=0))
 
 
 def test_chains_are_checked_at_the_call():

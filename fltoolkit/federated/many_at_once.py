@@ -68,6 +68,13 @@ def local_updates(
     clients' optimizers, one for each client. Returns one update for each client, in their order. If
     `local_update` would raise FloatingPointError for a client, the list holds that error in place
     of its update; the updates of the other clients are good.
+
+    >>> model, start = nn.Linear(1, 1, bias=False), {"weight": torch.zeros(1, 1)}
+    >>> local = Local(batch_size=2, lr=0.25, epochs=1, loss_fn=nn.functional.mse_loss)
+    >>> data = [(torch.ones(4, 1), torch.ones(4, 1)), (torch.ones(4, 1), torch.zeros(4, 1))]
+    >>> ann, bea = local_updates(model, [start, start], data, local, seeds=[0, 1])
+    >>> ann.delta["weight"].item(), bea.delta["weight"].item()
+    (0.75, 0.0)
     """
     states = [None] * len(data) if states is None else states
     numbers = (len(starts), len(data), len(seeds), len(states))
