@@ -38,7 +38,7 @@ def test_notebook_07_points_at_settings(folder: Path, server: Server, page: Any)
     area = notebook.show(cell)
     area.locator("img[src^='data:image/png']").wait_for()
     notebook.screenshot("tradeoff_panel_start")
-    words = area.locator(".widget-html")
+    words = area.locator(".widget-html").last  # below the picture
     words.get_by_text("delta-coded cache: ").wait_for()
     names = notebook.ask("print(*panel.slider.options, sep='|')").split("|")
 
@@ -78,7 +78,7 @@ def test_notebook_08_bits_and_noise_change_what_is_seen(
     notebook.run_with_needed(cell)
     area = notebook.show(cell)
     area.locator("img[src^='data:image/png']").wait_for()
-    sentence = area.locator(".widget-html")
+    sentence = area.locator(".widget-html").first
     sentence.get_by_text(codec(bits=2, sigma=0.5), exact=True).wait_for()
     notebook.screenshot("leak_panel_start")
 
