@@ -220,8 +220,8 @@ def start(
     >>> program = start(["cat"], without_fence="/")
     >>> program.stdin.write(b"hello"), program.stdin.close(), program.stdout.read()
     (5, None, b'hello')
-    >>> program.stop()
-    0
+    >>> program.process.wait(), program.stop()
+    (0, 0)
     """
     home = without_fence or HOME
     variables = {"PATH": os.defpath, "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8"}

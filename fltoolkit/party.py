@@ -254,7 +254,8 @@ class Party:
             return
         self._learns = True
         _check_own(self.name, self.module, self.optimizer)  # the module may be another one by now
-        if all(param.grad is None for param in _parameters(self.optimizer)):
+        learnable = any(True for _ in self.module.parameters())  # a last part may have none
+        if learnable and all(param.grad is None for param in _parameters(self.optimizer)):
             warnings.warn(
                 f"party {self.name!r} learns nothing, although gradients are computed for it: no "
                 "weight that its optimizer holds takes part in its output. Is the output detached "

@@ -303,13 +303,17 @@ def test_the_pace_can_be_chosen(lab: ThresholdLab) -> None:
     assert lab.current.runner.seconds_per_record == 0
 
 
-def test_the_menu_shows_the_pace_that_a_cell_chose(lab: ThresholdLab, screen: Screen) -> None:
+def test_the_menu_shows_the_pace_that_a_cell_chose(
+    lab: ThresholdLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[bool] = []
+    monkeypatch.setattr(lab.panel, "_update", lambda png: drawn.append(png))
     lab.pace(3)
     assert (lab.panel.speed.value, lab.panel.speed.label) == (3, "3")
     assert lab.steps_per_second == 3, "new options of the menu do not choose a speed"
     lab.pace(math.inf)
     assert (lab.panel.speed.value, lab.panel.speed.label) == (math.inf, "full")
-    assert screen.kinds() == "P", "the picture of a saved notebook stays"
+    assert drawn == [], "the picture of a saved notebook stays"
 
 
 def test_many_hands_at_once(lab: ThresholdLab) -> None:

@@ -105,7 +105,7 @@ def test_a_codec_that_cannot_tell_leaves_a_gap(codec):
     assert (update.kind, update.direction) == ("update", "up")
     assert update.real == channel.nbytes(kind="update") < 300
     assert update.nominal != update.nominal  # NaN
-    words = f"update up: nominal -, real {update.real} B, entropy -"
+    words = f"update up: nominal -, real {update.real} B, bound if independent -"
     assert words in summary(three_sizes(sizes))
     three_sizes({key: n for key, n in sizes.items() if "update" in key})
 
