@@ -87,6 +87,8 @@ def main() -> None:
     except BaseException as error:
         results.send(b"e", f"{type(error).__name__}: {error}"[:500])
         raise
+    # a grader that was started in the background ignores it, and so would this process
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     cells: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_receive, args=(commands, cells), daemon=True).start()
     sys.stdout, sys.stderr = results, open(os.devnull, "w")  # noqa: SIM115 (to the end)

@@ -5,6 +5,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -83,9 +84,11 @@ def batch(master, listener, tmp_path_factory):
     out = tmp_path_factory.mktemp("grades")
     runs = tempfile.mkdtemp()  # short, since a socket's path must be
     os.chmod(runs, 0o711)
+    before_that = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a script
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", runs)
         results = grade(folder, master, out, jobs=2, limits=LIMITS)
+    signal.signal(signal.SIGINT, before_that)
     left = os.listdir(runs)
     shutil.rmtree(runs, ignore_errors=True)
     gradebook.write(master, results, out)
