@@ -214,12 +214,13 @@ class Notebook(NamedTuple):
         return self.page.evaluate(
             """async code => {
                  const kernel = jupyterapp.shell.currentWidget.sessionContext.session.kernel;
-                 const future = kernel.requestExecute({code, store_history: false});
-                 let printed = '';
-                 future.onIOPub = message => {
-                   printed += message.content.text ?? message.content.evalue ?? ''; };
-                 await future.done;
-                 return printed.trim(); }""",
+                 for (;;) {
+                   const future = kernel.requestExecute({code, store_history: false});
+                   let printed = '';
+                   future.onIOPub = message => {
+                     printed += message.content.text ?? message.content.evalue ?? ''; };
+                   const reply = await future.done;  // aborted behind a cell that was stopped
+                   if (reply.content.status !== 'aborted') return printed.trim(); } }""",
             code,
         )
 
