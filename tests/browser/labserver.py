@@ -121,6 +121,10 @@ def browser() -> Iterator[Any]:
             started.close()
 
 
+# JupyterLab's own parts raise it, rarely, on a busy machine; no script of ours calls removeChild
+_OF_REACT = "Failed to execute 'removeChild' on 'Node'"
+
+
 @contextlib.contextmanager
 def page(context: Any = None, width: int = 1280, height: int = 1000) -> Iterator[Any]:
     """A fresh page of a context or of a browser of its own; errors of its scripts fail the test."""
@@ -135,7 +139,7 @@ def page(context: Any = None, width: int = 1280, height: int = 1000) -> Iterator
     tab.on("pageerror", lambda error: errors.append(str(error)))
     try:
         yield tab
-        assert not errors, errors
+        assert not (found := [error for error in errors if _OF_REACT not in error]), found
     finally:
         tab.close()
 
