@@ -5,7 +5,7 @@
     python -m benchmarks.entropy_coders --coders nncodec "range coder"   # only these beside ours
     python -m benchmarks.entropy_coders --situations 1 --coders "plain Entropy"   # no constriction
 
-All coders get the same symbols of the same updates: 8, 4 and 2 bits a value (``s`` stochastically
+All coders get the same symbols of the same updates: 8, 4 and 2 bits per value (``s`` stochastically
 rounded, ``d`` to the nearest), and the places of the largest 10, 1 and 0.1 %. ``order 0`` is the
 empirical entropy of each tensor's symbols taken one by one (of places: log2 of n over k), which
 no coder without contexts can go below. Deflate, zstd and lzma take packed symbols or whole bytes,
@@ -269,7 +269,7 @@ def seconds(work: Callable[[], object], repeats: int) -> float:
 def measure(
     found: dict[str, Coder], update: Update, kind: str
 ) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
-    """Bits a value (a place), and seconds for a million float32 each way, of each coder."""
+    """Bits per value (a place), and seconds for a million float32 each way, of each coder."""
     parts = STAGES[kind].apply(dict(update))
     coded = {n: p for n, p in parts.items() if isinstance(p, Symbols | Indices)}
     total = sum(tensor.numel() for tensor in update.values())
@@ -323,7 +323,7 @@ def main() -> None:
         if number == args.situations:
             break
         large = title.startswith("McMahan")
-        print(f"\n{title} ({len(updates)} seeds): bits a value, or a place\n{'':8s}{heads}")
+        print(f"\n{title} ({len(updates)} seeds): bits per value, or a place\n{'':8s}{heads}")
         for kind in STAGES:
             measured = [measure(found, update, kind) for update in updates]
             bits = mean([[b[name] for name in columns] for b, _ in measured])

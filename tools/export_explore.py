@@ -461,7 +461,7 @@ def owners() -> list[dict[str, Any]]:
 
 
 def one_tuning(task: finetune.Task, run: Mapping[str, Any]) -> dict[str, Any]:
-    """A run of fine-tuning, tested after each round. The store has bytes a round and client."""
+    """A run of fine-tuning, tested after each round. The store has bytes per round and client."""
     up, down = (task.num_clients * run[f"nbytes_{way}"] for way in ("up", "down"))
     curve = [[round(up * (i + 1) + down * i), nats] for i, nats in enumerate(run["nats_by_round"])]
     if curve[-1][0] != run["nbytes"]:

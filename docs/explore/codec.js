@@ -32,12 +32,12 @@
     const told = explore.describeCodec(values, state.bits, state.kept, table[state.tensor].side_bits);
     explore.byId("said").textContent =
       `${explore.grouped(n)} values travel in ${explore.bytes(nbytes)} instead of ${explore.bytes(4 * n)}: ` +
-      `${real.toFixed(2)} bits a value really sent, ${told.nominalBits.toFixed(2)} nominal. ` +
+      `${real.toFixed(2)} bits per value really sent, ${told.nominalBits.toFixed(2)} nominal. ` +
       `Relative squared error ${error(told.relativeError)}` +
       (told.relativeError > 1 ? ": worse than sending nothing, which is 1." : ".");
     explore.byId("about").textContent = `${shape.join(" × ")} values, recorded in a training on digits`;
     explore.byId("numbers").innerHTML = explore.table([
-      ["", "bits a value", "bytes"],
+      ["", "bits per value", "bytes"],
       ["float32", "32", explore.grouped(4 * n)],
       ["nominal: symbols and places at their width", told.nominalBits.toFixed(2), explore.grouped(Math.ceil((told.nominalBits * n) / 8))],
       ["really sent, headers in", real.toFixed(2), explore.grouped(nbytes)],
@@ -67,7 +67,7 @@
       bars(told.arrived, told.places, 0.5, "var(--one)");
       return { height, body: parts.join("") };
     });
-    explore.picture(explore.byId("bars"), "Bits a value: nominal, really sent, bound if independent", (width) => {
+    explore.picture(explore.byId("bars"), "Bits per value: nominal, really sent, bound if independent", (width) => {
       const list = [["nominal", told.nominalBits, "var(--grey)"], ["sent", real, "var(--one)"], ["if independent", bound, "var(--three)"]];
       const left = 106, end = width - 60, scale = Math.max(told.nominalBits, real, bound) <= 10 ? 10 : 46;
       const parts = list.map(([words, value, fill], i) => {

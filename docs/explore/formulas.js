@@ -70,7 +70,7 @@ explore.costToReach = (run, goal, numTest = 1, cost = (r) => r.nbytes, sign = 1)
   return hit < 0 ? null : cost(explore.until(run, hit));
 };
 
-/* seconds_on: bytes / rate + waits * latency, here with a rate for each direction, in bytes a second.
+/* seconds_on: bytes / rate + waits * latency, here with a rate for each direction, in bytes per second.
    What goes from client to client leaves by one's uplink and comes in by another's downlink, so it
    takes the slower of the two. With equal rates this is seconds_on. All pages take their seconds from here;
    docs/links.md holds the sum against a clock. */
@@ -182,7 +182,7 @@ explore.topPlaces = (values, fraction) => {
   return order.slice(0, k).sort((a, b) => a - b);
 };
 
-/* describe_codec: what arrives, its error, nominal bits a value and both histograms. 32 bits leave the
+/* describe_codec: what arrives, its error, nominal bits per value and both histograms. 32 bits leave the
    values as they are, and a fraction of 1 keeps all. `sideBits` is the size of a sparse tensor's shape. */
 explore.describeCodec = (values, bits, fraction, sideBits, numBins = 60) => {
   const n = values.length, sparse = fraction < 1;

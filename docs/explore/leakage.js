@@ -82,7 +82,7 @@
       const costs = rows.map((r) => r.cost);
       const x = explore.scale(0.7 * Math.min(...costs), 1.6 * Math.max(...costs), box.left, box.right, true);
       const y = explore.scale(Math.min(view.range[0], ...rows.map((r) => r.low)), view.range[1], box.bottom, box.top);
-      const inner = [explore.axes(box, { scale: x, words: explore.brief(explore.bytes), title: `bytes a sample ${view.cost === "nbytes_up" ? "up" : "down"} (log)` },
+      const inner = [explore.axes(box, { scale: x, words: explore.brief(explore.bytes), title: `bytes per sample ${view.cost === "nbytes_up" ? "up" : "down"} (log)` },
         { scale: y, words: (v) => String(+v.toFixed(2)), title: view.title })];
       const options = [], taken = [], at = (r) => [x.at(r.cost), y.at(r.value)];
       rows.forEach((r, i) => {
@@ -102,7 +102,7 @@
     });
     place.setAttribute("aria-activedescendant", `m${rows.indexOf(row)}`);
     explore.byId("all").innerHTML = explore.table(
-      [["setting", "leak", "worst and best seed", "bytes a sample", view.quality === "accuracy" ? "accuracy" : "AUC of the task"],
+      [["setting", "leak", "worst and best seed", "bytes per sample", view.quality === "accuracy" ? "accuracy" : "AUC of the task"],
         ...rows.map((r) => [explore.escape(r.name), r.value.toFixed(3), `${r.low.toFixed(3)}, ${r.high.toFixed(3)}`, explore.grouped(r.cost, 1),
           view.quality === "accuracy" ? explore.percent(r.quality) : r.quality.toFixed(3)])], rows.indexOf(row));
   };

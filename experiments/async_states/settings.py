@@ -78,12 +78,12 @@ FEW_BITS = {
     "activations": Pipeline(Quantize(3), Entropy()),
     "gradients": Pipeline(TopK(0.05), Quantize(4), Entropy()),
 }
-"""3 bits a value up, the largest 5 % of the values in 4 bits down; both entropy-coded."""
+"""3 bits per value up, the largest 5 % of the values in 4 bits down; both entropy-coded."""
 FEWER_BITS = {
     "activations": Pipeline(Quantize(2), Entropy()),
     "gradients": Pipeline(TopK(0.02), Quantize(4), Entropy()),
 }
-"""2 bits a value up, of differences (``Upload(delta=True)``), and the largest 2 % down."""
+"""2 bits per value up, of differences (``Upload(delta=True)``), and the largest 2 % down."""
 
 
 def settings(task: Task) -> list[Setting]:

@@ -62,7 +62,7 @@ def bytes_table(rows: Sequence[Row], reference: Runs) -> str:
     """Accuracy, what it is below float32 on the same seeds, bytes each way and to two goals."""
     lines = [
         "| setting | accuracy [%] | minus float32 [points] | MB up | MB down "
-        "| bits a value up, down | times fewer | MB to 90 % | MB to 97 % "
+        "| bits per value up, down | times fewer | MB to 90 % | MB to 97 % "
         "| rounds to 97 % | seeds |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
@@ -169,7 +169,7 @@ def _reached(runs: Runs, accuracy: float, what: Callable[[list, int], float], fo
 
 
 def _bits(runs: Runs, key: str) -> str:
-    """Bits a parameter in an average message."""
+    """Bits per parameter in an average message."""
 
     def bits(run: Result) -> float:
         num_messages = len(run["curve"]) * max(1, round(COHORT * run["clients"]))

@@ -1,4 +1,4 @@
-"""Federated fine-tuning of a small pretrained model: nats against bytes a round.
+"""Federated fine-tuning of a small pretrained model: nats against bytes per round.
 
     python -m experiments.language.finetune           # runs what is missing
     python -m experiments.language.finetune --choose  # the runs that chose learning rates

@@ -174,7 +174,7 @@ def _draw_points(ax: Any, rows: Sequence[Row]) -> None:
         ax.errorbar(nbytes, mean(values), bars, color=color, marker=marker, capsize=3)
         accuracy = 100 * mean(_column(runs, "accuracy"))
         ends.append((nbytes, mean(values), f"{setting.name} ({accuracy:.0f} %)", color))
-    ax.set(xscale="log", xlabel="bytes a sample up (log)", xlim=(25, 30_000), ylim=(-0.02, 1.03))
+    ax.set(xscale="log", xlabel="bytes per sample up (log)", xlim=(25, 30_000), ylim=(-0.02, 1.03))
     ax.set_xticks([30, 100, 300, 1000, 3000], ["30", "100", "300", "1,000", "3,000"])
     ax.minorticks_off()
     ax.set_ylabel("explained variance of the images: 1 is all")

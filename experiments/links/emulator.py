@@ -7,7 +7,7 @@ that packets do not wait for somebody's computing.
 
     python -m experiments.links.emulator NAME RATE_UP RATE_DOWN LATENCY SLOW_START
 
-(rates in bytes a second, latency in seconds, one way; 1 or 0: does TCP begin slowly again after a
+(rates in bytes per second, latency in seconds, one way; 1 or 0: does TCP begin slowly again after a
 pause, as Linux does by default?) prints ``ready`` when the link is up, and takes it down when its
 standard input ends. Side A is the namespace NAMEa with address 10.78.0.1, side B is NAMEb with
 10.78.0.2; up is from A to B.
@@ -27,7 +27,7 @@ from contextlib import contextmanager
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 ADDRESSES = ("10.78.0.1", "10.78.0.2")
 DEVICE = "link0"
-FAST = 50e6  # bytes a second: from here on packets are large, or this process could not keep up
+FAST = 50e6  # bytes per second: from here on packets are large, or this process could not keep up
 
 
 def mtu(rate: float) -> int:
@@ -44,7 +44,7 @@ def bucket(rate: float) -> int:
 def link(
     name: str, up: float, down: float, latency: float, *, slow_start: bool = True
 ) -> Iterator[tuple[str, str]]:
-    """The namespaces of both sides while the link is up; rates in bytes a second."""
+    """The namespaces of both sides while the link is up; rates in bytes per second."""
     command = [sys.executable, "-m", "experiments.links.emulator", name]
     relay = subprocess.Popen(
         [*command, str(up), str(down), str(latency), str(int(slow_start))],

@@ -63,7 +63,7 @@ def report(rows: Sequence[Row]) -> str:
 
 
 def beyond(told: Result, way: str) -> float:
-    """Bytes a round that the interface sent and the ledger does not count."""
+    """Bytes per round that the interface sent and the ledger does not count."""
     return float((told[f"below_{way}"] - told[f"nbytes_{way}"]) / told["count"])
 
 
@@ -117,10 +117,10 @@ def each(rows: Sequence[Row]) -> Iterator[tuple[str, list[tuple[Result, Result]]
 
 
 def costs(rows: Sequence[Row]) -> str:
-    """Bytes and seconds a round, and `seconds_on` beside the clock."""
+    """Bytes and seconds per round, and `seconds_on` beside the clock."""
     lines = [
-        "| link | method | our messages, up / down [kB a round] | interface, up / down "
-        "[kB a round] | computing [s a round] | clock [s a round] | clock / model |",
+        "| link | method | our messages, up / down [kB per round] | interface, up / down "
+        "[kB per round] | computing [s a round] | clock [s a round] | clock / model |",
         "|---|---|---|---|---|---|---|",
     ]
     for begin, pairs in each(rows):
@@ -143,7 +143,7 @@ def costs(rows: Sequence[Row]) -> str:
 def parts(rows: Sequence[Row]) -> str:
     """Where a round's seconds go, by the clock, and the model that knows it."""
     lines = [
-        "| link, seconds a round | method | until the SuperNode asks | model down | ClientApp "
+        "| link, seconds per round | method | until the SuperNode asks | model down | ClientApp "
         "| update up | until the ServerApp asks | clock / model with these |",
         "|---|---|---|---|---|---|---|---|",
     ]

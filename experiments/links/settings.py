@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from experiments.links.methods import AHEAD, METHODS
 
-MBIT = 125_000.0  # bytes a second
+MBIT = 125_000.0  # bytes per second
 REPEATS = 3
 SECONDS = 5.0  # about so long a run takes, by the simple model
 UNITS = (4, 40)  # at least and at most
@@ -12,7 +12,7 @@ UNITS = (4, 40)  # at least and at most
 
 @dataclass(frozen=True)
 class Setting:
-    """One link. Rates in bytes a second; latency in seconds, one way."""
+    """One link. Rates in bytes per second; latency in seconds, one way."""
 
     up: float
     down: float

@@ -188,9 +188,9 @@ PRINTED = (
     ),
     (
         "EF-sign",
-        "32 times less: a bit a value",
+        "32 times less: a bit per value",
         "Karimireddy et al. 2019, arXiv 1901.09847",
-        "Our uplink agrees: it also takes one bit a value, and entropy coding makes it a little "
+        "Our uplink agrees: it also takes one bit per value, and entropy coding makes it a little "
         "shorter. The total stays large because the server sends the model in float32.",
     ),
     (
@@ -198,7 +198,7 @@ PRINTED = (
         "both ways, ternary and sparse",
         "Sattler et al. 2019, arXiv 1903.02891",
         "In the paper all parties begin with the same model, and nobody sends it. Here the first "
-        "model is sent, in 8 bits a value, and it is most of what is sent in all.",
+        "model is sent, in 8 bits per value, and it is most of what is sent in all.",
     ),
     (
         "loss gate 0.1, Float8",

@@ -369,7 +369,7 @@ class _Coded(_Rotating, Quantizer):
 
 @dataclass
 class DRIVE(_Coded):
-    """One bit a value: the signs of the rotated tensor, and a scale.
+    """One bit per value: the signs of the rotated tensor, and a scale.
 
     Each value of a piece y of d rotated values becomes its sign times
 

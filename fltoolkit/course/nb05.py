@@ -63,7 +63,7 @@ def stochastic_levels(*, x: Tensor, u: Tensor) -> Answer:
 
 @notebook.answer("gradients rescued")
 def gradients_rescued(*, score: float, real_bits: float, full: float) -> Answer:
-    """Accuracy and bits a value with the reader's codec, and the accuracy without a codec."""
+    """Accuracy and bits per value with the reader's codec, and the accuracy without a codec."""
     conditions = {
         "accuracy (within 2 points of full precision)": score >= full - 0.02,
         "fewer bits (0.5 at most)": real_bits <= 0.5,

@@ -14,7 +14,7 @@ notebook = Notebook("gallery", "Codec gallery", guesses=5, file="codec_gallery")
 card, check, predict = notebook.card, notebook.check, notebook.predict
 
 
-@notebook.answer("bits a value")
+@notebook.answer("bits per value")
 def three_levels() -> Answer:
     p = torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64)
     return Answer(
@@ -64,10 +64,10 @@ def clip(*, x: Tensor) -> Answer:
     )
 
 
-@notebook.answer("at most one bit a value")
+@notebook.answer("at most one bit per value")
 def one_bit() -> Answer:
     return Answer(
         0.0,
         read=lambda bits: max(float(read(bits, 1.0, "bits")) - 1, 0.0),
-        hints=[(lambda a: a > 0, "So many bits a value are beyond the budget of one.")],
+        hints=[(lambda a: a > 0, "So many bits per value are beyond the budget of one.")],
     )

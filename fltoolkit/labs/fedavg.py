@@ -69,8 +69,8 @@ def _number(value: int | None) -> str:
 
 
 _SETTINGS: Mapping[str, Setting] = {
-    "bits_down": Setting("model down [bits a value]", _BITS, "now", num_bits),
-    "bits_up": Setting("update up [bits a value]", _BITS, "now", num_bits),
+    "bits_down": Setting("model down [bits per value]", _BITS, "now", num_bits),
+    "bits_up": Setting("update up [bits per value]", _BITS, "now", num_bits),
     "top_k": Setting("top-k up [share of values]", (0.01, 0.03, 0.1, 0.3, 1), "now", share),
     "error_feedback": Setting("error feedback up", (False, True), "now", _on),
     "local_steps": Setting("interval [local steps]", (1, 2, 5, 10, 20, 50, 100), "now"),

@@ -119,7 +119,7 @@ class LanguageLab(Lab):
     title = "Language lab"
     settings: Mapping[str, Setting] = {
         "inner_steps": Setting("inner steps [a round]", (1, 2, 5, 10, 20, 50), "now"),
-        "bits": Setting("messages [bits a value]", (1, 2, 4, 8, 32), "now", num_bits),
+        "bits": Setting("messages [bits per value]", (1, 2, 4, 8, 32), "now", num_bits),
         "top_k": Setting("top-k [share of values]", (0.01, 0.02, 0.1, 0.3, 1), "now", share),
         "momentum": Setting("outer momentum", (0.0, 0.3, 0.6, 0.9), "now", "{:g}".format),
         "optimizer": Setting("inner optimizer", tuple(LR), "at start"),

@@ -40,7 +40,7 @@ _THRESHOLDS = [
 
 
 def codec_of(bits: int) -> Codec:
-    """Full precision for 32 bits a value, half for 16, evenly spaced levels below.
+    """Full precision for 32 bits per value, half for 16, evenly spaced levels below.
 
     >>> codec_of(32), codec_of(16), codec_of(8).stages[0].bits
     (Identity(), Pipeline(Half()), 8)
@@ -93,10 +93,10 @@ class ThresholdLab(Lab):
     settings: Mapping[str, Setting] = {
         "threshold": Setting("threshold [loss]", _THRESHOLDS, "now", "{:g}".format),
         "bits_up": Setting(
-            "activations up [bits a value]", (2, 4, 6, 8, 16, 32), "now", "{} bits".format
+            "activations up [bits per value]", (2, 4, 6, 8, 16, 32), "now", "{} bits".format
         ),
         "bits_down": Setting(
-            "gradients down [bits a value]", (2, 4, 6, 8, 16, 32), "now", "{} bits".format
+            "gradients down [bits per value]", (2, 4, 6, 8, 16, 32), "now", "{} bits".format
         ),
         "cut": Setting("cut layer", (2, 4, 5), "at start"),
         "seed": Setting("seed", tuple(range(10)), "at start"),

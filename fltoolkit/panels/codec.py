@@ -88,7 +88,7 @@ class CodecPanel:
             "codec": ipywidgets.Dropdown(
                 options=list(_CHOICES), value=codec, description="codec", **LOOK
             ),
-            "bits": slider("bits a value", [*range(1, 9), bits], bits),
+            "bits": slider("bits per value", [*range(1, 9), bits], bits),
             "fraction": slider("fraction kept, k / n", [*fractions, fraction], fraction, ".1%"),
             "entropy": ipywidgets.Checkbox(
                 value=entropy, description="with entropy coding", **LOOK
@@ -124,7 +124,7 @@ class CodecPanel:
             self.controls[key].disabled = key in off
         numbers = ", ".join(f"{words} <b>{bits:.2f}</b>" for words, bits in r.bits.items())
         self._readout.value = (
-            f"bits a value: {numbers}; relative squared error <b>{r.relative_error:.3g}</b><br>"
+            f"bits per value: {numbers}; relative squared error <b>{r.relative_error:.3g}</b><br>"
             f"<code>{html.escape(r.codec)}</code>"
             + (f"<br>{name} uses no {' and no '.join(off)}: switched off." if off else "")
         )

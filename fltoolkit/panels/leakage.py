@@ -33,7 +33,7 @@ class LeakReport(NamedTuple):
     """What `describe_leak` found.
 
     >>> LeakReport("float32", 0.9, 64.0, 0.5, 0.7, torch.zeros(1)).sentence[:42]
-    '64.0 bytes a sample go up, 90.0% are recog'
+    '64.0 bytes per sample go up, 90.0% are recog'
     """
 
     codec: str  # its repr
@@ -47,7 +47,7 @@ class LeakReport(NamedTuple):
     def sentence(self) -> str:
         """The whole report in words."""
         return (
-            f"{self.nbytes:,.1f} bytes a sample go up, {self.accuracy:.1%} are recognized. The "
+            f"{self.nbytes:,.1f} bytes per sample go up, {self.accuracy:.1%} are recognized. The "
             f"attacker explains {max(self.explained_variance, 0):.0%} of the variance of the "
             f"images; the distance correlation is {self.dependence:.2f}."
         )
@@ -174,7 +174,7 @@ class LeakPanel:
 
         self._data = (parties, auxiliary, victims, labels)
         self.controls = {
-            "bits": slider("bits a value (32: float32)", [1, 2, 3, 4, 6, 8, 32, bits], bits),
+            "bits": slider("bits per value (32: float32)", [1, 2, 3, 4, 6, 8, 32, bits], bits),
             "sigma": slider("noise, sigma", [0, 0.1, 0.25, 0.5, 1, 2, 4, 8, sigma], sigma),
             "fraction": slider(
                 "fraction kept", [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, fraction], fraction, ".0%"

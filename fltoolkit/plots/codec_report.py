@@ -62,7 +62,7 @@ class CodecReport(NamedTuple):
         """The whole report in words."""
         sentence = (
             f"{self.num_values:,} values travel in {amount('nbytes', self.nbytes)}: "
-            f"{self.real_bits:.2f} bits a value are sent, {self.nominal_bits:.2f} are nominal, "
+            f"{self.real_bits:.2f} bits per value are sent, {self.nominal_bits:.2f} are nominal, "
             f"{self.entropy_bits:.2f} is the bound if symbols are independent, float32 has 32. "
             f"Relative squared error {self.relative_error:.3g}, largest error "
             f"{self.largest_error:.3g}."
@@ -175,7 +175,7 @@ def plot_bits(reports: CodecReport | Mapping[str, CodecReport], ax: Axes | None 
     ax.set_yticks(range(len(named)) if any(named) else [], list(filter(None, named)))
     ax.invert_yaxis()
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set(xlim=(0, most), xlabel="bits a value (float32: 32)")
+    ax.set(xlim=(0, most), xlabel="bits per value (float32: 32)")
     ax.spines[["top", "right"]].set_visible(False)
     said = [
         f"{name}: {report.sentence}" if name else report.sentence for name, report in named.items()
@@ -252,7 +252,7 @@ def _draw_values(report: CodecReport) -> Iterator[Mark]:
 def _draw_bits(report: CodecReport) -> Iterator[Mark]:
     """The marks of `plot_bits` for one codec, in the right part of the picture."""
     start, width = 460, 250
-    yield Words(start, 32, "bits a value (float32: 32)")
+    yield Words(start, 32, "bits per value (float32: 32)")
     for row, (words, bits) in enumerate(report.bits.items()):
         y, length = 60 + 52 * row, width * bits / _most_bits(report)
         yield Box(start, y, length, 34, _BAR_COLORS[row])

@@ -90,7 +90,7 @@ def _task(results: list[Result], target: float | None, budget: float | None) -> 
         "The metric during training, over the bytes sent so far.",
     )
     for name, rate, latency in LINKS:
-        words = f"{name}: {8 * rate / 1e6:g} Mbit/s, {1000 * latency:g} ms a message"
+        words = f"{name}: {8 * rate / 1e6:g} Mbit/s, {1000 * latency:g} ms per message"
         yield _figure(
             lambda r=rate, s=latency: over_seconds(lines, rate=r, latency=s, metric=metric),
             f"The same over the time on {words}. The time for computing is not included.",

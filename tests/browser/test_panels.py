@@ -96,7 +96,7 @@ def test_notebook_08_bits_and_noise_change_what_is_seen(
 
     start = now()
     assert start[0] == start[1]
-    slider("bits a value").focus()
+    slider("bits per value").focus()
     page.keyboard.press("End")
     follows(codec(sigma=0.5), start)
     assert now()[0].startswith("2,560."), "640 values in float32 again"
@@ -106,7 +106,7 @@ def test_notebook_08_bits_and_noise_change_what_is_seen(
     follows(codec(), noisy)
     notebook.screenshot("leak_panel_float32")
     open_link = now()
-    slider("bits a value").focus()
+    slider("bits per value").focus()
     page.keyboard.press("Home")
     follows(codec(bits=1), open_link)
     notebook.screenshot("leak_panel_1_bit")

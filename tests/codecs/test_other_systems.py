@@ -237,7 +237,7 @@ def broken_four_bits_lie_idle(x: Tensor) -> Bill:
     """TensorFlow Federated's compression tutorial: "8 bits" that are 9.14.
 
     Its integers travel as varints, 7 bits to the byte, so 28 bits are the most that fit into 4
-    bytes. Therefore each word of 32 bits holds 28 bits of codes: 8 * 32 / 28 = 9.14 bits a value.
+    bytes. Therefore each word of 32 bits holds 28 bits of codes: 8 * 32 / 28 = 9.14 bits per value.
     The tutorial prints 507.62 Mibit a round without compression and 146.46 with it. That is a
     factor of 3.47, where 8 bits instead of 32 should give 4.
     """
@@ -255,7 +255,7 @@ def law_one_bit_costs_one_bit(send: Callable[[Tensor], Bill]) -> None:
 
 
 def broken_a_bit_in_a_byte(x: Tensor) -> Bill:
-    """GRACE, signSGD: "one bit a value", in a tensor of bytes.
+    """GRACE, signSGD: "one bit per value", in a tensor of bytes.
 
     The smallest dtype that torch can send is a byte. Whoever does not pack eight signs into one
     gets a quarter of float32, where the paper promises a thirty-second.
@@ -292,7 +292,7 @@ def broken_places_as_rows_and_columns(x: Tensor) -> Bill:
 
     The value takes 4 bytes, row and column 8 each, as int64. So half of the values is half of 20
     bytes for each 4 that were there: 2.5 times the tensor. Only below 20 % it begins to save. A
-    bitmap says where for one bit a value.
+    bitmap says where for one bit per value.
     """
     places = x.abs().reshape(-1).topk(x.numel() // 2).indices
     rows, columns = np.unravel_index(places.numpy(), x.shape)
@@ -345,7 +345,7 @@ def broken_padding_travels_free(x: Tensor) -> Bill:
 
     The fast Hadamard transform works on 2, 4, 8, ... values, so 300 are padded with zeros to 512.
     After the rotation these are zeros no longer: all 512 must be sent. The formula counts 300.
-    (google-research/federated counts DRIVE's 512, and divides by 512 to say how many bits a value.)
+    (google-research/federated counts DRIVE's 512, and divides by 512 to get bits per value.)
     """
     padded = torch.nn.functional.pad(x, (0, 512 - x.numel()))
     hadamard = torch.ones(1, 1)

@@ -26,7 +26,7 @@ def clipped(sigmas: float, unbiased: bool = True) -> torch.Tensor:
 
 
 CASES = {
-    "bits a value": Case(
+    "bits per value": Case(
         right=[1.5, 3 / 2, 0.5 * 1 + 2 * 0.25 * math.log2(4)], wrong=[math.log2(3), 2, 0.5, -1.5]
     ),
     "what is still owed": Case(
@@ -45,7 +45,7 @@ CASES = {
             clipped(3) * math.nan,
         ],
     ),
-    "at most one bit a value": Case(right=[0.7, 1, 0.999], wrong=[1.01, 8, math.nan]),
+    "at most one bit per value": Case(right=[0.7, 1, 0.999], wrong=[1.01, 8, math.nan]),
 }
 
 

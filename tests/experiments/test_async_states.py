@@ -110,7 +110,7 @@ def test_vgg11_trains_on_images():
     task = Task("cifar10", "vgg11", epochs=2)
     result = run(task, Setting("part", "family", "f", FreezeAfter(1), FLOAT8), 0, data)
     assert result["steps"] == {"A": 2, "B": 2, "C": 0}
-    dense = 3 * 96 * CUTS["vgg11"]  # up, down, up; a byte a value
+    dense = 3 * 96 * CUTS["vgg11"]  # up, down, up; a byte per value
     assert dense < result["nbytes"] < 1.01 * dense
     longer = run(replace(task, epochs=8), Setting("part", "family", "a", AlwaysA()), 0, data)
     assert longer["accuracy"] > 0.5
@@ -135,7 +135,7 @@ def test_cifar10_by_one_argument(tmp_path, monkeypatch, capsys):
     assert [r["model"] for r in results] == ["vgg11", "vgg11"]
     assert [sum(r["steps"].values()) for r in results] == [2, 2]
     sent = results[0]["nbytes"]
-    assert 0 <= sent - 2 * 65 * CUTS["vgg11"] < 300  # up and down; a byte a value
+    assert 0 <= sent - 2 * 65 * CUTS["vgg11"] < 300  # up and down; a byte per value
     monkeypatch.setattr("sys.argv", [*words.split(), "8-bit", "--report"])
     command.main()
     printed = capsys.readouterr().out

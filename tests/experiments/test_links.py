@@ -133,7 +133,7 @@ def test_one_batch_after_the_other_is_split_learning():
     reason="network namespaces need Linux, root and iproute2",
 )
 def test_a_short_run_over_a_real_link():
-    """10 Mbit/s carry 1.25 MB a second: what is sent takes at least that long."""
+    """10 Mbit/s carry 1.25 MB per second: what is sent takes at least that long."""
     from experiments.links.run import run
 
     class Short(Setting):

@@ -173,7 +173,7 @@ class Characters(Lab):
 
     title = "Characters"
     settings: Mapping[str, Setting] = {
-        "bits_up": Setting("activations up [bits a value]", (2, 8, 32), "now", "{} bits".format)
+        "bits_up": Setting("activations up [bits per value]", (2, 8, 32), "now", "{} bits".format)
     }
     board = Board(
         plots=(Plot("bits_per_character", "nbytes"), Plot("loss", "step", log=True)),

@@ -51,7 +51,7 @@ def test_a_report_is_what_the_codec_does(codec: Pipeline) -> None:
     assert report.real_bits == 8 * len(message) / 2000
     assert report.largest_error == pytest.approx(float((arrived - x).abs().max()))
     assert sum(report.before) == sum(report.after) == 2000
-    assert f"{report.real_bits:.2f} bits a value are sent" in report.sentence
+    assert f"{report.real_bits:.2f} bits per value are sent" in report.sentence
 
 
 def test_float32_costs_what_it_costs() -> None:

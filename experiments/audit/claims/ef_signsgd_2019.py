@@ -1,4 +1,4 @@
-"""A bit a value, with and without error feedback."""
+"""A bit per value, with and without error feedback."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ def judge(runs: Runs) -> Finding:
 CLAIM = Claim(
     title="A sign with error feedback: 32 times less, as good as SGD",
     group="codecs",
-    says="One bit a value is 32 times less; without error feedback it may not converge, and with "
+    says="One bit per value is 32 times less; without error feedback it may not converge, and with "
     "it the rate and the generalization are those of SGD.",
     source="Karimireddy et al. 2019, arXiv 1901.09847, abstract",
     known="abstract",

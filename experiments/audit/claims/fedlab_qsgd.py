@@ -15,7 +15,7 @@ def nbytes(tensors: list[Tensor]) -> int:
 
 
 def count() -> Values:
-    """Bits a value of QSGD, and how many times larger than dense the half of the values is."""
+    """Bits per value of QSGD, and how many times larger than dense the half of the values is."""
     from fedlab.contrib.compressor.quantization import QSGDCompressor
     from fedlab.contrib.compressor.topk import TopkCompressor
 
@@ -33,7 +33,7 @@ def judge(runs: Runs) -> Finding:
     (values,) = runs["FedLab"]
     got = [values[f"{bits} bits"] for bits in ASKED]
     words = (
-        f"{spread(got, '.0f')} bits a value for 2, 4 and 8: the level as int32, the sign as a "
+        f"{spread(got, '.0f')} bits per value for 2, 4 and 8: the level as int32, the sign as a "
         f"byte; float32 has 32. Its top-k of a half is {values['half']:.1f} times as large as the "
         "tensor: places are int64."
     )

@@ -40,7 +40,7 @@ def judge(runs: Runs) -> Finding:
     """Right on average, within a tenth; no NaN; and fewer bits."""
     (values,) = runs["FedML"]
     words = (
-        f"{values['bits']:.0f} bits a value are sent for {BITS}: the rounded values stay float32. "
+        f"{values['bits']:.0f} bits per value are sent for {BITS}: rounded values stay float32. "
         f"Its default scales the result down to keep the variance small: on average "
         f"{values['slope']:.3f} of a value comes back, so that it is not unbiased. "
         f"Of a tensor of zeros {values['nan']:.0%} are NaN. Of {SIZE:,} equal values its other "

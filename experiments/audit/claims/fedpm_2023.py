@@ -1,4 +1,4 @@
-"""Training which weights are kept: less than a bit a parameter up, and what comes down."""
+"""Training which weights are kept: less than a bit per parameter up, and what comes down."""
 
 import math
 from dataclasses import dataclass
@@ -144,7 +144,7 @@ def judge(runs: Runs) -> Finding:
     dense, counts = runs.all(WEIGHTS, "nbytes"), runs.all(MASKS, "nbytes_counts")
     fewer = times([a / b for a, b in zip(dense, counts, strict=True)])
     words = (
-        f"{spread(up)} bits a parameter up and {spread(down, '.1f')} down, with all headers, "
+        f"{spread(up)} bits per parameter up and {spread(down, '.1f')} down, with all headers, "
         f"{on_seeds(runs)}; "
         f"{spread(runs.points(MASKS, WEIGHTS), '+.2f')} points from averaging float32 weights as "
         "often. With ten clients the probabilities are multiples of a tenth: sent as whole numbers "
@@ -162,7 +162,7 @@ def judge(runs: Runs) -> Finding:
 
 
 CLAIM = Claim(
-    title="FedPM: less than one bit a parameter",
+    title="FedPM: less than one bit per parameter",
     group="federated learning",
     says="Clients train which weights of a random network are kept, and send a mask: below one bit "
     "a parameter on the way up, with better accuracy than other methods of so few bits.",

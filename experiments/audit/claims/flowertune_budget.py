@@ -36,7 +36,7 @@ def judge(runs: Runs) -> Finding:
     off = {n: 100 * (values[f"{n}, counted"] / values[f"{n}, sent"] - 1) for n in SHAPES}
     bits = {n: 32 * values[f"{n}, sent"] / values[f"{n}, values"] for n in SHAPES}
     listed = "; ".join(
-        f"{n}: {values[f'{n}, sent']:,.0f} bytes are sent, {bits[n]:.2f} bits a value, and the "
+        f"{n}: {values[f'{n}, sent']:,.0f} bytes are sent, {bits[n]:.2f} bits per value, and the "
         f"count is {off[n]:+.2f} % off"
         for n in SHAPES
     )

@@ -12,7 +12,7 @@ CLAIM = Claim(
     "tests/codecs/test_other_systems.py holds the trap.",
     judge=by_hand(
         Verdict.REFUTED,
-        "8 bits a value: a tensor of bytes is what is sent, a quarter of float32 and not a "
+        "8 bits per value: a tensor of bytes is what is sent, a quarter of float32 and not a "
         "thirty-second.",
     ),
 )

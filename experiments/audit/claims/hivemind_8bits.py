@@ -39,7 +39,7 @@ def judge(runs: Runs) -> Finding:
 CLAIM = Claim(
     title="hivemind: 8-bit compression is 4 times less",
     group="systems",
-    says="A byte a value instead of four.",
+    says="A byte per value instead of four.",
     source="hivemind 1.1.12, hivemind/compression/quantization.py",
     known="code",
     ours="Its uniform quantization of normal values, as the message that it serializes.",

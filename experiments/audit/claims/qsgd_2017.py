@@ -1,4 +1,4 @@
-"""Bits a value of QSGD with as many levels as the root of the dimension."""
+"""Bits per value of QSGD with as many levels as the root of the dimension."""
 
 import math
 
@@ -11,7 +11,7 @@ from fltoolkit.models import splitnn_mlp
 
 
 def measure(seed: int, quick: bool) -> Values:
-    """Bits a value of a real gradient as one vector, and the squared error of its decoding."""
+    """Bits per value of a real gradient as one vector, and the squared error of its decoding."""
     data, model = load("digits").flat(), splitnn_mlp(64, seed=seed)
     loss = nn.NLLLoss()(model(data.x_train[: 64 * (seed + 1)]), data.y_train[: 64 * (seed + 1)])
     loss.backward()
@@ -28,10 +28,10 @@ def measure(seed: int, quick: bool) -> Values:
 
 
 def judge(runs: Runs) -> Finding:
-    """2.8 bits a value is the bound, and the squared error is at most that of the input."""
+    """2.8 bits per value is the bound, and the squared error is at most that of the input."""
     bits, error = runs.all("a gradient", "bits"), runs.all("a gradient", "error")
     words = (
-        f"{spread(bits)} bits a value, with a squared error of {spread(error, '.3f')} of the "
+        f"{spread(bits)} bits per value, with a squared error of {spread(error, '.3f')} of the "
         "gradient's own square (the paper's bound is 1)."
     )
     holds = max(bits) <= 2.8 and max(error) <= 1
@@ -39,7 +39,7 @@ def judge(runs: Runs) -> Finding:
 
 
 CLAIM = Claim(
-    title="QSGD: at most 2.8 bits a value with the root of n levels",
+    title="QSGD: at most 2.8 bits per value with the root of n levels",
     group="codecs",
     says="With as many levels as the root of the dimension n, a gradient takes at most 2.8 n + 32 "
     "bits in expectation, at twice the variance.",

@@ -96,7 +96,7 @@ def judge(runs: Runs) -> Finding:
         f"{n.replace('1 bits', '1 bit')}: {spread(runs.all(n, 'error'), '.4f')} against "
         f"{spread(runs.all(n, 'eden'), '.4f')}, "
         f"{spread(ratios[n], '.1f')} times it, in {spread(runs.all(n, 'bits'))} and "
-        f"{spread(runs.all(n, 'eden_bits'))} bits a value"
+        f"{spread(runs.all(n, 'eden_bits'))} bits per value"
         for n in names
     )
     words = (
@@ -110,7 +110,7 @@ def judge(runs: Runs) -> Finding:
 CLAIM = Claim(
     title="QUIC-FL: about the error of EDEN, with one rotation back for all clients",
     group="codecs",
-    says="An unbiased mean of few bits a value whose error is near that of the best methods, and "
+    says="An unbiased mean of few bits per value whose error is near that of the best methods, and "
     "whose decoding is faster: values outside of a range are sent exactly, the others are rounded "
     "at random to levels that a solver has found, and the sum is rotated back once.",
     source="Ben-Basat et al. 2022, arXiv 2205.13341, abstract, and the authors' repository",

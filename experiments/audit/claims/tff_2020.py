@@ -34,9 +34,9 @@ def judge(runs: Runs) -> Finding:
     """To the hundredth."""
     (values,) = runs["a round"]
     words = (
-        f"{values['dense']:.2f} and {values['theirs']:.2f} Mibit: exact. That is 9.14 bits a value "
-        f"and 3.47 times less, not 4. Eight bits that are packed take {values['ours']:.2f} Mibit "
-        f"here, with all headers."
+        f"{values['dense']:.2f} and {values['theirs']:.2f} Mibit: exact. That is 9.14 bits "
+        f"per value and 3.47 times less, not 4. Eight bits that are packed take "
+        f"{values['ours']:.2f} Mibit here, with all headers."
     )
     exact = (round(values["dense"], 2), round(values["theirs"], 2)) == (507.62, 146.46)
     factor = f"{values['packed'] / values['ours']:.1f}"

@@ -29,7 +29,7 @@ CLAIM = Claim(
     title="SplitNN: 190 times less computing at a client, and half the traffic with 500 clients",
     group="split learning",
     says="0.1548 and 0.03 TFLOP a client against 29.4 and 5.89 (CIFAR-10, VGG; 100 and 500 "
-    "clients); 6 and 1.2 GB a client against 3 and 2.4 (CIFAR-100, ResNet-50).",
+    "clients); 6 and 1.2 GB per client against 3 and 2.4 (CIFAR-100, ResNet-50).",
     source="Vepakomma et al. 2018, arXiv 1812.00564, tables 1 and 2",
     known="quoted",
     ours="`fltoolkit.cost.published_tables`: parameters, multiplications and cut widths counted.",
