@@ -16,6 +16,7 @@ import textwrap
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, get_origin
 
@@ -67,9 +68,11 @@ def modules_of(page: str) -> list[ModuleType]:
 
 def origins(module: ModuleType) -> dict[str, str]:
     """The module from which each name was imported; names that are defined here are missing."""
-    tree = ast.parse(inspect.getsource(module))
+    file = Path(module.__file__ or "")
+    stub = file.with_suffix(".pyi")  # a door's names
+    tree = ast.parse((stub if stub.exists() else file).read_text(encoding="utf-8"))
     return {
-        alias.asname or alias.name: node.module or ""
+        alias.asname or alias.name: f"{module.__name__}." * node.level + (node.module or "")
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names

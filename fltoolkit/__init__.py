@@ -37,110 +37,19 @@ each room in an hour. A room is a package; its own docstring names its files in 
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:  # what a type checker and an editor read; the table below does the same later
-    from fltoolkit.channel import Channel, Transfer
-    from fltoolkit.checkpoint import has_run, load_run, save_run
-    from fltoolkit.cost import advise
-    from fltoolkit.data.batches import Batches
-    from fltoolkit.data.datasets import load
-    from fltoolkit.evaluation import evaluate, predict
-    from fltoolkit.federated.fedasync import fedasync, fedbuff
-    from fltoolkit.federated.fedavg import fedavg
-    from fltoolkit.history import History, evaluated
-    from fltoolkit.models import splitnn_mlp
-    from fltoolkit.party import SGD, Party
-    from fltoolkit.split.asynchronous import train_async, train_async_relay
-    from fltoolkit.split.chain import split_step, train_split
-    from fltoolkit.split.clients import train_relay, train_splitfed
-    from fltoolkit.split.gates import LossGate
-    from fltoolkit.split.vertical import train_vertical, vertical_step
-    from fltoolkit.wire import WireError, pack, unpack
+import lazy_loader as lazy
 
 __version__ = "0.2.0"
 
-__all__ = [
-    "SGD",
-    "Batches",
-    "Channel",
-    "History",
-    "LossGate",
-    "Party",
-    "Transfer",
-    "WireError",
-    "advise",
-    "evaluate",
-    "evaluated",
-    "fedasync",
-    "fedavg",
-    "fedbuff",
-    "has_run",
-    "load",
-    "load_run",
-    "pack",
-    "predict",
-    "save_run",
-    "split_step",
-    "splitnn_mlp",
-    "train_async",
-    "train_async_relay",
-    "train_relay",
-    "train_split",
-    "train_splitfed",
-    "train_vertical",
-    "unpack",
-    "vertical_step",
-]
-
-_FILES = {  # where each name comes from: its file is imported when the name is first asked for
-    "Batches": "data.batches",
-    "Channel": "channel",
-    "History": "history",
-    "LossGate": "split.gates",
-    "Party": "party",
-    "SGD": "party",
-    "Transfer": "channel",
-    "WireError": "wire",
-    "advise": "cost",
-    "evaluate": "evaluation",
-    "evaluated": "history",
-    "fedasync": "federated.fedasync",
-    "fedavg": "federated.fedavg",
-    "fedbuff": "federated.fedasync",
-    "has_run": "checkpoint",
-    "load": "data.datasets",
-    "load_run": "checkpoint",
-    "pack": "wire",
-    "predict": "evaluation",
-    "save_run": "checkpoint",
-    "split_step": "split.chain",
-    "splitnn_mlp": "models",
-    "train_async": "split.asynchronous",
-    "train_async_relay": "split.asynchronous",
-    "train_relay": "split.clients",
-    "train_split": "split.chain",
-    "train_splitfed": "split.clients",
-    "train_vertical": "split.vertical",
-    "unpack": "wire",
-    "vertical_step": "split.vertical",
-}
+_name, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    """A name of the door, or a file or room of the package: imported now, and kept.
-
-    So ``import fltoolkit`` takes next to no time, and a program imports only what it uses.
-    """
-    if name in _FILES:
-        value = getattr(import_module(f"{__name__}.{_FILES[name]}"), name)
-    elif not name.startswith("_") and find_spec(f"{__name__}.{name}"):
-        value = import_module(f"{__name__}.{name}")
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """A name of ``__init__.pyi``, or a file or room of the package: imported now, and kept."""
+    if name in __all__:
+        return _name(name)
+    if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

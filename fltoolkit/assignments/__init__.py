@@ -15,60 +15,6 @@
 docs/instructors.md describes the way from a master to a gradebook.
 """
 
-from fltoolkit.assignments.gradebook import (
-    LMS,
-    add_manual,
-    feedback,
-    fill_lms,
-    histogram,
-    rows,
-    write,
-)
-from fltoolkit.assignments.grading import (
-    Limits,
-    Result,
-    expected_outputs,
-    find_submissions,
-    grade,
-    grade_one,
-)
-from fltoolkit.assignments.master import (
-    AssignmentError,
-    Master,
-    Submission,
-    Task,
-    assemble,
-    check,
-    collect,
-    lint,
-    load_master,
-    read_submission,
-    release,
-)
+import lazy_loader as lazy
 
-__all__ = [
-    "LMS",
-    "AssignmentError",
-    "Limits",
-    "Master",
-    "Result",
-    "Submission",
-    "Task",
-    "add_manual",
-    "assemble",
-    "check",
-    "collect",
-    "expected_outputs",
-    "feedback",
-    "fill_lms",
-    "find_submissions",
-    "grade",
-    "grade_one",
-    "histogram",
-    "lint",
-    "load_master",
-    "read_submission",
-    "release",
-    "rows",
-    "write",
-]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -29,10 +29,6 @@
 little, because every notebook imports it.
 """
 
-from fltoolkit.course.check import check
-from fltoolkit.course.fingerprint import fingerprint
-from fltoolkit.course.predict import predict
-from fltoolkit.course.progress import progress
-from fltoolkit.course.running import by_dataset, need, progress_bar
+import lazy_loader as lazy
 
-__all__ = ["by_dataset", "check", "fingerprint", "need", "predict", "progress", "progress_bar"]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

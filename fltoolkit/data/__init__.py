@@ -8,28 +8,6 @@
 `_files` finds, downloads and checks files.
 """
 
-from fltoolkit.data.batches import Batches
-from fltoolkit.data.datasets import Dataset, load, load_emnist_federated
-from fltoolkit.data.partitions import (
-    partition_contiguous,
-    partition_dirichlet,
-    partition_iid,
-    partition_shards,
-    split_features,
-)
-from fltoolkit.data.text import Text, load_text, speeches
+import lazy_loader as lazy
 
-__all__ = [
-    "Batches",
-    "Dataset",
-    "Text",
-    "load",
-    "load_emnist_federated",
-    "load_text",
-    "partition_contiguous",
-    "partition_dirichlet",
-    "partition_iid",
-    "partition_shards",
-    "speeches",
-    "split_features",
-]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

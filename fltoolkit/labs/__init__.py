@@ -14,25 +14,6 @@
 No widgets are needed to run a lab: its methods do what the buttons do.
 """
 
-from fltoolkit.labs.board import Board, Look, Plot, Setting, Strip, Training
-from fltoolkit.labs.fedavg import FedAvgLab
-from fltoolkit.labs.lab import Lab
-from fltoolkit.labs.language import LanguageLab
-from fltoolkit.labs.panel import Panel
-from fltoolkit.labs.runner import Runner
-from fltoolkit.labs.threshold import ThresholdLab
+import lazy_loader as lazy
 
-__all__ = [
-    "Board",
-    "FedAvgLab",
-    "Lab",
-    "LanguageLab",
-    "Look",
-    "Panel",
-    "Plot",
-    "Runner",
-    "Setting",
-    "Strip",
-    "ThresholdLab",
-    "Training",
-]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

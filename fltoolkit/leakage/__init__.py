@@ -8,35 +8,6 @@
 Notebook 08 derives all of these but the guesses of characters, which notebook 12 derives.
 """
 
-from fltoolkit.leakage.attacks import (
-    Listener,
-    auc,
-    direction_aucs,
-    explained_variance,
-    norm_aucs,
-    overhear,
-    train_decoder,
-)
-from fltoolkit.leakage.defence import Noise, NoPeek
-from fltoolkit.leakage.distance_correlation import (
-    corrected_distance_correlation,
-    distance_correlation,
-)
-from fltoolkit.leakage.tokens import nearest_tokens, train_token_decoder, unigram_guess
+import lazy_loader as lazy
 
-__all__ = [
-    "Listener",
-    "NoPeek",
-    "Noise",
-    "auc",
-    "corrected_distance_correlation",
-    "direction_aucs",
-    "distance_correlation",
-    "explained_variance",
-    "nearest_tokens",
-    "norm_aucs",
-    "overhear",
-    "train_decoder",
-    "train_token_decoder",
-    "unigram_guess",
-]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

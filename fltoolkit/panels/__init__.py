@@ -9,21 +9,6 @@
 `_sliders` holds what all panels share.
 """
 
-from fltoolkit.panels.advisor import advisor_panel, compare_bytes
-from fltoolkit.panels.codec import codec_panel
-from fltoolkit.panels.leakage import describe_leak, leak_panel, plot_reconstructions
-from fltoolkit.panels.playground import playground, train_in_bits
-from fltoolkit.panels.tradeoff import TradeoffPanel, describe_point
+import lazy_loader as lazy
 
-__all__ = [
-    "TradeoffPanel",
-    "advisor_panel",
-    "codec_panel",
-    "compare_bytes",
-    "describe_leak",
-    "describe_point",
-    "leak_panel",
-    "playground",
-    "plot_reconstructions",
-    "train_in_bits",
-]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

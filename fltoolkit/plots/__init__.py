@@ -14,40 +14,6 @@ A figure function takes histories, runs or reports and returns matplotlib Axes. 
 `show` displays them at the end of a cell.
 """
 
-from fltoolkit.plots.codec_report import describe_codec, plot_bits, plot_values
-from fltoolkit.plots.figures import (
-    accuracy_over_bytes,
-    curves,
-    ledger,
-    metric_over_steps,
-    named_points,
-    partition,
-    save_figure,
-)
-from fltoolkit.plots.html_report import html_report
-from fltoolkit.plots.live import watch
-from fltoolkit.plots.pareto import heat_map, over_seconds, pareto, three_sizes
-from fltoolkit.plots.style import COLORS, new_axes, new_figure, show
+import lazy_loader as lazy
 
-__all__ = [
-    "COLORS",
-    "accuracy_over_bytes",
-    "curves",
-    "describe_codec",
-    "heat_map",
-    "html_report",
-    "ledger",
-    "metric_over_steps",
-    "named_points",
-    "new_axes",
-    "new_figure",
-    "over_seconds",
-    "pareto",
-    "partition",
-    "plot_bits",
-    "plot_values",
-    "save_figure",
-    "show",
-    "three_sizes",
-    "watch",
-]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

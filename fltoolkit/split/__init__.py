@@ -14,55 +14,6 @@ Every protocol is a short function that follows its figure; all data is sent thr
 Notebooks 01 to 03 derive it.
 """
 
-from fltoolkit.split.asynchronous import Bookmark, train_async, train_async_relay
-from fltoolkit.split.cache import ActivationCache
-from fltoolkit.split.chain import split_step, train_split
-from fltoolkit.split.clients import train_relay, train_splitfed
-from fltoolkit.split.gates import (
-    AlwaysA,
-    BangBang,
-    BudgetGate,
-    Decay,
-    FreezeAfter,
-    Gate,
-    LogSpaced,
-    LossGate,
-    Periodic,
-    Progress,
-    State,
-    gate_trace,
-)
-from fltoolkit.split.uploads import Upload
-from fltoolkit.split.variants import train_local_loss, train_uploading
-from fltoolkit.split.vertical import add, average, concatenate, train_vertical, vertical_step
+import lazy_loader as lazy
 
-__all__ = [
-    "ActivationCache",
-    "AlwaysA",
-    "BangBang",
-    "Bookmark",
-    "BudgetGate",
-    "Decay",
-    "FreezeAfter",
-    "Gate",
-    "LogSpaced",
-    "LossGate",
-    "Periodic",
-    "Progress",
-    "State",
-    "Upload",
-    "add",
-    "average",
-    "concatenate",
-    "gate_trace",
-    "split_step",
-    "train_async",
-    "train_async_relay",
-    "train_local_loss",
-    "train_relay",
-    "train_split",
-    "train_splitfed",
-    "train_uploading",
-    "train_vertical",
-    "vertical_step",
-]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

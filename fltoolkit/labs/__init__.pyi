@@ -1,0 +1,12 @@
+from .board import Board as Board
+from .board import Look as Look
+from .board import Plot as Plot
+from .board import Setting as Setting
+from .board import Strip as Strip
+from .board import Training as Training
+from .fedavg import FedAvgLab as FedAvgLab
+from .lab import Lab as Lab
+from .language import LanguageLab as LanguageLab
+from .panel import Panel as Panel
+from .runner import Runner as Runner
+from .threshold import ThresholdLab as ThresholdLab
