@@ -21,6 +21,7 @@ from .lowrank import Subspace as Subspace
 from .narrow import Narrow as Narrow
 from .pipeline import Pipeline as Pipeline
 from .quantize import QSGD as QSGD
+from .quantize import PlainQuantize as PlainQuantize
 from .quantize import Quantize as Quantize
 from .quantize import Sign as Sign
 from .quantize import Ternary as Ternary
@@ -29,6 +30,7 @@ from .rotate import EDEN as EDEN
 from .rotate import Rotate as Rotate
 from .sparse import DGC as DGC
 from .sparse import STC as STC
+from .sparse import PlainTopK as PlainTopK
 from .sparse import RandomK as RandomK
 from .sparse import RandTopK as RandTopK
 from .sparse import SameMask as SameMask

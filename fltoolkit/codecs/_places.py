@@ -33,7 +33,6 @@ __all__ = [
     "densify",
     "largest",
     "largest_in_rows",
-    "largest_plain",
     "random_places",
     "received_places",
     "shapes_behind",
@@ -53,12 +52,6 @@ Array = NDArray[Any]
 Shape = tuple[int, ...]
 Choose = Callable[[list[Tensor], int], tuple[Array, Array]]  # places of n, and the values there
 Allowed = Callable[[Sequence[Shape]], set[int]]  # how many values may be kept of such tensors
-
-
-def largest_plain(tensors: Sequence[Tensor], k: int) -> Array:
-    """The plain version of `largest`: it sorts all magnitudes and returns only the places."""
-    magnitudes = np.abs(np.concatenate([_flat(tensor) for tensor in tensors]))
-    return np.sort(np.argsort(-magnitudes, kind="stable")[:k])
 
 
 def largest(tensors: Sequence[Tensor], k: int) -> tuple[Array, Array]:

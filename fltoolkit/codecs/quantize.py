@@ -1,7 +1,8 @@
 """Quantization: fewer bits for each value.
 
-Here: evenly spaced levels (`Quantize`, `QSGD`, `Ternary`) and one bit (`Sign`). Not here: levels of
-other kinds (codebooks.py), fewer values (sparse.py), symbols as bits (coders.py).
+Here: evenly spaced levels (`PlainQuantize` to be read and `Quantize` to be used, `QSGD`, `Ternary`)
+and one bit (`Sign`). Not here: levels of other kinds (codebooks.py), fewer values (sparse.py),
+symbols as bits (coders.py).
 
 On the way back, a stage restores the entries that have its own side information, and does not touch
 the others.
@@ -29,7 +30,7 @@ from fltoolkit.codecs.stage import (
 from fltoolkit.trees import check_finite
 from fltoolkit.wire import WireError
 
-__all__ = ["QSGD", "Quantize", "Sign", "Ternary"]
+__all__ = ["QSGD", "PlainQuantize", "Quantize", "Sign", "Ternary"]
 
 CHUNK = 1 << 16  # how many values are worked on at a time: they fit into the cache
 DITHER = 1 << 16  # random numbers are drawn in steps of 1/DITHER
@@ -227,6 +228,40 @@ class _Random(Drawing, Quantizer):
 
     def __post_init__(self) -> None:
         check_number("seed", self.seed, 0)
+
+
+@dataclass
+class PlainQuantize(Stage):
+    """`Quantize(bits)` as its formula, to be read: each end can decode the other one's messages.
+
+    >>> from fltoolkit.codecs import Pipeline
+    >>> codec, tree = Pipeline(PlainQuantize(2)), {"w": torch.tensor([0.0, 1.1, 3.0])}
+    >>> codec.decode(Pipeline(Quantize(2)).encode(tree))
+    {'w': tensor([0., 1., 3.])}
+    """
+
+    bits: int
+    leaves_floats = False
+
+    def apply(self, parts: Parts) -> Parts:
+        """Each value becomes the number q of its nearest level; low and high are sent as well."""
+        out = dict(parts)
+        for name, x in floats(parts).items():
+            low, high = x.double().aminmax()
+            step = (high - low) / (2**self.bits - 1) or 1.0
+            q = ((x.double() - low) / step).round()
+            out[name] = Symbols(q.to(torch.uint8 if self.bits <= 8 else torch.int32), 2**self.bits)
+            out[side(name, "r")] = torch.stack([low, high]).float()[None]
+        return out
+
+    def undo(self, parts: Parts) -> Parts:
+        """Each q becomes low + q * step."""
+        out = dict(parts)
+        for name in with_side(parts, "r"):
+            q = take_symbols(out, name, 2**self.bits)
+            low, high = take_side(out, name, "r", shape=(1, 2))[0].double()
+            out[name] = (low + q.double() * (high - low) / (2**self.bits - 1)).float()
+        return out
 
 
 @dataclass

@@ -43,7 +43,7 @@ from fltoolkit.codecs.stage import (
 from fltoolkit.trees import Tree, check_finite, is_finite
 from fltoolkit.wire import WireError, check_num_values
 
-__all__ = ["DGC", "STC", "RandTopK", "RandomK", "SameMask", "TopK", "num_kept"]
+__all__ = ["DGC", "STC", "PlainTopK", "RandTopK", "RandomK", "SameMask", "TopK", "num_kept"]
 
 SEED, MEAN = "?|"  # names of side information: of RandomK and of STC
 LARGEST = torch.finfo(torch.float32).max
@@ -168,6 +168,28 @@ class TopK(_Sparse):
     def alpha(self, n: int) -> float:
         """E|C(x)-x|^2 <= (1-alpha) |x|^2; with scope "tensor", the least over all tensors."""
         return num_kept(self.fraction, n) / n
+
+
+@dataclass
+class PlainTopK(TopK):
+    """`TopK` as its formula, to be read: it sorts all values, and sends the same bytes.
+
+    `undo` is the other half: zeros everywhere, and the values at their places.
+
+    >>> PlainTopK(0.5).apply({"w": torch.tensor([[1.0, -3.0], [0.0, 2.0]])})["*"]
+    tensor([-3.,  2.])
+    """
+
+    _orders = False
+
+    def _compress(self, parts: Parts) -> Parts:
+        def choose(tensors: list[Tensor], n: int) -> tuple[Array, Array]:
+            x = torch.cat([tensor.detach().flatten() for tensor in tensors])
+            order = x.abs().argsort(descending=True, stable=True)  # of equal values the first
+            places = order[: num_kept(self.fraction, n)].sort().values
+            return places.numpy(), x[places].numpy()
+
+        return sparsify(parts, self.scope, choose)
 
 
 @dataclass

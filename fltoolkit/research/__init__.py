@@ -19,3 +19,5 @@ Notebook 07 uses these functions.
 import lazy_loader as lazy
 
 __getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+
+import fltoolkit.research.methods  # noqa: E402, F401  # makes the package's own protocols known

@@ -17,6 +17,7 @@ from fltoolkit.codecs import (
     Entropy,
     Indices,
     Pipeline,
+    PlainTopK,
     Quantize,
     RandomK,
     RandTopK,
@@ -27,7 +28,7 @@ from fltoolkit.codecs import (
     side,
 )
 from fltoolkit.codecs import _places as places
-from fltoolkit.codecs._places import largest, largest_in_rows, largest_plain, random_places
+from fltoolkit.codecs._places import largest, largest_in_rows, random_places
 from fltoolkit.links import Link
 from fltoolkit.testing import normal
 from fltoolkit.trees import masked_mean, weighted_mean
@@ -83,6 +84,21 @@ VECTORS = hnp.arrays(
         st.floats(width=32, allow_nan=False, allow_infinity=False),
     ),
 )
+
+
+def largest_plain(tensors, k):
+    """The places that `PlainTopK` keeps."""
+    stage = PlainTopK(k / sum(tensor.numel() for tensor in tensors))
+    return stage.apply({str(n): x for n, x in enumerate(tensors)})[side("*", "@")].values.numpy()
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize("fraction", [0.01, 0.5, 1.0])
+def test_plain_top_k_sends_the_same_bytes(fraction, scope):
+    tree = {"w": (4 * normal(40, 50)).round(), "b": normal(50)}  # with ties
+    plain, fast = Pipeline(PlainTopK(fraction, scope)), Pipeline(TopK(fraction, scope))
+    assert (message := plain.encode(tree)) == fast.encode(tree)
+    assert same(plain.decode(message), fast.decode(message))
 
 
 @settings(max_examples=400)
