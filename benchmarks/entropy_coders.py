@@ -37,20 +37,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fltoolkit.codecs import (
-    BitPack,
-    Deflate,
-    Entropy,
-    Indices,
-    Part,
-    Quantize,
-    Symbols,
-    TopK,
-    Zstd,
-    side,
-)
+from fltoolkit.codecs import BitPack, Deflate, Entropy, Quantize, TopK, Zstd
 from fltoolkit.codecs import _contexts as contexts
 from fltoolkit.codecs._range_coder import Plain
+from fltoolkit.codecs.stage import Indices, Part, Symbols, side
 from fltoolkit.data import load
 from fltoolkit.models import mcmahan_cnn, seeded, splitnn_mlp
 

@@ -18,7 +18,7 @@ from fltoolkit.party import TrainingWarning
 from fltoolkit.trees import Tree, dense_nbytes
 from fltoolkit.wire import WireError, at_most
 
-__all__ = ["KINDS", "Arrival", "Channel", "Transfer"]
+__all__ = ["KINDS", "Channel", "Delivery", "Transfer"]
 
 
 class Transfer(NamedTuple):
@@ -40,7 +40,7 @@ class Transfer(NamedTuple):
     nbytes_dense: int  # bytes of its values, uncompressed and without a header
 
 
-class Arrival(NamedTuple):
+class Delivery(NamedTuple):
     """What `Channel.cross` returns.
 
     >>> import torch
@@ -184,7 +184,7 @@ class Channel:
         """Whether this party lives in this process; here: always."""
         return True
 
-    def cross(self, link: Link, tree: Tree) -> Arrival:
+    def cross(self, link: Link, tree: Tree) -> Delivery:
         """Carry one message over a link: open, encode, decode, count. `send` calls this.
 
         This is the method that a subclass overrides. A subclass that only watches calls
@@ -201,7 +201,7 @@ class Channel:
             complaint = type(error) if type(error) in (TypeError, WireError) else ValueError
             raise complaint(f"{link.sender} -> {link.receiver}, {link.kind}: {error}") from error
         self.count(link, message, tree)
-        return Arrival(received, message)
+        return Delivery(received, message)
 
     def decode(self, link: Link, message: bytes) -> Tree:
         """The tree that the receiver decodes from a message; at most ``max_values`` values."""

@@ -38,7 +38,6 @@ from fltoolkit.codecs import (
     Float8,
     Half,
     Identity,
-    LinkState,
     LloydMax,
     Only,
     Pipeline,
@@ -54,6 +53,7 @@ from fltoolkit.codecs import (
     TopK,
     Zstd,
 )
+from fltoolkit.codecs.base import LinkState
 from fltoolkit.data import Batches, load
 from fltoolkit.evaluation import evaluate
 from fltoolkit.federated import (

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from fltoolkit.channel import KINDS, Arrival, Channel, Transfer
+from fltoolkit.channel import KINDS, Channel, Delivery, Transfer
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import (
     EDEN,
@@ -159,7 +159,7 @@ class Late(Channel):
         lying_in_the_box = sending.encode(tree)
         received = receiving.decode(lying_in_the_box)
         self.count(link, lying_in_the_box, received)
-        return Arrival(received, b"")
+        return Delivery(received, b"")
 
 
 def test_a_channel_of_ones_own_overrides_one_method():

@@ -31,7 +31,7 @@ def test_from_a_file_to_a_page(tmp_path, capsys):
 
 
 CODEC = """
-from fltoolkit.codecs import Stage
+from fltoolkit.codecs.stage import Stage
 from fltoolkit.research import allow
 
 

@@ -1,6 +1,9 @@
-"""How a tree becomes the bytes of a message, and back: the one door for codecs.
+"""How a tree becomes the bytes of a message, and back.
 
     from fltoolkit.codecs import Quantize, TopK, Entropy, ErrorFeedback, Difference, Pipeline
+
+What a stage of your own needs is in two files: ``from fltoolkit.codecs.stage import Stage, Parts,
+floats``, and `base` for a whole codec (docs/codecs.md, "A codec of your own").
 
 A codec is a `Pipeline` of stages, or another codec in a wrapper. Read the room in this order:
 
@@ -17,9 +20,9 @@ A codec is a `Pipeline` of stages, or another codec in a wrapper. Read the room 
     wrappers    what a codec remembers between messages: error feedback, exact small entries
     difference  only what has changed since the last message
 
-The engine rooms begin with an underscore and are read last: `_places` (which values are kept),
-`_contexts` (adaptive models of symbols), `_range_coder` (one number after the other), `_lanes`
-(many coders in step), `_outer_products` (what rows and columns tell of a value).
+Files that begin with an underscore are read last: `_places` (which values are kept), `_contexts`
+(adaptive models of symbols), `_range_coder` (one number after the other), `_lanes` (many coders in
+step), `_outer_products` (what rows and columns tell of a value).
 """
 
 import lazy_loader as lazy

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from fltoolkit.codecs.stage import (
-    Drawing,
     Parts,
+    RandomStage,
     Stage,
     expect_finite,
     floats,
@@ -41,7 +41,7 @@ CHUNK = 1 << 16  # values at a time
 
 
 @dataclass
-class PowerSGD(Drawing):
+class PowerSGD(RandomStage):
     """The best low-rank approximation that one power iteration finds: M becomes P Q^T.
 
     Each tensor of two and more dimensions is seen as a matrix M [m, n]: m is the product of its

@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from fltoolkit.codecs.stage import (
-    Drawing,
     Parts,
+    RandomStage,
     Stage,
     Symbols,
     floats,
@@ -202,7 +202,7 @@ class Quantizer(Stage):
         return out
 
 
-class _Random(Drawing, Quantizer):
+class _Random(RandomStage, Quantizer):
     """The common part of quantizers with random rounding: a new generator for each message."""
 
     seed: int

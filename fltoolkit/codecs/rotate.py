@@ -63,8 +63,8 @@ from fltoolkit.codecs.quantize import (
     expect,
 )
 from fltoolkit.codecs.stage import (
-    Drawing,
     Parts,
+    RandomStage,
     expect_finite,
     floats,
     side,
@@ -203,7 +203,7 @@ def _pieces(n: int) -> list[slice]:
     return [slice(n - m), slice(n - m, n)] if m < n else [slice(n)]
 
 
-class _Rotating(Drawing):
+class _Rotating(RandomStage):
     """The common part of all stages here: the rotation of each entry, and its seed."""
 
     seed: int

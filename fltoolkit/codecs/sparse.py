@@ -28,9 +28,9 @@ from fltoolkit.codecs._places import (
     take,
 )
 from fltoolkit.codecs.stage import (
-    Drawing,
     Indices,
     Parts,
+    RandomStage,
     Stage,
     Symbols,
     expect_finite,
@@ -63,7 +63,7 @@ def _check(parts: Parts) -> None:
         check_finite(name, tensor)
 
 
-class _Sparse(Drawing):
+class _Sparse(RandomStage):
     """The common part of sparse stages: decoding, and the masks of what was sent."""
 
     fraction: float

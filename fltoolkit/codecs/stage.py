@@ -24,10 +24,10 @@ __all__ = [
     "Answered",
     "Answering",
     "Coder",
-    "Drawing",
     "Indices",
     "Part",
     "Parts",
+    "RandomStage",
     "Sizes",
     "Stage",
     "Symbols",
@@ -160,7 +160,7 @@ class Stage:
         """Go on from a saved `state_dict`."""
 
 
-class Drawing(Stage):
+class RandomStage(Stage):
     """A stage that draws random numbers: new ones for each message, and other ones on each link.
 
     The numbers depend only on the stage's ``seed``, the link's salt and the number of the message.

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 import fltoolkit
-from fltoolkit.channel import Arrival, Channel
+from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec, walk
 from fltoolkit.codecs.difference import Difference
 from fltoolkit.engines.remote import absent
@@ -120,7 +120,7 @@ class Letters(Channel):
         self.come: dict[str, tuple[str, bytes]] = {}  # by sender
         self.nbytes_moved = 0  # all bytes that Flower carried, as protobuf
 
-    def cross(self, link: Link, tree: Tree) -> Arrival:
+    def cross(self, link: Link, tree: Tree) -> Delivery:
         """Encode a message that is sent from here, or decode one that has come from elsewhere."""
         sender, receiver, kind = link
         sending = self.links.open(link).sending
@@ -128,9 +128,9 @@ class Letters(Channel):
             message = sending.encode(tree)
             self.out[receiver] = kind, message
             self.count(link, message, tree)
-            return Arrival(_Addressed(receiver), b"")
+            return Delivery(_Addressed(receiver), b"")
         if sender not in self.come:  # the node did not answer, so nothing was sent
-            return Arrival({}, b"")
+            return Delivery({}, b"")
         came, message = self.come.pop(sender)
         where = f"round {self.step - 1}: {sender} -> {receiver}, {kind}"
         if came != kind:
@@ -142,7 +142,7 @@ class Letters(Channel):
         except ValueError as error:
             raise type(error)(f"{where}: {error}") from error
         self.count(link, message, received)
-        return Arrival(received, message)
+        return Delivery(received, message)
 
     def change_codec(self, kind: str, codec: Codec, *, keep: bool = False) -> None:
         """Raises ValueError: over Flower the other end does not learn about a change of codec."""

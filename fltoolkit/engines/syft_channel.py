@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 import fltoolkit
-from fltoolkit.channel import Arrival, Channel
+from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec
 from fltoolkit.links import Link
 from fltoolkit.trees import Tree
@@ -123,12 +123,12 @@ class SyftChannel(Channel):
         """
         return self._receive(Link(sender, receiver, kind)).tree
 
-    def cross(self, link: Link, tree: Tree) -> Arrival:
+    def cross(self, link: Link, tree: Tree) -> Delivery:
         """`post`, then `receive`, if both ends are in this process."""
         self.post(*link, tree)
         return self._receive(link)
 
-    def _receive(self, link: Link) -> Arrival:
+    def _receive(self, link: Link) -> Delivery:
         sender, receiver, _ = link
         site = self._site(receiver)
         end = time.monotonic() + self.timeout
@@ -150,7 +150,7 @@ class SyftChannel(Channel):
         if sender not in self.sites:  # else it was counted when it was posted
             self.count(link, message, received)
             self.transport.append(on_drive)
-        return Arrival(received, message)
+        return Delivery(received, message)
 
     def _take(self, site: Mailbox, link: Link) -> tuple[bytes, int] | None:
         """The next message of this run from this sender; None if there is none yet.

@@ -42,7 +42,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 import fltoolkit
-from fltoolkit.channel import Arrival, Channel
+from fltoolkit.channel import Channel, Delivery
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs.base import Codec
 from fltoolkit.engines.remote import RemoteParty
@@ -161,7 +161,7 @@ class DistributedChannel(Channel):
         """Whether this party lives in this process."""
         return name in self.here
 
-    def cross(self, link: Link, tree: Tree) -> Arrival:
+    def cross(self, link: Link, tree: Tree) -> Delivery:
         """Carry a message as `Channel` does, with each process doing its own part."""
         sender, receiver, _ = link
         for name in (sender, receiver):
@@ -181,7 +181,7 @@ class DistributedChannel(Channel):
             self._finish_sending(rank := self.ranks[receiver])
             self._under_way[rank] = self._post(rank, MESSAGE, message, _mark(link))
             self.count(link, message, tree)
-            return Arrival(nothing, b"")
+            return Delivery(nothing, b"")
         if receiver in self.here:
             came = self._ahead.pop(link, None) or self._fetch(link)
             if came.step != self.step:
@@ -190,8 +190,8 @@ class DistributedChannel(Channel):
                     "must train with the same batches, in the same order"
                 )
             self.count(link, came.message, came.tree)
-            return Arrival(came.tree, came.message)
-        return Arrival(nothing, b"")
+            return Delivery(came.tree, came.message)
+        return Delivery(nothing, b"")
 
     def _fetch(self, link: Link) -> _Came:
         """Wait for a message of a link, and decode it."""

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from fltoolkit.channel import Arrival, Channel
+from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec
 from fltoolkit.evaluation import predict
 from fltoolkit.leakage.distance_correlation import check_pair, rows_of
@@ -78,7 +78,7 @@ class Listener(Channel):
         self.kinds = tuple(kinds)
         self.heard: list[Heard] = []
 
-    def cross(self, link: Link, tree: Tree) -> Arrival:
+    def cross(self, link: Link, tree: Tree) -> Delivery:
         """Carry a message as `Channel` does, and keep a copy of what arrived."""
         arrival = super().cross(link, tree)
         if link.kind in self.kinds:  # a copy, because training changes the tensors that arrived

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fltoolkit.codecs.stage import Drawing, Parts, floats
+from fltoolkit.codecs.stage import Parts, RandomStage, floats
 from fltoolkit.leakage.distance_correlation import batch_distance_correlation
 from fltoolkit.party import Optimizer, Party
 
@@ -67,7 +67,7 @@ class NoPeek(Party):
 
 
 @dataclass
-class Noise(Drawing):
+class Noise(RandomStage):
     """Adds Gaussian noise of standard deviation ``sigma`` to every value before it is sent.
 
     It is a stage of a codec: ``Pipeline(Noise(1.0), Quantize(4))``. The receiver gets the noisy

@@ -22,13 +22,7 @@ MAX_CHARACTERS = 10_000
 _NAMES: dict[str, Any] = {
     each.__name__: each
     for each in (
-        *(codecs.Identity, codecs.Pipeline, codecs.ErrorFeedback, codecs.Only),
-        codecs.Difference,
-        *(codecs.Quantize, codecs.QSGD, codecs.Ternary, codecs.Sign),
-        *(codecs.Quantiles, codecs.LloydMax, codecs.Float8, codecs.Half, codecs.BFloat16),
-        *(codecs.TopK, codecs.RandomK, codecs.RandTopK, codecs.SameMask, codecs.STC, codecs.DGC),
-        *(codecs.Rotate, codecs.DRIVE, codecs.EDEN, codecs.PowerSGD, codecs.Subspace),
-        *(codecs.BitPack, codecs.Entropy, codecs.Deflate, codecs.Zstd, codecs.Narrow),
+        *(getattr(codecs, name) for name in dir(codecs) if name not in ("Codec", "num_kept")),
         *(gates.AlwaysA, gates.LossGate, gates.Periodic, gates.FreezeAfter, gates.LogSpaced),
         *(gates.BudgetGate, gates.BangBang, gates.Decay),
         *(clock.Even, clock.LogNormal, clock.Drop, clock.Constant, clock.Polynomial, clock.Hinge),

@@ -2,7 +2,7 @@
 
 Here: a channel that weighs some of its messages before they are sent. The real bytes come from the
 ledger and are exact; the other two sizes are estimated from the messages that were weighed. Not
-here: how a codec weighs (`fltoolkit.codecs.weigh`).
+here: how a codec weighs (`fltoolkit.codecs.base.weigh`).
 """
 
 import math
@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from fltoolkit.channel import Arrival, Channel
+from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec, weigh
 from fltoolkit.codecs.stage import Sizes
 from fltoolkit.history import Record
@@ -55,7 +55,7 @@ class WeighingChannel(Channel):
         self.every, self.clients = every, frozenset(clients)
         self._sums: dict[str, _Sums] = {}
 
-    def cross(self, link: Link, tree: Tree) -> Arrival:
+    def cross(self, link: Link, tree: Tree) -> Delivery:
         """Carry a message as `Channel` does; the sender's codec weighs every ``every``-th one."""
         name = f"{link.kind}_{self._direction(link)}"
         sums = self._sums.get(name, _Sums())

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from labserver import Notebook, Server, open_notebook, wait_for
 
-from fltoolkit.codecs import Pipeline, Quantize, Stage
+from fltoolkit.codecs import Pipeline, Quantize
+from fltoolkit.codecs.stage import Stage
 from fltoolkit.leakage import Noise
 
 pytestmark = pytest.mark.browser

@@ -4,18 +4,8 @@ import pytest
 import torch
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import (
-    Codec,
-    Composed,
-    Identity,
-    LinkState,
-    Masked,
-    Pipeline,
-    Quantize,
-    Weighed,
-    walk,
-    weigh,
-)
+from fltoolkit.codecs import Codec, Identity, Pipeline, Quantize
+from fltoolkit.codecs.base import Composed, LinkState, Masked, Weighed, walk, weigh
 from fltoolkit.wire import pack, unpack
 
 

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from fltoolkit.codecs import BitPack, Deflate, Entropy, Indices, Symbols, Zstd, side
+from fltoolkit.codecs import BitPack, Deflate, Entropy, Zstd
 from fltoolkit.codecs import _contexts as contexts
 from fltoolkit.codecs import _outer_products as prediction
 from fltoolkit.codecs import coders as entropy
 from fltoolkit.codecs.coders import CODED
+from fltoolkit.codecs.stage import Indices, Symbols, side
 from fltoolkit.testing import normal
 from fltoolkit.wire import WireError, varint
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from every_codec import DIFFERENCES
 
-from fltoolkit.channel import Arrival, Channel
+from fltoolkit.channel import Channel, Delivery
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import (
     STC,
@@ -19,8 +19,8 @@ from fltoolkit.codecs import (
     Pipeline,
     Quantize,
     TopK,
-    weigh,
 )
+from fltoolkit.codecs.base import weigh
 from fltoolkit.links import Link
 from fltoolkit.testing import Conformance
 from fltoolkit.wire import WireError, pack
@@ -76,7 +76,7 @@ def test_a_link_that_lost_a_message_can_start_again():
                 return super().cross(link, tree)
             message = self.links.open(link).sending.encode(tree)
             self.count(link, message, tree)
-            return Arrival({}, message)
+            return Delivery({}, message)
 
     channel, codec = Losing({"model": Difference(Pipeline(Quantize(8)))}), Pipeline(Quantize(8))
     first, *trees = walk(4)

@@ -9,10 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fltoolkit.codecs import Entropy, Pipeline, Quantize, Symbols, coders, side
+from fltoolkit.codecs import Entropy, Pipeline, Quantize, coders
 from fltoolkit.codecs import _contexts as contexts
 from fltoolkit.codecs import _lanes as lanes
 from fltoolkit.codecs.coders import CODED
+from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.testing import normal
 from fltoolkit.wire import WireError, varint
 

@@ -19,11 +19,10 @@ from fltoolkit.codecs import (
     Quantize,
     Rotate,
     Subspace,
-    Symbols,
     TopK,
-    side,
 )
 from fltoolkit.codecs.lowrank import CHUNK, MAX_SIZE, power_step
+from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.testing import Conformance, normal
 from fltoolkit.wire import WireError, pack, unpack, write_layout
 

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from fltoolkit.codecs import Entropy, Narrow, Pipeline, Quantize, side
+from fltoolkit.codecs import Entropy, Narrow, Pipeline, Quantize
+from fltoolkit.codecs.stage import side
 from fltoolkit.testing import normal
 from fltoolkit.wire import WireError, pack, unpack
 

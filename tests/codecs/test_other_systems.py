@@ -33,9 +33,9 @@ from fltoolkit.codecs import (
     Quantize,
     RandomK,
     Sign,
-    Stage,
     TopK,
 )
+from fltoolkit.codecs.stage import Stage
 from fltoolkit.testing import normal
 from fltoolkit.trees import masked_mean
 from fltoolkit.wire import pack, unpack

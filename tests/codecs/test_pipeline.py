@@ -37,11 +37,10 @@ from fltoolkit.codecs import (
     RandomK,
     RandTopK,
     Sign,
-    Stage,
     TopK,
     Zstd,
-    floats,
 )
+from fltoolkit.codecs.stage import Stage, floats
 from fltoolkit.models import mcmahan_cnn
 from fltoolkit.research import text as spec
 from fltoolkit.testing import Conformance, normal

@@ -16,13 +16,12 @@ from fltoolkit.codecs import (
     Quantiles,
     Quantize,
     Sign,
-    Symbols,
     Ternary,
     codebooks,
-    side,
 )
 from fltoolkit.codecs.codebooks import MANY
 from fltoolkit.codecs.quantize import CHUNK, chunks
+from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.wire import WireError
 
 MAX = torch.finfo(torch.float32).max

@@ -8,20 +8,10 @@ import pytest
 import torch
 from every_codec import ROTATING
 
-from fltoolkit.codecs import (
-    DRIVE,
-    EDEN,
-    Entropy,
-    ErrorFeedback,
-    Pipeline,
-    Quantize,
-    Rotate,
-    Symbols,
-    TopK,
-    side,
-)
+from fltoolkit.codecs import DRIVE, EDEN, Entropy, ErrorFeedback, Pipeline, Quantize, Rotate, TopK
 from fltoolkit.codecs.quantize import CHUNK
 from fltoolkit.codecs.rotate import SEED, gaussian_levels, hadamard, hadamard_plain
+from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.models import mcmahan_cnn
 from fltoolkit.testing import Conformance, normal
 from fltoolkit.wire import WireError

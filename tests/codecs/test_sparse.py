@@ -12,23 +12,20 @@ from hypothesis.extra import numpy as hnp
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import (
     DGC,
-    SEPARATOR,
     STC,
     Entropy,
-    Indices,
     Pipeline,
     PlainTopK,
     Quantize,
     RandomK,
     RandTopK,
     SameMask,
-    Symbols,
     TopK,
     num_kept,
-    side,
 )
 from fltoolkit.codecs import _places as places
 from fltoolkit.codecs._places import largest, largest_in_rows, random_places
+from fltoolkit.codecs.stage import SEPARATOR, Indices, Symbols, side
 from fltoolkit.links import Link
 from fltoolkit.testing import normal
 from fltoolkit.trees import masked_mean, weighted_mean

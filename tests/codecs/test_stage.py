@@ -5,16 +5,13 @@ import math
 import pytest
 import torch
 
-from fltoolkit.codecs import (
-    DGC,
+from fltoolkit.codecs import DGC, Quantize, SameMask, TopK
+from fltoolkit.codecs.stage import (
     Answered,
     Answering,
     Indices,
-    Quantize,
-    SameMask,
     Stage,
     Symbols,
-    TopK,
     floats,
     is_main,
     side,

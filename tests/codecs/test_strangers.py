@@ -26,13 +26,12 @@ from fltoolkit.codecs import (
     Rotate,
     SameMask,
     Sign,
-    Symbols,
     TopK,
     Zstd,
-    side,
 )
 from fltoolkit.codecs._contexts import SMALL, read_grids
 from fltoolkit.codecs.coders import CODED
+from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.testing import normal
 from fltoolkit.wire import (
     FREE_VALUES,

@@ -10,20 +10,16 @@ from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import (
     Codec,
-    Composed,
     Difference,
     ErrorFeedback,
     Identity,
-    LinkState,
-    Masked,
     Only,
     Pipeline,
     Quantize,
     TopK,
-    Weighed,
-    Wrapper,
-    walk,
 )
+from fltoolkit.codecs.base import Composed, LinkState, Masked, Weighed, walk
+from fltoolkit.codecs.wrappers import Wrapper
 from fltoolkit.testing import normal
 from fltoolkit.wire import WireError, pack, unpack
 

@@ -117,7 +117,7 @@ def test_ctrl_c_leaves_what_is_finished(path, monkeypatch):
 MODULE = """
 import os
 from pathlib import Path
-from fltoolkit.codecs import Stage
+from fltoolkit.codecs.stage import Stage
 from fltoolkit.research import allow
 
 
@@ -394,7 +394,7 @@ def test_a_worker_without_a_module_is_told_and_nothing_is_kept_as_failed(path):
 
 
 OWN = """
-from fltoolkit.codecs import Stage
+from fltoolkit.codecs.stage import Stage
 from fltoolkit.research import allow
 
 class Nothing(Stage):

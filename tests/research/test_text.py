@@ -10,12 +10,11 @@ from fltoolkit.codecs import (
     ErrorFeedback,
     Float8,
     Only,
-    Parts,
     Pipeline,
     Quantize,
-    Stage,
     TopK,
 )
+from fltoolkit.codecs.stage import Parts, Stage
 from fltoolkit.research import Experiment, allow, build, run
 from fltoolkit.research.text import read_call
 from fltoolkit.split import BangBang, BudgetGate, Decay, LossGate

@@ -8,7 +8,6 @@ import torch
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import (
     DGC,
-    Coder,
     Difference,
     Entropy,
     ErrorFeedback,
@@ -17,11 +16,10 @@ from fltoolkit.codecs import (
     Pipeline,
     Quantize,
     SameMask,
-    Sizes,
-    Stage,
     TopK,
-    Weighed,
 )
+from fltoolkit.codecs.base import Weighed
+from fltoolkit.codecs.stage import Coder, Sizes, Stage
 from fltoolkit.plots import three_sizes
 from fltoolkit.plots.style import summary
 from fltoolkit.research import WeighingChannel, sizes_of, weigh

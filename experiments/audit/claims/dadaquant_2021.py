@@ -10,17 +10,8 @@ from torch import nn
 
 from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, on_seeds, spread, times
 from fltoolkit import Channel, Party, evaluate, fedavg, load
-from fltoolkit.codecs import (
-    Entropy,
-    Parts,
-    Pipeline,
-    Stage,
-    Symbols,
-    floats,
-    side,
-    take_side,
-    take_symbols,
-)
+from fltoolkit.codecs import Entropy, Pipeline
+from fltoolkit.codecs.stage import Parts, Stage, Symbols, floats, side, take_side, take_symbols
 from fltoolkit.federated import Cohort, Local
 from fltoolkit.models import splitnn_mlp
 

@@ -9,7 +9,8 @@ from torch.func import functional_call
 
 from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, on_seeds, spread, times
 from fltoolkit import Batches, Channel, Party, evaluate, fedavg, load
-from fltoolkit.codecs import Entropy, Parts, Pipeline, Stage, Symbols, floats, take_symbols
+from fltoolkit.codecs import Entropy, Pipeline
+from fltoolkit.codecs.stage import Parts, Stage, Symbols, floats, take_symbols
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Local
 from fltoolkit.models import mcmahan_2nn

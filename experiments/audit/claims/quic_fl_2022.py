@@ -5,7 +5,8 @@ from torch import Tensor
 
 from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, spread
 from fltoolkit import pack
-from fltoolkit.codecs import EDEN, BitPack, Indices, Pipeline, Symbols
+from fltoolkit.codecs import EDEN, BitPack, Pipeline
+from fltoolkit.codecs.stage import Indices, Symbols
 
 CLIENTS, SIZE, BITS, SENT_WHOLE = 10, 2**14, (1, 2, 3, 4), 1 / 512
 
