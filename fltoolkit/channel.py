@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from fltoolkit.codecs.base import Codec, Masked
-from fltoolkit.links import KINDS, Link, Links, check_kind, check_whole
+from fltoolkit.links import KINDS, CodecOf, Link, Links, Once, check_kind, check_whole
 from fltoolkit.party import TrainingWarning
 from fltoolkit.trees import Tree, dense_nbytes
 from fltoolkit.wire import WireError, at_most
@@ -63,7 +63,10 @@ class Channel:
 
     Args:
         codecs: a codec for each kind that is to be compressed; other kinds travel as they are.
-            Each end of each directed link (sender, receiver, kind) has its own deep copy.
+            Each end of each directed link (sender, receiver, kind) has its own deep copy. Or a
+            function that is given each message's `Link` and returns its codec, or None. While it
+            returns equal codecs for a link, the link's memory stays; with another one it begins
+            anew.
         max_links: for runs with thousands of clients: for how many links the codecs' memory is kept
             in RAM. These are the links that were used last; the memory of the other links is kept
             in files. The residual of `ErrorFeedback` needs the most memory: 4 bytes for each
@@ -79,10 +82,10 @@ class Channel:
         step: the number of the training step. Protocols increase it, and each transfer records it.
         transfers: the ledger: one `Transfer` for each message.
         links: holds the two codecs of each link; `Links.open` returns them.
-        codecs: the codecs of ``links``, by kind.
+        codecs: the codecs of ``links``, by kind; empty if a function chooses them.
 
     Raises:
-        TypeError: ``codecs`` is not a mapping, or one of its values is not a codec.
+        TypeError: ``codecs`` is no mapping and no function, or a value of it is not a codec.
         ValueError: a kind is unknown; only one of ``max_links`` and ``folder`` is given; or the
             codec for activations or gradients is `ErrorFeedback`, although there each message is
             about other samples than the one before.
@@ -92,11 +95,20 @@ class Channel:
     >>> tree = channel.send("alice", "bob", "activations", {"h": torch.zeros(64, 640)})
     >>> channel.nbytes(), channel.nbytes(kind="gradients")
     (163852, 0)
+
+    Eight bits for one client, and four for the others:
+
+    >>> from fltoolkit.codecs import Pipeline, Quantize
+    >>> channel = Channel(lambda link: Pipeline(Quantize(8 if link.sender == "alice" else 4)))
+    >>> for name in ("alice", "carol"):
+    ...     _ = channel.send(name, "bob", "update", {"w": torch.rand(1000)})
+    >>> [transfer.nbytes for transfer in channel.transfers]
+    [1034, 533]
     """
 
     def __init__(
         self,
-        codecs: Mapping[str, Codec] | None = None,
+        codecs: Mapping[str, Codec] | CodecOf | None = None,
         *,
         max_links: int | None = None,
         folder: str | os.PathLike[str] | None = None,
@@ -108,7 +120,6 @@ class Channel:
         self.step = 0
         self.transfers: list[Transfer] = []
         self._trained: list[weakref.ref[nn.Module]] = []  # the networks of the last training
-        self._counted = False  # True: this message was counted for another receiver already
 
     def send(self, sender: str, receiver: str, kind: str, tree: Tree) -> Tree:
         """Send a tree; returns what the receiver decodes: new CPU tensors, without gradients.
@@ -171,52 +182,56 @@ class Channel:
             )
         if not receivers:
             return {name: tensor.detach().cpu().clone() for name, tensor in tree.items()}
-        with self.links.share(sender, receivers, kind) as once:
-            try:
-                for receiver in receivers:
-                    received = self.cross(Link(sender, receiver, kind), tree).tree
-                    self._counted = multicast
-            finally:
-                self._counted = False
-            return received if once.message is None else once.decode(once.message)
+        # the group is a link of its own, named after all: another group has another memory
+        once = Once(self.links.open(Link(sender, ", ".join(receivers), kind)))
+        for receiver in receivers:
+            received = self.cross(Link(sender, receiver, kind), tree, once).tree
+            once.counted = multicast
+        return received if once.message is None else once.decode(once.message)
 
     def is_here(self, name: str) -> bool:
         """Whether this party lives in this process; here: always."""
         return True
 
-    def cross(self, link: Link, tree: Tree) -> Delivery:
+    def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
         """Carry one message over a link: open, encode, decode, count. `send` calls this.
 
         This is the method that a subclass overrides. A subclass that only watches calls
-        ``super().cross(link, tree)`` and looks at the result. A subclass that carries messages to
-        another process takes the two codecs from ``self.links.open(link)``. If the sender is in
-        this process, it encodes with the sender's codec; if the receiver is, it calls `decode`. It
-        calls `count` once for each message.
+        ``super().cross(link, tree, once)`` and looks at the result. A subclass that carries
+        messages to another process takes the two codecs from ``self.links.open(link, once)``. If
+        the sender is in this process, it encodes with the sender's codec; if the receiver is, it
+        calls `decode`. It calls `count` once for each message.
+
+        Args:
+            link: from whom to whom, and the kind of message.
+            tree: what is sent.
+            once: the codecs of a `broadcast`, for `Links.open`, `decode` and `count`; else None.
         """
-        sending = self.links.open(link).sending
+        sending = self.links.open(link, once).sending
         try:
             message = sending.encode(tree)
-            received = self.decode(link, message)
+            received = self.decode(link, message, once)
         except (TypeError, ValueError) as error:
             complaint = type(error) if type(error) in (TypeError, WireError) else ValueError
             raise complaint(f"{link.sender} -> {link.receiver}, {link.kind}: {error}") from error
-        self.count(link, message, tree)
+        self.count(link, message, tree, once)
         return Delivery(received, message)
 
-    def decode(self, link: Link, message: bytes) -> Tree:
+    def decode(self, link: Link, message: bytes, once: Once | None = None) -> Tree:
         """The tree that the receiver decodes from a message; at most ``max_values`` values."""
-        receiving = self.links.open(link).receiving
+        receiving = self.links.open(link, once).receiving
         if self.max_values is None:
             return receiving.decode(message)
         with at_most(self.max_values):
             return receiving.decode(message)
 
-    def count(self, link: Link, message: bytes, tree: Tree) -> None:
+    def count(self, link: Link, message: bytes, tree: Tree, once: Once | None = None) -> None:
         """Write one message into the ledger: its length, and the dense size of its tree.
 
         For the second receiver of a multicast and all others, both are 0.
         """
-        sizes = (0, 0) if self._counted else (len(message), dense_nbytes(tree))
+        free = once is not None and once.counted
+        sizes = (0, 0) if free else (len(message), dense_nbytes(tree))
         self.transfers.append(Transfer(self.step, *link, *sizes))
 
     def change_codec(self, kind: str, codec: Codec, *, keep: bool = False) -> None:
@@ -297,6 +312,7 @@ class Channel:
         """
         if sends_weights:
             check_whole(self.codecs.get("model"))
+        self.links.whole_models = sends_weights
         known = [network() for network in self._trained]
         if (
             self.transfers

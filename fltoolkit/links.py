@@ -13,8 +13,7 @@ import tempfile
 import warnings
 import weakref
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from fltoolkit.codecs.wrappers import Wrapper
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
 
-__all__ = ["KINDS", "Ends", "Link", "Links", "Once", "check_kind", "check_whole"]
+__all__ = ["KINDS", "CodecOf", "Ends", "Link", "Links", "Once", "check_kind", "check_whole"]
 
 KINDS = ("activations", "gradients", "labels", "model", "update", "control")
 """What a message can be. ``update`` is a difference of models, ``control`` anything that steers."""
@@ -63,7 +62,7 @@ class Ends(NamedTuple):
 
 
 class Once:
-    """Both codecs of a message to several receivers: made once, read once, handed to each.
+    """Both codecs of a message to several receivers: made once, read once, given to each.
 
     Every receiver decodes the same bytes with a codec that has the same memory, so all of them
     hold the same numbers. That is why decoding once stands for all. Each receiver gets a copy.
@@ -80,6 +79,8 @@ class Once:
     >>> once.decode(once.message)["w"] is once.decode(once.message)["w"]  # a copy for each
     False
     """
+
+    counted = False  # True: the message was counted already, and costs nothing from now on
 
     def __init__(self, ends: Ends):
         self._ends = ends
@@ -115,6 +116,10 @@ class Once:
         return weigh(self._ends.sending, tree)
 
 
+CodecOf = Callable[[Link], Codec | None]
+"""A function that chooses the codec of a link; None: its messages travel as they are."""
+
+
 class Links:
     """The links of one channel: each directed link has its own two copies of its kind's codec.
 
@@ -123,7 +128,7 @@ class Links:
     `SameMask`, asks the stage that has sent or received this message.
 
     Args:
-        codecs: a codec for each kind that is to be compressed; other kinds travel as they are.
+        codecs: a codec for each kind, or a function of the link; see `fltoolkit.Channel`.
         max_links: for how many links the codecs' memory is kept in RAM. These are the links that
             were used last; the memory of the other links is kept in files.
         folder: where these files are written: in a new folder inside this one. The new folder is
@@ -144,13 +149,16 @@ class Links:
 
     def __init__(
         self,
-        codecs: Mapping[str, Codec] | None = None,
+        codecs: Mapping[str, Codec] | CodecOf | None = None,
         *,
         max_links: int | None = None,
         folder: str | os.PathLike[str] | None = None,
     ):
-        check_codecs({} if codecs is None else codecs)
-        self.codecs = dict(codecs or {})
+        self._codec_of = codecs if callable(codecs) else None
+        given = {} if codecs is None or callable(codecs) else codecs
+        check_codecs(given)
+        self.codecs = dict(given)
+        self.whole_models = False  # True: no codec may leave out some of a model's weights
         if (max_links is None) != (folder is None) or (max_links is not None and max_links < 1):
             raise ValueError(
                 f"max_links={max_links}, folder={folder!r}: give both (1 link or more) or neither"
@@ -161,36 +169,40 @@ class Links:
         self._own_folder: Path | None = None  # a new folder inside ``folder``
         self._away: dict[Link, Path] = {}  # links whose state is in a file
         self._changes: dict[str, int] = {}  # how often a kind's codec was changed
-        self._shared: dict[Link, Ends] = {}  # while one encoding goes to several receivers
+        self._chosen: dict[Link, Codec] = {}  # what the function gave for a link last
 
-    @contextmanager
-    def share(self, sender: str, receivers: Sequence[str], kind: str) -> Iterator["Once"]:
-        """Inside, the links from ``sender`` to all these receivers carry one and the same message.
-
-        It is encoded once, by a codec that belongs to the whole group of receivers, and so is the
-        codec that decodes it. The group is a link of its own, whose receiver is named after all of
-        them: another group of receivers has another memory. `Channel.broadcast` uses this.
-        """
-        links = [Link(sender, receiver, kind) for receiver in receivers]
-        once = Once(self.open(Link(sender, ", ".join(receivers), kind)))
-        self._shared = {link: Ends(once, once) for link in links}
-        try:
-            yield once
-        finally:
-            self._shared = {}
-
-    def open(self, link: Link) -> Ends:
+    def open(self, link: Link, once: Once | None = None) -> Ends:
         """The two codecs of a link. They are made when the link is used for the first time.
+
+        Args:
+            link: from whom to whom, and the kind of message.
+            once: for a message to several receivers: its codecs, which are used instead.
 
         Raises ValueError for an unknown kind, and for a party that sends to itself.
         """
-        if link in self._shared:
-            return self._shared[link]
+        if once is not None:
+            return Ends(once, once)
+        if self._codec_of is not None and link.kind not in self.codecs:
+            self._choose(link, self._codec_of(link) or Identity())
         ends = self._ends.get(link) or self._begin(link)
         if self._max_links is not None:
             self._ends[link] = self._ends.pop(link)  # now the last one used
             self._put_away()
         return ends
+
+    def _choose(self, link: Link, codec: Codec) -> None:
+        """Let a link go on with this codec; if it is another one than before, begin anew."""
+        before = self._chosen.get(link)
+        if before == codec:
+            return
+        check_codecs({link.kind: codec})
+        if self.whole_models and link.kind == "model":
+            check_whole(codec)
+        self._chosen[link] = codec
+        if before is not None:  # the random numbers so far are used up: another salt from now on
+            self._changes[link.kind] = self._changes.get(link.kind, 0) + 1
+            self._ends.pop(link, None)
+            self._away.pop(link, None)
 
     def in_memory(self) -> list[Link]:
         """The links whose codecs are in memory, those used last at the end."""
@@ -252,6 +264,7 @@ class Links:
                 )
             warnings.warn(f"{kind}: saved with {was}, goes on with {now}", stacklevel=3)
         self._ends, self._away, self._changes = {}, {}, dict(state["changes"])
+        self._chosen = {}
         for sender, receiver, kind, *saved in state["links"]:
             _load_states(self.open(Link(sender, receiver, kind)), kind, saved)
 
@@ -261,7 +274,7 @@ class Links:
         check_kind(kind)
         if sender == receiver:
             raise ValueError(f"{sender!r} sends {kind} to itself: a message needs two parties")
-        codec = self.codecs.get(kind, Identity())
+        codec = self.codecs.get(kind) or self._chosen.get(link) or Identity()
         ends = self._ends[link] = Ends(copy.deepcopy(codec), copy.deepcopy(codec))
         for end in ends:
             if isinstance(end, LinkState):
@@ -289,8 +302,9 @@ class Links:
         if self._max_links is None or self._folder is None:
             return
         # both stages of an answer must stay in memory together; their state is small
-        kept = {kind for codec in self.codecs.values() for kind in _answered(codec)}
-        kept |= {kind for kind, codec in self.codecs.items() if _answered(codec)}
+        known = [*self.codecs.items(), *((link.kind, c) for link, c in self._chosen.items())]
+        kept = {kind for _, codec in known for kind in _answered(codec)}
+        kept |= {kind for kind, codec in known if _answered(codec)}
         movable = [link for link in self._ends if link.kind not in kept]
         for link in movable[: max(0, len(movable) - self._max_links)]:
             name = hashlib.sha256("|".join(link).encode()).hexdigest()[:32]
@@ -320,7 +334,7 @@ def check_codecs(codecs: object) -> None:
     if not isinstance(codecs, Mapping):
         raise TypeError(
             f"codecs={codecs!r}: needs a codec for each kind of message, in a mapping such as "
-            '{"activations": Pipeline(Quantize(8))}'
+            '{"activations": Pipeline(Quantize(8))}, or a function of the link'
         )
     for kind, codec in codecs.items():
         check_kind(kind)

@@ -154,11 +154,11 @@ def test_totals_by_direction():
 class Late(Channel):
     """A transport of one's own by the public seam alone: `cross`, `links.open` and `count`."""
 
-    def cross(self, link, tree):
-        sending, receiving = self.links.open(link)
+    def cross(self, link, tree, once=None):
+        sending, receiving = self.links.open(link, once)
         lying_in_the_box = sending.encode(tree)
         received = receiving.decode(lying_in_the_box)
-        self.count(link, lying_in_the_box, received)
+        self.count(link, lying_in_the_box, received, once)
         return Delivery(received, b"")
 
 

@@ -335,3 +335,71 @@ def test_the_engine_on_the_page_fits_to_the_other_half():
         assert torch.equal(got[1]["w"], expected[1]["w"])
     assert [t.nbytes for t in sending.transfers] == [t.nbytes for t in whole.transfers]
     assert receiving.transfers == sending.transfers == whole.transfers
+
+
+# --------------------------------------------------------------------------- a codec of the link
+
+
+def by_sender(bits):
+    """A function of the link: error feedback at ``bits[sender]`` bits, for updates only."""
+
+    def codec_of(link):
+        if link.kind != "update":
+            return None
+        return ErrorFeedback(Pipeline(Quantize(bits[link.sender], stochastic=True)))
+
+    return codec_of
+
+
+def test_a_function_gives_each_link_what_a_mapping_would():
+    bits = {"ann": 8, "ben": 2}
+    channel = Channel(by_sender(bits))
+    for name, b in bits.items():
+        alone = Channel({"update": ErrorFeedback(Pipeline(Quantize(b, stochastic=True)))})
+        for seed in range(3):  # the residual of the first message is in the second
+            tree = {"w": normal(40, seed=seed)}
+            got, expected = (c.send(name, "server", "update", tree) for c in (channel, alone))
+            assert torch.equal(got["w"], expected["w"])
+    model = {"w": normal(40)}
+    assert torch.equal(channel.send("server", "ann", "model", model)["w"], model["w"])
+
+
+def test_another_codec_begins_anew_and_a_saved_run_goes_on():
+    bits = {"ann": 4}
+    channel, tree = Channel(by_sender(bits)), {"w": normal(40)}
+    channel.send("ann", "server", "update", tree)
+    link = channel.links.in_memory()[0]
+    before = channel.links.open(link)
+    resumed = Channel(by_sender(bits))
+    resumed.load_state_dict(channel.state_dict())
+    expected = channel.send("ann", "server", "update", tree)["w"]
+    assert channel.links.open(link) is before
+    assert torch.equal(resumed.send("ann", "server", "update", tree)["w"], expected)
+    bits["ann"] = 5
+    fresh = Channel(by_sender(bits)).send("ann", "server", "update", tree)["w"]
+    again = channel.send("ann", "server", "update", tree)["w"]  # no residual, other random numbers
+    assert not torch.equal(again, fresh)
+    assert (again - fresh).abs().max() <= (tree["w"].max() - tree["w"].min()) / 30.9
+
+
+@pytest.mark.parametrize(
+    ("kind", "codec", "text"),
+    [
+        ("update", Quantize(8), "stage"),
+        ("activations", ErrorFeedback(Pipeline()), "other samples"),
+        ("model", Pipeline(TopK(0.1)), "leaves out most weights"),
+    ],
+)
+def test_what_a_function_gives_is_checked(kind, codec, text):
+    channel = Channel(lambda link: codec)
+    channel.begin({"ann"}, [], sends_weights=True)
+    with pytest.raises((TypeError, ValueError), match=text):
+        channel.send("server", "ann", kind, {"w": normal(4)})
+
+
+def test_a_broadcast_asks_for_the_codec_of_the_group():
+    asked = []
+    channel = Channel(lambda link: asked.append(link) or Pipeline(Quantize(8)))
+    channel.broadcast("server", ["ann", "ben"], "model", {"w": normal(40)}, multicast=True)
+    assert {*asked} == {("server", "ann, ben", "model")}
+    assert [transfer.nbytes > 0 for transfer in channel.transfers] == [True, False]

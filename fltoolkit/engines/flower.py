@@ -29,7 +29,7 @@ from fltoolkit.federated.client import Local, LocalUpdate, local_update_lean
 from fltoolkit.federated.fedavg import fedavg
 from fltoolkit.federated.workers import send_update
 from fltoolkit.history import Record
-from fltoolkit.links import Link
+from fltoolkit.links import Link, Once
 from fltoolkit.trees import Tree
 
 if TYPE_CHECKING:
@@ -120,14 +120,14 @@ class Letters(Channel):
         self.come: dict[str, tuple[str, bytes]] = {}  # by sender
         self.nbytes_moved = 0  # all bytes that Flower carried, as protobuf
 
-    def cross(self, link: Link, tree: Tree) -> Delivery:
+    def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
         """Encode a message that is sent from here, or decode one that has come from elsewhere."""
         sender, receiver, kind = link
-        sending = self.links.open(link).sending
+        sending = self.links.open(link, once).sending
         if sender == self.here:
             message = sending.encode(tree)
             self.out[receiver] = kind, message
-            self.count(link, message, tree)
+            self.count(link, message, tree, once)
             return Delivery(_Addressed(receiver), b"")
         if sender not in self.come:  # the node did not answer, so nothing was sent
             return Delivery({}, b"")
@@ -138,10 +138,10 @@ class Letters(Channel):
                 f"{where}: a message of kind {came} came. Do both sides have the same fltoolkit?"
             )
         try:
-            received = self.decode(link, message)
+            received = self.decode(link, message, once)
         except ValueError as error:
             raise type(error)(f"{where}: {error}") from error
-        self.count(link, message, received)
+        self.count(link, message, received, once)
         return Delivery(received, message)
 
     def change_codec(self, kind: str, codec: Codec, *, keep: bool = False) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import fltoolkit
 from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec
-from fltoolkit.links import Link
+from fltoolkit.links import Link, Once
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
 
@@ -98,8 +98,11 @@ class SyftChannel(Channel):
 
     def post(self, sender: str, receiver: str, kind: str, tree: Tree) -> None:
         """The sender's half of `send`: encode the message and put it into the receiver's inbox."""
-        link = Link(sender, receiver, kind)
-        sending = self.links.open(link).sending
+        self._post(Link(sender, receiver, kind), tree)
+
+    def _post(self, link: Link, tree: Tree, once: Once | None = None) -> None:
+        sender, receiver, kind = link
+        sending = self.links.open(link, once).sending
         site, number = self._site(sender), self._posted.get(link[:2], 0)
         path = f"{fltoolkit.__version__}/{self._run}/{self.step}-{number}-{kind}"
         try:
@@ -108,7 +111,7 @@ class SyftChannel(Channel):
         except (OSError, TypeError, ValueError) as error:
             raise self._with_place(error, link) from error
         self._posted[link[:2]] = number + 1
-        self.count(link, message, tree)
+        self.count(link, message, tree, once)
         self.transport.append(on_drive)
 
     def receive(self, sender: str, receiver: str, kind: str) -> Tree:
@@ -123,12 +126,12 @@ class SyftChannel(Channel):
         """
         return self._receive(Link(sender, receiver, kind)).tree
 
-    def cross(self, link: Link, tree: Tree) -> Delivery:
+    def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
         """`post`, then `receive`, if both ends are in this process."""
-        self.post(*link, tree)
-        return self._receive(link)
+        self._post(link, tree, once)
+        return self._receive(link, once)
 
-    def _receive(self, link: Link) -> Delivery:
+    def _receive(self, link: Link, once: Once | None = None) -> Delivery:
         sender, receiver, _ = link
         site = self._site(receiver)
         end = time.monotonic() + self.timeout
@@ -142,13 +145,13 @@ class SyftChannel(Channel):
                     )
                 time.sleep(min(self.poll, left))
             message, on_drive = found
-            received = self.decode(link, message)
+            received = self.decode(link, message, once)
         except (OSError, TypeError, ValueError) as error:
             raise self._with_place(error, link) from error
         self._at = receiver
         self._taken[link[:2]] = self._taken.get(link[:2], 0) + 1
         if sender not in self.sites:  # else it was counted when it was posted
-            self.count(link, message, received)
+            self.count(link, message, received, once)
             self.transport.append(on_drive)
         return Delivery(received, message)
 

@@ -46,7 +46,7 @@ from fltoolkit.channel import Channel, Delivery
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs.base import Codec
 from fltoolkit.engines.remote import RemoteParty
-from fltoolkit.links import KINDS, Link
+from fltoolkit.links import KINDS, Link, Once
 from fltoolkit.party import Party
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
@@ -161,7 +161,7 @@ class DistributedChannel(Channel):
         """Whether this party lives in this process."""
         return name in self.here
 
-    def cross(self, link: Link, tree: Tree) -> Delivery:
+    def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
         """Carry a message as `Channel` does, with each process doing its own part."""
         sender, receiver, _ = link
         for name in (sender, receiver):
@@ -171,29 +171,29 @@ class DistributedChannel(Channel):
                     f"{sorted(self.ranks)}"
                 )
         if {sender, receiver} <= self.here:
-            return super().cross(link, tree)
+            return super().cross(link, tree, once)
         nothing = {name: _emptied(tensor) for name, tensor in tree.items()}
         if sender in self.here:
             try:
-                message = self.links.open(link).sending.encode(tree)
+                message = self.links.open(link, once).sending.encode(tree)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"step {self.step}, {_arrow(link)}: {error}") from error
             self._finish_sending(rank := self.ranks[receiver])
             self._under_way[rank] = self._post(rank, MESSAGE, message, _mark(link))
-            self.count(link, message, tree)
+            self.count(link, message, tree, once)
             return Delivery(nothing, b"")
         if receiver in self.here:
-            came = self._ahead.pop(link, None) or self._fetch(link)
+            came = self._ahead.pop(link, None) or self._fetch(link, once)
             if came.step != self.step:
                 raise PeerError(
                     f"step {self.step}, {_arrow(link)}: {sender!r} is at step {came.step}. Both "
                     "must train with the same batches, in the same order"
                 )
-            self.count(link, came.message, came.tree)
+            self.count(link, came.message, came.tree, once)
             return Delivery(came.tree, came.message)
         return Delivery(nothing, b"")
 
-    def _fetch(self, link: Link) -> _Came:
+    def _fetch(self, link: Link, once: Once | None = None) -> _Came:
         """Wait for a message of a link, and decode it."""
         kind, step, mark, message = self._get(self.ranks[link[0]], f"{link[2]} from {link[0]!r}")
         if kind != MESSAGE or mark != _mark(link):
@@ -211,7 +211,7 @@ class DistributedChannel(Channel):
                 "processes must call the same function with the same settings"
             )
         try:
-            return _Came(step, self.decode(link, message), message)
+            return _Came(step, self.decode(link, message, once), message)
         except ValueError as error:
             raise WireError(f"step {step}, {_arrow(link)}: {error}") from error
 

@@ -17,7 +17,7 @@ from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec
 from fltoolkit.evaluation import predict
 from fltoolkit.leakage.distance_correlation import check_pair, rows_of
-from fltoolkit.links import KINDS, Link
+from fltoolkit.links import KINDS, Link, Once
 from fltoolkit.models import seeded
 from fltoolkit.party import Party
 from fltoolkit.trees import Tree
@@ -78,9 +78,9 @@ class Listener(Channel):
         self.kinds = tuple(kinds)
         self.heard: list[Heard] = []
 
-    def cross(self, link: Link, tree: Tree) -> Delivery:
+    def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
         """Carry a message as `Channel` does, and keep a copy of what arrived."""
-        arrival = super().cross(link, tree)
+        arrival = super().cross(link, tree, once)
         if link.kind in self.kinds:  # a copy, because training changes the tensors that arrived
             kept = {name: tensor.detach().clone() for name, tensor in arrival.tree.items()}
             self.heard.append(Heard(self.step, *link, kept))

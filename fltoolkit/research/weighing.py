@@ -14,7 +14,7 @@ from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec, weigh
 from fltoolkit.codecs.stage import Sizes
 from fltoolkit.history import Record
-from fltoolkit.links import Link
+from fltoolkit.links import Link, Once
 from fltoolkit.trees import Tree
 
 __all__ = ["WeighingChannel", "weigh"]
@@ -55,15 +55,15 @@ class WeighingChannel(Channel):
         self.every, self.clients = every, frozenset(clients)
         self._sums: dict[str, _Sums] = {}
 
-    def cross(self, link: Link, tree: Tree) -> Delivery:
+    def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
         """Carry a message as `Channel` does; the sender's codec weighs every ``every``-th one."""
         name = f"{link.kind}_{self._direction(link)}"
         sums = self._sums.get(name, _Sums())
         due, sizes = sums.messages % self.every == 0, None
         if due:
             with suppress(TypeError, ValueError):  # sending raises the same error, with the link
-                sizes = weigh(self.links.open(link).sending, tree)
-        arrival = super().cross(link, tree)
+                sizes = weigh(self.links.open(link, once).sending, tree)
+        arrival = super().cross(link, tree, once)
         self._sums[name] = sums  # after sending, because a message that failed has no sizes
         nbytes = len(arrival.message)
         sums.messages += 1

@@ -13,6 +13,7 @@ from fltoolkit import Channel, Party, evaluate, fedavg, load
 from fltoolkit.codecs import Entropy, Pipeline
 from fltoolkit.codecs.stage import Parts, Stage, Symbols, floats, side, take_side, take_symbols
 from fltoolkit.federated import Cohort, Local
+from fltoolkit.links import Link
 from fltoolkit.models import splitnn_mlp
 
 CLIENTS, COHORT, ROUNDS = 40, 10, 40
@@ -56,14 +57,19 @@ class Leveled(Channel):
     """
 
     def __init__(self, seed: int):
-        super().__init__()
+        super().__init__(self.codec_of)
         self.levels: Mapping[str, int] = {}
-        self._random = np.random.default_rng(seed)
+        self._random, self._seed = np.random.default_rng(seed), 0
+
+    def codec_of(self, link: Link) -> Pipeline | None:
+        """The codec of a link: for an update, the levels of its sender."""
+        if link.kind != "update":
+            return None
+        return Pipeline(FixedPoint(self.levels[link.sender], self._seed), Entropy())
 
     def send(self, sender: str, receiver: str, kind: str, tree):  # type: ignore[no-untyped-def]
         if kind == "update":
-            stage = FixedPoint(self.levels[sender], int(self._random.integers(2**31)))
-            self.change_codec("update", Pipeline(stage, Entropy()))
+            self._seed = int(self._random.integers(2**31))
             super().send(sender, receiver, "control", {"loss": torch.zeros(())})
         elif kind == "model":
             told = {"levels": torch.tensor(self.levels[receiver], dtype=torch.uint8)}
