@@ -119,7 +119,9 @@ def measured_room(play: Callable[[], Any]) -> dict[str, float]:
     plain, cross, seeds = play(), Channel.cross, itertools.count()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            Channel, "cross", lambda c, link, x, once=None: cross(c, link, moved(x, next(seeds)), once)
+            Channel,
+            "cross",
+            lambda c, link, x, once=None: cross(c, link, moved(x, next(seeds)), once),
         )
         for _ in range(PLAYS):
             widen(room, plain, play())
@@ -182,7 +184,7 @@ def test_a_message_that_is_shorter_now_holds_the_same(codec):
         check_tree(receiver.decode(message), row["decoded"])
 
 
-def test_each_codec_is_there_once():
+def test_a_stored_codec_still_has_its_text():
     assert [*MESSAGES] == ["made_with", *map(repr, CODECS), repr(ANSWER)]
 
 

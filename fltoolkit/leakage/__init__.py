@@ -5,7 +5,8 @@
     tokens                  guesses of characters from a language model's activations
     defence                 noise, and training that leaks less
 
-Notebook 08 derives all of these but the guesses of characters, which notebook 12 derives.
+`_fitting` trains the networks of the attacks. Notebook 08 derives all of these but the guesses of
+characters, which notebook 12 derives.
 """
 
 import lazy_loader as lazy

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec
 from fltoolkit.evaluation import predict
+from fltoolkit.leakage._fitting import fitted, mean_and_scale, parted
 from fltoolkit.leakage.distance_correlation import check_pair, rows_of
 from fltoolkit.links import KINDS, Link, Once
 from fltoolkit.models import seeded
@@ -173,8 +174,6 @@ def train_decoder(
     seed: int,
     width: int = 256,
     max_epochs: int = 100,
-    patience: int = 8,
-    lr: float = 1e-3,
     batch_size: int = 64,
 ) -> Decoder:
     """Learn to reconstruct inputs from what crossed: the learned inversion attack.
@@ -187,8 +186,8 @@ def train_decoder(
     1. A fifth of the samples is kept for validation.
     2. A ridge regression maps h to x; its strength is chosen on the validation samples.
     3. A network with one hidden layer learns the difference that remains. Its output starts at 0;
-       it is trained by Adam. The weights of the epoch that is best on the validation samples are
-       kept; the start counts as an epoch.
+       it is trained by Adam (lr=0.001). The weights of the epoch that is best on the validation
+       samples are kept; the start counts as an epoch.
 
     So an attacker who receives only noise guesses the mean input, which explains 0 % and not less.
     Source: the "inverse-network" (black-box setting) of He, Zhang and Lee 2019, *Model inversion
@@ -200,10 +199,9 @@ def train_decoder(
         x: the auxiliary inputs.
         seed: for the first weights, the order of the samples and the choice of those kept.
         width: the number of units in the hidden layer.
-        max_epochs: the largest number of epochs.
-        patience: training stops after this many epochs in a row without improvement.
-        lr: the learning rate of Adam.
-        batch_size: the number of samples in a step.
+        max_epochs: the largest number of epochs. Training stops after 8 epochs in a row without
+            improvement.
+        batch_size: the number of samples per step.
 
     Raises:
         ValueError: fewer than 10 samples, not as many h as x, or values that are NaN or infinite.
@@ -216,12 +214,8 @@ def train_decoder(
     h, shape = rows_of("h", h).float(), x.shape[1:]
     x = rows_of("x", x).float()
     check_pair(h, x, 10)
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(h), generator=generator)
-    kept, fit = order[: len(h) // 5], order[len(h) // 5 :]
-    mean, spread, mean_input = h[fit].mean(0), h[fit].std(0), x[fit].mean(0)
-    # the second term keeps a value that hardly ever changes from becoming huge when it does
-    scale = (spread**2 + 0.01 * (spread**2).mean() + 1e-12).sqrt()
+    samples = fit, kept, _ = parted(len(h), seed)
+    (mean, scale), mean_input = mean_and_scale(h[fit]), x[fit].mean(0)
     z, target = (h - mean) / scale, x - mean_input
     linear = _ridge(z[fit], target[fit], z[kept], target[kept])
     left = target - z @ linear
@@ -231,24 +225,13 @@ def train_decoder(
         )
     for param in network[2].parameters():
         nn.init.zeros_(param)
-    optimizer = torch.optim.Adam(network.parameters(), lr=lr)
 
-    def missing() -> float:
-        with torch.no_grad():
-            return float((network(z[kept]) - left[kept]).square().mean())
+    def loss(rows: Tensor) -> Tensor:
+        error: Tensor = network(z[rows]) - left[rows]
+        return error.square().mean()
 
-    best, state, waited = missing(), _copied(network), 0
-    for _ in range(max_epochs):
-        for rows in fit[torch.randperm(len(fit), generator=generator)].split(batch_size):
-            optimizer.zero_grad()
-            (network(z[rows]) - left[rows]).square().mean().backward()
-            optimizer.step()
-        waited += 1
-        if (now := missing()) < best:
-            best, state, waited = now, _copied(network), 0
-        if waited == patience:
-            break
-    network.load_state_dict(state)
+    how = {"max_epochs": max_epochs, "batch_size": batch_size}
+    best = fitted(network, loss, samples, lr=1e-3, patience=8, **how)
     variance = float(target[kept].square().mean())
     explained = 1 - best / variance if variance > 0 else 0.0
     return Decoder(mean, scale, linear, network, mean_input.reshape(shape), explained)
@@ -289,10 +272,6 @@ def _ridge(z: Tensor, x: Tensor, z_kept: Tensor, x_kept: Tensor) -> Tensor:
     for strength in 10.0 ** torch.arange(-4, 3):
         weights.append(torch.linalg.solve(gram + strength * eye, along).float())
     return min(weights, key=lambda w: float((z_kept @ w - x_kept).square().mean()))
-
-
-def _copied(module: nn.Module) -> Tree:
-    return {name: tensor.clone() for name, tensor in module.state_dict().items()}
 
 
 # ------------------------------------------------------------------- labels, from their gradients

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from fltoolkit.leakage._fitting import fitted, mean_and_scale, parted
 from fltoolkit.models import seeded
 from fltoolkit.trees import is_finite
 
@@ -54,8 +55,6 @@ def train_token_decoder(
     hidden: int = 0,
     reach: int = 0,
     max_epochs: int = 30,
-    patience: int = 4,
-    lr: float = 1e-2,
     batch_size: int = 32,
 ) -> TokenDecoder:
     """Learn to tell each place's token from the activations at it: the token inversion attack.
@@ -65,7 +64,7 @@ def train_token_decoder(
 
     1. a fifth of the windows is kept for validation
     2. a linear probe, or with ``hidden`` a network with one hidden layer, learns the token of a
-       place by Adam from the activations there and at ``reach`` places on each side
+       place by Adam (lr=0.01) from the activations there and at ``reach`` places on each side
     3. its first scores are the logarithms of how often each token occurs, and the epoch with the
        least loss on the validation windows counts, the start being one of them. So an attacker who
        receives only noise guesses the most frequent token, as `unigram_guess` does
@@ -78,10 +77,9 @@ def train_token_decoder(
         seed: of weights, order and validation windows.
         hidden: width of the hidden layer; 0: a linear probe.
         reach: neighbours on each side; attention writes about earlier tokens into later places.
-        max_epochs: at most so many.
-        patience: stop after so many epochs that were not better.
-        lr: of Adam.
-        batch_size: windows a step.
+        max_epochs: the largest number of epochs. Training stops after 4 epochs in a row that were
+            not better.
+        batch_size: the number of windows per step.
 
     Raises:
         ValueError: fewer than 10 windows, shapes that do not belong together, tokens outside the
@@ -103,13 +101,8 @@ def train_token_decoder(
         )
     if hidden < 0 or reach < 0:
         raise ValueError(f"hidden={hidden}, reach={reach}: both must be 0 or more")
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(h), generator=generator)
-    kept, fit = order[: len(h) // 5], order[len(h) // 5 :]
-    flat = h[fit].flatten(0, 1)
-    mean, spread = flat.mean(0), flat.std(0)
-    # a value that hardly ever moves must not become a giant when it does
-    scale = (spread**2 + 0.01 * (spread**2).mean() + 1e-12).sqrt()
+    samples = fit, kept, _ = parted(len(h), seed)
+    mean, scale = mean_and_scale(h[fit].flatten(0, 1))
     z = (h - mean) / scale
     width = z.shape[2] * (2 * reach + 1)
     with seeded(seed):
@@ -120,28 +113,13 @@ def train_token_decoder(
     with torch.no_grad():
         last.weight.zero_()
         last.bias.copy_(((counts + 0.5) / (counts + 0.5).sum()).log())
-    optimizer = torch.optim.Adam(network.parameters(), lr=lr)
 
-    @torch.no_grad()
-    def missing() -> float:
-        scores = _scores(network, z[kept], reach).flatten(0, 1)
-        return float(nn.functional.cross_entropy(scores, tokens[kept].flatten()))
+    def loss(rows: Tensor) -> Tensor:
+        scores = _scores(network, z[rows], reach).flatten(0, 1)
+        return nn.functional.cross_entropy(scores, tokens[rows].flatten())
 
-    best, waited = missing(), 0
-    state = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    for _ in range(max_epochs):
-        for rows in fit[torch.randperm(len(fit), generator=generator)].split(batch_size):
-            optimizer.zero_grad()
-            scores = _scores(network, z[rows], reach).flatten(0, 1)
-            nn.functional.cross_entropy(scores, tokens[rows].flatten()).backward()
-            optimizer.step()
-        waited += 1
-        if (now := missing()) < best:
-            best, waited = now, 0
-            state = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-        if waited == patience:
-            break
-    network.load_state_dict(state)
+    how = {"max_epochs": max_epochs, "batch_size": batch_size}
+    fitted(network, loss, samples, lr=1e-2, patience=4, **how)
     decoder = TokenDecoder(mean, scale, network, reach, 0.0)
     right = float((decoder(h[kept]) == tokens[kept]).double().mean())
     return decoder._replace(validation=right)

@@ -1,0 +1,72 @@
+"""How an attacker's network is trained: a fifth of the samples is kept to find the best epoch.
+
+Not here: what the attacker has, and what it guesses (attacks.py, tokens.py).
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["fitted", "mean_and_scale", "parted"]
+
+
+def parted(num_samples: int, seed: int) -> tuple[Tensor, Tensor, torch.Generator]:
+    """The samples to fit, the fifth that is kept for validation, and the generator that chose."""
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(num_samples, generator=generator)
+    return order[num_samples // 5 :], order[: num_samples // 5], generator
+
+
+def mean_and_scale(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """What to subtract from the values of each column, and what to divide them by then.
+
+    The second term keeps a value that hardly ever changes from becoming huge when it does.
+    """
+    mean, spread = rows.mean(0), rows.std(0)
+    return mean, (spread**2 + 0.01 * (spread**2).mean() + 1e-12).sqrt()
+
+
+def fitted(
+    network: nn.Module,
+    loss: Callable[[Tensor], Tensor],
+    samples: tuple[Tensor, Tensor, torch.Generator],
+    *,
+    lr: float,
+    patience: int,
+    max_epochs: int,
+    batch_size: int,
+) -> float:
+    """Train by Adam; returns the least loss on the kept samples, whose weights the network has.
+
+    The start counts as an epoch. Training stops after ``patience`` epochs that were not better.
+
+    Args:
+        network: is changed in place.
+        loss: the mean loss of the samples with these numbers.
+        samples: as `parted` returns them.
+        lr: the learning rate.
+        patience: a number of epochs.
+        max_epochs: the largest number of epochs.
+        batch_size: the number of samples per step.
+    """
+    fit, kept, generator = samples
+    optimizer = torch.optim.Adam(network.parameters(), lr=lr)
+
+    def now() -> tuple[float, dict[str, Tensor]]:
+        with torch.no_grad():
+            return float(loss(kept)), {n: t.clone() for n, t in network.state_dict().items()}
+
+    (best, weights), waited = now(), 0
+    for _ in range(max_epochs):
+        for rows in fit[torch.randperm(len(fit), generator=generator)].split(batch_size):
+            optimizer.zero_grad()
+            loss(rows).backward()
+            optimizer.step()
+        waited += 1
+        if (latest := now())[0] < best:
+            (best, weights), waited = latest, 0
+        if waited == patience:
+            break
+    network.load_state_dict(weights)
+    return best
