@@ -4,6 +4,7 @@ This runs in the grader's own process, which has no time limit. So no regular ex
 matches across lines, and a text is parsed only if it has not too many parts.
 """
 
+import ast
 import json
 import re
 import stat
@@ -155,9 +156,28 @@ def names_defined(source: str, *, imports: bool = True) -> set[str]:
     """The names that a cell of the master defines at its top level.
 
     >>> source = "import os\\nclass Gate: pass\\na, b = [x for x in (1, 2)]\\n%time f()"
+    >>> source += "\\nprint([*{y: {z for z in y} for y in [(1,)]}])"
     >>> sorted(names_defined(source)), sorted(names_defined(source, imports=False))
     (['Gate', 'a', 'b', 'os'], ['Gate', 'a', 'b'])
     """
     source = re.sub(r"^([ \t]*)[%!].*", r"\1pass", source, flags=re.MULTILINE)
+    source = ast.unparse(_Generators().visit(ast.parse(source)))
     names = symtable.symtable(source, "<master>", "exec").get_symbols()
     return {n.get_name() for n in names if (imports if n.is_imported() else n.is_assigned())}
+
+
+class _Generators(ast.NodeTransformer):
+    """Makes a generator of each comprehension.
+
+    From Python 3.12 on, symtable counts a comprehension's variables as those of the cell.
+    """
+
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp) -> ast.expr:
+        self.generic_visit(node)
+        return ast.GeneratorExp(node.elt, node.generators)
+
+    visit_SetComp = visit_ListComp
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.expr:
+        self.generic_visit(node)
+        return ast.GeneratorExp(ast.Tuple([node.key, node.value], ast.Load()), node.generators)
