@@ -46,8 +46,8 @@ if TYPE_CHECKING:  # what a type checker and an editor read; the table below doe
     from fltoolkit.data.batches import Batches
     from fltoolkit.data.datasets import load
     from fltoolkit.evaluation import evaluate, predict
-    from fltoolkit.federated.fedasync import fedasync, fedbuff
-    from fltoolkit.federated.fedavg import fedavg
+    from fltoolkit.federated.asynchronous import fedasync, fedbuff
+    from fltoolkit.federated.rounds import fedavg
     from fltoolkit.history import History, evaluated
     from fltoolkit.models import splitnn_mlp
     from fltoolkit.party import SGD, Party
@@ -105,9 +105,9 @@ _FILES = {  # where each name comes from: its file is imported when the name is 
     "advise": "cost",
     "evaluate": "evaluation",
     "evaluated": "history",
-    "fedasync": "federated.fedasync",
-    "fedavg": "federated.fedavg",
-    "fedbuff": "federated.fedasync",
+    "fedasync": "federated.asynchronous",
+    "fedavg": "federated.rounds",
+    "fedbuff": "federated.asynchronous",
     "has_run": "checkpoint",
     "load": "data.datasets",
     "load_run": "checkpoint",

@@ -75,12 +75,12 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
         partition_dirichlet partition_iid partition_shards speeches split_features Text
     """,
     "federated": """
-        AdaptiveLevels AllGather Arrival Arrivals Backlog ByteBudget Clients Clock
+        AdaptiveLevels AllGather Arrivals Backlog ByteBudget Clients Clock
         Cohort Constant cosines ddp demo diloco Drop Even Exchange fedasync fedavg
         fedbuff Fleet Flight from_cosines GaussianDP Hinge interval_averaging Local
-        local_update local_update_lean local_updates LocalUpdate LogNormal masked_mean Mean Muon
-        muon_for orthogonalized Polynomial Ring Rule Scripted seconds_waiting Staleness
-        streaming_diloco ThroughServer Train weighted_mean WithMasks Workers Yogi
+        local_update local_update_lean local_updates LocalUpdate LogNormal Mean mean_of_all
+        mean_of_senders Muon muon_for orthogonalized Polynomial ReceivedUpdate Ring Rule Scripted
+        seconds_waiting Staleness streaming_diloco ThroughServer Train WithMasks Workers Yogi
     """,
     "labs": """
         Board FedAvgLab Lab LanguageLab Look Panel Plot Runner Setting Strip ThresholdLab Training
@@ -266,7 +266,7 @@ def test_import_is_light_and_waits_for_the_first_use_of_a_name():
             "from fltoolkit import *; Channel(); load('digits')",
         )
     )
-    files = {"fltoolkit.wire", "fltoolkit.channel", "fltoolkit.federated.fedavg"}
+    files = {"fltoolkit.wire", "fltoolkit.channel", "fltoolkit.federated.rounds"}
     assert at_first & files == set()
     assert with_pack & files == {"fltoolkit.wire"}
     heavy = {"matplotlib", "ipywidgets", "IPython", "pandas", "sklearn", "scipy", "pooch", "h5py"}

@@ -9,21 +9,21 @@
     adaptive    compression that changes during the run
     samples     the clients' samples, and whether model and loss fit them
     workers     clients, their training and their updates, as one value
-    fedavg      rounds of federated averaging
-    fedasync    servers that do not wait for a round
+    rounds      federated averaging, round by round
+    asynchronous  servers that do not wait for a round
     exchange    an average among workers: through a server, all to all, or in a ring
-    ddp         gradients averaged at every step; what workers remember
-    diloco      many local steps, then an average of how far workers came; streamed in fragments
-    demo        momentum of which only the fast part is sent
+    data_parallel  gradients averaged at every step; what workers remember
+    local_steps  many local steps, then an average of how far workers came; streamed in fragments
+    decoupled_momentum  momentum of which only the fast part is sent
     muon        an optimizer whose steps are orthogonal matrices
 
 `_dense` writes out the steps of linear layers. Notebooks 04 to 06 derive this room.
 """
 
 from fltoolkit.federated.adaptive import AdaptiveLevels, ByteBudget, Rule
+from fltoolkit.federated.asynchronous import Flight, fedasync, fedbuff
 from fltoolkit.federated.client import Local, LocalUpdate, local_update, local_update_lean
 from fltoolkit.federated.clock import (
-    Arrival,
     Arrivals,
     Backlog,
     Clock,
@@ -33,19 +33,19 @@ from fltoolkit.federated.clock import (
     Hinge,
     LogNormal,
     Polynomial,
+    ReceivedUpdate,
     Scripted,
     Staleness,
 )
-from fltoolkit.federated.ddp import Fleet, ddp
-from fltoolkit.federated.demo import cosines, demo, from_cosines
-from fltoolkit.federated.diloco import diloco, seconds_waiting, streaming_diloco
+from fltoolkit.federated.data_parallel import Fleet, ddp
+from fltoolkit.federated.decoupled_momentum import cosines, demo, from_cosines
 from fltoolkit.federated.exchange import AllGather, Exchange, Ring, ThroughServer
-from fltoolkit.federated.fedasync import Flight, fedasync, fedbuff
-from fltoolkit.federated.fedavg import Cohort, fedavg, interval_averaging
+from fltoolkit.federated.local_steps import diloco, seconds_waiting, streaming_diloco
 from fltoolkit.federated.many_at_once import local_updates
-from fltoolkit.federated.means import Mean, WithMasks, masked_mean, weighted_mean
+from fltoolkit.federated.means import Mean, WithMasks, mean_of_all, mean_of_senders
 from fltoolkit.federated.muon import Muon, muon_for, orthogonalized
 from fltoolkit.federated.privacy import GaussianDP
+from fltoolkit.federated.rounds import Cohort, fedavg, interval_averaging
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import Yogi
 from fltoolkit.federated.workers import Train, Workers
@@ -53,7 +53,6 @@ from fltoolkit.federated.workers import Train, Workers
 __all__ = [
     "AdaptiveLevels",
     "AllGather",
-    "Arrival",
     "Arrivals",
     "Backlog",
     "ByteBudget",
@@ -74,6 +73,7 @@ __all__ = [
     "Mean",
     "Muon",
     "Polynomial",
+    "ReceivedUpdate",
     "Ring",
     "Rule",
     "Scripted",
@@ -95,10 +95,10 @@ __all__ = [
     "local_update",
     "local_update_lean",
     "local_updates",
-    "masked_mean",
+    "mean_of_all",
+    "mean_of_senders",
     "muon_for",
     "orthogonalized",
     "seconds_waiting",
     "streaming_diloco",
-    "weighted_mean",
 ]
