@@ -15,7 +15,7 @@ CHECKED = [
     *("party", "evaluation", "data.datasets", "data.partitions", "data.batches"),
     *("split.chain", "split.vertical", "split.clients", "split.cache"),
     *("split.asynchronous", "split.uploads", "split.variants"),
-    *("federated.fedavg", "federated.client", "federated.many_at_once"),
+    *("federated.rounds", "federated.client", "federated.many_at_once"),
 ]
 install_import_hook([f"fltoolkit.{name}" for name in CHECKED], "shape_checks.checker")
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fltoolkit.federated import Arrivals, Cohort, GaussianDP, Local, masked_mean
+from fltoolkit.federated import Arrivals, Cohort, GaussianDP, Local, mean_of_senders
 
 LOCAL = {"batch_size", "lr", "optimizer", "epochs", "steps", "prox", "loss_fn", "keep_state"}
 ARRIVALS = {"wait_for", "timeout", "staleness", "clock"}
@@ -18,6 +18,6 @@ def grouped(**flat: Any) -> dict[str, Any]:
         with_replacement = settings.pop("with_replacement", False)
         settings["cohort"] = Cohort(settings.pop("cohort_size"), with_replacement)
     if settings.pop("masked", False):
-        settings["mean"] = masked_mean
+        settings["mean"] = mean_of_senders
     privacy: GaussianDP | None = settings.pop("privacy", None)
     return settings if privacy is None else {**settings, "mean": privacy}

@@ -26,7 +26,7 @@ from fltoolkit.codecs.base import Codec, walk
 from fltoolkit.codecs.difference import Difference
 from fltoolkit.engines.remote import absent
 from fltoolkit.federated.client import Local, LocalUpdate, local_update_lean
-from fltoolkit.federated.fedavg import fedavg
+from fltoolkit.federated.rounds import fedavg
 from fltoolkit.federated.workers import send_update
 from fltoolkit.history import Record
 from fltoolkit.links import Link, Once

@@ -9,12 +9,12 @@
     adaptive    compression that changes during the run
     samples     the clients' samples, and whether model and loss fit them
     workers     clients, their training and their updates, as one value
-    fedavg      rounds of federated averaging
-    fedasync    servers that do not wait for a round
+    rounds      federated averaging, round by round
+    asynchronous  servers that do not wait for a round
     exchange    an average among workers: through a server, all to all, or in a ring
-    ddp         gradients averaged at every step; what workers remember
-    diloco      many local steps, then an average of how far workers came; streamed in fragments
-    demo        momentum of which only the fast part is sent
+    data_parallel  gradients averaged at every step; what workers remember
+    local_steps  many local steps, then an average of how far workers came; streamed in fragments
+    decoupled_momentum  momentum of which only the fast part is sent
     muon        an optimizer whose steps are orthogonal matrices
 
 `_dense` writes out the steps of linear layers. Notebooks 04 to 06 derive this room.

@@ -2,7 +2,7 @@
 
 A rule reads a record and makes the codec of the next updates: ``fedavg(..., tune=rule)``. The
 memory of the links' codecs, such as residuals, is kept. Not here: the codecs (the room
-codecs), the rounds (fedavg.py).
+codecs), the rounds (rounds.py).
 """
 
 import math

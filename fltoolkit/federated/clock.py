@@ -16,7 +16,6 @@ from fltoolkit.federated.client import check_count, check_function, check_number
 from fltoolkit.trees import Tree
 
 __all__ = [
-    "Arrival",
     "Arrivals",
     "Backlog",
     "Clock",
@@ -26,6 +25,7 @@ __all__ = [
     "Hinge",
     "LogNormal",
     "Polynomial",
+    "ReceivedUpdate",
     "Scripted",
     "Staleness",
 ]
@@ -249,10 +249,10 @@ class Arrivals:
         seconds = {client: now + takes(self.clock, client, round_) for client in clients}
         return {client: end for client, end in seconds.items() if end < math.inf}
 
-    def weighed(self, arrived: "Iterable[Arrival]", round_: int) -> "list[Arrival]":
+    def weighed(self, arrived: "Iterable[ReceivedUpdate]", round_: int) -> "list[ReceivedUpdate]":
         """The updates with their weights multiplied by staleness; updates of weight 0 are left out.
 
-        >>> late = Arrival("ann", 0, 5.0, 100, 0.3, {}, {})
+        >>> late = ReceivedUpdate("ann", 0, 5.0, 100, 0.3, {}, {})
         >>> [arrival.weight for arrival in Arrivals(staleness=Constant(0.5)).weighed([late], 2)]
         [50.0]
         """
@@ -263,11 +263,11 @@ class Arrivals:
 # ---------------------------------------------------------------------------------- the backlog
 
 
-class Arrival(NamedTuple):
+class ReceivedUpdate(NamedTuple):
     """The answer of one client, as the server received it.
 
     >>> import torch
-    >>> Arrival("ann", 0, 1.0, 100, 0.3, {"w": torch.zeros(2)}, {}).weight
+    >>> ReceivedUpdate("ann", 0, 1.0, 100, 0.3, {"w": torch.zeros(2)}, {}).weight
     100
     """
 
@@ -288,14 +288,14 @@ class Backlog:
     client id: the server never reads them, and they are never sent. Give a backlog to `fedavg` if
     you want to save the run and go on later; `save_run` accepts it like a party.
 
-    >>> late = Arrival("ann", 0, 5.0, 100, 0.3, {}, {})
+    >>> late = ReceivedUpdate("ann", 0, 5.0, 100, 0.3, {}, {})
     >>> backlog = Backlog(late=[late])
     >>> backlog.busy(), [arrival.client for arrival in backlog.take(until=6.0)], backlog.busy()
     ({'ann'}, ['ann'], set())
     """
 
     seconds: float = 0.0
-    late: list[Arrival] = field(default_factory=list)
+    late: list[ReceivedUpdate] = field(default_factory=list)
     optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)  # by client id
     name = "late updates"  # of the file in which it is saved
 
@@ -308,7 +308,7 @@ class Backlog:
         busy = self.busy()
         return [client for client in clients if client not in busy]
 
-    def take(self, until: float) -> list[Arrival]:
+    def take(self, until: float) -> list[ReceivedUpdate]:
         """Set the time to ``until``; return the late updates that have arrived by then."""
         self.seconds = until
         come = sorted((a for a in self.late if a.seconds <= until), key=lambda a: a.seconds)
@@ -323,7 +323,7 @@ class Backlog:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved `state_dict`."""
         self.seconds = state["seconds"]
-        self.late = [Arrival(**a) for a in state["late"]]
+        self.late = [ReceivedUpdate(**a) for a in state["late"]]
         self.optimizers = dict(state.get("optimizers", {}))
 
 

@@ -1,4 +1,4 @@
-"""How the updates of a round are averaged: a mean is a function of arrivals.
+"""How the updates of a round are averaged: a mean is a function of received updates.
 
 Not here: the arithmetic (trees.py), a mean with noise (privacy.py).
 """
@@ -6,17 +6,17 @@ Not here: the arithmetic (trees.py), a mean with noise (privacy.py).
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fltoolkit import trees
-from fltoolkit.federated.clock import Arrival
-from fltoolkit.trees import Tree
+from fltoolkit.federated.clock import ReceivedUpdate
+from fltoolkit.trees import Tree, masked_mean, weighted_mean
 
-__all__ = ["Mean", "WithMasks", "masked_mean", "weighted_mean"]
+__all__ = ["Mean", "WithMasks", "mean_of_all", "mean_of_senders"]
 
-Mean = Callable[[Sequence[Arrival]], Tree]
-"""``mean(arrivals)``: the update by which the server's model moves.
+Mean = Callable[[Sequence[ReceivedUpdate]], Tree]
+"""``mean(received)``: the update by which the server's model moves.
 
-Each arrival has a ``delta``, a ``weight`` (number of samples, times its staleness weight) and the
-``client``. `weighted_mean`, `masked_mean` and `GaussianDP` fit, and so does a function of your own.
+Each received update has a ``delta``, a ``weight`` (number of samples, times its staleness weight)
+and the ``client``. `mean_of_all`, `mean_of_senders` and `GaussianDP` fit, and so does a function of
+your own.
 """
 
 
@@ -25,49 +25,51 @@ class WithMasks:
     """A mean that needs to know which coordinates of each update were sent.
 
     With such a mean, `fedavg` asks the channel for the masks (`Channel.send_masked`), and each
-    arrival holds them. With any other mean, masks are not computed, and arrivals hold empty ones.
+    received update holds them. With any other mean, masks are not computed, and they are empty.
 
     >>> import torch
-    >>> from fltoolkit.federated import Arrival
     >>> masks = [{"w": torch.tensor([True, False])}, {"w": torch.tensor([True, True])}]
     >>> deltas = [{"w": torch.tensor([1.0, 0.0])}, {"w": torch.tensor([3.0, 4.0])}]
-    >>> both = [Arrival("ann", 0, 1.0, 10, 0.3, d, m) for d, m in zip(deltas, masks, strict=True)]
-    >>> masked_mean(both), weighted_mean(both)
+    >>> both = [
+    ...     ReceivedUpdate("ann", 0, 1.0, 10, 0.3, delta, mask)
+    ...     for delta, mask in zip(deltas, masks, strict=True)
+    ... ]
+    >>> mean_of_senders(both), mean_of_all(both)
     ({'w': tensor([2., 4.])}, {'w': tensor([2., 2.])})
     """
 
     mean: Mean
 
-    def __call__(self, arrivals: Sequence[Arrival]) -> Tree:
-        """The mean of these arrivals."""
-        return self.mean(arrivals)
+    def __call__(self, received: Sequence[ReceivedUpdate]) -> Tree:
+        """The mean of these updates."""
+        return self.mean(received)
 
 
-def weighted_mean(arrivals: Sequence[Arrival]) -> Tree:
-    """The mean of the updates by their weights; see `trees.weighted_mean`.
+def mean_of_all(received: Sequence[ReceivedUpdate]) -> Tree:
+    """The mean of the updates by their weights; see `fltoolkit.trees.weighted_mean`.
 
     Source: McMahan et al. 2017, arXiv 1602.05629, algorithm 1.
 
     >>> import torch
-    >>> from fltoolkit.federated import Arrival
-    >>> deltas = {"ann": torch.tensor([0.0]), "bea": torch.tensor([4.0])}
-    >>> samples = {"ann": 30, "bea": 10}
-    >>> weighted_mean([Arrival(k, 0, 1.0, samples[k], 0.3, {"w": deltas[k]}, {}) for k in deltas])
+    >>> samples = {0.0: 30, 4.0: 10}
+    >>> mean_of_all([
+    ...     ReceivedUpdate("ann", 0, 1.0, num_samples, 0.3, {"w": torch.tensor([value])}, {})
+    ...     for value, num_samples in samples.items()
+    ... ])
     {'w': tensor([1.])}
     """
-    return trees.weighted_mean(deltas(arrivals), [a.weight for a in arrivals])
+    return weighted_mean(deltas(received), [u.weight for u in received])
 
 
 @WithMasks
-def masked_mean(arrivals: Sequence[Arrival]) -> Tree:
+def mean_of_senders(received: Sequence[ReceivedUpdate]) -> Tree:
     """The mean of each coordinate over the clients that sent it, for top-k codecs.
 
-    See `trees.masked_mean`, and `WithMasks` for an example.
+    See `fltoolkit.trees.masked_mean`, and `WithMasks` for an example.
     """
-    masks = [a.masks for a in arrivals]
-    return trees.masked_mean(deltas(arrivals), masks, [a.weight for a in arrivals])
+    return masked_mean(deltas(received), [u.masks for u in received], [u.weight for u in received])
 
 
-def deltas(arrivals: Sequence[Arrival]) -> list[Tree]:
+def deltas(received: Sequence[ReceivedUpdate]) -> list[Tree]:
     """The updates, without clients that said that their training failed."""
-    return [a.delta for a in arrivals if a.delta is not None]
+    return [u.delta for u in received if u.delta is not None]

@@ -1,6 +1,6 @@
 """Muon: momentum whose matrices are made orthogonal, for the hidden layers; AdamW for the rest.
 
-Not here: training with it (diloco.py, ddp.py); any torch optimizer works there.
+Not here: training with it (local_steps.py, data_parallel.py); any torch optimizer works there.
 """
 
 from collections.abc import Iterable, Sequence

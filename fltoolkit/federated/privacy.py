@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fltoolkit.federated.clock import Arrival
+from fltoolkit.federated.clock import ReceivedUpdate
 from fltoolkit.federated.means import deltas
 from fltoolkit.trees import Tree, weighted_mean
 
@@ -62,9 +62,9 @@ class GaussianDP:
         if not 0 <= self.noise_multiplier < math.inf:
             raise ValueError(f"noise_multiplier={self.noise_multiplier}: must be 0 or more, finite")
 
-    def __call__(self, arrivals: Sequence[Arrival]) -> Tree:
+    def __call__(self, received: Sequence[ReceivedUpdate]) -> Tree:
         """The noisy mean of a round's updates; sample counts play no part."""
-        return self.mean(deltas(arrivals), arrivals[0].round_)
+        return self.mean(deltas(received), received[0].round_)
 
     def mean(self, updates: Sequence[Tree], round_: int) -> Tree:
         """The noisy mean; the noise is a function of seed and round."""

@@ -1,6 +1,6 @@
 """How a mean update changes the server's model: it is added, or an optimizer gets it.
 
-Not here: the updates and their mean (fedavg.py, means.py).
+Not here: the updates and their mean (rounds.py, means.py).
 """
 
 from collections.abc import Iterable

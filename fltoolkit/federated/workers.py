@@ -1,7 +1,8 @@
 """The clients of a run as one value: who they are, how they train, and how an update is sent.
 
-Every protocol of this room carries it. Not here: what one client computes (client.py), who takes
-part in a round and how updates become one (fedavg.py).
+Every protocol of this room carries it. It also knows which clients are in this process. Not here:
+what one client computes (client.py), who takes part in a round and how updates become one
+(rounds.py).
 """
 
 import math
@@ -18,10 +19,11 @@ from torch import nn
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, LocalUpdate, check_function, check_settings
 from fltoolkit.federated.many_at_once import local_updates
-from fltoolkit.federated.samples import Clients, check_fit
+from fltoolkit.federated.samples import Clients, as_clients, check_fit
+from fltoolkit.history import Record
 from fltoolkit.trees import Tree, is_finite
 
-__all__ = ["Train", "Workers", "client_seed", "send_update"]
+__all__ = ["Train", "Workers", "client_seed", "mean_loss", "send_update"]
 
 Train = Callable[..., Sequence[LocalUpdate | FloatingPointError]]
 """``train(model, starts, data, local, seeds=seeds)``: `local_updates`, or anything called like it.
@@ -39,15 +41,17 @@ class Workers:
 
     Args:
         model: the module with which every client computes; it is left as it is.
-        clients: names to data ``(x, y)``, as `as_clients` returns them.
+        clients: names to data ``(x, y)``; afterwards tensors, see `as_clients`.
         local: what a client does in a round.
         train: the function that trains several clients.
         seed: the seed of batches and random layers.
+        server: the name of the server, which no client may have; empty if there is none.
 
     >>> clients = {"ann": (torch.ones(4, 1), torch.zeros(4, 1))}
     >>> local = Local(batch_size=4, lr=0.25, steps=1, loss_fn=nn.functional.mse_loss)
     >>> workers = Workers(nn.Linear(1, 1, bias=False), clients, local)
-    >>> updates = workers.learn({"ann": {"weight": torch.ones(1, 1)}}, round_=0, states={})
+    >>> starts = {"ann": {"weight": torch.ones(1, 1)}}
+    >>> updates = workers.learn(Channel(), starts, round_=0, states={})
     >>> updates["ann"].delta  # the gradient of the mean of (w x)^2 is 2 w x^2 = 2
     {'weight': tensor([[-0.5000]])}
     """
@@ -57,31 +61,71 @@ class Workers:
     local: Local
     train: Train = local_updates
     seed: int = 0
+    server: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "clients", as_clients(self.clients, self.server))
         check_settings(self.model, [], [], self.local)
         check_function("train", self.train)
         if self.train is local_updates:
             check_fit(self.model, self.clients, self.local)
 
+    def are_here(self, channel: Channel) -> bool:
+        """Whether all clients, and the server if there is one, are in this process."""
+        return all(map(channel.is_here, [*self.clients, *([self.server] if self.server else [])]))
+
     def learn(
-        self, starts: Mapping[str, Tree], round_: int, states: dict[str, dict[str, Any]]
+        self,
+        channel: Channel,
+        starts: Mapping[str, Tree],
+        round_: int,
+        states: dict[str, dict[str, Any]],
     ) -> dict[str, LocalUpdate | FloatingPointError]:
         """Train the clients of ``starts`` from these weights; return each client's update.
 
         With ``Local(keep_state=True)`` each client goes on with its optimizer's state in
         ``states``, which holds the new state afterwards.
+
+        A client in another process learns there. Here its update holds zeros, which nobody reads,
+        and its loss is NaN. Over several processes a failed training is raised as
+        FloatingPointError, because the other processes wait for the update.
         """
-        names = list(starts)
-        seeds = [client_seed(self.seed, round_, client) for client in names]
-        data, kept = [self.clients[client] for client in names], self.local.keep_state
-        more = {"states": [states.get(client) for client in names]} if kept else {}
-        found = self.train(self.model, list(starts.values()), data, self.local, seeds=seeds, **more)
-        updates = dict(zip(names, found, strict=True))
-        for client, update in updates.items():
+        here = [client for client in starts if channel.is_here(client)]
+        seeds = [client_seed(self.seed, round_, client) for client in here]
+        data, kept = [self.clients[client] for client in here], self.local.keep_state
+        more = {"states": [states.get(client) for client in here]} if kept else {}
+        given = [starts[client] for client in here]
+        found = self.train(self.model, given, data, self.local, seeds=seeds, **more)
+        learned = dict(zip(here, map(_checked, found), strict=True))
+        for client, update in learned.items():
+            if isinstance(update, FloatingPointError) and not self.are_here(channel):
+                raise FloatingPointError(f"client {client!r}, round {round_}: {update}")
             if kept and isinstance(update, LocalUpdate) and update.state is not None:
                 states[client] = update.state
-        return updates
+        return {c: learned[c] if c in learned else _elsewhere(starts[c]) for c in starts}
+
+
+def _checked(update: LocalUpdate | FloatingPointError) -> LocalUpdate | FloatingPointError:
+    """The update, or an error if it holds NaN: this must not get into a codec's memory."""
+    if isinstance(update, LocalUpdate) and not all(map(is_finite, update.delta.values())):
+        return FloatingPointError("its update holds NaN or infinite values")
+    return update
+
+
+def _elsewhere(start: Tree) -> LocalUpdate:
+    """What stands for the update of a client in another process."""
+    return LocalUpdate({name: torch.zeros_like(t) for name, t in start.items()}, math.nan, 0, 0)
+
+
+def mean_loss(losses: Sequence[float], weights: Sequence[float]) -> Record:
+    """The weighted mean of the losses that this process knows; no ``loss`` if it knows none.
+
+    >>> mean_loss([1.0, 4.0, math.nan], [2, 1, 5]), mean_loss([math.nan], [1])
+    ({'loss': 2.0}, {})
+    """
+    known = [(loss, weight) for loss, weight in zip(losses, weights, strict=True) if loss == loss]
+    total = sum(weight for _, weight in known)
+    return {"loss": sum(loss * weight for loss, weight in known) / total} if total else {}
 
 
 def client_seed(seed: int, round_: int, client: str) -> int:
@@ -103,15 +147,12 @@ def send_update(
 ) -> tuple[Tree | None, Tree]:
     """Send a client's update; return what arrives, and masks of the coordinates that arrived.
 
-    If training has failed, the client sends a ``control`` message instead, and None arrives. So NaN
-    never gets into the codec's memory or to the server.
+    If training has failed, the client sends a ``control`` message instead, and None arrives.
 
     >>> update = LocalUpdate({"w": torch.ones(2)}, loss=0.5, num_samples=4, num_steps=1)
     >>> send_update("ann", "server", update, Channel())
     ({'w': tensor([1., 1.])}, {})
     """
-    if isinstance(update, LocalUpdate) and not all(map(is_finite, update.delta.values())):
-        update = FloatingPointError("its update holds NaN or infinite values")
     if isinstance(update, FloatingPointError):
         warnings.warn(
             f"client {client!r} is left out of round {channel.step - 1}: {update}", stacklevel=3
@@ -121,8 +162,3 @@ def send_update(
     if masked:
         return channel.send_masked(client, server, "update", update.delta)
     return channel.send(client, server, "update", update.delta), {}
-
-
-def loss_of_update(update: LocalUpdate | FloatingPointError) -> float:
-    """The mean loss of a client's training, or NaN if the training failed."""
-    return math.nan if isinstance(update, FloatingPointError) else update.loss

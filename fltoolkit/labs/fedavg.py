@@ -29,8 +29,8 @@ from fltoolkit.federated.clock import (
     Polynomial,
     Staleness,
 )
-from fltoolkit.federated.fedavg import fedavg
-from fltoolkit.federated.means import masked_mean, weighted_mean
+from fltoolkit.federated.means import mean_of_all, mean_of_senders
+from fltoolkit.federated.rounds import fedavg
 from fltoolkit.history import Record, evaluated
 from fltoolkit.labs.board import Board, Plot, Run, Setting, Training, num_bits, share
 from fltoolkit.labs.lab import Lab
@@ -198,7 +198,7 @@ class FedAvgLab(Lab):
                 staleness=_STALENESS[now["staleness"]],
                 clock=LogNormal(SPREAD, seed=now["seed"]),
             ),
-            "mean": masked_mean if now["masked"] else weighted_mean,
+            "mean": mean_of_senders if now["masked"] else mean_of_all,
             "seed": now["seed"],
             "backlog": Backlog(),
         }
@@ -236,7 +236,7 @@ class FedAvgLab(Lab):
             data=self._data_code or "data  # the Dataset that was given to the lab: put it here",
             codecs=", ".join(f'"{kind}": {_codec(now, kind)!r}' for kind in ("model", "update")),
             rule=_STALENESS[now["staleness"]],
-            mean="masked_mean" if now["masked"] else "weighted_mean",
+            mean="mean_of_senders" if now["masked"] else "mean_of_all",
             **{"num_clients": self.num_clients},
             **{"num_rounds": self._written_rounds or self.num_rounds},
             **{"lr": LR, "batch": BATCH_SIZE, "spread": SPREAD},
@@ -287,7 +287,7 @@ from fltoolkit import Channel, History, Party, evaluate, evaluated, load, splitn
 from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, Pipeline, Quantize, TopK
 from fltoolkit.data import partition_dirichlet
 from fltoolkit.federated import (
-    Arrivals, Backlog, Drop, Local, LogNormal, Polynomial, fedavg, masked_mean, weighted_mean)
+    Arrivals, Backlog, Drop, Local, LogNormal, Polynomial, fedavg, mean_of_all, mean_of_senders)
 
 torch.set_num_threads(1)
 data = {data}

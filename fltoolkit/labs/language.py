@@ -25,9 +25,9 @@ from fltoolkit.data.partitions import partition_iid
 from fltoolkit.data.text import Text, load_text
 from fltoolkit.evaluation import evaluate
 from fltoolkit.federated.client import Local, check_count
-from fltoolkit.federated.ddp import Fleet
-from fltoolkit.federated.diloco import diloco
+from fltoolkit.federated.data_parallel import Fleet
 from fltoolkit.federated.exchange import AllGather
+from fltoolkit.federated.local_steps import diloco
 from fltoolkit.federated.muon import muon_for
 from fltoolkit.history import Record
 from fltoolkit.labs.board import Board, Plot, Run, Setting, Training, num_bits, share

@@ -17,14 +17,14 @@ from fltoolkit.channel import Channel
 from fltoolkit.cost import ModelCost
 from fltoolkit.data.batches import Batches
 from fltoolkit.data.partitions import split_features
+from fltoolkit.federated.asynchronous import fedasync as train_fedasync
+from fltoolkit.federated.asynchronous import fedbuff as train_fedbuff
 from fltoolkit.federated.client import Local
 from fltoolkit.federated.clock import Arrivals
-from fltoolkit.federated.fedasync import fedasync as train_fedasync
-from fltoolkit.federated.fedasync import fedbuff as train_fedbuff
-from fltoolkit.federated.fedavg import fedavg as train_fedavg
-from fltoolkit.federated.fedavg import interval_averaging as train_intervals
-from fltoolkit.federated.means import Mean, masked_mean, weighted_mean
+from fltoolkit.federated.means import Mean, mean_of_all, mean_of_senders
 from fltoolkit.federated.privacy import GaussianDP
+from fltoolkit.federated.rounds import fedavg as train_fedavg
+from fltoolkit.federated.rounds import interval_averaging as train_intervals
 from fltoolkit.history import Record
 from fltoolkit.party import Party
 from fltoolkit.research.protocol import (
@@ -307,7 +307,7 @@ def arrivals_of(task: Task, wait_for: int | None) -> Arrivals:
 def mean_of(task: Task) -> Mean:
     """How updates are averaged: with noise, over those who sent a value, or by sample counts."""
     privacy, masked = task.settings.get("privacy"), task.settings.get("masked", False)
-    return privacy or (masked_mean if masked else weighted_mean)
+    return privacy or (mean_of_senders if masked else mean_of_all)
 
 
 def server_optimizer_of(task: Task) -> torch.optim.Optimizer | None:

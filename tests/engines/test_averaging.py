@@ -1,36 +1,59 @@
-"""Workers in processes of their own: the weights of one process, in every process."""
+"""Workers in processes of their own: the weights and messages of one process."""
 
 from collections import Counter
 
 import pytest
-from averaging_scenarios import RUNS, codecs, ranks_of, run, together
+import torch
+from averaging_scenarios import RUNS, RUNS_OF_TWO, codecs, failing, ranks_of, run, together
 from distributed_scenarios import start
+from torch import nn
 
 from fltoolkit.channel import Channel
-
-pytestmark = pytest.mark.slow
+from fltoolkit.federated import ByteBudget, Local, fedasync, fedavg
 
 
 @pytest.fixture(scope="module")
-def three() -> list:
-    return start(together, 3)
+def told() -> list:
+    return start(together, 3, [*RUNS]) + start(together, 2, [*RUNS_OF_TWO])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compressed", [False, True])
-@pytest.mark.parametrize("name", RUNS)
-def test_three_processes_are_one(three, name, compressed):
-    assert not (failed := [told for told in three if len(told) == 3]), failed
-    whole = run(name, Channel(codecs() if compressed else None))
-    parts = {rank: part for rank, which, comp, part in three if (which, comp) == (name, compressed)}
-    assert set(parts) == {0, 1, 2}
-    for part in parts.values():
-        assert part["weights"] == whole["weights"]
+@pytest.mark.parametrize("name", RUNS | RUNS_OF_TWO)
+def test_several_processes_are_one(told, name, compressed):
+    assert not (failed := [part for part in told if len(part) == 3]), failed
+    whole, ranks = run(name, Channel(codecs(name) if compressed else None)), ranks_of(name)
+    parts = {rank: part for rank, which, comp, part in told if (which, comp) == (name, compressed)}
+    assert set(parts) == {*ranks.values()}
+    for rank, part in parts.items():
+        if "fedavg" not in name or rank == ranks["server"]:  # clients of fedavg keep no model
+            assert part["weights"] == whole["weights"]
         assert part["steps"] == whole["steps"]
-    ranks = ranks_of(name)
-    sent = Counter(
-        t for rank, part in parts.items() for t in part["transfers"] if ranks[t[1]] == rank
-    )
-    came = Counter(
-        t for rank, part in parts.items() for t in part["transfers"] if ranks[t[2]] == rank
-    )
-    assert sent == came == Counter(whole["transfers"])
+    for end in (1, 2):  # what senders have sent, and what receivers have received
+        there = Counter(
+            t for rank, part in parts.items() for t in part["transfers"] if ranks[t[end]] == rank
+        )
+        assert there == Counter(whole["transfers"])
+
+
+@pytest.mark.slow
+def test_a_failed_training_ends_the_run_in_all_processes():
+    errors = {rank: (kind, text) for rank, kind, text in start(failing, 2)}
+    assert errors[1][0] == "FloatingPointError"
+    assert errors[0][0] == "PeerError"
+    assert all("client 'w0', round 0: the local loss is nan" in text for _, text in errors.values())
+
+
+class Elsewhere(Channel):
+    def is_here(self, name):
+        return name != "b"
+
+
+def test_what_needs_all_clients_here_says_so():
+    clients = {name: (torch.ones(2, 1), torch.zeros(2, 1)) for name in "ab"}
+    how = {"local": Local(2, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)}
+    model, tune = nn.Linear(1, 1), ByteBudget(print, nbytes=1, rounds=1)
+    with pytest.raises(ValueError, match="fedavg, whose server waits"):
+        fedasync(model, clients, Elsewhere(), num_updates=1, concurrency=1, **how)
+    with pytest.raises(ValueError, match="tune needs the bytes of all clients"):
+        fedavg(model, clients, Elsewhere(), rounds=1, cohort=1, tune=tune, **how)

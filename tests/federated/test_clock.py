@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from fltoolkit.federated import (
-    Arrival,
     Backlog,
     Constant,
     Drop,
@@ -14,6 +13,7 @@ from fltoolkit.federated import (
     Hinge,
     LogNormal,
     Polynomial,
+    ReceivedUpdate,
     Scripted,
 )
 
@@ -79,7 +79,7 @@ def test_mistakes_are_named(make, complaint):
 
 
 def late(client, seconds, w=0.0):
-    return Arrival(client, 0, seconds, 1, 0.0, {"w": torch.tensor(w)}, {})
+    return ReceivedUpdate(client, 0, seconds, 1, 0.0, {"w": torch.tensor(w)}, {})
 
 
 def test_backlog_hands_out_what_has_come_and_keeps_the_rest():

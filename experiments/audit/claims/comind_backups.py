@@ -58,7 +58,7 @@ CLAIM = Claim(
     source="coMind, federated averaging optimizer (an extension of TensorFlow)",
     known="code",
     ours="`fltoolkit.federated.interval_averaging` on digits, blocks of 20 steps; times of "
-    "replicas are log-normal (sigma 1) on a virtual clock. tests/federated/test_fedavg.py has the "
+    "replicas are log-normal (sigma 1) on a virtual clock. tests/federated/test_rounds.py has the "
     "rule by hand.",
     judge=judge,
     measures={ALL: measure_of(REPLICAS), SPARE: measure_of(4)},

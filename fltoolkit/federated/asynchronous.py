@@ -2,7 +2,7 @@
 
 At any time some clients are at work. When a client is done, it sends its update at once, and
 another client begins with the newest model. So no client waits for stragglers, but updates are
-stale. Not here: rounds (fedavg.py), the weight of a stale update (clock.py).
+stale. Not here: rounds (rounds.py), the weight of a stale update (clock.py).
 """
 
 import heapq
@@ -21,7 +21,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, LocalUpdate, check_function, travelling
 from fltoolkit.federated.clock import Clock, Even, Polynomial, Staleness, takes, weigh
 from fltoolkit.federated.many_at_once import local_updates
-from fltoolkit.federated.samples import Clients, as_clients
+from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import check_optimizer, move
 from fltoolkit.federated.workers import Train, Workers, send_update
 from fltoolkit.history import CHECKED, Record, checked_at_call
@@ -29,7 +29,7 @@ from fltoolkit.trees import Tree, weighted_mean
 
 __all__ = ["Flight", "fedasync", "fedbuff"]
 
-_AtWork = tuple[float, int, str, int, Tree]  # end, order, client, step and model at its start
+_Asked = tuple[float, int, str, int, Tree]  # end, order, client, step and model at its start
 
 
 @dataclass
@@ -47,11 +47,23 @@ class Flight:
     seconds: float = 0.0
     idle: list[str] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)  # how often each client was asked
-    at_work: list[_AtWork] = field(default_factory=list)  # a heap by time, then by order
+    at_work: list[_Asked] = field(default_factory=list)  # a heap by time, then by order
     missed_in_a_row: int = 0  # answers that did not come, since the last one that did
     random: np.random.Generator | None = None  # None: the run has not begun
     optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)  # as in Backlog
     name = "in flight"  # of the file in which it is saved
+
+    def begin(self, workers: Workers, start_round: int) -> None:
+        """Go on as it was saved, or begin with everybody idle."""
+        if self.random is None:
+            if start_round:
+                raise ValueError(
+                    f"start_round={start_round}: to go on, give the flight that was saved with the "
+                    "run"
+                )
+            self.idle, self.random = list(workers.clients), np.random.default_rng(workers.seed)
+        if strangers := {*self.idle, *(row[2] for row in self.at_work)} ^ {*workers.clients}:
+            raise ValueError(f"clients {sorted(strangers)}: not the same as when the run was saved")
 
     def state_dict(self) -> dict[str, Any]:
         """Plain values and tensors, so that it can be saved without pickle."""
@@ -81,6 +93,7 @@ class _Arrived(NamedTuple):
     client: str
     seconds: float
     staleness: int  # how often the server's model has changed in between
+    weight: float  # for this staleness
     start: Tree
     delta: Tree
     loss: float
@@ -135,30 +148,18 @@ def fedasync(
     """
     if not 0 < alpha <= 1:
         raise ValueError(f"alpha={alpha}: the share of the new model, above 0 and at most 1")
-    workers = Workers(model, as_clients(clients, server), local, train, seed)
-    _check(workers, num_updates - start_round, concurrency, clock, staleness)
-    flight = _begun(flight, workers, start_round)
+    workers = Workers(model, clients, local, train, seed, server)
+    moves, flight = range(start_round, num_updates), flight or Flight()
+    at_work = _AtWork(workers, channel, concurrency, clock, staleness, moves, flight)
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
-    failed = Counter[str]()
-    arriving = _arriving(workers, channel, server, clock, concurrency, flight, failed)
-    for t in range(start_round, num_updates):
-        channel.step = t + 1
-        update = next(arriving)
-        share = alpha * weigh(staleness, update.staleness)
+    for t, [update] in at_work.updates(1):
+        share = alpha * update.weight
         move(model, _toward(model.state_dict(), update.start, update.delta, share), None)
-        yield {
-            "round": t,
-            "step": t + 1,
-            "client": update.client,
-            "loss": update.loss,
-            "staleness": update.staleness,
-            "num_failed": failed.total(),
-            "seconds": update.seconds,
-            **totals(),
-        }
-        failed.clear()
+        about: Record = {"client": update.client, "loss": update.loss}
+        about |= {"staleness": update.staleness, "num_failed": at_work.num_failed}
+        yield {"round": t, "step": t + 1, **about, "seconds": update.seconds, **totals()}
 
 
 @checked_at_call
@@ -211,19 +212,15 @@ def fedbuff(
     """
     if buffer_size < 1:
         raise ValueError(f"buffer_size={buffer_size}: must be at least 1 update")
-    workers = Workers(model, as_clients(clients, server), local, train, seed)
-    _check(workers, rounds - start_round, concurrency, clock, staleness)
     check_optimizer(server, model, server_optimizer)
-    flight = _begun(flight, workers, start_round)
+    workers = Workers(model, clients, local, train, seed, server)
+    moves, flight = range(start_round, rounds), flight or Flight()
+    at_work = _AtWork(workers, channel, concurrency, clock, staleness, moves, flight)
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
-    failed = Counter[str]()
-    arriving = _arriving(workers, channel, server, clock, concurrency, flight, failed)
-    for t in range(start_round, rounds):
-        channel.step = t + 1
-        buffer = [next(arriving) for _ in range(buffer_size)]
-        weights = [weigh(staleness, update.staleness) for update in buffer]
+    for t, buffer in at_work.updates(buffer_size):
+        weights = [update.weight for update in buffer]
         if any(weights):
             mean = weighted_mean([update.delta for update in buffer], weights)
             move(model, _scaled(mean, sum(weights) / buffer_size), server_optimizer)
@@ -233,86 +230,96 @@ def fedbuff(
             "loss": sum(update.loss for update in buffer) / buffer_size,
             "num_arrived": buffer_size,
             "num_stale": sum(update.staleness > 0 for update in buffer),
-            "num_failed": failed.total(),
+            "num_failed": at_work.num_failed,
             "staleness": sum(update.staleness for update in buffer) / buffer_size,
             "seconds": buffer[-1].seconds,
             **totals(),
         }
-        failed.clear()
 
 
 # ------------------------------------------------------------------------------------ its steps
 
 
-def _arriving(
-    workers: Workers,
-    channel: Channel,
-    server: str,
-    clock: Clock,
-    concurrency: int,
-    flight: Flight,
-    failed: Counter[str],
-) -> Iterator[_Arrived]:
-    """Updates in the order of their arrival; after each of them, another client begins."""
-    while True:
-        _send_models(workers, channel, server, clock, concurrency, flight)
-        flight.seconds, _, client, step, start = heapq.heappop(flight.at_work)
-        updates = workers.learn({client: start}, flight.asked[client] - 1, flight.optimizers)
-        delta, _ = send_update(client, server, update := updates[client], channel)
-        flight.idle.append(client)
-        if delta is None or not isinstance(update, LocalUpdate):
-            failed[client] += 1
-            _count_missed(flight, workers)
-            continue
-        flight.missed_in_a_row = 0
-        yield _Arrived(client, flight.seconds, channel.step - step, start, delta, update.loss)
+@dataclass
+class _AtWork:
+    """The clients at work, and their updates in the order of their arrival."""
 
+    workers: Workers
+    channel: Channel
+    concurrency: int
+    clock: Clock
+    staleness: Staleness
+    moves: range  # of the server's model: the numbers of those to come
+    flight: Flight
+    num_failed: int = 0  # clients whose training failed since the last move
 
-def _send_models(
-    workers: Workers,
-    channel: Channel,
-    server: str,
-    clock: Clock,
-    concurrency: int,
-    flight: Flight,
-) -> None:
-    """Draw idle clients and send them the model, until ``concurrency`` clients are at work."""
-    idle, asked, random = flight.idle, flight.asked, flight.random
-    assert random is not None
-    while idle and len(flight.at_work) < concurrency:
-        client = idle.pop(int(random.integers(len(idle))))
-        start = channel.send(server, client, "model", travelling(workers.model))
-        seconds, number = flight.seconds + takes(clock, client, asked[client]), asked.total()
-        asked[client] += 1
-        if seconds < math.inf:
-            heapq.heappush(flight.at_work, (seconds, number, client, channel.step, start))
-        else:
-            idle.append(client)
-            _count_missed(flight, workers)
-
-
-def _begun(flight: Flight | None, workers: Workers, start_round: int) -> Flight:
-    """The flight as it was saved, or everybody idle."""
-    flight = Flight() if flight is None else flight
-    if flight.random is None:
-        if start_round:
+    def __post_init__(self) -> None:
+        check_function("staleness", self.staleness)
+        check_function("clock", self.clock)
+        if not self.moves:
+            left = self.moves.stop - self.moves.start
+            raise ValueError(f"{left} moves of the server's model: must be at least 1")
+        if not 1 <= self.concurrency <= (most := len(self.workers.clients)):
+            raise ValueError(f"concurrency={self.concurrency}: must be 1 to {most} clients at work")
+        if not self.workers.are_here(self.channel):
             raise ValueError(
-                f"start_round={start_round}: to go on, give the flight that was saved with the run"
+                "fedasync and fedbuff need all clients in this process; over several processes use "
+                "fedavg, whose server waits for the end of a round"
             )
-        flight.idle, flight.random = list(workers.clients), np.random.default_rng(workers.seed)
-    if strangers := {*flight.idle, *(row[2] for row in flight.at_work)} ^ {*workers.clients}:
-        raise ValueError(f"clients {sorted(strangers)}: not the same as when the run was saved")
-    return flight
+        self.flight.begin(self.workers, self.moves.start)
 
+    def updates(self, count: int) -> Iterator[tuple[int, list[_Arrived]]]:
+        """For each move of the server's model: its number, and the updates that it waits for."""
+        for move_ in self.moves:
+            self.channel.step = move_ + 1
+            yield move_, [self._next() for _ in range(count)]
+            self.num_failed = 0
 
-def _count_missed(flight: Flight, workers: Workers) -> None:
-    """Count one more missing answer; raise if there are too many in a row, to end the loop."""
-    flight.missed_in_a_row += 1
-    if flight.missed_in_a_row >= 10 * len(workers.clients):
-        raise RuntimeError(
-            f"{flight.missed_in_a_row} times in a row a client dropped out or failed in training: "
-            "nobody is left to learn from. Lower the clock's dropout or lr, or check the data"
-        )
+    def _next(self) -> _Arrived:
+        """The next update that arrives; clients whose training fails are counted on the way."""
+        flight = self.flight
+        while True:
+            self._send_models()
+            flight.seconds, _, client, step, start = heapq.heappop(flight.at_work)
+            number = flight.asked[client] - 1
+            updates = self.workers.learn(self.channel, {client: start}, number, flight.optimizers)
+            update, server = updates[client], self.workers.server
+            delta, _ = send_update(client, server, update, self.channel)
+            flight.idle.append(client)
+            if delta is not None and isinstance(update, LocalUpdate):
+                flight.missed_in_a_row = 0
+                late = self.channel.step - step
+                weight = weigh(self.staleness, late)
+                return _Arrived(client, flight.seconds, late, weight, start, delta, update.loss)
+            self.num_failed += 1
+            self._count_missed()
+
+    def _send_models(self) -> None:
+        """Draw idle clients and send them the model, until ``concurrency`` clients are at work."""
+        flight, channel, server = self.flight, self.channel, self.workers.server
+        idle, asked, random = flight.idle, flight.asked, flight.random
+        assert random is not None
+        while idle and len(flight.at_work) < self.concurrency:
+            client = idle.pop(int(random.integers(len(idle))))
+            start = channel.send(server, client, "model", travelling(self.workers.model))
+            seconds = flight.seconds + takes(self.clock, client, asked[client])
+            number = asked.total()
+            asked[client] += 1
+            if seconds < math.inf:
+                heapq.heappush(flight.at_work, (seconds, number, client, channel.step, start))
+            else:
+                idle.append(client)
+                self._count_missed()
+
+    def _count_missed(self) -> None:
+        """Count one more missing answer; raise if there are too many in a row, to end the loop."""
+        self.flight.missed_in_a_row += 1
+        if self.flight.missed_in_a_row >= 10 * len(self.workers.clients):
+            raise RuntimeError(
+                f"{self.flight.missed_in_a_row} times in a row a client dropped out or failed in "
+                "training: nobody is left to learn from. Lower the clock's dropout or lr, or check "
+                "the data"
+            )
 
 
 def _toward(own: Tree, start: Tree, delta: Tree, share: float) -> Tree:
@@ -325,14 +332,3 @@ def _scaled(tree: Tree, factor: float) -> Tree:
     return {
         n: t * factor if t.is_floating_point() else (t * factor).round() for n, t in tree.items()
     }
-
-
-def _check(
-    workers: Workers, num_moves: int, concurrency: int, clock: Clock, staleness: Staleness
-) -> None:
-    check_function("staleness", staleness)
-    check_function("clock", clock)
-    if num_moves < 1:
-        raise ValueError(f"{num_moves} moves of the server's model: must be at least 1")
-    if not 1 <= concurrency <= (most := len(workers.clients)):
-        raise ValueError(f"concurrency={concurrency}: must be 1 to {most} clients at work")

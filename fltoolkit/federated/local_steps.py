@@ -2,7 +2,7 @@
 
 Here: `diloco`, of which local AdamW with a plain mean, MuLoCo, SparseLoCo and FedAvg among few
 workers are settings, and `streaming_diloco`, which sends a fragment at a time while computing goes
-on. Not here: where the messages go (exchange.py), a message at every step (ddp.py).
+on. Not here: where the messages go (exchange.py), a message at every step (data_parallel.py).
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,12 +12,12 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, LocalUpdate, check_count, travelling
-from fltoolkit.federated.ddp import Fleet
+from fltoolkit.federated.data_parallel import Fleet
 from fltoolkit.federated.exchange import Exchange, ThroughServer, balanced
 from fltoolkit.federated.many_at_once import local_updates
-from fltoolkit.federated.samples import Clients, as_clients
+from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import check_optimizer, move
-from fltoolkit.federated.workers import Train, Workers
+from fltoolkit.federated.workers import Train, Workers, mean_loss
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree
 
@@ -98,7 +98,7 @@ def diloco(
     [(1, 124), (2, 248), (3, 372)]
     [(10, 124), (20, 248), (30, 372)]
     """
-    team = Workers(model, as_clients(workers, ""), local, train, seed)
+    team = Workers(model, workers, local, train, seed)
     _check(team, outer, rounds - start_round)
     fleet = Fleet() if fleet is None else fleet
     yield CHECKED
@@ -165,7 +165,7 @@ def streaming_diloco(
     >>> len(list(records)), [transfer.nbytes_dense // 4 for transfer in channel.transfers]
     (2, [8, 8, 8, 8, 2, 2, 2, 2])
     """
-    team = Workers(model, as_clients(workers, ""), local, train, seed)
+    team = Workers(model, workers, local, train, seed)
     _check(team, outer, rounds - start_round)
     check_count("fragments", fragments)
     if not isinstance(overlap, int) or overlap < 0:
@@ -229,24 +229,14 @@ def seconds_waiting(
 def _inner(
     team: Workers, channel: Channel, starts: Mapping[str, Tree], round_: int, fleet: Fleet
 ) -> tuple[Record, dict[str, Tree]]:
-    """The inner steps of all workers: their mean loss, and each worker's update.
-
-    The update of a worker in another process is replaced with zeros: nobody reads them here.
-    """
-    here = {worker: starts[worker] for worker in team.clients if channel.is_here(worker)}
-    found = team.learn(here, round_, fleet.optimizers)
-    updates: dict[str, Tree] = {}
-    losses = []
-    for worker in team.clients:
-        if worker not in found:
-            updates[worker] = {n: torch.zeros_like(t) for n, t in starts[worker].items()}
-            continue
-        update = found[worker]
+    """The inner steps of all workers: their mean loss, and each worker's update."""
+    updates = {}
+    for worker, update in team.learn(channel, starts, round_, fleet.optimizers).items():
         if not isinstance(update, LocalUpdate):
             raise FloatingPointError(f"worker {worker!r}, round {round_}: {update}")
-        updates[worker] = update.delta
-        losses.append(update.loss)
-    return ({"loss": sum(losses) / len(losses)} if losses else {}), updates
+        updates[worker] = update
+    loss = mean_loss([update.loss for update in updates.values()], [1] * len(updates))
+    return loss, {worker: update.delta for worker, update in updates.items()}
 
 
 def _record(round_: int, local: Local, loss: Record, totals: Mapping[str, int]) -> Record:

@@ -1,7 +1,7 @@
 """Every-step averaging: all workers compute a gradient, and all take the same step with the mean.
 
 This is data-parallel training as in a data centre, the reference of all methods that send less.
-Not here: where the messages go (exchange.py), several steps between two messages (diloco.py).
+Not here: where the messages go (exchange.py), several steps between two messages (local_steps.py).
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ from fltoolkit.federated.client import (
     training,
 )
 from fltoolkit.federated.exchange import Exchange, ThroughServer
-from fltoolkit.federated.samples import Clients, as_clients
+from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.workers import Workers, client_seed
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree
@@ -136,7 +136,7 @@ def ddp(
     >>> model.weight.item(), len(channel.transfers)  # the gradients are -4 and -16: 0.1 * 10
     (1.0, 4)
     """
-    team = Workers(model, as_clients(workers, ""), local, seed=seed)
+    team = Workers(model, workers, local, seed=seed)
     check_one_step(team)
     check_count("steps", steps - start_step)
     fleet = Fleet() if fleet is None else fleet

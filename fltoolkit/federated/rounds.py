@@ -2,14 +2,14 @@
 
 Here: a round, from drawing the cohort to a mean update. Not here: what a client does alone
 (client.py), how long it takes and what comes late (clock.py), how updates are averaged (means.py),
-how the model moves (server.py), servers that never wait for a round (fedasync.py). Notebook 04
+how the model moves (server.py), servers that never wait for a round (asynchronous.py). Notebook 04
 derives it.
 """
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,14 +19,14 @@ from torch import nn
 from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Codec, Identity
 from fltoolkit.federated.adaptive import Rule
-from fltoolkit.federated.client import Local, check_count, check_function, travelling
-from fltoolkit.federated.clock import Arrival, Arrivals, Backlog, Drop
+from fltoolkit.federated.client import Local, LocalUpdate, check_count, check_function, travelling
+from fltoolkit.federated.clock import Arrivals, Backlog, Drop, ReceivedUpdate
 from fltoolkit.federated.many_at_once import local_updates
-from fltoolkit.federated.means import Mean, WithMasks, weighted_mean
+from fltoolkit.federated.means import Mean, WithMasks, mean_of_all
 from fltoolkit.federated.privacy import GaussianDP
-from fltoolkit.federated.samples import Clients, as_clients
+from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import check_optimizer, move
-from fltoolkit.federated.workers import Train, Workers, loss_of_update, send_update
+from fltoolkit.federated.workers import Train, Workers, mean_loss, send_update
 from fltoolkit.history import CHECKED, Record, checked_at_call
 
 __all__ = ["Cohort", "fedavg", "interval_averaging"]
@@ -74,7 +74,7 @@ def fedavg(
     cohort: int | Cohort,
     local: Local,
     arrivals: Arrivals = Arrivals(),
-    mean: Mean = weighted_mean,
+    mean: Mean = mean_of_all,
     server_optimizer: torch.optim.Optimizer | None = None,
     tune: Rule | None = None,
     train: Train = local_updates,
@@ -145,7 +145,7 @@ def fedavg(
         local: what each of them does: batch size, learning rate or optimizer, epochs or steps.
         arrivals: when a round ends, and what weight late updates have; by default no update is
             late.
-        mean: how the updates become one: `weighted_mean`, `masked_mean` for top-k codecs,
+        mean: how the updates become one: `mean_of_all`, `mean_of_senders` for top-k codecs,
             `GaussianDP` for clipping and noise, or a function of the arrivals (see `Mean`).
         server_optimizer: over ``model.parameters()``; by default the mean update is added.
         tune: a function that is called before each round with the record of the round before. It
@@ -173,14 +173,16 @@ def fedavg(
     2 204 204
     """
     cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
-    workers = Workers(model, as_clients(clients, server), local, train, seed)
+    workers = Workers(model, clients, local, train, seed, server)
     check_optimizer(server, model, server_optimizer)
     _check(len(workers.clients), rounds - start_round, cohort, arrivals, mean)
+    if tune is not None and not workers.are_here(channel):
+        raise ValueError("tune needs the bytes of all clients, and some are in other processes")
+    arrivals = replace(arrivals, wait_for=arrivals.wait_for or cohort.size)
     backlog = Backlog() if backlog is None else backlog
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
-    masked = isinstance(mean, WithMasks)
     record: Record = {}
     for round_ in range(start_round, rounds):
         channel.step = round_ + 1
@@ -189,31 +191,18 @@ def fedavg(
             _announce_codec(channel, server, drawn, tune(record) if record else None)
         starts = {c: channel.send(server, c, "model", travelling(model)) for c in drawn}
 
-        due = arrivals.due(drawn, round_, backlog.seconds)  # who drops out is not in it
-        updates = workers.learn({c: starts[c] for c in due}, round_, backlog.optimizers)
-        answers = []
-        for c, update in updates.items():
-            delta, masks = send_update(c, server, update, channel, masked)
-            weight, loss = drawn[c] * len(workers.clients[c][1]), loss_of_update(update)
-            answers.append(Arrival(c, round_, due[c], weight, loss, delta, masks))
+        due = arrivals.due(drawn, round_, backlog.seconds)  # a client that drops out is not in it
+        asked = {c: starts[c] for c in due}
+        received = []
+        for c, update in workers.learn(channel, asked, round_, backlog.optimizers).items():
+            delta, masks = send_update(c, server, update, channel, isinstance(mean, WithMasks))
+            weight, loss = drawn[c] * len(workers.clients[c][1]), _loss(update)
+            received.append(ReceivedUpdate(c, round_, due[c], weight, loss, delta, masks))
 
-        in_time, late, end = _first(answers, arrivals, cohort.size, len(drawn), backlog.seconds)
-        stale = arrivals.weighed(backlog.take(until=end), round_)
-        backlog.late += late
-        if counting := arrivals.weighed(in_time, round_) + stale:
+        counting, counts = _close(received, len(drawn) - len(due), round_, arrivals, backlog)
+        if counting and channel.is_here(server):
             move(model, mean(counting), server_optimizer)
-
-        record = {
-            "round": round_,
-            "step": channel.step,
-            **_mean_loss(in_time),
-            "num_arrived": len(in_time),
-            "num_late": len(late),
-            "num_stale": len(stale),
-            "num_failed": sum(a.delta is None for a in answers),
-            "seconds": backlog.seconds,
-            **totals(),
-        }
+        record = {"round": round_, "step": channel.step, **counts, **totals()}
         yield record
 
 
@@ -274,41 +263,51 @@ def _announce_codec(
         channel.send(server, client, "control", message)
 
 
-def _first(
-    answers: Sequence[Arrival], arrivals: Arrivals, cohort_size: int, num_asked: int, now: float
-) -> tuple[list[Arrival], list[Arrival], float]:
-    """Which clients are in time, which are late, and when the round ends.
+def _close(
+    received: Sequence[ReceivedUpdate],
+    num_silent: int,
+    round_: int,
+    arrivals: Arrivals,
+    backlog: Backlog,
+) -> tuple[list[ReceivedUpdate], Record]:
+    """End a round: the updates that count, with their weights, and what the record says of them.
 
     The round ends with the ``wait_for``-th update, when all clients have answered, or at the
     timeout. If two updates arrive at the same time, the client that was drawn first comes first.
     """
-    wait_for, num_silent = arrivals.wait_for or cohort_size, num_asked - len(answers)
-    answers = sorted(answers, key=lambda a: a.seconds)
-    updates = [a for a in answers if a.delta is not None]
-    if answers and not updates:
+    updates = sorted((u for u in received if u.delta is not None), key=lambda u: u.seconds)
+    if received and not updates:
         raise FloatingPointError(
-            f"round {answers[0].round_}: training failed at {sorted(a.client for a in answers)}, "
-            "which is everybody who was asked. The model has diverged or the data hold NaN: lower "
-            "lr or check the data. All records so far are good."
+            f"round {round_}: training failed at {sorted(u.client for u in received)}, which is "
+            "everybody who was asked. The model has diverged or the data hold NaN: lower lr or "
+            "check the data. All records so far are good."
         )
+    wait_for = arrivals.wait_for or len(received)
     if len(updates) >= wait_for:
         end = updates[wait_for - 1].seconds
     else:
-        end = math.inf if num_silent or not answers else answers[-1].seconds
-    if (end := min(end, now + arrivals.timeout)) == math.inf:
+        end = math.inf if num_silent or not received else max(u.seconds for u in received)
+    if (end := min(end, backlog.seconds + arrivals.timeout)) == math.inf:
         raise RuntimeError(
-            f"wait_for={wait_for}, updates that come: {len(updates)}, clients that dropped out: "
-            f"{num_silent}. The round would never end: give a timeout, or wait for fewer"
+            f"wait_for={wait_for}, updates that come: {len(updates)}, clients that dropped "
+            f"out: {num_silent}. The round would never end: give a timeout, or wait for fewer"
         )
-    num_in_time = sum(a.seconds <= end for a in updates[:wait_for])
-    return updates[:num_in_time], updates[num_in_time:], end
+    num_in_time = sum(u.seconds <= end for u in updates[:wait_for])
+    in_time, late = updates[:num_in_time], updates[num_in_time:]
+    stale = arrivals.weighed(backlog.take(until=end), round_)
+    backlog.late += late
+    return arrivals.weighed(in_time, round_) + stale, {
+        **mean_loss([u.loss for u in in_time], [u.weight for u in in_time]),
+        "num_arrived": len(in_time),
+        "num_late": len(late),
+        "num_stale": len(stale),
+        "num_failed": len(received) - len(updates),
+        "seconds": end,
+    }
 
 
-def _mean_loss(in_time: list[Arrival]) -> Record:
-    """The mean loss over samples. Without a client in time it is left out: JSON knows no NaN."""
-    num_samples = sum(a.weight for a in in_time)
-    loss = sum(a.loss * a.weight for a in in_time)
-    return {"loss": loss / num_samples} if num_samples else {}
+def _loss(update: LocalUpdate | FloatingPointError) -> float:
+    return update.loss if isinstance(update, LocalUpdate) else math.nan
 
 
 def _check(

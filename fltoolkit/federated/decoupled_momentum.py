@@ -1,7 +1,7 @@
 """DeMo: each worker keeps the slow part of its momentum and sends the fast one.
 
 Not here: where messages go (exchange.py), methods that take several steps between two messages
-(diloco.py).
+(local_steps.py).
 """
 
 import math
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_count, take_step
-from fltoolkit.federated.ddp import (
+from fltoolkit.federated.data_parallel import (
     Fleet,
     check_one_step,
     gradients,
@@ -22,7 +22,7 @@ from fltoolkit.federated.ddp import (
     shared_optimizer,
     worker_batches,
 )
-from fltoolkit.federated.samples import Clients, as_clients
+from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.workers import Workers
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree, weighted_mean
@@ -84,7 +84,7 @@ def demo(
     >>> (model.weight - before).detach().abs().round(decimals=4).unique()
     tensor([0.2500])
     """
-    team = Workers(model, as_clients(workers, ""), local, seed=seed)
+    team = Workers(model, workers, local, seed=seed)
     check_one_step(team)
     check_count("steps", steps - start_step)
     check_count("chunk", chunk)
