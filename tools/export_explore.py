@@ -46,7 +46,7 @@ from fltoolkit import codecs, plots
 from fltoolkit.codecs import Entropy, Quantize, TopK
 from fltoolkit.panels import compare_bytes
 from fltoolkit.plots.codec_report import draw_report
-from fltoolkit.plots.drawing import Axis, Drawing, Frame, beside, chart, symbol
+from fltoolkit.plots.drawing import Axis, Frame, Graphic, beside, chart, symbol
 from fltoolkit.plots.style import INK, PAPER
 from fltoolkit.research import Experiment, sizes_of
 from fltoolkit.split import gates
@@ -663,7 +663,7 @@ def pictures(tensors: Mapping[str, Tensor], folder: Path) -> None:
     }
     size = {"width": 640, "height": 300}
     marks = [*chart(lines, "num_clients", "nbytes_per_client", **size, log=True)]
-    advisor = Drawing(640, 300, compare_bytes(100).sentence, marks).svg()
+    advisor = Graphic(640, 300, compare_bytes(100).sentence, marks).svg()
     (folder / "advisor.svg").write_text(advisor + "\n", encoding="utf-8")
     four = plots.describe_codec(tensors["activation"], codecs.Pipeline(Quantize(4)))
     (folder / "language.svg").write_text(language_picture().svg() + "\n", encoding="utf-8")
@@ -671,7 +671,7 @@ def pictures(tensors: Mapping[str, Tensor], folder: Path) -> None:
     (folder / "codec.svg").write_text(codec + "\n", encoding="utf-8")
 
 
-def language_picture() -> Drawing:
+def language_picture() -> Graphic:
     """Nats over bytes of the first task of `language`; names where nobody does better for less."""
     task = language()["tasks"][0]
     found = [
@@ -693,7 +693,7 @@ def language_picture() -> Drawing:
             places.append(place)
             names.append(m["name"])
     title = f"Nats over bytes, {task['words']}: {len(found)} methods. {task['settings']}"
-    return Drawing(760, 440, title, [*frame.grid(), *marks, *beside(places, names)])
+    return Graphic(760, 440, title, [*frame.grid(), *marks, *beside(places, names)])
 
 
 def export(folder: Path) -> None:

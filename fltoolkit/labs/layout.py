@@ -12,8 +12,8 @@ from fltoolkit.labs.picture import MOST_SAMPLES, Axes, Picture, Sample
 from fltoolkit.plots.drawing import (
     Axis,
     Box,
-    Drawing,
     Frame,
+    Graphic,
     Mark,
     Points,
     Stroke,
@@ -31,7 +31,7 @@ _ROW = 17  # the height of a row of text
 _LETTERS = 54  # of a text, in half of the width
 
 
-def lay_out(picture: Picture) -> Drawing:
+def lay_out(picture: Picture) -> Graphic:
     """The picture as a drawing, which is as high as its content needs.
 
     The bars of bytes and the strip of states come first, right below the sliders. The plots come
@@ -66,7 +66,7 @@ def lay_out(picture: Picture) -> Drawing:
         for line in textwrap.wrap(note, 130):
             marks.append(Words(8, low + 4, line))
             low += 17
-    return Drawing(_WIDTH, low, picture.summary(), marks)
+    return Graphic(_WIDTH, low, picture.summary(), marks)
 
 
 def frame_of(axes: Axes, left: float, top: float = 40) -> Frame:

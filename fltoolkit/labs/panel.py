@@ -17,7 +17,7 @@ from fltoolkit.labs.board import Setting
 from fltoolkit.labs.layout import lay_out
 from fltoolkit.labs.picture import Trace, compose, status_in_words
 from fltoolkit.labs.steering import Steering
-from fltoolkit.plots.drawing import Drawing
+from fltoolkit.plots.drawing import Graphic
 
 __all__ = ["Panel"]
 
@@ -238,7 +238,7 @@ class Panel:
         except Exception as error:
             self._say(f"cannot draw: {type(error).__name__}: {error}", urgent=True)
 
-    def draw(self) -> Drawing:
+    def draw(self) -> Graphic:
         """The picture of the lab at this moment."""
         kept = {}
         for run in self.lab.runs:

@@ -13,8 +13,8 @@ from fltoolkit.panels._sliders import Picture, find_ipywidgets
 from fltoolkit.plots.drawing import (
     LETTER,
     Axis,
-    Drawing,
     Frame,
+    Graphic,
     Mark,
     Stroke,
     Words,
@@ -153,7 +153,7 @@ class TradeoffPanel:
         words = html.escape(self._tell())
         return f'<pre style="{_WORDS}">{words}</pre>'
 
-    def draw(self) -> Drawing:
+    def draw(self) -> Graphic:
         """Numbered points with the range of their seeds, their names, and the line of the front."""
         metric, scale = self._metric, self._metric.scale
         found = sorted(self._points, key=lambda p: p.value, reverse=metric.higher_is_better)
@@ -201,7 +201,7 @@ class TradeoffPanel:
             marks.append(Stroke([(708, middle), (727, middle)], DARK_GREY, width, dash))
             marks.append(Words(732, below + 18 * row, words))
         width = 740 + LETTER * max(len(FILLED), *(len(point.name) for point in found))
-        return Drawing(width, max(530, below + 18 * len(_LINES)), self._tell(), marks)
+        return Graphic(width, max(530, below + 18 * len(_LINES)), self._tell(), marks)
 
 
 def _stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -12,8 +12,8 @@ from fltoolkit.plots.drawing import (
     LINE,
     Axis,
     Box,
-    Drawing,
     Frame,
+    Graphic,
     Stroke,
     Words,
     beside,
@@ -35,7 +35,7 @@ def test_spread_keeps_order_and_distance(wanted: list[float], gap: float) -> Non
 
 
 def svg_of(*args, **more) -> str:
-    return Drawing(400, 230, "a chart", [*chart(*args, **more)]).svg()
+    return Graphic(400, 230, "a chart", [*chart(*args, **more)]).svg()
 
 
 def test_chart_is_finite_for_any_points() -> None:
@@ -99,7 +99,7 @@ def test_svg_and_figure_hold_the_same_marks() -> None:
         Box(1, 2, 3, 4, "#123456", 0.5),
         Words(10, 20, "$1 < 2", halo=True, bold=True),
     ]
-    drawing = Drawing(40, 30, "a & b", marks)
+    drawing = Graphic(40, 30, "a & b", marks)
     root = ElementTree.fromstring(drawing.svg())
     assert len(root) == 2 + len(marks)  # and title and paper
     assert root[0].text == "a & b"
