@@ -83,7 +83,7 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
         streaming_diloco ThroughServer Train weighted_mean WithMasks Workers Yogi
     """,
     "labs": """
-        Board FedAvgLab Lab LanguageLab Look Panel Plot Runner Setting Strip ThresholdLab Training
+        Board Control FedAvgLab Lab LanguageLab Look Panel Plot Runner Strip ThresholdLab Training
     """,
     "leakage": """
         auc corrected_distance_correlation direction_aucs distance_correlation

@@ -2,7 +2,9 @@
 
     runner      an iterator of records in a thread: start, pause, step, stop
     board       the values that describe a lab: settings, plots, strips, runs
-    steering    settings, moves, runs and the script that repeats them
+    scripts     a run as code: what the lab executes, and what it writes down
+    cells       a cell that runs again stops the labs that it made before
+    steering    settings, moves and runs
     picture     what the picture of a lab's runs shows, as data
     layout      where each part of the picture stands
     panel       buttons and sliders around the picture
@@ -14,7 +16,7 @@
 No widgets are needed to run a lab: its methods do what the buttons do.
 """
 
-from fltoolkit.labs.board import Board, Look, Plot, Setting, Strip, Training
+from fltoolkit.labs.board import Board, Control, Look, Plot, Strip, Training
 from fltoolkit.labs.fedavg import FedAvgLab
 from fltoolkit.labs.lab import Lab
 from fltoolkit.labs.language import LanguageLab
@@ -24,6 +26,7 @@ from fltoolkit.labs.threshold import ThresholdLab
 
 __all__ = [
     "Board",
+    "Control",
     "FedAvgLab",
     "Lab",
     "LanguageLab",
@@ -31,7 +34,6 @@ __all__ = [
     "Panel",
     "Plot",
     "Runner",
-    "Setting",
     "Strip",
     "ThresholdLab",
     "Training",

@@ -13,11 +13,11 @@ from fltoolkit.labs.runner import Runner, Status
 
 __all__ = [
     "Board",
+    "Control",
     "Look",
     "Move",
     "Plot",
     "Run",
-    "Setting",
     "Strip",
     "Training",
     "num_bits",
@@ -25,10 +25,10 @@ __all__ = [
 ]
 
 
-class Setting(NamedTuple):
+class Control(NamedTuple):
     """One setting of a lab: its name, and the values to choose from.
 
-    >>> bits = Setting("bits of a value", (2, 8), "now", "{} bits".format)
+    >>> bits = Control("bits per value", (2, 8), "now", "{} bits".format)
     >>> [bits.say(option) for option in bits.options]
     ['2 bits', '8 bits']
     """

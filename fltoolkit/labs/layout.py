@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fltoolkit.labs.picture import MOST_SAMPLES, Axes, Picture, Sample
 from fltoolkit.plots.drawing import (
+    Area,
     Axis,
     Box,
     Frame,
@@ -75,7 +76,7 @@ def frame_of(axes: Axes, left: float, top: float = 40) -> Frame:
     x = Axis(plot.x, *x_limits, plot.log_x, axes.step if plot.x == "step" else "")
     y = Axis(plot.y, *y_limits, plot.log, plot.words)
     names = [line.words for line in axes.lines] + [name for name, _ in plot.levels]
-    return Frame(x, y, left, top, _HALF, _PLOT, names=names)
+    return Frame(x, y, Area(left, top, _HALF, _PLOT), names=names)
 
 
 def _plot(axes: Axes, frame: Frame) -> Iterator[Mark]:

@@ -90,10 +90,6 @@ class Runner:
             self._allowed = 0
             self._changed.notify_all()
 
-    def resume(self) -> None:
-        """Go on after a pause: another name for `start`."""
-        self.start()
-
     def stop(self) -> None:
         """End the run: the iterator is closed, ``history`` stays. Before the start, do nothing."""
         with self._changed:

@@ -1,6 +1,7 @@
 """What several test files of this room share."""
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from fltoolkit.data import Dataset, load
@@ -13,10 +14,10 @@ from fltoolkit.labs.picture import Picture, Trace, compose
 SECONDS = 300  # far more than any of this takes
 
 
-def few_digits() -> Dataset:
+def few_digits(num_train: int = 512) -> Dataset:
     """512 to train on, 8 batches an epoch, and 100 to test on."""
     data = load("digits").flat()
-    train, test = slice(512), slice(100)
+    train, test = slice(num_train), slice(100)
     return replace(
         data,
         x_train=data.x_train[train],
@@ -42,3 +43,29 @@ def picture_of(lab: Lab) -> Picture:
 
 def states(segments: list[tuple[int, int, str]]) -> str:
     return "".join(state * (end - start + 1) for start, end, state in segments)
+
+
+def by_script(lab: Lab, **names: Any) -> dict[str, Any]:
+    """What is known after the lab's script was executed, with ``printed`` lines.
+
+    The script reads the data, or whatever else the lab was given, from ``names``.
+    """
+    printed: list[str] = []
+    known = {"print": printed.append, **{name: value for name, (value, _) in lab.given.items()}}
+    known |= names
+    exec(lab.script(), known)
+    return {**known, "printed": printed}
+
+
+def assert_repeated(lab: Lab, **names: Any) -> dict[str, Any]:
+    """The script makes the records and sends the messages of the current run, all of them."""
+    again = by_script(lab, **names)
+    assert again["history"] == lab.current.history
+    assert again["channel"].transfers == lab.current.training.channel.transfers
+    return again
+
+
+def per_record(lab: Lab, key: str) -> list[int]:
+    """What each record of the current run adds to a running total."""
+    totals = [0, *(int(record[key]) for record in lab.current.history)]
+    return [b - a for a, b in pairwise(totals)]
