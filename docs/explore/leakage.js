@@ -28,7 +28,7 @@
     .replace(/^rotated.*/, "rotated bits").replace(/ [\d.]+%?(?=,|$)/, "").replace(/^NoPeek,.*/, "NoPeek with more");
 
   const paint = (canvas, text, side) => {
-    const count = 10, cells = explore.bytesOf(text), context = canvas.getContext("2d");
+    const count = 10, cells = Uint8Array.from(atob(text), (c) => c.charCodeAt(0)), context = canvas.getContext("2d");
     canvas.width = count * side;
     canvas.height = side;
     const image = context.createImageData(canvas.width, side);
