@@ -1,6 +1,6 @@
 """Panels with sliders for the notebooks. Scripts can call the functions behind the panels, too.
 
-    playground  one slider, one curve, one counter of bytes
+    bits        one slider, one curve, one counter of bytes
     advisor     for how many clients does split learning send fewer bytes?
     codec       what does a codec do to a tensor, and how many bits does it take?
     tradeoff    the runs of a sweep on a Pareto plot
@@ -10,9 +10,9 @@
 """
 
 from fltoolkit.panels.advisor import advisor_panel, compare_bytes
+from fltoolkit.panels.bits import playground, train_in_bits
 from fltoolkit.panels.codec import codec_panel
 from fltoolkit.panels.leakage import describe_leak, leak_panel, plot_reconstructions
-from fltoolkit.panels.playground import playground, train_in_bits
 from fltoolkit.panels.tradeoff import TradeoffPanel, describe_point
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from fltoolkit import cost
 from fltoolkit.panels._sliders import Picture, find_ipywidgets, slider, steps
-from fltoolkit.plots.drawing import Graphic, chart
+from fltoolkit.plots.drawing import Area, Graphic, chart
 from fltoolkit.units import amount
 
 __all__ = ["AdvisorPanel", "Comparison", "advisor_panel", "compare_bytes"]
@@ -127,8 +127,7 @@ class AdvisorPanel:
             self._lines(),
             "num_clients",
             "nbytes_per_client",
-            width=640,
-            height=300,
+            Area(width=640, height=300),
             log=True,
             marks=self._marks(),
         )

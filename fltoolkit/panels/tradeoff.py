@@ -1,6 +1,6 @@
 """A Pareto plot with a slider: choose a setting, see its ledger and the code that runs it again.
 
-This is the panel of notebook 07. Not here: the same plot for pages (plots.pareto), and its numbers
+This is the panel of notebook 07. Not here: the same plot for pages (plots.fronts), and its numbers
 (research.analysis). The panel needs ipywidgets, 7.7 or newer.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 from fltoolkit.panels._sliders import Picture, find_ipywidgets
 from fltoolkit.plots.drawing import (
     LETTER,
+    Area,
     Axis,
     Frame,
     Graphic,
@@ -21,7 +22,7 @@ from fltoolkit.plots.drawing import (
     beside,
     symbol,
 )
-from fltoolkit.plots.pareto import FILLED, KINDS, OTHER, SHAPES, best_within, limits
+from fltoolkit.plots.fronts import FILLED, KINDS, OTHER, SHAPES, best_within, limits
 from fltoolkit.plots.style import DARK_GREY, INK
 from fltoolkit.research.analysis import front, groups, metric_of, points, sizes_of
 from fltoolkit.research.store import Result
@@ -162,7 +163,7 @@ class TradeoffPanel:
         x = Axis("nbytes", min(sent) / 1.5, max(sent) * 1.5, True, "all bytes sent, logarithmic")
         least, most = limits(metric, found, [*seeds, *(end for row in best for end in row[2:])])
         y = Axis("", scale * min(least, *seeds), scale * max(most, *seeds), words=metric.axis)
-        frame = Frame(x, y, 0, 10, 700, 520)
+        frame = Frame(x, y, Area(0, 10, 700, 520))
         marks: list[Mark] = [*frame.grid()]
         if best:
             low, high = (

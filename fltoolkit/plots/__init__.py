@@ -7,8 +7,8 @@
     live            progress and curves below a running cell
     below_controls  controls, and a picture that follows them, also in a page that was loaded anew
     codec_report    what a codec does to one tensor
-    pareto          accuracy over bytes for a whole sweep
-    html_report     one HTML file about a sweep
+    fronts          accuracy over bytes for a whole sweep
+    report_page     one HTML file about a sweep
 
 A figure function takes histories, runs or reports and returns matplotlib Axes. In a notebook,
 `show` displays them at the end of a cell.
@@ -24,9 +24,9 @@ from fltoolkit.plots.figures import (
     partition,
     save_figure,
 )
-from fltoolkit.plots.html_report import html_report
+from fltoolkit.plots.fronts import heat_map, over_seconds, pareto, three_sizes
 from fltoolkit.plots.live import watch
-from fltoolkit.plots.pareto import heat_map, over_seconds, pareto, three_sizes
+from fltoolkit.plots.report_page import html_report
 from fltoolkit.plots.style import COLORS, new_axes, new_figure, show
 
 __all__ = [

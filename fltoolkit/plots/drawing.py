@@ -203,13 +203,25 @@ class Axis(NamedTuple):
                 yield (float(f"{m * k}e{power}") for k in range(first, last + 1))
 
 
+class Area(NamedTuple):
+    """The place of a chart in a picture, in pixels, including ticks and labels."""
+
+    left: float = 0
+    top: float = 0
+    width: float = 450
+    height: float = 250
+
+
+_USUAL, _SMALL = Area(), Area(width=400, height=230)
+
+
 class Frame:
     """Two axes of a chart: converts values to pixels and makes the marks of the axes.
 
     Args:
         x: the horizontal axis.
         y: the vertical axis.
-        left, top, width, height: the place of the chart in pixels, including ticks and labels.
+        area: the place of the chart in the picture.
         names: the names that will stand at the ends of lines, for which room is kept.
     """
 
@@ -217,13 +229,11 @@ class Frame:
         self,
         x: Axis,
         y: Axis,
-        left: float = 0,
-        top: float = 0,
-        width: float = 450,
-        height: float = 250,
+        area: Area = _USUAL,
         *,
         names: Iterable[str] = (),
     ):
+        left, top, width, height = area
         self.x_axis, self.y_axis, self.edge = x, y, left + 8
         self.high, self.low = top + 24, top + height - 40
         tall = self.low - self.high
@@ -382,11 +392,8 @@ def chart(
     series: Mapping[str, Points],
     x: str,
     y: str,
+    area: Area = _SMALL,
     *,
-    left: float = 0,
-    top: float = 0,
-    width: float = 400,
-    height: float = 230,
     log: bool = False,
     marks: Mapping[float, str] | None = None,
     until: float = 0,
@@ -401,7 +408,7 @@ def chart(
     points = [point for line in lines.values() for point in line]
     x_axis, y_axis = (_around(key, [p[k] for p in points], log) for k, key in enumerate((x, y)))
     x_axis = x_axis._replace(high=max(x_axis.high, until)) if points else x_axis
-    frame = Frame(x_axis, y_axis, left, top, width, height, names=lines)
+    frame = Frame(x_axis, y_axis, area, names=lines)
     yield from frame.grid()
     yield from frame.flags((marks or {}).items())
     ends = []

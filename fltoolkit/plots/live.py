@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from typing import Any, Protocol
 
 from fltoolkit.history import Record
-from fltoolkit.plots.drawing import LETTER, Graphic, Mark, Words, chart, progress
+from fltoolkit.plots.drawing import LETTER, Area, Graphic, Mark, Words, chart, progress
 from fltoolkit.units import amount
 
 __all__ = ["Curve", "watch"]
@@ -135,9 +135,10 @@ class _Run:
         lines = textwrap.wrap(self.words(), width // LETTER)
         marks += [Words(8, 50 + 16 * number, line) for number, line in enumerate(lines)]
         top = 46 + 16 * len(lines)
+        area = Area(top=top, width=400, height=230)
         for number, (key, curve) in enumerate(self.curves.items()):
             points = {"": curve.points()}
-            marks += chart(points, self.x, key, left=400 * number, top=top, until=self.end())
+            marks += chart(points, self.x, key, area._replace(left=400 * number), until=self.end())
         return Graphic(width, top + 230, self.summary(), marks)
 
 

@@ -28,7 +28,7 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
     def records(bits: int) -> Iterator[Any]:
         yield from trained(bits)
 
-    module = importlib.import_module("fltoolkit.panels.playground")
+    module = importlib.import_module("fltoolkit.panels.bits")
     monkeypatch.setattr(module, "train_in_bits", records)
 
 
