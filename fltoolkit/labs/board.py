@@ -165,6 +165,7 @@ class Run:
     training: Training
     runner: Runner
     moves: list[Move] = field(default_factory=list)
+    constants: Mapping[str, Any] = field(default_factory=dict)  # what else its code depends on
 
     @property
     def history(self) -> History:
@@ -175,6 +176,11 @@ class Run:
     def status(self) -> Status:
         """Whether it runs, or how it ended."""
         return self.runner.status
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All that its code depends on at its start: settings and constants."""
+        return {**self.constants, **self.settings}
 
     def now(self) -> dict[str, Any]:
         """Its settings after the moves so far."""

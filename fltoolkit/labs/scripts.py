@@ -116,7 +116,7 @@ def loop_of(run: Run, board: Board, clock: str, write_move: Callable[..., str]) 
         clock: the records' key that says when a move was made.
         write_move: a line of code for a move, from its key and all settings after it.
     """
-    last, now = int(run.history[-1][clock]), dict(run.settings)
+    last, now = int(run.history[-1][clock]), run.values
     events: dict[int, list[str]] = {}
     for move in run.moves:
         now[move.key] = move.value

@@ -102,7 +102,7 @@ class Steering(Scripted):
             or run is None
             or not run.runner.between(lambda: self._move(run, key, value))
         ):
-            self._tell()
+            self._notify()
 
     def _move(self, run: Run, key: str, value: Any) -> None:
         if run.now()[key] == value:
@@ -123,7 +123,7 @@ class Steering(Scripted):
         if run := self.current:
             run.runner.seconds_per_record = 1 / steps_per_second
             run.runner.between(lambda: None)  # wakes it up
-        self._tell()
+        self._notify()
 
     # ------------------------------------------------------------------ runs
 
@@ -180,7 +180,7 @@ class Steering(Scripted):
         """Stop, and forget all runs; the settings stay as they are."""
         self.stop()
         self.runs = []
-        self._tell()
+        self._notify()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until nothing is being trained; False if ``timeout`` (seconds) came first."""
@@ -199,21 +199,21 @@ class Steering(Scripted):
         run = self.current
         if run is not None and not run.runner.over:
             return run
-        values = {**self.constants(), **self.values}
-        training = self.begin(values)
+        settings, constants = dict(self.values), self.constants()
+        training = self.begin({**constants, **settings})
 
         def changed(runner: Runner) -> None:
             if self.runs and self.runs[-1].runner is runner:  # otherwise it was reset meanwhile
-                self._tell()
+                self._notify()
 
         pause = 1 / self.steps_per_second
         runner = Runner(training.records, on_change=changed, seconds_per_record=pause)
         kept = [run for run in self.runs if len(run.history)]
         number = kept[-1].number + 1 if kept else 1
-        self.runs = [*kept, Run(number, values, training, runner)]
+        self.runs = [*kept, Run(number, settings, training, runner, constants=constants)]
         return self.runs[-1]
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in self._listeners:
             listener()
 
@@ -237,7 +237,7 @@ class Steering(Scripted):
             parts += [
                 f"{self.say(m.key, m.value)} from {self.board.step} {m.step}" for m in run.moves
             ]
-        now, reset = dict(run.settings), False
+        now, reset = run.values, False
         for move in run.moves:
             reset |= self.resets_residuals(move.key, now)
             now[move.key] = move.value
@@ -253,7 +253,7 @@ class Steering(Scripted):
         if not len(run.history):
             raise ValueError(f"run {run.number} has made no record yet: nothing to write down")
         title = f'"""Run {run.number} of {type(self).__name__}: {self.describe(run)}."""'
-        start = self.write_start(run.settings, {move.key for move in run.moves})
+        start = self.write_start(run.values, {move.key for move in run.moves})
         begin = begin_of(self.imports, self.given, start)
         return f"{title}\n\n{begin}\n\n{loop_of(run, self.board, self.clock, self.write_move)}\n"
 

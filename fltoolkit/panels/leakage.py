@@ -32,7 +32,7 @@ __all__ = ["LeakPanel", "LeakReport", "describe_leak", "leak_panel", "plot_recon
 class LeakReport(NamedTuple):
     """What `describe_leak` found.
 
-    >>> LeakReport("float32", 0.9, 64.0, 0.5, 0.7, torch.zeros(1)).sentence[:42]
+    >>> LeakReport("float32", 0.9, 64.0, 0.5, 0.7, torch.zeros(1)).sentence[:44]
     '64.0 bytes per sample go up, 90.0% are recog'
     """
 

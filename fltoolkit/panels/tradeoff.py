@@ -112,7 +112,7 @@ class TradeoffPanel:
     def __init__(
         self, results: Iterable[Result], name: str | None = None, seconds_at_rest: float = 0.5
     ):
-        ipywidgets = find_ipywidgets("")
+        ipywidgets = find_ipywidgets("plots.pareto(results)")
         self.results = list(results)
         self._points = points(self.results)
         if not self._points:
@@ -121,7 +121,7 @@ class TradeoffPanel:
         self._best = best_within(self.results, self._points)
         names = [point.name for point in self._points]
         self.selected = names[0] if name is None else name
-        self._tell()  # raises KeyError if there is no such setting
+        self._sentence()  # raises KeyError if there is no such setting
         self.slider = ipywidgets.SelectionSlider(
             options=names,
             value=self.selected,
@@ -147,11 +147,11 @@ class TradeoffPanel:
         self._picture.show()
         display(self._words)  # below the picture, so that longer text does not move the picture
 
-    def _tell(self) -> str:
+    def _sentence(self) -> str:
         return describe_point(self.results, self.selected)
 
     def _html(self) -> str:
-        words = html.escape(self._tell())
+        words = html.escape(self._sentence())
         return f'<pre style="{_WORDS}">{words}</pre>'
 
     def draw(self) -> Graphic:
@@ -202,7 +202,7 @@ class TradeoffPanel:
             marks.append(Stroke([(708, middle), (727, middle)], DARK_GREY, width, dash))
             marks.append(Words(732, below + 18 * row, words))
         width = 740 + LETTER * max(len(FILLED), *(len(point.name) for point in found))
-        return Graphic(width, max(530, below + 18 * len(_LINES)), self._tell(), marks)
+        return Graphic(width, max(530, below + 18 * len(_LINES)), self._sentence(), marks)
 
 
 def _stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

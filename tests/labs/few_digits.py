@@ -1,14 +1,13 @@
 """What several test files of this room share."""
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from fltoolkit.data import Dataset, load
-from fltoolkit.labs import (
-    Lab,
-    ThresholdLab,
-)
+from fltoolkit.data import Dataset, Text, load
+from fltoolkit.labs import FedAvgLab, Lab, LanguageLab, ThresholdLab
 from fltoolkit.labs.picture import Picture, Trace, compose
 
 SECONDS = 300  # far more than any of this takes
@@ -27,11 +26,29 @@ def few_digits(num_train: int = 512) -> Dataset:
     )
 
 
-DATA = few_digits()
+DATA, FEW = few_digits(), few_digits(200)
+TEXT = Text.of("to be or not to be, that is the question.\n" * 60, "hamlet")
 
 
 def small(num_epochs: int = 12, **settings: Any) -> ThresholdLab:
     return ThresholdLab(DATA, num_epochs=num_epochs, **{"cut": 2, **settings})
+
+
+def small_fedavg(num_rounds: int = 6, **settings: Any) -> FedAvgLab:
+    settings = {"cohort_size": 2, "local_steps": 1, "seed": 1, **settings}
+    return FedAvgLab(FEW, num_clients=6, num_rounds=num_rounds, **settings)
+
+
+def small_language(num_steps: int = 12, **settings: Any) -> LanguageLab:
+    settings = {"inner_steps": 2, "num_workers": 2, "width": 8, "context": 8, **settings}
+    return LanguageLab(TEXT, num_steps=num_steps, prompt="to ", **settings)
+
+
+def wait_until(what: Callable[[], object]) -> None:
+    end = time.monotonic() + SECONDS
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.005)
 
 
 def picture_of(lab: Lab) -> Picture:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from labs.few_digits import assert_repeated, by_script, few_digits, per_record, picture_of
+from labs.few_digits import FEW as DATA
+from labs.few_digits import assert_repeated, per_record, picture_of
+from labs.few_digits import small_fedavg as small
 
 from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, Pipeline, Quantize, TopK
 from fltoolkit.labs import (
@@ -17,13 +19,7 @@ from fltoolkit.labs.board import Move
 from fltoolkit.labs.fedavg import model_codec, update_codec
 from fltoolkit.labs.layout import frame_of, lay_out
 
-DATA = few_digits(200)
 CODECS = ("bits_down", "bits_up", "top_k", "error_feedback")
-
-
-def small(num_rounds: int = 6, **settings: Any) -> FedAvgLab:
-    settings = {"cohort_size": 2, "local_steps": 1, "seed": 1, **settings}
-    return FedAvgLab(DATA, num_clients=6, num_rounds=num_rounds, **settings)
 
 
 # ------------------------------------------------------------------ doing a run again
@@ -81,26 +77,6 @@ def test_a_slider_that_is_dragged_in_a_pause_is_one_move() -> None:
     run = lab.run()
     assert run.moves == [Move(1, "bits_up", 2)]
     assert_repeated(lab)
-
-
-def test_the_script_stops_where_the_run_was_stopped() -> None:
-    lab = small()
-    lab.run(4)
-    lab.stop()
-    assert len(by_script(lab)["history"]) == 4
-
-
-def test_the_script_has_the_rounds_of_its_run() -> None:
-    lab = small(2)
-    lab.run()
-    lab.num_rounds = 50
-    assert "rounds=2," in lab.script()
-    assert_repeated(lab)
-
-
-def test_same_seed_same_bytes() -> None:
-    one, two, other = (small(3, seed=seed).run().history for seed in (1, 1, 2))
-    assert one == two != other
 
 
 # ------------------------------------------------------------------ what acts when
@@ -309,17 +285,6 @@ def test_the_right_plot_can_be_over_virtual_time() -> None:
     lab.run()
     points = picture_of(lab).axes[1].lines[0].points
     assert [x for x, _ in points] == lab.current.history.column("seconds")
-
-
-def test_panel_shows_a_control_for_each_setting() -> None:
-    pytest.importorskip("ipywidgets")
-    from fltoolkit.labs import Panel
-
-    lab = small(show=("bits_up", "alpha"))
-    panel = Panel(lab)
-    assert set(panel.controls) == {"bits_up", "alpha"}
-    panel.controls["bits_up"].value = 4
-    assert lab.values["bits_up"] == 4
 
 
 def test_panel_ticks_what_is_on_or_off_and_shows_who_is_waited_for() -> None:

@@ -6,11 +6,10 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from labs.few_digits import SECONDS
 
 from fltoolkit.history import Record
 from fltoolkit.labs import Runner
-
-SECONDS = 300  # far more than any of this takes
 
 
 def counting(count: int = 1000) -> Iterator[Record]:

@@ -1,25 +1,16 @@
 """Labs without a browser: settings, moves, runs, and the script that does it again."""
 
 import random
-import time
-from collections.abc import Callable
 
 import pytest
 import torch
-from labs.few_digits import DATA, SECONDS, assert_repeated, by_script, small
+from labs.few_digits import DATA, SECONDS, assert_repeated, by_script, small, wait_until
 
 from fltoolkit.data import load
 from fltoolkit.labs import (
     ThresholdLab,
 )
 from fltoolkit.labs.board import Move
-
-
-def wait_until(what: Callable[[], object]) -> None:
-    end = time.monotonic() + SECONDS
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def test_the_script_gives_the_same_records_whatever_was_done_by_hand() -> None:

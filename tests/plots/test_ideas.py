@@ -18,27 +18,11 @@ from fltoolkit.plots.style import COLORS, DARK_GREY, GREY, INK, PALE, PAPER
 IMAGES = Path(__file__).parents[2] / "docs" / "images" / "ideas"
 SOURCES = {file.stem: file.read_text(encoding="utf-8") for file in sorted(IMAGES.glob("*.svg"))}
 LIGHT = (*COLORS, GREY, DARK_GREY, PALE, INK, PAPER)
-DARK = dict(  # the same on dark paper, as docs/explore/explore.css has them
-    zip(
-        LIGHT,
-        [
-            "#56b4e9",
-            "#e69f00",
-            "#2bc79a",
-            "#d98cbc",
-            "#ececec",
-            "#d9b44a",
-            "#8cc8ee",
-            "#c4a594",
-            "#565c62",
-            "#8d949b",
-            "#2c3136",
-            "#ececec",
-            "#15181b",
-        ],
-        strict=True,
-    )
+DARK_COLORS = (  # the same on dark paper, as docs/explore/explore.css has them
+    "#56b4e9 #e69f00 #2bc79a #d98cbc #ececec #d9b44a #8cc8ee #c4a594 "
+    "#565c62 #8d949b #2c3136 #ececec #15181b"
 )
+DARK = dict(zip(LIGHT, DARK_COLORS.split(" "), strict=True))
 
 PROBLEMS = """(pale) => {
   const svg = document.querySelector("svg"), frame = svg.viewBox.baseVal, found = [];
