@@ -49,7 +49,7 @@ class Timed(ThresholdLab):
 
 def alone(lab):
     history = History()
-    for _ in history.follow(lab.begin(lab.values).records):
+    for _ in history.follow(lab.begin({**lab.constants(), **lab.values}).records):
         pass
 
 def in_a_thread(lab):

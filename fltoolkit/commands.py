@@ -1,7 +1,7 @@
 """The subcommands for experiments: run, sweep, compare, report.
 
 Here: their arguments and what they print. Not here: the table of commands (cli), the HTML file
-(plots.html_report). Each command is a few lines around functions that scripts can call, too.
+(plots.report_page). Each command is a few lines around functions that scripts can call, too.
 """
 
 import argparse
@@ -230,7 +230,7 @@ def report(arguments: Sequence[str]) -> int:
     _store_arguments(parser)
     parser.add_argument("--out", type=Path, help="default: the store with the ending .html")
     args = _parse(parser, arguments)
-    from fltoolkit.plots.html_report import html_report
+    from fltoolkit.plots.report_page import html_report
 
     place = args.out or args.store.with_suffix(".html")
     found = _results(args)

@@ -1,19 +1,50 @@
-"""Write the drawings of the ideas into docs/images/ideas, as SVG for light and dark pages.
+"""Turn the drawings in docs/images/ideas (SVG) into the PNG files that notebooks show.
 
     python tools/draw_ideas.py
 
-The glossary and the summary card show them; notebooks draw their own.
+It needs Chromium, whose path may stand in the variable CHROMIUM. Each PNG holds the drawing's title
+and the checksum of the SVG file, with which a test finds pictures that are older than their source.
 """
 
+import hashlib
+import io
+import os
 from pathlib import Path
+from xml.etree import ElementTree
 
-from fltoolkit.plots import ideas
+from PIL import Image, PngImagePlugin
+from playwright.sync_api import Page, sync_playwright
 
-FOLDER = Path(__file__).parents[1] / "docs" / "images" / "ideas"
+ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "docs" / "images" / "ideas"
+PICTURES = ROOT / "fltoolkit" / "plots" / "pictures"
+
+
+def title_of(svg: bytes) -> str:
+    """The sentence that describes the drawing."""
+    return ElementTree.fromstring(svg).findtext("{*}title") or ""
+
+
+def png_of(svg: bytes, page: Page) -> bytes:
+    """The drawing on light paper, in few colours, with its title and its source's checksum."""
+    page.set_content(f'<body style="margin:0">{svg.decode()}')
+    drawn = page.locator("svg").screenshot()
+    text = PngImagePlugin.PngInfo()
+    text.add_text("Title", title_of(svg))
+    text.add_text("Source", hashlib.sha256(svg).hexdigest())
+    file = io.BytesIO()
+    image = Image.open(io.BytesIO(drawn)).convert("RGB").quantize(256)
+    image.save(file, format="png", optimize=True, pnginfo=text)
+    return file.getvalue()
+
 
 if __name__ == "__main__":
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in ideas.__all__:
-        text = getattr(ideas, name)().svg_for_both() + "\n"
-        (FOLDER / f"{name}.svg").write_text(text, encoding="utf-8")
-        print(f"{name}.svg: {len(text)} bytes")
+    PICTURES.mkdir(exist_ok=True)
+    with sync_playwright() as playwright:
+        program = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page = chromium.new_page(device_scale_factor=1.5, color_scheme="light")
+        for source in sorted(SOURCES.glob("*.svg")):
+            png = png_of(source.read_bytes(), page)
+            (PICTURES / f"{source.stem}.png").write_bytes(png)
+            print(f"{source.stem}.png: {len(png)} bytes")

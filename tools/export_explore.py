@@ -43,10 +43,10 @@ from experiments.leakage.report import rows_of as leakage_rows_of
 from experiments.pareto import report as pareto_report
 from experiments.pareto import settings as pareto
 from fltoolkit import codecs, plots
-from fltoolkit.codecs import Entropy, Quantize, TopK
+from fltoolkit.codecs import Entropy, Quantize, TopK, num_kept
 from fltoolkit.panels import compare_bytes
 from fltoolkit.plots.codec_report import draw_report
-from fltoolkit.plots.drawing import Axis, Drawing, Frame, beside, chart, symbol
+from fltoolkit.plots.drawing import Area, Axis, Frame, Graphic, beside, chart, symbol
 from fltoolkit.plots.style import INK, PAPER
 from fltoolkit.research import Experiment, sizes_of
 from fltoolkit.split import gates
@@ -607,27 +607,43 @@ def pipeline(bits: int, fraction: float, entropy: bool) -> codecs.Pipeline:
 
 
 def codec_table(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Real bytes and entropy bound of each stop of the sliders: [plain, with `Entropy`, bound]."""
-    table: dict[str, Any] = {}
-    for name, tensor in tensors.items():
-        rows = table[name] = {}
-        for fraction in FRACTIONS:
-            for bits in BITS:
-                told = [
-                    plots.describe_codec(tensor, pipeline(bits, fraction, entropy))
-                    for entropy in (False, True)
-                ]
-                rows[f"{fraction:g}/{bits}"] = [
-                    told[0].nbytes,
-                    told[1].nbytes,
-                    round(told[0].entropy_bits, 4),
-                ]
-        kept = plots.describe_codec(tensor, codecs.Pipeline(TopK(0.5)))
-        places = (tensor.numel() - 1).bit_length()
-        rows["side_bits"] = round(kept.nominal_bits * kept.num_values) - (32 + places) * round(
-            0.5 * kept.num_values
-        )
+    """What `describe_codec` finds at each stop of the sliders, by tensor."""
+    table = {
+        name: {
+            "shape": list(tensor.shape),
+            "stops": {
+                f"{fraction:g}/{bits}": codec_stop(tensor, bits, fraction)
+                for fraction in FRACTIONS
+                for bits in BITS
+            },
+        }
+        for name, tensor in tensors.items()
+    }
     return {"bits": BITS, "fractions": FRACTIONS, "table": table, "leaks": leaks_of_stops()}
+
+
+def codec_stop(tensor: Tensor, bits: int, fraction: float) -> dict[str, Any]:
+    """Sizes, errors and both histograms at one stop.
+
+    ``bytes`` are those without and with `Entropy`; ``range`` holds the ends of the histograms, and
+    ``arrived`` has bin, count and place of each bar.
+    """
+    plain, coded = (
+        plots.describe_codec(tensor, pipeline(bits, fraction, entropy)) for entropy in (False, True)
+    )
+    bars = zip(plain.after, plain.places, strict=True)
+    return {
+        "bytes": [plain.nbytes, coded.nbytes],
+        "nominal": round(plain.nominal_bits, 6),
+        "bound": round(plain.entropy_bits, 4),
+        "kept": num_kept(fraction, tensor.numel()) if fraction < 1 else tensor.numel(),
+        "errors": [float(f"{e:.6g}") for e in (plain.relative_error, plain.largest_error)],
+        "range": [float(f"{edge:.7g}") for edge in (plain.edges[0], plain.edges[-1])],
+        "before": plain.before,
+        "arrived": [
+            [k, count, float(f"{place:.4g}")] for k, (count, place) in enumerate(bars) if count
+        ],
+    }
 
 
 def leaks_of_stops() -> dict[str, list[float]]:
@@ -661,9 +677,9 @@ def pictures(tensors: Mapping[str, Tensor], folder: Path) -> None:
         "split": [(k, c.split_nbytes) for k, c in zip(clients, told, strict=True)],
         "federated": [(k, c.federated_nbytes) for k, c in zip(clients, told, strict=True)],
     }
-    size = {"width": 640, "height": 300}
-    marks = [*chart(lines, "num_clients", "nbytes_per_client", **size, log=True)]
-    advisor = Drawing(640, 300, compare_bytes(100).sentence, marks).svg()
+    area = Area(width=640, height=300)
+    marks = [*chart(lines, "num_clients", "nbytes_per_client", area, log=True)]
+    advisor = Graphic(640, 300, compare_bytes(100).sentence, marks).svg()
     (folder / "advisor.svg").write_text(advisor + "\n", encoding="utf-8")
     four = plots.describe_codec(tensors["activation"], codecs.Pipeline(Quantize(4)))
     (folder / "language.svg").write_text(language_picture().svg() + "\n", encoding="utf-8")
@@ -671,7 +687,7 @@ def pictures(tensors: Mapping[str, Tensor], folder: Path) -> None:
     (folder / "codec.svg").write_text(codec + "\n", encoding="utf-8")
 
 
-def language_picture() -> Drawing:
+def language_picture() -> Graphic:
     """Nats over bytes of the first task of `language`; names where nobody does better for less."""
     task = language()["tasks"][0]
     found = [
@@ -682,7 +698,7 @@ def language_picture() -> Drawing:
     words = "bytes (left end: nothing is sent)"
     x_axis = Axis("nbytes", min(sent) / 4, 60 * max(sent), log=True, words=words)
     y_axis = Axis("loss", min(values) - 0.05, max(values) + 0.05, words="nats a character")
-    frame = Frame(x_axis, y_axis, width=760, height=440)
+    frame = Frame(x_axis, y_axis, Area(width=760, height=440))
     shapes = {family: shape for (family, _), shape in zip(task["families"], "osD^", strict=False)}
     places, names, marks = [], [], []
     for x, y, m in sorted(found, key=lambda each: each[:2]):
@@ -693,7 +709,7 @@ def language_picture() -> Drawing:
             places.append(place)
             names.append(m["name"])
     title = f"Nats over bytes, {task['words']}: {len(found)} methods. {task['settings']}"
-    return Drawing(760, 440, title, [*frame.grid(), *marks, *beside(places, names)])
+    return Graphic(760, 440, title, [*frame.grid(), *marks, *beside(places, names)])
 
 
 def export(folder: Path) -> None:

@@ -86,7 +86,7 @@
       rate: [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000], latency: [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
     },
     words: {
-      clients: (v) => explore.grouped(v), parameters: (v) => explore.grouped(v), cut: (v) => `${explore.grouped(v)} values a sample`,
+      clients: (v) => explore.grouped(v), parameters: (v) => explore.grouped(v), cut: (v) => `${explore.grouped(v)} values per sample`,
       samples: (v) => explore.grouped(v), share: (v) => explore.percent(v, 0), epochs: (v) => explore.grouped(v), rounds: (v) => explore.grouped(v),
       rate: (v) => `${v} Mbit/s`, latency: (v) => `${v} ms`,
     },

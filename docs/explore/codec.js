@@ -1,10 +1,8 @@
-/* A codec on a tensor: top-k and quantization in the browser, on tensors that were recorded. */
+/* A codec on a tensor: what Python measured of recorded tensors at each stop of the sliders. */
 "use strict";
 
 (() => {
   const { bits: BITS, fractions: FRACTIONS, table, leaks } = explore.data.codec;
-  const tensors = Object.fromEntries(
-    Object.entries(explore.data.tensors).map(([name, { shape, values }]) => [name, { shape, values: explore.floatsOf(values) }]));
   const number = (value) => String(+value.toPrecision(3));
   const error = (value) => (value >= 0.001 ? String(+value.toPrecision(3)) : value === 0 ? "0" : value.toExponential(1));
 
@@ -26,50 +24,48 @@
   };
 
   const render = (state) => {
-    const { shape, values } = tensors[state.tensor], n = values.length;
-    const [plain, coded, bound] = table[state.tensor][`${state.kept}/${state.bits}`];
-    const nbytes = state.entropy ? coded : plain, real = (8 * nbytes) / n;
-    const told = explore.describeCodec(values, state.bits, state.kept, table[state.tensor].side_bits);
+    const { shape, stops } = table[state.tensor], n = shape.reduce((a, b) => a * b);
+    const { bytes, nominal, bound, kept, errors, range, before, arrived } = stops[`${state.kept}/${state.bits}`];
+    const nbytes = bytes[+state.entropy], real = (8 * nbytes) / n;
     explore.byId("said").textContent =
       `${explore.grouped(n)} values travel in ${explore.bytes(nbytes)} instead of ${explore.bytes(4 * n)}: ` +
-      `${real.toFixed(2)} bits per value really sent, ${told.nominalBits.toFixed(2)} nominal. ` +
-      `Relative squared error ${error(told.relativeError)}` +
-      (told.relativeError > 1 ? ": worse than sending nothing, which is 1." : ".");
+      `${real.toFixed(2)} bits per value really sent, ${nominal.toFixed(2)} nominal. ` +
+      `Relative squared error ${error(errors[0])}` +
+      (errors[0] > 1 ? ": worse than sending nothing, which is 1." : ".");
     explore.byId("about").textContent = `${shape.join(" × ")} values, recorded in a training on digits`;
     explore.byId("numbers").innerHTML = explore.table([
       ["", "bits per value", "bytes"],
       ["float32", "32", explore.grouped(4 * n)],
-      ["nominal: symbols and places at their width", told.nominalBits.toFixed(2), explore.grouped(Math.ceil((told.nominalBits * n) / 8))],
+      ["nominal: symbols and places at their width", nominal.toFixed(2), explore.grouped(Math.ceil((nominal * n) / 8))],
       ["really sent, headers in", real.toFixed(2), explore.grouped(nbytes)],
       ["bound if symbols are independent (entropy)", bound.toFixed(2), explore.grouped(Math.ceil((bound * n) / 8))],
-      ["relative squared error", error(told.relativeError), ""],
-      ["largest error", error(told.largestError), ""],
-      ["values that are kept", explore.grouped(told.numKept), ""],
+      ["relative squared error", error(errors[0]), ""],
+      ["largest error", error(errors[1]), ""],
+      ["values that are kept", explore.grouped(kept), ""],
     ]);
     explore.byId("leak").textContent = leak(state);
     explore.byId("code").textContent = code(state);
     explore.picture(explore.byId("plot"), `Histogram of the ${state.tensor} before and after. ${explore.byId("said").textContent}`, (width) => {
       const narrow = explore.isNarrow(width), height = narrow ? 280 : 340;
       const box = { left: 52, right: width - 14, top: 28, bottom: height - 44 };
-      const most = Math.max(...told.before, ...told.arrived);
-      const x = explore.scale(told.edges[0], told.edges[told.edges.length - 1], box.left, box.right, false, narrow ? 4 : 8);
+      const most = Math.max(...before, ...arrived.map(([, count]) => count));
+      const x = explore.scale(range[0], range[1], box.left, box.right, false, narrow ? 4 : 8);
       const y = explore.scale(0.6, 1.3 * most, box.bottom, box.top, true);
       const parts = [explore.axes(box, { scale: x, words: number, title: "value" },
         { scale: y, words: (v) => explore.grouped(v), title: "number of values (log)" })];
-      const unit = (box.right - box.left) / told.before.length;
-      const middles = told.before.map((_, i) => (told.edges[i] + told.edges[i + 1]) / 2);
-      const bars = (counts, places, share, fill) => counts.forEach((count, i) => {
+      const unit = (box.right - box.left) / before.length, size = (range[1] - range[0]) / before.length;
+      const bars = (list, share, fill) => list.forEach(([count, place]) => {
         if (!count) return;
-        const left = x.at(places[i]) - (share * unit) / 2, top = y.at(count);
+        const left = x.at(place) - (share * unit) / 2, top = y.at(count);
         parts.push(`<rect x="${left.toFixed(1)}" y="${top.toFixed(1)}" width="${(share * unit).toFixed(1)}" height="${(box.bottom - top).toFixed(1)}" fill="${fill}"/>`);
       });
-      bars(told.before, middles, 1, "var(--line)");
-      bars(told.arrived, told.places, 0.5, "var(--one)");
+      bars(before.map((count, i) => [count, range[0] + (i + 0.5) * size]), 1, "var(--line)");
+      bars(arrived.map(([, count, place]) => [count, place]), 0.5, "var(--one)");
       return { height, body: parts.join("") };
     });
     explore.picture(explore.byId("bars"), "Bits per value: nominal, really sent, bound if independent", (width) => {
-      const list = [["nominal", told.nominalBits, "var(--grey)"], ["sent", real, "var(--one)"], ["if independent", bound, "var(--three)"]];
-      const left = 106, end = width - 60, scale = Math.max(told.nominalBits, real, bound) <= 10 ? 10 : 46;
+      const list = [["nominal", nominal, "var(--grey)"], ["sent", real, "var(--one)"], ["if independent", bound, "var(--three)"]];
+      const left = 106, end = width - 60, scale = Math.max(nominal, real, bound) <= 10 ? 10 : 46;
       const parts = list.map(([words, value, fill], i) => {
         const long = ((end - left) * value) / scale, y = 8 + 26 * i;
         return `<text x="${left - 8}" y="${y + 14}" text-anchor="end">${words}</text>` +

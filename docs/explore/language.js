@@ -42,8 +42,8 @@
     },
     metric: {
       sign: -1,
-      name: "nats a character",
-      title: "nats a character on new text (log): less is better",
+      name: "nats per character",
+      title: "nats per character on new text (log): less is better",
       short: (value) => `${value.toFixed(2)} nats`,
       long: (value) => `${value.toFixed(3)} nats`,
       cell: (value) => value.toFixed(3),

@@ -28,7 +28,7 @@
     .replace(/^rotated.*/, "rotated bits").replace(/ [\d.]+%?(?=,|$)/, "").replace(/^NoPeek,.*/, "NoPeek with more");
 
   const paint = (canvas, text, side) => {
-    const count = 10, cells = explore.bytesOf(text), context = canvas.getContext("2d");
+    const count = 10, cells = Uint8Array.from(atob(text), (c) => c.charCodeAt(0)), context = canvas.getContext("2d");
     canvas.width = count * side;
     canvas.height = side;
     const image = context.createImageData(canvas.width, side);
@@ -56,7 +56,7 @@
     const value = view.key === "explained_variance" ? explore.percent(row.value, 1) : row.value.toFixed(2);
     const positions = row.of("positions");
     explore.byId("said").textContent =
-      `${row.name}: ${value} ${view.what}; ${quality}; ${explore.grouped(row.cost, 1)} B a sample ${view.cost === "nbytes_up" ? "up" : "down"}; ` +
+      `${row.name}: ${value} ${view.what}; ${quality}; ${explore.grouped(row.cost, 1)} B per sample ${view.cost === "nbytes_up" ? "up" : "down"}; ` +
       `${row.runs.length} seeds.` +
       (state.view === "inputs" && positions.length ? ` The places of the kept values alone give away ${explore.percent(explore.mean(positions), 1)}.` : "");
     const columns = state.view === "inputs"

@@ -5,6 +5,26 @@
 
 explore.byId = (id) => document.getElementById(id);
 
+/* What all pages have at their head and foot. Without scripts, a page still has the link to the first one. */
+(() => {
+  const pages = {
+    index: "Start", pareto: "The one plot", language: "Language models", silence: "Silence",
+    codec: "A codec", leakage: "What leaks", advisor: "The advisor",
+  };
+  const here = location.pathname.split("/").pop().replace(".html", "") || "index";
+  document.querySelector("nav").innerHTML = Object.entries(pages).map(([page, words]) =>
+    `<a href="${page}.html"${page === here ? ' aria-current="page"' : ""}>${words}</a>`).join("\n");
+  for (const link of document.querySelectorAll('footer a[href*="notebooks/"]')) {
+    const file = `notebooks/${/(\w+)\.\w+$/.exec(link.href)[1]}.ipynb`;
+    link.insertAdjacentHTML("afterend", `,
+      <a href="https://mybinder.org/v2/gh/fltoolkit/fltoolkit/HEAD?urlpath=lab/tree/${file}">on Binder</a>,
+      <a href="https://colab.research.google.com/github/fltoolkit/fltoolkit/blob/course/${file}">on Colab</a>`);
+  }
+  document.querySelector("footer").insertAdjacentHTML("beforeend", `
+    <p>Nothing is loaded from anywhere else and nothing is sent: the stored runs came with this page. The address
+      holds what you have chosen: <button type="button" data-copy="address">copy the link</button></p>`);
+})();
+
 explore.escape = (text) =>
   String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
 

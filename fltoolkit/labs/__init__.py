@@ -2,7 +2,9 @@
 
     runner      an iterator of records in a thread: start, pause, step, stop
     board       the values that describe a lab: settings, plots, strips, runs
-    steering    settings, moves, runs and the script that repeats them
+    scripts     a run as code: what the lab executes, and what it writes down
+    cells       a cell that runs again stops the labs that it made before
+    steering    settings, moves and runs
     picture     what the picture of a lab's runs shows, as data
     layout      where each part of the picture stands
     panel       buttons and sliders around the picture

@@ -1,7 +1,7 @@
 from .board import Board as Board
+from .board import Control as Control
 from .board import Look as Look
 from .board import Plot as Plot
-from .board import Setting as Setting
 from .board import Strip as Strip
 from .board import Training as Training
 from .fedavg import FedAvgLab as FedAvgLab

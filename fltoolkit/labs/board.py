@@ -13,11 +13,11 @@ from fltoolkit.labs.runner import Runner, Status
 
 __all__ = [
     "Board",
+    "Control",
     "Look",
     "Move",
     "Plot",
     "Run",
-    "Setting",
     "Strip",
     "Training",
     "num_bits",
@@ -25,10 +25,10 @@ __all__ = [
 ]
 
 
-class Setting(NamedTuple):
+class Control(NamedTuple):
     """One setting of a lab: its name, and the values to choose from.
 
-    >>> bits = Setting("bits of a value", (2, 8), "now", "{} bits".format)
+    >>> bits = Control("bits per value", (2, 8), "now", "{} bits".format)
     >>> [bits.say(option) for option in bits.options]
     ['2 bits', '8 bits']
     """
@@ -165,6 +165,7 @@ class Run:
     training: Training
     runner: Runner
     moves: list[Move] = field(default_factory=list)
+    constants: Mapping[str, Any] = field(default_factory=dict)  # what else its code depends on
 
     @property
     def history(self) -> History:
@@ -175,6 +176,11 @@ class Run:
     def status(self) -> Status:
         """Whether it runs, or how it ended."""
         return self.runner.status
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All that its code depends on at its start: settings and constants."""
+        return {**self.constants, **self.settings}
 
     def now(self) -> dict[str, Any]:
         """Its settings after the moves so far."""

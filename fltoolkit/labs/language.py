@@ -4,15 +4,10 @@ Display a `LanguageLab` as the last line of a cell and press Start; or call its 
 Here: what this lab trains, and the script of a run. What all labs share is in steering.py.
 """
 
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Collection, Mapping
 from math import inf, isfinite
 from typing import Any
 
-import torch
-from torch import nn
-
-from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Codec, Identity
 from fltoolkit.codecs.codebooks import LloydMax
 from fltoolkit.codecs.coders import Entropy
@@ -21,26 +16,17 @@ from fltoolkit.codecs.quantize import Quantize
 from fltoolkit.codecs.sparse import TopK
 from fltoolkit.codecs.stage import Stage
 from fltoolkit.codecs.wrappers import ErrorFeedback
-from fltoolkit.data.partitions import partition_iid
 from fltoolkit.data.text import Text, load_text
-from fltoolkit.evaluation import evaluate
-from fltoolkit.federated.client import Local, check_count
-from fltoolkit.federated.data_parallel import Fleet
-from fltoolkit.federated.exchange import AllGather
-from fltoolkit.federated.local_steps import diloco
-from fltoolkit.federated.muon import muon_for
-from fltoolkit.history import Record
-from fltoolkit.labs.board import Board, Plot, Run, Setting, Training, num_bits, share
+from fltoolkit.federated.client import check_count
+from fltoolkit.labs.board import Board, Control, Plot, num_bits, share
 from fltoolkit.labs.lab import Lab
-from fltoolkit.models import generate, gpt
-from fltoolkit.party import Party
 
 __all__ = ["LanguageLab", "message_codec"]
 
 BATCH_SIZE = 8
 LR = {"AdamW": 1e-2, "Muon": 0.04}
 KINDS = ("update", "model")
-STEPS_BETWEEN_TESTS = 10
+STEPS_BETWEEN_TESTS, NUM_TEST_WINDOWS = 10, 200
 LETTERS = 54  # of a text: a line of the picture
 _CODEC = ("bits", "top_k")  # the settings that make the codec of all messages
 _START = {
@@ -51,7 +37,73 @@ _START = {
     "optimizer": "AdamW",
     "seed": 0,
 }
-_LOSS = "test loss [nats a character], thin: a worker alone"
+_LOSS = "test loss [nats per character], thin: a worker alone"
+
+
+_IMPORTS = """
+from functools import partial
+
+import torch
+
+from fltoolkit import Channel, History, Party, evaluate
+from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, LloydMax, Pipeline, Quantize, TopK
+from fltoolkit.data import load_text, partition_iid
+from fltoolkit.federated import AllGather, Fleet, Local, diloco, muon_for
+from fltoolkit.models import generate, gpt
+
+"""
+_START_CODE = """
+x, y = text.windows({context})
+x_test, y_test = (t[:{num_test}] for t in text.windows({context}, "test"))
+parts = partition_iid(torch.zeros(len(x), dtype=torch.int64), {num_workers}, seed={seed})
+workers = {{f"worker_{{k}}": (x[part], y[part]) for k, part in enumerate(parts)}}
+only = {{"worker_0": workers["worker_0"]}}
+model, alone = (
+    gpt(len(text.alphabet), context={context}, width={width}, seed={seed}) for _ in range(2)
+)
+inner = {inner}
+outer = torch.optim.SGD(model.parameters(), lr={outer_lr})
+codec = {codec!r}
+channel = Channel({{"update": codec, "model": codec}})
+fleet, own_fleet, inner_steps = Fleet(), Fleet(), {inner_steps}
+
+
+def set_momentum(momentum):
+    \"\"\"Nesterov momentum from the next step on; 0 switches it off and forgets the velocity.\"\"\"
+    outer.param_groups[0].update(momentum=momentum, nesterov=momentum > 0)
+    if not momentum:
+        outer.state.clear()
+
+
+def test():
+    \"\"\"Nats a character of the model and of the worker alone, and a line of text.\"\"\"
+    judges = (Party("judge", module, loss_fn=torch.nn.NLLLoss()) for module in (model, alone))
+    losses = [evaluate([judge], x_test, y_test)["test_loss"] for judge in judges]
+    prompt, random = text.encode({prompt!r}), torch.Generator().manual_seed({seed})
+    ids = generate(model, prompt, {more}, context={context}, generator=random)
+    return {{"test_loss": losses[0], "alone": losses[1], "text": text.decode(ids)}}
+
+
+def rounds():
+    \"\"\"One call of `diloco` per round, so that each may have another number of inner steps.\"\"\"
+    round_ = step = tested = 0
+    while step < {num_steps}:
+        steps = min(inner_steps, {num_steps} - step)
+        local = Local({batch}, optimizer=inner, steps=steps, clip_norm=1.0, keep_state=True)
+        same = {{"rounds": round_ + 1, "start_round": round_, "local": local, "seed": {seed}}}
+        (record,) = diloco(model, workers, channel, outer=outer, fleet=fleet, **same)
+        list(diloco(alone, only, Channel(), exchange=AllGather(), fleet=own_fleet, **same))
+        round_, step = round_ + 1, step + steps
+        record = {{**record, "step": step}}
+        if step - tested >= {between} or step == {num_steps}:
+            tested = step
+            record |= test()
+        yield record
+
+
+set_momentum({momentum})
+records = rounds()
+"""
 
 
 def message_codec(bits: int, top_k: float) -> Codec:
@@ -97,12 +149,11 @@ class LanguageLab(Lab):
         width, context: the size of the GPT, which has two layers.
         outer_lr: the outer learning rate. With 1 and no momentum the mean update is added.
         prompt: what the model goes on from when it writes.
-        num_test_windows: how many windows of the test part are used for each test.
         levels: losses to compare with as dotted lines, by name, e.g. that of an n-gram.
         values: the first values of the settings.
 
     Records are those of `diloco`, where ``step`` counts the steps of all rounds, also if their
-    length changes. Those with a test also hold ``test_loss`` and ``alone`` (nats a character, of
+    length changes. Those with a test also hold ``test_loss`` and ``alone`` (nats per character, of
     the model and of the worker alone) and ``text``.
 
     >>> from fltoolkit.data import Text
@@ -116,14 +167,14 @@ class LanguageLab(Lab):
     [2, 4, 6]
     """
 
-    title = "Language lab"
-    settings: Mapping[str, Setting] = {
-        "inner_steps": Setting("inner steps [a round]", (1, 2, 5, 10, 20, 50), "now"),
-        "bits": Setting("messages [bits per value]", (1, 2, 4, 8, 32), "now", num_bits),
-        "top_k": Setting("top-k [share of values]", (0.01, 0.02, 0.1, 0.3, 1), "now", share),
-        "momentum": Setting("outer momentum", (0.0, 0.3, 0.6, 0.9), "now", "{:g}".format),
-        "optimizer": Setting("inner optimizer", tuple(LR), "at start"),
-        "seed": Setting("seed", tuple(range(10)), "at start"),
+    title, imports = "Language lab", _IMPORTS
+    settings: Mapping[str, Control] = {
+        "inner_steps": Control("inner steps [per round]", (1, 2, 5, 10, 20, 50), "now"),
+        "bits": Control("messages [bits per value]", (1, 2, 4, 8, 32), "now", num_bits),
+        "top_k": Control("top-k [share of values]", (0.01, 0.02, 0.1, 0.3, 1), "now", share),
+        "momentum": Control("outer momentum", (0.0, 0.3, 0.6, 0.9), "now", "{:g}".format),
+        "optimizer": Control("inner optimizer", tuple(LR), "at start"),
+        "seed": Control("seed", tuple(range(10)), "at start"),
     }
 
     def __init__(
@@ -136,14 +187,12 @@ class LanguageLab(Lab):
         context: int = 32,
         outer_lr: float = 1.0,
         prompt: str = "The ",
-        num_test_windows: int = 200,
         levels: Mapping[str, float] | None = None,
         **values: Any,
     ):
         super().__init__(**{**_START, **values})
-        counts = {"num_steps": num_steps, "num_workers": num_workers}
-        for name, count in {**counts, "num_test_windows": num_test_windows}.items():
-            check_count(name, count)
+        check_count("num_steps", num_steps)
+        check_count("num_workers", num_workers)
         if not 0 < outer_lr < inf:
             raise ValueError(f"outer_lr={outer_lr}: above 0 and finite, e.g. 1 or 0.7")
         if wrong := {name: loss for name, loss in (levels or {}).items() if not isfinite(loss)}:
@@ -160,191 +209,55 @@ class LanguageLab(Lab):
             result="test_loss",
             sample="text",
         )
+        named = isinstance(text, str)
         self.text = load_text(text) if isinstance(text, str) else text
         self.text.encode(prompt)  # raises an error for characters that the text does not have
         if not 0 < len(prompt) < LETTERS:
             raise ValueError(
                 f"prompt={prompt!r}: 1 to {LETTERS - 1} characters, from which the model goes on"
             )
-        self._text_code = f'load_text("{text}")' if isinstance(text, str) else ""
+        code = f'load_text("{text}")' if named else "text  # the Text of the lab: put it here"
+        self.given = {"text": (self.text, code)}
         self.num_steps, self.num_workers, self.prompt = num_steps, num_workers, prompt
-        self._size = {"context": context, "width": width}
-        self._outer_lr, self._num_test_windows = outer_lr, num_test_windows
-        self._written: dict[str, Any] = {}  # the settings while a script is being written
-        self._written_steps: int | None = None  # and how many steps it was to have
+        self.width, self.context, self.outer_lr = width, context, outer_lr
 
-    def begin(self, values: Mapping[str, Any]) -> Training:
-        """Build workers, models and channel, as `write_start` says in code."""
-        text, now, num_steps, seed = self.text, dict(values), self.num_steps, values["seed"]
-        context = self._size["context"]
-        x, y = text.windows(context)
-        x_test, y_test = (t[: self._num_test_windows] for t in text.windows(context, "test"))
-        parts = partition_iid(torch.zeros(len(x), dtype=torch.int64), self.num_workers, seed=seed)
-        workers = {f"worker_{k}": (x[part], y[part]) for k, part in enumerate(parts)}
-        only = {"worker_0": workers["worker_0"]}
-        model, alone = (gpt(len(text.alphabet), **self._size, seed=seed) for _ in range(2))
-        if now["optimizer"] == "Muon":
-            inner = muon_for(model, lr=LR["Muon"])
-        else:
-            inner = partial(torch.optim.AdamW, lr=LR["AdamW"])
-        outer = torch.optim.SGD(model.parameters(), lr=self._outer_lr)
-        _set_momentum(outer, now["momentum"])
-        channel = Channel(dict.fromkeys(KINDS, _codec(now)))
-        fleet, own_fleet = Fleet(), Fleet()
+    def constants(self) -> dict[str, Any]:
+        """The sizes of a run, of its model and of its tests."""
+        names = ("num_steps", "num_workers", "prompt", "width", "context", "outer_lr")
+        return {name: getattr(self, name) for name in names}
 
-        def test() -> Record:
-            """Nats a character of the model and of the worker alone, and a line of text."""
-            judges = (Party("judge", module, loss_fn=nn.NLLLoss()) for module in (model, alone))
-            losses = [evaluate([judge], x_test, y_test)["test_loss"] for judge in judges]
-            prompt, random = text.encode(self.prompt), torch.Generator().manual_seed(seed)
-            more = LETTERS - len(prompt)
-            ids = generate(model, prompt, more, context=context, generator=random)
-            return {"test_loss": losses[0], "alone": losses[1], "text": text.decode(ids)}
-
-        def rounds() -> Iterator[Record]:
-            """One call of `diloco` a round, so that each may have another number of inner steps."""
-            round_ = step = tested = 0
-            while step < num_steps:
-                steps = min(now["inner_steps"], num_steps - step)
-                local = Local(
-                    BATCH_SIZE, optimizer=inner, steps=steps, clip_norm=1.0, keep_state=True
-                )
-                same: Any = {"rounds": round_ + 1, "start_round": round_}
-                same |= {"local": local, "seed": seed}
-                (record,) = diloco(model, workers, channel, outer=outer, fleet=fleet, **same)
-                list(diloco(alone, only, Channel(), exchange=AllGather(), fleet=own_fleet, **same))
-                round_, step = round_ + 1, step + steps
-                record = {**record, "step": step}
-                if step - tested >= STEPS_BETWEEN_TESTS or step == num_steps:
-                    tested = step
-                    record |= test()
-                yield record
-
-        def apply(key: str, value: Any) -> None:
-            now[key] = value
-            if key in _CODEC:
-                for kind in KINDS:
-                    channel.change_codec(kind, _codec(now))
-            elif key == "momentum":
-                _set_momentum(outer, value)
-
-        return Training(rounds(), channel, apply, total=num_steps)
-
-    def write_start(self, values: Mapping[str, Any]) -> str:
-        """The same as `begin`, in plain code."""
-        muon = values["optimizer"] == "Muon"
-        return _SCRIPT.format(
-            text=self._text_code or "text  # the Text that was given to the lab: put it here",
-            inner=f"muon_for(model, lr={LR['Muon']})"
-            if muon
-            else f"partial(torch.optim.AdamW, lr={LR['AdamW']})",
+    def write_start(self, values: Mapping[str, Any], moved: Collection[str]) -> str:
+        """Workers, models and channel; the same code for all moves."""
+        inner = {
+            "Muon": f"muon_for(model, lr={LR['Muon']})",
+            "AdamW": f"partial(torch.optim.AdamW, lr={LR['AdamW']})",
+        }
+        return _START_CODE.format(
+            inner=inner[values["optimizer"]],
             codec=_codec(values),
-            num_steps=self._written_steps or self.num_steps,
-            **self._size,
-            **{"num_workers": self.num_workers, "num_test": self._num_test_windows},
-            **{"outer_lr": self._outer_lr, "batch": BATCH_SIZE, "between": STEPS_BETWEEN_TESTS},
-            **{"prompt": self.prompt, "more": LETTERS - len(self.prompt)},
-            **{key: values[key] for key in ("inner_steps", "momentum", "seed")},
+            num_test=NUM_TEST_WINDOWS,
+            batch=BATCH_SIZE,
+            between=STEPS_BETWEEN_TESTS,
+            more=LETTERS - len(values["prompt"]),
+            **values,
         )
 
-    def write_move(self, key: str, value: Any) -> str:
+    def write_move(self, key: str, values: Mapping[str, Any]) -> str:
         """One line that changes the number of inner steps, the codec or the momentum."""
         if key == "inner_steps":
-            return f"inner_steps = {value}"
+            return f"inner_steps = {values[key]}"
         if key == "momentum":
-            return f"set_momentum({value})"
-        self._written[key] = value
-        return f"for kind in {KINDS}: channel.change_codec(kind, {_codec(self._written)!r})"
+            return f"set_momentum({values[key]})"
+        return f"for kind in {KINDS}: channel.change_codec(kind, {_codec(values)!r})"
 
-    def script(self, number: int | None = None) -> str:
-        """Code that repeats run ``number`` (None: the latest); see `Steering.script`."""
-        run = self.numbered(number)
-        self._written = dict(run.settings)
-        self._written_steps = run.training.total  # num_steps may have been changed since
-        return super().script(number)
+    def resets_residuals(self, key: str, values: Mapping[str, Any]) -> bool:
+        """Whether a change of ``key`` replaces a codec that has residuals."""
+        return key in _CODEC and _codec(values) != Identity()
 
-    def describe(self, run: Run) -> str:
-        """A run's settings and moves, and whether a move has set the residuals to zero."""
-        now, forgot = dict(run.settings), False
-        for move in run.moves:
-            forgot |= move.key in _CODEC and _codec(now) != Identity()
-            now[move.key] = move.value
-        words = super().describe(run)
-        return f"{words} (a move of its codec has reset the residuals)" if forgot else words
+    def total(self, names: Mapping[str, Any]) -> int:
+        """The number of inner steps."""
+        return self.num_steps
 
 
 def _codec(values: Mapping[str, Any]) -> Codec:
     return message_codec(*(values[key] for key in _CODEC))
-
-
-def _set_momentum(outer: torch.optim.Optimizer, momentum: float) -> None:
-    """Nesterov momentum from the next step on; 0 switches it off and forgets the velocity."""
-    outer.param_groups[0].update(momentum=momentum, nesterov=momentum > 0)
-    if not momentum:
-        outer.state.clear()
-
-
-_SCRIPT = """
-from functools import partial
-
-import torch
-
-from fltoolkit import Channel, History, Party, evaluate
-from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, LloydMax, Pipeline, Quantize, TopK
-from fltoolkit.data import load_text, partition_iid
-from fltoolkit.federated import AllGather, Fleet, Local, diloco, muon_for
-from fltoolkit.models import generate, gpt
-
-torch.set_num_threads(1)
-text = {text}
-x, y = text.windows({context})
-x_test, y_test = (t[:{num_test}] for t in text.windows({context}, "test"))
-parts = partition_iid(torch.zeros(len(x), dtype=torch.int64), {num_workers}, seed={seed})
-workers = {{f"worker_{{k}}": (x[part], y[part]) for k, part in enumerate(parts)}}
-only = {{"worker_0": workers["worker_0"]}}
-model, alone = (
-    gpt(len(text.alphabet), context={context}, width={width}, seed={seed}) for _ in range(2)
-)
-inner = {inner}
-outer = torch.optim.SGD(model.parameters(), lr={outer_lr})
-codec = {codec!r}
-channel = Channel({{"update": codec, "model": codec}})
-fleet, own_fleet, inner_steps = Fleet(), Fleet(), {inner_steps}
-
-
-def set_momentum(momentum):
-    \"\"\"Nesterov momentum from the next step on; 0 switches it off and forgets the velocity.\"\"\"
-    outer.param_groups[0].update(momentum=momentum, nesterov=momentum > 0)
-    if not momentum:
-        outer.state.clear()
-
-
-def test():
-    \"\"\"Nats a character of the model and of the worker alone, and a line of text.\"\"\"
-    judges = (Party("judge", module, loss_fn=torch.nn.NLLLoss()) for module in (model, alone))
-    losses = [evaluate([judge], x_test, y_test)["test_loss"] for judge in judges]
-    prompt, random = text.encode({prompt!r}), torch.Generator().manual_seed({seed})
-    ids = generate(model, prompt, {more}, context={context}, generator=random)
-    return {{"test_loss": losses[0], "alone": losses[1], "text": text.decode(ids)}}
-
-
-def rounds():
-    \"\"\"One call of `diloco` a round, so that each may have another number of inner steps.\"\"\"
-    round_ = step = tested = 0
-    while step < {num_steps}:
-        steps = min(inner_steps, {num_steps} - step)
-        local = Local({batch}, optimizer=inner, steps=steps, clip_norm=1.0, keep_state=True)
-        same = {{"rounds": round_ + 1, "start_round": round_, "local": local, "seed": {seed}}}
-        (record,) = diloco(model, workers, channel, outer=outer, fleet=fleet, **same)
-        list(diloco(alone, only, Channel(), exchange=AllGather(), fleet=own_fleet, **same))
-        round_, step = round_ + 1, step + steps
-        record = {{**record, "step": step}}
-        if step - tested >= {between} or step == {num_steps}:
-            tested = step
-            record |= test()
-        yield record
-
-
-set_momentum({momentum})
-records = rounds()
-"""

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fltoolkit.labs.picture import MOST_SAMPLES, Axes, Picture, Sample
 from fltoolkit.plots.drawing import (
+    Area,
     Axis,
     Box,
-    Drawing,
     Frame,
+    Graphic,
     Mark,
     Points,
     Stroke,
@@ -31,7 +32,7 @@ _ROW = 17  # the height of a row of text
 _LETTERS = 54  # of a text, in half of the width
 
 
-def lay_out(picture: Picture) -> Drawing:
+def lay_out(picture: Picture) -> Graphic:
     """The picture as a drawing, which is as high as its content needs.
 
     The bars of bytes and the strip of states come first, right below the sliders. The plots come
@@ -66,7 +67,7 @@ def lay_out(picture: Picture) -> Drawing:
         for line in textwrap.wrap(note, 130):
             marks.append(Words(8, low + 4, line))
             low += 17
-    return Drawing(_WIDTH, low, picture.summary(), marks)
+    return Graphic(_WIDTH, low, picture.summary(), marks)
 
 
 def frame_of(axes: Axes, left: float, top: float = 40) -> Frame:
@@ -75,7 +76,7 @@ def frame_of(axes: Axes, left: float, top: float = 40) -> Frame:
     x = Axis(plot.x, *x_limits, plot.log_x, axes.step if plot.x == "step" else "")
     y = Axis(plot.y, *y_limits, plot.log, plot.words)
     names = [line.words for line in axes.lines] + [name for name, _ in plot.levels]
-    return Frame(x, y, left, top, _HALF, _PLOT, names=names)
+    return Frame(x, y, Area(left, top, _HALF, _PLOT), names=names)
 
 
 def _plot(axes: Axes, frame: Frame) -> Iterator[Mark]:

@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from fltoolkit.labs.board import Setting
+from fltoolkit.labs.board import Control
 from fltoolkit.labs.layout import lay_out
 from fltoolkit.labs.picture import Trace, compose, status_in_words
 from fltoolkit.labs.steering import Steering
-from fltoolkit.plots.drawing import Drawing
+from fltoolkit.plots.drawing import Graphic
 
 __all__ = ["Panel"]
 
@@ -124,7 +124,7 @@ class Panel:
 
     def _control(self, widgets: Any, key: str) -> Any:
         """A slider if it acts at once, a list if at the next start; a checkbox for on and off."""
-        setting: Setting = self.lab.settings[key]
+        setting: Control = self.lab.settings[key]
         options = [(setting.say(option), option) for option in setting.options]
         place = list(setting.options).index(self.lab.values[key])  # ipywidgets shows no value None
         look = {"options": options, "index": place, "description": setting.words}
@@ -238,7 +238,7 @@ class Panel:
         except Exception as error:
             self._say(f"cannot draw: {type(error).__name__}: {error}", urgent=True)
 
-    def draw(self) -> Drawing:
+    def draw(self) -> Graphic:
         """The picture of the lab at this moment."""
         kept = {}
         for run in self.lab.runs:

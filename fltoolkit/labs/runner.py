@@ -61,7 +61,7 @@ class Runner:
         self._thread: threading.Thread | None = None
         self._allowed: float = 0  # how many records may be made before the next pause
         self._stopping = False
-        self._told: Status = "ready"  # the status at the last call of on_change
+        self._notified: Status = "ready"  # the status at the last call of on_change
         self._settled = True  # no record is being made, and on_change was called since
         self._actions: list[Callable[[], object]] = []
         self._last = float("-inf")  # when the last record was begun
@@ -89,10 +89,6 @@ class Runner:
         with self._changed:
             self._allowed = 0
             self._changed.notify_all()
-
-    def resume(self) -> None:
-        """Go on after a pause: another name for `start`."""
-        self.start()
 
     def stop(self) -> None:
         """End the run: the iterator is closed, ``history`` stays. Before the start, do nothing."""
@@ -192,14 +188,14 @@ class Runner:
         try:
             if self._iterator is None and self._records is not None:
                 self._iterator, self._records = iter(self._records), None
-            self._tell()
+            self._notify()
             while self._may_go_on(stay):
                 assert self._iterator is not None
                 self._last = time.monotonic()
                 if (record := next(self._iterator, None)) is None:
                     return self._end("finished")
                 self.history.append(record)
-                self._tell()
+                self._notify()
             if self._stopping:
                 self._end("stopped")
         except KeyboardInterrupt:
@@ -217,7 +213,7 @@ class Runner:
                 if not actions:
                     if self._stopping:
                         return False
-                    if self._allowed > 0 and self._told == "running":
+                    if self._allowed > 0 and self._notified == "running":
                         if (early := self._seconds_early()) <= 0:
                             self._allowed -= 1
                             return True
@@ -231,7 +227,7 @@ class Runner:
                     self.status = "running" if self._allowed else "paused"
             for action in actions:
                 action()
-            self._tell()
+            self._notify()
             with self._changed:
                 if self.status == "paused" and not self._actions and not self._allowed:
                     self._settled = True
@@ -254,7 +250,7 @@ class Runner:
         with self._changed:
             self.status = status
         try:
-            self._tell()
+            self._notify()
         except BaseException as error:
             self.error, self.status = self.error or error, "failed"
         with self._changed:
@@ -268,8 +264,8 @@ class Runner:
         self.stop()
         self.wait(timeout=5)
 
-    def _tell(self) -> None:
-        self._told = self.status
+    def _notify(self) -> None:
+        self._notified = self.status
         if self._on_change is not None:
             self._on_change(self)
 

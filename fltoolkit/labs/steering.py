@@ -5,22 +5,23 @@ what is drawn (picture.py), and sliders and buttons (panel.py).
 """
 
 import math
-import sys
-import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from fltoolkit.labs.board import Board, Move, Run, Setting, Strip, Training
+from fltoolkit.labs.board import Control, Move, Run, Strip
+from fltoolkit.labs.cells import replace_earlier
 from fltoolkit.labs.runner import Runner
+from fltoolkit.labs.scripts import Scripted, begin_of, loop_of
 
 __all__ = ["Steering"]
 
 
-class Steering:
+class Steering(Scripted):
     """A `Lab` without its panel: start a training, change settings while it runs, compare runs.
 
-    A subclass says what the settings are (``settings``), how a training begins (`begin`), how it
-    is written down (`write_start`, `write_move`) and what of it is drawn (``board``).
+    A subclass says what the settings are (``settings``), in which code a training begins
+    (``imports``, ``given``, `write_start`), which code a move is (`write_move`) and what of it is
+    drawn (``board``). The lab executes that code, and `script` prints it.
 
     A change of a setting that acts "now" is called a move. It is made between two records and kept
     with its step, so the same moves at the same steps send the same bytes again, whether a person
@@ -35,23 +36,24 @@ class Steering:
     ``lab.runs``, for comparison, until `reset`. If a notebook cell that makes a lab is run again,
     the lab that it made before is stopped, because its buttons are no longer shown.
 
-    >>> from fltoolkit.channel import Channel
-    >>> from fltoolkit.labs.board import Plot
+    >>> from fltoolkit.labs.board import Board, Plot
     >>> class Counting(Steering):
     ...     title = "Counting"
-    ...     settings = {"by": Setting("count by", (1, 2), "now")}
+    ...     settings = {"by": Control("count by", (1, 2), "now")}
     ...     board = Board((Plot("sum", "step"), Plot("sum", "step")), kinds={}, result="sum")
+    ...     imports = "from fltoolkit import Channel, History"
     ...
-    ...     def begin(self, values):
-    ...         now = dict(values)
+    ...     def write_start(self, values, moved):
+    ...         return f'''
+    ... by, channel = {values["by"]}, Channel()
+    ... def counts(total=0):
+    ...     for step in range(1, 5):
+    ...         total += by
+    ...         yield {{"step": step, "sum": total}}
+    ... records = counts()'''
     ...
-    ...         def records():
-    ...             total = 0
-    ...             for step in range(1, 5):
-    ...                 total += now["by"]
-    ...                 yield {"step": step, "sum": total}
-    ...
-    ...         return Training(records(), Channel(), apply=now.__setitem__, total=4)
+    ...     def write_move(self, key, values):
+    ...         return f"by = {values['by']}"
 
     >>> counting = Counting()
     >>> _ = counting.run(2)
@@ -60,11 +62,6 @@ class Steering:
     >>> run.history.column("sum"), counting.describe(run)
     ([1, 2, 4, 6], 'count by 1, count by 2 from step 2')
     """
-
-    title = ""
-    settings: Mapping[str, Setting] = {}
-    board: Board
-    clock = "step"  # the records' key that says when a move was made
 
     def __init__(self, **values: Any):
         if strangers := values.keys() - self.settings.keys():
@@ -77,21 +74,7 @@ class Steering:
         self.runs: list[Run] = []
         self.steps_per_second = math.inf
         self._listeners: list[Callable[[], object]] = []
-        self._replace_earlier()
-
-    # ------------------------------------------------------------------ what a subclass says
-
-    def begin(self, values: Mapping[str, Any]) -> Training:
-        """Make a training with these settings, everything in it new."""
-        raise NotImplementedError
-
-    def write_start(self, values: Mapping[str, Any]) -> str:
-        """Code that makes ``channel`` and ``records`` as `begin` does."""
-        raise NotImplementedError
-
-    def write_move(self, key: str, value: Any) -> str:
-        """A line of code that does the same as the training's ``apply``."""
-        raise NotImplementedError
+        replace_earlier(self)
 
     def strips(self) -> list[Strip]:
         """More strips to draw below the states of the current run, e.g. those of an estimate."""
@@ -114,11 +97,12 @@ class Steering:
             )
         self.values[key] = value
         run = self.current
-        if setting.acts != "now" or run is None or not self._between(run, key, value):
-            self._tell()
-
-    def _between(self, run: Run, key: str, value: Any) -> bool:
-        return run.runner.between(lambda: self._move(run, key, value))
+        if (
+            setting.acts != "now"
+            or run is None
+            or not run.runner.between(lambda: self._move(run, key, value))
+        ):
+            self._notify()
 
     def _move(self, run: Run, key: str, value: Any) -> None:
         if run.now()[key] == value:
@@ -139,7 +123,7 @@ class Steering:
         if run := self.current:
             run.runner.seconds_per_record = 1 / steps_per_second
             run.runner.between(lambda: None)  # wakes it up
-        self._tell()
+        self._notify()
 
     # ------------------------------------------------------------------ runs
 
@@ -196,7 +180,7 @@ class Steering:
         """Stop, and forget all runs; the settings stay as they are."""
         self.stop()
         self.runs = []
-        self._tell()
+        self._notify()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until nothing is being trained; False if ``timeout`` (seconds) came first."""
@@ -210,38 +194,26 @@ class Steering:
         """
         self._listeners.append(listener)
 
-    def _replace_earlier(self) -> None:
-        """Stop the labs that this notebook cell made when it was run before."""
-        if request := _request():
-            cell, execution = request
-            for earlier, made in [*_made_in.get(cell, {}).items()]:
-                if made != execution:
-                    earlier.stop()
-                    del _made_in[cell][earlier]
-            _made_in.setdefault(cell, weakref.WeakKeyDictionary())[self] = execution
-
     def _going(self) -> Run:
         """The current run if it can go on, else a new one."""
         run = self.current
         if run is not None and not run.runner.over:
             return run
-        values = dict(self.values)
-        training = self.begin(values)
-        runner = Runner(
-            training.records,
-            on_change=lambda runner: self._heard(runner),
-            seconds_per_record=1 / self.steps_per_second,
-        )
+        settings, constants = dict(self.values), self.constants()
+        training = self.begin({**constants, **settings})
+
+        def changed(runner: Runner) -> None:
+            if self.runs and self.runs[-1].runner is runner:  # otherwise it was reset meanwhile
+                self._notify()
+
+        pause = 1 / self.steps_per_second
+        runner = Runner(training.records, on_change=changed, seconds_per_record=pause)
         kept = [run for run in self.runs if len(run.history)]
         number = kept[-1].number + 1 if kept else 1
-        self.runs = [*kept, Run(number, values, training, runner)]
+        self.runs = [*kept, Run(number, settings, training, runner, constants=constants)]
         return self.runs[-1]
 
-    def _heard(self, runner: Runner) -> None:
-        if self.runs and self.runs[-1].runner is runner:  # otherwise it was reset in the meantime
-            self._tell()
-
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in self._listeners:
             listener()
 
@@ -253,7 +225,7 @@ class Steering:
         return f"{setting.words.split(' [')[0]} {setting.say(value)}"
 
     def describe(self, run: Run) -> str:
-        """A run's settings, as it began, and the moves that followed."""
+        """A run's settings as it began, its moves, and whether one has reset the residuals."""
         parts = [
             self.say(key, run.settings[key])
             for key, setting in self.settings.items()
@@ -265,7 +237,12 @@ class Steering:
             parts += [
                 f"{self.say(m.key, m.value)} from {self.board.step} {m.step}" for m in run.moves
             ]
-        return ", ".join(parts)
+        now, reset = run.values, False
+        for move in run.moves:
+            reset |= self.resets_residuals(move.key, now)
+            now[move.key] = move.value
+        note = " (a move of its codec has reset the residuals)" if reset else ""
+        return ", ".join(parts) + note
 
     def script(self, number: int | None = None) -> str:
         """Code that repeats run ``number`` (None: the latest) with its moves, up to where it ended.
@@ -275,30 +252,10 @@ class Steering:
         run = self.numbered(number)
         if not len(run.history):
             raise ValueError(f"run {run.number} has made no record yet: nothing to write down")
-        last = int(run.history[-1][self.clock])
-        events: dict[int, list[str]] = {}
-        for move in run.moves:
-            if move.step < last:  # later ones had no effect
-                events.setdefault(move.step, []).append(self.write_move(move.key, move.value))
-        if run.status != "finished":
-            why = run.runner.message.splitlines()[0] if run.runner.error else run.status
-            events.setdefault(last, []).append(f"break  # {why}")
-        loop = ["history = History()", "for record in history.follow(records):"]
-        for step, lines in sorted(events.items()):
-            loop += [
-                f'    if record["{self.clock}"] == {step}:',
-                *(f"        {line}" for line in lines),
-            ]
-        if not events:
-            loop.append("    pass")
-        what = self.board.record or "step"
-        loop.append(f'print(f"{{len(history)}} {what}s, {{channel.nbytes():,}} bytes")')
-        if len(run.history.having(result := self.board.result)):
-            loop.append(f'tested = history.having("{result}")[-1]')
-            words = result.replace("_", " ")
-            loop.append(f"""print(f"{words} {{tested['{result}']:.4f}}")""")
-        title = f'"""Run {run.number} of {type(self).__name__}: {self.describe(run)}."""\n\n'
-        return title + self.write_start(run.settings).strip() + "\n\n" + "\n".join(loop) + "\n"
+        title = f'"""Run {run.number} of {type(self).__name__}: {self.describe(run)}."""'
+        start = self.write_start(run.values, {move.key for move in run.moves})
+        begin = begin_of(self.imports, self.given, start)
+        return f"{title}\n\n{begin}\n\n{loop_of(run, self.board, self.clock, self.write_move)}\n"
 
     def numbered(self, number: int | None) -> Run:
         """Run ``number`` of those kept, or the latest (None)."""
@@ -313,24 +270,7 @@ class Steering:
         )
 
 
-_made_in: dict[str, weakref.WeakKeyDictionary[Steering, str]] = {}  # cell -> lab -> execution
-
-
-def _request() -> tuple[str, str] | None:
-    """The notebook cell that is running, and the number of this execution; None outside a cell.
-
-    JupyterLab, Notebook and VS Code give each cell an id. Elsewhere the cell's code stands for it.
-    """
-    ipython = sys.modules.get("IPython")  # in a kernel it is imported already
-    kernel = getattr(ipython.get_ipython() if ipython else None, "kernel", None)
-    message = kernel.get_parent() if kernel else {}
-    code = message.get("content", {}).get("code")  # a button that was pressed has none
-    if code is None:
-        return None
-    return message.get("metadata", {}).get("cellId") or code, message["header"]["msg_id"]
-
-
-def _with(setting: Setting, value: Any) -> Setting:
+def _with(setting: Control, value: Any) -> Control:
     """The setting with ``value`` among its options, in order."""
     if value in setting.options:
         return setting

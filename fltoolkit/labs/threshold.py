@@ -4,53 +4,56 @@ Display a `ThresholdLab` as the last line of a cell and press Start; or call its
 Here: what this lab trains, and the script of a run. What all labs share is in steering.py.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from torch import nn
-
-from fltoolkit.channel import Channel
-from fltoolkit.codecs.base import Codec, Identity
-from fltoolkit.codecs.codebooks import Half
-from fltoolkit.codecs.pipeline import Pipeline
-from fltoolkit.codecs.quantize import Quantize
-from fltoolkit.data.batches import Batches
-from fltoolkit.data.datasets import Dataset, load
-from fltoolkit.evaluation import evaluate
-from fltoolkit.history import History, evaluated
-from fltoolkit.labs.board import Board, Look, Plot, Setting, Strip, Training
+from fltoolkit.data.datasets import Dataset
+from fltoolkit.history import History
+from fltoolkit.labs.board import Board, Control, Look, Plot, Strip
 from fltoolkit.labs.lab import Lab
-from fltoolkit.models import splitnn_mlp
-from fltoolkit.party import SGD, Party
-from fltoolkit.split.asynchronous import train_async
+from fltoolkit.labs.scripts import flat_data
 from fltoolkit.split.gates import LossGate, State, gate_trace
 from fltoolkit.units import amount
 
-__all__ = ["ThresholdLab", "WhatIf", "codec_of"]
+__all__ = ["ThresholdLab", "WhatIf", "codec_code"]
 
 LR = 0.03
 BATCH_SIZE = 64
 _START = {"threshold": 0.1, "bits_up": 32, "bits_down": 32, "cut": 4, "seed": 0, "what_if": 0.3}
 _KINDS = {"bits_up": "activations", "bits_down": "gradients"}
-_THRESHOLDS = [
-    0.0,
-    *(m / 10**k for k in (3, 2, 1) for m in (1, 1.5, 2, 3, 5, 7)),
-    1.0,
-]
+_THRESHOLDS = (0.0, *(m / 10**k for k in (3, 2, 1) for m in (1, 1.5, 2, 3, 5, 7)), 1.0)
 
 
-def codec_of(bits: int) -> Codec:
-    """Full precision for 32 bits per value, half for 16, evenly spaced levels below.
+_IMPORTS = """
+import torch
+from torch import nn
 
-    >>> codec_of(32), codec_of(16), codec_of(8).stages[0].bits
-    (Identity(), Pipeline(Half()), 8)
+from fltoolkit import SGD, Batches, Channel, History, Party
+from fltoolkit import evaluate, evaluated, load, splitnn_mlp
+from fltoolkit.codecs import Half, Identity, Pipeline, Quantize
+from fltoolkit.split import LossGate, train_async
+"""
+_START_CODE = """
+model = splitnn_mlp(data.x_train.shape[1], data.num_classes, seed={seed})
+bottom, top = model[:{cut}], model[{cut}:]
+alice = Party("alice", bottom, SGD(bottom.parameters(), lr={lr}))
+bob = Party("bob", top, SGD(top.parameters(), lr={lr}), loss_fn=nn.NLLLoss())
+channel = Channel({{{codecs}}})
+gate = LossGate({threshold})
+batches = Batches(data.x_train, data.y_train, {batch}, seed={seed})
+records = train_async(alice, bob, batches, channel, gate=gate, num_epochs={num_epochs})
+records = evaluated(
+    records, lambda: evaluate([alice, bob], data.x_test, data.y_test), every=len(batches)
+)
+"""
+
+
+def codec_code(bits: int) -> str:
+    """The code of a codec: full precision for 32 bits per value, half for 16, even levels below.
+
+    >>> codec_code(32), codec_code(16), codec_code(8)
+    ('Identity()', 'Pipeline(Half())', 'Pipeline(Quantize(8))')
     """
-    if bits == 32:
-        return Identity()
-    return Pipeline(Half() if bits == 16 else Quantize(bits))
-
-
-def _code_of(bits: int) -> str:
     if bits == 32:
         return "Identity()"
     return "Pipeline(Half())" if bits == 16 else f"Pipeline(Quantize({bits}))"
@@ -89,18 +92,18 @@ class ThresholdLab(Lab):
     [Move(step=20, key='threshold', value=1.0)]
     """
 
-    title = "Threshold lab"
-    settings: Mapping[str, Setting] = {
-        "threshold": Setting("threshold [loss]", _THRESHOLDS, "now", "{:g}".format),
-        "bits_up": Setting(
+    title, imports = "Threshold lab", _IMPORTS
+    settings: Mapping[str, Control] = {
+        "threshold": Control("threshold [loss]", _THRESHOLDS, "now", "{:g}".format),
+        "bits_up": Control(
             "activations up [bits per value]", (2, 4, 6, 8, 16, 32), "now", "{} bits".format
         ),
-        "bits_down": Setting(
+        "bits_down": Control(
             "gradients down [bits per value]", (2, 4, 6, 8, 16, 32), "now", "{} bits".format
         ),
-        "cut": Setting("cut layer", (2, 4, 5), "at start"),
-        "seed": Setting("seed", tuple(range(10)), "at start"),
-        "what_if": Setting("what if the threshold were", _THRESHOLDS, "on view", "{:g}".format),
+        "cut": Control("cut layer", (2, 4, 5), "at start"),
+        "seed": Control("seed", tuple(range(10)), "at start"),
+        "what_if": Control("what if the threshold were", _THRESHOLDS, "on view", "{:g}".format),
     }
     board = Board(
         plots=(
@@ -128,50 +131,29 @@ class ThresholdLab(Lab):
 
     def __init__(self, data: Dataset | str = "digits", *, num_epochs: int = 60, **values: Any):
         super().__init__(**{**_START, **values})
-        self.data = (load(data) if isinstance(data, str) else data).flat()
-        self._data_code = f'load("{data}").flat()' if isinstance(data, str) else ""
+        self.given = {"data": flat_data(data)}
         self.num_epochs = num_epochs
         self._recording: _Recording | None = None
         self.steps_per_second = 100.0  # slow enough to watch and to move sliders
 
-    def begin(self, values: Mapping[str, Any]) -> Training:
-        """Build parties, channel and gate, as `write_start` says in code."""
-        data, cut, seed = self.data, values["cut"], values["seed"]
-        model = splitnn_mlp(data.x_train.shape[1], data.num_classes, seed=seed)
-        bottom, top = model[:cut], model[cut:]
-        alice = Party("alice", bottom, SGD(bottom.parameters(), lr=LR))
-        bob = Party("bob", top, SGD(top.parameters(), lr=LR), loss_fn=nn.NLLLoss())
-        channel = Channel({kind: codec_of(values[key]) for key, kind in _KINDS.items()})
-        gate = LossGate(values["threshold"])
-        batches = Batches(data.x_train, data.y_train, BATCH_SIZE, seed=seed)
-        epochs = self.num_epochs
-        records = train_async(alice, bob, batches, channel, gate=gate, num_epochs=epochs)
+    def constants(self) -> dict[str, Any]:
+        """How long a run is."""
+        return {"num_epochs": self.num_epochs}
 
-        def test() -> Any:
-            return evaluate([alice, bob], data.x_test, data.y_test)
+    def write_start(self, values: Mapping[str, Any], moved: Collection[str]) -> str:
+        """Parties, channel and gate; the same code for all moves."""
+        codecs = ", ".join(f'"{kind}": {codec_code(values[key])}' for key, kind in _KINDS.items())
+        return _START_CODE.format(codecs=codecs, lr=LR, batch=BATCH_SIZE, **values)
 
-        def apply(key: str, value: Any) -> None:
-            if key == "threshold":
-                gate.threshold = value
-            else:
-                channel.change_codec(_KINDS[key], codec_of(value))
+    def total(self, names: Mapping[str, Any]) -> int:
+        """The number of steps: batches of all epochs."""
+        return self.num_epochs * len(names["batches"])
 
-        records = evaluated(records, test, every=len(batches))
-        return Training(records, channel, apply, total=epochs * len(batches))
-
-    def write_start(self, values: Mapping[str, Any]) -> str:
-        """The same as `begin`, in plain code."""
-        data = self._data_code or "data  # the Dataset that was given to the lab: put it here"
-        codecs = ", ".join(f'"{kind}": {_code_of(values[key])}' for key, kind in _KINDS.items())
-        return _SCRIPT.format(
-            data=data, codecs=codecs, num_epochs=self.num_epochs, lr=LR, batch=BATCH_SIZE, **values
-        )
-
-    def write_move(self, key: str, value: Any) -> str:
+    def write_move(self, key: str, values: Mapping[str, Any]) -> str:
         """One line that moves threshold or bits."""
         if key == "threshold":
-            return f"gate.threshold = {value}"
-        return f'channel.change_codec("{_KINDS[key]}", {_code_of(value)})'
+            return f"gate.threshold = {values[key]}"
+        return f'channel.change_codec("{_KINDS[key]}", {codec_code(values[key])})'
 
     def what_if(self, threshold: float, number: int | None = None) -> WhatIf:
         """Replay the recorded losses of a run (None: the latest) under another threshold.
@@ -254,28 +236,3 @@ class _Recording:
             if (loss := record.get("checked_loss")) is not None:
                 self._losses.append(float(loss))
                 self._starts.append(int(record["step"]) + 1)
-
-
-_SCRIPT = """
-import torch
-from torch import nn
-
-from fltoolkit import SGD, Batches, Channel, History, Party
-from fltoolkit import evaluate, evaluated, load, splitnn_mlp
-from fltoolkit.codecs import Half, Identity, Pipeline, Quantize
-from fltoolkit.split import LossGate, train_async
-
-torch.set_num_threads(1)
-data = {data}
-model = splitnn_mlp(data.x_train.shape[1], data.num_classes, seed={seed})
-bottom, top = model[:{cut}], model[{cut}:]
-alice = Party("alice", bottom, SGD(bottom.parameters(), lr={lr}))
-bob = Party("bob", top, SGD(top.parameters(), lr={lr}), loss_fn=nn.NLLLoss())
-channel = Channel({{{codecs}}})
-gate = LossGate({threshold})
-batches = Batches(data.x_train, data.y_train, {batch}, seed={seed})
-records = train_async(alice, bob, batches, channel, gate=gate, num_epochs={num_epochs})
-records = evaluated(
-    records, lambda: evaluate([alice, bob], data.x_test, data.y_test), every=len(batches)
-)
-"""

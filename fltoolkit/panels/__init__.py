@@ -1,6 +1,6 @@
 """Panels with sliders for the notebooks. Scripts can call the functions behind the panels, too.
 
-    playground  one slider, one curve, one counter of bytes
+    bits        one slider, one curve, one counter of bytes
     advisor     for how many clients does split learning send fewer bytes?
     codec       what does a codec do to a tensor, and how many bits does it take?
     tradeoff    the runs of a sweep on a Pareto plot

@@ -1,10 +1,10 @@
 from .advisor import advisor_panel as advisor_panel
 from .advisor import compare_bytes as compare_bytes
+from .bits import playground as playground
+from .bits import train_in_bits as train_in_bits
 from .codec import codec_panel as codec_panel
 from .leakage import describe_leak as describe_leak
 from .leakage import leak_panel as leak_panel
 from .leakage import plot_reconstructions as plot_reconstructions
-from .playground import playground as playground
-from .playground import train_in_bits as train_in_bits
 from .tradeoff import TradeoffPanel as TradeoffPanel
 from .tradeoff import describe_point as describe_point

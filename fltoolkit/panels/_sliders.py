@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from fltoolkit.plots.drawing import Drawing
+from fltoolkit.plots.drawing import Graphic
 
 __all__ = []
 
@@ -15,7 +15,7 @@ class Picture:
     SVG is drawn in milliseconds. PNG takes longer, but GitHub can show it in a saved notebook.
     """
 
-    def __init__(self, draw: Callable[[], Drawing], seconds_at_rest: float, *controls: Any):
+    def __init__(self, draw: Callable[[], Graphic], seconds_at_rest: float, *controls: Any):
         from fltoolkit.plots.below_controls import BelowControls
 
         self._draw, self._rest = draw, seconds_at_rest

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from fltoolkit import cost
 from fltoolkit.panels._sliders import Picture, find_ipywidgets, slider, steps
-from fltoolkit.plots.drawing import Drawing, chart
+from fltoolkit.plots.drawing import Area, Graphic, chart
 from fltoolkit.units import amount
 
 __all__ = ["AdvisorPanel", "Comparison", "advisor_panel", "compare_bytes"]
@@ -121,18 +121,17 @@ class AdvisorPanel:
         self._sentence.value = self.comparison.sentence
         self._picture.moved()
 
-    def draw(self) -> Drawing:
+    def draw(self) -> Graphic:
         """Bytes per client for both methods, with a mark for the number of clients chosen now."""
         marks = chart(
             self._lines(),
             "num_clients",
             "nbytes_per_client",
-            width=640,
-            height=300,
+            Area(width=640, height=300),
             log=True,
             marks=self._marks(),
         )
-        return Drawing(640, 300, self.comparison.sentence, [*marks])
+        return Graphic(640, 300, self.comparison.sentence, [*marks])
 
     def _lines(self) -> dict[str, list[tuple[float, float]]]:
         """Bytes per client against the number of clients, for both methods."""

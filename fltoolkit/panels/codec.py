@@ -20,7 +20,7 @@ from fltoolkit.codecs.sparse import STC, RandomK, TopK
 from fltoolkit.codecs.stage import Stage
 from fltoolkit.panels._sliders import LOOK, Picture, find_ipywidgets, slider, steps
 from fltoolkit.plots.codec_report import describe_codec, draw_report
-from fltoolkit.plots.drawing import Drawing
+from fltoolkit.plots.drawing import Graphic
 
 __all__ = ["CodecPanel", "codec_panel"]
 
@@ -130,7 +130,7 @@ class CodecPanel:
         )
         self._sentence.value = r.sentence
 
-    def draw(self) -> Drawing:
+    def draw(self) -> Graphic:
         """The report as histograms and bars."""
         return draw_report(self.report, f"{self.controls['codec'].value}: {self.report.sentence}")
 

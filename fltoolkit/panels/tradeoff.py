@@ -1,6 +1,6 @@
 """A Pareto plot with a slider: choose a setting, see its ledger and the code that runs it again.
 
-This is the panel of notebook 07. Not here: the same plot for pages (plots.pareto), and its numbers
+This is the panel of notebook 07. Not here: the same plot for pages (plots.fronts), and its numbers
 (research.analysis). The panel needs ipywidgets, 7.7 or newer.
 """
 
@@ -12,16 +12,17 @@ from typing import Any
 from fltoolkit.panels._sliders import Picture, find_ipywidgets
 from fltoolkit.plots.drawing import (
     LETTER,
+    Area,
     Axis,
-    Drawing,
     Frame,
+    Graphic,
     Mark,
     Stroke,
     Words,
     beside,
     symbol,
 )
-from fltoolkit.plots.pareto import FILLED, KINDS, OTHER, SHAPES, best_within, limits
+from fltoolkit.plots.fronts import FILLED, KINDS, OTHER, SHAPES, best_within, limits
 from fltoolkit.plots.style import DARK_GREY, INK
 from fltoolkit.research.analysis import front, groups, metric_of, points, sizes_of
 from fltoolkit.research.store import Result
@@ -111,7 +112,7 @@ class TradeoffPanel:
     def __init__(
         self, results: Iterable[Result], name: str | None = None, seconds_at_rest: float = 0.5
     ):
-        ipywidgets = find_ipywidgets("")
+        ipywidgets = find_ipywidgets("plots.pareto(results)")
         self.results = list(results)
         self._points = points(self.results)
         if not self._points:
@@ -120,7 +121,7 @@ class TradeoffPanel:
         self._best = best_within(self.results, self._points)
         names = [point.name for point in self._points]
         self.selected = names[0] if name is None else name
-        self._tell()  # raises KeyError if there is no such setting
+        self._sentence()  # raises KeyError if there is no such setting
         self.slider = ipywidgets.SelectionSlider(
             options=names,
             value=self.selected,
@@ -146,14 +147,14 @@ class TradeoffPanel:
         self._picture.show()
         display(self._words)  # below the picture, so that longer text does not move the picture
 
-    def _tell(self) -> str:
+    def _sentence(self) -> str:
         return describe_point(self.results, self.selected)
 
     def _html(self) -> str:
-        words = html.escape(self._tell())
+        words = html.escape(self._sentence())
         return f'<pre style="{_WORDS}">{words}</pre>'
 
-    def draw(self) -> Drawing:
+    def draw(self) -> Graphic:
         """Numbered points with the range of their seeds, their names, and the line of the front."""
         metric, scale = self._metric, self._metric.scale
         found = sorted(self._points, key=lambda p: p.value, reverse=metric.higher_is_better)
@@ -162,7 +163,7 @@ class TradeoffPanel:
         x = Axis("nbytes", min(sent) / 1.5, max(sent) * 1.5, True, "all bytes sent, logarithmic")
         least, most = limits(metric, found, [*seeds, *(end for row in best for end in row[2:])])
         y = Axis("", scale * min(least, *seeds), scale * max(most, *seeds), words=metric.axis)
-        frame = Frame(x, y, 0, 10, 700, 520)
+        frame = Frame(x, y, Area(0, 10, 700, 520))
         marks: list[Mark] = [*frame.grid()]
         if best:
             low, high = (
@@ -201,7 +202,7 @@ class TradeoffPanel:
             marks.append(Stroke([(708, middle), (727, middle)], DARK_GREY, width, dash))
             marks.append(Words(732, below + 18 * row, words))
         width = 740 + LETTER * max(len(FILLED), *(len(point.name) for point in found))
-        return Drawing(width, max(530, below + 18 * len(_LINES)), self._tell(), marks)
+        return Graphic(width, max(530, below + 18 * len(_LINES)), self._sentence(), marks)
 
 
 def _stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -7,8 +7,8 @@
     live            progress and curves below a running cell
     below_controls  controls, and a picture that follows them, also in a page that was loaded anew
     codec_report    what a codec does to one tensor
-    pareto          accuracy over bytes for a whole sweep
-    html_report     one HTML file about a sweep
+    fronts          accuracy over bytes for a whole sweep
+    report_page     one HTML file about a sweep
 
 A figure function takes histories, runs or reports and returns matplotlib Axes. In a notebook,
 `show` displays them at the end of a cell.

@@ -8,12 +8,12 @@ from .figures import metric_over_steps as metric_over_steps
 from .figures import named_points as named_points
 from .figures import partition as partition
 from .figures import save_figure as save_figure
-from .html_report import html_report as html_report
+from .fronts import heat_map as heat_map
+from .fronts import over_seconds as over_seconds
+from .fronts import pareto as pareto
+from .fronts import three_sizes as three_sizes
 from .live import watch as watch
-from .pareto import heat_map as heat_map
-from .pareto import over_seconds as over_seconds
-from .pareto import pareto as pareto
-from .pareto import three_sizes as three_sizes
+from .report_page import html_report as html_report
 from .style import COLORS as COLORS
 from .style import new_axes as new_axes
 from .style import new_figure as new_figure

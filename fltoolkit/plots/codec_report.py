@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from fltoolkit.codecs.pipeline import Pipeline
-from fltoolkit.plots.drawing import Axis, Box, Drawing, Frame, Mark, Words
+from fltoolkit.plots.drawing import Area, Axis, Box, Frame, Graphic, Mark, Words
 from fltoolkit.plots.style import COLORS, GREY, describe, new_axes
 from fltoolkit.units import amount
 
@@ -183,8 +183,8 @@ def plot_bits(reports: CodecReport | Mapping[str, CodecReport], ax: Axes | None 
     return describe(ax, " ".join(said))
 
 
-def draw_report(report: CodecReport, title: str) -> Drawing:
-    """Both pictures in one `Drawing`, which is fast enough to follow a slider.
+def draw_report(report: CodecReport, title: str) -> Graphic:
+    """Both pictures in one `Graphic`, which is fast enough to follow a slider.
 
     >>> import torch
     >>> from fltoolkit.codecs.quantize import Sign
@@ -192,7 +192,7 @@ def draw_report(report: CodecReport, title: str) -> Drawing:
     >>> drawing.width, drawing.svg().count("<svg")
     (720, 1)
     """
-    return Drawing(720, 280, title, [*_draw_values(report), *_draw_bits(report)])
+    return Graphic(720, 280, title, [*_draw_values(report), *_draw_bits(report)])
 
 
 _BAR_COLORS = ("#999999", COLORS[0], COLORS[2])
@@ -238,7 +238,7 @@ def _draw_values(report: CodecReport) -> Iterator[Mark]:
     decades = math.ceil(math.log10(max(*report.before, *report.after, 10)))
     values = Axis("value", report.edges[0], report.edges[-1])
     counts = Axis("count", 0.7, 10.0**decades, log=True, words="number of values")
-    frame = Frame(values, counts, 0, 16, 440, 260)
+    frame = Frame(values, counts, Area(0, 16, 440, 260))
     yield Words(frame.edge, 14, _LEGEND, size=11)
     yield from frame.grid()
     width = report.edges[1] - report.edges[0]

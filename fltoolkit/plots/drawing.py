@@ -17,7 +17,7 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 from matplotlib.text import Text
 
-from fltoolkit.plots.style import COLORS, DARK, DARK_GREY, DASHES, INK, PALE, PAPER, picture
+from fltoolkit.plots.style import COLORS, DARK_GREY, DASHES, INK, PALE, PAPER, picture
 from fltoolkit.units import axis_label, tick
 
 __all__: list[str] = []
@@ -69,21 +69,13 @@ class Words(NamedTuple):
 Mark = Stroke | Box | Words
 
 
-class Drawing(NamedTuple):
-    """A whole picture: marks on paper, and a title in words for screen readers.
-
-    As the last line of a notebook's cell it shows itself as PNG, with its title as text.
-    """
+class Graphic(NamedTuple):
+    """A whole picture: marks on paper, and a title in words for screen readers."""
 
     width: float  # pixels
     height: float
     title: str
     marks: Sequence[Mark]
-    paper: str = PAPER
-
-    def dark(self) -> "Drawing":
-        """The same on dark paper: each colour of the style becomes its counterpart there."""
-        return self._replace(marks=[*map(_in_the_dark, self.marks)], paper=DARK[PAPER])
 
     def svg(self) -> str:
         """The picture as SVG text. Shown as ``text/html``, it becomes smaller on a narrow page."""
@@ -91,26 +83,15 @@ class Drawing(NamedTuple):
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" '
             f'width="{self.width}" height="{self.height}" style="max-width:100%;height:auto" '
             f'role="img" font-family="sans-serif"><title>{html.escape(self.title)}</title>'
-            f'<rect width="{self.width}" height="{self.height}" fill="{self.paper}"/>'
-            f"{''.join(_tag(mark, self.paper) for mark in self.marks)}</svg>"
+            f'<rect width="{self.width}" height="{self.height}" fill="{PAPER}"/>'
+            f"{''.join(_tag(mark) for mark in self.marks)}</svg>"
         )
-
-    def svg_for_both(self) -> str:
-        """SVG text that is dark where the reader's pages are; for files, which pages include."""
-        used = {getattr(mark, key, "none") for mark in self.marks for key in ("color", "fill")}
-        rules = "".join(
-            f'[{key}="{light}"]{{{key}:{DARK[light]}}}'
-            for light in sorted({*used, self.paper} & DARK.keys())
-            for key in ("fill", "stroke")
-        )
-        style = f"<style>@media (prefers-color-scheme: dark) {{ {rules} }}</style>"
-        return self.svg().replace("</title>", f"</title>{style}", 1)
 
     def figure(self) -> Figure:
         """The same marks as a matplotlib figure, where an inch is 96 pixels."""
-        fig = Figure(figsize=(self.width / 96, self.height / 96), facecolor=self.paper)
+        fig = Figure(figsize=(self.width / 96, self.height / 96), facecolor=PAPER)
         for order, mark in enumerate(self.marks):  # later marks cover earlier ones, as in SVG
-            artist = _artist(mark, fig, self.height, self.paper)
+            artist = _artist(mark, fig, self.height)
             fig.add_artist(artist).set_zorder(order)
         return fig
 
@@ -122,25 +103,8 @@ class Drawing(NamedTuple):
         """PNG and title in the same form; of a saved notebook, GitHub shows PNG but not SVG."""
         return picture(self.figure(), self.title)
 
-    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
-        return self.png()
 
-    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
-        """IPython asks for text all the same, and would print every mark."""
-        printer.text(self.title)
-
-
-def _in_the_dark(mark: Mark) -> Mark:
-    if isinstance(mark, Stroke):
-        return mark._replace(color=_dark(mark.color), fill=_dark(mark.fill))
-    return mark._replace(color=_dark(mark.color))
-
-
-def _dark(color: str) -> str:
-    return DARK.get(color, color)
-
-
-def _tag(mark: Mark, paper: str) -> str:
+def _tag(mark: Mark) -> str:
     if isinstance(mark, Stroke):
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in mark.points)
         look = f'fill="{mark.fill}" stroke="{mark.color}" stroke-width="{mark.width}"'
@@ -156,14 +120,14 @@ def _tag(mark: Mark, paper: str) -> str:
             f'height="{mark.height:.1f}" fill="{mark.color}" fill-opacity="{mark.opacity}"/>'
         )
     look = ' font-weight="bold"' if mark.bold else ""
-    look += f' paint-order="stroke" stroke="{paper}" stroke-width="3"' if mark.halo else ""
+    look += f' paint-order="stroke" stroke="{PAPER}" stroke-width="3"' if mark.halo else ""
     return (
         f'<text x="{mark.x:.1f}" y="{mark.y:.1f}" text-anchor="{mark.anchor}" '
         f'font-size="{mark.size}" fill="{mark.color}"{look}>{html.escape(mark.words)}</text>'
     )
 
 
-def _artist(mark: Mark, fig: Figure, height: float, paper: str) -> Any:
+def _artist(mark: Mark, fig: Figure, height: float) -> Any:
     """A matplotlib artist in inches from the lower left corner."""
     inches = fig.dpi_scale_trans
     look: dict[str, Any]
@@ -177,7 +141,7 @@ def _artist(mark: Mark, fig: Figure, height: float, paper: str) -> Any:
         size = mark.width / 96, mark.height / 96
         look = {"facecolor": mark.color, "alpha": mark.opacity, "linewidth": 0}
         return Rectangle(corner, *size, transform=inches, **look)
-    behind = {"facecolor": paper, "edgecolor": "none", "pad": 0.5, "alpha": 0.8}
+    behind = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.5, "alpha": 0.8}
     return Text(
         mark.x / 96,
         (height - mark.y) / 96,
@@ -239,13 +203,25 @@ class Axis(NamedTuple):
                 yield (float(f"{m * k}e{power}") for k in range(first, last + 1))
 
 
+class Area(NamedTuple):
+    """The place of a chart in a picture, in pixels, including ticks and labels."""
+
+    left: float = 0
+    top: float = 0
+    width: float = 450
+    height: float = 250
+
+
+_USUAL, _SMALL = Area(), Area(width=400, height=230)
+
+
 class Frame:
     """Two axes of a chart: converts values to pixels and makes the marks of the axes.
 
     Args:
         x: the horizontal axis.
         y: the vertical axis.
-        left, top, width, height: the place of the chart in pixels, including ticks and labels.
+        area: the place of the chart in the picture.
         names: the names that will stand at the ends of lines, for which room is kept.
     """
 
@@ -253,13 +229,11 @@ class Frame:
         self,
         x: Axis,
         y: Axis,
-        left: float = 0,
-        top: float = 0,
-        width: float = 450,
-        height: float = 250,
+        area: Area = _USUAL,
         *,
         names: Iterable[str] = (),
     ):
+        left, top, width, height = area
         self.x_axis, self.y_axis, self.edge = x, y, left + 8
         self.high, self.low = top + 24, top + height - 40
         tall = self.low - self.high
@@ -418,11 +392,8 @@ def chart(
     series: Mapping[str, Points],
     x: str,
     y: str,
+    area: Area = _SMALL,
     *,
-    left: float = 0,
-    top: float = 0,
-    width: float = 400,
-    height: float = 230,
     log: bool = False,
     marks: Mapping[float, str] | None = None,
     until: float = 0,
@@ -437,7 +408,7 @@ def chart(
     points = [point for line in lines.values() for point in line]
     x_axis, y_axis = (_around(key, [p[k] for p in points], log) for k, key in enumerate((x, y)))
     x_axis = x_axis._replace(high=max(x_axis.high, until)) if points else x_axis
-    frame = Frame(x_axis, y_axis, left, top, width, height, names=lines)
+    frame = Frame(x_axis, y_axis, area, names=lines)
     yield from frame.grid()
     yield from frame.flags((marks or {}).items())
     ends = []

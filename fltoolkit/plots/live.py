@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from typing import Any, Protocol
 
 from fltoolkit.history import Record
-from fltoolkit.plots.drawing import LETTER, Drawing, Mark, Words, chart, progress
+from fltoolkit.plots.drawing import LETTER, Area, Graphic, Mark, Words, chart, progress
 from fltoolkit.units import amount
 
 __all__ = ["Curve", "watch"]
@@ -126,7 +126,7 @@ class _Run:
     def summary(self) -> str:
         return f"{self.title}: {self.words()}" if self.title else self.words()
 
-    def drawing(self) -> Drawing:
+    def drawing(self) -> Graphic:
         """Title, bar, the state in words and a chart for each of the curves."""
         width = 400 * max(len(self.curves), 1)
         marks: list[Mark] = [Words(8, 18, self.title, bold=True)]
@@ -135,10 +135,11 @@ class _Run:
         lines = textwrap.wrap(self.words(), width // LETTER)
         marks += [Words(8, 50 + 16 * number, line) for number, line in enumerate(lines)]
         top = 46 + 16 * len(lines)
+        area = Area(top=top, width=400, height=230)
         for number, (key, curve) in enumerate(self.curves.items()):
             points = {"": curve.points()}
-            marks += chart(points, self.x, key, left=400 * number, top=top, until=self.end())
-        return Drawing(width, top + 230, self.summary(), marks)
+            marks += chart(points, self.x, key, area._replace(left=400 * number), until=self.end())
+        return Graphic(width, top + 230, self.summary(), marks)
 
 
 _BYTES = {"nbytes_up": "up", "nbytes_down": "down", "nbytes": "sent"}

@@ -25,11 +25,6 @@ Colour-blind readers can tell them apart.
 DASHES = ((), (5, 2), (2, 2), (8, 2, 2, 2), (12, 3), (1, 1), (8, 2, 2, 2, 2, 2))
 GREY, DARK_GREY, PALE, INK = "#bbbbbb", "#777777", "#dddddd", "#222222"
 PAPER = "#ffffff"
-# The same on dark paper, as docs/explore/explore.css has them: lighter, and told apart as well.
-_LIGHT = ("#56b4e9", "#e69f00", "#2bc79a", "#d98cbc", "#ececec", "#d9b44a", "#8cc8ee", "#c4a594")
-DARK = dict(zip(COLORS, _LIGHT, strict=True)) | {
-    **{GREY: "#565c62", DARK_GREY: "#8d949b", PALE: "#2c3136", INK: "#ececec", PAPER: "#15181b"}
-}
 
 
 def new_figure(width: float = 6.4, height: float = 3.6) -> Figure:

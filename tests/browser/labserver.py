@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import nbformat
 import pytest
 
 ARTIFACTS = Path(__file__).parents[2] / "test-artifacts"
@@ -280,6 +281,13 @@ def needed(sources: list[str], last: int) -> list[int]:
             found.append(number)
             wanted = wanted - made | {n.id for n in nodes if isinstance(n, ast.Name)}
     return sorted(set(found))
+
+
+def write_notebook(path: Path, *sources: str) -> None:
+    """A notebook with these cells, which have not run."""
+    cells = [nbformat.v4.new_code_cell(source.strip()) for source in sources]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), path)
 
 
 def open_notebook(page: Any, server: Server, path: str, seconds: float = 300) -> Notebook:

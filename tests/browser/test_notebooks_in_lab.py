@@ -9,7 +9,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from labserver import Notebook, Server, open_notebook, wait_for
+from labserver import Notebook, Server, open_notebook, wait_for, write_notebook
 from shownlab import use_each_control
 
 from fltoolkit.course.cli import copy_notebooks
@@ -45,10 +45,7 @@ panel
 
 @pytest.fixture
 def notebook(folder: Path, server: Server, page: Any) -> Notebook:
-    cells = [nbformat.v4.new_code_cell(source.strip()) for source in (WATCH, STOPPED, PANEL)]
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    probe = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
-    nbformat.write(probe, folder / "probe.ipynb")
+    write_notebook(folder / "probe.ipynb", WATCH, STOPPED, PANEL)
     return open_notebook(page, server, "probe.ipynb")
 
 
@@ -281,13 +278,8 @@ need([])[-1]
 """
 
 
-def test_stop_and_what_comes_after_are_told_in_one_line(
-    folder: Path, server: Server, page: Any
-) -> None:
-    cells = [nbformat.v4.new_code_cell(s.strip()) for s in (STOPPED_EARLY, NOTHING_MEASURED)]
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    probe = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
-    nbformat.write(probe, folder / "stopped.ipynb")
+def test_stop_and_what_comes_after_take_one_line(folder: Path, server: Server, page: Any) -> None:
+    write_notebook(folder / "stopped.ipynb", STOPPED_EARLY, NOTHING_MEASURED)
     opened = open_notebook(page, server, "stopped.ipynb")
     opened.page.evaluate("() => { jupyterapp.commands.execute('notebook:run-cell'); }")
     wait_for(page, (folder / "imported").exists)

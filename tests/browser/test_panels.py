@@ -1,4 +1,4 @@
-"""The panels of notebooks 07 and 08 in real JupyterLab: sliders move, words and picture follow."""
+"""The panels of notebooks 07 and 08 and of the codec gallery in JupyterLab: all follows them."""
 
 import shutil
 from pathlib import Path
@@ -115,3 +115,50 @@ def test_notebook_08_bits_and_noise_change_what_is_seen(
     area.get_by_text("attack the positions alone").click()
     follows(f"{codec(bits=1)}, positions alone", one_bit)
     notebook.screenshot("leak_panel_positions")
+
+
+def test_the_codec_gallery_follows_dropdown_and_keyboard(
+    folder: Path, server: Server, page: Any
+) -> None:
+    notebook, sources = opened(folder, server, page, "codec_gallery.ipynb")
+    (cell,) = [n for n, source in enumerate(sources) if "= codec_panel(" in source]
+    notebook.run_all()
+    notebook.wait_until_idle(180)
+    area = notebook.show(cell)
+    readout, sentence = (area.locator(".widget-html").nth(n) for n in (0, 1))
+    readout.get_by_text("Quantize(bits=4").wait_for()
+    area.locator("img[src^='data:image/png']").wait_for()
+    notebook.screenshot("codec_gallery_start")
+    said = {sentence.inner_text()}
+
+    chosen, bits = area.get_by_label("codec", exact=True), page.get_by_role("slider").first
+    chosen.select_option("LloydMax")
+    readout.get_by_text("LloydMax(bits=4").wait_for()
+    readout.get_by_text("LloydMax uses no fraction: switched off").wait_for()
+    said.add(sentence.inner_text())
+
+    bits.focus()
+    for _ in range(2):  # 4, 3, 2
+        page.keyboard.press("ArrowLeft")
+    readout.get_by_text("LloydMax(bits=2").wait_for()
+    area.get_by_text("with entropy coding").click()
+    readout.get_by_text("Entropy()").wait_for()
+    said.add(sentence.inner_text())
+    assert len(said) == 3, said
+
+    area.get_by_label("tensor", exact=True).select_option("update")
+    wait_for(page, lambda: notebook.ask("print(panel.controls['tensor'].value)") == "update")
+    shown = notebook.ask("print(panel.report.sentence)")
+    wait_for(page, lambda: set(picture(notebook, cell)) == {"image/png", "text/plain"})
+    wait_for(page, lambda: picture(notebook, cell)["text/plain"] == f"LloydMax: {shown}")
+    area.locator("img[src^='data:image/png']").wait_for()  # everything rests: PNG again
+    notebook.screenshot("codec_gallery_lloydmax")
+    assert sentence.inner_text() == shown
+    assert notebook.ask("print(describe_codec(update, panel.codec) == panel.report)") == "True"
+
+    chosen.select_option("Sign")
+    readout.get_by_text("Sign uses no bits and no fraction: switched off").wait_for()
+    page.wait_for_timeout(200)
+    notebook.screenshot("codec_gallery_sign")
+    wait_for(page, lambda: "image/png" in picture(notebook, cell))
+    assert picture(notebook, cell)["text/plain"].startswith("Sign: ")

@@ -5,7 +5,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from labserver import Notebook, Server, open_notebook, wait_for
+from labserver import Notebook, Server, open_notebook, wait_for, write_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -27,10 +27,7 @@ broken
 
 @pytest.fixture
 def notebook(folder: Path, server: Server, page: Any) -> Notebook:
-    cells = [nbformat.v4.new_code_cell(source.strip()) for source in (LAB, FAILING)]
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    made = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
-    nbformat.write(made, folder / "lab.ipynb")
+    write_notebook(folder / "lab.ipynb", LAB, FAILING)
     return open_notebook(page, server, "lab.ipynb")
 
 
@@ -108,7 +105,7 @@ def test_steering_a_running_training(notebook: Notebook, page: Any, folder: Path
     assert "widgets" not in saved.metadata
 
 
-def test_an_error_in_training_is_told_and_can_be_read(notebook: Notebook, page: Any) -> None:
+def test_an_error_in_training_is_shown_and_can_be_read(notebook: Notebook, page: Any) -> None:
     notebook.run_cell(0)
     notebook.run_cell(1)
     area = notebook.show(1)

@@ -155,6 +155,14 @@ def test_nonsense_in_the_address_does_no_harm(open_page: Open, name: str) -> Non
 @pytest.mark.parametrize("name", PAGES)
 def test_those_who_do_not_see_can_use_it(open_page: Open, name: str) -> None:
     tab = open_page(name, width=360)  # where tables scroll sideways
+    links = tab.locator("nav a").evaluate_all("all => all.map(a => a.getAttribute('href'))")
+    assert links == [f"{page}.html" for page in PAGES]
+    assert tab.locator("nav a[aria-current=page]").get_attribute("href") == f"{name}.html"
+    foot = tab.locator("footer a").evaluate_all("all => all.map(a => a.textContent)")
+    assert foot[1::3] == ["on Binder"] * (len(foot) // 3)
+    assert foot[2::3] == ["on Colab"] * (len(foot) // 3)
+    assert bool(foot) == (name != "index")
+    assert tab.locator("footer [data-copy=address]").count() == 1
     nameless = tab.evaluate(
         "() => [...document.querySelectorAll('main input, main select')]"
         ".filter(c => !c.labels.length || !c.labels[0].textContent.trim()).map(c => c.id)"
@@ -202,6 +210,7 @@ def test_the_first_picture_is_there_within_a_second(open_page: Open, name: str) 
 @pytest.mark.parametrize("name", PAGES)
 def test_without_scripts_there_is_the_saved_picture(open_page: Open, name: str) -> None:
     tab = open_page(name, scripts=False)
+    assert tab.locator("nav a").get_attribute("href") == "index.html"
     picture = tab.locator("main img.saved")
     assert picture.is_visible()
     box = picture.bounding_box()

@@ -1,63 +1,25 @@
 """The FedAvg lab: what acts when, and the script that does a run again."""
 
 import xml.etree.ElementTree as ElementTree
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 import torch
+from labs.few_digits import FEW as DATA
+from labs.few_digits import assert_repeated, per_record, picture_of
+from labs.few_digits import small_fedavg as small
 
 from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, Pipeline, Quantize, TopK
-from fltoolkit.data import Dataset, load
 from fltoolkit.labs import (
     FedAvgLab,
-    Lab,
     Plot,
 )
 from fltoolkit.labs.board import Move
 from fltoolkit.labs.fedavg import model_codec, update_codec
 from fltoolkit.labs.layout import frame_of, lay_out
-from fltoolkit.labs.picture import Picture, Trace, compose
 
-
-def few_digits() -> Dataset:
-    data = load("digits").flat()
-    train, test = slice(200), slice(100)
-    return replace(
-        data,
-        x_train=data.x_train[train],
-        y_train=data.y_train[train],
-        x_test=data.x_test[test],
-        y_test=data.y_test[test],
-    )
-
-
-DATA = few_digits()
 CODECS = ("bits_down", "bits_up", "top_k", "error_feedback")
-
-
-def small(num_rounds: int = 6, **settings: Any) -> FedAvgLab:
-    settings = {"cohort_size": 2, "local_steps": 1, "seed": 1, **settings}
-    return FedAvgLab(DATA, num_clients=6, num_rounds=num_rounds, **settings)
-
-
-def by_script(lab: Lab) -> dict[str, Any]:
-    known: dict[str, Any] = {"print": lambda words: None, "data": DATA}
-    exec(lab.script(), known)
-    return known
-
-
-def picture_of(lab: Lab) -> Picture:
-    traces = {run.number: Trace(lab.board, run.history, run.training.channel) for run in lab.runs}
-    for trace in traces.values():
-        trace.catch_up()
-    return compose(lab, traces)
-
-
-def per_round(lab: Lab, key: str) -> list[int]:
-    totals = [0, *(int(record[key]) for record in lab.current.history)]
-    return [b - a for a, b in pairwise(totals)]
 
 
 # ------------------------------------------------------------------ doing a run again
@@ -77,10 +39,8 @@ def per_round(lab: Lab, key: str) -> list[int]:
 )
 def test_the_script_gives_the_same_bytes_and_accuracy(settings: dict[str, Any]) -> None:
     lab = small(**settings)
-    run = lab.run()
-    again = by_script(lab)
-    assert again["history"] == run.history
-    assert again["channel"].transfers == run.training.channel.transfers
+    lab.run()
+    assert_repeated(lab)
 
 
 @pytest.mark.slow
@@ -95,16 +55,16 @@ def test_the_script_knows_the_whole_codec_after_several_moves() -> None:
     run = lab.run()
     assert run.moves == [
         Move(2, "top_k", 0.1),
-        *(Move(3, "bits_up", 4), Move(3, "error_feedback", True), Move(3, "bits_down", 8)),
+        Move(3, "bits_up", 4),
+        Move(3, "error_feedback", True),
+        Move(3, "bits_down", 8),
     ]
     code = lab.script()
     assert "FedAvgLab" not in code.split('"""')[2], "the package's own functions only"
     assert 'if record["step"] == 3:' in code
     assert "ErrorFeedback(Pipeline(TopK(fraction=0.1" in code
     assert code == lab.script(), "writing it down changes nothing"
-    again = by_script(lab)
-    assert again["history"] == run.history
-    assert again["channel"].transfers == run.training.channel.transfers
+    assert_repeated(lab)
 
 
 def test_a_slider_that_is_dragged_in_a_pause_is_one_move() -> None:
@@ -116,27 +76,7 @@ def test_a_slider_that_is_dragged_in_a_pause_is_one_move() -> None:
         lab.set("bits_up", bits)
     run = lab.run()
     assert run.moves == [Move(1, "bits_up", 2)]
-    assert by_script(lab)["channel"].transfers == run.training.channel.transfers
-
-
-def test_the_script_stops_where_the_run_was_stopped() -> None:
-    lab = small()
-    lab.run(4)
-    lab.stop()
-    assert len(by_script(lab)["history"]) == 4
-
-
-def test_the_script_has_the_rounds_of_its_run() -> None:
-    lab = small(2)
-    lab.run()
-    lab.num_rounds = 50
-    assert "rounds=2," in lab.script()
-    assert by_script(lab)["history"] == lab.current.history
-
-
-def test_same_seed_same_bytes() -> None:
-    one, two, other = (small(3, seed=seed).run().history for seed in (1, 1, 2))
-    assert one == two != other
+    assert_repeated(lab)
 
 
 # ------------------------------------------------------------------ what acts when
@@ -149,7 +89,7 @@ def test_codecs_act_on_the_next_round_and_on_their_direction_alone() -> None:
     lab.run(1)
     lab.set("bits_down", 8)
     lab.run(1)
-    up, down = per_round(lab, "nbytes_up"), per_round(lab, "nbytes_down")
+    up, down = per_record(lab, "nbytes_up"), per_record(lab, "nbytes_down")
     assert up[0] == up[1] > 7.5 * up[2]
     assert down[0] == down[1] == down[2] > 3.9 * down[3]
 
@@ -157,7 +97,7 @@ def test_codecs_act_on_the_next_round_and_on_their_direction_alone() -> None:
 def test_top_k_sends_few_values() -> None:
     lab = small(2, top_k=0.01)
     lab.run()
-    up, down = per_round(lab, "nbytes_up"), per_round(lab, "nbytes_down")
+    up, down = per_record(lab, "nbytes_up"), per_record(lab, "nbytes_down")
     assert up[0] < down[0] / 50
 
 
@@ -169,9 +109,9 @@ def test_everything_else_waits_for_the_next_start() -> None:
     lab.set("cohort_size", 1)
     run = lab.run()
     assert run.moves == []
-    assert len(set(per_round(lab, "nbytes_up"))) == 1
+    assert len(set(per_record(lab, "nbytes_up"))) == 1
     lab.run()
-    assert per_round(lab, "nbytes_up")[0] < run.history[0]["nbytes_up"]
+    assert per_record(lab, "nbytes_up")[0] < run.history[0]["nbytes_up"]
 
 
 def test_the_interval_acts_on_the_running_training_and_the_script_moves_it_too() -> None:
@@ -194,9 +134,7 @@ def test_the_interval_acts_on_the_running_training_and_the_script_moves_it_too()
     code = lab.script()
     assert "interval = 20" in code
     assert code.count("fedavg(") == 1
-    again = by_script(lab)
-    assert again["history"] == run.history
-    assert again["channel"].transfers == run.training.channel.transfers
+    assert_repeated(lab)
     assert "interval =" not in still.script(), "who did not move it needs no more than fedavg"
 
 
@@ -245,17 +183,13 @@ def test_who_waits_for_fewer_has_late_updates_and_is_done_sooner() -> None:
 
 
 def test_only_what_is_shown_can_be_set_and_the_rest_stays() -> None:
-    lab = FedAvgLab(
-        DATA,
-        show=("alpha", "cohort_size"),
-        **{"num_clients": 6, "num_rounds": 2, "cohort_size": 2, "local_steps": 1, "bits_up": 4},
-    )
+    lab = small(2, show=("alpha", "cohort_size"), bits_up=4)
     assert set(lab.settings) == {"alpha", "cohort_size"}
     with pytest.raises(KeyError, match="bits_up"):
         lab.set("bits_up", 8)
     run = lab.run()
     assert run.history[-1]["nbytes_up"] < run.history[-1]["nbytes_down"] / 7
-    assert by_script(lab)["history"] == run.history
+    assert_repeated(lab)
 
 
 def test_mistakes_are_named() -> None:
@@ -351,17 +285,6 @@ def test_the_right_plot_can_be_over_virtual_time() -> None:
     lab.run()
     points = picture_of(lab).axes[1].lines[0].points
     assert [x for x, _ in points] == lab.current.history.column("seconds")
-
-
-def test_panel_shows_a_control_for_each_setting() -> None:
-    pytest.importorskip("ipywidgets")
-    from fltoolkit.labs import Panel
-
-    lab = small(show=("bits_up", "alpha"))
-    panel = Panel(lab)
-    assert set(panel.controls) == {"bits_up", "alpha"}
-    panel.controls["bits_up"].value = 4
-    assert lab.values["bits_up"] == 4
 
 
 def test_panel_ticks_what_is_on_or_off_and_shows_who_is_waited_for() -> None:

@@ -4,40 +4,27 @@ import gc
 import sys
 import weakref
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 from labs.few_digits import DATA, SECONDS, picture_of, small
-from torch import nn
 
-from fltoolkit import (
-    SGD,
-    Channel,
-    Party,
-    evaluate,
-    evaluated,
-    train_split,
-)
 from fltoolkit.codecs import Identity, Pipeline, Quantize
 from fltoolkit.history import History
 from fltoolkit.labs import (
     Board,
+    Control,
     FedAvgLab,
     Lab,
     Plot,
-    Setting,
     ThresholdLab,
-    Training,
 )
 from fltoolkit.labs.board import Run
 from fltoolkit.labs.layout import lay_out
-from fltoolkit.metrics import BITS_PER_CHARACTER
-from fltoolkit.models import seeded
 
 
 class Kernel:
@@ -133,7 +120,7 @@ class Counting(Lab):
     """The least a lab can be: no strip, no gate."""
 
     title = "Counting"
-    settings: Mapping[str, Setting] = {"step_size": Setting("step size", (1, 2, 5), "now")}
+    settings: Mapping[str, Control] = {"step_size": Control("step size", (1, 2, 5), "now")}
     board = replace(ThresholdLab.board, states={}, checked="", kinds={"update": "up"})
 
     def begin(self, values: Any) -> Any:
@@ -172,8 +159,8 @@ class Characters(Lab):
     """A lab of one's own whose test is in bits per character: the next of twelve letters."""
 
     title = "Characters"
-    settings: Mapping[str, Setting] = {
-        "bits_up": Setting("activations up [bits per value]", (2, 8, 32), "now", "{} bits".format)
+    settings: Mapping[str, Control] = {
+        "bits_up": Control("activations up [bits per value]", (2, 8, 32), "now", "{} bits".format)
     }
     board = Board(
         plots=(Plot("bits_per_character", "nbytes"), Plot("loss", "step", log=True)),
@@ -181,35 +168,37 @@ class Characters(Lab):
         result="bits_per_character",
     )
 
-    def begin(self, values: Mapping[str, Any]) -> Training:
-        letters = torch.arange(48).remainder(12)
-        x, y = letters[:-1], letters[1:]
-        with seeded(0):
-            bottom, top = nn.Embedding(12, 16), nn.Sequential(nn.Linear(16, 12), nn.LogSoftmax(1))
-        alice = Party("alice", bottom, SGD(bottom.parameters(), lr=0.2))
-        bob = Party("bob", top, SGD(top.parameters(), lr=0.2), loss_fn=nn.NLLLoss())
-        channel = Channel({"activations": self.codec(values["bits_up"])})
-        records = train_split([alice, bob], ((x, y) for _ in range(60)), channel)
+    imports = """
+import torch
+from torch import nn
 
-        def test() -> Any:
-            return evaluate([alice, bob], x, y, metric=BITS_PER_CHARACTER)
+from fltoolkit import SGD, Channel, History, Party, evaluate, evaluated, train_split
+from fltoolkit.codecs import Identity, Pipeline, Quantize
+from fltoolkit.metrics import BITS_PER_CHARACTER
+from fltoolkit.models import seeded
+"""
 
-        return Training(
-            evaluated(records, test, every=5),
-            channel,
-            lambda key, bits: channel.change_codec("activations", self.codec(bits)),
-            total=60,
-        )
+    def write_start(self, values: Mapping[str, Any], moved: Collection[str]) -> str:
+        return f"""
+letters = torch.arange(48).remainder(12)
+x, y = letters[:-1], letters[1:]
+with seeded(0):
+    bottom, top = nn.Embedding(12, 16), nn.Sequential(nn.Linear(16, 12), nn.LogSoftmax(1))
+alice = Party("alice", bottom, SGD(bottom.parameters(), lr=0.2))
+bob = Party("bob", top, SGD(top.parameters(), lr=0.2), loss_fn=nn.NLLLoss())
+channel = Channel({{"activations": {self.codec(values["bits_up"])!r}}})
+records = train_split([alice, bob], ((x, y) for _ in range(60)), channel)
+records = evaluated(
+    records, lambda: evaluate([alice, bob], x, y, metric=BITS_PER_CHARACTER), every=5
+)
+"""
+
+    def write_move(self, key: str, values: Mapping[str, Any]) -> str:
+        return f'channel.change_codec("activations", {self.codec(values[key])!r})'
 
     @staticmethod
     def codec(bits: int) -> Any:
         return Identity() if bits == 32 else Pipeline(Quantize(bits))
-
-    def write_start(self, values: Mapping[str, Any]) -> str:
-        return "channel, records = None, []"
-
-    def write_move(self, key: str, value: Any) -> str:
-        return f"bits = {value}"
 
 
 def test_a_lab_may_measure_bits_per_character() -> None:
@@ -228,3 +217,22 @@ def test_a_lab_may_measure_bits_per_character() -> None:
     assert high == max(tested), "a share ends at 100 %, this does not"
     assert "accuracy" not in lay_out(picture).svg()
     assert """print(f"bits per character {tested['bits_per_character']:.4f}")""" in lab.script()
+    again: dict[str, Any] = {"print": lambda words: None}
+    exec(lab.script(), again)
+    assert again["history"] == run.history
+
+
+def test_a_mistake_in_the_code_of_a_lab_is_shown_with_its_line() -> None:
+    class Wrong(Characters):
+        title = "Wrong"
+
+        def write_move(self, key: str, values: Mapping[str, Any]) -> str:
+            return "channel.no_such_codec = 1 / 0"
+
+    lab = Wrong(bits_up=32)
+    lab.run(2)
+    lab.set("bits_up", 2)
+    with pytest.raises(RuntimeError, match="over"):
+        lab.current.runner.run()
+    assert lab.current.status == "failed"
+    assert "channel.no_such_codec = 1 / 0" in lab.current.runner.traceback

@@ -1,47 +1,24 @@
 """The language lab: what acts when, its null model, its text, and the script of a run."""
 
 import xml.etree.ElementTree as ElementTree
-from itertools import pairwise
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from labs.few_digits import TEXT, assert_repeated, by_script, per_record, picture_of
+from labs.few_digits import small_language as small
 
 from fltoolkit import Channel, Party, evaluate
 from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, LloydMax, Pipeline, Quantize, TopK
-from fltoolkit.data import Text, partition_iid
+from fltoolkit.data import partition_iid
 from fltoolkit.federated import AllGather, Local, diloco
-from fltoolkit.labs import Lab, LanguageLab
+from fltoolkit.labs import LanguageLab
 from fltoolkit.labs.board import Move
 from fltoolkit.labs.language import message_codec
 from fltoolkit.labs.layout import lay_out
-from fltoolkit.labs.picture import Picture, Trace, compose
+from fltoolkit.labs.picture import Picture
 from fltoolkit.models import gpt
-
-TEXT = Text.of("to be or not to be, that is the question.\n" * 60, "hamlet")
-
-
-def small(num_steps: int = 12, **settings: Any) -> LanguageLab:
-    settings = {"inner_steps": 2, "num_workers": 2, "width": 8, "context": 8, **settings}
-    return LanguageLab(TEXT, num_steps=num_steps, prompt="to ", num_test_windows=20, **settings)
-
-
-def by_script(lab: Lab) -> dict[str, Any]:
-    printed: list[str] = []
-    known: dict[str, Any] = {"print": printed.append, "text": TEXT, "printed": printed}
-    exec(lab.script(), known)
-    return known
-
-
-def picture_of(lab: Lab) -> Picture:
-    traces = {run.number: Trace(lab.board, run.history, run.training.channel) for run in lab.runs}
-    for trace in traces.values():
-        trace.catch_up()
-    return compose(lab, traces)
-
-
-def per_round(lab: Lab) -> list[int]:
-    return [b - a for a, b in pairwise([0, *lab.current.history.column("nbytes")])]
 
 
 def words_in(picture: Picture) -> list[str]:
@@ -52,45 +29,29 @@ def words_in(picture: Picture) -> list[str]:
 # ------------------------------------------------------------------ what is trained
 
 
-def test_without_moves_it_is_diloco() -> None:
+def test_it_is_diloco_beside_the_first_worker_alone_who_sends_nothing() -> None:
     lab = small(seed=3)
     run = lab.run()
     x, y = TEXT.windows(8)
     parts = partition_iid(torch.zeros(len(x), dtype=torch.int64), 2, seed=3)
     workers = {f"worker_{k}": (x[part], y[part]) for k, part in enumerate(parts)}
-    model, channel = gpt(len(TEXT.alphabet), context=8, width=8, seed=3), Channel()
-    local = Local(
-        8,
-        optimizer=lambda params: torch.optim.AdamW(params, lr=1e-2),
-        **{"steps": 2, "clip_norm": 1.0, "keep_state": True},
-    )
-    records = list(diloco(model, workers, channel, rounds=6, local=local, seed=3))
+    only = {"worker_0": workers["worker_0"]}
+    model, alone = (gpt(len(TEXT.alphabet), context=8, width=8, seed=3) for _ in range(2))
+    channel, silent = Channel(), Channel()
+    inner = partial(torch.optim.AdamW, lr=1e-2)
+    local = Local(8, optimizer=inner, steps=2, clip_norm=1.0, keep_state=True)
+    same: Any = {"rounds": 6, "local": local, "seed": 3}
+    records = list(diloco(model, workers, channel, **same))
+    list(diloco(alone, only, silent, exchange=AllGather(), **same))
     keys = records[0].keys()
     assert [{key: record[key] for key in keys} for record in run.history] == records
     assert run.training.channel.transfers == channel.transfers
-    x_test, y_test = (part[:20] for part in TEXT.windows(8, "test"))
-    judge = Party("judge", model, loss_fn=torch.nn.NLLLoss())
-    assert run.history[-1]["test_loss"] == evaluate([judge], x_test, y_test)["test_loss"]
-
-
-def test_the_null_model_is_the_first_worker_alone_and_costs_no_byte() -> None:
-    lab = small(seed=1)
-    run = lab.run()
-    x, y = TEXT.windows(8)
-    part = partition_iid(torch.zeros(len(x), dtype=torch.int64), 2, seed=1)[0]
-    alone, silent = gpt(len(TEXT.alphabet), context=8, width=8, seed=1), Channel()
-    local = Local(
-        8,
-        optimizer=lambda params: torch.optim.AdamW(params, lr=1e-2),
-        **{"steps": 2, "clip_norm": 1.0, "keep_state": True},
-    )
-    only = {"worker_0": (x[part], y[part])}
-    list(diloco(alone, only, silent, rounds=6, local=local, seed=1, exchange=AllGather()))
-    x_test, y_test = (part[:20] for part in TEXT.windows(8, "test"))
-    judge = Party("judge", alone, loss_fn=torch.nn.NLLLoss())
-    assert run.history[-1]["alone"] == evaluate([judge], x_test, y_test)["test_loss"]
-    assert run.history[-1]["alone"] != run.history[-1]["test_loss"]
     assert silent.nbytes() == 0
+    x_test, y_test = (part[:200] for part in TEXT.windows(8, "test"))
+    judges = [Party("judge", module, loss_fn=torch.nn.NLLLoss()) for module in (model, alone)]
+    losses = [evaluate([judge], x_test, y_test)["test_loss"] for judge in judges]
+    assert [run.history[-1]["test_loss"], run.history[-1]["alone"]] == losses
+    assert losses[0] != losses[1]
 
 
 def test_it_is_tested_every_ten_steps_or_more_and_at_the_end() -> None:
@@ -120,11 +81,6 @@ def test_it_learns_and_its_text_gets_better() -> None:
     assert known(texts[-1]) > 2 * known(texts[0])
 
 
-def test_same_seed_same_bytes() -> None:
-    one, two, other = (small(4, seed=seed).run().history for seed in (1, 1, 2))
-    assert one == two != other
-
-
 # ------------------------------------------------------------------ what acts when
 
 
@@ -134,7 +90,7 @@ def test_bits_and_top_k_act_on_the_next_round() -> None:
     for key, value in (("bits", 8), ("bits", 2), ("top_k", 0.1)):
         lab.set(key, value)
         lab.run(2)
-    costs = per_round(lab)[1::2]
+    costs = per_record(lab, "nbytes")[1::2]
     full, eight, two, sparse = costs
     assert full > 2.5 * eight, costs
     assert eight > 1.5 * two, costs
@@ -149,7 +105,7 @@ def test_the_number_of_inner_steps_acts_on_the_next_round_and_the_run_keeps_its_
     assert run.history.column("step") == [2, 4, 14, 20], "steps of all rounds; the last is cut"
     assert run.history.column("round") == [0, 1, 2, 3]
     assert run.history[:2] == unmoved.history[:2]
-    assert len(set(per_round(lab))) == 1, "a longer round costs the same bytes"
+    assert len(set(per_record(lab, "nbytes"))) == 1, "a longer round costs the same bytes"
     assert run.history[-1]["nbytes"] == unmoved.history[-1]["nbytes"] * 4 / 10
     assert picture_of(lab).progress == 1
 
@@ -162,7 +118,7 @@ def test_outer_momentum_moves_the_model_further() -> None:
     assert run.history[:4] == unmoved.history[:4]
     assert run.history[4]["loss"] == unmoved.history[4]["loss"], "taken before the outer step"
     assert run.history[5]["loss"] != unmoved.history[5]["loss"]
-    assert per_round(lab) == per_round(still), "and costs no byte"
+    assert per_record(lab, "nbytes") == per_record(still, "nbytes"), "and costs no byte"
 
 
 def test_a_momentum_of_zero_forgets_the_velocity() -> None:
@@ -260,28 +216,8 @@ def test_the_script_gives_the_same_records_with_all_moves(settings: dict[str, An
     assert "LanguageLab" not in code.split('"""')[2], "the package's own functions only"
     assert "    inner_steps = 5" in code
     assert code == lab.script(), "writing it down changes nothing"
-    again = by_script(lab)
-    assert again["history"] == run.history
-    assert again["channel"].transfers == run.training.channel.transfers
+    again = assert_repeated(lab)
     assert again["printed"][0] == f"{len(run.history)} rounds, {run.history[-1]['nbytes']:,} bytes"
-
-
-def test_the_script_stops_where_the_run_was_stopped() -> None:
-    lab = small()
-    lab.run(4)
-    lab.stop()
-    assert len(by_script(lab)["history"]) == 4
-    assert lab.current.runner.over
-
-
-def test_a_longer_run_repeats_nothing() -> None:
-    lab = small(4)
-    lab.run()
-    lab.run()
-    assert lab.repeated(lab.current) is lab.runs[0]
-    lab.num_steps = 8
-    run = lab.run()
-    assert lab.repeated(run) is None
 
 
 # ------------------------------------------------------------------ mistakes
@@ -349,7 +285,7 @@ def test_the_picture_has_loss_null_model_levels_marks_and_text() -> None:
     assert sum(ledger.values()) == run.history[-1]["nbytes"]
     words = words_in(picture)
     assert {"5-gram", "run 1", "run 2", "messages 2 bits"} <= set(words)
-    assert any(word.startswith("test loss [nats a character]") for word in words)
+    assert any(word.startswith("test loss [nats per character]") for word in words)
     latest = str(tested[-1]["text"])
     assert words.count(latest.replace("\n", "↵").replace(" ", "\xa0")) == 1
     assert repr(latest) in picture.summary()
@@ -401,17 +337,3 @@ def test_a_run_counts_steps_and_goes_by_rounds() -> None:
     assert lab.run(2).moves == []
     lab.set("momentum", 0.3)
     assert lab.run().moves == [Move(4, "momentum", 0.3)]
-
-
-def test_panel_shows_a_control_for_each_setting() -> None:
-    pytest.importorskip("ipywidgets")
-    from fltoolkit.labs import Panel
-
-    lab = small()
-    panel = Panel(lab)
-    assert set(panel.controls) == set(lab.settings)
-    for key, value in (("inner_steps", 10), ("bits", 2), ("top_k", 0.02), ("momentum", 0.6)):
-        panel.controls[key].value = value
-        assert lab.values[key] == value
-    assert panel.speed.description == "rounds per second"
-    assert "messages 2 bits, top-k 2 %, outer momentum 0.6" in panel.note.value

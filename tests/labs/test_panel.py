@@ -1,20 +1,19 @@
 """The panel without a browser: buttons and sliders act on the lab, pictures follow in time."""
 
 import math
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from labs.few_digits import SECONDS, wait_until
 
 from fltoolkit.data import load
 from fltoolkit.labs import FedAvgLab, Panel, ThresholdLab
 from fltoolkit.labs import panel as panel_module
 
 pytest.importorskip("ipywidgets")
-SECONDS = 300  # far more than any of this takes
 
 
 class Screen:
@@ -58,13 +57,6 @@ def lab(screen: Screen) -> Iterator[ThresholdLab]:
     made.panel._timer.cancel()
 
 
-def wait_until(what: Callable[[], object]) -> None:
-    end = time.monotonic() + SECONDS
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 def test_at_first_a_picture_that_can_stay(lab: ThresholdLab, screen: Screen) -> None:
     sentence, controls = screen.widgets
     assert controls is lab.panel.widget
@@ -102,8 +94,9 @@ def test_start_without_a_change_says_that_it_repeats(
     wait_until(lambda: "Run 2 repeats run 1" in note(lab))
     assert "choose another seed" in note(lab)
     if early:
-        between = lab._between
-        monkeypatch.setattr(lab, "_between", lambda *a: (lab.panel._changed(), between(*a))[1])
+        runner = lab.current.runner
+        between = runner.between
+        monkeypatch.setattr(runner, "between", lambda a: (lab.panel._changed(), between(a))[1])
     lab.panel.controls["threshold"].value = 0.05
     wait_until(lambda: "repeats" not in note(lab))
 
@@ -185,18 +178,6 @@ def test_the_labs_own_set_moves_the_slider(lab: ThresholdLab) -> None:
     assert lab.current.moves[-1].value == 0.5
 
 
-def test_all_that_can_be_chosen_is_described_and_works(lab: ThresholdLab) -> None:
-    for key, control in lab.panel.controls.items():
-        assert control.description == lab.settings[key].words
-        for _, value in control.options:
-            control.value = value
-            assert lab.values[key] == value
-    for button in lab.panel.buttons.values():
-        assert button.description
-        assert button.tooltip
-    assert 'role="status"' in note(lab)
-
-
 def test_svg_while_it_moves_and_png_at_rest(
     lab: ThresholdLab, screen: Screen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,7 +245,7 @@ def test_what_cannot_be_drawn_does_not_end_the_training(
     wait_until(lambda: len(lab.current.history) > made)
 
 
-def test_an_error_in_training_is_told_with_its_traceback(screen: Screen) -> None:
+def test_an_error_in_training_is_shown_with_its_traceback(screen: Screen) -> None:
     data = load("digits").flat()
     data.x_train[7] = float("nan")
     lab = ThresholdLab(data, num_epochs=2)
@@ -279,7 +260,7 @@ def test_an_error_in_training_is_told_with_its_traceback(screen: Screen) -> None
     assert lab.wait(SECONDS)
 
 
-def test_an_error_in_a_button_is_told(lab: ThresholdLab) -> None:
+def test_an_error_in_a_button_is_shown(lab: ThresholdLab) -> None:
     lab.panel._press(lab.script)
     assert "ValueError: nothing was run yet" in note(lab)
 
@@ -342,9 +323,3 @@ def test_many_hands_at_once(lab: ThresholdLab) -> None:
     lab.reset()
     lab.start()
     wait_until(lambda: len(lab.current.history) > 3)
-
-
-def test_without_ipywidgets_the_error_holds_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    with pytest.raises(ImportError, match=r'pip install "fltoolkit\[lab\]"'):
-        Panel(ThresholdLab())

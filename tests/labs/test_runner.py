@@ -6,11 +6,10 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from labs.few_digits import SECONDS
 
 from fltoolkit.history import Record
 from fltoolkit.labs import Runner
-
-SECONDS = 300  # far more than any of this takes
 
 
 def counting(count: int = 1000) -> Iterator[Record]:
@@ -101,7 +100,7 @@ def test_orders_before_the_start_change_nothing() -> None:
     assert settled(runner).status == "finished"
 
 
-@pytest.mark.parametrize("order", [Runner.start, Runner.step, Runner.resume, Runner.run])
+@pytest.mark.parametrize("order", [Runner.start, Runner.step, Runner.run])
 def test_a_run_that_is_over_cannot_go_on(order: Callable[[Runner], object]) -> None:
     runner = Runner(counting(3))
     runner.start()
@@ -114,7 +113,7 @@ def test_a_run_that_is_over_cannot_go_on(order: Callable[[Runner], object]) -> N
     assert not runner.between(lambda: None)
 
 
-def test_pause_step_resume() -> None:
+def test_pause_step_and_start_again() -> None:
     source = Gated()
     runner = Runner(source)
     runner.start()
@@ -132,7 +131,7 @@ def test_pause_step_resume() -> None:
     assert len(settled(runner).history) == 4
     assert runner.status == "paused"
 
-    runner.resume()
+    runner.start()
     source.give()
     source.wait_until_asked(5)  # 2, 3, 4, 5 and now 6
     assert runner.status == "running"

@@ -1,35 +1,16 @@
 """Labs without a browser: settings, moves, runs, and the script that does it again."""
 
 import random
-import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
-from labs.few_digits import DATA, SECONDS, small
+from labs.few_digits import DATA, SECONDS, assert_repeated, by_script, small, wait_until
 
 from fltoolkit.data import load
 from fltoolkit.labs import (
-    Lab,
     ThresholdLab,
 )
 from fltoolkit.labs.board import Move
-
-
-def wait_until(what: Callable[[], object]) -> None:
-    end = time.monotonic() + SECONDS
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
-def by_script(lab: Lab, **names: Any) -> dict[str, Any]:
-    """What is known after the lab's script was executed, with ``printed`` lines."""
-    printed: list[str] = []
-    known = {"print": lambda words: printed.append(words), "data": DATA, **names}
-    exec(lab.script(), known)
-    return {**known, "printed": printed}
 
 
 def test_the_script_gives_the_same_records_whatever_was_done_by_hand() -> None:
@@ -54,9 +35,7 @@ def test_the_script_gives_the_same_records_whatever_was_done_by_hand() -> None:
     assert run.status in ("stopped", "finished")
     assert len(run.moves) > 5
 
-    again = by_script(lab)
-    assert again["history"] == run.history, "all records, so bytes and accuracy too"
-    assert again["channel"].transfers == run.training.channel.transfers
+    again = assert_repeated(lab)
     nbytes, accuracy = run.history[-1]["nbytes"], run.history.having("accuracy")[-1]["accuracy"]
     assert again["printed"] == [
         f"{len(run.history)} steps, {nbytes:,} bytes",
@@ -74,7 +53,9 @@ def test_the_script_is_plain_code_with_the_moves_at_their_steps() -> None:
     lab.run(7)
     lab.stop()
     assert lab.current.moves == [
-        *(Move(30, "threshold", 0.05), Move(30, "bits_down", 4), Move(50, "bits_up", 16)),
+        Move(30, "threshold", 0.05),
+        Move(30, "bits_down", 4),
+        Move(50, "bits_up", 16),
     ]
     code = lab.script()
     assert "ThresholdLab" not in code.split('"""')[2], "the package's own functions only"

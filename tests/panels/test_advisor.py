@@ -1,10 +1,10 @@
 """The advisor: its numbers are those of a plain function, its picture follows the sliders."""
 
-import sys
 import time
 from typing import Any
 
 import pytest
+from panels.shown import wait_for_png
 
 from fltoolkit.panels import advisor_panel, compare_bytes
 
@@ -56,11 +56,7 @@ def test_the_panel_shows_svg_at_once_and_png_at_rest(shown: list[dict[str, Any]]
         assert set(shown[-1]) == {"text/html", "text/plain"}
     assert panel.comparison == compare_bytes(100)
     assert shown[-1]["text/plain"] == compare_bytes(100).sentence
-    for _ in range(1000):
-        if "image/png" in shown[-1]:
-            break
-        time.sleep(0.05)
-    assert set(shown[-1]) == {"image/png", "text/plain"}
+    wait_for_png(shown)
     assert shown[-1]["text/plain"] == compare_bytes(100).sentence
     time.sleep(0.2)  # for pictures that should not come
     assert len(shown) == 5, "one picture at first, three while moving, one at rest"
@@ -83,9 +79,3 @@ def test_start_values_may_lie_between_the_steps(shown: list[dict[str, Any]]) -> 
     assert panel.comparison == compare_bytes(37, cut_width=77)
     with pytest.raises(TypeError, match="cut_widht"):
         advisor_panel(cut_widht=77)
-
-
-def test_without_ipywidgets_the_error_holds_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    with pytest.raises(ImportError, match=r'pip install "fltoolkit\[lab\]"'):
-        advisor_panel()

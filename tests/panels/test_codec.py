@@ -1,12 +1,11 @@
 """The codec panel: its report is that of a plain function, its picture follows the controls."""
 
-import sys
-import time
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 import torch
+from panels.shown import wait_for_png
 from panels.tensors import normal
 
 from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK
@@ -33,11 +32,7 @@ def test_the_codec_panel_follows_its_controls(shown: list[dict[str, Any]]) -> No
     assert panel.report.sentence == panel._sentence.value
     assert f"sent <b>{panel.report.real_bits:.2f}</b>" in panel._readout.value
     assert "Quantize(bits=6" in panel._readout.value
-    for _ in range(1000):
-        if "image/png" in shown[-1]:
-            break
-        time.sleep(0.05)
-    assert set(shown[-1]) == {"image/png", "text/plain"}
+    wait_for_png(shown)
     assert shown[-1]["text/plain"] == f"Quantize, nearest: {panel.report.sentence}"
 
 
@@ -93,9 +88,3 @@ def test_where_the_codec_panel_starts() -> None:
         codec_panel(torch.tensor([float("nan")]))
     with pytest.raises(TypeError, match="fractoin"):
         codec_panel(normal(64), fractoin=0.1)
-
-
-def test_the_codec_panel_without_ipywidgets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    with pytest.raises(ImportError, match=r"plots\.describe_codec\(tensor, codec\)"):
-        codec_panel(normal(3))

@@ -1,6 +1,5 @@
 """The panel of notebook 08: its numbers are those of a plain function, its picture follows."""
 
-import sys
 from typing import Any
 
 import pytest
@@ -84,10 +83,3 @@ def test_pictures() -> None:
         plot_reconstructions(x[:, :60], {"a": x[:, :60]}, num_shown=5)
     with pytest.raises(ValueError, match="no guesses"):
         plot_reconstructions(x, {})
-
-
-def test_without_ipywidgets_the_error_holds_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    way_out = r'pip install "fltoolkit\[lab\]".*fltoolkit.panels.describe_leak'
-    with pytest.raises(ImportError, match=way_out):
-        leak_panel(*GIVEN)

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from fltoolkit.plots.drawing import (
     LETTER,
     LINE,
+    Area,
     Axis,
     Box,
-    Drawing,
     Frame,
+    Graphic,
     Stroke,
     Words,
     beside,
@@ -35,7 +36,7 @@ def test_spread_keeps_order_and_distance(wanted: list[float], gap: float) -> Non
 
 
 def svg_of(*args, **more) -> str:
-    return Drawing(400, 230, "a chart", [*chart(*args, **more)]).svg()
+    return Graphic(400, 230, "a chart", [*chart(*args, **more)]).svg()
 
 
 def test_chart_is_finite_for_any_points() -> None:
@@ -55,7 +56,7 @@ def test_chart_is_finite_for_any_points() -> None:
 def test_ticks_are_round_and_do_not_overlap(reach: float, key: str, log: bool) -> None:
     axis = Axis(key, reach / 1e4 if log else 0, reach, log)
     for size in (150, 450, 900):
-        frame = Frame(axis, axis, width=size, height=size)
+        frame = Frame(axis, axis, Area(width=size, height=size))
         for places in (
             [(frame.x(value), LETTER * len(words)) for value, words in frame.x_ticks],
             [(-frame.y(value), LINE) for value, words in frame.y_ticks],
@@ -68,7 +69,7 @@ def test_ticks_are_round_and_do_not_overlap(reach: float, key: str, log: bool) -
 
 
 def test_bytes_have_their_unit_at_each_tick() -> None:
-    frame = Frame(Axis("nbytes", 0, 4.05e6), Axis("accuracy", 0.5, 1), width=400, height=230)
+    frame = Frame(Axis("nbytes", 0, 4.05e6), Axis("accuracy", 0.5, 1), Area(width=400, height=230))
     assert [words for _, words in frame.x_ticks] == ["0", "1 MB", "2 MB", "3 MB", "4 MB"]
     assert "90" in [words for _, words in frame.y_ticks]
     labels = [mark.words for mark in frame.grid() if isinstance(mark, Words)]
@@ -99,7 +100,7 @@ def test_svg_and_figure_hold_the_same_marks() -> None:
         Box(1, 2, 3, 4, "#123456", 0.5),
         Words(10, 20, "$1 < 2", halo=True, bold=True),
     ]
-    drawing = Drawing(40, 30, "a & b", marks)
+    drawing = Graphic(40, 30, "a & b", marks)
     root = ElementTree.fromstring(drawing.svg())
     assert len(root) == 2 + len(marks)  # and title and paper
     assert root[0].text == "a & b"

@@ -1,78 +1,76 @@
-"""The drawings of the ideas: words in the frame, none over another, readable, in both editions."""
+"""The drawings of the ideas: words in the frame, none over another, readable, light and dark."""
 
+import hashlib
+import io
 import re
-from itertools import combinations, pairwise
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import labserver
 import pytest
+from PIL import Image
 
 from fltoolkit.plots import ideas
-from fltoolkit.plots.drawing import Box, Drawing, Mark, Stroke, Words
-from fltoolkit.plots.style import COLORS, DARK, DARK_GREY, GREY, INK, PALE, PAPER
+from fltoolkit.plots.style import COLORS, DARK_GREY, GREY, INK, PALE, PAPER
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images" / "ideas"
-Rectangle = tuple[float, float, float, float]
-EDITIONS = ("light", "dark")
+SOURCES = {file.stem: file.read_text(encoding="utf-8") for file in sorted(IMAGES.glob("*.svg"))}
+LIGHT = (*COLORS, GREY, DARK_GREY, PALE, INK, PAPER)
+DARK_COLORS = (  # the same on dark paper, as docs/explore/explore.css has them
+    "#56b4e9 #e69f00 #2bc79a #d98cbc #ececec #d9b44a #8cc8ee #c4a594 "
+    "#565c62 #8d949b #2c3136 #ececec #15181b"
+)
+DARK = dict(zip(LIGHT, DARK_COLORS.split(" "), strict=True))
+
+PROBLEMS = """(pale) => {
+  const svg = document.querySelector("svg"), frame = svg.viewBox.baseVal, found = [];
+  const meet = (a, b) =>
+    a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+  const shapes = [...svg.querySelectorAll(":scope > :is(path, rect, circle, text)")];
+  const size = (text) => parseFloat(getComputedStyle(text).fontSize);
+  const words = shapes.filter((s) => s.tagName === "text").map((text) => {
+    const {x, width} = text.getBBox(), base = +text.getAttribute("y"), high = size(text);
+    const box = {left: x, right: x + width, top: base - 0.8 * high, bottom: base + 0.22 * high};
+    return {text, box, name: `'${text.textContent}'`};
+  });
+  for (const shape of shapes) {
+    const {x, y, width, height} = shape.getBBox();
+    if (x < 0 || y < 0 || x + width > frame.width || y + height > frame.height)
+      found.push(`${shape.tagName} ${shape.textContent} leaves the frame`);
+  }
+  words.forEach(({text, box, name}, i) => {
+    if (size(text) < 13) found.push(`${name} has ${size(text)} pixels`);
+    words.slice(i + 1).filter((other) => meet(box, other.box)).forEach((other) =>
+      found.push(`${name} lies on ${other.name}`));
+    if (text.getAttribute("stroke-width")) return;  // a border keeps these words readable
+    for (const line of shapes.filter((s) => s !== text && s.getAttribute("stroke"))) {
+      if (line.tagName === "text" || line.getAttribute("stroke") === pale) continue;
+      for (let at = 0; at <= line.getTotalLength(); at += 2) {
+        const {x, y} = line.getPointAtLength(at);
+        if (meet(box, {left: x, right: x, top: y, bottom: y})) {
+          found.push(`a line goes through ${name}`);
+          break;
+        }
+      }
+    }
+  });
+  return found;
+}"""
 
 
-def edition(name: str, which: str = "light") -> Drawing:
-    drawing: Drawing = getattr(ideas, name)()
-    return drawing.dark() if which == "dark" else drawing
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Any]:
+    with labserver.browser() as started:
+        yield started.new_page()
 
 
-def room(words: Words) -> Rectangle:
-    """Left, upper, right and lower end of words; a letter is 0.57 or, bold, 0.62 sizes wide."""
-    width = (0.62 if words.bold else 0.57) * words.size * len(words.words)
-    left = words.x - {"start": 0, "middle": 0.5, "end": 1}[words.anchor] * width
-    return left, words.y - 0.8 * words.size, left + width, words.y + 0.22 * words.size
-
-
-def meet(a: Rectangle, b: Rectangle) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
-
-
-def crosses(line: Stroke, box: Rectangle) -> bool:
-    """Whether a drawn line goes through a box, looked at in steps of two pixels or less."""
-    for (ax, ay), (bx, by) in pairwise(line.points):
-        steps = int(max(abs(bx - ax), abs(by - ay)) / 2) + 1
-        for k in range(steps + 1):
-            x, y = ax + (bx - ax) * k / steps, ay + (by - ay) * k / steps
-            if box[0] < x < box[2] and box[1] < y < box[3]:
-                return True
-    return False
-
-
-def problems(drawing: Drawing) -> list[str]:
-    """What a reader would stumble over."""
-    words = [mark for mark in drawing.marks if isinstance(mark, Words)]
-    lines = [m for m in drawing.marks if isinstance(m, Stroke) and m.color not in ("none", PALE)]
-    boxes = [room(each) for each in words]
-    found = []
-    for each, (left, upper, right, lower) in zip(words, boxes, strict=True):
-        if left < 0 or upper < 0 or right > drawing.width or lower > drawing.height:
-            found.append(f"{each.words!r} is not inside the frame")
-        if each.size < 13:
-            found.append(f"{each.words!r} has {each.size} pixels")
-        box = (left, upper, right, lower)
-        if not each.halo and any(crosses(line, box) for line in lines):
-            found.append(f"a line goes through {each.words!r}")
-    found += [
-        f"{one.words!r} lies on {other.words!r}"
-        for (one, a), (other, b) in combinations(zip(words, boxes, strict=True), 2)
-        if meet(a, b)
-    ]
-    for mark in drawing.marks:
-        points = mark.points if isinstance(mark, Stroke) else [(mark.x, mark.y)]
-        if not all(0 <= x <= drawing.width and 0 <= y <= drawing.height for x, y in points):
-            found.append(f"{type(mark).__name__} at {points[0]} leaves the frame")
+def problems(tab: Any, svg: str) -> list[str]:
+    """What a reader would stumble over, as Chromium measures it."""
+    tab.set_content(svg)
+    found: list[str] = tab.evaluate(PROBLEMS, PALE)
     return found
-
-
-def colors(marks: Any) -> set[str]:
-    found = {mark.color for mark in marks}
-    return found | {mark.fill for mark in marks if isinstance(mark, Stroke)}
 
 
 def luminance(color: str) -> float:
@@ -86,74 +84,85 @@ def contrast(a: str, b: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-@pytest.mark.parametrize("name", ideas.__all__)
-def test_words_are_in_the_frame_and_not_over_each_other(name: str) -> None:
-    assert problems(edition(name)) == []
+@pytest.mark.browser
+@pytest.mark.parametrize("name", SOURCES)
+def test_words_are_in_the_frame_and_not_over_each_other(tab: Any, name: str) -> None:
+    assert problems(tab, SOURCES[name]) == []
 
 
-@pytest.mark.parametrize("name", ideas.__all__)
-def test_a_drawing_says_itself_in_a_sentence(name: str) -> None:
-    drawing = edition(name)
-    assert drawing.title.endswith(".")
-    assert 60 < len(drawing.title) < 400
-    data, metadata = drawing._repr_mimebundle_()
-    assert set(data) == {"image/png", "text/plain"}
-    assert data["text/plain"] == metadata["image/png"]["alt"] == drawing.title
-    root = ElementTree.fromstring(drawing.svg())
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("marks", "problem"),
+    [
+        ('<text x="10" y="20">one</text><text x="14" y="22">two</text>', "'one' lies on 'two'"),
+        ('<text x="80" y="20">a long word</text>', "text a long word leaves the frame"),
+        ('<text x="10" y="20" font-size="9">small</text>', "9 pixels"),
+        (
+            '<text x="10" y="20">struck</text><path d="M0 16 L60 16" stroke="#777777"/>',
+            "a line goes through 'struck'",
+        ),
+        ('<path d="M0 0 L200 10" stroke="#777777"/>', "path  leaves the frame"),
+    ],
+)
+def test_the_test_finds_what_it_should(tab: Any, marks: str, problem: str) -> None:
+    svg = f'<svg viewBox="0 0 100 40" width="100" height="40" font-size="14">{marks}</svg>'
+    assert problem in "\n".join(problems(tab, svg))
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_notebooks_show_the_drawing_and_say_it_in_a_sentence(name: str) -> None:
+    """``python tools/draw_ideas.py`` makes the pictures anew."""
+    drawn, root = ideas.draw(name), ElementTree.fromstring(SOURCES[name])
     assert root.attrib["role"] == "img"
-    assert root[0].text == drawing.title
-
-
-@pytest.mark.parametrize("which", EDITIONS)
-@pytest.mark.parametrize("name", ideas.__all__)
-def test_colours_are_those_of_the_style_and_words_are_read(name: str, which: str) -> None:
-    drawing = edition(name, which)
-    style = {*COLORS, GREY, DARK_GREY, PALE, INK, PAPER} if which == "light" else {*DARK.values()}
-    assert colors(drawing.marks) <= {*style, "none"}
-    assert drawing.paper == (PAPER if which == "light" else DARK[PAPER])
-    for mark in drawing.marks:
-        if isinstance(mark, Words):
-            assert contrast(mark.color, drawing.paper) > 7
-        elif isinstance(mark, Stroke) and mark.fill == "none" and mark.color not in (
-            PALE, DARK[PALE], GREY, DARK[GREY], "none",
-        ):  # fmt: skip
-            assert contrast(mark.color, drawing.paper) > 3, mark
-
-
-@pytest.mark.parametrize("name", ideas.__all__)
-def test_the_files_of_the_pages_are_these_drawings(name: str) -> None:
-    """`python tools/draw_ideas.py` writes them; their words stand on the page as well."""
-    text = edition(name).svg_for_both()
-    assert (IMAGES / f"{name}.svg").read_text(encoding="utf-8") == text + "\n", "draw them again"
+    assert drawn.title == root.findtext("{*}title")
+    assert drawn.title.endswith(".")
+    assert 60 < len(drawn.title) < 400
+    data, metadata = drawn._repr_mimebundle_()
+    assert set(data) == {"image/png", "text/plain"}
+    assert data["text/plain"] == metadata["image/png"]["alt"] == drawn.title
+    assert metadata["image/png"]["width"] == float(root.attrib["width"])
+    checksum = hashlib.sha256((IMAGES / f"{name}.svg").read_bytes()).hexdigest()
+    assert Image.open(io.BytesIO(drawn.png)).info["Source"] == checksum, "draw it again"
     glossary = (IMAGES.parents[1] / "glossary.md").read_text(encoding="utf-8")
-    assert f"![{edition(name).title}](images/ideas/{name}.svg)" in glossary
-    dark = text.partition("<style>")[2].partition("</style>")[0]
-    for color in colors(edition(name).marks) - {"none"}:
-        assert f'[fill="{color}"]{{fill:{DARK[color]}}}' in dark
+    assert f"![{drawn.title}](images/ideas/{name}.svg)" in glossary
+
+
+def test_a_name_without_a_drawing_lists_those_that_have_one() -> None:
+    with pytest.raises(ValueError, match=re.escape("'cat': there is no such drawing; choose one")):
+        ideas.draw("cat")
+    with pytest.raises(ValueError, match=re.escape(str([*SOURCES]))):
+        ideas.draw("cat")
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_colours_are_those_of_the_style_and_words_are_read(name: str) -> None:
+    """Each colour has its counterpart for dark pages, and both are told from their paper."""
+    style, _, drawing = SOURCES[name].partition("</style>")
+    used = set(re.findall(r'(?:fill|stroke)="(#\w+)"', style.partition("<style>")[0] + drawing))
+    assert used <= {*LIGHT}
+    for color in used:
+        for key in ("fill", "stroke"):
+            assert f'[{key}="{color}"] {{ {key}: {DARK[color]} }}' in style
+    for light in used - {PALE, GREY, PAPER}:
+        assert contrast(light, PAPER) > 3
+        assert contrast(DARK[light], DARK[PAPER]) > 3
+    root = ElementTree.fromstring(SOURCES[name])
+    words = {text.get("fill", root.get("fill")) for text in root.findall(".//{*}text")}
+    assert words == {INK}
+    assert contrast(INK, PAPER) > 7
+    assert contrast(DARK[INK], DARK[PAPER]) > 7
 
 
 def test_top_k_loses_nothing() -> None:
     """In the drawing too: what is sent and what is remembered are the whole of the first panel."""
-    boxes = [mark for mark in edition("top_k").marks if isinstance(mark, Box)]
-    pale = [box for box in boxes if box.opacity < 1]
-    later = [box for box in boxes if box.x > 260]
-    assert len(pale) == len(later) == 8
-    assert {round((b.x - 20) % 250, 6): b.height for b in later} == {
-        round((b.x - 20) % 250, 6): b.height for b in pale
-    }
-    sent = [box.height for box in later if box.x < 500]
-    assert min(sent) >= max(box.height for box in later if box.x > 500)
-
-
-@pytest.mark.parametrize(
-    ("marks", "problem"),
-    [
-        ([Words(10, 20, "one"), Words(14, 22, "two")], "'one' lies on 'two'"),
-        ([Words(80, 20, "a long word")], "not inside the frame"),
-        ([Words(10, 20, "small", size=9)], "9 pixels"),
-        ([Words(10, 20, "struck"), Stroke([(0, 16), (60, 16)])], "a line goes through 'struck'"),
-        ([Stroke([(0, 0), (200, 10)])], "Stroke at .* leaves the frame"),
-    ],
-)
-def test_the_test_finds_what_it_should(marks: list[Mark], problem: str) -> None:
-    assert re.search(problem, "\n".join(problems(Drawing(100, 40, "none", marks))))
+    bars = [
+        (float(bar.attrib["x"]), float(bar.attrib["height"]), "fill-opacity" in bar.attrib)
+        for bar in ElementTree.fromstring(SOURCES["top_k"]).findall(".//{*}rect")
+        if bar.get("width") == "16"
+    ]
+    whole = {x - 20: height for x, height, pale in bars if pale}
+    sent = {x - 270: height for x, height, _ in bars if 260 < x < 500}
+    remembered = {x - 520: height for x, height, _ in bars if x > 500}
+    assert len(whole) == 8
+    assert sent | remembered == whole
+    assert min(sent.values()) >= max(remembered.values())

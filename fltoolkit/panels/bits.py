@@ -23,7 +23,7 @@ from fltoolkit.history import CHECKED, Record, checked_at_call, evaluated
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.panels._sliders import LOOK, Picture, find_ipywidgets
 from fltoolkit.party import SGD, Party
-from fltoolkit.plots.drawing import Axis, Drawing, Frame, Mark, Stroke, Words, symbol
+from fltoolkit.plots.drawing import Area, Axis, Frame, Graphic, Mark, Stroke, Words, symbol
 from fltoolkit.plots.style import COLORS, GREY, INK
 from fltoolkit.split.chain import train_split
 from fltoolkit.units import amount
@@ -171,10 +171,10 @@ class Playground:
             with self._lock:
                 self._picture.moved()
 
-    def draw(self) -> Drawing:
+    def draw(self) -> Graphic:
         """Accuracy over bytes: this position's curve, and where the others have got to."""
         x, y = Axis("nbytes", 0, 76e6), Axis("accuracy", 0, 1)
-        frame = Frame(x, y, 0, 6, 640, 320)
+        frame = Frame(x, y, Area(0, 6, 640, 320))
         marks: list[Mark] = [*frame.grid()]
         now = self.bits
         for bits, run in sorted(self.runs.items(), key=lambda item: item[0] == now):
@@ -197,7 +197,7 @@ class Playground:
             color = COLORS[1] if large else INK
             at = corner[0], corner[1] + down
             marks.append(Words(*at, words, "end", size, color, bold=large, halo=True))
-        return Drawing(640, 326, self.sentence, marks)
+        return Graphic(640, 326, self.sentence, marks)
 
 
 def playground(bits: int = 32) -> Playground:

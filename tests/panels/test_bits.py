@@ -1,7 +1,6 @@
 """The playground: a real training for each position of its slider, and a curve that moves."""
 
 import importlib
-import sys
 import time
 from collections.abc import Iterator
 from functools import cache
@@ -28,7 +27,7 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
     def records(bits: int) -> Iterator[Any]:
         yield from trained(bits)
 
-    module = importlib.import_module("fltoolkit.panels.playground")
+    module = importlib.import_module("fltoolkit.panels.bits")
     monkeypatch.setattr(module, "train_in_bits", records)
 
 
@@ -117,9 +116,6 @@ def test_a_run_that_stopped_in_words(shown: list[dict[str, Any]]) -> None:
     panel._picture.timer.cancel()
 
 
-def test_where_the_playground_starts_and_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_playground_starts() -> None:
     with pytest.raises(ValueError, match="bits=5 is none of 1, 2, 3, 4, 6, 8, 16, 32"):
         playground(bits=5)
-    monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    with pytest.raises(ImportError, match=r"panels\.train_in_bits\(8\)"):
-        playground()

@@ -9,7 +9,7 @@ from matplotlib.text import Annotation
 
 from experiments.pareto import report as pareto_report
 from fltoolkit import plots
-from fltoolkit.plots.pareto import GREY, best_within, look
+from fltoolkit.plots.fronts import GREY, best_within, look
 from fltoolkit.plots.style import summary
 from fltoolkit.research import front, points
 

@@ -34,9 +34,8 @@ from fltoolkit.units import amount, byte_unit
 
 __all__ = ["heat_map", "over_seconds", "pareto", "three_sizes"]
 
-SPLIT, SILENT, AVERAGED, FEDERATED, OTHER = (
-    *(("o", COLORS[0]), ("D", COLORS[2]), ("^", COLORS[3]), ("s", COLORS[1]), ("P", COLORS[4])),
-)
+SPLIT, SILENT, AVERAGED = ("o", COLORS[0]), ("D", COLORS[2]), ("^", COLORS[3])
+FEDERATED, OTHER = ("s", COLORS[1]), ("P", COLORS[4])
 SHAPES = {
     **dict.fromkeys(("split", "relay", "u_shaped", "vertical", "local_loss"), SPLIT),
     **dict.fromkeys(("split_async", "uploading"), SILENT),

@@ -1,6 +1,6 @@
 """One HTML file about a sweep: plots, tables, ledgers, settings. It loads nothing from a network.
 
-Here: the page. Not here: its numbers (research.analysis) and pictures (pareto).
+Here: the page. Not here: its numbers (research.analysis) and pictures (fronts.py).
 """
 
 import html
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from fltoolkit.plots.figures import curves
-from fltoolkit.plots.pareto import over_seconds, pareto, three_sizes
+from fltoolkit.plots.fronts import over_seconds, pareto, three_sizes
 from fltoolkit.plots.style import picture, summary
 from fltoolkit.research.analysis import by_task, failures, front, groups, metric_of, points, table
 from fltoolkit.research.store import Result

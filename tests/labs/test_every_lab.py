@@ -1,0 +1,68 @@
+"""What holds for each lab: the same seed, the length of a run, its script, and its panel."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from labs.few_digits import assert_repeated, small, small_fedavg, small_language
+
+from fltoolkit.labs import Lab, Panel
+
+# By lab: how to make a small one, and the attribute that says how long a run is.
+LABS = [(small, "num_epochs"), (small_fedavg, "num_rounds"), (small_language, "num_steps")]
+each_lab = pytest.mark.parametrize(
+    ("make", "length"), LABS, ids=("threshold", "fedavg", "language")
+)
+Make = Callable[..., Lab]
+
+
+@each_lab
+def test_same_seed_same_bytes(make: Make, length: str) -> None:
+    one, two, other = (make(4, seed=seed).run().history for seed in (1, 1, 2))
+    assert one == two != other
+
+
+@each_lab
+def test_the_script_stops_where_the_run_was_stopped(make: Make, length: str) -> None:
+    lab = make()
+    lab.run(4)
+    lab.stop()
+    assert len(assert_repeated(lab)["history"]) == 4
+    assert lab.current.runner.over
+
+
+@each_lab
+def test_a_script_has_the_length_of_its_run_and_a_longer_run_repeats_nothing(
+    make: Make, length: str
+) -> None:
+    lab = make(4)
+    lab.run()
+    assert lab.repeated(lab.run()) is lab.runs[0]
+    setattr(lab, length, 8)
+    assert_repeated(lab)
+    assert lab.repeated(lab.run()) is None
+    assert len(lab.runs[2].history) == 2 * len(lab.runs[1].history)
+    assert_repeated(lab)
+
+
+@each_lab
+def test_all_that_can_be_chosen_is_described_and_works(make: Make, length: str) -> None:
+    pytest.importorskip("ipywidgets")
+    lab = make()
+    panel = Panel(lab)
+    assert set(panel.controls) == set(lab.settings)
+    for key, control in panel.controls.items():
+        assert control.description == lab.settings[key].words
+        for place, value in enumerate(lab.settings[key].options):
+            if hasattr(control, "index"):
+                control.index = place
+            else:
+                control.value = value
+            assert lab.values[key] == value
+            assert lab.say(key, value) in panel.note.value.replace("&gt;", ">")
+    for button in panel.buttons.values():
+        assert button.description
+        assert button.tooltip
+    assert 'role="status"' in panel.note.value
+    clock: Any = lab.board.record or lab.board.step
+    assert panel.speed.description == f"{clock}s per second"
