@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # what a type checker and an editor read; the table below doe
     from fltoolkit.cost import advise
     from fltoolkit.data.batches import Batches
     from fltoolkit.data.datasets import load
-    from fltoolkit.evaluation import evaluate, predict
+    from fltoolkit.evaluation import evaluate, forward
     from fltoolkit.federated.fedasync import fedasync, fedbuff
     from fltoolkit.federated.fedavg import fedavg
     from fltoolkit.history import History, evaluated
@@ -75,11 +75,11 @@ __all__ = [
     "fedasync",
     "fedavg",
     "fedbuff",
+    "forward",
     "has_run",
     "load",
     "load_run",
     "pack",
-    "predict",
     "save_run",
     "split_step",
     "splitnn_mlp",
@@ -112,7 +112,7 @@ _FILES = {  # where each name comes from: its file is imported when the name is 
     "load": "data.datasets",
     "load_run": "checkpoint",
     "pack": "wire",
-    "predict": "evaluation",
+    "forward": "evaluation",
     "save_run": "checkpoint",
     "split_step": "split.chain",
     "splitnn_mlp": "models",

@@ -59,7 +59,7 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
     "assignments": """
         add_manual assemble AssignmentError check collect expected_outputs feedback
         fill_lms find_submissions grade grade_one histogram Limits lint LMS
-        load_master Master read_submission release Result rows Submission Task write
+        load_master Master read_submission release Grade rows Submission Exercise write
     """,
     "codecs": """
         Answered Answering BFloat16 BitPack Codec Coder Composed Deflate DGC Difference
@@ -100,7 +100,7 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
         plot_values save_figure show three_sizes watch
     """,
     "research": """
-        a_record_a_round a_record_a_step allow AMOUNT build by_task bytes_to_reach
+        one_record_per_round one_record_per_step allow AMOUNT build by_task bytes_to_reach
         c3_score cluster CODEC COUNT Experiment failures FLAG front front_within groups
         metric_of num_steps on_link OPTIMIZER Point points pretrained Protocol PROTOCOLS read
         records Result run seconds_on Setting Size sizes_of space spend Store StoreError

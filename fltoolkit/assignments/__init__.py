@@ -25,8 +25,8 @@ from fltoolkit.assignments.gradebook import (
     write,
 )
 from fltoolkit.assignments.grading import (
+    Grade,
     Limits,
-    Result,
     expected_outputs,
     find_submissions,
     grade,
@@ -34,9 +34,9 @@ from fltoolkit.assignments.grading import (
 )
 from fltoolkit.assignments.master import (
     AssignmentError,
+    Exercise,
     Master,
     Submission,
-    Task,
     assemble,
     check,
     collect,
@@ -49,11 +49,11 @@ from fltoolkit.assignments.master import (
 __all__ = [
     "LMS",
     "AssignmentError",
+    "Exercise",
+    "Grade",
     "Limits",
     "Master",
-    "Result",
     "Submission",
-    "Task",
     "add_manual",
     "assemble",
     "check",

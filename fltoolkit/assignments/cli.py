@@ -157,12 +157,12 @@ def _say_unfenced(*words: str) -> None:
 
 
 def _bar(
-    results: Iterable[grading.Result],
+    results: Iterable[grading.Grade],
     total: int,
     seconds: float,
     jobs: int,
     say: Callable[..., None],
-) -> Iterator[grading.Result]:
+) -> Iterator[grading.Grade]:
     """Print how many submissions are graded and the longest time; show a bar on a terminal."""
     from tqdm import tqdm
 
@@ -185,7 +185,7 @@ def _lms(args: argparse.Namespace) -> int:
         )
     table = json.loads(path.read_text(encoding="utf-8"))
     results = [
-        grading.Result(
+        grading.Grade(
             row["student"],
             total=row["total"],
             status=row["status"],

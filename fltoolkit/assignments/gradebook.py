@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fltoolkit.assignments.grading import AGAIN, UNFENCED, Result
+from fltoolkit.assignments.grading import AGAIN, UNFENCED, Grade
 from fltoolkit.assignments.looks import alike
-from fltoolkit.assignments.master import Master, Task, kind_of, release, text_of
+from fltoolkit.assignments.master import Exercise, Master, kind_of, release, text_of
 from fltoolkit.assignments.names import match, moodle
 
 __all__ = ["LMS", "add_manual", "feedback", "fill_lms", "histogram", "rows", "write"]
@@ -39,14 +39,14 @@ table{border-collapse:collapse}td,th{padding:.2em .8em;border-bottom:1px solid #
 .bar{background:#0072b2;display:inline-block;height:.8em}</style>"""
 
 
-def rows(master: Master, results: Iterable[Result]) -> list[dict[str, Any]]:
+def rows(master: Master, results: Iterable[Grade]) -> list[dict[str, Any]]:
     """The rows of the gradebook, one for each student.
 
     A row holds the student, the points of each task, total, maximum, status, notes, seconds,
     memory, and the name of the file. A question that has not been graded yet is an empty cell; its
     points are part of ``maximum``.
 
-    >>> row = rows(Master("demo", {"cells": []}, ""), [Result("ana", total=3.0)])[0]
+    >>> row = rows(Master("demo", {"cells": []}, ""), [Grade("ana", total=3.0)])[0]
     >>> row["student"], row["total"], row["status"]
     ('ana', 3.0, 'graded')
     """
@@ -63,14 +63,14 @@ def rows(master: Master, results: Iterable[Result]) -> list[dict[str, Any]]:
     return table
 
 
-def write(master: Master, results: Sequence[Result], out: str | Path) -> list[str]:
+def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str]:
     """Write gradebook.csv and .json, feedback/, summary.html and the sheet for hand grading.
 
     Returns the names that have points in that sheet but no submission.
 
     >>> import tempfile
     >>> out = Path(tempfile.mkdtemp())
-    >>> write(Master("demo", {"cells": []}, ""), [Result("ana", total=3.0)], out)
+    >>> write(Master("demo", {"cells": []}, ""), [Grade("ana", total=3.0)], out)
     []
     >>> sorted(path.name for path in out.iterdir())
     ['feedback', 'gradebook.csv', 'gradebook.json', 'summary.html']
@@ -130,7 +130,7 @@ def _unplain(value: str) -> str:
     return value[1:] if value[:1] == "'" and value[1:2] in _FORMULA and value[1:] else value
 
 
-def add_manual(master: Master, results: Iterable[Result], path: Path) -> list[str]:
+def add_manual(master: Master, results: Iterable[Grade], path: Path) -> list[str]:
     """Add the points that a person gave to open questions, from the sheet at ``path``.
 
     If the sheet does not exist it is made, with one row for each student and one empty column for
@@ -141,7 +141,7 @@ def add_manual(master: Master, results: Iterable[Result], path: Path) -> list[st
     >>> import tempfile
     >>> about = {"nbgrader": {"solution": True, "grade": True, "points": 2}}
     >>> cell = {"id": "why", "cell_type": "markdown", "source": "Why?", "metadata": about}
-    >>> master, result = Master("demo", {"cells": [cell]}, ""), Result("ana")
+    >>> master, result = Master("demo", {"cells": [cell]}, ""), Grade("ana")
     >>> path = Path(tempfile.mkdtemp()) / "by_hand.csv"
     >>> add_manual(master, [result], path), path.read_text().split()  # an empty sheet
     ([], ['student,why', 'ana,'])
@@ -188,10 +188,10 @@ def add_manual(master: Master, results: Iterable[Result], path: Path) -> list[st
 # ------------------------------------------------------------------------------- feedback
 
 
-def feedback(master: Master, result: Result) -> tuple[str, dict[str, Any]]:
+def feedback(master: Master, result: Grade) -> tuple[str, dict[str, Any]]:
     """One student's page (HTML) and notebook: answers, output of open checks, points, hints.
 
-    >>> page, notebook = feedback(Master("demo", {"cells": []}, ""), Result("<b>ana", total=3.0))
+    >>> page, notebook = feedback(Master("demo", {"cells": []}, ""), Grade("<b>ana", total=3.0))
     >>> "<h1>&lt;b&gt;ana: 3 points</h1>" in page  # HTML in a name is shown as text
     True
     """
@@ -226,7 +226,7 @@ def feedback(master: Master, result: Result) -> tuple[str, dict[str, Any]]:
     return "\n".join(page), notebook
 
 
-def _verdict(task: Task, result: Result) -> str:
+def _verdict(task: Exercise, result: Grade) -> str:
     points = result.points.get(task.id)
     if points is None:
         return f"{task.title}: graded by hand, up to {task.points:g} points"
@@ -269,7 +269,7 @@ def histogram(values: Iterable[float], maximum: float) -> list[tuple[str, int]]:
     return [(names[place], counts[place]) for place in range(4) if counts[place] or place in (0, 3)]
 
 
-def _summary(master: Master, results: Sequence[Result]) -> str:
+def _summary(master: Master, results: Sequence[Grade]) -> str:
     """The summary page: bars for all tasks, and the students whose run or file was unusual."""
     body = [f"<title>{html.escape(master.name)}</title>{_STYLE}<h1>{html.escape(master.name)}</h1>"]
     totals = [result.total for result in results]
@@ -316,7 +316,7 @@ def _summary(master: Master, results: Sequence[Result]) -> str:
 
 def fill_lms(
     roster: str | Path,
-    results: Iterable[Result],
+    results: Iterable[Grade],
     out: str | Path,
     *,
     system: str,
@@ -342,7 +342,7 @@ def fill_lms(
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "roster.csv").write_text("Student,SIS Login ID,A 1\\nAna,ana,\\nBen,ben,\\n")
     >>> out = folder / "import.csv"
-    >>> ana = Result("ana", total=3.0)
+    >>> ana = Grade("ana", total=3.0)
     >>> fill_lms(folder / "roster.csv", [ana], out, system="canvas", column="A 1")
     (['ben'], [])
     >>> out.read_text().split()

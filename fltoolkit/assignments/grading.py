@@ -46,8 +46,8 @@ from fltoolkit.assignments.names import find_submissions, handed_in_as, name_not
 
 __all__ = [
     "AGAIN",
+    "Grade",
     "Limits",
-    "Result",
     "expected_outputs",
     "find_submissions",
     "grade",
@@ -92,10 +92,10 @@ class Limits(fence.Bounds):
 
 
 @dataclass
-class Result:
+class Grade:
     """One student's row of the gradebook, and the content of the feedback.
 
-    >>> result = Result("ana", {"double": 2.0, "why": 1.5}, total=3.5)
+    >>> result = Grade("ana", {"double": 2.0, "why": 1.5}, total=3.5)
     >>> result.total == sum(result.points.values()), result.status
     (True, 'graded')
     """
@@ -124,8 +124,8 @@ def grade(
     seed: int | None = None,
     only: Iterable[str] = (),
     fenced: bool = True,
-    progress: Callable[[Iterable[Result], int], Iterable[Result]] | None = None,
-) -> list[Result]:
+    progress: Callable[[Iterable[Grade], int], Iterable[Grade]] | None = None,
+) -> list[Grade]:
     """Grade all submissions and keep one result file per student in ``out/results``.
 
     Earlier results of the same submission, master and seed are kept. So an interrupted run
@@ -192,13 +192,13 @@ def _grade_all(
     jobs: int,
     fenced: bool,
     out: Path,
-) -> Generator[Result, None, None]:
+) -> Generator[Grade, None, None]:
     if not todo:
         return
     seeds = [int(key, 16) for _, _, key in todo]
     expected = expected_outputs(master, seeds, limits=limits, fenced=fenced)
 
-    def one(student: str, path: Path, key: str) -> Result:
+    def one(student: str, path: Path, key: str) -> Grade:
         seed = int(key, 16)
         arguments = (student, path, master, seed, expected[seed])
         try:
@@ -272,7 +272,7 @@ def grade_one(
     *,
     limits: Limits | None = None,
     fenced: bool = True,
-) -> Result:
+) -> Grade:
     """Grade one submission. A result is returned whatever the file contains.
 
     >>> path = Path(tempfile.mkdtemp()) / "ana.ipynb"
@@ -341,9 +341,9 @@ def _error_of_ours(error: str) -> str:
     return "" if error.startswith("Cell outputs differ") else "an error"
 
 
-def _nothing(student: str, master: Master) -> Result:
+def _nothing(student: str, master: Master) -> Grade:
     """A result with 0 points in each task; open questions are left out, a person grades them."""
-    return Result(student, {task.id: 0.0 for task in master.tasks if not task.manual})
+    return Grade(student, {task.id: 0.0 for task in master.tasks if not task.manual})
 
 
 # ------------------------------------------------------------------------------ one process
@@ -546,8 +546,8 @@ def _write_private(path: Path, text: str) -> None:
     os.replace(file.name, path)
 
 
-def _load(path: Path) -> Result | None:
+def _load(path: Path) -> Grade | None:
     try:
-        return Result(**json.loads(path.read_text(encoding="utf-8")))
+        return Grade(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None

@@ -34,9 +34,9 @@ from fltoolkit.assignments.reading import (
 
 __all__ = [
     "AssignmentError",
+    "Exercise",
     "Master",
     "Submission",
-    "Task",
     "assemble",
     "check",
     "collect",
@@ -46,7 +46,7 @@ __all__ = [
     "release",
 ]
 
-Notebook = dict[str, Any]
+NotebookJSON = dict[str, Any]
 MAX_ANSWER = 200_000  # characters
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 HIDDEN_BEGIN, HIDDEN_END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
@@ -73,10 +73,10 @@ class AssignmentError(ValueError):
 
 
 @dataclass(frozen=True)
-class Task:
+class Exercise:
     """A part of an assignment that gives points: a hidden check, or a question graded by hand.
 
-    >>> task = Task("why", points=2.0, manual=True, title="Explain the result", hint="")
+    >>> task = Exercise("why", points=2.0, manual=True, title="Explain the result", hint="")
     >>> task.manual  # a person grades this one
     True
     """
@@ -100,7 +100,7 @@ class Master:
     """
 
     name: str
-    notebook: Notebook
+    notebook: NotebookJSON
     digest: str  # a hash of the file; if the master changes, all submissions are graded again
 
     @property
@@ -113,7 +113,7 @@ class Master:
         return [cell["id"] for cell in self.cells if kind_of(cell) in kinds]
 
     @property
-    def tasks(self) -> list[Task]:
+    def tasks(self) -> list[Exercise]:
         """The tasks that give points, in order."""
         found = []
         for cell in self.cells:
@@ -122,7 +122,7 @@ class Master:
                 points = cell["metadata"]["nbgrader"]["points"]
                 title = ours.get("title", cell["id"])
                 found.append(
-                    Task(cell["id"], points, kind == "question", title, ours.get("hint", ""))
+                    Exercise(cell["id"], points, kind == "question", title, ours.get("hint", ""))
                 )
         return found
 
@@ -193,7 +193,7 @@ def load_master(path: str | Path) -> Master:
     return master
 
 
-def lint(notebook: Notebook) -> list[str]:
+def lint(notebook: NotebookJSON) -> list[str]:
     """The mistakes in a master that can be found without running it.
 
     >>> lint({"nbformat": 4, "cells": []})[0]
@@ -262,7 +262,7 @@ def _shared_names(cells: list[dict[str, Any]]) -> list[str]:
     return found
 
 
-def release(master: Master) -> Notebook:
+def release(master: Master) -> NotebookJSON:
     """The student's notebook: without solutions, hidden checks and outputs, and with locked cells.
 
     Ids and nbgrader's metadata are kept. A tag on each cell tells its kind to people and tools.
@@ -315,7 +315,7 @@ def assemble(
     expected: dict[str, str] | None = None,
     *,
     in_place: bool = False,
-) -> Notebook:
+) -> NotebookJSON:
     """The notebook to run: the master's, with a student's answers in the answer cells.
 
     The hidden checks come after all other cells and see the student's names as they were at the
@@ -382,7 +382,7 @@ def _seed_of(seed: int, cell: str) -> int:
 # ------------------------------------------------------------------------------- the student's
 
 
-def collect(master: Master, notebook: Notebook | None, problem: str = "") -> Submission:
+def collect(master: Master, notebook: NotebookJSON | None, problem: str = "") -> Submission:
     """Take the answers out of a submission by cell id, and note what is unusual.
 
     Only the source of answer and question cells is taken. If ids were lost (Colab saves an older

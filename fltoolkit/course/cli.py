@@ -2,7 +2,7 @@
 
 Here: the copies, which have no outputs, because outputs would show the answers before the reader
 has guessed, and the start of JupyterLab. Not here: the notebooks. They are beside this file in an
-installed package, and in notebooks/ in the repository. Nor what the reader has done: progress.py.
+installed package, and in notebooks/ in the repository. Nor what the reader has done: syllabus.py.
 Copying needs nothing but Python, because tools/make_edition.py runs this file where the package is
 not installed.
 """
@@ -203,7 +203,7 @@ def main(arguments: Sequence[str]) -> int:
 def _next(folder: Path) -> str:
     """Print what was done in this folder, if anything was; the file of the next notebook."""
     from fltoolkit.course.done import read
-    from fltoolkit.course.progress import next_notebook, progress
+    from fltoolkit.course.syllabus import next_notebook, progress
 
     if read(folder):
         print(progress(folder))

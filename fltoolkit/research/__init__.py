@@ -6,12 +6,12 @@
     methods     the package's own protocols, each a small function
     experiment  all settings that a run depends on, as one value
     weighing    nominal, real and entropy bytes of the messages
-    run         from an experiment to its records
+    runs        from an experiment to its records
     store       results in one SQLite file
-    sweep       many experiments on several cores or on a cluster, each run once
+    sweeps      many experiments on several cores or on a cluster, each run once
     analysis    Pareto fronts, bytes to a target, tables
-    suggest     a search for the best settings within a number of bytes
-    pretrained  a small language model, trained once and kept in a file
+    search      a search for the best settings within a number of bytes
+    pretraining a small language model, trained once and kept in a file
 
 Notebook 07 uses these functions.
 """
@@ -38,7 +38,7 @@ from fltoolkit.research.analysis import (
 )
 from fltoolkit.research.experiment import Experiment, read
 from fltoolkit.research.methods import PROTOCOLS
-from fltoolkit.research.pretrained import pretrained
+from fltoolkit.research.pretraining import pretrained
 from fltoolkit.research.protocol import (
     AMOUNT,
     CODEC,
@@ -47,13 +47,13 @@ from fltoolkit.research.protocol import (
     OPTIMIZER,
     Protocol,
     Setting,
-    a_record_a_round,
-    a_record_a_step,
+    one_record_per_round,
+    one_record_per_step,
 )
-from fltoolkit.research.run import num_steps, records, run
+from fltoolkit.research.runs import num_steps, records, run
+from fltoolkit.research.search import Suggestion, Tried, space, spend, suggest
 from fltoolkit.research.store import Result, Store, StoreError
-from fltoolkit.research.suggest import Suggestion, Tried, space, spend, suggest
-from fltoolkit.research.sweep import cluster, sweep
+from fltoolkit.research.sweeps import cluster, sweep
 from fltoolkit.research.task import Task
 from fltoolkit.research.text import allow, build
 from fltoolkit.research.weighing import WeighingChannel, weigh
@@ -77,8 +77,6 @@ __all__ = [
     "Task",
     "Tried",
     "WeighingChannel",
-    "a_record_a_round",
-    "a_record_a_step",
     "allow",
     "build",
     "by_task",
@@ -92,6 +90,8 @@ __all__ = [
     "metric_of",
     "num_steps",
     "on_link",
+    "one_record_per_round",
+    "one_record_per_step",
     "points",
     "pretrained",
     "read",

@@ -1,7 +1,7 @@
 """An experiment is one value: task, protocol, codecs, gate and seed.
 
-Here: the settings, their checks, and their forms as text. Not here: running an experiment (run),
-running many (sweep), comparing results (analysis).
+Here: the settings, their checks, and their forms as text. Not here: running an experiment (runs),
+running many (sweeps), comparing results (analysis).
 """
 
 import hashlib

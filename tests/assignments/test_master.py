@@ -19,7 +19,7 @@ from wrong_answers import WRONG
 from fltoolkit.assignments import cli as assignment_cli
 from fltoolkit.assignments import gradebook, grading
 from fltoolkit.assignments import master as assignment
-from fltoolkit.assignments.grading import Result, find_submissions
+from fltoolkit.assignments.grading import Grade, find_submissions
 from fltoolkit.assignments.looks import alike
 from fltoolkit.assignments.master import (
     AssignmentError,
@@ -169,7 +169,7 @@ def test_half_an_emoji_is_written(tmp_path):
     for cell in notebook["cells"]:
         cell["source"] = "half: \ud83d" if cell["id"] == "a1-privacy" else cell["source"]
     answers = collect(master_of(1), notebook).answers
-    result = Result("ana", answers=answers, said={"a1-split-step": "said \ud83d"})
+    result = Grade("ana", answers=answers, said={"a1-split-step": "said \ud83d"})
     gradebook.write(master_of(1), [result], tmp_path)
     page = (tmp_path / "feedback" / "ana.html").read_text(encoding="utf-8")
     assert "half: ?" in page
@@ -242,7 +242,7 @@ def test_a_stopped_run_begins_nothing_new_and_keeps_what_it_did(graded, tmp_path
     def each(student):
         done.append(student)
         time.sleep(0.5)  # enough for the other thread to hear of the first one
-        return Result(student)
+        return Grade(student)
 
     def stop(results, total):
         yield next(results)
@@ -258,13 +258,13 @@ def test_a_stopped_run_begins_nothing_new_and_keeps_what_it_did(graded, tmp_path
 
 def test_another_name_than_the_files_is_noted(graded):
     for _ in range(2):  # also when it is kept
-        assert graded(Result)[0].notes == ["handed in as 'a x.ipynb'"]
+        assert graded(Grade)[0].notes == ["handed in as 'a x.ipynb'"]
 
 
 def test_grades_are_no_submission(graded):
     for out in ("in/grades", "in"):
         with pytest.raises(AssignmentError, match="give an --out outside it"):
-            graded(Result, out=out)
+            graded(Grade, out=out)
 
 
 def test_what_breaks_the_grader_is_one_students_status(graded):
@@ -274,7 +274,7 @@ def test_what_breaks_the_grader_is_one_students_status(graded):
     def each(student):
         if student == "a_x" and broken:
             raise RecursionError("too deep")
-        return Result(student, total=1.0)
+        return Grade(student, total=1.0)
 
     first, *others = graded(each)
     assert first.status == "not graded, run grade again: RecursionError: too deep"
@@ -321,7 +321,7 @@ def test_command_line(tmp_path, capsys, monkeypatch):
 
 
 def test_lms_columns(tmp_path):
-    results = [Result("ana", total=9.5), Result("zoe", total=1)]
+    results = [Grade("ana", total=9.5), Grade("zoe", total=1)]
     canvas = tmp_path / "canvas.csv"
     canvas.write_text(
         "Student,ID,SIS User ID,SIS Login ID,Section,A 1 (77)\n"
@@ -342,12 +342,12 @@ def test_lms_columns(tmp_path):
 
 def test_points_by_hand_and_no_formulas(tmp_path):
     master = master_of(1)
-    result = Result("=cmd", {"a1-step-weights": 3.0}, total=3.0, status="graded")
+    result = Grade("=cmd", {"a1-step-weights": 3.0}, total=3.0, status="graded")
     gradebook.write(master, [result], tmp_path)
     sheet = tmp_path / "by_hand.csv"
     assert sheet.read_text().splitlines() == ["student,a1-privacy", "'=cmd,"]
     assert "'=cmd" in (tmp_path / "gradebook.csv").read_text()
-    result = Result("ana", {"a1-step-weights": 3.0}, total=3.0)
+    result = Grade("ana", {"a1-step-weights": 3.0}, total=3.0)
     sheet.write_text("student,a1-privacy\nana,0.5\n")
     gradebook.write(master, [result], tmp_path)
     assert json.loads((tmp_path / "gradebook.json").read_text())[0]["total"] == 3.5
@@ -367,7 +367,7 @@ def test_points_by_hand_and_no_formulas(tmp_path):
     ],
 )
 def test_a_sheet_keeps_what_a_person_wrote(tmp_path, sheet, total, after):
-    path, result = tmp_path / "by_hand.csv", Result("ana")
+    path, result = tmp_path / "by_hand.csv", Grade("ana")
     path.write_text(sheet, encoding="utf-8")
     unknown = gradebook.write(master_of(1), [result], tmp_path)
     assert result.total == total
@@ -377,10 +377,10 @@ def test_a_sheet_keeps_what_a_person_wrote(tmp_path, sheet, total, after):
 
 def test_a_name_like_a_formula_is_found_again(tmp_path):
     path = tmp_path / "by_hand.csv"
-    gradebook.write(master_of(1), [Result("-ana")], tmp_path)
+    gradebook.write(master_of(1), [Grade("-ana")], tmp_path)
     path.write_text(path.read_text().replace("'-ana,", "'-ana,1"))
     for _ in range(2):
-        result = Result("-ana")
+        result = Grade("-ana")
         assert gradebook.write(master_of(1), [result], tmp_path) == []
         assert result.total == 1
     assert path.read_text().splitlines() == ["student,a1-privacy", "'-ana,1"]
@@ -400,7 +400,7 @@ def test_a_sheet_that_cannot_be_read_is_left_alone(tmp_path, content, said):
     path = tmp_path / "by_hand.csv"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=said):
-        gradebook.write(master_of(1), [Result("ana")], tmp_path)
+        gradebook.write(master_of(1), [Grade("ana")], tmp_path)
     assert path.read_bytes() == content
 
 
@@ -416,8 +416,8 @@ def test_lms_names_and_columns_that_are_not_clear(tmp_path):
     roster.write_text("Email address;A 1 (77)\nana@x.org;\nana@y.org;\n")
     how = {"system": "moodle", "column": "A 1 (77)"}
     with pytest.raises(ValueError, match=r"'ana@x\.org' and 'ana@y\.org' both fit"):
-        gradebook.fill_lms(roster, [Result("ana", total=9)], out, **how)
-    results = [Result("ana@x.org", total=9)]
+        gradebook.fill_lms(roster, [Grade("ana", total=9)], out, **how)
+    results = [Grade("ana@x.org", total=9)]
     assert gradebook.fill_lms(roster, results, out, **how) == (["ana@y.org"], [])
     assert out.read_text().splitlines()[1:] == ["ana@x.org;9", "ana@y.org;"]
     with pytest.raises(ValueError, match=r"give the whole header, one of \['A 1 \(77\)'\]"):
@@ -432,7 +432,7 @@ def test_a_roster_line_is_found_whatever_the_others_have_handed_in():
 
 def test_feedback_is_inert():
     evil = "<script>alert(1)</script>"
-    result = Result("ana", notes=[evil], answers={"a1-split-step": evil}, said={"a1-setup": evil})
+    result = Grade("ana", notes=[evil], answers={"a1-split-step": evil}, said={"a1-setup": evil})
     page, notebook = gradebook.feedback(master_of(1), result)
     assert "<script>" not in page
     prose = [c["source"] for c in notebook["cells"] if c["cell_type"] == "markdown"]
@@ -545,7 +545,7 @@ def test_nobody_takes_anothers_name(tmp_path):
     (tmp_path / "ANA.ipynb").write_text("later")
     later = find_submissions(tmp_path)
     assert set(found.items()) <= set(later.items())  # who came first keeps the name
-    results = [Result(name, total=9, handed_in=path.stem) for name, path in found.items()]
+    results = [Grade(name, total=9, handed_in=path.stem) for name, path in found.items()]
     roster, out = tmp_path / "r.csv", tmp_path / "out.csv"
     roster.write_text("Student,SIS Login ID\nA,ana\nB,ben\n")
     missing, _ = gradebook.fill_lms(roster, results, out, system="canvas", column="A 1")
@@ -568,7 +568,7 @@ def test_moodles_folders_and_peoples_spelling_find_their_line(tmp_path):
     found = find_submissions(inside)
     assert {"Anna_Schmidt_1234", "Anna_Schmidt_1235"} <= set(found)
     results = [
-        Result(name, total=number, handed_in=handed_in_as(inside, path))
+        Grade(name, total=number, handed_in=handed_in_as(inside, path))
         for number, (name, path) in enumerate(found.items())
     ]
     roster, out = tmp_path / "m.csv", tmp_path / "out.csv"
@@ -591,7 +591,7 @@ def test_moodles_folders_and_peoples_spelling_find_their_line(tmp_path):
 def test_two_downloads_of_one_name_fit_nobody(tmp_path):
     roster, out = tmp_path / "r.csv", tmp_path / "out.csv"
     roster.write_text("Student,SIS Login ID\nK,kim\n")
-    results = [Result(f"kim_{n}", total=n, handed_in=f"kim ({n})") for n in (1, 2)]
+    results = [Grade(f"kim_{n}", total=n, handed_in=f"kim ({n})") for n in (1, 2)]
     missing, unused = gradebook.fill_lms(roster, results, out, system="canvas", column="A")
     assert (missing, unused) == (["kim"], ["kim_1", "kim_2"])
 
@@ -599,8 +599,8 @@ def test_two_downloads_of_one_name_fit_nobody(tmp_path):
 def test_what_waits_for_a_mark_is_told_before_totals_go_out(tmp_path, capsys):
     master = master_of(1)
     results = [
-        Result("ana", {"a1-step-weights": 11.0}, memory=1_000_000),
-        Result("ben", status=f"{grading.AGAIN}: the kernel did not start", memory=1_000_000),
+        Grade("ana", {"a1-step-weights": 11.0}, memory=1_000_000),
+        Grade("ben", status=f"{grading.AGAIN}: the kernel did not start", memory=1_000_000),
     ]
     gradebook.write(master, results, tmp_path)
     roster = tmp_path / "r.csv"
@@ -615,13 +615,13 @@ def test_what_waits_for_a_mark_is_told_before_totals_go_out(tmp_path, capsys):
 
 def test_what_was_not_the_students_doing_is_no_result(graded, tmp_path):
     broken = f"{grading.AGAIN}: the grader's process ended"
-    first = graded(lambda student: Result(student, status=broken if student == "b_x" else "graded"))
+    first = graded(lambda student: Grade(student, status=broken if student == "b_x" else "graded"))
     assert [r.status for r in first].count(broken) == 1
     tried = []
 
     def each(student):
         tried.append(student)
-        return Result(student)
+        return Grade(student)
 
     graded(each)
     assert tried == ["b_x"]
@@ -636,7 +636,7 @@ def test_feedback_says_nothing_that_is_for_the_instructor():
     ]
     status = "the kernel ended (code 77)"
     said = {"a1-step-weights": "<script>alert(1)</script>"}
-    result = Result("ana", {"a1-step-weights": 0.0}, status=status, notes=notes, said=said)
+    result = Grade("ana", {"a1-step-weights": 0.0}, status=status, notes=notes, said=said)
     page, notebook = gradebook.feedback(master_of(1), result)
     prose = "".join(c["source"] for c in notebook["cells"] if c["cell_type"] == "markdown")
     for text in (page, prose):
@@ -666,7 +666,7 @@ def test_answers_that_are_alike_are_pointed_out_with_care(tmp_path):
     own = "\n".join(f"    value_{k} = bottom(x) * {k} + top(y) - lr ** {k}" for k in range(9))
     copied = "# my own work\n" + own.replace("    ", "\t")
     answers = {"ana": own, "ben": copied, "cleo": right, "dan": right, "eve": "pass"}
-    results = [Result(who, answers={"a1-split-step": text}) for who, text in answers.items()]
+    results = [Grade(who, answers={"a1-split-step": text}) for who, text in answers.items()]
     assert [pair[:3] for pair in alike(master, results)] == [("ana", "ben", "a1-split-step")]
     gradebook.write(master, results, tmp_path)
     summary = (tmp_path / "summary.html").read_text()

@@ -13,7 +13,7 @@ from playing import NUMBERS, lost, master_of, play, solutions
 
 from fltoolkit.assignments import gradebook, grading
 from fltoolkit.assignments import master as assignment
-from fltoolkit.assignments.grading import Result, find_submissions
+from fltoolkit.assignments.grading import Grade, find_submissions
 from fltoolkit.assignments.master import AssignmentError, assemble, kind_of, load_master, text_of
 from fltoolkit.assignments.names import look_alikes, name_notes
 from fltoolkit.assignments.reading import names_defined
@@ -146,7 +146,7 @@ def seeds(tmp_path, monkeypatch):
         def each(student, path, master, seed, expected, **_):
             assert expected == {"of": seed}  # of the master's own solution, with this seed
             found[student] = seed
-            return Result(student)
+            return Grade(student)
 
         monkeypatch.setattr(grading, "grade_one", each)
         results = grading.grade(tmp_path / "in", master_of(1), tmp_path / out, **how)
@@ -175,7 +175,7 @@ def test_no_note_in_the_feedback_is_about_the_run_of_a_hidden_check():
     notes = ["flood of output, dropped: a1-step-weights", "the time was up: a1-step-weights",
              "MemoryError: a1-step-weights", "SystemExit: a1-step-weights"]  # fmt: skip
     pages = [
-        gradebook.feedback(master_of(1), Result("ana", notes=given))[0] for given in (notes, [])
+        gradebook.feedback(master_of(1), Grade("ana", notes=given))[0] for given in (notes, [])
     ]
     assert pages[0] == pages[1]
 

@@ -9,7 +9,16 @@ from torch import nn
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, load, splitnn_mlp
 from fltoolkit.codecs import Difference, Entropy, Pipeline, Quantize, TopK
 from fltoolkit.data import Dataset
-from fltoolkit.research import PROTOCOLS, Experiment, allow, num_steps, records, run
+from fltoolkit.research import (
+    PROTOCOLS,
+    Experiment,
+    Protocol,
+    allow,
+    num_steps,
+    one_record_per_round,
+    records,
+    run,
+)
 from fltoolkit.research import text as spec
 from fltoolkit.split import train_split
 
@@ -186,3 +195,27 @@ def test_a_function_that_was_written_anew_is_called_anew(monkeypatch):
     before = run(experiment)[-1]["test_loss"]
     spec._NAMES["line"] = lambda: line(slope=20.0)
     assert run(experiment)[-1]["test_loss"] != before
+
+
+def test_the_callers_threads_are_left_alone(monkeypatch):
+    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
+    before = torch.get_num_threads()
+    seen = []
+
+    def alone(task, channel):
+        seen.append(torch.get_num_threads())
+        totals = channel.begin(set(task.names), [task.model], sends_weights=False)
+        for step in range(1, 3):
+            yield {"step": step, **totals()}, [task.whole()]
+            seen.append(torch.get_num_threads())
+
+    allow(Protocol("alone_threads", alone, sends=[], records_per_round=one_record_per_round))
+    torch.set_num_threads(2)
+    try:
+        for _ in records(Experiment("alone_threads", num_samples=64, rounds=2)):
+            assert torch.get_num_threads() == 2
+            seen.append("record")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1, "record", 1, "record", 1]

@@ -10,7 +10,7 @@ from course.answers import NAN, Printed
 
 from fltoolkit.course import predict
 from fltoolkit.course.done import Guess
-from fltoolkit.course.predict import Predict
+from fltoolkit.course.guesses import Predict
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ allow(Deadly)
 
 BUSY = """
 import multiprocessing, os, pathlib, sys, time
-from fltoolkit.research.sweep import _processes
+from fltoolkit.research.sweeps import _processes
 
 def busy(folder):
     (folder / str(os.getpid())).touch()

@@ -1,6 +1,6 @@
 """Many experiments on this machine's cores or on a cluster: each runs once, and none is lost.
 
-Here: which process runs which experiment next. Not here: one run (run), storing results (store).
+Here: which process runs which experiment next. Not here: one run (runs), storing results (store).
 """
 
 import ctypes
@@ -24,11 +24,9 @@ from concurrent.futures import (
 from contextlib import contextmanager
 from typing import Any
 
-import torch
-
 from fltoolkit.history import History, Record
 from fltoolkit.research.experiment import Experiment, one_name_each
-from fltoolkit.research.run import records
+from fltoolkit.research.runs import records
 from fltoolkit.research.store import LEASE, Result, Store
 
 __all__ = ["cluster", "sweep"]
@@ -231,7 +229,6 @@ def _result(
 def _job(text: str, imports: Sequence[str]) -> tuple[list[Record], str, float]:
     """One run in any process; arguments and result are plain values."""
     start = time.perf_counter()
-    torch.set_num_threads(1)
     try:
         _import_all(imports, 0)
         found, error = list(records(Experiment.from_json(text))), ""

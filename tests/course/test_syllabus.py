@@ -8,7 +8,7 @@ import pytest
 
 from fltoolkit.course.done import Done, Guess, remember
 from fltoolkit.course.notebook import Notebook
-from fltoolkit.course.progress import NOTEBOOKS, progress
+from fltoolkit.course.syllabus import NOTEBOOKS, progress
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 
