@@ -282,10 +282,10 @@ def _results(args: argparse.Namespace) -> list[Any]:
 
     if not args.store.exists():
         raise FileNotFoundError(f"{args.store}: no such store. Make one with fltoolkit sweep")
-    with Store(args.store) as store, warnings.catch_warnings(record=True) as told:
+    with Store(args.store) as store, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         found = [r for r in store.results() if args.only in r.experiment.title]
-    for each in told:
+    for each in warned:
         print(each.message, file=sys.stderr)
     if not found:
         raise ValueError(f"{args.store} holds no experiment whose name contains {args.only!r}")

@@ -122,6 +122,7 @@ def _grade(args: argparse.Namespace) -> int:
         cell_seconds=args.cell_seconds,
         total_seconds=args.total_seconds,
         memory=int(args.memory * 2**30),
+        fenced=not args.no_fence,
     )
     master = assignment.load_master(args.assignment)
     say = _say_unfenced if args.no_fence else print
@@ -135,7 +136,6 @@ def _grade(args: argparse.Namespace) -> int:
         limits=limits,
         seed=args.seed,
         only=args.regrade,
-        fenced=not args.no_fence,
         progress=functools.partial(_bar, seconds=limits.longest, jobs=args.jobs, say=say),
     )
     unknown = gradebook.write(master, results, args.out)

@@ -28,8 +28,14 @@ LMS = {
 }
 _FORMULA = "=+-@\t\r"  # a formula in a spreadsheet begins with one of these
 _FOR_STUDENTS = (  # notes that begin like this are for the student, others for the instructor
-    *("missing cell", "duplicate id", "a split answer", "cells of their own", "answer too long"),
-    *("not answered", "wrong kernel", "edited check"),
+    "missing cell",
+    "duplicate id",
+    "a split answer",
+    "cells of their own",
+    "answer too long",
+    "not answered",
+    "wrong kernel",
+    "edited check",
     UNFENCED,
 )
 _STYLE = """<meta charset="utf-8"><style>
@@ -152,37 +158,45 @@ def add_manual(master: Master, results: Iterable[Grade], path: Path) -> list[str
     questions = [task for task in master.tasks if task.manual]
     if not questions:
         return []
-    header, delimiter = ["student"], ","
-    sheet: dict[str, dict[str, str]] = {}
-    if path.exists():
-        header, lines, delimiter = _read_csv(path, "student")
-        for line in lines:
-            row = {name: _unplain(cell) for name, cell in line.items()}
-            if row["student"] in sheet:
-                raise ValueError(f"{path}: {row['student']!r} has two rows; delete one of them")
-            if any(row.values()):
-                sheet[row["student"]] = row
+    header, sheet, delimiter = _read_sheet(path)
     header += [task.id for task in questions if task.id not in header]
     unknown = set(sheet)
     for result in results:
         unknown.discard(result.student)
         row = sheet.setdefault(result.student, {"student": result.student})
         for task in questions:
-            if not (given := (row.setdefault(task.id, "") or "").strip()):
-                continue
-            try:
-                points = float(given.replace(",", "."))
-            except ValueError:
-                points = -1.0
-            if not 0 <= points <= task.points:
-                raise ValueError(
-                    f"{path}: {given!r} points for {result.student} in {task.id!r}; "
-                    f"write a number from 0 to {task.points:g}"
-                )
-            result.points[task.id] = points
+            if given := (row.setdefault(task.id, "") or "").strip():
+                where = f"{path}: {given!r} points for {result.student}"
+                result.points[task.id] = _points(given, task, where)
         result.total = sum(result.points.values())
     _write_csv(path, header, sheet.values(), delimiter)
     return sorted(name for name in unknown if any(sheet[name].get(t.id) for t in questions))
+
+
+def _read_sheet(path: Path) -> tuple[list[str], dict[str, dict[str, str]], str]:
+    """Header, rows by student, and delimiter of the sheet; those of a new one if there is none."""
+    if not path.exists():
+        return ["student"], {}, ","
+    header, lines, delimiter = _read_csv(path, "student")
+    sheet: dict[str, dict[str, str]] = {}
+    for line in lines:
+        row = {name: _unplain(cell) for name, cell in line.items()}
+        if row["student"] in sheet:
+            raise ValueError(f"{path}: {row['student']!r} has two rows; delete one of them")
+        if any(row.values()):
+            sheet[row["student"]] = row
+    return header, sheet, delimiter
+
+
+def _points(given: str, task: Exercise, where: str) -> float:
+    """The number in a cell; raises ValueError for what is no number from 0 to the exercise's."""
+    try:
+        points = float(given.replace(",", "."))
+    except ValueError:
+        points = -1.0
+    if not 0 <= points <= task.points:
+        raise ValueError(f"{where} in {task.id!r}; write a number from 0 to {task.points:g}")
+    return points
 
 
 # ------------------------------------------------------------------------------- feedback
@@ -247,10 +261,8 @@ def _markdown(source: str) -> dict[str, Any]:
 
 def _code(source: str, text: str) -> dict[str, Any]:
     outputs = [{"output_type": "stream", "name": "stdout", "text": text}] if text else []
-    return {
-        "cell_type": "code", "metadata": {}, "source": source,
-        "outputs": outputs, "execution_count": None,
-    }  # fmt: skip
+    cell = {"cell_type": "code", "metadata": {}, "source": source, "outputs": outputs}
+    return {**cell, "execution_count": None}
 
 
 # -------------------------------------------------------------------------------- summary

@@ -362,12 +362,10 @@ def assemble(
 
 def _cell(name: str, source: str, text: str | None = None) -> dict[str, Any]:
     """A cell to run, with the output that nbval must find."""
-    heard = [] if text is None else [{"output_type": "stream", "name": "stdout", "text": text}]
+    wanted = [] if text is None else [{"output_type": "stream", "name": "stdout", "text": text}]
     tags = [] if text is None else ["nbval-check-output"]
-    return {
-        "cell_type": "code", "id": name, "source": source, "metadata": {"tags": tags},
-        "outputs": heard, "execution_count": 1,
-    }  # fmt: skip
+    cell = {"cell_type": "code", "id": name, "source": source, "metadata": {"tags": tags}}
+    return {**cell, "outputs": wanted, "execution_count": 1}
 
 
 def mark_of(seed: int, cell: str) -> str:
@@ -521,41 +519,48 @@ def check(path: str | Path, *, seconds: float = 120.0) -> list[str]:
         from nbclient import NotebookClient
     except ImportError as error:
         raise ImportError("checking a notebook needs: pip install nbclient nbformat") from error
-    found = []
-    names = [cell.get("id") for cell in notebook["cells"]]
-    found += [
-        f"cell {name!r} is missing: take it from the release"
-        for name in about["cells"]
-        if name not in names
-    ]
-    found += [
-        f"two cells have the id {n!r}: delete the copy" for n, k in Counter(names).items() if k > 1
-    ]
     kept = [cell for cell in notebook["cells"] if cell.get("id") in about["cells"]]
-    answers = [cell["id"] for cell in kept if kind_of(cell) == "answer"]
-    own = [c for c in notebook["cells"] if c["cell_type"] == "code" and c not in kept]
-    found += [
-        f"is answer {name!r} split? Code in a second cell after it will not run: join the two cells"
-        for name in _split_answers(notebook["cells"], {c["id"]: c for c in kept}, answers)
-    ]
-    if any(text_of(cell).strip() for cell in own):
-        found.append(
-            f"{len(own)} code cells that you added will not run: move their code into answer cells"
-        )
     run = nbformat.from_dict({**notebook, "nbformat_minor": 5, "cells": copy.deepcopy(kept)})
     NotebookClient(run, timeout=seconds, allow_errors=True, kernel_name="python3").execute()
-    for cell in run.cells:
-        name = cell.id
-        if kind_of(cell) == "question" and "*Your answer here.*" in text_of(cell):
-            found.append(f"question {name!r} is not answered yet")
-        if cell.cell_type != "code":
-            continue
-        if STUB in text_of(cell) and "NotImplementedError" in text_of(cell):
-            found.append(f"answer {name!r} is not written yet")
-        for out in cell.outputs:
-            if out.output_type == "error" and out.ename != "NotImplementedError":
-                found.append(f"cell {name!r} stops with {out.ename}: {out.evalue[:200]}")
-            elif out.get("name") == "stdout" and kind_of(cell) == "check":
-                lines = [line for line in out.text.splitlines() if ": not " in line]
-                found += [f"cell {name!r} says: {line}" for line in lines]
-    return found
+    problems = [problem for cell in run.cells for problem in _stopped(cell)]
+    return [*_misplaced(notebook, about["cells"], kept), *problems]
+
+
+def _misplaced(
+    notebook: NotebookJSON, wanted: list[str], kept: list[dict[str, Any]]
+) -> Iterator[str]:
+    """Cells of the release that are missing or copied, and code that will not run."""
+    names = Counter(cell.get("id") for cell in notebook["cells"])
+    for name in wanted:
+        if name not in names:
+            yield f"cell {name!r} is missing: take it from the release"
+    for name, count in names.items():
+        if count > 1:
+            yield f"two cells have the id {name!r}: delete the copy"
+    answers = [cell["id"] for cell in kept if kind_of(cell) == "answer"]
+    for name in _split_answers(notebook["cells"], {c["id"]: c for c in kept}, answers):
+        yield (
+            f"is answer {name!r} split? Code in a second cell after it will not run: join the two "
+            "cells"
+        )
+    own = [c for c in notebook["cells"] if c["cell_type"] == "code" and c not in kept]
+    if any(text_of(cell).strip() for cell in own):
+        yield f"{len(own)} code cells of your own will not run: move their code into answer cells"
+
+
+def _stopped(cell: Any) -> Iterator[str]:
+    """What a cell that was run leaves to be done."""
+    name, source = cell.id, text_of(cell)
+    if kind_of(cell) == "question" and "*Your answer here.*" in source:
+        yield f"question {name!r} is not answered yet"
+    if cell.cell_type != "code":
+        return
+    if STUB in source and "NotImplementedError" in source:
+        yield f"answer {name!r} is not written yet"
+    for out in cell.outputs:
+        if out.output_type == "error" and out.ename != "NotImplementedError":
+            yield f"cell {name!r} stops with {out.ename}: {out.evalue[:200]}"
+        elif out.get("name") == "stdout" and kind_of(cell) == "check":
+            for line in out.text.splitlines():
+                if ": not " in line:
+                    yield f"cell {name!r} says: {line}"

@@ -190,8 +190,8 @@ def plain(text: Any) -> str:
     """
     words = re.sub(r"[-_/\s]+", " ", str(text).casefold()).split()
     bare = [word.strip(".,;:!?'\"`()[]\u2018\u2019\u201c\u201d") for word in words]
-    told = [word for word in bare if word not in _ARTICLES] or bare
-    return " ".join(word.removesuffix("s") if len(word) > 1 else word for word in told if word)
+    kept = [word for word in bare if word not in _ARTICLES] or bare
+    return " ".join(word.removesuffix("s") if len(word) > 1 else word for word in kept if word)
 
 
 def letter(answer: Any, letters: str) -> str:

@@ -51,8 +51,8 @@ def shipped() -> Path:
 def without_outputs(notebook: str) -> str:
     """A notebook's text with the outputs and counts of its code cells removed; ids are kept.
 
-    Its metadata say which version of the sources it was copied from, so that a newer version can
-    be told from what the reader has changed.
+    Its metadata say which version of the sources it was copied from, so that a newer version is
+    not mistaken for something that the reader has changed.
 
     >>> cell = {"cell_type": "code", "source": "2 + 2", "outputs": ["4"], "execution_count": 1}
     >>> json.loads(without_outputs(json.dumps({"cells": [cell]})))["cells"][0]["outputs"]

@@ -234,9 +234,8 @@ def local_of(task: Task, *, steps: int | None = None) -> Local:
 def arrivals_of(task: Task, wait_for: str = "wait_for") -> Arrivals:
     """The rule that says when a round ends; ``wait_for`` names the setting with the number."""
     names = {"wait_for": wait_for, "timeout": "timeout", "staleness": "staleness", "clock": "clock"}
-    return Arrivals(
-        **{name: task.settings[key] for name, key in names.items() if key in task.settings}
-    )
+    given = {name: task.settings[key] for name, key in names.items() if key in task.settings}
+    return Arrivals(**given)
 
 
 def mean_of(task: Task) -> Mean:

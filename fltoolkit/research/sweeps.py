@@ -178,20 +178,12 @@ def _run(
     lost: list[Experiment] = []
     try:
         while running or (todo and not lost):
-            elsewhere = []
-            while todo and len(running) < workers and not lost:
-                experiment = todo.pop(0)
-                if store.claim(experiment.key):
-                    claimed.add(experiment.key)
-                    try:
-                        running[pool.submit(_job, experiment.to_json(), imports)] = experiment
-                    except BrokenExecutor:
-                        lost.append(experiment)
-                elif experiment.key in store:
-                    bar.update()  # another process was faster
-                else:
-                    elsewhere.append(experiment)
-            todo += elsewhere
+            while len(running) < workers and not lost and (mine := _claimed(todo, store, bar)):
+                claimed.add(mine.key)
+                try:
+                    running[pool.submit(_job, mine.to_json(), imports)] = mine
+                except BrokenExecutor:
+                    lost.append(mine)
             if not running:
                 if todo and not lost:  # other processes run all that is left: look again later
                     time.sleep(1)
@@ -211,6 +203,21 @@ def _run(
         for future in running:
             future.cancel()
         store.release(claimed)  # of those that are in the store, none is left
+
+
+def _claimed(todo: list[Experiment], store: Store, bar: Any) -> Experiment | None:
+    """Take the first experiment that no other process runs out of ``todo``; None if there is none.
+
+    What another process has finished meanwhile is taken out, too.
+    """
+    for experiment in list(todo):
+        if store.claim(experiment.key):
+            todo.remove(experiment)
+            return experiment
+        if experiment.key in store:
+            todo.remove(experiment)
+            bar.update()
+    return None
 
 
 def _result(
