@@ -327,8 +327,9 @@ _SHOWN = (  # few names, since a student's code could say something by the choic
 def _error_of_ours(error: str) -> str:
     """The kind of an error in a hidden check; a name that a student may have made is not shown.
 
-    >>> _error_of_ours("KeyError: 3"), _error_of_ours("SEED_is_12: no"), _error_of_ours("")
-    ('KeyError', 'an error', '')
+    >>> errors = ["KeyError: 3", "SEED_is_12: no", "<script>[12]: x", "Cell outputs differ", ""]
+    >>> [_error_of_ours(error) for error in errors]
+    ['KeyError', 'an error', 'an error', '', '']
     """
     name = error.split(":")[0].strip()
     if not name or name in _SHOWN.split() or error == TIME_UP:

@@ -149,9 +149,12 @@ def test_collect_takes_nothing_but_answers():
     notebook = assignment.release(master)
     found = collect(master, notebook)
     assert set(found.answers) == set(master.ids("answer", "question"))
-    for odd in ({"cells": [1, None, {}, {"id": 3}, {"id": "a1-privacy", "metadata": 1}]},
-                {"cells": [], "metadata": {"kernelspec": 3}}, {"cells": [{"id": "a1-split-step",
-                 "cell_type": "code", "source": [1, 2], "metadata": {"tags": 4}}]}):  # fmt: skip
+    step = {"id": "a1-split-step", "cell_type": "code", "source": [1, 2], "metadata": {"tags": 4}}
+    for odd in (
+        {"cells": [1, None, {}, {"id": 3}, {"id": "a1-privacy", "metadata": 1}]},
+        {"cells": [], "metadata": {"kernelspec": 3}},
+        {"cells": [step]},
+    ):
         assert any(note.startswith("missing cell") for note in collect(master, odd).notes)
 
 
@@ -312,8 +315,8 @@ def test_command_line(tmp_path, capsys, monkeypatch):
     assert "SOLUTION" not in out.read_text()
     assert assignment_cli.main(["release", "9"]) == 2
     assert "0 files fit" in capsys.readouterr().err
-    assert assignment_cli.main(["grade", str(tmp_path / "no"), "--assignment", "1",
-                                "--out", str(tmp_path)]) == 2  # fmt: skip
+    grade = ["grade", str(tmp_path / "no"), "--assignment", "1", "--out", str(tmp_path)]
+    assert assignment_cli.main(grade) == 2
     assert "no such folder" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         assignment_cli.main(["--help"])
@@ -363,7 +366,7 @@ def test_points_by_hand_and_no_formulas(tmp_path):
         ("student;a1-privacy\nana;0,5\nben;1\n", 0.5, "ben;1"),  # Excel in many countries
         ("\ufeffstudent,a1-privacy\nana,0.5\n,\n", 0.5, "ana,0.5"),
         ("student,comment\nana,good\n", 0, "ana,good,"),
-        ("student,a1-privacy\nAna,1\n", 0, "Ana,1"),  # nobody here: it is told, and kept
+        ("student,a1-privacy\nAna,1\n", 0, "Ana,1"),  # nobody here: it is reported, and kept
     ],
 )
 def test_a_sheet_keeps_what_a_person_wrote(tmp_path, sheet, total, after):
@@ -646,20 +649,6 @@ def test_feedback_says_nothing_that_is_for_the_instructor():
             assert word not in text
 
 
-@pytest.mark.parametrize(
-    ("error", "shown"),
-    [
-        ("KeyError: 5", "KeyError"),
-        ("<script>[12345]: x", "an error"),
-        ("SEED_12345: x", "an error"),
-        ("Cell outputs differ", ""),
-        ("", ""),
-    ],
-)
-def test_no_student_names_an_error_in_the_feedback(error, shown):
-    assert grading._error_of_ours(error) == shown
-
-
 def test_answers_that_are_alike_are_pointed_out_with_care(tmp_path):
     master = master_of(1)
     right = solutions(master)["a1-split-step"]
@@ -685,8 +674,7 @@ def test_nothing_is_shown_that_was_printed_after_a_hidden_check():
         master = master_of(number)
         order = [cell["id"] for cell in assemble(master, None, 3)["cells"]]
         hidden = [order.index(name) for name in master.ids("hidden")]
-        shown = [order.index(name) for name in (*master.ids("answer"), *master.ids("check"))
-                 if name in order]  # fmt: skip
+        shown = [order.index(name) for name in master.ids("answer", "check") if name in order]
         assert max(shown) < min(hidden)
 
 

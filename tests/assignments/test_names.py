@@ -172,8 +172,8 @@ def test_what_a_hand_in_shows_about_its_seed_is_of_no_use_for_the_next_one(seeds
 
 def test_no_note_in_the_feedback_is_about_the_run_of_a_hidden_check():
     """A note such as 'flood of output' is a bit that the student's code can choose."""
-    notes = ["flood of output, dropped: a1-step-weights", "the time was up: a1-step-weights",
-             "MemoryError: a1-step-weights", "SystemExit: a1-step-weights"]  # fmt: skip
+    kinds = ("flood of output, dropped", "the time was up", "MemoryError", "SystemExit")
+    notes = [f"{kind}: a1-step-weights" for kind in kinds]
     pages = [
         gradebook.feedback(master_of(1), Grade("ana", notes=given))[0] for given in (notes, [])
     ]

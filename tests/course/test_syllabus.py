@@ -73,14 +73,6 @@ def test_the_finder_of_first_values_finds() -> None:
     }
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "00_start_here.ipynb").touch()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("FLTOOLKIT_EDITION", raising=False)
-    return tmp_path
-
-
 def everything(notebook: Notebook) -> Done:
     guesses = {str(n): Guess("1", "2", "", 2.0) for n in range(notebook.num_guesses)}
     return Done(guesses, dict.fromkeys(notebook.answers, True))

@@ -53,21 +53,17 @@ def test_split_is_train_split():
     assert num_steps(experiment) == last["step"] == len(losses)
 
 
+CUT, FEDERATED = {"activations_up", "gradients_down"}, {"model_down", "update_up"}
 KINDS = {
-    "relay": {"activations_up", "gradients_down", "labels_up", "model_across"},
-    "splitfed": {"activations_up", "gradients_down", "labels_up", "model_up", "model_down"},
-    "split_async": {
-        *("activations_up", "gradients_down", "labels_up", "model_across", "control_down")
-    },
-    "fedavg": {"model_down", "update_up"},
-    "interval_averaging": {"model_down", "update_up"},
-    "fedasync": {"model_down", "update_up"},
-    "fedbuff": {"model_down", "update_up"},
-    "vertical": {"activations_up", "gradients_down"},
+    "relay": CUT | {"labels_up", "model_across"},
+    "splitfed": CUT | {"labels_up", "model_up", "model_down"},
+    "split_async": CUT | {"labels_up", "model_across", "control_down"},
+    **dict.fromkeys(("fedavg", "interval_averaging", "fedasync", "fedbuff"), FEDERATED),
+    "vertical": CUT,
 }
 ALONE = {
-    "u_shaped": {"activations_up", "gradients_down", "activations_down", "gradients_up"},
-    "uploading": {"activations_up", "gradients_down"},
+    "u_shaped": CUT | {"activations_down", "gradients_up"},
+    "uploading": CUT,
     "local_loss": {"activations_up", "labels_up"},
 }
 

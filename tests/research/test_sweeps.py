@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -381,30 +382,14 @@ def test_a_worker_without_a_module_is_reported_and_nothing_is_kept_as_failed(pat
         assert len(store) == 0
 
 
-OWN = """
-from fltoolkit.codecs import Stage
-from fltoolkit.research import allow
-
-class Nothing(Stage):
-    def apply(self, parts):
-        return parts
-
-    undo = apply
-
-    def __repr__(self):
-        return "Nothing()"
-
-allow(Nothing)
-"""
-
-
 @pytest.mark.slow
 def test_a_cluster_from_the_scheduler_on(path, monkeypatch, capsys):
     """As docs/howto.md has it: a scheduler, a worker with PYTHONPATH, the command line."""
     pytest.importorskip("distributed", reason='needs pip install "fltoolkit[cluster]"')
     folder = path.parent
     (folder / "modules").mkdir()
-    (folder / "modules" / "dask_codec.py").write_text(OWN)
+    own = Path(__file__).parents[1] / "own_codec.py"
+    shutil.copy(own, folder / "modules" / "dask_codec.py")
     (folder / "plan.yaml").write_text(
         "defaults: {num_samples: 64, rounds: 1, codecs: {gradients: Pipeline(Nothing())}}\n"
         "experiments: [{seeds: [0, 1]}]\n"
