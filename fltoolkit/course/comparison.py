@@ -12,9 +12,18 @@ import torch
 from fltoolkit.course._reading import note, read, tensor
 from fltoolkit.course._words import distance, is_words, same, same_word, say
 
-__all__ = ["check"]
+__all__ = ["check", "near"]
 
 Hints = Mapping[Any, str] | Sequence[tuple[Callable[[Any], bool], str]]
+
+
+def near(value: float, by: float) -> Callable[[float], bool]:
+    """For a hint: whether an answer is less than ``by`` away from this value.
+
+    >>> near(0.375, by=0.005)(0.376), near(0.375, by=0.005)(0.5)
+    (True, False)
+    """
+    return lambda answer: abs(answer - value) < by
 
 
 def check(

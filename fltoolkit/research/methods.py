@@ -231,6 +231,11 @@ def local_of(task: Task, *, steps: int | None = None) -> Local:
     )
 
 
+def interval_of(task: Task) -> int:
+    """The number of steps between two averages; 1 if the settings give none."""
+    return task.settings.get("interval_steps", 1)
+
+
 def arrivals_of(task: Task, wait_for: str = "wait_for") -> Arrivals:
     """The rule that says when a round ends; ``wait_for`` names the setting with the number."""
     names = {"wait_for": wait_for, "timeout": "timeout", "staleness": "staleness", "clock": "clock"}
@@ -375,12 +380,15 @@ def bottoms_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) ->
 
 def clients_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) -> float:
     """FLOPs of all layers at all clients of a mean cohort, in ``step`` rounds."""
-    size = len(task.data.y_train) / task.num_clients
-    per_client = task.settings.get("local_epochs", 1) * size
-    local_steps = task.settings.get("local_steps", task.settings.get("interval_steps"))
-    if local_steps is not None:
-        per_client = local_steps * task.batch_size
+    size, local_steps = len(task.data.y_train) / task.num_clients, task.settings.get("local_steps")
+    epochs = task.settings.get("local_epochs", 1)
+    per_client = epochs * size if local_steps is None else local_steps * task.batch_size
     return 3 * step * cohort_of(task) * per_client * cost.flops_forward
+
+
+def intervals_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) -> float:
+    """FLOPs of all layers at all replicas, in ``step`` intervals."""
+    return 3 * step * task.num_clients * interval_of(task) * task.batch_size * cost.flops_forward
 
 
 def updates_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) -> float:
@@ -461,7 +469,7 @@ PROTOCOLS = {
             "interval_averaging",
             federated(
                 train_intervals,
-                local=lambda task: local_of(task, steps=task.settings.get("interval_steps", 1)),
+                local=lambda task: local_of(task, steps=interval_of(task)),
                 arrivals=lambda task: arrivals_of(task, wait_for="replicas_to_aggregate"),
                 server_optimizer=server_optimizer_of,
                 seed=lambda task: task.seed,
@@ -471,7 +479,7 @@ PROTOCOLS = {
             tested_once,
             records_per_round=one_record_per_round,
             together=everybody,
-            flops=clients_work,
+            flops=intervals_work,
         ),
         Protocol(
             "fedasync",

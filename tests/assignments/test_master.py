@@ -323,24 +323,36 @@ def test_command_line(tmp_path, capsys, monkeypatch):
     assert "by_hand.csv" in capsys.readouterr().out
 
 
-def test_lms_columns(tmp_path):
+@pytest.fixture
+def fill(tmp_path):
+    """Fills a roster that is given as text; missing, unused, and the text that was written."""
+
+    def fill(text, results, column="A 1", **how):
+        roster, out = tmp_path / "roster.csv", tmp_path / "out.csv"
+        roster.write_text(text, encoding="utf-8")
+        how = {"system": "canvas", "column": column, **how}
+        return (*gradebook.fill_lms(roster, results, out, **how), out.read_text(encoding="utf-8"))
+
+    return fill
+
+
+def test_lms_columns(fill):
     results = [Grade("ana", total=9.5), Grade("zoe", total=1)]
-    canvas = tmp_path / "canvas.csv"
-    canvas.write_text(
+    missing, unused, text = fill(
         "Student,ID,SIS User ID,SIS Login ID,Section,A 1 (77)\n"
-        '    Points Possible,,,,,12\n"Arm, Ana",1,s1,ana,S,\n"Bee, Ben",2,s2,ben,S,\n'
+        '    Points Possible,,,,,12\n"Arm, Ana",1,s1,ana,S,\n"Bee, Ben",2,s2,ben,S,\n',
+        results,
+        "A 1 (77)",
     )
-    out = tmp_path / "out.csv"
-    missing, unused = gradebook.fill_lms(canvas, results, out, system="canvas", column="A 1 (77)")
     assert (missing, unused) == (["ben"], ["zoe"])
-    assert '"Arm, Ana",1,s1,ana,S,9.5' in out.read_text()
-    assert "Points Possible,,,,,12" in out.read_text()
-    moodle = tmp_path / "moodle.csv"
-    moodle.write_text("First name,Email address\nAna,ana@x.org\n")
-    assert gradebook.fill_lms(moodle, results[:1], out, system="moodle", column="A1") == ([], [])
-    assert "Ana,ana@x.org,9.5" in out.read_text()
+    assert '"Arm, Ana",1,s1,ana,S,9.5' in text
+    assert "Points Possible,,,,,12" in text
+    moodle = "First name,Email address\nAna,ana@x.org\n"
+    missing, unused, text = fill(moodle, results[:1], system="moodle")
+    assert missing == unused == []
+    assert "Ana,ana@x.org,9.5" in text
     with pytest.raises(ValueError, match="--key"):
-        gradebook.fill_lms(moodle, results, out, system="moodle", column="A", key="Id")
+        fill(moodle, results, system="moodle", key="Id")
 
 
 def test_points_by_hand_and_no_formulas(tmp_path):
@@ -414,17 +426,16 @@ def test_one_folder_of_grades_for_one_assignment(tmp_path):
         grading._keep_seed(tmp_path / "seed.json", "2_two", None)
 
 
-def test_lms_names_and_columns_that_are_not_clear(tmp_path):
-    roster, out = tmp_path / "moodle.csv", tmp_path / "out.csv"
-    roster.write_text("Email address;A 1 (77)\nana@x.org;\nana@y.org;\n")
-    how = {"system": "moodle", "column": "A 1 (77)"}
+def test_lms_names_and_columns_that_are_not_clear(fill):
+    roster, column = "Email address;A 1 (77)\nana@x.org;\nana@y.org;\n", "A 1 (77)"
     with pytest.raises(ValueError, match=r"'ana@x\.org' and 'ana@y\.org' both fit"):
-        gradebook.fill_lms(roster, [Grade("ana", total=9)], out, **how)
+        fill(roster, [Grade("ana", total=9)], column, system="moodle")
     results = [Grade("ana@x.org", total=9)]
-    assert gradebook.fill_lms(roster, results, out, **how) == (["ana@y.org"], [])
-    assert out.read_text().splitlines()[1:] == ["ana@x.org;9", "ana@y.org;"]
+    missing, unused, text = fill(roster, results, column, system="moodle")
+    assert (missing, unused) == (["ana@y.org"], [])
+    assert text.splitlines()[1:] == ["ana@x.org;9", "ana@y.org;"]
     with pytest.raises(ValueError, match=r"give the whole header, one of \['A 1 \(77\)'\]"):
-        gradebook.fill_lms(roster, results, out, system="moodle", column="A 1")
+        fill(roster, results, system="moodle")
 
 
 def test_a_roster_line_is_found_whatever_the_others_have_handed_in():
@@ -538,7 +549,7 @@ def test_a_split_answer_is_named(copied):
     assert "a split answer? Code in a second cell after a1-split-step is not run" in notes
 
 
-def test_nobody_takes_anothers_name(tmp_path):
+def test_nobody_takes_anothers_name(tmp_path, fill):
     for name in ("Ana", "ana", "\u0430na", "ben", "b\u0435n"):
         (tmp_path / f"{name}.ipynb").write_text(name)
     found = find_submissions(tmp_path)
@@ -549,15 +560,13 @@ def test_nobody_takes_anothers_name(tmp_path):
     later = find_submissions(tmp_path)
     assert set(found.items()) <= set(later.items())  # who came first keeps the name
     results = [Grade(name, total=9, handed_in=path.stem) for name, path in found.items()]
-    roster, out = tmp_path / "r.csv", tmp_path / "out.csv"
-    roster.write_text("Student,SIS Login ID\nA,ana\nB,ben\n")
-    missing, _ = gradebook.fill_lms(roster, results, out, system="canvas", column="A 1")
+    missing, *_ = fill("Student,SIS Login ID\nA,ana\nB,ben\n", results)
     assert missing == []
     exact = {r.handed_in: r.total for r in results}
     assert {"ana", "ben"} <= set(exact)
 
 
-def test_moodles_folders_and_peoples_spelling_find_their_line(tmp_path):
+def test_moodles_folders_and_peoples_spelling_find_their_line(tmp_path, fill):
     inside = tmp_path / "in"
     for name in (
         "Anna Schmidt_1234_assignsubmission_file_/x.ipynb",
@@ -574,7 +583,6 @@ def test_moodles_folders_and_peoples_spelling_find_their_line(tmp_path):
         Grade(name, total=number, handed_in=handed_in_as(inside, path))
         for number, (name, path) in enumerate(found.items())
     ]
-    roster, out = tmp_path / "m.csv", tmp_path / "out.csv"
     lines = [
         ("Participant 1235", "Anna Schmidt", "b@x.org"),
         ("Participant 1234", "Anna Schmidt", "a@x.org"),
@@ -583,19 +591,18 @@ def test_moodles_folders_and_peoples_spelling_find_their_line(tmp_path):
         ("Participant 9", "Zoë Miller", "z@x.org"),
     ]
     rows = "".join(f"{','.join(line)}\n" for line in lines)
-    roster.write_text(f"Identifier,Full name,Email address\n{rows}", encoding="utf-8")
-    assert gradebook.fill_lms(roster, results, out, system="moodle", column="A") == ([], [])
-    given = {line.split(",")[0]: line.rsplit(",", 1)[1] for line in out.read_text().splitlines()}
+    roster = f"Identifier,Full name,Email address\n{rows}"
+    missing, unused, text = fill(roster, results, system="moodle")
+    assert missing == unused == []
+    given = {line.split(",")[0]: line.rsplit(",", 1)[1] for line in text.splitlines()}
     totals = {result.student: f"{result.total:g}" for result in results}
     assert given["Participant 1235"] == totals["Anna_Schmidt_1235"]
     assert given["Participant 1234"] == totals["Anna_Schmidt_1234"]
 
 
-def test_two_downloads_of_one_name_fit_nobody(tmp_path):
-    roster, out = tmp_path / "r.csv", tmp_path / "out.csv"
-    roster.write_text("Student,SIS Login ID\nK,kim\n")
+def test_two_downloads_of_one_name_fit_nobody(fill):
     results = [Grade(f"kim_{n}", total=n, handed_in=f"kim ({n})") for n in (1, 2)]
-    missing, unused = gradebook.fill_lms(roster, results, out, system="canvas", column="A")
+    missing, unused, _ = fill("Student,SIS Login ID\nK,kim\n", results)
     assert (missing, unused) == (["kim"], ["kim_1", "kim_2"])
 
 

@@ -151,6 +151,15 @@ def test_settings_change_the_run(protocol, settings):
     assert Experiment.from_json(other.to_json()) == other
 
 
+def test_an_interval_of_one_step_is_the_default_and_costs_as_much():
+    default, one, three = (
+        run(Experiment("interval_averaging", num_clients=3, settings=settings, **SMALL))[-1]
+        for settings in ({}, {"interval_steps": 1}, {"interval_steps": 3})
+    )
+    assert default == one
+    assert three["client_flops"] == 3 * one["client_flops"]
+
+
 def test_an_optimizer_by_name():
     plain = Experiment("relay", num_clients=2, **SMALL)
     same = Experiment("relay", num_clients=2, optimizer="SGD(lr=0.05)", **SMALL)
