@@ -84,7 +84,7 @@ class Bounds:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if not value > 0:
+            if not (isinstance(value, bool) or value > 0):  # a subclass may have a switch
                 raise ValueError(f"{name}={value}: must be above 0")
 
 

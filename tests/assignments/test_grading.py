@@ -260,6 +260,7 @@ def test_what_counts_as_the_same(expected, got, same):
 
 
 def test_limits_are_checked():
+    assert not Limits(fenced=False).fenced
     with pytest.raises(ValueError, match="above 0"):
         Limits(cell_seconds=float("nan"))
     with pytest.raises(ValueError, match="1 GiB"):
