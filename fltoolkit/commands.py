@@ -51,7 +51,7 @@ def run(arguments: Sequence[str]) -> int:
     if args.print:
         print(f"# key {experiment.key}\n{experiment.to_yaml()}", end="")
         return 0
-    from fltoolkit.research.run import records
+    from fltoolkit.research.runs import records
     from fltoolkit.units import amount
 
     metric = experiment.measured
@@ -109,8 +109,8 @@ A file with three experiments of two seeds each:
     experiments = [experiment for path in args.files for experiment in read(path)]
     from fltoolkit.research.analysis import by_task, failures, table
     from fltoolkit.research.store import Store
-    from fltoolkit.research.sweep import cluster
-    from fltoolkit.research.sweep import sweep as sweep_all
+    from fltoolkit.research.sweeps import cluster
+    from fltoolkit.research.sweeps import sweep as sweep_all
 
     place = args.store or args.files[0].with_suffix(".db")
     pool: Any = cluster(args.scheduler) if args.scheduler else nullcontext()
@@ -282,10 +282,10 @@ def _results(args: argparse.Namespace) -> list[Any]:
 
     if not args.store.exists():
         raise FileNotFoundError(f"{args.store}: no such store. Make one with fltoolkit sweep")
-    with Store(args.store) as store, warnings.catch_warnings(record=True) as told:
+    with Store(args.store) as store, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         found = [r for r in store.results() if args.only in r.experiment.title]
-    for each in told:
+    for each in warned:
         print(each.message, file=sys.stderr)
     if not found:
         raise ValueError(f"{args.store} holds no experiment whose name contains {args.only!r}")

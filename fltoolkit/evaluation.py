@@ -17,13 +17,13 @@ from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit.party import Party, check_one_number, check_targets
 from fltoolkit.split.vertical import Merge, concatenate
 
-__all__ = ["evaluate", "predict"]
+__all__ = ["evaluate", "forward"]
 
 LossFn = Callable[[Tensor, Tensor], Tensor]
 
 
 @torch.no_grad()
-def predict(
+def forward(
     parties: Sequence[Party],
     x: Shaped[Tensor, "batch ..."] | Sequence[Shaped[Tensor, "batch ..."]],
     *,
@@ -42,7 +42,7 @@ def predict(
     >>> model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 2))
     >>> alice, bob = Party("alice", model[:1]), Party("bob", model[1:])
     >>> x = torch.ones(3, 1)
-    >>> torch.equal(predict([alice, bob], x), model(x))
+    >>> torch.equal(forward([alice, bob], x), model(x))
     True
     """
     crossing = copy.deepcopy(through)
@@ -84,7 +84,7 @@ def evaluate(
     The second entry has the name of ``metric``. Both are means over all predictions: one prediction
     for each sample or, with targets [samples, ...], one for each target. ``batch_size`` only limits
     the memory. If the loss is the sum over a batch, it is divided by the number of targets. Class
-    numbers that the loss ignores (by default -100) are not counted. See also `predict`.
+    numbers that the loss ignores (by default -100) are not counted. See also `forward`.
 
     Args:
         parties: the chain; the last one has the ``loss_fn``.
@@ -92,7 +92,7 @@ def evaluate(
         y: targets, as ``loss_fn`` takes them.
         metric: what to measure besides the loss, e.g. one of `fltoolkit.metrics`.
         merge: the same as in training on vertical data.
-        through: a codec at each cut; see `predict`.
+        through: a codec at each cut; see `forward`.
         batch_size: how many samples go through the network at once.
 
     Raises:
@@ -121,7 +121,7 @@ def evaluate(
     for start in range(0, len(y), batch_size):
         rows = slice(start, start + batch_size)
         block = x[rows] if isinstance(x, Tensor) else [part[rows] for part in x]
-        output = predict(parties, block, merge=merge, through=through)
+        output = forward(parties, block, merge=merge, through=through)
         targets = y[rows].to(output.device)
         check_targets(output, targets)
         if not (here := _num_targets(loss_fn, targets)):

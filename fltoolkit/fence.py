@@ -31,12 +31,12 @@ HOME = "/home/fenced"  # the disk in memory: the only place in which a fenced pr
 NOBODY = 65534  # the user that a fenced program has inside, and outside if root starts it
 # files below /etc that Python, torch and matplotlib read; others may hold keys and passwords
 _ETC = (
-    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives"),  # shared libraries
-    *("passwd", "group", "nsswitch.conf", "host.conf", "hosts", "resolv.conf", "services"),
-    *("localtime", "timezone", "locale.alias", "locale.conf", "os-release", "mime.types", "fonts"),
-    *("ssl/openssl.cnf", "ssl/cert.pem", "ssl/certs", "crypto-policies"),
-    *("pki/tls/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted"),
-    *("ipython", f"python{sys.version_info.major}.{sys.version_info.minor}"),
+    "ld.so.cache ld.so.conf ld.so.conf.d alternatives "  # shared libraries
+    "passwd group nsswitch.conf host.conf hosts resolv.conf services "
+    "localtime timezone locale.alias locale.conf os-release mime.types fonts "
+    "ssl/openssl.cnf ssl/cert.pem ssl/certs crypto-policies "
+    "pki/tls/openssl.cnf pki/tls/certs pki/ca-trust/extracted "
+    f"ipython python{sys.version_info.major}.{sys.version_info.minor}"
 )
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/nix/store")
 _DEVICES = ("null", "zero", "full", "random", "urandom")  # no disks, no terminals
@@ -84,7 +84,7 @@ class Bounds:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if not value > 0:
+            if not (isinstance(value, bool) or value > 0):  # a subclass may have a switch
                 raise ValueError(f"{name}={value}: must be above 0")
 
 
@@ -193,7 +193,7 @@ def always_readable() -> list[str]:
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(sys.executable).parent)]
     python += [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     python += [os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix)]
-    found = [*_SYSTEM, *(f"/etc/{name}" for name in _ETC), *python]
+    found = [*_SYSTEM, *(f"/etc/{name}" for name in _ETC.split()), *python]
     return list(dict.fromkeys(path for path in found if path and path != "/"))
 
 

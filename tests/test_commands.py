@@ -1,6 +1,7 @@
 """The command line: run, sweep, compare, report."""
 
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -30,29 +31,14 @@ def test_from_a_file_to_a_page(tmp_path, capsys):
     assert "</html>" in (tmp_path / "plan.html").read_text()
 
 
-CODEC = """
-from fltoolkit.codecs.stage import Stage
-from fltoolkit.research import allow
-
-
-class Nothing(Stage):
-    def apply(self, parts):
-        return parts
-
-    undo = apply
-
-    def __repr__(self):
-        return "Nothing()"
-
-allow(Nothing)
-"""
+OWN_CODEC = Path(__file__).with_name("own_codec.py")
 
 
 def test_a_codec_of_ones_own(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
-    Path("own_codec.py").write_text(CODEC)
+    shutil.copy(OWN_CODEC, tmp_path)
     plan = ["- {num_samples: 64, rounds: 1}"]
     plan += ["- {num_samples: 64, rounds: 1, codecs: {gradients: Pipeline(Nothing())}}"]
     Path("plan.yaml").write_text("\n".join(plan))

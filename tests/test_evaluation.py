@@ -15,7 +15,7 @@ from torch import nn
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Pipeline, RandTopK
 from fltoolkit.data import load
-from fltoolkit.evaluation import evaluate, predict
+from fltoolkit.evaluation import evaluate, forward
 from fltoolkit.models import splitnn_mlp
 
 
@@ -46,5 +46,5 @@ def test_evaluation_through_a_codec():
     lossy = evaluate([alice, bob], data.x_test, data.y_test, through=coarse)
     assert lossy["test_loss"] != exact["test_loss"]
     h = coarse.decode(coarse.encode({"h": alice.module(data.x_test)}))["h"]
-    out = predict([alice, bob], data.x_test, through=coarse)
+    out = forward([alice, bob], data.x_test, through=coarse)
     assert torch.equal(out, bob.module(h))

@@ -60,9 +60,9 @@ def anchor(heading: str) -> str:
 def course() -> list[Path]:
     """The notebooks in the order of the map in notebook 00."""
     start = ROOT / "notebooks" / "00_start_here.ipynb"
-    return [start, *(start.with_name(name) for name in re.findall(
-        r"^\| \[.*?\]\((\S+)\) \|", "\n\n".join(markdown(start)), re.MULTILINE
-    ))]  # fmt: skip
+    text = "\n\n".join(markdown(start))
+    names = re.findall(r"^\| \[.*?\]\((\S+)\) \|", text, re.MULTILINE)
+    return [start, *map(start.with_name, names)]
 
 
 def markdown(path: Path) -> list[str]:

@@ -45,10 +45,9 @@ def test_binder_scripts_run(name, tmp_path):
     for path in map(Path, needed):
         (tmp_path / path.parent).mkdir(parents=True)
         shutil.copy(ROOT / path, tmp_path / path)
-    done = subprocess.run(
-        [script, "true"], capture_output=True, text=True, timeout=600, cwd=tmp_path,
-        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": "/tmp"},
-    )  # fmt: skip
+    env = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": "/tmp"}
+    about = {"capture_output": True, "text": True, "timeout": 600}
+    done = subprocess.run([script, "true"], cwd=tmp_path, env=env, **about)
     assert done.returncode == 0, done.stderr
     copy = (tmp_path / needed[-1]).read_text(encoding="utf-8")
     assert ('"output_type"' in copy) == (name != "postBuild")

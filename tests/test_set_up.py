@@ -135,14 +135,12 @@ def run(lines, folder, outside, path):
         # the real packages, and no window; the package itself is the one that was installed
         imports = f"PYTHONPATH='{there}:{site}' " if "fltoolkit course" in line else ""
         script.append(imports + line)
-    env = {
-        **{key: value for key, value in os.environ.items() if not key.startswith(("PIP_", "UV_"))},
-        **{"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": packages, "PIP_CONFIG_FILE": os.devnull},
-        **{"UV_NO_INDEX": "1", "UV_FIND_LINKS": packages, "UV_OFFLINE": "1"},
-        **{"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_VALUE_0": HOME},
-        **{"GIT_CONFIG_KEY_0": f"url.{(there / 'fltoolkit').as_uri()}.insteadOf"},
-        **{"MAKEFLAGS": "n", "PATH": f"{path}:{os.environ['PATH']}"},
-    }
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "UV_"))}
+    env |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": packages, "PIP_CONFIG_FILE": os.devnull}
+    env |= {"UV_NO_INDEX": "1", "UV_FIND_LINKS": packages, "UV_OFFLINE": "1"}
+    env |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_VALUE_0": HOME}
+    env |= {"GIT_CONFIG_KEY_0": f"url.{(there / 'fltoolkit').as_uri()}.insteadOf"}
+    env |= {"MAKEFLAGS": "n", "PATH": f"{path}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-c", "\n".join(script)], cwd=folder, env=env, capture_output=True, text=True
     )

@@ -16,8 +16,8 @@ from fltoolkit import (
     Channel,
     Party,
     evaluate,
+    forward,
     load,
-    predict,
     splitnn_mlp,
 )
 from fltoolkit.data import Dataset
@@ -99,7 +99,7 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
         "direction_auc": [round(direction, 4) for _, direction in by_epoch],
     }
     if setting.binary:
-        scores = predict([alice, bob], data.x_test, through=setting.up)
+        scores = forward([alice, bob], data.x_test, through=setting.up)
         result["task_auc"] = auc(scores[:, 1], test_labels == 1)
     if seed == 0 and not setting.binary:
         shown = torch.tensor([int((data.y_test == digit).nonzero()[0]) for digit in range(10)])

@@ -122,6 +122,7 @@ def _grade(args: argparse.Namespace) -> int:
         cell_seconds=args.cell_seconds,
         total_seconds=args.total_seconds,
         memory=int(args.memory * 2**30),
+        fenced=not args.no_fence,
     )
     master = assignment.load_master(args.assignment)
     say = _say_unfenced if args.no_fence else print
@@ -135,7 +136,6 @@ def _grade(args: argparse.Namespace) -> int:
         limits=limits,
         seed=args.seed,
         only=args.regrade,
-        fenced=not args.no_fence,
         progress=functools.partial(_bar, seconds=limits.longest, jobs=args.jobs, say=say),
     )
     unknown = gradebook.write(master, results, args.out)
@@ -157,12 +157,12 @@ def _say_unfenced(*words: str) -> None:
 
 
 def _bar(
-    results: Iterable[grading.Result],
+    results: Iterable[grading.Grade],
     total: int,
     seconds: float,
     jobs: int,
     say: Callable[..., None],
-) -> Iterator[grading.Result]:
+) -> Iterator[grading.Grade]:
     """Print how many submissions are graded and the longest time; show a bar on a terminal."""
     from tqdm import tqdm
 
@@ -185,7 +185,7 @@ def _lms(args: argparse.Namespace) -> int:
         )
     table = json.loads(path.read_text(encoding="utf-8"))
     results = [
-        grading.Result(
+        grading.Grade(
             row["student"],
             total=row["total"],
             status=row["status"],

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fltoolkit.assignments.grading import AGAIN, UNFENCED, Result
+from fltoolkit.assignments.grading import AGAIN, UNFENCED, Grade
 from fltoolkit.assignments.looks import alike
-from fltoolkit.assignments.master import Master, Task, kind_of, release, text_of
+from fltoolkit.assignments.master import Exercise, Master, kind_of, release, text_of
 from fltoolkit.assignments.names import match, moodle
 
 __all__ = ["LMS", "add_manual", "feedback", "fill_lms", "histogram", "rows", "write"]
@@ -28,8 +28,14 @@ LMS = {
 }
 _FORMULA = "=+-@\t\r"  # a formula in a spreadsheet begins with one of these
 _FOR_STUDENTS = (  # notes that begin like this are for the student, others for the instructor
-    *("missing cell", "duplicate id", "a split answer", "cells of their own", "answer too long"),
-    *("not answered", "wrong kernel", "edited check"),
+    "missing cell",
+    "duplicate id",
+    "a split answer",
+    "cells of their own",
+    "answer too long",
+    "not answered",
+    "wrong kernel",
+    "edited check",
     UNFENCED,
 )
 _STYLE = """<meta charset="utf-8"><style>
@@ -39,14 +45,14 @@ table{border-collapse:collapse}td,th{padding:.2em .8em;border-bottom:1px solid #
 .bar{background:#0072b2;display:inline-block;height:.8em}</style>"""
 
 
-def rows(master: Master, results: Iterable[Result]) -> list[dict[str, Any]]:
+def rows(master: Master, results: Iterable[Grade]) -> list[dict[str, Any]]:
     """The rows of the gradebook, one for each student.
 
     A row holds the student, the points of each task, total, maximum, status, notes, seconds,
     memory, and the name of the file. A question that has not been graded yet is an empty cell; its
     points are part of ``maximum``.
 
-    >>> row = rows(Master("demo", {"cells": []}, ""), [Result("ana", total=3.0)])[0]
+    >>> row = rows(Master("demo", {"cells": []}, ""), [Grade("ana", total=3.0)])[0]
     >>> row["student"], row["total"], row["status"]
     ('ana', 3.0, 'graded')
     """
@@ -63,14 +69,14 @@ def rows(master: Master, results: Iterable[Result]) -> list[dict[str, Any]]:
     return table
 
 
-def write(master: Master, results: Sequence[Result], out: str | Path) -> list[str]:
+def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str]:
     """Write gradebook.csv and .json, feedback/, summary.html and the sheet for hand grading.
 
     Returns the names that have points in that sheet but no submission.
 
     >>> import tempfile
     >>> out = Path(tempfile.mkdtemp())
-    >>> write(Master("demo", {"cells": []}, ""), [Result("ana", total=3.0)], out)
+    >>> write(Master("demo", {"cells": []}, ""), [Grade("ana", total=3.0)], out)
     []
     >>> sorted(path.name for path in out.iterdir())
     ['feedback', 'gradebook.csv', 'gradebook.json', 'summary.html']
@@ -130,7 +136,7 @@ def _unplain(value: str) -> str:
     return value[1:] if value[:1] == "'" and value[1:2] in _FORMULA and value[1:] else value
 
 
-def add_manual(master: Master, results: Iterable[Result], path: Path) -> list[str]:
+def add_manual(master: Master, results: Iterable[Grade], path: Path) -> list[str]:
     """Add the points that a person gave to open questions, from the sheet at ``path``.
 
     If the sheet does not exist it is made, with one row for each student and one empty column for
@@ -141,7 +147,7 @@ def add_manual(master: Master, results: Iterable[Result], path: Path) -> list[st
     >>> import tempfile
     >>> about = {"nbgrader": {"solution": True, "grade": True, "points": 2}}
     >>> cell = {"id": "why", "cell_type": "markdown", "source": "Why?", "metadata": about}
-    >>> master, result = Master("demo", {"cells": [cell]}, ""), Result("ana")
+    >>> master, result = Master("demo", {"cells": [cell]}, ""), Grade("ana")
     >>> path = Path(tempfile.mkdtemp()) / "by_hand.csv"
     >>> add_manual(master, [result], path), path.read_text().split()  # an empty sheet
     ([], ['student,why', 'ana,'])
@@ -152,46 +158,54 @@ def add_manual(master: Master, results: Iterable[Result], path: Path) -> list[st
     questions = [task for task in master.tasks if task.manual]
     if not questions:
         return []
-    header, delimiter = ["student"], ","
-    sheet: dict[str, dict[str, str]] = {}
-    if path.exists():
-        header, lines, delimiter = _read_csv(path, "student")
-        for line in lines:
-            row = {name: _unplain(cell) for name, cell in line.items()}
-            if row["student"] in sheet:
-                raise ValueError(f"{path}: {row['student']!r} has two rows; delete one of them")
-            if any(row.values()):
-                sheet[row["student"]] = row
+    header, sheet, delimiter = _read_sheet(path)
     header += [task.id for task in questions if task.id not in header]
     unknown = set(sheet)
     for result in results:
         unknown.discard(result.student)
         row = sheet.setdefault(result.student, {"student": result.student})
         for task in questions:
-            if not (given := (row.setdefault(task.id, "") or "").strip()):
-                continue
-            try:
-                points = float(given.replace(",", "."))
-            except ValueError:
-                points = -1.0
-            if not 0 <= points <= task.points:
-                raise ValueError(
-                    f"{path}: {given!r} points for {result.student} in {task.id!r}; "
-                    f"write a number from 0 to {task.points:g}"
-                )
-            result.points[task.id] = points
+            if given := (row.setdefault(task.id, "") or "").strip():
+                where = f"{path}: {given!r} points for {result.student}"
+                result.points[task.id] = _points(given, task, where)
         result.total = sum(result.points.values())
     _write_csv(path, header, sheet.values(), delimiter)
     return sorted(name for name in unknown if any(sheet[name].get(t.id) for t in questions))
 
 
+def _read_sheet(path: Path) -> tuple[list[str], dict[str, dict[str, str]], str]:
+    """Header, rows by student, and delimiter of the sheet; those of a new one if there is none."""
+    if not path.exists():
+        return ["student"], {}, ","
+    header, lines, delimiter = _read_csv(path, "student")
+    sheet: dict[str, dict[str, str]] = {}
+    for line in lines:
+        row = {name: _unplain(cell) for name, cell in line.items()}
+        if row["student"] in sheet:
+            raise ValueError(f"{path}: {row['student']!r} has two rows; delete one of them")
+        if any(row.values()):
+            sheet[row["student"]] = row
+    return header, sheet, delimiter
+
+
+def _points(given: str, task: Exercise, where: str) -> float:
+    """The number in a cell; raises ValueError for what is no number from 0 to the exercise's."""
+    try:
+        points = float(given.replace(",", "."))
+    except ValueError:
+        points = -1.0
+    if not 0 <= points <= task.points:
+        raise ValueError(f"{where} in {task.id!r}; write a number from 0 to {task.points:g}")
+    return points
+
+
 # ------------------------------------------------------------------------------- feedback
 
 
-def feedback(master: Master, result: Result) -> tuple[str, dict[str, Any]]:
+def feedback(master: Master, result: Grade) -> tuple[str, dict[str, Any]]:
     """One student's page (HTML) and notebook: answers, output of open checks, points, hints.
 
-    >>> page, notebook = feedback(Master("demo", {"cells": []}, ""), Result("<b>ana", total=3.0))
+    >>> page, notebook = feedback(Master("demo", {"cells": []}, ""), Grade("<b>ana", total=3.0))
     >>> "<h1>&lt;b&gt;ana: 3 points</h1>" in page  # HTML in a name is shown as text
     True
     """
@@ -226,7 +240,7 @@ def feedback(master: Master, result: Result) -> tuple[str, dict[str, Any]]:
     return "\n".join(page), notebook
 
 
-def _verdict(task: Task, result: Result) -> str:
+def _verdict(task: Exercise, result: Grade) -> str:
     points = result.points.get(task.id)
     if points is None:
         return f"{task.title}: graded by hand, up to {task.points:g} points"
@@ -247,10 +261,8 @@ def _markdown(source: str) -> dict[str, Any]:
 
 def _code(source: str, text: str) -> dict[str, Any]:
     outputs = [{"output_type": "stream", "name": "stdout", "text": text}] if text else []
-    return {
-        "cell_type": "code", "metadata": {}, "source": source,
-        "outputs": outputs, "execution_count": None,
-    }  # fmt: skip
+    cell = {"cell_type": "code", "metadata": {}, "source": source, "outputs": outputs}
+    return {**cell, "execution_count": None}
 
 
 # -------------------------------------------------------------------------------- summary
@@ -269,7 +281,7 @@ def histogram(values: Iterable[float], maximum: float) -> list[tuple[str, int]]:
     return [(names[place], counts[place]) for place in range(4) if counts[place] or place in (0, 3)]
 
 
-def _summary(master: Master, results: Sequence[Result]) -> str:
+def _summary(master: Master, results: Sequence[Grade]) -> str:
     """The summary page: bars for all tasks, and the students whose run or file was unusual."""
     body = [f"<title>{html.escape(master.name)}</title>{_STYLE}<h1>{html.escape(master.name)}</h1>"]
     totals = [result.total for result in results]
@@ -316,7 +328,7 @@ def _summary(master: Master, results: Sequence[Result]) -> str:
 
 def fill_lms(
     roster: str | Path,
-    results: Iterable[Result],
+    results: Iterable[Grade],
     out: str | Path,
     *,
     system: str,
@@ -342,7 +354,7 @@ def fill_lms(
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "roster.csv").write_text("Student,SIS Login ID,A 1\\nAna,ana,\\nBen,ben,\\n")
     >>> out = folder / "import.csv"
-    >>> ana = Result("ana", total=3.0)
+    >>> ana = Grade("ana", total=3.0)
     >>> fill_lms(folder / "roster.csv", [ana], out, system="canvas", column="A 1")
     (['ben'], [])
     >>> out.read_text().split()

@@ -24,7 +24,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Container, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -46,8 +46,8 @@ from fltoolkit.assignments.names import find_submissions, handed_in_as, name_not
 
 __all__ = [
     "AGAIN",
+    "Grade",
     "Limits",
-    "Result",
     "expected_outputs",
     "find_submissions",
     "grade",
@@ -79,6 +79,9 @@ class Limits(fence.Bounds):
     cell_seconds: float = 20.0  # for one cell
     total_seconds: float = 100.0  # for all answers, and again for all hidden checks
     output: int = 1 << 20  # characters of output kept per cell; the rest is dropped
+    # False, without a fence, is only for notebooks that you have written yourself: they can do what
+    # you can, and only time and memory are limited
+    fenced: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -92,10 +95,10 @@ class Limits(fence.Bounds):
 
 
 @dataclass
-class Result:
+class Grade:
     """One student's row of the gradebook, and the content of the feedback.
 
-    >>> result = Result("ana", {"double": 2.0, "why": 1.5}, total=3.5)
+    >>> result = Grade("ana", {"double": 2.0, "why": 1.5}, total=3.5)
     >>> result.total == sum(result.points.values()), result.status
     (True, 'graded')
     """
@@ -123,9 +126,8 @@ def grade(
     limits: Limits | None = None,
     seed: int | None = None,
     only: Iterable[str] = (),
-    fenced: bool = True,
-    progress: Callable[[Iterable[Result], int], Iterable[Result]] | None = None,
-) -> list[Result]:
+    progress: Callable[[Iterable[Grade], int], Iterable[Grade]] | None = None,
+) -> list[Grade]:
     """Grade all submissions and keep one result file per student in ``out/results``.
 
     Earlier results of the same submission, master and seed are kept. So an interrupted run
@@ -141,24 +143,14 @@ def grade(
         limits: the limits for one submission; earlier results are kept even if limits change.
         seed: the secret seed; by default it is drawn once.
         only: grade only these students, and grade them again if there is a result.
-        fenced: run submissions behind a fence. False is only for notebooks that you have written
-            yourself: they can do what you can, and only time and memory are limited.
         progress: wraps the iterator of results, e.g. with a bar.
     """
     if jobs < 1:
         raise ValueError(f"jobs={jobs}: must be at least 1")
-    _check_tools(fenced)
-    master = master if isinstance(master, Master) else load_master(master)
     limits, out, folder = limits or Limits(), Path(out), Path(submissions)
-    if folder.resolve() in (out.resolve(), *out.resolve().parents):
-        raise AssignmentError(
-            f"{out} is inside {folder} and would be graded as a student: give an --out outside it"
-        )
-    for place in (folder, out):
-        if fenced and (seen := _seen_in_the_fence(place)):
-            raise AssignmentError(
-                f"{place} is inside {seen}, which every student's code can read: move it elsewhere"
-            )
+    _check_tools(limits.fenced)
+    master = master if isinstance(master, Master) else load_master(master)
+    _check_places(folder, out, limits.fenced)
     found = find_submissions(folder)
     only = set(only)
     if missing := sorted(only - set(found)):
@@ -175,7 +167,7 @@ def grade(
             kept.append(old)
         elif not only or student in only:
             todo.append((student, path, key))
-    with contextlib.closing(_grade_all(todo, master, limits, jobs, fenced, out)) as graded:
+    with contextlib.closing(_grade_all(todo, master, limits, jobs, out)) as graded:
         fresh = progress(graded, len(todo)) if progress is not None else graded
         results = sorted([*kept, *fresh], key=lambda result: result.student)
     notes = name_notes(folder, found)
@@ -185,24 +177,35 @@ def grade(
     return results
 
 
+def _check_places(folder: Path, out: Path, fenced: bool) -> None:
+    """Raise AssignmentError if students would see the grades, or if these would be graded."""
+    if folder.resolve() in (out.resolve(), *out.resolve().parents):
+        raise AssignmentError(
+            f"{out} is inside {folder} and would be graded as a student: give an --out outside it"
+        )
+    for place in (folder, out):
+        if fenced and (seen := _seen_in_the_fence(place)):
+            raise AssignmentError(
+                f"{place} is inside {seen}, which every student's code can read: move it elsewhere"
+            )
+
+
 def _grade_all(
     todo: list[tuple[str, Path, str]],
     master: Master,
     limits: Limits,
     jobs: int,
-    fenced: bool,
     out: Path,
-) -> Generator[Result, None, None]:
+) -> Generator[Grade, None, None]:
     if not todo:
         return
     seeds = [int(key, 16) for _, _, key in todo]
-    expected = expected_outputs(master, seeds, limits=limits, fenced=fenced)
+    expected = expected_outputs(master, seeds, limits=limits)
 
-    def one(student: str, path: Path, key: str) -> Result:
+    def one(student: str, path: Path, key: str) -> Grade:
         seed = int(key, 16)
-        arguments = (student, path, master, seed, expected[seed])
         try:
-            result = grade_one(*arguments, limits=limits, fenced=fenced)
+            result = grade_one(student, path, master, seed, expected[seed], limits=limits)
         except Exception as error:  # other submissions are still graded
             result = _nothing(student, master)
             result.status = f"{AGAIN}: {type(error).__name__}: {error}"
@@ -226,7 +229,6 @@ def expected_outputs(
     seeds: Iterable[int],
     *,
     limits: Limits | None = None,
-    fenced: bool = True,
 ) -> dict[int, dict[str, str]]:
     """The output of the master's own solution in each hidden check, by seed and cell id.
 
@@ -243,7 +245,7 @@ def expected_outputs(
                 marks[name] = mark_of(seed, cell["id"])
                 cells.append({**cell, "id": name})
     limits = replace(limits, total_seconds=limits.total_seconds + len(marks))
-    run = _run({**notebook, "cells": cells}, marks, limits, fenced)
+    run = _run({**notebook, "cells": cells}, marks, limits)
     for event in run.cells.values():
         if run.started and not event["passed"]:
             raise AssignmentError(
@@ -271,8 +273,7 @@ def grade_one(
     expected: dict[str, str],
     *,
     limits: Limits | None = None,
-    fenced: bool = True,
-) -> Result:
+) -> Grade:
     """Grade one submission. A result is returned whatever the file contains.
 
     >>> path = Path(tempfile.mkdtemp()) / "ana.ipynb"
@@ -293,57 +294,52 @@ def grade_one(
     limits = limits or Limits()
     marks = {name: mark_of(seed, name) for name in master.ids("hidden")}
     notebook = assemble(master, submission.answers, seed, expected)
-    run = points = _run(notebook, marks, limits, fenced)
+    run = points = _run(notebook, marks, limits)
     if run.ended and not run.hidden and not run.status.startswith(AGAIN):
         # the kernel ended before the hidden checks began: answers before that point still count
         notebook = assemble(master, submission.answers, seed, expected, in_place=True)
-        points = _run(notebook, marks, limits, fenced)
+        points = _run(notebook, marks, limits)
         run.notes += [note for note in points.notes if note not in run.notes]
-    for task in master.tasks:
-        if task.id in result.points and points.cells.get(task.id, {}).get("passed"):
-            result.points[task.id] = task.points
-    for name, event in run.cells.items():  # from the first run, before any hidden check
-        if name not in marks:
-            result.said[name] = (event["text"][:20_000] + event["error"]).strip()
-    for name in set(marks) & set(points.cells):
-        result.said[name] = _error_of_ours(points.cells[name]["error"])
-    for each in (run, points):
-        if each.status.startswith(AGAIN):
-            run.status = each.status
-            result.points = _nothing(student, master).points
+    again = [each.status for each in (run, points) if each.status.startswith(AGAIN)]
+    if again:  # the student did not cause it
+        run.status = again[-1]
+    else:
+        _give_points(result, master, points)
+    result.said = _shown(run, points, marks)
     result.total = sum(result.points.values())
     result.status, result.memory, result.cpu_seconds = run.status, run.memory, run.cpu_seconds
-    result.notes += run.notes + ([] if fenced else [UNFENCED])
+    result.notes += run.notes + ([] if limits.fenced else [UNFENCED])
     looks = {k for source in submission.answers.values() for k in suspicious(source)}
     result.notes += [f"worth a look: {kind}" for kind in sorted(looks)]
     result.seconds = round(time.monotonic() - began, 2)
     return result
 
 
-_KNOWN = {
-    *("ArithmeticError", "AssertionError", "AttributeError", "EOFError", "FileNotFoundError"),
-    *("ImportError", "IndexError", "KeyError", "MemoryError", "ModuleNotFoundError", "NameError"),
-    *("NotImplementedError", "OSError", "OverflowError", "PermissionError", "RecursionError"),
-    *("RuntimeError", "StopIteration", "SyntaxError", "SystemExit", "TypeError", "ValueError"),
-    *("UnboundLocalError", "ZeroDivisionError", "KeyboardInterrupt", "IndentationError"),
-}
+_SHOWN = (  # few names, since a student's code could say something by the choice of one
+    "ArithmeticError AssertionError AttributeError EOFError FileNotFoundError ImportError "
+    "IndentationError IndexError KeyError KeyboardInterrupt MemoryError ModuleNotFoundError "
+    "NameError NotImplementedError OSError OverflowError PermissionError RecursionError "
+    "RuntimeError StopIteration SyntaxError SystemExit TypeError UnboundLocalError ValueError "
+    "ZeroDivisionError"
+)
 
 
 def _error_of_ours(error: str) -> str:
     """The kind of an error in a hidden check; a name that a student may have made is not shown.
 
-    >>> _error_of_ours("KeyError: 3"), _error_of_ours("SEED_is_12: no"), _error_of_ours("")
-    ('KeyError', 'an error', '')
+    >>> errors = ["KeyError: 3", "SEED_is_12: no", "<script>[12]: x", "Cell outputs differ", ""]
+    >>> [_error_of_ours(error) for error in errors]
+    ['KeyError', 'an error', 'an error', '', '']
     """
     name = error.split(":")[0].strip()
-    if not name or name in _KNOWN or error == TIME_UP:
+    if not name or name in _SHOWN.split() or error == TIME_UP:
         return name
     return "" if error.startswith("Cell outputs differ") else "an error"
 
 
-def _nothing(student: str, master: Master) -> Result:
+def _nothing(student: str, master: Master) -> Grade:
     """A result with 0 points in each task; open questions are left out, a person grades them."""
-    return Result(student, {task.id: 0.0 for task in master.tasks if not task.manual})
+    return Grade(student, {task.id: 0.0 for task in master.tasks if not task.manual})
 
 
 # ------------------------------------------------------------------------------ one process
@@ -361,6 +357,27 @@ class _Run:
     started: bool = False  # True once the kernel runs and the student's code begins
     ended: bool = False  # True if the kernel ended too early
     hidden: bool = False  # True once the first hidden check begins
+
+
+def _give_points(result: Grade, master: Master, run: _Run) -> None:
+    """The points of each hidden check that has passed."""
+    for exercise in master.tasks:
+        if exercise.id in result.points and run.cells.get(exercise.id, {}).get("passed"):
+            result.points[exercise.id] = exercise.points
+
+
+def _shown(run: _Run, points: _Run, marks: Container[str]) -> dict[str, str]:
+    """What the feedback shows of each cell: prints, and of hidden checks the kind of an error.
+
+    Prints are those of the first run, from before any hidden check.
+    """
+    shown = {
+        name: (event["text"][:20_000] + event["error"]).strip()
+        for name, event in run.cells.items()
+        if name not in marks
+    }
+    hidden = {name: event for name, event in points.cells.items() if name in marks}
+    return shown | {name: _error_of_ours(event["error"]) for name, event in hidden.items()}
 
 
 class _Worker:
@@ -424,14 +441,14 @@ def _check_tools(fenced: bool) -> None:
         raise OSError("grading needs Linux or macOS; in Windows use WSL2")
 
 
-def _run(notebook: dict[str, Any], marks: dict[str, str], limits: Limits, fenced: bool) -> _Run:
+def _run(notebook: dict[str, Any], marks: dict[str, str], limits: Limits) -> _Run:
     """Run a notebook under nbval, in a worker, in a kernel behind the fence."""
     bounds = {each.name: getattr(limits, each.name) for each in fields(fence.Bounds)}
     job = {
         "notebook": notebook,
         "marks": marks,
         "bounds": bounds,
-        "unfenced": not fenced,
+        "unfenced": not limits.fenced,
         "fonts": _font_lists(),
         "cell_seconds": limits.cell_seconds,
         "total_seconds": limits.total_seconds,
@@ -480,15 +497,7 @@ def _note(run: _Run, event: dict[str, Any], marks: dict[str, str]) -> None:
     kind = event["event"]
     if kind == "cell":
         run.cells[event["cell"]] = event
-        # what is noted about a hidden check is for the instructor: a student could steer it
-        where = "in a hidden check: " if event["cell"] in marks else ""
-        if event["error"] == TIME_UP:
-            run.notes.append(f"{where}{TIME_UP}: {event['cell']}")
-        if event["flood"]:
-            run.notes.append(f"{where}flood of output, dropped: {event['cell']}")
-        for name in ("MemoryError", "SystemExit", "File too large"):
-            if name in event["error"]:
-                run.notes.append(f"{where}{name}: {event['cell']}")
+        run.notes += _unusual(event, event["cell"] in marks)
     elif kind == "tried":
         run.notes.append(f"tried: {event['word']}")
     elif kind == "started":
@@ -502,6 +511,18 @@ def _note(run: _Run, event: dict[str, Any], marks: dict[str, str]) -> None:
         run.memory, run.cpu_seconds = event["memory"], event["cpu"]
         if run.status.endswith(("(code -9)", "(code 137)")):
             run.status = f"{AGAIN}: the kernel was killed (is memory short? then use --jobs 1)"
+
+
+def _unusual(event: dict[str, Any], hidden: bool) -> Iterator[str]:
+    """Notes on a cell. Those on a hidden check are for the instructor: a student could steer it."""
+    where = "in a hidden check: " if hidden else ""
+    if event["error"] == TIME_UP:
+        yield f"{where}{TIME_UP}: {event['cell']}"
+    if event["flood"]:
+        yield f"{where}flood of output, dropped: {event['cell']}"
+    for name in ("MemoryError", "SystemExit", "File too large"):
+        if name in event["error"]:
+            yield f"{where}{name}: {event['cell']}"
 
 
 # ---------------------------------------------------------------------------- what is kept
@@ -546,8 +567,8 @@ def _write_private(path: Path, text: str) -> None:
     os.replace(file.name, path)
 
 
-def _load(path: Path) -> Result | None:
+def _load(path: Path) -> Grade | None:
     try:
-        return Result(**json.loads(path.read_text(encoding="utf-8")))
+        return Grade(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None

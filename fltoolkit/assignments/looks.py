@@ -17,8 +17,8 @@ __all__ = ["alike", "suspicious"]
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
-class Result(Protocol):
-    """The part of grading.Result that this module uses."""
+class Answered(Protocol):
+    """The part of grading.Grade that this module uses."""
 
     student: str
     answers: dict[str, str]
@@ -51,7 +51,7 @@ def suspicious(source: str) -> list[str]:
 
 
 def alike(
-    master: Master, results: Iterable[Result], least: float = 0.7, words: int = 25
+    master: Master, results: Iterable[Answered], least: float = 0.7, words: int = 25
 ) -> list[tuple[str, str, str, float]]:
     """Pairs of students whose answers have the same words in the same order: names, cell, share.
 
@@ -60,11 +60,11 @@ def alike(
     ``words`` other sequences to be compared. Comments and spaces do not count. A pair that is alike
     is no proof of copying.
 
-    >>> from fltoolkit.assignments.grading import Result
+    >>> from fltoolkit.assignments.grading import Grade
     >>> about = {"nbgrader": {"solution": True}}
     >>> cell = {"id": "task", "cell_type": "code", "source": "", "metadata": about}
     >>> code = "total = 0\\nfor k in range(10):\\n    total = total + k * k - 3\\nprint(total)"
-    >>> pair = [Result("ana", answers={"task": code}), Result("ben", answers={"task": code})]
+    >>> pair = [Grade("ana", answers={"task": code}), Grade("ben", answers={"task": code})]
     >>> alike(Master("demo", {"cells": [cell]}, ""), pair, words=10)
     [('ana', 'ben', 'task', 1.0)]
     """

@@ -34,9 +34,9 @@ from fltoolkit.assignments.reading import (
 
 __all__ = [
     "AssignmentError",
+    "Exercise",
     "Master",
     "Submission",
-    "Task",
     "assemble",
     "check",
     "collect",
@@ -46,7 +46,7 @@ __all__ = [
     "release",
 ]
 
-Notebook = dict[str, Any]
+NotebookJSON = dict[str, Any]
 MAX_ANSWER = 200_000  # characters
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 HIDDEN_BEGIN, HIDDEN_END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
@@ -73,10 +73,10 @@ class AssignmentError(ValueError):
 
 
 @dataclass(frozen=True)
-class Task:
+class Exercise:
     """A part of an assignment that gives points: a hidden check, or a question graded by hand.
 
-    >>> task = Task("why", points=2.0, manual=True, title="Explain the result", hint="")
+    >>> task = Exercise("why", points=2.0, manual=True, title="Explain the result", hint="")
     >>> task.manual  # a person grades this one
     True
     """
@@ -100,7 +100,7 @@ class Master:
     """
 
     name: str
-    notebook: Notebook
+    notebook: NotebookJSON
     digest: str  # a hash of the file; if the master changes, all submissions are graded again
 
     @property
@@ -113,7 +113,7 @@ class Master:
         return [cell["id"] for cell in self.cells if kind_of(cell) in kinds]
 
     @property
-    def tasks(self) -> list[Task]:
+    def tasks(self) -> list[Exercise]:
         """The tasks that give points, in order."""
         found = []
         for cell in self.cells:
@@ -122,7 +122,7 @@ class Master:
                 points = cell["metadata"]["nbgrader"]["points"]
                 title = ours.get("title", cell["id"])
                 found.append(
-                    Task(cell["id"], points, kind == "question", title, ours.get("hint", ""))
+                    Exercise(cell["id"], points, kind == "question", title, ours.get("hint", ""))
                 )
         return found
 
@@ -193,7 +193,7 @@ def load_master(path: str | Path) -> Master:
     return master
 
 
-def lint(notebook: Notebook) -> list[str]:
+def lint(notebook: NotebookJSON) -> list[str]:
     """The mistakes in a master that can be found without running it.
 
     >>> lint({"nbformat": 4, "cells": []})[0]
@@ -262,7 +262,7 @@ def _shared_names(cells: list[dict[str, Any]]) -> list[str]:
     return found
 
 
-def release(master: Master) -> Notebook:
+def release(master: Master) -> NotebookJSON:
     """The student's notebook: without solutions, hidden checks and outputs, and with locked cells.
 
     Ids and nbgrader's metadata are kept. A tag on each cell tells its kind to people and tools.
@@ -315,7 +315,7 @@ def assemble(
     expected: dict[str, str] | None = None,
     *,
     in_place: bool = False,
-) -> Notebook:
+) -> NotebookJSON:
     """The notebook to run: the master's, with a student's answers in the answer cells.
 
     The hidden checks come after all other cells and see the student's names as they were at the
@@ -362,12 +362,10 @@ def assemble(
 
 def _cell(name: str, source: str, text: str | None = None) -> dict[str, Any]:
     """A cell to run, with the output that nbval must find."""
-    heard = [] if text is None else [{"output_type": "stream", "name": "stdout", "text": text}]
+    wanted = [] if text is None else [{"output_type": "stream", "name": "stdout", "text": text}]
     tags = [] if text is None else ["nbval-check-output"]
-    return {
-        "cell_type": "code", "id": name, "source": source, "metadata": {"tags": tags},
-        "outputs": heard, "execution_count": 1,
-    }  # fmt: skip
+    cell = {"cell_type": "code", "id": name, "source": source, "metadata": {"tags": tags}}
+    return {**cell, "outputs": wanted, "execution_count": 1}
 
 
 def mark_of(seed: int, cell: str) -> str:
@@ -382,7 +380,7 @@ def _seed_of(seed: int, cell: str) -> int:
 # ------------------------------------------------------------------------------- the student's
 
 
-def collect(master: Master, notebook: Notebook | None, problem: str = "") -> Submission:
+def collect(master: Master, notebook: NotebookJSON | None, problem: str = "") -> Submission:
     """Take the answers out of a submission by cell id, and note what is unusual.
 
     Only the source of answer and question cells is taken. If ids were lost (Colab saves an older
@@ -521,41 +519,48 @@ def check(path: str | Path, *, seconds: float = 120.0) -> list[str]:
         from nbclient import NotebookClient
     except ImportError as error:
         raise ImportError("checking a notebook needs: pip install nbclient nbformat") from error
-    found = []
-    names = [cell.get("id") for cell in notebook["cells"]]
-    found += [
-        f"cell {name!r} is missing: take it from the release"
-        for name in about["cells"]
-        if name not in names
-    ]
-    found += [
-        f"two cells have the id {n!r}: delete the copy" for n, k in Counter(names).items() if k > 1
-    ]
     kept = [cell for cell in notebook["cells"] if cell.get("id") in about["cells"]]
-    answers = [cell["id"] for cell in kept if kind_of(cell) == "answer"]
-    own = [c for c in notebook["cells"] if c["cell_type"] == "code" and c not in kept]
-    found += [
-        f"is answer {name!r} split? Code in a second cell after it will not run: join the two cells"
-        for name in _split_answers(notebook["cells"], {c["id"]: c for c in kept}, answers)
-    ]
-    if any(text_of(cell).strip() for cell in own):
-        found.append(
-            f"{len(own)} code cells that you added will not run: move their code into answer cells"
-        )
     run = nbformat.from_dict({**notebook, "nbformat_minor": 5, "cells": copy.deepcopy(kept)})
     NotebookClient(run, timeout=seconds, allow_errors=True, kernel_name="python3").execute()
-    for cell in run.cells:
-        name = cell.id
-        if kind_of(cell) == "question" and "*Your answer here.*" in text_of(cell):
-            found.append(f"question {name!r} is not answered yet")
-        if cell.cell_type != "code":
-            continue
-        if STUB in text_of(cell) and "NotImplementedError" in text_of(cell):
-            found.append(f"answer {name!r} is not written yet")
-        for out in cell.outputs:
-            if out.output_type == "error" and out.ename != "NotImplementedError":
-                found.append(f"cell {name!r} stops with {out.ename}: {out.evalue[:200]}")
-            elif out.get("name") == "stdout" and kind_of(cell) == "check":
-                lines = [line for line in out.text.splitlines() if ": not " in line]
-                found += [f"cell {name!r} says: {line}" for line in lines]
-    return found
+    problems = [problem for cell in run.cells for problem in _stopped(cell)]
+    return [*_misplaced(notebook, about["cells"], kept), *problems]
+
+
+def _misplaced(
+    notebook: NotebookJSON, wanted: list[str], kept: list[dict[str, Any]]
+) -> Iterator[str]:
+    """Cells of the release that are missing or copied, and code that will not run."""
+    names = Counter(cell.get("id") for cell in notebook["cells"])
+    for name in wanted:
+        if name not in names:
+            yield f"cell {name!r} is missing: take it from the release"
+    for name, count in names.items():
+        if count > 1:
+            yield f"two cells have the id {name!r}: delete the copy"
+    answers = [cell["id"] for cell in kept if kind_of(cell) == "answer"]
+    for name in _split_answers(notebook["cells"], {c["id"]: c for c in kept}, answers):
+        yield (
+            f"is answer {name!r} split? Code in a second cell after it will not run: join the two "
+            "cells"
+        )
+    own = [c for c in notebook["cells"] if c["cell_type"] == "code" and c not in kept]
+    if any(text_of(cell).strip() for cell in own):
+        yield f"{len(own)} code cells of your own will not run: move their code into answer cells"
+
+
+def _stopped(cell: Any) -> Iterator[str]:
+    """What a cell that was run leaves to be done."""
+    name, source = cell.id, text_of(cell)
+    if kind_of(cell) == "question" and "*Your answer here.*" in source:
+        yield f"question {name!r} is not answered yet"
+    if cell.cell_type != "code":
+        return
+    if STUB in source and "NotImplementedError" in source:
+        yield f"answer {name!r} is not written yet"
+    for out in cell.outputs:
+        if out.output_type == "error" and out.ename != "NotImplementedError":
+            yield f"cell {name!r} stops with {out.ename}: {out.evalue[:200]}"
+        elif out.get("name") == "stdout" and kind_of(cell) == "check":
+            for line in out.text.splitlines():
+                if ": not " in line:
+                    yield f"cell {name!r} says: {line}"

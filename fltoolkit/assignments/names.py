@@ -8,14 +8,16 @@ import hashlib
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from fltoolkit.assignments.master import AssignmentError
 
 __all__ = ["find_submissions", "handed_in_as", "look_alikes", "match", "moodle", "name_notes"]
 
+Key = TypeVar("Key")  # what names belong to: a student, or a line of the roster
 _NOTEBOOK = re.compile(r"\.ipynb(\.\w+)?$", re.IGNORECASE)  # browsers append .txt or .json
 _MOODLE = re.compile(r"([^/]{1,150}?)_(\d{1,12})_assignsubmission_(?:file|onlinetext)(?:_.*)?$")
 _BLANK = "\u115f\u1160\u2800"  # letters without ink, which Unicode does not count as controls
@@ -232,6 +234,18 @@ def _forms(name: str) -> list[str]:
     return list(dict.fromkeys(forms))
 
 
+def _by_form(
+    named: Mapping[Key, list[str]], taken: Container[Key], level: int
+) -> dict[str, set[Key]]:
+    """For each way to write a name, up to this looseness, the keys that have it."""
+    found: dict[str, set[Key]] = {}
+    for key, names in named.items():
+        if key not in taken:
+            for form in {form for name in names if name for form in _forms(name)[: level + 1]}:
+                found.setdefault(form, set()).add(key)
+    return found
+
+
 def match(
     lines: Mapping[int, list[str]], handed: Mapping[str, list[str]]
 ) -> tuple[dict[str, int], dict[str, set[int]]]:
@@ -248,16 +262,7 @@ def match(
     everybody = [name for names in (*lines.values(), *handed.values()) for name in names]
     most = max((len(_forms(name)) for name in everybody), default=0)
     for level in range(most):
-        here: dict[str, set[int]] = {}
-        there: dict[str, set[str]] = {}
-        for number, names in lines.items():
-            if number not in found.values():
-                for form in {f for n in names if n for f in _forms(n)[: level + 1]}:
-                    here.setdefault(form, set()).add(number)
-        for student, names in handed.items():
-            if student not in found:
-                for form in {f for n in names if n for f in _forms(n)[: level + 1]}:
-                    there.setdefault(form, set()).add(student)
+        here, there = _by_form(lines, found.values(), level), _by_form(handed, found, level)
         pairs = {}
         for form, students in there.items():
             for student in students:

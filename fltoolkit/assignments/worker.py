@@ -271,7 +271,7 @@ class Cell(IPyNbCell):
         return same_output(printed(ref), spoken(printed(test), mark))
 
 
-class Notebook(IPyNbFile):
+class GradedFile(IPyNbFile):
     """A notebook of nbval's that is read from memory and runs in a fenced kernel."""
 
     job: dict[str, Any]
@@ -300,7 +300,7 @@ class Plugin:
     def pytest_collect_file(self, file_path: Path, parent: Any) -> Any:
         if file_path.suffix != ".graded":
             return None
-        book = Notebook.from_parent(parent, path=file_path)
+        book = GradedFile.from_parent(parent, path=file_path)
         book.job, book.emit = self.job, self.emit
         return book
 

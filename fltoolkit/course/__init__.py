@@ -1,8 +1,8 @@
 """The questions of the notebooks: guesses, checks of answers, and what was done so far.
 
-    predict         a guess before a result, and how far it was off
-    check           a comparison of an answer with what is expected, with hints
-    fingerprint     a short text that stands for a value, to compare with
+    guesses         a guess before a result, and how far it was off
+    comparison      a comparison of an answer with what is expected, with hints
+    fingerprints    a short text that stands for a value, to compare with
     done            what a reader has done, kept in the folder of the notebooks
     running         choices by data set, progress bars, errors shown in one line
     notebook        one notebook: its guesses, its checks, and the card that counts them
@@ -22,7 +22,7 @@
     nb11            answers of notebook 11
     nb12            answers of notebook 12
     quiz            answers of the quiz at the end, which notebook 10 asks
-    progress        how much of the whole course a reader has done
+    syllabus        all notebooks, and how much of them a reader has done
     cli             ``fltoolkit course``: copies the notebooks into a folder of the reader
 
 `_reading` reads what was typed, `_words` writes values and differences in words. This room imports

@@ -2,8 +2,8 @@
 
 The course writes 1,104 for a thousand and more, and 3.75 with a point. A text is read like that,
 too: '1,104' is 1104 and '1.104' is a little more than one. A comma that cannot separate thousands
-is a decimal comma: '3,75 %' and '0,125'. Not here: comparing (check.py) and how values are written
-(_words.py).
+is a decimal comma: '3,75 %' and '0,125'. Not here: comparing (comparison.py) and how
+values are written (_words.py).
 """
 
 import math
@@ -190,8 +190,8 @@ def plain(text: Any) -> str:
     """
     words = re.sub(r"[-_/\s]+", " ", str(text).casefold()).split()
     bare = [word.strip(".,;:!?'\"`()[]\u2018\u2019\u201c\u201d") for word in words]
-    told = [word for word in bare if word not in _ARTICLES] or bare
-    return " ".join(word.removesuffix("s") if len(word) > 1 else word for word in told if word)
+    kept = [word for word in bare if word not in _ARTICLES] or bare
+    return " ".join(word.removesuffix("s") if len(word) > 1 else word for word in kept if word)
 
 
 def letter(answer: Any, letters: str) -> str:

@@ -2,7 +2,7 @@
 
 Here: the copies, which have no outputs, because outputs would show the answers before the reader
 has guessed, and the start of JupyterLab. Not here: the notebooks. They are beside this file in an
-installed package, and in notebooks/ in the repository. Nor what the reader has done: progress.py.
+installed package, and in notebooks/ in the repository. Nor what the reader has done: syllabus.py.
 Copying needs nothing but Python, because tools/make_edition.py runs this file where the package is
 not installed.
 """
@@ -51,8 +51,8 @@ def shipped() -> Path:
 def without_outputs(notebook: str) -> str:
     """A notebook's text with the outputs and counts of its code cells removed; ids are kept.
 
-    Its metadata say which version of the sources it was copied from, so that a newer version can
-    be told from what the reader has changed.
+    Its metadata say which version of the sources it was copied from, so that a newer version is
+    not mistaken for something that the reader has changed.
 
     >>> cell = {"cell_type": "code", "source": "2 + 2", "outputs": ["4"], "execution_count": 1}
     >>> json.loads(without_outputs(json.dumps({"cells": [cell]})))["cells"][0]["outputs"]
@@ -203,7 +203,7 @@ def main(arguments: Sequence[str]) -> int:
 def _next(folder: Path) -> str:
     """Print what was done in this folder, if anything was; the file of the next notebook."""
     from fltoolkit.course.done import read
-    from fltoolkit.course.progress import next_notebook, progress
+    from fltoolkit.course.syllabus import next_notebook, progress
 
     if read(folder):
         print(progress(folder))

@@ -2,6 +2,7 @@
 
 import torch
 
+from fltoolkit.course.comparison import near
 from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.wire import pack
 
@@ -72,8 +73,8 @@ def larger_batches(*, num_samples: int) -> Answer:
         saved,
         tolerance=1e-4,
         hints=[
-            (lambda a: abs(a - 0.75) < 0.01, "A quarter of the messages, each four times longer."),
+            (near(0.75, 0.01), "A quarter of the messages, each four times longer."),
             (lambda a: a > 1, "As a fraction between 0 and 1, please: 0.5 is half."),
-            (lambda a: abs(a - 100 * saved) < 1e-3, "As a fraction, please, not in per cent."),
+            (near(100 * saved, 1e-3), "As a fraction, please, not in per cent."),
         ],
     )

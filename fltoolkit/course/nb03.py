@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fltoolkit.channel import Transfer
+from fltoolkit.course.comparison import near
 from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.split.gates import Decay, LossGate, State, gate_trace
 
@@ -59,12 +60,9 @@ def transfers() -> Answer:
         100 * share,
         tolerance=0.02,
         hints=[
-            (lambda a: abs(a - 25 * share) < 0.02, "That leaves out the bits: 8 instead of 32."),
-            (lambda a: abs(a - share) < 0.001, "As a percentage, please."),
-            (
-                lambda a: abs(a - 100 / share / 100) < 0.3,
-                "What share still happened?",
-            ),
+            (near(25 * share, 0.02), "That leaves out the bits: 8 instead of 32."),
+            (near(share, 0.001), "As a percentage, please."),
+            (near(100 / share / 100, 0.3), "What share still happened?"),
         ],
     )
 

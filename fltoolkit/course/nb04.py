@@ -1,5 +1,6 @@
 """The answers of notebook 04. Try to answer before you look."""
 
+from fltoolkit.course.comparison import near
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["card", "check", "notebook", "predict"]
@@ -40,9 +41,9 @@ def images_a_client(*, num_parameters: int, cut_width: int) -> Answer:
         num_parameters // cut_width + 1,
         hints=[
             (lambda a: a == num_parameters // cut_width, "Here split learning still costs less."),
-            (lambda a: abs(a - equal) < 0.1, "There both cost the same. Which is the next number?"),
-            (lambda a: abs(a - 2 * equal) < 2, "Both send in two directions."),
-            (lambda a: abs(a - num_parameters) < 2, "One image is 64 values at the cut, not one."),
+            (near(equal, 0.1), "There both cost the same. Which is the next number?"),
+            (near(2 * equal, 2), "Both send in two directions."),
+            (near(num_parameters, 2), "One image is 64 values at the cut, not one."),
         ],
     )
 

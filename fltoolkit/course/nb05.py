@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from fltoolkit.codecs.base import Codec
+from fltoolkit.course.comparison import near
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["card", "check", "notebook", "predict"]
@@ -23,8 +24,8 @@ def bits_in_use(*, per_value: float) -> Answer:
             (lambda a: a == 32, "Then a value would take 8 bits."),
             (lambda a: round(a) == 4, "That is how many are not in use."),
             (
-                lambda a: abs(a - per_value) < 0.01,
-                "That is bits for a value. Which fraction of them is the code of 8 bits?",
+                near(per_value, 0.01),
+                "Those are the bits per value. Which fraction is the code of 8 bits?",
             ),
         ],
     )

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fltoolkit.course.comparison import near
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["card", "check", "notebook", "predict"]
@@ -99,7 +100,7 @@ def bits_a_place(*, p: float) -> Answer:
         tolerance=0.01,
         hints=[
             (lambda a: a == fixed, "That is b*: the fixed part of each code. Add the other one."),
-            (lambda a: abs(a - variable) < 0.1, "That is the variable part. Add b*."),
+            (near(variable, 0.1), "That is the variable part. Add b*."),
             (lambda a: a > 16, "That is more than a place on its own takes. Is p the share kept?"),
         ],
     )

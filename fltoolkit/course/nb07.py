@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from fltoolkit.cost import advise, measure
 from fltoolkit.course._reading import plain
+from fltoolkit.course.comparison import near
 from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.research.analysis import Point
@@ -47,13 +48,10 @@ def seconds(*, record: Mapping[str, float]) -> Answer:
         right,
         tolerance=0.5,
         hints=[
-            (lambda s: abs(s - sending) < 0.5, "That is the time of the bytes. Add the waiting."),
-            (lambda s: abs(s - waiting) < 0.5, "That is the waiting. Add the time of the bytes."),
-            (
-                lambda s: abs(s - sending - 50 * record["num_waits"]) < 0.5,
-                "50 ms are 0.05 seconds.",
-            ),
-            (lambda s: abs(s - right / 60) < 0.01, "In seconds, please, not in minutes."),
+            (near(sending, 0.5), "That is the time of the bytes. Add the waiting."),
+            (near(waiting, 0.5), "That is the waiting. Add the time of the bytes."),
+            (near(sending + 50 * record["num_waits"], 0.5), "50 ms are 0.05 seconds."),
+            (near(right / 60, 0.01), "In seconds, please, not in minutes."),
         ],
     )
 
@@ -70,7 +68,7 @@ def clients() -> Answer:
         at[2],
         hints=[
             (lambda a: a == at[4], "That is with the cut at 4, where 640 values cross."),
-            (lambda a: abs(a - at[4] / 5) < 1, "A fifth of the values, and a smaller bottom too."),
+            (near(at[4] / 5, 1), "A fifth of the values, and a smaller bottom too."),
             (lambda a: a == 10, "That is num_clients; look at crossover_clients."),
         ],
     )

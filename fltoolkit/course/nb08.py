@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from fltoolkit.course.comparison import near
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["card", "check", "notebook", "predict"]
@@ -18,9 +19,9 @@ def by_hand() -> Answer:
         1 - 0.3 / 0.8,
         tolerance=0.005,
         hints=[
-            (lambda a: abs(a - 0.375) < 0.005, "That is the share that is still missing."),
-            (lambda a: abs(a - 0.5) < 0.005, "It is a ratio of the two errors, no difference."),
-            (lambda a: abs(a - 62.5) < 0.5, "As a number up to 1, please, not in per cent."),
+            (near(0.375, 0.005), "That is the share that is still missing."),
+            (near(0.5, 0.005), "It is a ratio of the two errors, no difference."),
+            (near(62.5, 0.5), "As a number up to 1, please, not in per cent."),
             (lambda a: a < 0, "The error of the mean image stands below the line."),
         ],
     )
@@ -34,9 +35,9 @@ def five_of_six() -> Answer:
         tolerance=0.005,
         hints=[
             (lambda a: a == 5, "That many pairs are right. As a share of all pairs?"),
-            (lambda a: abs(a - 2 / 3) < 0.01, "Count pairs: there are six."),
+            (near(2 / 3, 0.01), "Count pairs: there are six."),
             (lambda a: a == 1, "The positive 3 is below the negative 4."),
-            (lambda a: abs(a - 1 / 6) < 0.01, "That is the share of the wrong pairs."),
+            (near(1 / 6, 0.01), "That is the share of the wrong pairs."),
         ],
     )
 
@@ -49,8 +50,8 @@ def shorter_bottom(*, at_2: float, at_4: float) -> Answer:
         tolerance=0.002,
         hints=[
             (lambda a: abs(a - at_4) <= 0.002, "That is the cut at 4: pass cut=2 to trained."),
-            (lambda a: abs(a - 100 * at_2) < 0.5, "As a number up to 1, please, not in per cent."),
-            (lambda a: abs(a - at_4 / 5) < 0.01, "Width is not what decides. Measure it."),
+            (near(100 * at_2, 0.5), "As a number up to 1, please, not in per cent."),
+            (near(at_4 / 5, 0.01), "Width is not what decides. Measure it."),
         ],
     )
 

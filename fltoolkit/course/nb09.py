@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from fltoolkit.course.comparison import near
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["card", "check", "notebook", "predict"]
@@ -66,7 +67,7 @@ def seconds(*, num_messages: int) -> Answer:
         hints=[
             (lambda a: a == num_messages / 2, "The model goes out as well."),
             (lambda a: a == 5, "Each owner gets a message and sends one, in each round."),
-            (lambda a: abs(a - num_messages / 60) < 0.01, "In seconds, please."),
-            (lambda a: a == 2 * num_messages, "Two owners, and two messages each: 4 a round."),
+            (near(num_messages / 60, 0.01), "In seconds, please."),
+            (lambda a: a == 2 * num_messages, "Two owners, two messages each: 4 per round."),
         ],
     )

@@ -1,5 +1,6 @@
 """The answers of notebook 10. Try to answer before you look."""
 
+from fltoolkit.course.comparison import near
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["card", "check", "notebook", "predict"]
@@ -20,22 +21,22 @@ def envelope(*, extra: int, num_messages: int) -> Answer:
                 lambda a: 0 < a - right < 1,
                 "The greetings are still in it. All envelopes are alike, so one is a whole number.",
             ),
-            (lambda a: abs(a - extra / 2) < 1, "Divide by the number of messages, not of parties."),
+            (near(extra / 2, 1), "Divide by the number of messages, not of parties."),
         ],
     )
 
 
 @notebook.answer("seconds of waiting")
 def waiting() -> Answer:
-    """15 epochs of 23 batches, two messages a batch, 20 ms each."""
+    """15 epochs of 23 batches, two messages per batch, 20 ms each."""
     right = 15 * 23 * 2 * 0.020
     return Answer(
         right,
         tolerance=0.05,
         hints=[
-            (lambda a: abs(a - right / 2) < 0.05, "Each batch has two messages."),
-            (lambda a: abs(a - right / 100) < 0.005, "That is on one machine."),
-            (lambda a: abs(a - 1000 * right) < 50, "In seconds, please, not in milliseconds."),
-            (lambda a: abs(a - right / 15) < 0.05, "That is one epoch."),
+            (near(right / 2, 0.05), "Each batch has two messages."),
+            (near(right / 100, 0.005), "That is on one machine."),
+            (near(1000 * right, 50), "In seconds, please, not in milliseconds."),
+            (near(right / 15, 0.05), "That is one epoch."),
         ],
     )

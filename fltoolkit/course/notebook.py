@@ -1,17 +1,17 @@
 """A notebook of the course: its guesses, its checks with their answers, and its card.
 
 Each ``nbNN.py`` makes one `Notebook` and holds its answers. Not here: how an answer is compared
-(check.py) and where progress is kept (done.py).
+(comparison.py) and where progress is kept (done.py).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fltoolkit.course.check import Hints
-from fltoolkit.course.check import check as compare
+from fltoolkit.course.comparison import Hints
+from fltoolkit.course.comparison import check as compare
 from fltoolkit.course.done import Done, Guess, Table, course_folder, read, remember, saved_edition
-from fltoolkit.course.predict import Predict
+from fltoolkit.course.guesses import Predict
 from fltoolkit.course.running import tell_in_words
 
 __all__ = ["Answer", "Notebook"]

@@ -5,6 +5,7 @@ them from what they have learned.
 """
 
 from fltoolkit.course._reading import letter
+from fltoolkit.course.comparison import near
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["ask", "quiz", "quiz_card"]
@@ -13,10 +14,11 @@ quiz = Notebook("quiz", "The end quiz", guesses=0)
 ask, quiz_card = quiz.check, quiz.card
 
 
-def _choice(right: str, **hints: str) -> Answer:
-    """An answer that is one letter; ``hints`` has a text for each wrong letter."""
+def _choice(name: str, right: str, **hints: str) -> None:
+    """A question whose answer is one letter; ``hints`` has a text for each wrong letter."""
     letters = "".join(sorted({right, *hints}))
-    return Answer(right, hints=hints, read=lambda answer: letter(answer, letters))
+    answer = Answer(right, hints=hints, read=lambda typed: letter(typed, letters))
+    quiz.answer(name)(lambda: answer)
 
 
 @quiz.answer("1, the factor of the total")
@@ -26,59 +28,43 @@ def total() -> Answer:
         2 / 1.02,
         tolerance=0.05,
         hints=[
-            (
-                lambda a: abs(a - 50) < 1,
-                "The model is still sent in full: half of all bytes.",
-            ),
-            (lambda a: abs(a - 25) < 1, "Add the bytes of both directions, before and after."),
-            (lambda a: abs(a - 1 / 1.96) < 0.03, "The other way round: before over after."),
+            (near(50, 1), "The model is still sent in full: half of all bytes."),
+            (near(25, 1), "Add the bytes of both directions, before and after."),
+            (near(1 / 1.96, 0.03), "The other way round: before over after."),
         ],
     )
 
 
-@quiz.answer("2, a later cut")
-def later_cut() -> Answer:
-    return _choice(
-        "b",
-        a="Who computes a layer does not change what it computes.",
-        c="Fewer bytes, yes. But nothing is left out of the network: it is the same one.",
-    )
-
-
-@quiz.answer("3, what to ask first")
-def null_model() -> Answer:
-    return _choice(
-        "c",
-        a="A larger network would not say whether the rule is clever.",
-        b="That shows how much is luck. Would a rule that knows nothing have done as well?",
-    )
-
-
-@quiz.answer("4, learning in silence")
-def silence() -> Answer:
-    return _choice(
-        "a",
-        b="Nothing crosses in state C, in neither direction.",
-        c="He does learn, from what he has stored. What stands still?",
-    )
-
-
-@quiz.answer("5, better by a shared residual")
-def shared_residual() -> Answer:
-    return _choice(
-        "b",
-        a="The same bytes crossed. What crossed them was not this client's to send.",
-        c="Luck with one seed may be part of it, but the curve is better with every seed.",
-    )
-
-
-@quiz.answer("6, rounding at random")
-def unbiased() -> Answer:
-    return _choice(
-        "c",
-        a="Each single value is further off than with the nearest level.",
-        b="Both take one bit. What differs is the mean over many steps.",
-    )
+_choice(
+    "2, a later cut",
+    right="b",
+    a="Who computes a layer does not change what it computes.",
+    c="Fewer bytes, yes. But nothing is left out of the network: it is the same one.",
+)
+_choice(
+    "3, what to ask first",
+    right="c",
+    a="A larger network would not say whether the rule is clever.",
+    b="That shows how much is luck. Would a rule that knows nothing have done as well?",
+)
+_choice(
+    "4, learning in silence",
+    right="a",
+    b="Nothing crosses in state C, in neither direction.",
+    c="He does learn, from what he has stored. What stands still?",
+)
+_choice(
+    "5, better by a shared residual",
+    right="b",
+    a="The same bytes crossed. What crossed them was not this client's to send.",
+    c="Luck with one seed may be part of it, but the curve is better with every seed.",
+)
+_choice(
+    "6, rounding at random",
+    right="c",
+    a="Each single value is further off than with the nearest level.",
+    b="Both take one bit. What differs is the mean over many steps.",
+)
 
 
 @quiz.answer("7, seconds on a link")
@@ -88,35 +74,28 @@ def link() -> Answer:
         10.1,
         tolerance=0.05,
         hints=[
-            (lambda a: abs(a - 0.1) < 0.01, "Those are the bytes. Each message also waits."),
-            (lambda a: abs(a - 5.1) < 0.11, "Two messages a step, one after the other."),
-            (lambda a: abs(a - 10) < 0.01, "Nearly: the bytes take time as well."),
+            (near(0.1, 0.01), "Those are the bytes. Each message also waits."),
+            (near(5.1, 0.11), "Two messages per step, one after the other."),
+            (near(10, 0.01), "Nearly: the bytes take time as well."),
         ],
     )
 
 
-@quiz.answer("8, what 8 bits hide")
-def hidden() -> Answer:
-    return _choice(
-        "a",
-        b="A quarter of the bits is still far more than an image of 64 pixels needs.",
-        c="Rounding can be undone only in part, yes; but what is lost is not the image.",
-    )
-
-
-@quiz.answer("9, a thousand telephones")
-def phones() -> Answer:
-    return _choice(
-        "b",
-        a="Count: 2 x 1,000 clients x 100 million parameters against 2 x 10,000 samples x 100.",
-        c="One pass over the data is the same work in both. The messages are not alike.",
-    )
-
-
-@quiz.answer("10, only an update")
-def review() -> Answer:
-    return _choice(
-        "c",
-        a="An update is many numbers, and code decides what stands in them.",
-        b="Encryption keeps strangers out. The researcher is no stranger.",
-    )
+_choice(
+    "8, what 8 bits hide",
+    right="a",
+    b="A quarter of the bits is still far more than an image of 64 pixels needs.",
+    c="Rounding can be undone only in part, yes; but what is lost is not the image.",
+)
+_choice(
+    "9, a thousand telephones",
+    right="b",
+    a="Count: 2 x 1,000 clients x 100 million parameters against 2 x 10,000 samples x 100.",
+    c="One pass over the data is the same work in both. The messages are not alike.",
+)
+_choice(
+    "10, only an update",
+    right="c",
+    a="An update is many numbers, and code decides what stands in them.",
+    b="Encryption keeps strangers out. The researcher is no stranger.",
+)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec
-from fltoolkit.evaluation import predict
+from fltoolkit.evaluation import forward
 from fltoolkit.leakage._fitting import fitted, mean_and_scale, parted
 from fltoolkit.leakage.distance_correlation import check_pair, rows_of
 from fltoolkit.links import KINDS, Link, Once
@@ -127,7 +127,7 @@ def overhear(
         raise ValueError("x is empty: pass the samples whose activations are to be sent")
     hs, masks, before = [], [], channel.nbytes()
     for rows in x.split(batch_size):
-        sent = {"h": predict([party], rows)}
+        sent = {"h": forward([party], rows)}
         got, sent_places = channel.send_masked(party.name, receiver, "activations", sent)
         hs.append(got["h"].flatten(1))
         mask = sent_places.get("h")

@@ -6,12 +6,12 @@
     methods     the package's own protocols, each a small function
     experiment  all settings that a run depends on, as one value
     weighing    nominal, real and entropy bytes of the messages
-    run         from an experiment to its records
+    runs        from an experiment to its records
     store       results in one SQLite file
-    sweep       many experiments on several cores or on a cluster, each run once
+    sweeps      many experiments on several cores or on a cluster, each run once
     analysis    Pareto fronts, bytes to a target, tables
-    suggest     a search for the best settings within a number of bytes
-    pretrained  a small language model, trained once and kept in a file
+    search      a search for the best settings within a number of bytes
+    pretraining a small language model, trained once and kept in a file
 
 Notebook 07 uses these functions.
 """

@@ -1,7 +1,7 @@
 """Results of a sweep: fronts, bytes to a target, the metric within a budget, time on a link.
 
 Here: numbers and text tables from `Result`s, by the metric of their experiments. Not here: pictures
-(the room plots), searching for good settings (suggest). Notebook 07 uses these functions.
+(the room plots), searching for good settings (search). Notebook 07 uses these functions.
 """
 
 import csv

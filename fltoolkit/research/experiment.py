@@ -1,7 +1,7 @@
 """An experiment is one value: task, protocol, codecs, gate and seed.
 
-Here: the settings, their checks, and their forms as text. Not here: running an experiment (run),
-running many (sweep), comparing results (analysis).
+Here: the settings, their checks, and their forms as text. Not here: running an experiment (runs),
+running many (sweeps), comparing results (analysis).
 """
 
 import hashlib
@@ -27,6 +27,7 @@ _NEW = ("optimizer", "loss", "metric")
 """Settings added after the first keys were stored. At their defaults they do not change a key."""
 
 _MODELS = ("mlp", "cnn")
+_LEAST = {"rounds": 1, "num_clients": 1, "batch_size": 1, "evaluations": 1, "seed": 0}
 _PARTITION = re.compile(r"iid|shards\(\d+\)|dirichlet\(\d*\.?\d+\)")
 
 
@@ -125,7 +126,7 @@ class Experiment:
         }
 
     def _check(self) -> None:
-        for name, least in (("rounds", 1), ("num_clients", 1), ("batch_size", 1), ("seed", 0)):
+        for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)}: must be at least {least}")
         if not 0 < self.lr < math.inf or not 0 <= self.validation < 1:
@@ -143,14 +144,11 @@ class Experiment:
                 f"lr={self.lr}, optimizer={self.optimizer!r}: lr is the learning rate of plain "
                 "SGD. Write it inside the optimizer, and leave lr out"
             )
-        if self.evaluations < 1:
-            raise ValueError(f"evaluations={self.evaluations}: must be at least 1")
-        if self.method.gated != bool(self.gate):
-            gated = [name for name, protocol in PROTOCOLS.items() if protocol.gated]
-            raise ValueError(
-                f"protocol={self.protocol!r}, gate={self.gate!r}: {' and '.join(gated)} need a "
-                "gate such as 'LossGate(0.1)', and other protocols have none"
-            )
+        self._check_codecs()
+        self._check_gate()
+        self.method.check(self)
+
+    def _check_codecs(self) -> None:
         for kind, text in self.codecs.items():
             if kind not in self.method.sends:
                 raise ValueError(
@@ -162,11 +160,18 @@ class Experiment:
                     f"codecs[{kind!r}] = {text!r}: this is no codec. Write Pipeline(...), or a "
                     "codec that holds one, as ErrorFeedback(Pipeline(...)) does"
                 )
+
+    def _check_gate(self) -> None:
+        if self.method.gated != bool(self.gate):
+            gated = [name for name, protocol in PROTOCOLS.items() if protocol.gated]
+            raise ValueError(
+                f"protocol={self.protocol!r}, gate={self.gate!r}: {' and '.join(gated)} need a "
+                "gate such as 'LossGate(0.1)', and other protocols have none"
+            )
         if self.gate and not isinstance(build(self.gate), Gate):
             raise ValueError(
                 f"gate={self.gate!r} is no gate: write one such as LossGate(0.1) or Periodic(4)"
             )
-        self.method.check(self)
 
     @property
     def method(self) -> Protocol:

@@ -7,7 +7,8 @@ which are in the rooms split and federated.
 import copy
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from inspect import signature
 from typing import Any, cast
 
 import torch
@@ -35,9 +36,9 @@ from fltoolkit.research.protocol import (
     OPTIMIZER,
     Protocol,
     Setting,
-    a_record_a_round,
-    a_record_a_step,
     is_number,
+    one_record_per_round,
+    one_record_per_step,
 )
 from fltoolkit.research.task import Task
 from fltoolkit.research.text import allow
@@ -51,20 +52,20 @@ from fltoolkit.split.vertical import average, train_vertical
 
 __all__ = ["PROTOCOLS"]
 
-Told = Iterator[tuple[Record, Sequence[Party]]]
+Trained = Iterator[tuple[Record, Sequence[Party]]]
 """Every protocol yields a record together with the parties that are the whole network now."""
 
 # ------------------------------------------------------------------- split learning, one client
 
 
-def split(task: Task, channel: Channel) -> Told:
+def split(task: Task, channel: Channel) -> Trained:
     """One client and a server that has the labels; see `fltoolkit.split.train_split`."""
     (client,), server = task.bottoms(), task.top()
     for record in train_split([client, server], task.batches[0].epochs(task.rounds), channel):
         yield record, [client, server]
 
 
-def u_shaped(task: Task, channel: Channel) -> Told:
+def u_shaped(task: Task, channel: Channel) -> Trained:
     """The client also has the last layers, so labels never leave it; see `train_split`."""
     (head,), num_tail = task.bottoms(), task.settings.get("tail", 1)
     if not 0 < num_tail < len(task.model) - task.cut:
@@ -79,18 +80,15 @@ def u_shaped(task: Task, channel: Channel) -> Told:
         yield record, [head, body, tail]
 
 
-def uploading(task: Task, channel: Channel) -> Told:
+def uploading(task: Task, channel: Channel) -> Trained:
     """A comparison in which each state uploads; see `fltoolkit.split.train_uploading`."""
     (client,), server = task.bottoms(), task.top()
-    steps = task.settings.get("max_local_steps", 1)
-    batches = task.batches[0].epochs(task.rounds)
-    for record in train_uploading(
-        client, server, batches, channel, gate=task.gate, max_local_steps=steps
-    ):
+    batches, given = task.batches[0].epochs(task.rounds), arguments(train_uploading, task)
+    for record in train_uploading(client, server, batches, channel, **given):
         yield record, [client, server]
 
 
-def local_loss(task: Task, channel: Channel) -> Told:
+def local_loss(task: Task, channel: Channel) -> Trained:
     """The client learns from a loss of its own, so no gradient comes back.
 
     For its loss the client has one more linear layer, followed by the model's last item if that
@@ -114,53 +112,39 @@ def local_loss(task: Task, channel: Channel) -> Told:
 # --------------------------------------------------------------- split learning, several clients
 
 
-def relay(task: Task, channel: Channel) -> Told:
+def relay(task: Task, channel: Channel) -> Trained:
     """Clients take turns and hand on the bottom; see `fltoolkit.split.train_relay`."""
     clients, server = {party.name: party for party in task.bottoms()}, task.top()
-    for record in train_relay(
-        [*clients.values()], server, task.batches, channel, num_rounds=task.rounds
-    ):
+    given = arguments(train_relay, task)
+    for record in train_relay([*clients.values()], server, task.batches, channel, **given):
         yield record, [clients[str(record["client"])], server]
 
 
-def splitfed(task: Task, channel: Channel) -> Told:
+def splitfed(task: Task, channel: Channel) -> Trained:
     """Bottoms are averaged at the end of a round; see `fltoolkit.split.train_splitfed`."""
     clients, server = task.bottoms(), task.top()
-    version = task.settings.get("version", 2)
-    for record in train_splitfed(
-        clients,
-        server,
-        task.batches,
-        channel,
-        num_rounds=task.rounds,
-        version=version,
-        seed=task.seed,
-    ):
+    given = arguments(train_splitfed, task)
+    for record in train_splitfed(clients, server, task.batches, channel, **given):
         yield record, [clients[0], server]
 
 
-def split_async(task: Task, channel: Channel) -> Told:
+def split_async(task: Task, channel: Channel) -> Trained:
     """A gate decides when clients may be silent; see `fltoolkit.split.train_async`."""
     clients, server = {party.name: party for party in task.bottoms()}, task.top()
-    upload = {key: task.settings[key] for key in ("moved", "delta") if key in task.settings}
-    how: dict[str, Any] = {"gate": task.gate, "upload": Upload(**upload)}
-    how["cache"] = ActivationCache(len(task.data.y_train), seed=task.seed)
     newest, *others = clients.values()
     if others:
-        records = train_async_relay(
-            [newest, *others], server, task.batches, channel, num_rounds=task.rounds, **how
-        )
+        given = arguments(train_async_relay, task)
+        records = train_async_relay([newest, *others], server, task.batches, channel, **given)
     else:
-        records = train_async(
-            newest, server, task.batches[0], channel, num_epochs=task.rounds, **how
-        )
+        given = arguments(train_async, task)
+        records = train_async(newest, server, task.batches[0], channel, **given)
     for record in records:
         if record["state"] == "A" and "client" in record:
             newest = clients[str(record["client"])]
         yield record, [newest, server]
 
 
-def vertical(task: Task, channel: Channel) -> Told:
+def vertical(task: Task, channel: Channel) -> Trained:
     """Each client has some columns of all samples; see `fltoolkit.split.train_vertical`.
 
     Each client has the layers before the cut. The first of them must be linear; a client has only
@@ -209,73 +193,27 @@ class SideBySide(nn.Module):
 # --------------------------------------------------------------------------- federated learning
 
 
-def fedavg(task: Task, channel: Channel) -> Told:
-    """Rounds of federated averaging; see `fltoolkit.federated.fedavg`."""
-    server, settings = task.whole(), task.settings
-    for record in train_fedavg(
-        *(task.model, shares_of(task), channel),
-        rounds=task.rounds,
-        cohort=cohort_of(task),
-        local=local_of(task),
-        arrivals=arrivals_of(task, settings.get("wait_for")),
-        mean=mean_of(task),
-        server_optimizer=server_optimizer_of(task),
-        seed=task.seed,
-    ):
-        yield record, [server]
+def federated(
+    train: Callable[..., Iterator[Record]], **own: Callable[[Task], Any]
+) -> Callable[[Task, Channel], Trained]:
+    """A protocol made from the signature of a function of `fltoolkit.federated`.
 
-
-def interval_averaging(task: Task, channel: Channel) -> Told:
-    """All clients are averaged every few steps; see `fltoolkit.federated.interval_averaging`."""
-    server, settings = task.whole(), task.settings
-    for record in train_intervals(
-        *(task.model, shares_of(task), channel),
-        num_averages=task.rounds,
-        local=local_of(task, steps=settings.get("interval_steps", 1)),
-        arrivals=arrivals_of(task, settings.get("replicas_to_aggregate")),
-        server_optimizer=server_optimizer_of(task),
-        seed=task.seed,
-    ):
-        yield record, [server]
-
-
-def fedbuff(task: Task, channel: Channel) -> Told:
-    """The model changes after every ``buffer_size`` updates; see `fltoolkit.federated.fedbuff`."""
-    server, settings = task.whole(), task.settings
-    for record in train_fedbuff(
-        *(task.model, shares_of(task), channel),
-        rounds=task.rounds,
-        buffer_size=settings.get("buffer_size", 1),
-        concurrency=settings.get("concurrency", task.num_clients),
-        local=local_of(task),
-        server_optimizer=server_optimizer_of(task),
-        seed=task.seed,
-        **lateness_of(task),
-    ):
-        yield record, [server]
-
-
-def fedasync(task: Task, channel: Channel) -> Told:
-    """The model changes after each update; a round is, on average, one update from each client.
-
-    See `fltoolkit.federated.fedasync`.
+    The function gets the first model, each client's samples by its name, the channel, and
+    `arguments`; ``own`` are arguments that this protocol computes in its own way.
     """
-    server, settings = task.whole(), task.settings
-    for record in train_fedasync(
-        *(task.model, shares_of(task), channel),
-        num_updates=task.rounds * task.num_clients,
-        concurrency=settings.get("concurrency", task.num_clients),
-        local=local_of(task),
-        alpha=settings.get("alpha", 0.6),
-        seed=task.seed,
-        **lateness_of(task),
-    ):
-        yield record, [server]
+
+    def run(task: Task, channel: Channel) -> Trained:
+        server, shares = task.whole(), dict(zip(task.names, task.shares, strict=True))
+        given = arguments(train, task) | {name: value(task) for name, value in own.items()}
+        for record in train(task.model, shares, channel, **given):
+            yield record, [server]
+
+    return run
 
 
-def shares_of(task: Task) -> dict[str, Any]:
-    """Each client's samples by its name."""
-    return dict(zip(task.names, task.shares, strict=True))
+def cohort_of(task: Task) -> int:
+    """The number of clients in a round."""
+    return task.settings.get("cohort_size", task.num_clients)
 
 
 def local_of(task: Task, *, steps: int | None = None) -> Local:
@@ -293,15 +231,16 @@ def local_of(task: Task, *, steps: int | None = None) -> Local:
     )
 
 
-def lateness_of(task: Task) -> dict[str, Any]:
-    """The clock and the staleness rule, if the settings have them."""
-    return {name: task.settings[name] for name in LATE if name in task.settings}
+def interval_of(task: Task) -> int:
+    """The number of steps between two averages; 1 if the settings give none."""
+    return task.settings.get("interval_steps", 1)
 
 
-def arrivals_of(task: Task, wait_for: int | None) -> Arrivals:
-    """The rule that says when a round ends."""
-    timeout = task.settings.get("timeout", math.inf)
-    return Arrivals(wait_for=wait_for, timeout=timeout, **lateness_of(task))
+def arrivals_of(task: Task, wait_for: str = "wait_for") -> Arrivals:
+    """The rule that says when a round ends; ``wait_for`` names the setting with the number."""
+    names = {"wait_for": wait_for, "timeout": "timeout", "staleness": "staleness", "clock": "clock"}
+    given = {name: task.settings[key] for name, key in names.items() if key in task.settings}
+    return Arrivals(**given)
 
 
 def mean_of(task: Task) -> Mean:
@@ -314,6 +253,48 @@ def server_optimizer_of(task: Task) -> torch.optim.Optimizer | None:
     """The server's optimizer; None means that the server adds the mean update."""
     make = task.settings.get("server_optimizer")
     return None if make is None else make(task.model.parameters())
+
+
+def upload_of(task: Task) -> Upload:
+    """Which activations a client sends in the states A and B."""
+    return Upload(**{key: task.settings[key] for key in ("moved", "delta") if key in task.settings})
+
+
+def at_work(task: Task) -> int:
+    """The number of clients that train at any time, if the server does not wait for them."""
+    return task.settings.get("concurrency", task.num_clients)
+
+
+ARGUMENTS: dict[str, Callable[[Task], Any]] = {
+    **dict.fromkeys(("rounds", "num_rounds", "num_epochs", "num_averages"), lambda t: t.rounds),
+    "num_updates": lambda task: task.rounds * task.num_clients,
+    "cohort": cohort_of,
+    "concurrency": at_work,
+    "buffer_size": lambda task: task.settings.get("buffer_size", 1),
+    "local": local_of,
+    "arrivals": arrivals_of,
+    "mean": mean_of,
+    "server_optimizer": server_optimizer_of,
+    "version": lambda task: task.settings.get("version", 2),
+    "gate": lambda task: task.gate,
+    "upload": upload_of,
+    "cache": lambda task: ActivationCache(len(task.data.y_train), seed=task.seed),
+    "seed": lambda task: task.seed,
+}
+"""How the value of a protocol's argument is made from a task, for the names in its signature."""
+
+
+def arguments(train: Callable[..., Any], task: Task) -> dict[str, Any]:
+    """The values of those keyword arguments of ``train`` that the task has, by their names.
+
+    A name that is not in `ARGUMENTS` gets the setting of that name. If there is no such setting, it
+    is left out, so that the default of ``train`` counts.
+    """
+    names = [n for n, p in signature(train).parameters.items() if p.kind is p.KEYWORD_ONLY]
+    given = {name: ARGUMENTS[name](task) for name in names if name in ARGUMENTS}
+    return given | {
+        name: task.settings[name] for name in names if name in task.settings.keys() - given
+    }
 
 
 # ----------------------------------------------------------- what an experiment may ask of which
@@ -332,8 +313,8 @@ def tested_once(experiment: Any) -> None:
     """Raise ValueError for tests within a round: only at its end is there one model to test."""
     if experiment.evaluations > 1:
         raise ValueError(
-            f"evaluations={experiment.evaluations}: {experiment.protocol} is tested once a round, "
-            "since clients have different models within a round"
+            f"evaluations={experiment.evaluations}: {experiment.protocol} is tested once per "
+            "round, since clients have different models within a round"
         )
 
 
@@ -378,11 +359,6 @@ def batches_of_all(task: Task) -> int:
     return math.ceil(len(task.data.y_train) / task.batch_size)
 
 
-def cohort_of(task: Task) -> int:
-    """The number of clients in a round."""
-    return task.settings.get("cohort_size", task.num_clients)
-
-
 def clients_at_once(task: Task) -> int:
     """SplitFed's clients train at the same time in version 1 and one after another in version 2."""
     return task.num_clients if task.settings.get("version") == 1 else 1
@@ -398,18 +374,21 @@ def bottoms_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) ->
 
     State A has a forward and a backward pass, state B has a forward pass only, state C has none.
     """
-    batch = len(task.data.y_train) / a_record_a_step(task)
+    batch = len(task.data.y_train) / one_record_per_step(task)
     return (3 * steps["A"] + steps["B"]) * batch * cost.flops_forward_client
 
 
 def clients_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) -> float:
     """FLOPs of all layers at all clients of a mean cohort, in ``step`` rounds."""
-    size = len(task.data.y_train) / task.num_clients
-    per_client = task.settings.get("local_epochs", 1) * size
-    local_steps = task.settings.get("local_steps", task.settings.get("interval_steps"))
-    if local_steps is not None:
-        per_client = local_steps * task.batch_size
+    size, local_steps = len(task.data.y_train) / task.num_clients, task.settings.get("local_steps")
+    epochs = task.settings.get("local_epochs", 1)
+    per_client = epochs * size if local_steps is None else local_steps * task.batch_size
     return 3 * step * cohort_of(task) * per_client * cost.flops_forward
+
+
+def intervals_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) -> float:
+    """FLOPs of all layers at all replicas, in ``step`` intervals."""
+    return 3 * step * task.num_clients * interval_of(task) * task.batch_size * cost.flops_forward
 
 
 def updates_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) -> float:
@@ -448,132 +427,96 @@ PRIVACY = Setting(
 )
 
 AT_THE_CUT, FEDERATED = ("activations", "gradients"), ("model", "update", "control")
+WITH_CLIENTS = (*AT_THE_CUT, "labels", "model")
 LOCAL = {"local_epochs": COUNT, "local_steps": COUNT, "prox": AMOUNT, "keep_state": FLAG}
 LATE = {"staleness": STALENESS, "clock": CLOCK}
+COHORT = {"cohort_size": COUNT, "wait_for": COUNT, "timeout": AMOUNT}
+THROUGH, SERVER = {"through": CODEC}, {"server_optimizer": OPTIMIZER}
 
 PROTOCOLS = {
     protocol.name: protocol
     for protocol in (
-        Protocol(
-            "split",
-            split,
-            sends=AT_THE_CUT,
-            settings={"through": CODEC},
-            check=one_client,
-            flops=bottoms_work,
-        ),
-        Protocol(
-            "relay",
-            relay,
-            sends=(*AT_THE_CUT, "labels", "model"),
-            settings={"through": CODEC},
-            flops=bottoms_work,
-        ),
+        Protocol("split", split, AT_THE_CUT, THROUGH, one_client, flops=bottoms_work),
+        Protocol("relay", relay, WITH_CLIENTS, THROUGH, flops=bottoms_work),
         Protocol(
             "splitfed",
             splitfed,
-            sends=(*AT_THE_CUT, "labels", "model"),
-            settings={"through": CODEC, "version": COUNT},
-            check=tested_once,
+            WITH_CLIENTS,
+            THROUGH | {"version": COUNT},
+            tested_once,
             together=clients_at_once,
             flops=bottoms_work,
         ),
         Protocol(
             "split_async",
             split_async,
-            sends=(*AT_THE_CUT, "labels", "model", "control"),
-            settings={"through": CODEC, "moved": AMOUNT, "delta": FLAG},
+            (*WITH_CLIENTS, "control"),
+            THROUGH | {"moved": AMOUNT, "delta": FLAG},
             flops=bottoms_work,
             gated=True,
         ),
         Protocol(
             "fedavg",
-            fedavg,
-            sends=FEDERATED,
-            settings={
-                **LOCAL,
-                **LATE,
-                "cohort_size": COUNT,
-                "masked": FLAG,
-                "wait_for": COUNT,
-                "timeout": AMOUNT,
-                "server_optimizer": OPTIMIZER,
-                "privacy": PRIVACY,
-            },
-            check=rounds_only,
-            records_a_round=a_record_a_round,
+            federated(train_fedavg),
+            FEDERATED,
+            LOCAL | LATE | COHORT | SERVER | {"masked": FLAG, "privacy": PRIVACY},
+            rounds_only,
+            records_per_round=one_record_per_round,
             together=cohort_of,
             flops=clients_work,
         ),
         Protocol(
             "interval_averaging",
-            interval_averaging,
-            sends=FEDERATED,
-            settings={
-                **LATE,
-                "interval_steps": COUNT,
-                "replicas_to_aggregate": COUNT,
-                "server_optimizer": OPTIMIZER,
-            },
-            check=tested_once,
-            records_a_round=a_record_a_round,
+            federated(
+                train_intervals,
+                local=lambda task: local_of(task, steps=interval_of(task)),
+                arrivals=lambda task: arrivals_of(task, wait_for="replicas_to_aggregate"),
+                server_optimizer=server_optimizer_of,
+                seed=lambda task: task.seed,
+            ),
+            FEDERATED,
+            LATE | SERVER | {"interval_steps": COUNT, "replicas_to_aggregate": COUNT},
+            tested_once,
+            records_per_round=one_record_per_round,
             together=everybody,
-            flops=clients_work,
+            flops=intervals_work,
         ),
         Protocol(
             "fedasync",
-            fedasync,
-            sends=FEDERATED,
-            settings={**LOCAL, **LATE, "alpha": AMOUNT, "concurrency": COUNT},
-            check=epochs_or_steps,
-            records_a_round=everybody,
+            federated(train_fedasync),
+            FEDERATED,
+            LOCAL | LATE | {"alpha": AMOUNT, "concurrency": COUNT},
+            epochs_or_steps,
+            records_per_round=everybody,
             flops=updates_work,
         ),
         Protocol(
             "fedbuff",
-            fedbuff,
-            sends=FEDERATED,
-            settings={
-                **LOCAL,
-                **LATE,
-                "buffer_size": COUNT,
-                "concurrency": COUNT,
-                "server_optimizer": OPTIMIZER,
-            },
-            check=rounds_only,
-            records_a_round=a_record_a_round,
+            federated(train_fedbuff),
+            FEDERATED,
+            LOCAL | LATE | SERVER | {"buffer_size": COUNT, "concurrency": COUNT},
+            rounds_only,
+            records_per_round=one_record_per_round,
             flops=updates_work,
         ),
-        Protocol(
-            "u_shaped",
-            u_shaped,
-            sends=AT_THE_CUT,
-            settings={"through": CODEC, "tail": COUNT},
-            check=one_client,
-        ),
+        Protocol("u_shaped", u_shaped, AT_THE_CUT, THROUGH | {"tail": COUNT}, one_client),
         Protocol(
             "vertical",
             vertical,
-            sends=AT_THE_CUT,
+            AT_THE_CUT,
             check=all_samples_everywhere,
-            records_a_round=batches_of_all,
+            records_per_round=batches_of_all,
             together=everybody,
         ),
         Protocol(
             "uploading",
             uploading,
-            sends=AT_THE_CUT,
-            settings={"through": CODEC, "max_local_steps": COUNT},
-            check=one_client,
+            AT_THE_CUT,
+            THROUGH | {"max_local_steps": COUNT},
+            one_client,
             gated=True,
         ),
-        Protocol(
-            "local_loss",
-            local_loss,
-            sends=("activations", "labels"),
-            settings={"through": CODEC},
-            check=one_client,
-        ),
+        Protocol("local_loss", local_loss, ("activations", "labels"), THROUGH, one_client),
     )
 }
 """The package's protocols by name."""

@@ -73,7 +73,7 @@ OPTIMIZER = Setting("an optimizer such as Adam(lr=0.01)", is_optimizer, True)
 """A setting that is an optimizer; an experiment keeps it as text, such as ``Adam(lr=0.01)``."""
 
 
-def a_record_a_step(task: Task) -> int:
+def one_record_per_step(task: Task) -> int:
     """Records in a round, for a protocol that yields one record per batch.
 
     A round is one pass over all data, so it has as many records as all clients have batches.
@@ -81,22 +81,22 @@ def a_record_a_step(task: Task) -> int:
     >>> from fltoolkit.research.experiment import Experiment
     >>> from fltoolkit.research.task import samples
     >>> task = Task(Experiment(num_samples=96), {}, samples("digits", "mlp", 96, 0.0))
-    >>> a_record_a_step(task), a_record_a_round(task)  # 96 samples are 3 batches of 32
+    >>> one_record_per_step(task), one_record_per_round(task)  # 96 samples are 3 batches of 32
     (3, 1)
     """
     return sum(map(len, task.batches))
 
 
-def a_record_a_round(task: Task) -> int:
+def one_record_per_round(task: Task) -> int:
     """Records in a round, for a protocol that yields one record per round: always 1.
 
-    >>> a_record_a_round(None)
+    >>> one_record_per_round(None)
     1
     """
     return 1
 
 
-def one_after_the_other(task: Task) -> int:
+def one_message_at_a_time(task: Task) -> int:
     """The number of messages that travel at the same time, for a protocol that sends one by one."""
     return 1
 
@@ -112,7 +112,7 @@ class Protocol:
     ``train(task, channel)`` makes parties from a `Task`, lets them send through ``channel``, and
     yields pairs: a record, and the list of parties that together are the whole network now. The
     test needs this list; its last party has the loss. A record needs "step", counted from 1, and
-    the totals of ``channel.begin(...)`` or ``channel.totals(...)``; "loss" is the mean training
+    the totals of ``channel.begin(...)`` or ``channel.totals(...)()``; "loss" is the mean training
     loss.
 
     After ``fltoolkit.research.allow(protocol)``, ``Experiment(protocol=protocol.name)`` runs it.
@@ -121,8 +121,8 @@ class Protocol:
 
     >>> def alone(task, channel):
     ...     server = task.whole()
-    ...     yield {"step": 1, **channel.totals(task.names)}, [server]
-    >>> Protocol("alone", alone, sends=[], records_a_round=a_record_a_round)
+    ...     yield {"step": 1, **channel.totals(task.names)()}, [server]
+    >>> Protocol("alone", alone, sends=[], records_per_round=one_record_per_round)
     alone
     """
 
@@ -131,8 +131,8 @@ class Protocol:
     sends: Sequence[str]  # the kinds of its messages: codecs may be given for these
     settings: Mapping[str, Setting] = field(default_factory=dict)  # its settings by name
     check: Callable[[Any], None] = anything  # raises ValueError for an experiment it cannot run
-    records_a_round: Callable[[Task], int] = a_record_a_step
-    together: Callable[[Task], int] = one_after_the_other  # messages that travel at the same time
+    records_per_round: Callable[[Task], int] = one_record_per_step
+    together: Callable[[Task], int] = one_message_at_a_time  # messages that travel at the same time
     # the work of all clients together, from the numbers of steps in each state; None: unknown
     flops: Callable[[Task, int, Counter[str], Any], float] | None = None
     gated: bool = False  # whether it needs a gate

@@ -19,28 +19,30 @@ __all__ = ["Call", "allow", "build", "read_call"]
 
 MAX_CHARACTERS = 10_000
 
-_NAMES: dict[str, Any] = {
-    each.__name__: each
-    for each in (
-        *(getattr(codecs, name) for name in dir(codecs) if name not in ("Codec", "num_kept")),
-        *(gates.AlwaysA, gates.LossGate, gates.Periodic, gates.FreezeAfter, gates.LogSpaced),
-        *(gates.BudgetGate, gates.BangBang, gates.Decay),
-        *(clock.Even, clock.LogNormal, clock.Drop, clock.Constant, clock.Polynomial, clock.Hinge),
-        privacy.GaussianDP,
-        *(models.splitnn_mlp, models.mcmahan_2nn, models.mcmahan_cnn, models.vgg16),
-        models.resnet50,
-        *(nn.NLLLoss, nn.CrossEntropyLoss, nn.BCELoss, nn.BCEWithLogitsLoss, nn.MSELoss),
-        *(nn.L1Loss, nn.SmoothL1Loss, nn.HuberLoss, nn.PoissonNLLLoss),
-        *(optim.SGD, optim.Adam, optim.AdamW, optim.Adamax, optim.NAdam, optim.RAdam),
-        *(optim.Adagrad, optim.Adadelta, optim.RMSprop, server.Yogi),
-    )
-} | {
-    each.name: each
-    for each in (
-        *(metrics.ACCURACY, metrics.BINARY_ACCURACY, metrics.TEST_LOSS, metrics.PERPLEXITY),
-        *(metrics.BITS_PER_CHARACTER, metrics.MEAN_SQUARED_ERROR, metrics.MEAN_ABSOLUTE_ERROR),
-    )
+_OTHERS = {  # each module, and those of its names that a text may hold
+    gates: "AlwaysA LossGate Periodic FreezeAfter LogSpaced BudgetGate BangBang Decay",
+    clock: "Even LogNormal Drop Constant Polynomial Hinge",
+    privacy: "GaussianDP",
+    models: "splitnn_mlp mcmahan_2nn mcmahan_cnn vgg16 resnet50",
+    nn: "NLLLoss CrossEntropyLoss BCELoss BCEWithLogitsLoss MSELoss L1Loss SmoothL1Loss HuberLoss "
+    "PoissonNLLLoss",
+    optim: "SGD Adam AdamW Adamax NAdam RAdam Adagrad Adadelta RMSprop",
+    server: "Yogi",
 }
+
+
+def _own_names() -> dict[str, Any]:
+    """All codecs and stages of the package, its metrics, and `_OTHERS`, by name."""
+    found = {name: getattr(module, name) for module in _OTHERS for name in _OTHERS[module].split()}
+    for name in set(codecs.__all__) - {"Codec"}:  # which does nothing by itself
+        thing = getattr(codecs, name)
+        if isinstance(thing, type):
+            found[name] = thing
+    values = [getattr(metrics, name) for name in metrics.__all__]
+    return found | {each.name: each for each in values if isinstance(each, metrics.Metric)}
+
+
+_NAMES = _own_names()
 
 
 @dataclass(frozen=True)

@@ -363,15 +363,16 @@ for fd in range(3, 40):
         except OSError: pass
 """
 _PATCHES = """
-import builtins, torch, fltoolkit.course.check as c
+import builtins, torch, fltoolkit.course as door
+import fltoolkit.course.comparison as c, fltoolkit.course.fingerprints as f
 class Always(float):
     __eq__ = __le__ = __ge__ = lambda a, b: True
     __ne__ = lambda a, b: False
     __hash__ = None
 torch.Tensor.__eq__ = lambda a, b: True
 torch.equal = lambda *a: True
-c.check = lambda *a, **k: True
-c.fingerprint = lambda v: 'right'
+c.check = door.check = lambda *a, **k: True
+f.fingerprint = door.fingerprint = lambda v: 'right'
 def other(lines):
     return ['SEED = 1' + chr(10) if l.startswith('SEED') else l for l in lines]
 get_ipython().input_transformers_post.append(other)
@@ -440,7 +441,8 @@ CASES: dict[str, Case] = {
         _only_task_2_twice,
         3,
         (
-            *("missing cell: a1-split-step", "missing cell: a1-step-weights"),
+            "missing cell: a1-split-step",
+            "missing cell: a1-step-weights",
             "duplicate id: a1-epoch-bill",
         ),
     ),
@@ -494,8 +496,12 @@ CASES: dict[str, Case] = {
         ),
         0,
         (
-            *("tried: read outside", "tried: network", "tried: write outside", "tried: signal"),
-            *("tried: process", "C functions"),
+            "tried: read outside",
+            "tried: network",
+            "tried: write outside",
+            "tried: signal",
+            "tried: process",
+            "C functions",
         ),
     ),
     "searches": Case(attacks(_SEARCH_STEP, _PATCHES), 0, ("frames and objects", "IPython's")),

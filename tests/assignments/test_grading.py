@@ -23,7 +23,7 @@ from ordinary import ordinary
 
 from fltoolkit import fence
 from fltoolkit.assignments import cli, gradebook, grading
-from fltoolkit.assignments.grading import AGAIN, UNFENCED, Limits, Result, grade
+from fltoolkit.assignments.grading import AGAIN, UNFENCED, Grade, Limits, grade
 from fltoolkit.assignments.kernel import frame
 from fltoolkit.assignments.master import _seed_of, load_master
 
@@ -97,7 +97,7 @@ def batch(master, listener, tmp_path_factory):
     subprocess.run(["rm", "-rf", "--", folder], check=True)  # a folder in it is too deep for Python
 
 
-def differences(results: dict[str, Result]) -> list[object]:
+def differences(results: dict[str, Grade]) -> list[object]:
     """The results that are not as their case says."""
     return [
         (name, result.total, result.status, result.notes, result.said)
@@ -168,7 +168,7 @@ def test_an_ordinary_user_grades_behind_the_same_fence(master, listener):
     command = ordinary(sys.executable, "-c", _AS_USER, *about, writable=str(home))
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    results = [Result(**about) for about in json.loads(done.stdout.splitlines()[-1])]
+    results = [Grade(**about) for about in json.loads(done.stdout.splitlines()[-1])]
     assert not differences({result.student: result for result in results})
     assert {p.name: (p.read_bytes(), p.stat().st_mode) for p in folder.iterdir()} == before
     assert len(listener.callers) == calls
@@ -260,6 +260,7 @@ def test_what_counts_as_the_same(expected, got, same):
 
 
 def test_limits_are_checked():
+    assert not Limits(fenced=False).fenced
     with pytest.raises(ValueError, match="above 0"):
         Limits(cell_seconds=float("nan"))
     with pytest.raises(ValueError, match="1 GiB"):

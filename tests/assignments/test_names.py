@@ -13,7 +13,7 @@ from playing import NUMBERS, lost, master_of, play, solutions
 
 from fltoolkit.assignments import gradebook, grading
 from fltoolkit.assignments import master as assignment
-from fltoolkit.assignments.grading import Result, find_submissions
+from fltoolkit.assignments.grading import Grade, find_submissions
 from fltoolkit.assignments.master import AssignmentError, assemble, kind_of, load_master, text_of
 from fltoolkit.assignments.names import look_alikes, name_notes
 from fltoolkit.assignments.reading import names_defined
@@ -146,7 +146,7 @@ def seeds(tmp_path, monkeypatch):
         def each(student, path, master, seed, expected, **_):
             assert expected == {"of": seed}  # of the master's own solution, with this seed
             found[student] = seed
-            return Result(student)
+            return Grade(student)
 
         monkeypatch.setattr(grading, "grade_one", each)
         results = grading.grade(tmp_path / "in", master_of(1), tmp_path / out, **how)
@@ -172,10 +172,10 @@ def test_what_a_hand_in_shows_about_its_seed_is_of_no_use_for_the_next_one(seeds
 
 def test_no_note_in_the_feedback_is_about_the_run_of_a_hidden_check():
     """A note such as 'flood of output' is a bit that the student's code can choose."""
-    notes = ["flood of output, dropped: a1-step-weights", "the time was up: a1-step-weights",
-             "MemoryError: a1-step-weights", "SystemExit: a1-step-weights"]  # fmt: skip
+    kinds = ("flood of output, dropped", "the time was up", "MemoryError", "SystemExit")
+    notes = [f"{kind}: a1-step-weights" for kind in kinds]
     pages = [
-        gradebook.feedback(master_of(1), Result("ana", notes=given))[0] for given in (notes, [])
+        gradebook.feedback(master_of(1), Grade("ana", notes=given))[0] for given in (notes, [])
     ]
     assert pages[0] == pages[1]
 

@@ -10,7 +10,7 @@ from fltoolkit import cli
 from fltoolkit.course import cli as course
 from fltoolkit.course.cli import copy_notebooks, outdated, shipped, without_outputs
 from fltoolkit.course.done import Done, Guess, remember
-from fltoolkit.course.progress import NOTEBOOKS
+from fltoolkit.course.syllabus import NOTEBOOKS
 
 
 def test_all_of_the_course_is_copied(tmp_path):

@@ -48,13 +48,13 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 
 
 def test_only_a_folder_of_the_course_keeps_progress(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("FLTOOLKIT_EDITION", raising=False)
-    monkeypatch.chdir(tmp_path)
+    assert course_folder() == folder
+    (folder / "00_start_here.ipynb").unlink()
     assert course_folder() is None
-    (tmp_path / "01_vanilla_splitnn.ipynb").touch()
-    assert course_folder() == tmp_path
+    (folder / "01_vanilla_splitnn.ipynb").touch()
+    assert course_folder() == folder
     monkeypatch.setenv("FLTOOLKIT_EDITION", "saved")
     assert course_folder() is None
 

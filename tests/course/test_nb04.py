@@ -1,15 +1,15 @@
 """Answers of notebook 04, against real messages."""
 
 import torch
-from course.answers import NAN, Case, Printed, assert_checks
+from course.answers import NAN, Case
 from torch import nn
 
 from fltoolkit import Channel
-from fltoolkit.course.nb04 import notebook
 from fltoolkit.federated import Local, fedavg
 
 PARAMETERS = 64 * 64 + 64 + 64 * 10 + 10
 ONE_ROUND = 771_520
+VALUES = 20 * 2 * PARAMETERS * 4  # without headers
 
 CASES = {
     "the server's new weight": Case(
@@ -26,16 +26,9 @@ CASES = {
     "bytes of 20 rounds of one": Case(
         facts={"one_round": ONE_ROUND, "num_parameters": PARAMETERS},
         right=[ONE_ROUND, float(ONE_ROUND), 20 * (ONE_ROUND // 20)],
-        wrong=[
-            *(20 * 2 * PARAMETERS * 4, 20 * PARAMETERS * 4, ONE_ROUND // 2),
-            *(20 * ONE_ROUND, ONE_ROUND // 20, NAN),
-        ],
+        wrong=[VALUES, VALUES // 2, ONE_ROUND // 2, 20 * ONE_ROUND, ONE_ROUND // 20, NAN],
     ),
 }
-
-
-def test_checks(capsys: Printed) -> None:
-    assert_checks(notebook, CASES, capsys)
 
 
 def test_twenty_rounds_of_one_client_send_what_one_round_of_twenty_sends() -> None:

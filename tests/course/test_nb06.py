@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from course.answers import NAN, Case, Printed, assert_checks
+from course.answers import NAN, Case, Printed
 from torch import Tensor
 
 from fltoolkit.course.nb06 import LAWS, notebook
@@ -115,14 +115,20 @@ class Raises(Right):
         raise KeyError(name)
 
 
+MISTAKES = {  # and the words that the reader gets
+    LostSign: "signs",
+    IgnoresK: "k values",
+    NeverSendsItsResidual: "next message",
+    ForgetsItsResidual: "an account",
+    OneForAll: "an account",
+    LostNegatives: "four of ten",
+    ByZero: "0 where nobody sends",
+    PlainMean: "four of ten",
+    ChangesTheUpdate: "an account",
+    Raises: "KeyError: 'ann'",
+}
 CASES = {
-    "all laws hold": Case(
-        right=[Right, ByMask, ByNan],
-        wrong=[
-            *(LostSign, IgnoresK, NeverSendsItsResidual, ForgetsItsResidual, OneForAll),
-            *(LostNegatives, ByZero, PlainMean, ChangesTheUpdate, Raises, Right(k=1), "Mine", []),
-        ],
-    ),
+    "all laws hold": Case(right=[Right, ByMask, ByNan], wrong=[*MISTAKES, Right(k=1), "Mine", []]),
     "bits a place": Case(
         facts={"p": 0.01},
         right=[GOLOMB, round(GOLOMB, 2), torch.tensor(GOLOMB)],
@@ -135,32 +141,13 @@ CASES = {
 }
 
 
-def test_checks(capsys: Printed) -> None:
-    assert_checks(notebook, CASES, capsys)
-
-
-@pytest.mark.parametrize(
-    ("program", "words"),
-    [
-        (LostSign, "signs"),
-        (IgnoresK, "k values"),
-        (NeverSendsItsResidual, "next message"),
-        (ForgetsItsResidual, "an account"),
-        (OneForAll, "an account"),
-        (LostNegatives, "four of ten"),
-        (ByZero, "0 where nobody sends"),
-        (PlainMean, "four of ten"),
-        (ChangesTheUpdate, "an account"),
-        (Raises, "KeyError: 'ann'"),
-    ],
-)
+@pytest.mark.parametrize(("program", "words"), MISTAKES.items())
 def test_each_mistake_is_named(program: Any, words: str, capsys: Printed) -> None:
     assert not notebook.check("all laws hold", program)
     assert words in capsys.readouterr().out
 
 
 def test_each_law_is_broken_by_some_program() -> None:
-    programs = [LostSign, IgnoresK, NeverSendsItsResidual, OneForAll, LostNegatives, ByZero]
     for words, law in LAWS.items():
         assert law(Right), words
-        assert not all(law(program) for program in programs), words
+        assert not all(law(program) for program in MISTAKES if program is not Raises), words

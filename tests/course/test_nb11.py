@@ -1,6 +1,6 @@
 """The answers of notebook 11: in several spellings, and the mistakes that readers make."""
 
-from course.answers import Case, assert_checks
+from course.answers import Case
 
 from fltoolkit.channel import Channel
 from fltoolkit.course.nb11 import notebook
@@ -24,10 +24,6 @@ CASES = {
         wrong=[4, 0, 2.5, 3.75],
     ),
 }
-
-
-def test_checks(capsys):
-    assert_checks(notebook, CASES, capsys)
 
 
 def test_with_four_workers_the_share_of_each_is_not_taken_for_a_number_of_values(capsys):

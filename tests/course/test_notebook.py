@@ -29,14 +29,6 @@ def example() -> Notebook:
     return notebook
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "01_a.ipynb").touch()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("FLTOOLKIT_EDITION", raising=False)
-    return tmp_path
-
-
 def test_checks_compute_compare_and_hint(capsys: Printed) -> None:
     notebook = example()
     assert notebook.check("bytes", 12, count=3)

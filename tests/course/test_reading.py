@@ -13,7 +13,7 @@ from course.answers import Printed
 from fltoolkit.course import check
 from fltoolkit.course._reading import letter, plain
 from fltoolkit.course.done import Guess
-from fltoolkit.course.predict import Predict
+from fltoolkit.course.guesses import Predict
 
 RIGHT: list[tuple[Any, Any, str]] = [  # what was typed, what was measured, its unit
     ("15 %", 15, "%"),

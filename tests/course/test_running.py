@@ -26,7 +26,6 @@ def test_need() -> None:
 def test_the_bar_passes_on_and_the_saved_edition_has_none(
     monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:
-    monkeypatch.delenv("FLTOOLKIT_EDITION", raising=False)
     assert list(progress_bar(iter("ab"), "training", total=2)) == ["a", "b"]
     assert "training" in capsys.readouterr().err
     monkeypatch.setenv("FLTOOLKIT_EDITION", "saved")
@@ -49,7 +48,7 @@ def test_one_line_stands_for_the_traceback(cell: str, words: str, capsys: Printe
         InteractiveShell.clear_instance()
     assert not result.success
     printed = capsys.readouterr().out
-    told, rest = printed.split("\n", 1)
-    assert words in told
+    line, rest = printed.split("\n", 1)
+    assert words in line
     assert rest.count("Traceback") == 1  # other errors are shown as always
     assert "ZeroDivisionError" in rest

@@ -60,8 +60,7 @@ def test_solutions_are_found() -> None:
 
 @pytest.mark.solutions
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_solutions_pass(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("FLTOOLKIT_EDITION", raising=False)
+def test_solutions_pass(path: Path, tmp_path: Path) -> None:
     shutil.copy(path, tmp_path)
     (tmp_path / "00_start_here.ipynb").touch()  # so that this is a folder of the course
     notebook = nbformat.read(path, as_version=4)

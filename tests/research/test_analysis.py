@@ -33,16 +33,17 @@ from fltoolkit.research import (
 def test_points_and_front():
     found = points(ALL)
     assert [(p.name, p.nbytes, p.num_seeds) for p in found] == [
-        *(("cheap", 210, 2), ("dear", 2000, 2), ("worse", 3000, 2))
+        ("cheap", 210, 2),
+        ("dear", 2000, 2),
+        ("worse", 3000, 2),
     ]
     assert found[0][-3:] == (pytest.approx(0.7), 0.6, 0.8)
     assert [p.name for p in front(found)] == ["cheap", "dear"]
     tie = [p._replace(nbytes=1.0, value=0.5) for p in found]
     assert len(front(tie)) == 1
     other = made_up("cheap", 0, (1, 0.1), rounds=9)  # edited, and its name not
-    assert {name: len(runs) for name, runs in groups([*CHEAP, other, *DEAR]).items()} == {
-        **{"cheap, rounds=5": 2, "cheap, rounds=9": 1, "dear": 2}
-    }
+    sizes = {name: len(runs) for name, runs in groups([*CHEAP, other, *DEAR]).items()}
+    assert sizes == {"cheap, rounds=5": 2, "cheap, rounds=9": 1, "dear": 2}
     assert "| cheap, rounds=9 |" in table([*CHEAP, other])
     broken = [r._replace(error="no", history=History()) for r in (CHEAP[0], other)]
     assert set(failures(broken)) == {"cheap, rounds=5, seed 0", "cheap, rounds=9, seed 0"}
@@ -116,9 +117,8 @@ LESS_IS_BETTER = [falling("short", 10, 3.0), falling("bad", 20, 4.0), falling("l
 
 def test_where_less_is_better_the_front_goes_down():
     assert [p.name for p in front(points(LESS_IS_BETTER))] == ["short", "long"]
-    assert front_within(LESS_IS_BETTER, [10, 25, 30]) == [
-        *((10, 3.0, 3.0, 3.0), (25, 3.0, 3.0, 3.0), (30, 1.0, 1.0, 1.0))
-    ]
+    rows = [(10, 3.0, 3.0, 3.0), (25, 3.0, 3.0, 3.0), (30, 1.0, 1.0, 1.0)]
+    assert front_within(LESS_IS_BETTER, [10, 25, 30]) == rows
     lines = table(LESS_IS_BETTER, target=2.0, budget=20).splitlines()
     assert lines[0].startswith("| setting | mean squared error | sent | seeds | bytes to 2 | mean ")
     assert [line.endswith("| * |") for line in lines[2:]] == [True, False, True]
@@ -130,9 +130,8 @@ def test_what_is_tested_by_several_metrics_cannot_be_compared():
     both = [*LESS_IS_BETTER, *CHEAP]
     with pytest.raises(ValueError, match=r"mean_squared_error and accuracy.*by_task"):
         front(points(both))
-    assert [*by_task(both)] == [
-        *("digits, mlp, 1 client, MSELoss(), mean_squared_error", "digits, mlp, 1 client")
-    ]
+    names = ["digits, mlp, 1 client, MSELoss(), mean_squared_error", "digits, mlp, 1 client"]
+    assert [*by_task(both)] == names
     assert metric_of(r.experiment for r in CHEAP).name == "accuracy"
 
 
@@ -140,8 +139,8 @@ def test_csv_has_plain_numbers():
     rows = list(csv.DictReader(io.StringIO(table_as_csv(ALL, target=0.75, budget=250))))
     assert [row["setting"] for row in rows] == ["cheap", "dear", "worse"]
     cheap = rows[0]
-    assert (float(cheap["accuracy"]), float(cheap["low"]), float(cheap["high"])) == (
-        *(pytest.approx(0.7), 0.6, 0.8),
+    assert [float(cheap[name]) for name in ("low", "accuracy", "high")] == pytest.approx(
+        [0.6, 0.7, 0.8]
     )
     assert (cheap["nbytes"], cheap["nbytes_to_target"]) == ("210.0", "")  # one seed never did
     assert [row["front"] for row in rows] == ["1", "1", "0"]

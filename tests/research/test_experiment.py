@@ -44,13 +44,13 @@ def test_the_key_is_the_content():
     assert Experiment(lr=1).key == Experiment(lr=1.0, name="called something").key
     texts = ("Pipeline(Quantize(8))", "Pipeline( Quantize(bits = 8) )", Pipeline(Quantize(8)))
     assert len({Experiment(codecs={"activations": text}).key for text in texts}) == 1
-    changes = [
-        *({"seed": 1}, {"lr": 0.1}, {"rounds": 6}, {"batch_size": 8}, {"validation": 0.1}),
-        *({"data": "mnist"}, {"cut": 2}, {"num_samples": 5}, {"evaluations": 2}),
-        {"codecs": {"gradients": "Pipeline(Float8())"}},
-        {"codecs": {"activations": "Pipeline(Float8())"}},
-        *({"optimizer": "Adam(lr=0.1)"}, {"loss": "CrossEntropyLoss()"}, {"metric": "test_loss"}),
-    ]
+    numbers = {"seed": 1, "lr": 0.1, "rounds": 6, "batch_size": 8, "validation": 0.1, "cut": 2}
+    numbers |= {"num_samples": 5, "evaluations": 2}
+    names = {"data": "mnist", "optimizer": "Adam(lr=0.1)", "loss": "CrossEntropyLoss()"}
+    names |= {"metric": "test_loss"}
+    changes = [{name: value} for name, value in (numbers | names).items()]
+    changes += [{"codecs": {"gradients": "Pipeline(Float8())"}}]
+    changes += [{"codecs": {"activations": "Pipeline(Float8())"}}]
     keys = {Experiment(**change).key for change in changes} | {Experiment().key}
     assert len(keys) == len(changes) + 1
     assert Experiment().key == "f2179af352cf9394"  # stores would no longer find what they hold
@@ -119,9 +119,8 @@ def test_files(tmp_path):
         "  codecs: {update: 'Pipeline(Quantize(8))'}\n"
     )
     found = read(path)
-    assert [(e.protocol, e.seed, e.rounds, e.lr) for e in found] == [
-        *(("split", 0, 2, 0.1), ("split", 1, 2, 0.1), ("fedavg", 0, 2, 0.1))
-    ]
+    three = [("split", 0, 2, 0.1), ("split", 1, 2, 0.1), ("fedavg", 0, 2, 0.1)]
+    assert [(e.protocol, e.seed, e.rounds, e.lr) for e in found] == three
     (tmp_path / "one.json").write_text(found[2].to_json())
     assert read(tmp_path / "one.json") == [found[2]]
     path.write_text("- {protocol: split, learning_rate: 3}")

@@ -7,7 +7,7 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.data import Batches
-from fltoolkit.evaluation import predict
+from fltoolkit.evaluation import forward
 from fltoolkit.split import (
     add,
     average,
@@ -60,7 +60,7 @@ def test_vertical_is_bit_equal_to_the_unsplit_network(merge, reference_merge, wi
     assert records[-1]["nbytes_up"] == channel.nbytes(receiver="bob", kind="activations")
     assert records[-1]["nbytes_down"] == channel.nbytes(sender="bob", kind="gradients")
     reference.eval()
-    assert torch.equal(predict([*alices, bob], blocks, merge=merge), reference(blocks).detach())
+    assert torch.equal(forward([*alices, bob], blocks, merge=merge), reference(blocks).detach())
 
 
 def test_vertical_sends_no_gradient_to_those_who_do_not_learn():

@@ -10,7 +10,7 @@ from course.answers import NAN, Printed
 
 from fltoolkit.course import predict
 from fltoolkit.course.done import Guess
-from fltoolkit.course.predict import Predict
+from fltoolkit.course.guesses import Predict
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,6 @@ def test_predict_says_how_far_off(guess: Any, measured: Any, words: str, capsys:
     assert "measured: " in printed
 
 
-@pytest.fixture(autouse=True)
-def no_edition(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("FLTOOLKIT_EDITION", raising=False)
-
-
 @pytest.mark.parametrize("guess", [None, ...])
 def test_no_guess_is_a_reminder_and_does_not_tell(guess: Any, capsys: Printed) -> None:
     predict("How many bytes?", guess, 163_854, "B")
@@ -59,14 +54,14 @@ def test_no_guess_is_a_reminder_and_does_not_tell(guess: Any, capsys: Printed) -
 
 
 def test_skipping_shows_what_was_measured_and_makes_up_no_guess(capsys: Printed) -> None:
-    heard: list[Guess] = []
-    ask = Predict(lambda question, guess: heard.append(guess))
+    kept: list[Guess] = []
+    ask = Predict(lambda question, guess: kept.append(guess))
     ask.skip()
     ask("How many bytes?", None, 163_854, "B")
     assert ask.shown
     printed = capsys.readouterr().out
     assert "your guess: no guess was made\n  measured:   163,854 B" in printed
-    assert heard == [Guess("", "163,854 B")]
+    assert kept == [Guess("", "163,854 B")]
     ask.skip(False)
     ask("How many bytes?", None, 163_854, "B")
     assert not ask.shown
@@ -81,10 +76,10 @@ def test_the_saved_edition_shows_what_was_measured(
 
 
 def test_a_guess_is_remembered_with_how_far_off_it_was() -> None:
-    heard: dict[str, Guess] = {}
-    ask = Predict(heard.__setitem__)
+    kept: dict[str, Guess] = {}
+    ask = Predict(kept.__setitem__)
     ask("How many?", 10, 40, "B")
     ask("Who?", "alice", "bob")
     ask("Zero?", 1, 0)
-    assert heard["How many?"] == Guess("10 B", "40 B", "Your guess is 4 times too small.", 4.0)
-    assert heard["Who?"].factor is heard["Zero?"].factor is None
+    assert kept["How many?"] == Guess("10 B", "40 B", "Your guess is 4 times too small.", 4.0)
+    assert kept["Who?"].factor is kept["Zero?"].factor is None

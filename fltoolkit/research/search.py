@@ -25,7 +25,7 @@ from fltoolkit.codecs.wrappers import ErrorFeedback
 from fltoolkit.history import History, Record
 from fltoolkit.research.analysis import metric_of
 from fltoolkit.research.experiment import Experiment
-from fltoolkit.research.run import records
+from fltoolkit.research.runs import records
 
 __all__ = ["Suggestion", "Tried", "space", "spend", "suggest"]
 

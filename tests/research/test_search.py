@@ -1,13 +1,8 @@
 """The search for good settings."""
 
-import importlib
-
 import pytest
 
-from fltoolkit.research import Experiment, space, spend, suggest
-
-suggest_module = importlib.import_module("fltoolkit.research.suggest")
-
+from fltoolkit.research import Experiment, search, space, spend, suggest
 
 TASK = Experiment("relay", num_clients=3, num_samples=300, rounds=2, lr=0.1, batch_size=16)
 
@@ -44,7 +39,7 @@ def test_suggest_keeps_to_the_budget_and_finds_the_same_again():
 def played(monkeypatch, curves, key="accuracy"):
     """Let each seed's run measure these (bytes, value) in turn."""
     monkeypatch.setattr(
-        suggest_module,
+        search,
         "records",
         lambda e: iter([{"nbytes": nbytes, key: value} for nbytes, value in curves[e.seed]]),
     )
@@ -109,7 +104,7 @@ def test_one_that_diverges_is_out(monkeypatch):
             raise (FloatingPointError, ValueError)[experiment.seed - 1]("holds NaN")
         yield {"nbytes": 20, "accuracy": 0.4}
 
-    monkeypatch.setattr(suggest_module, "records", records)
+    monkeypatch.setattr(search, "records", records)
     found = suggest(TASK, 20, candidates=[Experiment(seed=seed) for seed in (1, 0, 2)])
     assert (found.best.seed, found.value, found.spent) == (0, 0.45, 40)
     assert [tried.value for tried in found.tried] == [0.45, None, None]

@@ -1,6 +1,6 @@
 """Many experiments on this machine's cores or on a cluster: each runs once, and none is lost.
 
-Here: which process runs which experiment next. Not here: one run (run), storing results (store).
+Here: which process runs which experiment next. Not here: one run (runs), storing results (store).
 """
 
 import ctypes
@@ -24,11 +24,9 @@ from concurrent.futures import (
 from contextlib import contextmanager
 from typing import Any
 
-import torch
-
 from fltoolkit.history import History, Record
 from fltoolkit.research.experiment import Experiment, one_name_each
-from fltoolkit.research.run import records
+from fltoolkit.research.runs import records
 from fltoolkit.research.store import LEASE, Result, Store
 
 __all__ = ["cluster", "sweep"]
@@ -180,20 +178,12 @@ def _run(
     lost: list[Experiment] = []
     try:
         while running or (todo and not lost):
-            elsewhere = []
-            while todo and len(running) < workers and not lost:
-                experiment = todo.pop(0)
-                if store.claim(experiment.key):
-                    claimed.add(experiment.key)
-                    try:
-                        running[pool.submit(_job, experiment.to_json(), imports)] = experiment
-                    except BrokenExecutor:
-                        lost.append(experiment)
-                elif experiment.key in store:
-                    bar.update()  # another process was faster
-                else:
-                    elsewhere.append(experiment)
-            todo += elsewhere
+            while len(running) < workers and not lost and (mine := _claimed(todo, store, bar)):
+                claimed.add(mine.key)
+                try:
+                    running[pool.submit(_job, mine.to_json(), imports)] = mine
+                except BrokenExecutor:
+                    lost.append(mine)
             if not running:
                 if todo and not lost:  # other processes run all that is left: look again later
                     time.sleep(1)
@@ -215,6 +205,21 @@ def _run(
         store.release(claimed)  # of those that are in the store, none is left
 
 
+def _claimed(todo: list[Experiment], store: Store, bar: Any) -> Experiment | None:
+    """Take the first experiment that no other process runs out of ``todo``; None if there is none.
+
+    What another process has finished meanwhile is taken out, too.
+    """
+    for experiment in list(todo):
+        if store.claim(experiment.key):
+            todo.remove(experiment)
+            return experiment
+        if experiment.key in store:
+            todo.remove(experiment)
+            bar.update()
+    return None
+
+
 def _result(
     experiment: Experiment, future: "Future[tuple[list[Record], str, float]]"
 ) -> Result | None:
@@ -231,7 +236,6 @@ def _result(
 def _job(text: str, imports: Sequence[str]) -> tuple[list[Record], str, float]:
     """One run in any process; arguments and result are plain values."""
     start = time.perf_counter()
-    torch.set_num_threads(1)
     try:
         _import_all(imports, 0)
         found, error = list(records(Experiment.from_json(text))), ""

@@ -8,7 +8,7 @@ import pytest
 
 from fltoolkit.course.done import Done, Guess, remember
 from fltoolkit.course.notebook import Notebook
-from fltoolkit.course.progress import NOTEBOOKS, progress
+from fltoolkit.course.syllabus import NOTEBOOKS, progress
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 
@@ -71,14 +71,6 @@ def test_the_finder_of_first_values_finds() -> None:
         "a": ["None", "4"],
         "b": ["3"],
     }
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "00_start_here.ipynb").touch()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("FLTOOLKIT_EDITION", raising=False)
-    return tmp_path
 
 
 def everything(notebook: Notebook) -> Done:

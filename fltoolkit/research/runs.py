@@ -7,10 +7,11 @@ what a protocol is given (task), the protocols (methods).
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 
-from fltoolkit.cost import measure
+from fltoolkit.cost import ModelCost, measure
 from fltoolkit.evaluation import evaluate
 from fltoolkit.history import History, Record
 from fltoolkit.party import Party
@@ -20,6 +21,12 @@ from fltoolkit.research.text import build
 from fltoolkit.research.weighing import WeighingChannel
 
 __all__ = ["num_steps", "records", "run"]
+
+WEIGHED_IN_STEPS, WEIGHED_IN_ROUNDS = 53, 7
+"""Every how many messages of a kind one is weighed: in a protocol with many records per round, and
+in one with one record per round, which sends fewer and larger messages. Both numbers are prime:
+a common divisor with the number of clients or batches would weigh the same ones again and again.
+Stored records depend on these numbers."""
 
 
 def run(experiment: Experiment) -> History:
@@ -55,15 +62,35 @@ def records(experiment: Experiment) -> Iterator[Record]:
     2
     >>> training.close()  # 99 rounds are never trained
     """
-    if torch.get_num_threads() > 1:  # the same bits on every machine; faster for small networks
+    training = _records(experiment)
+    while True:
+        with _one_thread():  # only while it trains: the caller's threads are the caller's
+            record = next(training, None)
+        if record is None:
+            return
+        yield record
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute with one thread: the same bits on every machine, and faster for small networks."""
+    before = torch.get_num_threads()
+    if before > 1:
         torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if before > 1:
+            torch.set_num_threads(before)
+
+
+def _records(experiment: Experiment) -> Iterator[Record]:
     task, protocol = _task(experiment), experiment.method
-    per_round = protocol.records_a_round(task)
+    per_round = protocol.records_per_round(task)
     codecs = {kind: build(text) for kind, text in experiment.codecs.items()}
-    every = 53 if per_round > 1 else 7
+    every = WEIGHED_IN_ROUNDS if per_round == 1 else WEIGHED_IN_STEPS
     channel = WeighingChannel(codecs, clients=task.names, every=every)
-    shape, dtype = tuple(task.data.x_train.shape[1:]), task.data.x_train.dtype
-    cost = measure(task.model, shape, task.cut, input_dtype=dtype) if protocol.flops else None
+    cost = _cost(task) if protocol.flops else None
     losses: list[float] = []
     steps: Counter[str] = Counter()
     for record, parties in protocol.train(task, channel):
@@ -74,19 +101,19 @@ def records(experiment: Experiment) -> Iterator[Record]:
         done = step * experiment.evaluations
         if done // per_round == (done - experiment.evaluations) // per_round:
             continue
-        told: Record = {"step": step}
-        told["round"] = step / per_round if step % per_round else step // per_round
+        row: Record = {"step": step}
+        row["round"] = step / per_round if step % per_round else step // per_round
         if losses:
-            told["loss"] = sum(losses) / len(losses)
-        told |= _score(experiment, task, parties)
-        told |= {key: record[key] for key in ("nbytes_up", "nbytes_down", "nbytes")}
-        told |= channel.sizes()
-        told["num_waits"] = math.ceil(len(channel.transfers) / protocol.together(task))
+            row["loss"] = sum(losses) / len(losses)
+        row |= _score(experiment, task, parties)
+        row |= {key: record[key] for key in ("nbytes_up", "nbytes_down", "nbytes")}
+        row |= channel.sizes()
+        row["num_waits"] = math.ceil(len(channel.transfers) / protocol.together(task))
         if protocol.flops and cost:
-            told["client_flops"] = round(protocol.flops(task, step, steps, cost))
+            row["client_flops"] = round(protocol.flops(task, step, steps, cost))
         if protocol.gated:
-            told |= {f"steps_{state.lower()}": steps[state] for state in "ABC"}
-        yield told
+            row |= {f"steps_{state.lower()}": steps[state] for state in "ABC"}
+        yield row
         losses = []
 
 
@@ -96,7 +123,7 @@ def num_steps(experiment: Experiment) -> int:
     >>> num_steps(Experiment(num_samples=64, rounds=3)), num_steps(Experiment("fedavg", rounds=3))
     (6, 3)
     """
-    return experiment.rounds * experiment.method.records_a_round(_task(experiment))
+    return experiment.rounds * experiment.method.records_per_round(_task(experiment))
 
 
 def _task(experiment: Experiment) -> Task:
@@ -105,6 +132,11 @@ def _task(experiment: Experiment) -> Task:
     known = e.method.settings
     settings = {name: known[name].used(value) for name, value in e.settings.items()}
     return Task(e, settings, data)
+
+
+def _cost(task: Task) -> ModelCost:
+    x = task.data.x_train
+    return measure(task.model, tuple(x.shape[1:]), task.cut, input_dtype=x.dtype)
 
 
 def _score(experiment: Experiment, task: Task, parties: Sequence[Party]) -> Record:

@@ -12,9 +12,18 @@ import torch
 from fltoolkit.course._reading import note, read, tensor
 from fltoolkit.course._words import distance, is_words, same, same_word, say
 
-__all__ = ["check"]
+__all__ = ["check", "near"]
 
 Hints = Mapping[Any, str] | Sequence[tuple[Callable[[Any], bool], str]]
+
+
+def near(value: float, by: float) -> Callable[[float], bool]:
+    """For a hint: whether an answer is less than ``by`` away from this value.
+
+    >>> near(0.375, by=0.005)(0.376), near(0.375, by=0.005)(0.5)
+    (True, False)
+    """
+    return lambda answer: abs(answer - value) < by
 
 
 def check(
@@ -73,6 +82,12 @@ def _compare(answer: Any, expected: Any, tolerance: float) -> tuple[bool, str]:
     dtypes = [value.dtype for value in (answer, expected) if isinstance(value, torch.Tensor)]
     if len(set(dtypes)) == 2:
         return False, f"not yet. Its dtype is {dtypes[0]}, it should be {dtypes[1]}."
+    right, message = _compare_numbers(a, e, tolerance)
+    return right, message or f"not yet. {distance(answer, expected, say(answer))}"
+
+
+def _compare_numbers(a: torch.Tensor, e: torch.Tensor, tolerance: float) -> tuple[bool, str]:
+    """Whether numbers of one shape are right, and a sentence; none for one number that is wrong."""
     num_nan = int(a.isnan().sum())
     if num_nan:
         where = "it is NaN" if a.ndim == 0 else f"{num_nan} of {a.numel()} values are NaN"
@@ -84,7 +99,7 @@ def _compare(answer: Any, expected: Any, tolerance: float) -> tuple[bool, str]:
     if largest <= tolerance:
         return True, f"right within {tolerance:g} (largest difference {largest:.2g})."
     if a.ndim == 0:
-        return False, f"not yet. {distance(answer, expected, say(answer))}"
+        return False, ""
     wrong = int((~(difference <= tolerance)).sum())
     return False, f"not yet. {wrong} of {a.numel()} values differ, by up to {largest:.4g}."
 

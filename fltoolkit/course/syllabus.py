@@ -35,13 +35,9 @@ from fltoolkit.course.quiz import quiz
 
 __all__ = ["NOTEBOOKS", "next_notebook", "progress"]
 
-NOTEBOOKS: list[Notebook] = [
-    module.notebook
-    for module in (
-        *(nb00, nb01, nb02, nb_gallery, nb03, nb04, nb05),
-        *(nb06, nb06b, nb07, nb08, nb09, nb10, nb11, nb12),
-    )
-]
+_FIRST = (nb00, nb01, nb02, nb_gallery, nb03, nb04, nb05, nb06)
+_THEN = (nb06b, nb07, nb08, nb09, nb10, nb11, nb12)
+NOTEBOOKS: list[Notebook] = [module.notebook for module in _FIRST + _THEN]
 
 
 def _counts(notebook: Notebook, done: Done) -> tuple[int, int, bool]:

@@ -9,7 +9,16 @@ from torch import nn
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, load, splitnn_mlp
 from fltoolkit.codecs import Difference, Entropy, Pipeline, Quantize, TopK
 from fltoolkit.data import Dataset
-from fltoolkit.research import PROTOCOLS, Experiment, allow, num_steps, records, run
+from fltoolkit.research import (
+    PROTOCOLS,
+    Experiment,
+    Protocol,
+    allow,
+    num_steps,
+    one_record_per_round,
+    records,
+    run,
+)
 from fltoolkit.research import text as spec
 from fltoolkit.split import train_split
 
@@ -44,21 +53,17 @@ def test_split_is_train_split():
     assert num_steps(experiment) == last["step"] == len(losses)
 
 
+CUT, FEDERATED = {"activations_up", "gradients_down"}, {"model_down", "update_up"}
 KINDS = {
-    "relay": {"activations_up", "gradients_down", "labels_up", "model_across"},
-    "splitfed": {"activations_up", "gradients_down", "labels_up", "model_up", "model_down"},
-    "split_async": {
-        *("activations_up", "gradients_down", "labels_up", "model_across", "control_down")
-    },
-    "fedavg": {"model_down", "update_up"},
-    "interval_averaging": {"model_down", "update_up"},
-    "fedasync": {"model_down", "update_up"},
-    "fedbuff": {"model_down", "update_up"},
-    "vertical": {"activations_up", "gradients_down"},
+    "relay": CUT | {"labels_up", "model_across"},
+    "splitfed": CUT | {"labels_up", "model_up", "model_down"},
+    "split_async": CUT | {"labels_up", "model_across", "control_down"},
+    **dict.fromkeys(("fedavg", "interval_averaging", "fedasync", "fedbuff"), FEDERATED),
+    "vertical": CUT,
 }
 ALONE = {
-    "u_shaped": {"activations_up", "gradients_down", "activations_down", "gradients_up"},
-    "uploading": {"activations_up", "gradients_down"},
+    "u_shaped": CUT | {"activations_down", "gradients_up"},
+    "uploading": CUT,
     "local_loss": {"activations_up", "labels_up"},
 }
 
@@ -146,6 +151,15 @@ def test_settings_change_the_run(protocol, settings):
     assert Experiment.from_json(other.to_json()) == other
 
 
+def test_an_interval_of_one_step_is_the_default_and_costs_as_much():
+    default, one, three = (
+        run(Experiment("interval_averaging", num_clients=3, settings=settings, **SMALL))[-1]
+        for settings in ({}, {"interval_steps": 1}, {"interval_steps": 3})
+    )
+    assert default == one
+    assert three["client_flops"] == 3 * one["client_flops"]
+
+
 def test_an_optimizer_by_name():
     plain = Experiment("relay", num_clients=2, **SMALL)
     same = Experiment("relay", num_clients=2, optimizer="SGD(lr=0.05)", **SMALL)
@@ -186,3 +200,27 @@ def test_a_function_that_was_written_anew_is_called_anew(monkeypatch):
     before = run(experiment)[-1]["test_loss"]
     spec._NAMES["line"] = lambda: line(slope=20.0)
     assert run(experiment)[-1]["test_loss"] != before
+
+
+def test_the_callers_threads_are_left_alone(monkeypatch):
+    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
+    before = torch.get_num_threads()
+    seen = []
+
+    def alone(task, channel):
+        seen.append(torch.get_num_threads())
+        totals = channel.begin(set(task.names), [task.model], sends_weights=False)
+        for step in range(1, 3):
+            yield {"step": step, **totals()}, [task.whole()]
+            seen.append(torch.get_num_threads())
+
+    allow(Protocol("alone_threads", alone, sends=[], records_per_round=one_record_per_round))
+    torch.set_num_threads(2)
+    try:
+        for _ in records(Experiment("alone_threads", num_samples=64, rounds=2)):
+            assert torch.get_num_threads() == 2
+            seen.append("record")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1, "record", 1, "record", 1]

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,16 +20,11 @@ import pytest
 
 from fltoolkit.cli import main
 from fltoolkit.history import History
-from fltoolkit.research import Experiment, Result, Store, cluster, sweep
-
-sweep_module = importlib.import_module("fltoolkit.research.sweep")
-
+from fltoolkit.research import Experiment, Result, Store, cluster, sweep, sweeps
 
 TINY = {"num_samples": 64, "rounds": 1}
 
-
 PLANS = [Experiment("split", seed=seed, **TINY) for seed in range(4)]
-
 
 DIVERGES = Experiment("split", lr=1e30, **TINY)
 
@@ -51,9 +47,9 @@ def test_a_new_name_is_kept(path):
 
 def test_each_runs_once(path, monkeypatch):
     ran = []
-    original = sweep_module.records
+    original = sweeps.records
     monkeypatch.setattr(
-        sweep_module, "records", lambda e: ran.append(e.seed) or original(e), raising=True
+        sweeps, "records", lambda e: ran.append(e.seed) or original(e), raising=True
     )
     with Store(path) as store:
         first = quiet(PLANS[:2], store)
@@ -77,9 +73,7 @@ def test_a_failure_is_kept_and_the_others_go_on(path):
 def test_two_that_try_again_share_the_work(path, monkeypatch):
     """Another process has begun to try again what failed, too: this one takes what is left."""
     ran = []
-    monkeypatch.setattr(
-        sweep_module, "records", lambda e: ran.append(e.seed) or iter([{"step": 1}])
-    )
+    monkeypatch.setattr(sweeps, "records", lambda e: ran.append(e.seed) or iter([{"step": 1}]))
     with Store(path) as store, Store(path) as other:
         for plan in PLANS:
             store.add(Result(plan, History(), "it broke", 0.0))
@@ -98,7 +92,7 @@ def test_two_that_try_again_share_the_work(path, monkeypatch):
 
 
 def test_ctrl_c_leaves_what_is_finished(path, monkeypatch):
-    original = sweep_module.records
+    original = sweeps.records
 
     def interrupted(experiment):
         if experiment.seed == 2:
@@ -106,7 +100,7 @@ def test_ctrl_c_leaves_what_is_finished(path, monkeypatch):
         return original(experiment)
 
     with Store(path) as store:
-        monkeypatch.setattr(sweep_module, "records", interrupted)
+        monkeypatch.setattr(sweeps, "records", interrupted)
         with pytest.raises(KeyboardInterrupt):
             quiet(PLANS, store)
         assert [r.experiment.seed for r in store.results()] == [0, 1]
@@ -117,7 +111,7 @@ def test_ctrl_c_leaves_what_is_finished(path, monkeypatch):
 MODULE = """
 import os
 from pathlib import Path
-from fltoolkit.codecs.stage import Stage
+from fltoolkit.codecs import Stage
 from fltoolkit.research import allow
 
 
@@ -141,7 +135,7 @@ allow(Deadly)
 
 BUSY = """
 import multiprocessing, os, pathlib, sys, time
-from fltoolkit.research.sweep import _processes
+from fltoolkit.research.sweeps import _processes
 
 def busy(folder):
     (folder / str(os.getpid())).touch()
@@ -218,16 +212,23 @@ def test_worker_processes_one_of_which_is_killed(path, monkeypatch):
         assert [r.history for r in found] == [r.history for r in here]
         assert [r.error for r in found] == ["", ""]
 
-        class Dies(ThreadPoolExecutor):
-            def submit(self, fn, /, *args, **kwargs):
-                future: Future = Future()
-                future.set_exception(RuntimeError("killed"))
-                return future
-
-        dead = quiet(PLANS[2:3], store, pool=Dies())[0]
+        dead = quiet(PLANS[2:3], store, pool=Breaks(RuntimeError("killed")))[0]
         assert "the worker is gone" in dead.error
     with pytest.raises(ValueError, match="workers=0"):
         quiet(PLANS, store, workers=0)
+
+
+class Breaks(ThreadPoolExecutor):
+    """A pool in which every job ends with this error."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
+    def submit(self, fn, /, *args, **kwargs):
+        future: Future = Future()
+        future.set_exception(self.error)
+        return future
 
 
 class Fragile(ThreadPoolExecutor):
@@ -236,7 +237,7 @@ class Fragile(ThreadPoolExecutor):
     deaths: ClassVar[dict[int, int]] = {}  # by seed: so many times more
 
     def submit(self, fn, /, *args, **kwargs):
-        seed = Experiment.from_json(args[0]).seed if fn is sweep_module._job else None
+        seed = Experiment.from_json(args[0]).seed if fn is sweeps._job else None
         if self.deaths.get(seed, 0) == 0:
             return super().submit(fn, *args, **kwargs)
         self.deaths[seed] -= 1
@@ -249,9 +250,7 @@ def test_when_a_worker_dies_the_others_lose_nothing(path, monkeypatch):
     """Seed 0 kills its worker once, seed 2 always; 0 and 1 run beside one another at first."""
     pools = []
     monkeypatch.setattr(Fragile, "deaths", {0: 1, 2: 99})
-    monkeypatch.setattr(
-        sweep_module, "_processes", lambda count: pools.append(count) or Fragile(count)
-    )
+    monkeypatch.setattr(sweeps, "_processes", lambda count: pools.append(count) or Fragile(count))
     with Store(path) as store:
         found = quiet(PLANS, store, workers=2)
         assert [r.error[:31] for r in found] == ["", "", "its worker process died three t", ""]
@@ -261,28 +260,18 @@ def test_when_a_worker_dies_the_others_lose_nothing(path, monkeypatch):
         assert not store._db.execute("SELECT * FROM claim").fetchall()
 
 
-def test_a_broken_pool_of_ones_own_is_told_and_nothing_kept(path):
-    class Breaks(ThreadPoolExecutor):
-        def submit(self, fn, /, *args, **kwargs):
-            future: Future = Future()
-            future.set_exception(BrokenExecutor("gone"))
-            return future
-
+def test_a_broken_pool_of_ones_own_is_reported_and_nothing_kept(path):
     with Store(path) as store:
         with pytest.raises(RuntimeError, match="again with a new pool"):
-            quiet(PLANS, store, pool=Breaks())
+            quiet(PLANS, store, pool=Breaks(BrokenExecutor("gone")))
         assert len(store) == 0
         assert len(quiet(PLANS[:1], store)) == 1  # and nothing is claimed
 
 
 def test_workers_that_cannot_start_are_no_failure_of_the_experiments(path, monkeypatch):
     """As in a script that calls sweep without a guard."""
-
-    class Breaks(ThreadPoolExecutor):
-        def submit(self, fn, /, *args, **kwargs):
-            raise BrokenExecutor("all are gone")
-
-    monkeypatch.setattr(sweep_module, "ProcessPoolExecutor", lambda *_, **__: Breaks())
+    broken = Breaks(BrokenExecutor("all are gone"))
+    monkeypatch.setattr(sweeps, "ProcessPoolExecutor", lambda *_, **__: broken)
     with Store(path) as store:
         with pytest.raises(RuntimeError, match="below `if __name__"):
             quiet(PLANS, store, workers=2)
@@ -369,10 +358,10 @@ def test_without_dask_the_error_says_what_to_install(monkeypatch):
 
 
 def test_claims_are_renewed(path, monkeypatch):
-    monkeypatch.setattr(sweep_module, "LEASE", 0.04)
+    monkeypatch.setattr(sweeps, "LEASE", 0.04)
     renewed = threading.Event()
     monkeypatch.setattr(Store, "renew", lambda self: renewed.set())
-    with Store(path) as store, sweep_module._renewing(store):
+    with Store(path) as store, sweeps._renewing(store):
         assert renewed.wait(30)
 
 
@@ -385,29 +374,12 @@ def test_equal_settings_under_two_names_are_an_error(path):
         quiet([Experiment(name="a", **TINY), Experiment(name="b", **TINY)], store)
 
 
-def test_a_worker_without_a_module_is_told_and_nothing_is_kept_as_failed(path):
+def test_a_worker_without_a_module_is_reported_and_nothing_is_kept_as_failed(path):
     """So that nothing has to be tried again when the worker has it."""
     with Store(path) as store, ThreadPoolExecutor(1) as pool:
         with pytest.raises(RuntimeError, match=r"No module named 'not_there'.*PYTHONPATH=FOLDER"):
             quiet(PLANS[:1], store, pool=pool, imports=["not_there"])
         assert len(store) == 0
-
-
-OWN = """
-from fltoolkit.codecs.stage import Stage
-from fltoolkit.research import allow
-
-class Nothing(Stage):
-    def apply(self, parts):
-        return parts
-
-    undo = apply
-
-    def __repr__(self):
-        return "Nothing()"
-
-allow(Nothing)
-"""
 
 
 @pytest.mark.slow
@@ -416,7 +388,8 @@ def test_a_cluster_from_the_scheduler_on(path, monkeypatch, capsys):
     pytest.importorskip("distributed", reason='needs pip install "fltoolkit[cluster]"')
     folder = path.parent
     (folder / "modules").mkdir()
-    (folder / "modules" / "dask_codec.py").write_text(OWN)
+    own = Path(__file__).parents[1] / "own_codec.py"
+    shutil.copy(own, folder / "modules" / "dask_codec.py")
     (folder / "plan.yaml").write_text(
         "defaults: {num_samples: 64, rounds: 1, codecs: {gradients: Pipeline(Nothing())}}\n"
         "experiments: [{seeds: [0, 1]}]\n"
