@@ -100,8 +100,8 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
         plot_values save_figure show three_sizes watch
     """,
     "pooled": """
-        at_random beside_the_data Distinct lossless lossless_nbytes pool prototypes Shrink Smallest
-        times_the_data
+        at_random beside_the_data Distinct distilled lossless lossless_nbytes pool prototypes
+        Shrink Smallest times_the_data
     """,
     "research": """
         a_record_a_round a_record_a_step allow AMOUNT build by_task bytes_to_reach

@@ -19,6 +19,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.history import Record
 from fltoolkit.party import Party
 from fltoolkit.pooled.choose import at_random, prototypes
+from fltoolkit.pooled.distill import distilled
 from fltoolkit.pooled.lossless import Distinct, Smallest
 from fltoolkit.pooled.pool import pool
 from fltoolkit.pooled.shrink import Shrink
@@ -34,7 +35,7 @@ from fltoolkit.research.text import allow
 __all__ = ["NULL_MODELS"]
 
 Told = Iterator[tuple[Record, Sequence[Party]]]
-CHOICES = {"random": at_random, "prototypes": prototypes}
+CHOICES = {"random": at_random, "prototypes": prototypes, "distilled": distilled}
 
 
 def pooled(task: Task, channel: Channel) -> Told:
