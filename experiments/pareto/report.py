@@ -59,8 +59,8 @@ Parts = dict[tuple[str, str], list[Result]]  # by data and "IID" or "non-IID"
 def write(store: Store) -> None:
     """Bring the page, the figure and the kept runs up to date with a store."""
     results = {r.experiment.key: r for r in read_kept()}
-    results |= {r.experiment.key: r for r in current(r for r in store.results() if not r.error)}
-    keep(results.values())
+    results |= {r.experiment.key: r for r in store.results() if not r.error}
+    keep(current(results.values()))
     results = read_kept()
     parts = parts_of(results)
     draw(parts)
@@ -178,10 +178,10 @@ def of_all_owners(mine: Sequence[Result]) -> list[Result]:
         {**rows[0], "accuracy": mean(float(row["accuracy"]) for row in rows)} for rows in rounds
     )
     all_seconds = sum(r.seconds for r in mine)
-    first = replace(mine[0].experiment, name=ALONE)
+    first = replace(mine[0].experiment, settings={"owner": 1})  # stands for all of them
     return [
-        mine[0]._replace(experiment=first, history=curve, seconds=all_seconds),
-        worst._replace(experiment=replace(worst.experiment, name=WORST), seconds=0.0),
+        mine[0]._replace(experiment=replace(first, name=ALONE), history=curve, seconds=all_seconds),
+        worst._replace(experiment=replace(first, name=WORST), seconds=0.0),
     ]
 
 
@@ -249,7 +249,7 @@ def main_table(results: Sequence[Result], target: float, data: str) -> str:
             times(p.nbytes, data),
             f"{reference / p.nbytes:,.1f}" if reference else "",
             to_target,
-            " / ".join(megabytes(each) for each in (up, down, abs(all_ - up - down))),
+            " / ".join(megabytes(each) for each in (up, down, round(abs(all_ - up - down)))),
             "*" if p.name in best else "",
         ]
         lines.append("| " + " | ".join(cells) + " |")

@@ -62,6 +62,7 @@ class Task:
     period: int | None  # of gates, in steps; None: a pass
     shares: tuple[int, int]  # byte budgets: one in so many of the float32 traffic
     handed_on: Mapping[str, Codec]  # with few bits at the cut
+    prototypes: int  # about so many, at least one for each class and owner
     longer: int  # rounds of a receiver of all data that trains as long as it likes
     split: Mapping[str, Any] = field(default_factory=dict)  # lr and batch size
     federated: Mapping[str, Any] = field(default_factory=dict)
@@ -76,6 +77,7 @@ TASKS = {
         period=None,
         shares=(20, 60),
         handed_on=DIFFERENCES,
+        prototypes=100,
         longer=60,
         split={"lr": 0.05, "batch_size": 32},
         federated={"lr": 0.1, "batch_size": 10},
@@ -87,6 +89,7 @@ TASKS = {
         evaluations=5,
         period=94,  # a client's turn: three passes would be three periods
         shares=(75, 150),
+        prototypes=1500,
         longer=20,
         handed_on=HANDED_ON,  # three messages a link: differences are too large for 3 bits
         split={"lr": 0.05, "batch_size": 64},
@@ -194,7 +197,7 @@ def null_rows(task: Task, partition: str) -> Iterator[Experiment]:
         rounds=task.rounds,
         **task.federated,
     )
-    few = SAMPLES[task.data] // 40  # and these are no samples of anybody
+    few = task.prototypes
 
     def sent(name: str, codecs: Mapping[str, Codec], **settings: Any) -> Experiment:
         return replace(base, name=name, codecs=codecs, settings=settings)
@@ -216,8 +219,15 @@ def null_rows(task: Task, partition: str) -> Iterator[Experiment]:
     yield sent(ONE_BIT, bits(1))
     yield sent(f"{ONE_BIT}, a quarter of it at random", bits(1), num_kept=SAMPLES[task.data] // 4)
     yield longer(sent(ONE_BIT, bits(1)))
-    yield sent(f"{few:,} prototypes, 2 bits per pixel", bits(2), num_kept=few, choose="prototypes")
-    yield sent(f"{few:,} distilled samples, 4 bits", bits(4), num_kept=few, choose="distilled")
+    yield sent(
+        f"send {few:,} prototypes, 2 bits per pixel", bits(2), num_kept=few, choose="prototypes"
+    )
+    yield sent(
+        f"send {few:,} distilled samples, 4 bits per pixel",
+        bits(4),
+        num_kept=few,
+        choose="distilled",
+    )
     if task.data != "digits":  # there a run takes seconds
         return
     yield sent(f"{ONE_BIT}, model sent back", {**bits(1), **MODEL_BACK}, send_back=True)

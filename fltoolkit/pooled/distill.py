@@ -59,8 +59,8 @@ def distilled(
         inner = inner + RIDGE * inner.diagonal().mean() * torch.eye(len(inner))
         guess = kernel(real[rows], made_up) @ torch.linalg.solve(inner, support)
         loss = (guess - goal[rows]).square().sum(dim=1).mean()
-        if not math.isfinite(float(loss)):
-            raise FloatingPointError(f"distilling: the loss is {float(loss)}; give more samples")
+        if not math.isfinite(value := loss.item()):
+            raise FloatingPointError(f"distilling: the loss is {value}; give more samples")
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
