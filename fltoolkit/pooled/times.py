@@ -67,7 +67,8 @@ def beside_the_data(sent: Channel | int, x: Tensor, y: Tensor | None = None) -> 
     """
     nbytes = sent.nbytes() if isinstance(sent, Channel) else sent
     data = lossless_nbytes(x, y, sample=5000)
+    factor = float(f"{nbytes / data:.3g}")
     return (
-        f"{amount('nbytes', nbytes)} sent: {nbytes / data:,.3g} times the data "
+        f"{amount('nbytes', nbytes)} sent: {factor:,.12g} times the data "
         f"({amount('nbytes', data)}, compressed without loss)"
     )
