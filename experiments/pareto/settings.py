@@ -62,7 +62,7 @@ class Task:
     period: int | None  # of gates, in steps; None: a pass
     shares: tuple[int, int]  # byte budgets: one in so many of the float32 traffic
     handed_on: Mapping[str, Codec]  # with few bits at the cut
-    prototypes: int  # about so many, at least one for each class and owner
+    prototypes: int  # about so many, but at least one for each class and owner
     longer: int  # rounds of a receiver of all data that trains as long as it likes
     split: Mapping[str, Any] = field(default_factory=dict)  # lr and batch size
     federated: Mapping[str, Any] = field(default_factory=dict)
@@ -77,7 +77,7 @@ TASKS = {
         period=None,
         shares=(20, 60),
         handed_on=DIFFERENCES,
-        prototypes=100,
+        prototypes=35,
         longer=60,
         split={"lr": 0.05, "batch_size": 32},
         federated={"lr": 0.1, "batch_size": 10},
@@ -198,6 +198,8 @@ def null_rows(task: Task, partition: str) -> Iterator[Experiment]:
         **task.federated,
     )
     few = task.prototypes
+    many = few > 10 * NUM_CLIENTS
+    words = f"send {few:,}" if many else "send one for each class and owner:"
 
     def sent(name: str, codecs: Mapping[str, Codec], **settings: Any) -> Experiment:
         return replace(base, name=name, codecs=codecs, settings=settings)
@@ -219,11 +221,9 @@ def null_rows(task: Task, partition: str) -> Iterator[Experiment]:
     yield sent(ONE_BIT, bits(1))
     yield sent(f"{ONE_BIT}, a quarter of it at random", bits(1), num_kept=SAMPLES[task.data] // 4)
     yield longer(sent(ONE_BIT, bits(1)))
+    yield sent(f"{words} prototypes, 2 bits per pixel", bits(2), num_kept=few, choose="prototypes")
     yield sent(
-        f"send {few:,} prototypes, 2 bits per pixel", bits(2), num_kept=few, choose="prototypes"
-    )
-    yield sent(
-        f"send {few:,} distilled samples, 4 bits per pixel",
+        f"{words} distilled samples, 4 bits per pixel",
         bits(4),
         num_kept=few,
         choose="distilled",
