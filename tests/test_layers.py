@@ -20,7 +20,7 @@ LEVELS = [  # a room or file of the core imports from lower levels only
     {"links"},
     {"channel"},
     {"split", "checkpoint", "testing"},
-    {"evaluation", "federated"},
+    {"evaluation", "federated", "pooled"},
     {"leakage", "research"},
     {"plots"},
     {"labs", "panels", "course", "assignments", "commands", "cli"},

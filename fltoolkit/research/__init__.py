@@ -4,6 +4,7 @@
     task        data, network and parties, which a protocol is given
     protocol    the type of a protocol: a name, settings, and a function that trains
     methods     the package's own protocols, each a small function
+    baselines   protocols to compare with: send the data, train alone, do nothing
     experiment  all settings that a run depends on, as one value
     weighing    nominal, real and entropy bytes of the messages
     runs        from an experiment to its records

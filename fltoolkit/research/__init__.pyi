@@ -16,6 +16,7 @@ from .analysis import table as table
 from .analysis import table_as_csv as table_as_csv
 from .analysis import table_as_latex as table_as_latex
 from .analysis import value_within as value_within
+from .baselines import NULL_MODELS as NULL_MODELS
 from .experiment import Experiment as Experiment
 from .experiment import read as read
 from .methods import PROTOCOLS as PROTOCOLS

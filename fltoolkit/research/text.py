@@ -34,7 +34,7 @@ _OTHERS = {  # each module, and those of its names that a text may hold
 def _own_names() -> dict[str, Any]:
     """All codecs and stages of the package, its metrics, and `_OTHERS`, by name."""
     found = {name: getattr(module, name) for module in _OTHERS for name in _OTHERS[module].split()}
-    for name in set(codecs.__all__) - {"Codec"}:  # which does nothing by itself
+    for name in set(dir(codecs)) - {"Codec"}:  # which does nothing by itself
         thing = getattr(codecs, name)
         if isinstance(thing, type):
             found[name] = thing

@@ -1,0 +1,19 @@
+"""Send the data: what every method that trains together must be compared with.
+
+    from fltoolkit.pooled import lossless, pool, times_the_data
+
+Owners send their samples to one place, without loss or in few bits, and one party trains on all of
+them. The field calls this pooled or centralized training. It leaks everything, and it often sends
+fewer bytes than methods that leak less. Read the room in this order:
+
+    lossless    samples as bytes: a table of their values, the smallest of four compressors
+    shrink      fewer pixels
+    choose      fewer samples: random ones, or prototypes by k-means
+    distill     a few made-up samples that stand for an owner's real ones
+    pool        the protocol: samples go through the channel, then one party trains
+    times       how many times the compressed data a training has sent
+"""
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

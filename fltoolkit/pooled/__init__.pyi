@@ -1,0 +1,11 @@
+from .choose import at_random as at_random
+from .choose import prototypes as prototypes
+from .distill import distilled as distilled
+from .lossless import Distinct as Distinct
+from .lossless import Smallest as Smallest
+from .lossless import lossless as lossless
+from .pool import pool as pool
+from .shrink import Shrink as Shrink
+from .times import beside_the_data as beside_the_data
+from .times import lossless_nbytes as lossless_nbytes
+from .times import times_the_data as times_the_data
