@@ -3,6 +3,7 @@
     distance_correlation    how much two sets of vectors depend on each other
     attacks                 guesses of inputs and labels from activations and gradients
     tokens                  guesses of characters from a language model's activations
+    updates                 guesses of inputs and of members from a model's updates
     defence                 noise, and training that leaks less
 
 Notebook 08 derives all of these but the guesses of characters, which notebook 12 derives.
@@ -23,6 +24,7 @@ from fltoolkit.leakage.distance_correlation import (
     distance_correlation,
 )
 from fltoolkit.leakage.tokens import nearest_tokens, train_token_decoder, unigram_guess
+from fltoolkit.leakage.updates import inputs_from_update, match, membership_auc
 
 __all__ = [
     "Listener",
@@ -33,6 +35,9 @@ __all__ = [
     "direction_aucs",
     "distance_correlation",
     "explained_variance",
+    "inputs_from_update",
+    "match",
+    "membership_auc",
     "nearest_tokens",
     "norm_aucs",
     "overhear",
