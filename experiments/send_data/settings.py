@@ -70,7 +70,9 @@ SENT: list[Setting] = [
     *(Sent(form, n) for form in FORMS[2:] for n in (20_000, 6000, 2000)),
     *(Sent(ORIGINAL, n, LARGE, samples_seen=1_000_000) for n in (1000, 6000, 50_000)),
 ]
-ALL: list[Setting] = [TOGETHER[0], *SENT[:9], *TOGETHER[1:], *SENT[9:]]
+BRIEFLY: list[Setting] = [Sent(ORIGINAL, 8000, samples_seen=240_000)]
+"""Few enough steps for one processor core: so the receiver is weaker than it could be."""
+ALL: list[Setting] = [TOGETHER[0], *SENT[:9], *TOGETHER[1:], *SENT[9:], *BRIEFLY]
 """In the order in which they are run."""
 
 
