@@ -3,6 +3,15 @@
 What a run really sends is counted by channel.py; a test holds that it is the payload of these
 formulas plus headers. We derived the formulas ourselves; compare Singh et al. 2019 (arXiv
 1909.09145).
+
+Each method has an opponent that does not train together at all: the owners send their samples, once
+and compressed, to one place. **Training together sends fewer bytes than the data only if the
+compressed bytes of the samples that a round consumes exceed the bytes of its messages**::
+
+    rounds x (bytes of a round's messages)  <  samples x (compressed bytes of a sample)
+
+A round consumes samples / rounds of them: each sample counts once, however often it is trained on,
+since whoever has received it can do that too. See `rounds_of_the_data` and docs/send_the_data.md.
 """
 
 import copy
@@ -29,6 +38,7 @@ __all__ = [
     "large_batch_nbytes",
     "measure",
     "published_tables",
+    "rounds_of_the_data",
     "split_nbytes",
 ]
 
@@ -85,6 +95,7 @@ class Advice:
     federated: MethodCost
     split: MethodCost
     crossover_clients: int | None  # split sends fewer bytes than federated from here on
+    data: MethodCost | None = None  # no training: the samples are sent; None if nobody said b
 
     @property
     def methods(self) -> tuple[MethodCost, MethodCost, MethodCost]:
@@ -96,18 +107,47 @@ class Advice:
         """The method that sends the fewest bytes; if two are equal, the first in the table."""
         return min(self.methods, key=lambda method: method.nbytes)
 
+    def times_the_data(self, method: MethodCost) -> float | None:
+        """The bytes of a method over those of all samples; None without ``nbytes_per_sample``."""
+        return None if self.data is None else method.nbytes / self.data.nbytes
+
+    @property
+    def warning(self) -> str | None:
+        """Which methods send more than the data, in words; None if none does, or nobody can say."""
+        dearer = [m for m in self.methods if (self.times_the_data(m) or 0) > 1]
+        if self.data is None or not dearer:
+            return None
+        factors = [f"{m.name} {_factor(m.nbytes / self.data.nbytes)} times" for m in dearer]
+        return (
+            f"Warning: sending the data costs {_si(self.data.nbytes, 'B')}. More than that sends "
+            f"{', '.join(factors)}. What these bytes buy is that the samples stay at home; "
+            "docs/send_the_data.md says how much of them does."
+        )
+
     def table(self) -> str:
-        """A text table: client compute, bytes per client, bytes in total, and the crossover."""
-        form = "{:<20}{:>16}{:>18}{:>14}  {}"
-        lines = [form.format("method", "client compute", "bytes per client", "bytes total", "")]
-        for method in self.methods:
+        """A text table: client compute, bytes per client, bytes in total, and the crossover.
+
+        With ``nbytes_per_sample`` the data are a row, each method has a column "times the data",
+        and a `warning` is the last line.
+        """
+        form = "{:<20}{:>16}{:>18}{:>14}{}  {}"
+        head = "  times the data" if self.data else ""
+        rows = [*self.methods, self.data] if self.data else [*self.methods]
+        lines = [
+            form.format("method", "client compute", "bytes per client", "bytes total", head, "")
+        ]
+        for method in rows:
             flops = _si(method.flops_per_client, "FLOP")
             nbytes = _si(method.nbytes_per_client, "B"), _si(method.nbytes, "B")
             mark = "fewest" if method is self.fewest_bytes else ""
-            lines.append(form.format(method.name, flops, *nbytes, mark))
+            times = self.times_the_data(method)
+            column = "" if times is None else f"{_factor(times):>16}"
+            lines.append(form.format(method.name, flops, *nbytes, column, mark))
         start = self.crossover_clients
         when = "for no number of clients" if start is None else f"from {start:,} clients on"
         lines.append(f"Split sends fewer bytes than federated {when}.")
+        if self.warning:
+            lines.append(self.warning)
         return "\n".join(line.rstrip() for line in lines)
 
     def __repr__(self) -> str:
@@ -241,6 +281,7 @@ def advise(
     label_nbytes: int = 0,
     bytes_per_value: int = 4,
     handover: bool = True,
+    nbytes_per_sample: float | None = None,
 ) -> Advice:
     """Compare large-batch SGD, federated averaging and split learning before any of them is run.
 
@@ -263,6 +304,9 @@ def advise(
         label_nbytes: bytes for each sample and epoch if clients send labels: 8 for int64.
         bytes_per_value: of activations and gradients at the cut; models have their own dtypes.
         handover: whether the bottom is passed on from client to client.
+        nbytes_per_sample: b, what a sample and its label take when they are compressed without loss
+            (`fltoolkit.pooled.lossless_nbytes` measures it; MNIST: 136). Then the advice also says
+            how many times the data each method sends, and warns where that is more than once.
 
     >>> mlp = ModelCost(189_450, 183_040, 757_800, 732_160, 640, 377_344, 364_544)
     >>> advise(mlp, num_samples=60_000, num_clients=500, epochs=1, rounds=1)
@@ -271,6 +315,13 @@ def advise(
     federated averaging        136 MFLOP           1.52 MB        758 MB
     split learning             131 MFLOP           1.35 MB        673 MB  fewest
     Split sends fewer bytes than federated from 392 clients on.
+    >>> advice = advise(
+    ...     mlp, num_samples=60_000, num_clients=10, epochs=1, rounds=1, nbytes_per_sample=136
+    ... )
+    >>> advice.data.nbytes, round(advice.times_the_data(advice.split), 1)
+    (8160000, 38.5)
+    >>> print(advice.warning.split(".")[0])
+    Warning: sending the data costs 8
     """
     data = {"num_samples": num_samples, "epochs": epochs}
     at_cut = {"label_nbytes": label_nbytes, "bytes_per_value": bytes_per_value}
@@ -285,7 +336,37 @@ def advise(
         MethodCost("federated averaging", num_clients, whole, nbytes[1]),
         MethodCost("split learning", num_clients, bottom, nbytes[2]),
         _crossover(lambda k: split(num_clients=k) - federated(num_clients=k), num_samples),
+        None if nbytes_per_sample is None else _data(num_samples, num_clients, nbytes_per_sample),
     )
+
+
+def rounds_of_the_data(
+    nbytes_per_round: float, *, num_samples: int, nbytes_per_sample: float
+) -> float:
+    """After how many rounds training together has sent as many bytes as the data: N b / M.
+
+    A run of fewer rounds sends less than the data. A run of more rounds buys something else than
+    bytes: that the samples stay at home.
+
+    Args:
+        nbytes_per_round: M, of all messages of a round, of all owners and in both directions.
+        num_samples: N, of all owners together.
+        nbytes_per_sample: b, compressed, with the label.
+
+    Ten owners average 159,010 parameters in float32 on MNIST, or in 1.5 bits both ways:
+
+    >>> for bits in (32, 1.5):
+    ...     message = 159_010 * bits / 8
+    ...     rounds = rounds_of_the_data(
+    ...         2 * 10 * message, num_samples=60_000, nbytes_per_sample=136
+    ...     )
+    ...     print(round(rounds, 1))
+    0.6
+    13.7
+    """
+    _check(num_samples=num_samples)
+    _check_nbytes(nbytes_per_round=nbytes_per_round, nbytes_per_sample=nbytes_per_sample)
+    return num_samples * nbytes_per_sample / nbytes_per_round
 
 
 def async_saving(num_periods: int, num_a: int, num_b: int, *, bits: float = 32) -> float:
@@ -352,6 +433,23 @@ def _crossover(excess: Callable[[int], int], num_samples: int) -> int | None:
     if num_samples < 2 or excess(num_samples) >= 0:
         return None
     return 2 + bisect_left(range(2, num_samples + 1), True, key=lambda k: excess(k) < 0)
+
+
+def _data(num_samples: int, num_clients: int, nbytes_per_sample: float) -> MethodCost:
+    """What it costs to send all samples to one place; the receiver computes."""
+    _check_nbytes(nbytes_per_sample=nbytes_per_sample)
+    return MethodCost("send the data", num_clients, 0.0, math.ceil(num_samples * nbytes_per_sample))
+
+
+def _check_nbytes(**sizes: float) -> None:
+    for name, value in sizes.items():
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name}={value!r}: give a number of bytes, above 0 and finite")
+
+
+def _factor(value: float) -> str:
+    """Three digits: ``0.0421``, ``4.21``, ``421``, ``42,100``."""
+    return f"{float(f'{value:.3g}'):,g}"
 
 
 def _without_memory(module: nn.Module) -> nn.Module:

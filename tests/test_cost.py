@@ -13,6 +13,7 @@ from fltoolkit.cost import (
     large_batch_nbytes,
     measure,
     published_tables,
+    rounds_of_the_data,
     split_nbytes,
 )
 from fltoolkit.models import resnet50, splitnn_mlp, vgg16
@@ -264,6 +265,61 @@ def test_sizes_round_into_the_next_prefix(mlp):
 def test_bad_settings_are_named(mlp, changed, message):
     with pytest.raises(ValueError, match=message):
         mnist(mlp, **changed)
+
+
+# the data, sent
+
+
+def test_the_data_are_a_row_and_each_method_a_multiple_of_them(mlp):
+    advice = mnist(mlp, 10, rounds=15, nbytes_per_sample=136.5)
+    assert advice.data.nbytes == 60_000 * 136.5
+    assert advice.data.flops_per_client == 0
+    assert advice.times_the_data(advice.federated) == pytest.approx(
+        2 * 10 * 15 * 4 * 189_450 / (60_000 * 136.5)
+    )
+    lines = advice.table().splitlines()
+    assert "times the data" in lines[0]
+    assert lines[4].split()[-1] == "1"  # the data, as a multiple of themselves
+    assert lines[-1] == advice.warning
+    for method in advice.methods:
+        assert method.name in advice.warning
+
+
+def test_the_warning_names_only_what_is_dearer(mlp):
+    photographs = mnist(mlp, 10, rounds=15, nbytes_per_sample=2e3)
+    assert photographs.times_the_data(photographs.federated) > 1
+    assert photographs.times_the_data(photographs.large_batch_sgd) > 1
+    larger = mnist(mlp, 10, rounds=15, nbytes_per_sample=1e4)
+    assert "large-batch SGD" in larger.warning
+    assert "federated" not in larger.warning
+    assert mnist(mlp, 10, nbytes_per_sample=2e6).warning is None
+    assert "Warning" not in mnist(mlp, 10, nbytes_per_sample=2e6).table()
+
+
+def test_without_bytes_per_sample_nothing_is_said_of_the_data(mlp):
+    advice = mnist(mlp, 10)
+    assert advice.data is None
+    assert advice.warning is None
+    assert advice.times_the_data(advice.split) is None
+    assert "the data" not in advice.table()
+
+
+@given(st.floats(1, 1e9), st.integers(1, 10**9), st.floats(0.01, 1e7), st.integers(1, 10**6))
+def test_the_law(nbytes_per_round, num_samples, nbytes_per_sample, rounds):
+    limit = rounds_of_the_data(
+        nbytes_per_round, num_samples=num_samples, nbytes_per_sample=nbytes_per_sample
+    )
+    consumed = num_samples / rounds * nbytes_per_sample  # compressed bytes a round
+    if consumed > 1.000001 * nbytes_per_round:
+        assert rounds < limit
+    if consumed < 0.999999 * nbytes_per_round:
+        assert rounds > limit
+
+
+@pytest.mark.parametrize("nbytes", [0, -1, float("nan"), float("inf")])
+def test_a_sample_has_bytes(mlp, nbytes):
+    with pytest.raises(ValueError, match=f"nbytes_per_sample={nbytes}: give a number of bytes"):
+        mnist(mlp, nbytes_per_sample=nbytes)
 
 
 # the published tables

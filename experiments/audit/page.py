@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from experiments.audit import opponent
 from experiments.audit.claim import GROUPS, KNOWN, MEANING, Claim, Finding, Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -27,19 +28,28 @@ def report(found: Found) -> str:
     counts = counted(found)
     lines = ["| verdict | claims | what it means |", "|---|---|---|"]
     lines += [f"| *{v.value}* | {counts[v]} | {MEANING[v]} |" for v in Verdict]
+    known = [opponent.OPPONENTS[name] for name in found if name in opponent.OPPONENTS]
+    dearer = sum(each.dearer for each in known)
+    lines += [f"| *{opponent.DEARER}* | {dearer} of {len(known)} | {opponent.MEANING} |"]
     lines += ["", f"{len(found)} claims; {measured(found)} of them are run by one command, "]
     lines[-1] += f"{seeds(found)} with three seeds."
+    lines += ["", f"*Times the data* could be computed for {len(known)} claims; it is above 1 for "]
+    lines[-1] += f"{dearer} of them. The other sources do not say enough, and have no number here."
     for group in GROUPS:
         mine = {name: each for name, each in found.items() if each[0].group == group}
         if not mine:
             continue
         lines += ["", f"## {group.capitalize()}", ""]
-        lines += ["| claim | ours, up | ours, both ways | verdict |", "|---|---|---|---|"]
+        lines += [
+            "| claim | ours, up | ours, both ways | times the data, by its own numbers | verdict |",
+            "|---|---|---|---|---|",
+        ]
         for name, (claim, finding) in mine.items():
             cells = (finding.up, finding.total)
             up, total = (f"{c} times" if c else "" for c in cells)
             lines.append(
-                f"| [{claim.title}](#{name}) | {up} | {total} | *{finding.verdict.value}* |"
+                f"| [{claim.title}](#{name}) | {up} | {total} | {opponent.times_of(name)} "
+                f"| *{finding.verdict.value}*{opponent.beside(name)} |"
             )
         for name, (claim, finding) in mine.items():
             lines += ["", f"### {name}", "", f"**{claim.title}**", ""]
@@ -51,12 +61,15 @@ def section(name: str, claim: Claim, finding: Finding) -> list[str]:
     """What is said, by whom, how we know; what we did; what came out."""
     seeds = f"; seeds {', '.join(map(str, claim.seeds))}" if len(claim.seeds) > 1 else ""
     command = f"`fltoolkit audit {name}`{seeds}" if claim.measures else "none: nothing is run"
+    other = opponent.OPPONENTS.get(name)
+    data = [f"- **Times the data: {opponent.times_of(name)}.** {other.words}"] if other else []
     return [
         f"- **Claim.** {claim.says}",
         f"- **Source.** {claim.source} ({KNOWN[claim.known]}).",
         f"- **Here.** {claim.ours}",
         f"- **Command.** {command}",
         f"- **Verdict: {finding.verdict.value}.** {finding.words}",
+        *data,
     ]
 
 

@@ -1,5 +1,6 @@
 """For how many clients does split learning send fewer bytes than federated averaging?
 
+And do both send more than the samples themselves would take, if they were sent to one place?
 Not here: the formulas (`fltoolkit.cost`). The panel needs ipywidgets, 7.7 or newer.
 """
 
@@ -27,6 +28,7 @@ class Comparison(NamedTuple):
     split_nbytes: float
     federated_nbytes: float
     crossover_clients: int | None  # the least number of clients for which splitting sends less
+    data_nbytes: float  # a client's compressed samples, if it sent them to one place
     sentence: str  # the result in words
 
 
@@ -37,6 +39,7 @@ def compare_bytes(
     cut_width: int = 640,
     num_samples: int = 60_000,
     client_fraction: float = 0.1,
+    nbytes_per_sample: float = 136,
 ) -> Comparison:
     """Compare split learning (one epoch, relay) with federated averaging (one round), per client.
 
@@ -49,6 +52,7 @@ def compare_bytes(
         cut_width: the number of values that one sample sends through the cut layer.
         num_samples: the samples of all clients together.
         client_fraction: the part of the parameters below the cut, 0 to 1.
+        nbytes_per_sample: of a sample compressed without loss; by default an image of MNIST.
 
     >>> compare_bytes(10).sentence.split(":")[0]
     'Federated averaging sends 3.88 times fewer bytes'
@@ -56,7 +60,12 @@ def compare_bytes(
     below = round(client_fraction * num_parameters)
     model = cost.ModelCost(num_parameters, below, 4 * num_parameters, 4 * below, cut_width, 0, 0)
     advice = cost.advise(
-        model, num_samples=num_samples, num_clients=num_clients, epochs=1, rounds=1
+        model,
+        num_samples=num_samples,
+        num_clients=num_clients,
+        epochs=1,
+        rounds=1,
+        nbytes_per_sample=nbytes_per_sample,
     )
     split, federated = advice.split.nbytes_per_client, advice.federated.nbytes_per_client
     names = ["Split learning", "Federated averaging"]
@@ -74,7 +83,13 @@ def compare_bytes(
         sentence += "Splitting does not pay for any number of clients."
     else:
         sentence += f"Splitting pays from {advice.crossover_clients:,} clients on."
-    return Comparison(split, federated, advice.crossover_clients, sentence)
+    data = num_samples * nbytes_per_sample / num_clients
+    least = min(split, federated) / data
+    sentence += f" Sending its samples once would cost each client {amount('nbytes', data)}"
+    sentence += (
+        f": {least:.3g} times less than either." if least > 1 else ", more than the better of both."
+    )
+    return Comparison(split, federated, advice.crossover_clients, data, sentence)
 
 
 class AdvisorPanel:
@@ -97,6 +112,7 @@ class AdvisorPanel:
             "cut_width": ("cut width [values per sample]", steps(1, 100_000)),
             "num_samples": ("samples, all clients together", steps(1_000, 1_000_000)),
             "client_fraction": ("part of the model at the client", [k / 20 for k in range(21)]),
+            "nbytes_per_sample": ("a sample, compressed [bytes]", steps(1, 10_000_000)),
         }
         self.sliders = {
             key: slider(words, [*values, start[key]], start[key])
@@ -122,7 +138,7 @@ class AdvisorPanel:
         self._picture.moved()
 
     def draw(self) -> Graphic:
-        """Bytes per client for both methods, with a mark for the number of clients chosen now."""
+        """Bytes per client for both methods and for the samples themselves, with a mark."""
         marks = chart(
             self._lines(),
             "num_clients",
@@ -134,11 +150,12 @@ class AdvisorPanel:
         return Graphic(640, 300, self.comparison.sentence, [*marks])
 
     def _lines(self) -> dict[str, list[tuple[float, float]]]:
-        """Bytes per client against the number of clients, for both methods."""
+        """Bytes per client against the number of clients, for both methods and the data."""
         shown = [compare_bytes(**{**self.settings, "num_clients": clients}) for clients in _CLIENTS]
         return {
             "split": [(k, c.split_nbytes) for k, c in zip(_CLIENTS, shown, strict=True)],
             "federated": [(k, c.federated_nbytes) for k, c in zip(_CLIENTS, shown, strict=True)],
+            "the data": [(k, c.data_nbytes) for k, c in zip(_CLIENTS, shown, strict=True)],
         }
 
     def _marks(self) -> dict[float, str]:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from experiments.audit import measures, page, stored
+from experiments.audit import measures, opponent, page, stored
 from experiments.audit.__main__ import main
 from experiments.audit.claim import Claim, Finding, Runs, Verdict, judge_saving, spread, times
 from experiments.audit.run import CLAIMS, audit, checked, find, finding, key, missing, quick
@@ -257,3 +257,28 @@ def test_the_quick_edition_of_a_claim_on_language_models_trains_nothing(name, mo
     monkeypatch.setattr(split, "run", trains)
     assert ALL[name].measures
     assert isinstance(quick(ALL[name]), Finding)
+
+
+def test_each_opponent_belongs_to_a_claim_and_says_where_its_numbers_come_from():
+    assert opponent.OPPONENTS.keys() <= ALL.keys()
+    for name, each in opponent.OPPONENTS.items():
+        assert each.sent > 0 < each.data, name
+        assert len(each.words) > 40, name
+
+
+def test_times_the_data_by_hand():
+    paper = opponent.OPPONENTS["mcmahan-2017-iid"]
+    assert paper.times == pytest.approx(87 * 10 * 2 * 199_210 * 4 / 9_941_303)
+    assert opponent.times_of("mcmahan-2017-iid") == "140"
+    coded = opponent.OPPONENTS["fedpaq-coded-2021"]
+    assert "The way up alone would be 0.43 times the data" in coded.words
+    assert coded.dearer
+
+
+def test_what_is_dearer_than_the_data_is_said_beside_the_verdict():
+    claim, found = ALL["mcmahan-2017-iid"], Finding(Verdict.REPRODUCED, "Words.")
+    text = page.report({"mcmahan-2017-iid": (claim, found), "dgc-2018": (ALL["dgc-2018"], found)})
+    assert "| 140 | *reproduced*, but *dearer than the data* |" in text
+    assert "|  | *reproduced* |" in text  # nothing is said where the source says too little
+    assert "| *dearer than the data* | 1 of 1 |" in text
+    assert "- **Times the data: 140.** 87 rounds" in text

@@ -47,6 +47,18 @@ def test_a_model_that_never_pays_says_so() -> None:
     assert "with 1 client each" in compare_bytes(1).sentence
 
 
+def test_the_samples_themselves_are_compared_too() -> None:
+    small = compare_bytes(10)  # a million parameters, images of MNIST
+    assert small.data_nbytes == 60_000 * 136 / 10
+    assert small.federated_nbytes / small.data_nbytes == pytest.approx(8e6 / 816_000)
+    assert "Sending its samples once would cost each client 816.0 kB: 9.8 times less" in (
+        small.sentence
+    )
+    photographs = compare_bytes(10, nbytes_per_sample=2e6)
+    assert photographs.sentence.endswith("more than the better of both.")
+    assert "the data" in advisor_panel(num_clients=10)._lines()
+
+
 def test_the_panel_shows_svg_at_once_and_png_at_rest(shown: list[dict[str, Any]]) -> None:
     panel = advisor_panel(num_clients=10, seconds_at_rest=1)
     panel._ipython_display_()
