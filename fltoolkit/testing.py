@@ -15,7 +15,8 @@ import pytest
 import torch
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs.base import Codec, LinkState, Weighed, walk
+from fltoolkit.codecs.base import Codec, LinkState, Weighed, can_sum, walk
+from fltoolkit.codecs.stage import Parts, Stage, Symbols
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError, bound_to, pack, unpack
 
@@ -177,6 +178,46 @@ class Conformance:
             return got
 
         assert run(["ann", "ann", "ben", "ben"]) == run(["ben", "ann", "ben", "ann"])
+
+    def test_what_claims_to_sum_sums(self, codec: Codec) -> None:
+        """A codec with `can_sum`: added symbols of several senders give the mean of what they sent.
+
+        Everything else in their messages must be equal, though each sender is a link of its own.
+        """
+        if not can_sum(codec):
+            return  # it makes no promise
+        stages = [stage for stage in walk(codec) if isinstance(stage, Stage)]
+        messages: list[Parts] = []
+        for sender in range(3):
+            parts: Parts = {"w": (1 + sender) * normal(33, 7, seed=sender), "b": normal(5)}
+            for stage in copy.deepcopy(stages):
+                stage.start_link(1000 * sender)
+                parts = stage.apply(parts)
+            messages.append(parts)
+
+        def undone(parts: Parts, count: int) -> Parts:
+            for stage in reversed(stages):
+                parts = stage.undo_mean(parts, count)
+            return parts
+
+        total, alone = dict(messages[0]), [undone(parts, 1) for parts in messages]
+        for name, first in messages[0].items():
+            each = [parts[name] for parts in messages]
+            if isinstance(first, Symbols):
+                values = torch.stack([p.values.long() for p in each if isinstance(p, Symbols)])
+                assert len(values) == 3, name
+                total[name] = Symbols(values.sum(0), 3 * (first.num_levels - 1) + 1)
+                assert {p.num_levels for p in each if isinstance(p, Symbols)} == {first.num_levels}
+            else:
+                assert isinstance(first, torch.Tensor)
+                assert name not in ("w", "b"), f"{name!r} was not made into whole numbers"
+                for other in each:
+                    assert isinstance(other, torch.Tensor)
+                    assert torch.equal(other, first), f"{name!r} differs from sender to sender"
+        mean = undone(total, 3)
+        for name in ("w", "b"):
+            values = torch.stack([p[name] for p in alone])  # type: ignore[arg-type]
+            torch.testing.assert_close(mean[name], values.mean(0), rtol=1e-4, atol=1e-4)
 
     def test_state_can_be_saved(self, codec: Codec) -> None:
         """After saving and loading, the next message is the same as without."""

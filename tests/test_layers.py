@@ -21,7 +21,7 @@ LEVELS = [  # a room or file of the core imports from lower levels only
     {"channel"},
     {"split", "checkpoint", "testing"},
     {"evaluation", "federated"},
-    {"leakage", "research"},
+    {"leakage", "research", "secrecy"},
     {"plots"},
     {"labs", "panels", "course", "assignments", "commands", "cli"},
     {"engines"},
@@ -62,7 +62,7 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
         load_master Master read_submission release Result rows Submission Task write
     """,
     "codecs": """
-        Answered Answering BFloat16 BitPack Codec Coder Composed Deflate DGC Difference
+        Answered Answering BFloat16 BitPack can_sum Codec Coder Composed Deflate DGC Difference
         Drawing DRIVE EDEN Entropy ErrorFeedback Float8 floats Half Identity Indices
         is_main LinkState LloydMax Masked Narrow num_kept Only Part Parts Pipeline PowerSGD
         QSGD Quantiles Quantize RandomK RandTopK Rotate SameMask SEPARATOR side Sign
@@ -76,7 +76,7 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
     """,
     "federated": """
         AdaptiveLevels AllGather Arrival Arrivals Backlog ByteBudget Clients Clock
-        Cohort Constant cosines ddp demo diloco Drop Even Exchange fedasync fedavg
+        Cohort Collecting Constant cosines ddp demo diloco Drop Even Exchange fedasync fedavg
         fedbuff Fleet Flight from_cosines GaussianDP Hinge interval_averaging Local
         local_update local_update_lean local_updates LocalUpdate LogNormal masked_mean Mean Muon
         muon_for orthogonalized Polynomial Ring Rule Scripted seconds_waiting Staleness
@@ -106,6 +106,10 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
         records Result run seconds_on Setting Size sizes_of space spend Store StoreError
         suggest Suggestion sweep table table_as_csv table_as_latex Task Tried
         value_within weigh WeighingChannel
+    """,
+    "secrecy": """
+        bits_of_sum CountSketch Dropouts Grid num_neighbours PlainSum RandomDropouts ROUNDS
+        secure_sum SecureSum SharedMask SharedRotation
     """,
     "split": """
         ActivationCache add AlwaysA average BangBang Bookmark BudgetGate concatenate

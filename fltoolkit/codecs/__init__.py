@@ -29,6 +29,7 @@ from fltoolkit.codecs.base import (
     LinkState,
     Masked,
     Weighed,
+    can_sum,
     walk,
     weigh,
 )
@@ -114,6 +115,7 @@ __all__ = [
     "Weighed",
     "Wrapper",
     "Zstd",
+    "can_sum",
     "floats",
     "is_main",
     "num_kept",

@@ -43,7 +43,7 @@ from fltoolkit.federated.exchange import AllGather, Exchange, Ring, ThroughServe
 from fltoolkit.federated.fedasync import Flight, fedasync, fedbuff
 from fltoolkit.federated.fedavg import Cohort, fedavg, interval_averaging
 from fltoolkit.federated.many_at_once import local_updates
-from fltoolkit.federated.means import Mean, WithMasks, masked_mean, weighted_mean
+from fltoolkit.federated.means import Collecting, Mean, WithMasks, masked_mean, weighted_mean
 from fltoolkit.federated.muon import Muon, muon_for, orthogonalized
 from fltoolkit.federated.privacy import GaussianDP
 from fltoolkit.federated.samples import Clients
@@ -60,6 +60,7 @@ __all__ = [
     "Clients",
     "Clock",
     "Cohort",
+    "Collecting",
     "Constant",
     "Drop",
     "Even",

@@ -22,7 +22,7 @@ from fltoolkit.federated.adaptive import Rule
 from fltoolkit.federated.client import Local, check_count, check_function, travelling
 from fltoolkit.federated.clock import Arrival, Arrivals, Backlog, Drop
 from fltoolkit.federated.many_at_once import local_updates
-from fltoolkit.federated.means import Mean, WithMasks, weighted_mean
+from fltoolkit.federated.means import Collecting, Mean, WithMasks, weighted_mean
 from fltoolkit.federated.privacy import GaussianDP
 from fltoolkit.federated.samples import Clients, as_clients
 from fltoolkit.federated.server import check_optimizer, move
@@ -146,7 +146,8 @@ def fedavg(
         arrivals: when a round ends, and what weight late updates have; by default no update is
             late.
         mean: how the updates become one: `weighted_mean`, `masked_mean` for top-k codecs,
-            `GaussianDP` for clipping and noise, or a function of the arrivals (see `Mean`).
+            `GaussianDP` for clipping and noise, a function of the arrivals (see `Mean`), or a mean
+            that sends the updates itself (see `Collecting`).
         server_optimizer: over ``model.parameters()``; by default the mean update is added.
         tune: a function that is called before each round with the record of the round before. It
             returns the codec for the updates. The memory of the links is kept, and ``control``
@@ -180,7 +181,7 @@ def fedavg(
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
-    masked = isinstance(mean, WithMasks)
+    masked, collecting = isinstance(mean, WithMasks), isinstance(mean, Collecting)
     record: Record = {}
     for round_ in range(start_round, rounds):
         channel.step = round_ + 1
@@ -193,14 +194,18 @@ def fedavg(
         updates = workers.learn({c: starts[c] for c in due}, round_, backlog.optimizers)
         answers = []
         for c, update in updates.items():
-            delta, masks = send_update(c, server, update, channel, masked)
+            delta, masks = send_update(c, server, update, channel, masked, hold=collecting)
             weight, loss = drawn[c] * len(workers.clients[c][1]), loss_of_update(update)
             answers.append(Arrival(c, round_, due[c], weight, loss, delta, masks))
 
         in_time, late, end = _first(answers, arrivals, cohort.size, len(drawn), backlog.seconds)
         stale = arrivals.weighed(backlog.take(until=end), round_)
         backlog.late += late
-        if counting := arrivals.weighed(in_time, round_) + stale:
+        if isinstance(mean, Collecting) and in_time:
+            own = {a.client: a.delta for a in in_time if a.delta is not None}
+            delta = mean.collect(channel, server, own, [a.client for a in late])
+            move(model, delta, server_optimizer)
+        elif counting := arrivals.weighed(in_time, round_) + stale:
             move(model, mean(counting), server_optimizer)
 
         record = {
@@ -326,7 +331,7 @@ def _check(
         )
     check_function("mean", mean)
     drops = isinstance(arrivals.staleness, Drop)
-    if isinstance(mean, GaussianDP) and (cohort.with_replacement or not drops):
+    if isinstance(mean, GaussianDP | Collecting) and (cohort.with_replacement or not drops):
         raise ValueError(
             f"mean={mean}: each update must count once and alike. Leave with_replacement False and "
             "staleness=Drop()"

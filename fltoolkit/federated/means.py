@@ -3,14 +3,16 @@
 Not here: the arithmetic (trees.py), a mean with noise (privacy.py).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from fltoolkit import trees
+from fltoolkit.channel import Channel
 from fltoolkit.federated.clock import Arrival
 from fltoolkit.trees import Tree
 
-__all__ = ["Mean", "WithMasks", "masked_mean", "weighted_mean"]
+__all__ = ["Collecting", "Mean", "WithMasks", "masked_mean", "weighted_mean"]
 
 Mean = Callable[[Sequence[Arrival]], Tree]
 """``mean(arrivals)``: the update by which the server's model moves.
@@ -41,6 +43,29 @@ class WithMasks:
     def __call__(self, arrivals: Sequence[Arrival]) -> Tree:
         """The mean of these arrivals."""
         return self.mean(arrivals)
+
+
+@runtime_checkable
+class Collecting(Protocol):
+    """A mean that sends the updates itself, because the server may not see a single one.
+
+    With such a mean, `fedavg` sends no update. `fltoolkit.secrecy.SecureSum` is one.
+
+    >>> isinstance(weighted_mean, Collecting)
+    False
+    """
+
+    def collect(
+        self, channel: Channel, server: str, updates: Mapping[str, Tree], late: Collection[str]
+    ) -> Tree:
+        """Send what must be sent, and return the mean of ``updates``, which are in time.
+
+        Args:
+            channel: carries and counts all messages.
+            server: the name of the server.
+            updates: of the clients that are in time, by name; at least one.
+            late: the clients of this round whose updates come too late.
+        """
 
 
 def weighted_mean(arrivals: Sequence[Arrival]) -> Tree:

@@ -100,8 +100,11 @@ def send_update(
     update: LocalUpdate | FloatingPointError,
     channel: Channel,
     masked: bool = False,
+    hold: bool = False,
 ) -> tuple[Tree | None, Tree]:
     """Send a client's update; return what arrives, and masks of the coordinates that arrived.
+
+    With ``hold`` the update is not sent: it is returned as it is, for a mean that sends it later.
 
     If training has failed, the client sends a ``control`` message instead, and None arrives. So NaN
     never gets into the codec's memory or to the server.
@@ -118,6 +121,8 @@ def send_update(
         )
         channel.send(client, server, "control", {"failed": torch.ones((), dtype=torch.uint8)})
         return None, {}
+    if hold:
+        return update.delta, {}
     if masked:
         return channel.send_masked(client, server, "update", update.delta)
     return channel.send(client, server, "update", update.delta), {}
