@@ -68,7 +68,7 @@ def attacks(data: str, path: Path) -> None:
     if (key := f"under mask, {data}") not in there:
         keep(key, {"what": "under mask", "found": under_mask(data)})
     for seed in SEEDS:
-        for bits in (24, 8, 4, 2):
+        for bits in (24, 2, 8, 4):
             if (key := f"attack, {data}, {bits} bits, seed {seed}") not in there:
                 keep(key, {"what": "attack", **attack(data, bits, 600, 200, seed)})
 

@@ -12,10 +12,9 @@ from fltoolkit.federated.client import travelling
 from fltoolkit.federated.samples import as_clients
 from fltoolkit.federated.workers import Workers
 from fltoolkit.leakage import Listener
-from fltoolkit.secrecy import bits_of_sum, secure_sum
+from fltoolkit.secrecy import Grid, bits_of_sum, secure_sum
 from fltoolkit.secrecy.parties import unpack_bits
 from fltoolkit.secrecy.summing import Summed
-from fltoolkit.wire import pack
 
 
 def under_mask(task_name: str, num_clients: int = 10, seed: int = 0) -> dict[str, float]:
@@ -46,8 +45,19 @@ def under_mask(task_name: str, num_clients: int = 10, seed: int = 0) -> dict[str
     secure_sum(listener, "server", vectors, bits=width)
     hidden = unpack_bits(listener.heard[0].tree["y"].numpy(), width, summed.num_numbers)
 
-    kept = [set(v.abs().topk(num_values // 100).indices.tolist()) for v in flat]
+    places = [v.abs().topk(num_values // 100).indices.sort().values for v in flat]
+    kept = [set(i.tolist()) for i in places]
     union = set.union(*kept)
+    sparse = Listener()
+    tops = [
+        torch.zeros(num_values).index_copy(0, i, v[i]) for v, i in zip(flat, places, strict=True)
+    ]
+    plain = Summed(Pipeline(Grid(2, top=float(flat[0].abs().max()))), num_values, round_=1)
+    vectors = {
+        n: plain.numbers(v, salt=k) for k, (n, v) in enumerate(zip(names, tops, strict=True))
+    }
+    secure_sum(sparse, "server", vectors, bits=width)
+    sparse_nbytes = sparse.nbytes(sender=names[0], kind="masked")
     return {
         "2 bits, clear": bits_per_value(len(Pipeline(Quantize(2)).encode(first))),
         "2 bits and Entropy, clear": bits_per_value(
@@ -61,11 +71,12 @@ def under_mask(task_name: str, num_clients: int = 10, seed: int = 0) -> dict[str
         ),
         "the same after Zstd": bits_per_value(len(_zstd(hidden))),
         "entropy of the masked numbers": _entropy(hidden),
-        "top 1 %, places in the clear, masked values of the union": (
-            width * len(union) + bits_per_value(len(_places(kept[0], num_values))) * num_values
-        )
-        / num_values,
-        "share of all places in the union of ten top 1 %": len(union) / num_values,
+        "own top 1 %, zeros elsewhere, masked": bits_per_value(sparse_nbytes),
+        "own top 1 %, places in the clear and masked values of all clients' places": (
+            bits_per_value(_nbytes_of_places(len(kept[0]), num_values))
+            + width * len(union) / num_values
+        ),
+        "share of all places in somebody's top 1 %": len(union) / num_values,
     }
 
 
@@ -81,9 +92,8 @@ def _entropy(numbers: np.ndarray) -> float:
     return float(-(shares * np.log2(shares)).sum())
 
 
-def _places(kept: set[int], n: int) -> bytes:
-    """The places of one client's largest values, Rice-coded as `TopK` sends them."""
-    ones = torch.zeros(n)
-    ones[sorted(kept)] = 1.0
-    whole = len(Pipeline(TopK(len(kept) / n)).encode({"w": ones}))
-    return bytes(whole - 4 * len(kept) - len(pack({"w": torch.zeros(0)})))
+def _nbytes_of_places(count: int, n: int) -> int:
+    """Of a message that holds this many random places of n, and no values."""
+    random = torch.randperm(n, generator=torch.Generator().manual_seed(0))[:count]
+    ones = torch.zeros(n).index_fill(0, random, 1.0)
+    return len(Pipeline(TopK(count / n)).encode({"w": ones})) - 4 * count

@@ -61,6 +61,7 @@ class KeyPair:
         self.private = private
         self._key = x25519.X25519PrivateKey.from_private_bytes(private)
         self.public: bytes = self._key.public_key().public_bytes_raw()
+        self._agreed: dict[bytes, bytes] = {}  # with each public key, before HKDF
 
     def agree(self, public: bytes, purpose: bytes) -> bytes:
         """32 bytes that only the owners of these two keys can compute: Diffie-Hellman, then HKDF.
@@ -71,9 +72,11 @@ class KeyPair:
         x25519 = _cryptography("hazmat.primitives.asymmetric.x25519")
         hashes = _cryptography("hazmat.primitives.hashes")
         hkdf = _cryptography("hazmat.primitives.kdf.hkdf")
-        secret = self._key.exchange(x25519.X25519PublicKey.from_public_bytes(public))
+        if public not in self._agreed:
+            theirs = x25519.X25519PublicKey.from_public_bytes(public)
+            self._agreed[public] = self._key.exchange(theirs)
         derive = hkdf.HKDF(hashes.SHA256(), NBYTES_KEY, salt=None, info=b"fltoolkit " + purpose)
-        return bytes(derive.derive(secret))
+        return bytes(derive.derive(self._agreed[public]))
 
 
 def stream(key: bytes, count: int, dtype: Any) -> NDArray[Any]:

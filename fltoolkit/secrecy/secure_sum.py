@@ -62,8 +62,9 @@ class RandomDropouts:
     def __call__(self, clients: Sequence[str], step: int) -> dict[str, str]:
         """Who drops out of this sum, and when."""
         random = np.random.default_rng([self.seed, step])
-        chosen = random.permutation(len(clients))[: int(self.fraction * len(clients))]
-        return {clients[k]: self.rounds[random.integers(len(self.rounds))] for k in chosen}
+        order = random.permutation(len(clients)).tolist()
+        chosen = order[: int(self.fraction * len(clients))]
+        return {clients[k]: self.rounds[int(random.integers(len(self.rounds)))] for k in chosen}
 
 
 class Sum(NamedTuple):
@@ -147,97 +148,77 @@ def secure_sum(
         rest = ROUNDS[: ROUNDS.index(round_) + 1]
         return [u for u, name in enumerate(names) if silent.get(name) not in rest]
 
-    def up(u: int, kind: str, make: Callable[[Member], Tree]) -> Tree:
-        return channel.send(names[u], server, kind, make(here[u]) if u in here else {})
-
-    def down(u: int, kind: str, make: Callable[[], Tree]) -> Tree:
-        return channel.send(server, names[u], kind, make() if served else {})
-
     # 1. keys
     alive = left("keys")
     for u in alive:
-        came = up(u, "keys", lambda m: {"keys": _rows([b"".join(m.advertise())])})
+        message = {"keys": _rows([b"".join(here[u].advertise())])} if u in here else {}
+        came = channel.send(names[u], server, "keys", message)
         if served:
             aggregator.keys[u] = _two(_bytes(came["keys"], 2 * NBYTES_KEY)[0])
     _check_left("keys", alive, alive, graph, needed, names)
     neighbours = {u: sorted(graph[u] & {*alive}) for u in alive}
-    theirs: dict[int, dict[int, tuple[bytes, bytes]]] = {}
+    keys: dict[int, dict[int, tuple[bytes, bytes]]] = {}  # what each client gets
     for u in alive:
-        came = down(
-            u,
-            "keys",
-            lambda u=u: {
-                "who": _numbers(neighbours[u]),
-                "keys": _rows([b"".join(aggregator.keys[v]) for v in neighbours[u]]),
-            },
-        )
+        message = {}
+        if served:
+            rows = [b"".join(aggregator.keys[v]) for v in neighbours[u]]
+            message = {"who": _numbers(neighbours[u]), "keys": _rows(rows)}
+        came = channel.send(server, names[u], "keys", message)
         if u in here:
-            keys = map(_two, _bytes(came["keys"], 2 * NBYTES_KEY))
-            theirs[u] = dict(zip(came["who"].tolist(), keys, strict=True))
+            pairs = map(_two, _bytes(came["keys"], 2 * NBYTES_KEY))
+            keys[u] = dict(zip(came["who"].tolist(), pairs, strict=True))
 
     # 2. shares
     alive = left("shares")
     for u in alive:
-        came = up(u, "shares", lambda m: {"sealed": _rows([*m.share(theirs[m.number]).values()])})
+        message = {"sealed": _rows([*here[u].share(keys[u]).values()])} if u in here else {}
+        came = channel.send(names[u], server, "shares", message)
         if served:
             for v, sealed in zip(neighbours[u], _bytes(came["sealed"]), strict=True):
                 aggregator.sealed.setdefault(v, {})[u] = sealed
     _check_left("shares", alive, alive, graph, needed, names)
     shared = {u: [v for v in neighbours[u] if v in {*alive}] for u in alive}
-    envelopes: dict[int, dict[int, bytes]] = {}
+    envelopes: dict[int, dict[int, bytes]] = {}  # what each client gets
     for u in alive:
-        came = down(
-            u,
-            "shares",
-            lambda u=u: {
-                "who": _numbers(shared[u]),
-                "sealed": _rows([aggregator.sealed[u][v] for v in shared[u]]),
-            },
-        )
+        message = {}
+        if served:
+            rows = [aggregator.sealed[u][v] for v in shared[u]]
+            message = {"who": _numbers(shared[u]), "sealed": _rows(rows)}
+        came = channel.send(server, names[u], "shares", message)
         if u in here:
-            pairs = zip(came["who"].tolist(), _bytes(came["sealed"]), strict=True)
-            envelopes[u] = dict(pairs)
+            envelopes[u] = dict(zip(came["who"].tolist(), _bytes(came["sealed"]), strict=True))
 
     # 3. masked vectors
     took_part, alive = alive, left("masked")
     for u in alive:
-        came = up(
-            u,
-            "masked",
-            lambda m: {
-                "y": torch.from_numpy(
-                    pack_bits(m.mask(vectors[names[m.number]], envelopes[m.number]), bits)
-                )
-            },
-        )
+        message = {}
+        if u in here:
+            hidden = here[u].mask(vectors[names[u]], envelopes[u])
+            message = {"y": torch.from_numpy(pack_bits(hidden, bits))}
+        came = channel.send(names[u], server, "masked", message)
         if served:
-            count = len(vectors[names[u]])
-            aggregator.masked[u] = unpack_bits(came["y"].numpy(), bits, count)
+            packed = came["y"].numpy()
+            aggregator.masked[u] = unpack_bits(packed, bits, len(vectors[names[u]]))
     _check_left("masked", took_part, alive, graph, needed, names)
 
     # 4. unmasking
     answering = left("unmasking")
-    survivors = {u: [v for v in (u, *shared[u]) if v in {*alive}] for u in alive}
-    gone = {u: [v for v in shared[u] if v not in {*alive}] for u in alive}
     _check_left("unmasking", took_part, answering, graph, needed, names)
     for u in alive:
-        asked = down(
-            u,
-            "unmasking",
-            lambda u=u: {"left": _numbers(survivors[u]), "gone": _numbers(gone[u])},
-        )
+        survivors = [v for v in (u, *shared[u]) if v in {*alive}]
+        gone = [v for v in shared[u] if v not in {*alive}]
+        message = {"left": _numbers(survivors), "gone": _numbers(gone)} if served else {}
+        asked = channel.send(server, names[u], "unmasking", message)
         if u not in answering:
             continue
-        came = up(
-            u,
-            "unmasking",
-            lambda m, a=asked: {
-                "shares": _rows([*m.unmask(a["left"].tolist(), a["gone"].tolist()).values()])
-            },
-        )
+        message = {}
+        if u in here:
+            shares = here[u].unmask(asked["left"].tolist(), asked["gone"].tolist())
+            message = {"shares": _rows([*shares.values()])}
+        came = channel.send(names[u], server, "unmasking", message)
         if served:
-            about = [*survivors[u], *gone[u]]
-            for v, share in zip(about, _bytes(came["shares"], NBYTES_SHARE), strict=True):
+            rows = _bytes(came["shares"], NBYTES_SHARE)
+            for v, share in zip([*survivors, *gone], rows, strict=True):
                 aggregator.shares.setdefault(v, {})[u] = share
     return Sum(aggregator.total() if served else None, [names[u] for u in alive])
 

@@ -13,9 +13,10 @@ Stages one after the other are a codec as any other, and can be used in a `Chann
 ``Pipeline(SharedRotation(), Grid(4, top=0.1))``. Not here: masks (parties.py, secure_sum.py).
 """
 
+import copy
 import math
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -323,11 +324,10 @@ class Summed:
 
     def __init__(self, codec: Codec, num_values: int, round_: int):
         check_can_sum(codec)
-        self._stages = [
-            replace(stage, round_=round_) if isinstance(stage, SharedRotation | _Fewer) else stage
-            for stage in walk(codec)
-            if isinstance(stage, Stage)
-        ]
+        self._stages = [copy.copy(stage) for stage in walk(codec) if isinstance(stage, Stage)]
+        for stage in self._stages:
+            if isinstance(stage, SharedRotation | _Fewer):
+                stage.round_ = round_
         self._known, symbols = self._apply(torch.zeros(num_values), salt=0)
         self.num_levels = symbols.num_levels
         self.num_numbers = symbols.values.numel()
@@ -349,7 +349,7 @@ class Summed:
     def _apply(self, vector: Tensor, salt: int) -> tuple[Parts, Symbols]:
         parts: Parts = {"x": vector}
         for number, stage in enumerate(self._stages):
-            own = replace(stage)  # without memory
+            own = copy.copy(stage)
             own.start_link(salt + number)
             parts = own.apply(parts)
         symbols = parts["x"]
