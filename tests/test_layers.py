@@ -108,8 +108,8 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
         value_within weigh WeighingChannel
     """,
     "secrecy": """
-        bits_of_sum CountSketch Dropouts Grid num_neighbours PlainSum RandomDropouts ROUNDS
-        secure_sum SecureSum SharedMask SharedRotation
+        align bits_of_sum CountSketch Dropouts Grid num_neighbours PlainSum Promise promise
+        RandomDropouts ROUNDS secure_sum SecureSum SharedMask SharedRotation
     """,
     "split": """
         ActivationCache add AlwaysA average BangBang Bookmark BudgetGate concatenate

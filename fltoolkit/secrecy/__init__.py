@@ -6,12 +6,17 @@
     summing     codecs whose messages can be added before they are decoded
     parties     what a client and the server compute in a secure sum
     secure_sum  the four rounds of a secure sum, as an exchange and as a mean
+    accounting  what noise on a mean promises, in words
+    intersection  which samples two owners have in common, found without showing the others
 
-Needs the extra ``secrecy`` (the package ``cryptography``). docs/secrecy.md says what is protected
-from whom, and what is not.
+Secure sums need the extra ``secrecy`` (the package ``cryptography``), accounting ``privacy``
+(``dp-accounting``), and intersection ``intersection`` (``openmined-psi``). docs/secrecy.md says
+what is protected from whom, and what is not.
 """
 
+from fltoolkit.secrecy.accounting import Promise, promise
 from fltoolkit.secrecy.graph import num_neighbours
+from fltoolkit.secrecy.intersection import align
 from fltoolkit.secrecy.secure_sum import (
     ROUNDS,
     Dropouts,
@@ -28,11 +33,14 @@ __all__ = [
     "Dropouts",
     "Grid",
     "PlainSum",
+    "Promise",
     "RandomDropouts",
     "SecureSum",
     "SharedMask",
     "SharedRotation",
+    "align",
     "bits_of_sum",
     "num_neighbours",
+    "promise",
     "secure_sum",
 ]
