@@ -15,7 +15,8 @@ import pytest
 import torch
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs.base import Codec, LinkState, Weighed, walk
+from fltoolkit.codecs.base import Codec, LinkState, Weighed, can_sum, walk
+from fltoolkit.codecs.stage import Parts, Stage, Symbols
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError, bound_to, pack, unpack
 
@@ -177,6 +178,47 @@ class Conformance:
             return got
 
         assert run(["ann", "ann", "ben", "ben"]) == run(["ben", "ann", "ben", "ann"])
+
+    def test_what_claims_to_sum_sums(self, codec: Codec) -> None:
+        """A codec with `can_sum`: added symbols of several senders give the mean of what they sent.
+
+        Everything else in their messages must be equal, though each sender is a link of its own.
+        """
+        if not can_sum(codec):
+            return  # it makes no promise
+        stages = [stage for stage in walk(codec) if isinstance(stage, Stage)]
+        messages: list[Parts] = []
+        for sender in range(3):
+            parts: Parts = {"w": (1 + sender) * normal(33, 7, seed=sender), "b": normal(5)}
+            for stage in copy.deepcopy(stages):
+                stage.start_link(1000 * sender)
+                parts = stage.apply(parts)
+            messages.append(parts)
+
+        def undone(parts: Parts, count: int) -> Parts:
+            for stage in reversed(stages):
+                parts = stage.undo_mean(parts, count)
+            return parts
+
+        total, alone = dict(messages[0]), [undone(parts, 1) for parts in messages]
+        for name, first in messages[0].items():
+            others = [parts[name] for parts in messages]
+            if isinstance(first, Symbols):
+                symbols = [part for part in others if isinstance(part, Symbols)]
+                assert [part.num_levels for part in symbols] == 3 * [first.num_levels], name
+                added = torch.stack([part.values.long() for part in symbols]).sum(0)
+                total[name] = Symbols(added, 3 * (first.num_levels - 1) + 1)
+            else:
+                assert isinstance(first, torch.Tensor)
+                assert name not in ("w", "b"), f"{name!r} was not made into whole numbers"
+                for other in others:
+                    assert isinstance(other, torch.Tensor)
+                    assert torch.equal(other, first), f"{name!r} differs from sender to sender"
+        mean = undone(total, 3)
+        for name in ("w", "b"):
+            values = [part for parts in alone if isinstance(part := parts[name], torch.Tensor)]
+            each = torch.stack(values).mean(0)
+            torch.testing.assert_close(mean[name], each, rtol=1e-4, atol=1e-4)
 
     def test_state_can_be_saved(self, codec: Codec) -> None:
         """After saving and loading, the next message is the same as without."""

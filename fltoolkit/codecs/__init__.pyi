@@ -1,5 +1,6 @@
 from .base import Codec as Codec
 from .base import Identity as Identity
+from .base import can_sum as can_sum
 from .codebooks import BFloat16 as BFloat16
 from .codebooks import Float8 as Float8
 from .codebooks import Half as Half

@@ -14,7 +14,17 @@ from fltoolkit.codecs.stage import Sizes, Stage, is_main
 from fltoolkit.trees import Tree, dense_nbytes
 from fltoolkit.wire import pack, unpack
 
-__all__ = ["Codec", "Composed", "Identity", "LinkState", "Masked", "Weighed", "walk", "weigh"]
+__all__ = [
+    "Codec",
+    "Composed",
+    "Identity",
+    "LinkState",
+    "Masked",
+    "Weighed",
+    "can_sum",
+    "walk",
+    "weigh",
+]
 
 
 @runtime_checkable
@@ -154,6 +164,21 @@ def walk(codec: "Codec | Stage") -> "Iterator[Codec | Stage]":
     if isinstance(codec, Composed):
         for part in codec.parts():
             yield from walk(part)
+
+
+def can_sum(codec: Codec) -> bool:
+    """True if the messages of several senders may be added before they are decoded.
+
+    Then a secure sum can carry them (`fltoolkit.secrecy`). All stages must have ``sums``: each
+    sender uses the same levels and the same places, and no coder follows. The conformance suite
+    tests this.
+
+    >>> from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK
+    >>> can_sum(Identity()), can_sum(Pipeline(TopK(0.1), Quantize(8), Entropy()))
+    (False, False)
+    """
+    _, *stages = walk(codec)
+    return bool(stages) and all(isinstance(stage, Stage) and stage.sums for stage in stages)
 
 
 def check_codec(where: str, codec: object) -> None:

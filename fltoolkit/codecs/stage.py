@@ -116,6 +116,7 @@ class Stage:
     sends_later = False  # True: what one message leaves out is added to the next one
     leaves_out = False  # True: values that are not sent arrive as zeros
     checks_finite = False  # True: `apply` raises ValueError for NaN: no need to look before it
+    sums = False  # True: the symbols of several senders may be added first, and decoded afterwards
 
     def apply(self, parts: Parts) -> Parts:
         """Compress: take what the stage before made, and return what the next stage gets."""
@@ -124,6 +125,14 @@ class Stage:
     def undo(self, parts: Parts) -> Parts:
         """Restore what `apply` was given, as well as the stage can."""
         raise NotImplementedError(f"{type(self).__name__} has no undo")
+
+    def undo_mean(self, parts: Parts, count: int) -> Parts:
+        """For a stage with ``sums``: the mean of ``count`` senders, whose symbols were added.
+
+        What else is in their messages must be the same for all of them. A linear stage leaves this
+        method as it is: it gets the mean of what it made, and `undo` of a mean is the mean.
+        """
+        return self.undo(parts)
 
     def masks(self, parts: Parts) -> dict[str, Tensor]:
         """For a stage that sends only some values: which ones, read from the parts of `undo`.

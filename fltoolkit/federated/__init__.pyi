@@ -33,6 +33,7 @@ from .local_steps import diloco as diloco
 from .local_steps import seconds_waiting as seconds_waiting
 from .local_steps import streaming_diloco as streaming_diloco
 from .many_at_once import local_updates as local_updates
+from .means import Collecting as Collecting
 from .means import Mean as Mean
 from .means import WithMasks as WithMasks
 from .means import mean_of_all as mean_of_all

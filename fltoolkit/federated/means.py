@@ -3,13 +3,15 @@
 Not here: the arithmetic (trees.py), a mean with noise (privacy.py).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
+from fltoolkit.channel import Channel
 from fltoolkit.federated.clock import ReceivedUpdate
 from fltoolkit.trees import Tree, masked_mean, weighted_mean
 
-__all__ = ["Mean", "WithMasks", "mean_of_all", "mean_of_senders"]
+__all__ = ["Collecting", "Mean", "WithMasks", "mean_of_all", "mean_of_senders"]
 
 Mean = Callable[[Sequence[ReceivedUpdate]], Tree]
 """``mean(received)``: the update by which the server's model moves.
@@ -43,6 +45,29 @@ class WithMasks:
     def __call__(self, received: Sequence[ReceivedUpdate]) -> Tree:
         """The mean of these updates."""
         return self.mean(received)
+
+
+@runtime_checkable
+class Collecting(Protocol):
+    """A mean that sends the updates itself, because the server may not see a single one.
+
+    With such a mean, `fedavg` sends no update. `fltoolkit.secrecy.SecureSum` is one.
+
+    >>> isinstance(mean_of_all, Collecting)
+    False
+    """
+
+    def collect(
+        self, channel: Channel, server: str, updates: Mapping[str, Tree], late: Collection[str]
+    ) -> Tree:
+        """Send what must be sent, and return the mean of ``updates``, which are in time.
+
+        Args:
+            channel: carries and counts all messages.
+            server: the name of the server.
+            updates: of the clients that are in time, by name; at least one.
+            late: the clients of this round whose updates come too late.
+        """
 
 
 def mean_of_all(received: Sequence[ReceivedUpdate]) -> Tree:

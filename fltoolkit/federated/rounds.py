@@ -22,7 +22,7 @@ from fltoolkit.federated.adaptive import Rule
 from fltoolkit.federated.client import Local, LocalUpdate, check_count, check_function, travelling
 from fltoolkit.federated.clock import Arrivals, Backlog, Drop, ReceivedUpdate
 from fltoolkit.federated.many_at_once import local_updates
-from fltoolkit.federated.means import Mean, WithMasks, mean_of_all
+from fltoolkit.federated.means import Collecting, Mean, WithMasks, mean_of_all
 from fltoolkit.federated.privacy import GaussianDP
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import check_optimizer, move
@@ -146,7 +146,8 @@ def fedavg(
         arrivals: when a round ends, and what weight late updates have; by default no update is
             late.
         mean: how the updates become one: `mean_of_all`, `mean_of_senders` for top-k codecs,
-            `GaussianDP` for clipping and noise, or a function of the arrivals (see `Mean`).
+            `GaussianDP` for clipping and noise, a function of the arrivals (see `Mean`), or a mean
+            that sends the updates itself (see `Collecting`).
         server_optimizer: over ``model.parameters()``; by default the mean update is added.
         tune: a function that is called before each round with the record of the round before. It
             returns the codec for the updates. The memory of the links is kept, and ``control``
@@ -183,6 +184,7 @@ def fedavg(
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
+    masked, collecting = isinstance(mean, WithMasks), isinstance(mean, Collecting)
     record: Record = {}
     for round_ in range(start_round, rounds):
         channel.step = round_ + 1
@@ -195,12 +197,16 @@ def fedavg(
         asked = {c: starts[c] for c in due}
         received = []
         for c, update in workers.learn(channel, asked, round_, backlog.optimizers).items():
-            delta, masks = send_update(c, server, update, channel, isinstance(mean, WithMasks))
+            delta, masks = send_update(c, server, update, channel, masked, hold=collecting)
             weight, loss = drawn[c] * len(workers.clients[c][1]), _loss(update)
             received.append(ReceivedUpdate(c, round_, due[c], weight, loss, delta, masks))
 
         counting, counts = _close(received, len(drawn) - len(due), round_, arrivals, backlog)
-        if counting and channel.is_here(server):
+        if counting and isinstance(mean, Collecting):
+            own = {u.client: u.delta for u in counting if u.delta is not None}
+            late = [u.client for u in received if u.delta is not None and u.client not in own]
+            move(model, mean.collect(channel, server, own, late), server_optimizer)
+        elif counting and channel.is_here(server):
             move(model, mean(counting), server_optimizer)
         record = {"round": round_, "step": channel.step, **counts, **totals()}
         yield record
@@ -325,7 +331,7 @@ def _check(
         )
     check_function("mean", mean)
     drops = isinstance(arrivals.staleness, Drop)
-    if isinstance(mean, GaussianDP) and (cohort.with_replacement or not drops):
+    if isinstance(mean, GaussianDP | Collecting) and (cohort.with_replacement or not drops):
         raise ValueError(
             f"mean={mean}: each update must count once and alike. Leave with_replacement False and "
             "staleness=Drop()"

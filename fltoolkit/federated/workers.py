@@ -144,10 +144,12 @@ def send_update(
     update: LocalUpdate | FloatingPointError,
     channel: Channel,
     masked: bool = False,
+    hold: bool = False,
 ) -> tuple[Tree | None, Tree]:
     """Send a client's update; return what arrives, and masks of the coordinates that arrived.
 
-    If training has failed, the client sends a ``control`` message instead, and None arrives.
+    If training has failed, the client sends a ``control`` message instead, and None arrives. With
+    ``hold`` the update is not sent: it is returned as it is, for a mean that sends it later.
 
     >>> update = LocalUpdate({"w": torch.ones(2)}, loss=0.5, num_samples=4, num_steps=1)
     >>> send_update("ann", "server", update, Channel())
@@ -159,6 +161,8 @@ def send_update(
         )
         channel.send(client, server, "control", {"failed": torch.ones((), dtype=torch.uint8)})
         return None, {}
+    if hold:
+        return update.delta, {}
     if masked:
         return channel.send_masked(client, server, "update", update.delta)
     return channel.send(client, server, "update", update.delta), {}

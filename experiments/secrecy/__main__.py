@@ -1,0 +1,77 @@
+"""What does it cost that the server sees no single update?
+
+    python -m experiments.secrecy                  # MNIST, ten and a hundred clients; goes on
+    python -m experiments.secrecy --data digits    # a small data set, in a minute or two
+    python -m experiments.secrecy --only "2 bits"  # settings whose name holds this
+    python -m experiments.secrecy --attack         # what is reconstructed from what the server sees
+    python -m experiments.secrecy --report         # the tables of what is there
+
+Each finished run is one line of JSON in ``--out`` and is not run again; Ctrl-C loses only the
+run in progress. What came out: docs/secrecy.md.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from experiments.runs import read, sweep
+from experiments.secrecy.attack import attack
+from experiments.secrecy.report import report
+from experiments.secrecy.run import run
+from experiments.secrecy.settings import SEEDS, TASKS, settings
+from experiments.secrecy.under_mask import under_mask
+
+RESULTS = Path(__file__).parents[1] / "results" / "secrecy.jsonl"
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", choices=TASKS, default="mnist")
+    parser.add_argument("--only", default="", help="settings whose name holds this")
+    parser.add_argument("--clients", type=int, help="only settings with so many clients")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--attack", action="store_true", help="attacks instead of training")
+    parser.add_argument("--report", action="store_true", help="print the tables")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    if args.report:
+        print(report(read(args.out)))
+        return
+    task = TASKS[args.data]
+    try:
+        if args.attack:
+            attacks(args.data, args.out)
+            return
+        chosen = [
+            s
+            for s in settings(task)
+            if args.only in s.name and args.clients in (None, s.num_clients)
+        ]
+        sweep(run, [(task, s, seed) for s in chosen for seed in s.seeds], args.out)
+    except KeyboardInterrupt:
+        print("stopped: what is finished is kept, run again to go on")
+
+
+def attacks(data: str, path: Path) -> None:
+    """Attacks, and compression under a mask; what is there already is not run again."""
+    there = read(path)
+
+    def keep(key: str, result: dict[str, Any]) -> None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"key": key, **result}) + "\n")
+        print(result, flush=True)
+
+    if (key := f"under mask, {data}") not in there:
+        keep(key, {"what": "under mask", "found": under_mask(data)})
+    for seed in SEEDS:
+        for bits in (24, 2, 8, 4):
+            if (key := f"attack, {data}, {bits} bits, seed {seed}") not in there:
+                keep(key, {"what": "attack", **attack(data, bits, 600, 200, seed)})
+
+
+if __name__ == "__main__":
+    main()

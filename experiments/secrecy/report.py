@@ -1,0 +1,93 @@
+"""The tables, as Markdown, from the runs that are there."""
+
+from collections.abc import Mapping, Sequence
+from statistics import mean
+
+from experiments.runs import Result, Row, accuracies, rows_of, spread_of
+from experiments.secrecy.attack import SEEN
+from experiments.secrecy.settings import TASKS, Setting, Task, settings
+from fltoolkit.secrecy import ROUNDS
+
+
+def report(results: Mapping[str, Result]) -> str:
+    """All tables."""
+    blocks = []
+    for task in TASKS.values():
+        rows = rows_of(task, settings(task), results)
+        for count in sorted({setting.num_clients for setting, _ in rows}):
+            mine = [row for row in rows if row[0].num_clients == count]
+            blocks += [f"### {task.data}, {count} clients", table(mine), equal(task, mine, results)]
+    attacks = [r for r in results.values() if r.get("what") == "attack"]
+    if attacks:
+        blocks += ["### What an attacker reconstructs", attack_table(attacks)]
+    for result in results.values():
+        if result.get("what") == "under mask":
+            found = (f"| {name} | {value:.3f} |" for name, value in result["found"].items())
+            lines = ["| one update | bits per value |", "|---|---|", *found]
+            blocks += ["### Compression under a mask", "\n".join(lines)]
+    return "\n\n".join(block for block in blocks if block) or "no runs yet"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """A row for each setting: accuracy, kB up by kind and down, seconds of processor time."""
+    lines = [
+        "| updates | accuracy % | kB up: update | keys | shares | masked | unmasking | kB up, all "
+        "| kB down | bits up per value | CPU s per round |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for setting, runs in rows:
+        result = runs[min(runs)]
+        up, down = result["up"], result["down"]
+        whole = sum(up.values())
+        cells = [
+            setting.name,
+            spread_of(accuracies(runs)),
+            *(kilobytes(up.get(kind, 0)) for kind in ("update", *ROUNDS)),
+            kilobytes(whole),
+            kilobytes(sum(down.values())),
+            f"{8 * whole / result['num_values']:.1f}",
+            seconds_of([r["cpu_seconds"] for r in runs.values()]),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def equal(task: Task, rows: Sequence[Row], results: Mapping[str, Result]) -> str:
+    """In how many pairs of runs the secret weights are those of the clear run, bit by bit."""
+    pairs = [
+        (runs[seed]["weights"], results[clear.key(task, seed)]["weights"])
+        for setting, runs in rows
+        if setting.secret and (clear := _clear(rows, setting))
+        for seed in runs
+        if clear.key(task, seed) in results
+    ]
+    same = sum(a == b for a, b in pairs)
+    return (
+        f"Secret runs whose weights are those of the clear run, to the bit: {same} of {len(pairs)}."
+    )
+
+
+def attack_table(attacks: Sequence[Result]) -> str:
+    """Explained variance of the image, by bits and by what the server sees."""
+    lines = [f"| bits | {' | '.join(SEEN)} |", "|---|" + "---|" * len(SEEN)]
+    for bits in sorted({a["bits"] for a in attacks}, reverse=True):
+        mine = [a["found"] for a in attacks if a["bits"] == bits]
+        cells = [spread_of([found[what] for found in mine], ".3f") for what in SEEN]
+        lines.append(f"| {bits} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def kilobytes(nbytes: float) -> str:
+    """In kB of 1,000 bytes."""
+    return f"{nbytes / 1000:.2f}" if nbytes else ""
+
+
+def seconds_of(values: Sequence[float | None]) -> str:
+    """The mean, or nothing."""
+    there = [value for value in values if value is not None]
+    return f"{mean(there):.2f}" if there else ""
+
+
+def _clear(rows: Sequence[Row], secret: Setting) -> Setting | None:
+    same = (s for s, _ in rows if not s.secret and s.codec == secret.codec)
+    return next(same, None)

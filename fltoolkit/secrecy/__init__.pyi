@@ -1,0 +1,15 @@
+from .accounting import Promise as Promise
+from .accounting import promise as promise
+from .graph import num_neighbours as num_neighbours
+from .intersection import align as align
+from .secure_sum import ROUNDS as ROUNDS
+from .secure_sum import Dropouts as Dropouts
+from .secure_sum import PlainSum as PlainSum
+from .secure_sum import RandomDropouts as RandomDropouts
+from .secure_sum import SecureSum as SecureSum
+from .secure_sum import secure_sum as secure_sum
+from .summing import CountSketch as CountSketch
+from .summing import Grid as Grid
+from .summing import SharedMask as SharedMask
+from .summing import SharedRotation as SharedRotation
+from .summing import bits_of_sum as bits_of_sum

@@ -1,0 +1,98 @@
+"""Who shares masks with whom: everybody with everybody, or each client with some others.
+
+Not here: what neighbours send each other (parties.py).
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+__all__ = ["Graph", "complete", "num_neighbours", "random_regular"]
+
+Graph = Mapping[int, frozenset[int]]
+"""For each client's number: the numbers of its neighbours. Who is a neighbour has one, too."""
+
+
+def complete(num_clients: int) -> Graph:
+    """Everybody is everybody's neighbour, as in Bonawitz et al. 2017.
+
+    >>> complete(3)
+    {0: frozenset({1, 2}), 1: frozenset({0, 2}), 2: frozenset({0, 1})}
+    """
+    everybody = frozenset(range(num_clients))
+    return {u: everybody - {u} for u in range(num_clients)}
+
+
+def random_regular(num_clients: int, degree: int, seed: int) -> Graph:
+    """A random ring in which each client knows the degree / 2 next ones on either side.
+
+    This is the random Harary graph of Bell et al. 2020 (ePrint 2020/704, section 3): the ring is
+    fixed, and who stands where is drawn. The number of keys and shares of a client is ``degree``,
+    however many clients there are.
+
+    Raises ValueError for a degree that is odd or not below the number of clients.
+
+    >>> graph = random_regular(10, 4, seed=0)
+    >>> {len(neighbours) for neighbours in graph.values()}
+    {4}
+    >>> all(u in graph[v] for u in graph for v in graph[u])
+    True
+    """
+    if degree % 2 or not 2 <= degree < num_clients:
+        raise ValueError(
+            f"degree={degree}: an even number from 2 to {num_clients - 1}, below the number of "
+            "clients. With fewer clients take the complete graph (neighbours=None)"
+        )
+    places = np.random.default_rng(seed).permutation(num_clients)
+    steps = [step for half in range(1, degree // 2 + 1) for step in (half, -half)]
+    return {
+        int(places[p]): frozenset(int(places[(p + step) % num_clients]) for step in steps)
+        for p in range(num_clients)
+    }
+
+
+def num_neighbours(
+    num_clients: int,
+    *,
+    threshold: float = 2 / 3,
+    corrupt: float = 0.2,
+    silent: float = 0.1,
+    security_bits: float = 40.0,
+    failure_bits: float = 20.0,
+) -> int:
+    """The smallest even degree of `random_regular` that keeps the three promises of Bell et al.
+
+    A client's secrets open with ``floor(threshold * (degree + 1)) + 1`` of the shares that it and
+    its neighbours hold. Among ``num_clients`` clients, a share ``corrupt`` of them works together
+    with the server, and a share ``silent`` drops out:
+
+    1. No client has so many corrupt neighbours that they open its secrets, but with probability
+       2^-security_bits (hypergeometric tail, times the number of clients).
+    2. Without the corrupt and the silent ones, the graph hangs together, or else the server would
+       learn the sum of each part: ``num_clients * (corrupt + silent)^(degree / 2)`` is at most
+       2^-security_bits.
+    3. Each client has enough neighbours that answer, but with probability 2^-failure_bits.
+
+    Returns ``num_clients - 1`` (the complete graph) if no smaller degree will do.
+
+    Source: Bell, Bonawitz, Gascón, Lepoint and Raykova 2020, "Secure single-server aggregation with
+    (poly)logarithmic overhead", ePrint 2020/704, section 3.
+
+    >>> [num_neighbours(n) for n in (100, 1000, 10_000)]
+    [54, 78, 96]
+    """
+    from scipy.stats import hypergeom
+
+    num_corrupt, num_silent = (math.floor(share * num_clients) for share in (corrupt, silent))
+    removed = (num_corrupt + num_silent) / num_clients
+    others = num_clients - 1
+    for degree in range(2, others, 2):
+        needed = math.floor(threshold * (degree + 1)) + 1
+        opened = num_clients * hypergeom.sf(needed - 1, others, num_corrupt, degree)
+        apart = num_clients * removed ** (degree / 2)
+        answers = others - num_silent
+        lost = num_clients * hypergeom.cdf(needed - 2, others, answers, degree)  # and its own share
+        if max(opened, apart) <= 2.0**-security_bits and lost <= 2.0**-failure_bits:
+            return degree
+    return others

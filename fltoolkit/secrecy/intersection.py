@@ -1,0 +1,115 @@
+"""Which samples two owners have in common, found without showing each other the rest.
+
+The step before vertical split learning, where two owners hold different columns of the same people.
+The work is done by the package ``openmined-psi``; here is what travels, and what each side learns.
+Not here: the training (split/vertical.py).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from fltoolkit.channel import Channel
+from fltoolkit.trees import Tree
+
+__all__ = ["align"]
+
+
+def align(
+    channel: Channel, ids: Mapping[str, Sequence[str]]
+) -> dict[str, Int64[Tensor, " shared"]]:
+    """For each of two owners: the rows of the samples that both have, in one common order.
+
+    Private set intersection by commutative encryption on an elliptic curve (Diffie-Hellman):
+
+    1. the first owner sends its ids, each raised to a secret power of its own
+    2. the second raises them to its own secret power and sends them back, with its own ids raised
+       to that power, in another order
+    3. the first removes its power and compares: what is equal is shared. It tells the second owner
+       which ids these are
+
+    All of it travels as kind ``intersection``. Both learn the shared ids and how many ids the
+    other has; of other ids nothing. An owner that claims ids that it does not have finds out
+    whether the other has them: nobody is made to tell the truth. If ids can be guessed, such as
+    telephone numbers, many can be claimed.
+
+    Source: Huberman, Franklin and Hogg 1999, "Enhancing privacy and trust in electronic
+    communities"; the package is OpenMined's, on Google's library of that protocol.
+
+    Args:
+        channel: carries and counts the messages.
+        ids: of two owners, by name; each id once. Over several processes only those of the owners
+            in this process are read.
+
+    Returns:
+        Row numbers: ``x_a[rows["ann"]]`` and ``x_b[rows["ben"]]`` belong to the same people. Over
+        several processes only those of the owners in this process.
+
+    Raises:
+        ValueError: not two owners, an id twice, or no shared id.
+
+    ::
+
+        rows = align(channel, {"ann": ["7", "3", "9"], "ben": ["9", "1", "7"]})
+        # {"ann": tensor([0, 2]), "ben": tensor([2, 0])}: 7 and 9, in this order
+    """
+    if len(ids) != 2:
+        raise ValueError(f"owners {[*ids]}: the ids of two owners are compared")
+    for name, own in ids.items():
+        if isinstance(own, str) or len({*own}) < len(own):
+            raise ValueError(f"ids of {name!r}: give a list of texts, each of them once")
+    psi = _psi()
+    (first, its_ids), (second, other_ids) = ids.items()
+    message: Tree = {}
+    if channel.is_here(first):
+        asking = psi.client.CreateWithNewKey(True)
+        message = _tree(ids=asking.CreateRequest([*its_ids]))
+    came = channel.send(first, second, "intersection", message)
+    message = {}
+    if channel.is_here(second):
+        answering, request = psi.server.CreateWithNewKey(True), psi.Request()
+        request.ParseFromString(came["ids"].numpy().tobytes())
+        raw = psi.DataStructure.RAW  # exact: no wrong matches, as a Bloom filter has
+        setup = answering.CreateSetupMessage(0.0, len(its_ids), [*other_ids], raw)
+        message = _tree(theirs=answering.ProcessRequest(request), own=setup)
+    came = channel.send(second, first, "intersection", message)
+    message, rows = {}, {}
+    if channel.is_here(first):
+        setup, response = psi.ServerSetup(), psi.Response()
+        setup.ParseFromString(came["own"].numpy().tobytes())
+        response.ParseFromString(came["theirs"].numpy().tobytes())
+        found = sorted(asking.GetIntersection(setup, response))
+        if not found:
+            raise ValueError(f"{first!r} and {second!r} share no id: are they written alike?")
+        rows[first] = torch.tensor(found)
+        text = "\n".join(its_ids[k] for k in found).encode()
+        message = {"shared": torch.from_numpy(np.frombuffer(text, np.uint8).copy())}
+    came = channel.send(first, second, "intersection", message)
+    if channel.is_here(second):
+        place = {each: row for row, each in enumerate(other_ids)}
+        shared = came["shared"].numpy().tobytes().decode().split("\n")
+        rows[second] = torch.tensor([place[each] for each in shared])
+    return rows
+
+
+def _tree(**messages: Any) -> Tree:
+    """Messages of the package as bytes."""
+    return {
+        name: torch.from_numpy(np.frombuffer(m.SerializeToString(), np.uint8).copy())
+        for name, m in messages.items()
+    }
+
+
+def _psi() -> Any:
+    try:
+        import private_set_intersection.python as psi
+    except ImportError as error:
+        raise ImportError(
+            'private set intersection needs openmined-psi: pip install "fltoolkit[intersection]". '
+            "There are wheels for Linux with Python 3.10 to 3.13"
+        ) from error
+    return psi

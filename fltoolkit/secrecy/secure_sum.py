@@ -1,0 +1,456 @@
+"""Secure sums: the server learns the sum of all clients' updates and no single one of them.
+
+Here: the messages of the four rounds (`secure_sum`), and what training takes in place of a plain
+average: `SecureSum`, and `PlainSum`, the same whole numbers in the clear. Not here: what a party
+computes (parties.py), how an update becomes whole numbers (summing.py). docs/secrecy.md says what a
+secure sum protects and what not.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fltoolkit.channel import Channel
+from fltoolkit.codecs.base import Codec
+from fltoolkit.federated.workers import client_seed
+from fltoolkit.secrecy.graph import Graph, complete, random_regular
+from fltoolkit.secrecy.keys import NBYTES_KEY, random_source
+from fltoolkit.secrecy.parties import Aggregator, Member, pack_bits, unpack_bits
+from fltoolkit.secrecy.shamir import NBYTES_SHARE
+from fltoolkit.secrecy.summing import Summed, bits_of_sum, check_can_sum
+from fltoolkit.trees import Tree
+from fltoolkit.wire import WireError
+
+__all__ = ["ROUNDS", "Dropouts", "PlainSum", "RandomDropouts", "SecureSum", "Sum", "secure_sum"]
+
+Integers = NDArray[Any]
+
+ROUNDS = ("keys", "shares", "masked", "unmasking")
+"""The rounds of a secure sum, and the kinds of their messages."""
+
+Dropouts = Callable[[Sequence[str], int], Mapping[str, str]]
+"""``dropouts(clients, step)``: who drops out, and in which of `ROUNDS` it first sends nothing."""
+
+
+@dataclass(frozen=True)
+class RandomDropouts:
+    """In each sum a fixed share of the clients drops out, each in a round drawn for it.
+
+    Args:
+        fraction: of the clients, rounded down.
+        rounds: in which they may drop out.
+        seed: of who, and when.
+
+    >>> RandomDropouts(0.5)(["ann", "ben", "cem", "dora"], step=1)
+    {'dora': 'masked', 'ann': 'shares'}
+    """
+
+    fraction: float
+    rounds: Sequence[str] = ROUNDS
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.fraction < 1:
+            raise ValueError(f"fraction={self.fraction}: of the clients, from 0 to below 1")
+        check_rounds(self.rounds)
+
+    def __call__(self, clients: Sequence[str], step: int) -> dict[str, str]:
+        """Who drops out of this sum, and when."""
+        random = np.random.default_rng([self.seed, step])
+        order = random.permutation(len(clients)).tolist()
+        chosen = order[: int(self.fraction * len(clients))]
+        return {clients[k]: self.rounds[int(random.integers(len(self.rounds)))] for k in chosen}
+
+
+class Sum(NamedTuple):
+    """What `secure_sum` returns."""
+
+    total: Integers | None  # modulo 2^bits; None in a process without the server
+    clients: list[str]  # whose vectors are in it
+
+
+def secure_sum(
+    channel: Channel,
+    server: str,
+    vectors: Mapping[str, Integers],
+    *,
+    bits: int,
+    threshold: float = 2 / 3,
+    graph: Graph | None = None,
+    silent: Mapping[str, str] | None = None,
+    seed: int | None = None,
+) -> Sum:
+    """The sum modulo 2^bits of the clients' vectors, which the server cannot see one by one.
+
+    Four rounds; whoever drops out sends nothing from then on:
+
+    1. ``keys``: each client sends two public keys; the server passes on to each those of its
+       neighbours
+    2. ``shares``: each client makes shares of two secrets, its mask key and its own seed, and sends
+       each neighbour one of either, sealed; the server passes them on
+    3. ``masked``: each client sends its vector under the masks it shares with those neighbours
+    4. ``unmasking``: the server says who is left; each client sends a share of the seed of each
+       neighbour that is left, and of the mask key of each that dropped out after round 2
+
+    Source: Bonawitz et al. 2017, arXiv 1611.04482, figure 4, for an honest but curious server; with
+    a sparse graph Bell et al. 2020, ePrint 2020/704, algorithm 2.
+
+    Args:
+        channel: carries and counts all messages, by kind.
+        server: its name.
+        vectors: of each client, whole numbers from 0 to 2^bits - 1, all of one length. Over several
+            processes only those of the clients in this process are read.
+        bits: of the sum.
+        threshold: which share of a client's neighbours and itself must be left to open a secret
+            of it; ``floor(threshold * number) + 1`` of them. Larger: more colluding clients are
+            harmless, and fewer may drop out. Below one half a server that lies could collect both
+            secrets of a client from different neighbours.
+        graph: who are neighbours; None: everybody.
+        silent: who drops out, and in which of `ROUNDS`; see `Dropouts`.
+        seed: makes the keys repeatable, for tests; None takes them from the operating system.
+
+    Raises:
+        RuntimeError: too many clients have dropped out, so that the sum is lost; raised before
+            the server learns anything more.
+        ValueError: an argument is not allowed.
+
+    >>> vectors = {name: np.array([k, 10 * k]) for k, name in enumerate(["ann", "ben", "cem"])}
+    >>> channel = Channel()
+    >>> secure_sum(channel, "server", vectors, bits=8)
+    Sum(total=array([ 3, 30], dtype=uint8), clients=['ann', 'ben', 'cem'])
+    >>> [(kind, channel.nbytes(kind=kind)) for kind in ROUNDS]
+    [('keys', 690), ('shares', 1110), ('masked', 36), ('unmasking', 423)]
+    """
+    names, silent = list(vectors), dict(silent or {})
+    check_rounds(silent.values())
+    graph = complete(len(names)) if graph is None else graph
+    if len(names) < 2 or not 0 < threshold < 1 or {*graph} != {*range(len(names))}:
+        raise ValueError(
+            f"{len(names)} clients, threshold={threshold}, a graph of {len(graph)}: two clients or "
+            "more, a threshold between 0 and 1, and a graph of the clients' numbers"
+        )
+    needed = {u: int(threshold * (len(graph[u]) + 1)) + 1 for u in graph}
+    here = {
+        u: Member(u, needed[u], bits, random_source(seed, channel.step, name))
+        for u, name in enumerate(names)
+        if channel.is_here(name)
+    }
+    aggregator = Aggregator(bits, graph)
+    served = channel.is_here(server)
+
+    def left(round_: str) -> list[int]:
+        """Who still sends in this round."""
+        rest = ROUNDS[: ROUNDS.index(round_) + 1]
+        return [u for u, name in enumerate(names) if silent.get(name) not in rest]
+
+    # 1. keys
+    alive = left("keys")
+    for u in alive:
+        message = {"keys": _rows([b"".join(here[u].advertise())])} if u in here else {}
+        came = channel.send(names[u], server, "keys", message)
+        if served:
+            aggregator.keys[u] = _two(_bytes(came["keys"], 2 * NBYTES_KEY)[0])
+    _check_left("keys", alive, alive, graph, needed, names)
+    neighbours = {u: sorted(graph[u] & {*alive}) for u in alive}
+    keys: dict[int, dict[int, tuple[bytes, bytes]]] = {}  # what each client gets
+    for u in alive:
+        message = {}
+        if served:
+            rows = [b"".join(aggregator.keys[v]) for v in neighbours[u]]
+            message = {"who": _numbers(neighbours[u]), "keys": _rows(rows)}
+        came = channel.send(server, names[u], "keys", message)
+        if u in here:
+            pairs = map(_two, _bytes(came["keys"], 2 * NBYTES_KEY))
+            keys[u] = dict(zip(came["who"].tolist(), pairs, strict=True))
+
+    # 2. shares
+    alive = left("shares")
+    for u in alive:
+        message = {"sealed": _rows([*here[u].share(keys[u]).values()])} if u in here else {}
+        came = channel.send(names[u], server, "shares", message)
+        if served:
+            for v, sealed in zip(neighbours[u], _bytes(came["sealed"]), strict=True):
+                aggregator.sealed.setdefault(v, {})[u] = sealed
+    _check_left("shares", alive, alive, graph, needed, names)
+    shared = {u: [v for v in neighbours[u] if v in {*alive}] for u in alive}
+    envelopes: dict[int, dict[int, bytes]] = {}  # what each client gets
+    for u in alive:
+        message = {}
+        if served:
+            rows = [aggregator.sealed[u][v] for v in shared[u]]
+            message = {"who": _numbers(shared[u]), "sealed": _rows(rows)}
+        came = channel.send(server, names[u], "shares", message)
+        if u in here:
+            envelopes[u] = dict(zip(came["who"].tolist(), _bytes(came["sealed"]), strict=True))
+
+    # 3. masked vectors
+    took_part, alive = alive, left("masked")
+    for u in alive:
+        message = {}
+        if u in here:
+            hidden = here[u].mask(vectors[names[u]], envelopes[u])
+            message = {"y": torch.from_numpy(pack_bits(hidden, bits))}
+        came = channel.send(names[u], server, "masked", message)
+        if served:
+            packed = came["y"].numpy()
+            aggregator.masked[u] = unpack_bits(packed, bits, len(vectors[names[u]]))
+    _check_left("masked", took_part, alive, graph, needed, names)
+
+    # 4. unmasking
+    answering = left("unmasking")
+    _check_left("unmasking", took_part, answering, graph, needed, names)
+    for u in alive:
+        survivors = [v for v in (u, *shared[u]) if v in {*alive}]
+        gone = [v for v in shared[u] if v not in {*alive}]
+        message = {"left": _numbers(survivors), "gone": _numbers(gone)} if served else {}
+        asked = channel.send(server, names[u], "unmasking", message)
+        if u not in answering:
+            continue
+        message = {}
+        if u in here:
+            shares = here[u].unmask(asked["left"].tolist(), asked["gone"].tolist())
+            message = {"shares": _rows([*shares.values()])}
+        came = channel.send(names[u], server, "unmasking", message)
+        if served:
+            rows = _bytes(came["shares"], NBYTES_SHARE)
+            for v, share in zip([*survivors, *gone], rows, strict=True):
+                aggregator.shares.setdefault(v, {})[u] = share
+    return Sum(aggregator.total() if served else None, [names[u] for u in alive])
+
+
+def _check_left(
+    round_: str,
+    owners: Sequence[int],
+    holders: Sequence[int],
+    graph: Graph,
+    needed: Mapping[int, int],
+    names: Sequence[str],
+) -> None:
+    """Raise RuntimeError if the secrets of these owners can no longer be opened."""
+    for u in owners:
+        rest = len((graph[u] | {u}) & {*holders})
+        if rest < needed[u]:
+            raise RuntimeError(
+                f"secure sum, round {round_!r}: {rest} of the {len(graph[u]) + 1} clients that "
+                f"hold shares of the secrets of {names[u]!r} are left, and {needed[u]} are needed. "
+                "The sum of this round is lost, and nothing about its updates is known. Ask more "
+                "clients, or lower the threshold: then fewer colluding clients can open a secret"
+            )
+
+
+# --------------------------------------------------------------------- what training is given
+
+
+@dataclass(frozen=True)
+class SecureSum:
+    """The mean of updates by a secure sum: an `Exchange`, and a mean for `fedavg`.
+
+    ``ddp(..., exchange=SecureSum(codec))``, ``diloco(..., exchange=SecureSum(codec))``,
+    ``fedavg(..., mean=SecureSum(codec))``. All clients weigh the same. Sums are exact to the last
+    bit, so the mean is the same as that of `PlainSum` with the same arguments.
+
+    Args:
+        codec: a pipeline that can sum, with a `Grid` at its end; see summing.py.
+        neighbours: of each client, in the sparse graph of Bell et al.; None: everybody.
+        threshold: see `secure_sum`.
+        bits: of the sum; None: as many as all clients' symbols together need. With fewer, sums
+            far from the middle wrap around, and nobody notices.
+        dropouts: who drops out, and when; None: nobody.
+        server: its name as an exchange; `fedavg` gives its own.
+        seed: of the rounding and the graph.
+        key_seed: makes keys repeatable, for tests; then nothing is secret. None: the operating
+            system's random numbers.
+
+    >>> from fltoolkit.codecs.pipeline import Pipeline
+    >>> from fltoolkit.secrecy.summing import Grid
+    >>> workers = {"ann": {"w": torch.tensor([1.0])}, "ben": {"w": torch.tensor([3.0])}}
+    >>> channel = Channel()
+    >>> round(SecureSum(Pipeline(Grid(16, top=4.0)))(channel, workers)["w"].item(), 2)
+    2.0
+    >>> channel.nbytes(kind="masked"), channel.nbytes(kind="model")
+    (26, 28)
+    """
+
+    codec: Codec
+    neighbours: int | None = None
+    threshold: float = 2 / 3
+    bits: int | None = None
+    dropouts: Dropouts | None = None
+    server: str = "server"
+    seed: int = 0
+    key_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        check_can_sum(self.codec)
+
+    def __call__(self, channel: Channel, trees: Mapping[str, Tree]) -> Tree:
+        """As an exchange: the server sends the mean to all workers, also to who dropped out."""
+        mean = self.collect(channel, self.server, trees, [])
+        return channel.broadcast(self.server, [*trees], "model", mean)
+
+    def collect(
+        self, channel: Channel, server: str, updates: Mapping[str, Tree], late: Collection[str]
+    ) -> Tree:
+        """The mean of the updates that the server can compute; late clients drop out in round 3.
+
+        In a process without the server, zeros stand in for the mean.
+        """
+        clients = [*updates, *late]
+        silent = dict.fromkeys(late, "masked")
+        silent |= {} if self.dropouts is None else self.dropouts([*updates], channel.step)
+        layout = _Layout(next(iter(updates.values())))
+        summed = Summed(self.codec, layout.num_values, channel.step)
+        whole = bits_of_sum(len(clients), summed.num_levels)
+        bits = whole if self.bits is None else min(self.bits, whole)
+        empty = np.zeros(summed.num_numbers, np.uint64)
+        vectors = dict.fromkeys(clients, empty)
+        for u, update in updates.items():
+            if channel.is_here(u):
+                salt = client_seed(self.seed, channel.step, u)
+                numbers = summed.numbers(layout.vector(update), salt)
+                vectors[u] = numbers & np.uint64((1 << bits) - 1)
+        graph = self._graph(len(clients), channel.step)
+        total, left = secure_sum(
+            channel,
+            server,
+            vectors,
+            bits=bits,
+            threshold=self.threshold,
+            graph=graph,
+            silent=silent,
+            seed=self.key_seed,
+        )
+        if total is None:
+            return layout.tree(torch.zeros(layout.num_values))
+        whole_total = _lifted(total, bits, len(left) * (summed.num_levels - 1))
+        return layout.tree(summed.mean(whole_total, len(left)))
+
+    def _graph(self, num_clients: int, step: int) -> Graph:
+        if self.neighbours is None or self.neighbours >= num_clients - 1:
+            return complete(num_clients)
+        seed = int(np.random.SeedSequence([self.seed, step]).generate_state(1)[0])
+        return random_regular(num_clients, self.neighbours, seed)
+
+
+@dataclass(frozen=True)
+class PlainSum:
+    """The same whole numbers as `SecureSum`, added by the server in the clear.
+
+    So the difference between the two is what secrecy costs, and nothing else: the means are equal
+    to the last bit. Each client sends its symbols at their own width (kind ``update``).
+
+    >>> from fltoolkit.codecs.pipeline import Pipeline
+    >>> from fltoolkit.secrecy.summing import Grid
+    >>> workers = {name: {"w": torch.randn(5)} for name in ("ann", "ben", "cem")}
+    >>> codec = Pipeline(Grid(2, top=4.0))
+    >>> clear, secret = PlainSum(codec)(Channel(), workers), SecureSum(codec)(Channel(), workers)
+    >>> torch.equal(clear["w"], secret["w"])
+    True
+    """
+
+    codec: Codec
+    dropouts: Dropouts | None = None
+    server: str = "server"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_can_sum(self.codec)
+
+    def __call__(self, channel: Channel, trees: Mapping[str, Tree]) -> Tree:
+        """As an exchange; see `SecureSum`."""
+        mean = self.collect(channel, self.server, trees, [])
+        return channel.broadcast(self.server, [*trees], "model", mean)
+
+    def collect(
+        self, channel: Channel, server: str, updates: Mapping[str, Tree], late: Collection[str]
+    ) -> Tree:
+        """The mean of the updates of those who have not dropped out."""
+        silent = {} if self.dropouts is None else self.dropouts([*updates], channel.step)
+        layout = _Layout(next(iter(updates.values())))
+        summed = Summed(self.codec, layout.num_values, channel.step)
+        bits, count = bits_of_sum(1, summed.num_levels), 0
+        total = np.zeros(summed.num_numbers, np.uint64)
+        for u, update in updates.items():
+            if silent.get(u, "unmasking") != "unmasking":
+                continue
+            packed: Tree = {}
+            if channel.is_here(u):
+                salt = client_seed(self.seed, channel.step, u)
+                numbers = summed.numbers(layout.vector(update), salt)
+                packed = {"y": torch.from_numpy(pack_bits(numbers, bits))}
+            came = channel.send(u, server, "update", packed)
+            count += 1
+            if channel.is_here(server):
+                total += unpack_bits(came["y"].numpy(), bits, len(total))
+        if not count:
+            raise RuntimeError("all clients have dropped out: there is nothing to add")
+        return layout.tree(summed.mean(total, count))
+
+
+class _Layout:
+    """All entries of a tree as one vector, and back. Raises ValueError for whole numbers in it."""
+
+    def __init__(self, tree: Tree):
+        if wrong := [name for name, t in tree.items() if not t.is_floating_point()]:
+            raise ValueError(
+                f"entries {wrong} are no floating-point numbers, which secure sums carry only: use "
+                "a model without such buffers (LayerNorm or GroupNorm for BatchNorm)"
+            )
+        self._like = tree
+        self.num_values = sum(t.numel() for t in tree.values())
+
+    def vector(self, tree: Tree) -> Tensor:
+        return torch.cat([t.detach().cpu().float().reshape(-1) for t in tree.values()])
+
+    def tree(self, vector: Tensor) -> Tree:
+        parts = vector.split([t.numel() for t in self._like.values()])
+        return {
+            name: part.reshape(t.shape).to(t.dtype)
+            for (name, t), part in zip(self._like.items(), parts, strict=True)
+        }
+
+
+def _lifted(total: Integers, bits: int, largest: int) -> Integers:
+    """The sum itself from its remainder: the number nearest to the middle of 0 and ``largest``."""
+    lowest = max(0, (largest - (1 << bits) + 1) // 2)
+    modulus = np.int64(1) << bits
+    return ((total.astype(np.int64) - lowest) % modulus + lowest).clip(0, largest).astype(np.uint64)
+
+
+def check_rounds(rounds: Collection[str]) -> None:
+    """Raise ValueError for a name that is none of `ROUNDS`."""
+    if unknown := {*rounds} - {*ROUNDS}:
+        raise ValueError(f"rounds {sorted(unknown)}: must be of {', '.join(ROUNDS)}")
+
+
+# ------------------------------------------------------------------------------ bytes in trees
+
+
+def _rows(each: Sequence[bytes]) -> Tensor:
+    """Byte strings of one length as rows: uint8 [count, length]."""
+    flat = np.frombuffer(b"".join(each), np.uint8)
+    return torch.from_numpy(flat.reshape(len(each), -1).copy() if each else np.zeros((0, 0), "u1"))
+
+
+def _bytes(rows: Tensor, length: int | None = None) -> list[bytes]:
+    """The byte strings again. Raises WireError for another length than the one expected."""
+    if (
+        rows.dtype != torch.uint8
+        or rows.dim() != 2
+        or (length and len(rows) and rows.shape[1] != length)
+    ):
+        raise WireError(f"expected rows of {length} bytes, not {rows.dtype} {tuple(rows.shape)}")
+    return [row.tobytes() for row in rows.numpy()]
+
+
+def _two(both: bytes) -> tuple[bytes, bytes]:
+    return both[:NBYTES_KEY], both[NBYTES_KEY:]
+
+
+def _numbers(clients: Sequence[int]) -> Tensor:
+    return torch.tensor(clients, dtype=torch.int16)
