@@ -10,10 +10,11 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 from typing import Any
 
 import torch
+from scipy import stats
 
 Result = dict[str, Any]
 Runs = dict[int, Result]  # by seed
@@ -107,6 +108,19 @@ def spread_of(values: Sequence[float], form: str = ".2f") -> str:
         return ""
     ends = f" [{min(values):{form}}, {max(values):{form}}]" * (len(values) > 1)
     return f"{mean(values):{form}}{ends}"
+
+
+def interval_of(values: Sequence[float], form: str = ".2f", level: float = 0.95) -> str:
+    """Mean [lower, upper] of a confidence interval by Student's t; a single value stands alone.
+
+    >>> interval_of([1.0, 2.0, 3.0])
+    '2.00 [-0.48, 4.48]'
+    """
+    if len(values) < 2:
+        return f"{values[0]:{form}}" if values else ""
+    middle, error = mean(values), stdev(values) / len(values) ** 0.5
+    half = float(stats.t.ppf((1 + level) / 2, len(values) - 1)) * error
+    return f"{middle:{form}} [{middle - half:{form}}, {middle + half:{form}}]"
 
 
 def accuracies(runs: Runs) -> list[float]:
