@@ -18,6 +18,7 @@ each room in an hour. A room is a package; its own docstring names its files in 
     metrics     what a test measures, and which direction is better
     evaluation  how good the whole network is, as the experimenter sees it
     federated   a room: federated averaging, and what a client does alone
+    pooled      a room: the samples themselves are sent, and one party trains
     cost        what a method will cost, before it runs
     checkpoint  save a run and go on later
     testing     the tests that every codec inherits

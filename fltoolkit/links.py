@@ -28,8 +28,9 @@ from fltoolkit.wire import WireError
 
 __all__ = ["KINDS", "Ends", "Link", "Links", "Once", "check_kind", "check_whole"]
 
-KINDS = ("activations", "gradients", "labels", "model", "update", "control")
-"""What a message can be. ``update`` is a difference of models, ``control`` anything that steers."""
+KINDS = ("activations", "gradients", "labels", "model", "update", "control", "samples")
+"""What a message can be. ``update`` is a difference of models, ``control`` anything that steers,
+``samples`` the training data themselves."""
 
 OF_SAMPLES = ("activations", "gradients")
 """The kinds whose values belong to the samples of one batch, so that the next message is about

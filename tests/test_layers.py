@@ -20,7 +20,7 @@ LEVELS = [  # a room or file of the core imports from lower levels only
     {"links"},
     {"channel"},
     {"split", "checkpoint", "testing"},
-    {"evaluation", "federated"},
+    {"evaluation", "federated", "pooled"},
     {"leakage", "research"},
     {"plots"},
     {"labs", "panels", "course", "assignments", "commands", "cli"},
@@ -99,12 +99,16 @@ DOORS = {  # what users import; engines has no names at its door, one imports th
         metric_over_steps named_points new_axes new_figure over_seconds pareto partition plot_bits
         plot_values save_figure show three_sizes watch
     """,
+    "pooled": """
+        at_random beside_the_data Distinct distilled lossless lossless_nbytes pool prototypes
+        Shrink Smallest times_the_data
+    """,
     "research": """
         a_record_a_round a_record_a_step allow AMOUNT build by_task bytes_to_reach
         c3_score cluster CODEC COUNT Experiment failures FLAG front front_within groups
-        metric_of num_steps on_link OPTIMIZER Point points pretrained Protocol PROTOCOLS read
-        records Result run seconds_on Setting Size sizes_of space spend Store StoreError
-        suggest Suggestion sweep table table_as_csv table_as_latex Task Tried
+        metric_of NULL_MODELS num_steps on_link OPTIMIZER Point points pretrained Protocol
+        PROTOCOLS read records Result run seconds_on Setting Size sizes_of space spend Store
+        StoreError suggest Suggestion sweep table table_as_csv table_as_latex Task Tried
         value_within weigh WeighingChannel
     """,
     "split": """

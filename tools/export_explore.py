@@ -40,9 +40,10 @@ from experiments.language.task import Task
 from experiments.leakage import settings as leakage
 from experiments.leakage.__main__ import RESULTS as LEAKS
 from experiments.leakage.report import rows_of as leakage_rows_of
+from experiments.null_rows import data_nbytes
 from experiments.pareto import report as pareto_report
 from experiments.pareto import settings as pareto
-from fltoolkit import codecs, plots
+from fltoolkit import codecs, plots, pooled
 from fltoolkit.codecs import Entropy, Quantize, TopK
 from fltoolkit.panels import compare_bytes
 from fltoolkit.plots.codec_report import draw_report
@@ -59,6 +60,8 @@ NUM_TEST = {
     "mnist": 10_000,
 }  # test samples: accuracies are multiples of one in so many
 PARTITION_WORDS = {"IID": "IID: all alike", "non-IID": "non-IID: Dirichlet(0.3)"}
+
+NULL_ROW = "null"
 
 BITS: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8, 32)  # stops of the sliders; 32: float32 as it is
 FRACTIONS: tuple[float, ...] = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # 1.0: all are kept
@@ -92,11 +95,14 @@ def the_one_plot() -> dict[str, Any]:
         methods: dict[str, dict[str, Any]] = {}
         for result in results:
             e = result.experiment
-            federated = e.protocol == "fedavg"
+            federated, null = e.protocol == "fedavg", pareto_report.is_null(result)
+            if e.protocol == "nothing":  # a tenth are right: far below the figure
+                continue
+            baseline = pareto.BASELINE_FEDERATED if federated else pareto.BASELINE_SPLIT
             method = {
                 "name": e.name,
-                "family": "federated" if federated else "split",
-                "baseline": pareto.BASELINE_FEDERATED if federated else pareto.BASELINE_SPLIT,
+                "family": NULL_ROW if null else "federated" if federated else "split",
+                "baseline": "" if null else baseline,
                 "code": code(replace(e, name=f"{e.name} ({words})")),
                 "printed": printed.get(e.name),
                 "runs": [],
@@ -109,6 +115,7 @@ def the_one_plot() -> dict[str, Any]:
                 "partition_words": PARTITION_WORDS[words],
                 "num_test": NUM_TEST[data],
                 "target": pareto_report.TARGETS[data],
+                "data_nbytes": data_nbytes(data),
                 "settings": f"{pareto_report.settings_of(data, results)} Ten clients, one small "
                 "network (784 or 64 to 128 to 640 to 10), plain SGD.",
                 "methods": list(methods.values()),
@@ -118,9 +125,16 @@ def the_one_plot() -> dict[str, Any]:
 
 
 def one_run(result: Any, num_test: int) -> dict[str, Any]:
-    """What a run brought and cost. ``curve`` holds [bytes, correct test samples] pairs."""
+    """What a run brought and cost. ``curve`` holds [bytes, correct test samples] pairs.
+
+    The mean of several owners need be no whole number of samples. Who sends all data computes
+    nothing; what owners compute alone is not known.
+    """
     last = result.history[-1]
-    curve = [[r["nbytes"], correct(r["accuracy"], num_test)] for r in result.history]
+    if pareto_report.is_null(result):
+        curve = [[r["nbytes"], r["accuracy"] * num_test] for r in result.history]
+    else:
+        curve = [[r["nbytes"], correct(r["accuracy"], num_test)] for r in result.history]
     return {
         "seed": result.experiment.seed,
         "nbytes": last["nbytes"],
@@ -128,7 +142,7 @@ def one_run(result: Any, num_test: int) -> dict[str, Any]:
         "down": last["nbytes_down"],
         "waits": last["num_waits"],
         "rounds": last["round"],
-        "flops": last["client_flops"],
+        "flops": last.get("client_flops", 0),
         "curve": curve,
         "ledger": [
             [s.kind, s.direction, whole(s.nominal), s.real, whole(s.entropy)]
@@ -177,7 +191,8 @@ def short(text: str) -> str:
         def visit_Call(self, node: ast.Call) -> ast.Call:
             self.generic_visit(node)
             name = ast.unparse(node.func)
-            known = inspect.signature(getattr(codecs, name, None) or getattr(gates, name))
+            rooms = (codecs, gates, pooled)
+            known = inspect.signature(next(getattr(r, name) for r in rooms if hasattr(r, name)))
             node.keywords = [
                 each
                 for each in node.keywords

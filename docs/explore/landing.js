@@ -19,7 +19,7 @@
   };
 
   const render = (state) => {
-    const points = task.methods.map((method) => at(method, state.budget)).filter(Boolean);
+    const points = task.methods.filter((method) => method.runs[0].nbytes).map((method) => at(method, state.budget)).filter(Boolean);
     const best = [...points].sort((a, b) => b.accuracy - a.accuracy)[0];
     const split = points.filter((p) => p.family === "split").sort((a, b) => b.accuracy - a.accuracy)[0];
     const said = !best

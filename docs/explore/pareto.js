@@ -35,6 +35,7 @@
     families: () => [
       ["federated", "federated", "federated averaging: models go down, updates come up", explore.LOOKS[0]],
       ["split", "split", "split learning: activations go up, gradients come down", explore.LOOKS[1]],
+      ["null", "null rows: the data sent, owners alone", "no method: the receiver then has the data, or each owner trains alone", explore.NULL],
     ],
     startWith: (task, points) => (points.find((p) => p.name === METHOD) || points[0]).name,
     across: "handed on",

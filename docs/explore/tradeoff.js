@@ -145,6 +145,10 @@ explore.tradeoff = (page) => {
         : !base ? ""
           : `Beside ${explore.escape(base.name)}: <b id="oursup">${times(page.uplink)}</b> times fewer bytes up, ` +
             `<b id="ourstotal">${times("nbytes")}</b> times fewer in total.`;
+    if (task.data_nbytes && total(method, "nbytes")) {
+      explore.byId("factor").innerHTML += ` <b>${explore.grouped(total(method, "nbytes") / task.data_nbytes, 2)}</b> ` +
+        `times the data (${explore.bytes(task.data_nbytes)} without loss).`;
+    }
     explore.byId("printed").innerHTML = page.about(method, base === method ? null : base);
     explore.byId("seeds").innerHTML = explore.table([
       ["seed", metric.name, "sent", "waits"],

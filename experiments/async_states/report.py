@@ -5,6 +5,8 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from experiments.async_states.settings import BATCH_SIZE, LR
+from experiments.null_rows import ALONE, DATA, WORST, megabytes, missing, times
+from experiments.pareto.report import null_runs
 from experiments.runs import Row, Runs, accuracies, differences, factor_of, spread_of
 from fltoolkit import History, plots
 
@@ -23,10 +25,30 @@ def report(rows: Sequence[Row]) -> str:
             table = equal_table(mine)
         else:
             table = clients_table(mine) if mine[0][0].clients > 1 else main_table(mine, vanilla)
-        blocks += [f"### {part}", table]
+        blocks += [f"### {part}", table + null_lines(mine, vanilla)]
     if vanilla:
         blocks += ["### the goal", goal(rows, vanilla)]
     return "\n\n".join([*blocks, effort(rows)])
+
+
+def null_lines(rows: Sequence[Row], vanilla: Runs) -> str:
+    """The null rows at the end of a table, as many columns as the table has."""
+    first, (setting, _) = next(iter(rows[0][1].values())), rows[0]
+    several, equal = setting.clients > 1, setting.part.startswith("equal bytes")
+    found = null_runs(first["data"]) if first["model"] == "mlp" else {}
+    lacking = missing(found, one_owner=not several)
+    lines = []
+    for name, runs in found.items():
+        if name in (ALONE, WORST) and not several:
+            continue
+        nbytes = mean(result["nbytes"] for result in runs.values())
+        line = f"| **{name}** | {len(runs)} | {spread_of(accuracies(runs))} |"
+        sent = f" {megabytes(nbytes)} | {times(nbytes, first['data'])} |"
+        gains = "" if several or equal else f" {spread_of(differences(runs, vanilla), '+.2f')} |"
+        lines.append(f"{line}{gains}{sent}" + (" |" * (4 if several else 2)))
+    if lacking:
+        lines += ["", f"Not measured yet: {', '.join(sorted(lacking))}."]
+    return "".join("\n" + line for line in lines)
 
 
 def effort(rows: Sequence[Row]) -> str:
@@ -48,15 +70,15 @@ def baseline(rows: Sequence[Row]) -> Runs:
 def main_table(rows: Sequence[Row], reference: Runs) -> str:
     """Accuracy, what it is below vanilla on the same seeds, bytes, and who was how often awake."""
     lines = [
-        "| setting | seeds | accuracy [%] | minus vanilla [points] | MB sent | times fewer "
-        "| steps in A / B / C [%] |",
-        "|---|---|---|---|---|---|---|",
+        "| setting | seeds | accuracy [%] | minus vanilla [points] | MB sent | times the data "
+        "| times fewer | steps in A / B / C [%] |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for setting, runs in rows:
         lines.append(
             f"| {setting.name} | {_seeds(runs)} | {spread_of(accuracies(runs))} | "
             f"{spread_of(differences(runs, reference), '+.2f')} | {_mb(runs)} | "
-            f"{factor_of(runs, reference):,.1f} | {_shares(runs)} |"
+            f"{_times(runs)} | {factor_of(runs, reference):,.1f} | {_shares(runs)} |"
         )
     return "\n".join(lines)
 
@@ -73,12 +95,13 @@ def equal_table(rows: Sequence[Row]) -> str:
     if "BangBang" in of and (not sizes or max(sizes) > 1.02 * min(sizes)):
         name, threshold = "BangBang", of["BangBang"]
     lines = [
-        f"| gate | seeds | accuracy [%] | MB sent | minus {name}: mean ± deviation [points] "
-        "| better on |",
-        "|---|---|---|---|---|---|",
+        "| gate | seeds | accuracy [%] | MB sent | times the data "
+        f"| minus {name}: mean ± deviation [points] | better on |",
+        "|---|---|---|---|---|---|---|",
     ]
     for setting, runs in rows:
         line = f"| {setting.name} | {_seeds(runs)} | {spread_of(accuracies(runs))} | {_mb(runs)} |"
+        line += f" {_times(runs)} |"
         gains = differences(runs, threshold)
         if runs is threshold or len(gains) < 2:
             lines.append(f"{line} | |")
@@ -94,9 +117,9 @@ def clients_table(rows: Sequence[Row]) -> str:
     """What the bytes of several clients were spent on."""
     reference = next((runs for setting, runs in rows if not setting.codecs), {})
     lines = [
-        "| setting | seeds | accuracy [%] | MB sent | times fewer "
+        "| setting | seeds | accuracy [%] | MB sent | times the data | times fewer "
         "| activations + gradients [MB] | handed-on models [MB] | labels [MB] |",
-        "|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for setting, runs in rows:
         of = [result["nbytes_of"] for result in runs.values()]
@@ -106,7 +129,7 @@ def clients_table(rows: Sequence[Row]) -> str:
         ]
         lines.append(
             f"| {setting.name} | {_seeds(runs)} | {spread_of(accuracies(runs))} | {_mb(runs)} | "
-            f"{factor_of(runs, reference):,.1f} | {' | '.join(cells)} |"
+            f"{_times(runs)} | {factor_of(runs, reference):,.1f} | {' | '.join(cells)} |"
         )
     return "\n".join(lines)
 
@@ -170,6 +193,14 @@ def _mb(runs: Runs) -> str:
     """Mean, and the range where it differs between seeds."""
     sizes = [result["nbytes"] / 1e6 for result in runs.values()]
     return spread_of(sizes, ",.1f") if max(sizes) - min(sizes) >= 0.1 else f"{mean(sizes):,.1f}"
+
+
+def _times(runs: Runs) -> str:
+    """The mean of the seeds, as a multiple of the compressed samples; unknown for other data."""
+    first = next(iter(runs.values()))
+    if first["data"] not in DATA:
+        return "not measured"
+    return times(mean(result["nbytes"] for result in runs.values()), first["data"])
 
 
 def _shares(runs: Runs) -> str:

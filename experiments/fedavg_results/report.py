@@ -4,7 +4,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean
 
-from experiments.fedavg_results.settings import BATCH_SIZE, COHORT, FLOAT32, LAST
+from experiments.fedavg_results.null_rows import OTHER, null_rows
+from experiments.fedavg_results.settings import BATCH_SIZE, COHORT, FLOAT32, LAST, Setting
+from experiments.null_rows import megabytes as as_megabytes
+from experiments.null_rows import missing, times
 from experiments.runs import Result, Row, Runs, accuracies, differences, factor_of, spread_of
 from fltoolkit import History, plots
 
@@ -23,10 +26,25 @@ def report(rows: Sequence[Row]) -> str:
         mine = [row for row in rows if row[0].part == part]
         plain = all(not setting.codecs for setting, _ in mine)
         table = rounds_table(mine) if plain else bytes_table(mine, float32(rows, mine))
-        blocks += [f"### {part}", table]
+        blocks += [f"### {part}", table, beside(mine)]
     if confirmed := [row for row in rows if row[0].part == "IID"]:
         blocks += ["### the goal", goal(confirmed)]
     return "\n\n".join([*blocks, effort(rows)])
+
+
+def beside(rows: Sequence[Row]) -> str:
+    """What a table does not show of the null rows, and why."""
+    setting, runs = rows[0]
+    if next(iter(runs.values()))["data"] != "mnist" or not shows_null_rows(setting):
+        return "(No null rows: one seed, for choosing. They are in the tables of three seeds.)"
+    names = {s.name.removesuffix(OTHER) for s, _ in null_rows(setting.split)}
+    lacking = missing(names)
+    return f"Not measured yet: {', '.join(sorted(lacking))}." if lacking else ""
+
+
+def shows_null_rows(setting: Setting) -> bool:
+    """Whether a setting's table is one of those of three seeds."""
+    return setting.part in ("IID", "two shards a client")
 
 
 def float32(rows: Sequence[Row], mine: Sequence[Row]) -> Runs:
@@ -45,15 +63,15 @@ def rounds_table(rows: Sequence[Row]) -> str:
     goals = (0.9, 0.97) if rows[0][0].model == "2nn" else (0.97, 0.99)
     heads = " | ".join(f"rounds to {100 * goal:.0f} %" for goal in goals)
     lines = [
-        f"| setting | {heads} | accuracy [%] | after rounds | seeds |",
-        "|---|---|---|---|---|---|",
+        f"| setting | {heads} | accuracy [%] | after rounds | times the data | seeds |",
+        "|---|---|---|---|---|---|---|",
     ]
     for setting, runs in rows:
         cells = [_reached(runs, goal, lambda curve, n: n + 1, ".0f") for goal in goals]
         length = len(next(iter(runs.values()))["curve"])
         lines.append(
             f"| {setting.name} | {' | '.join(cells)} | {spread_of(accuracies(runs))} | {length} | "
-            f"{_listed(runs)} |"
+            f"{_times(runs)} | {_listed(runs)} |"
         )
     return "\n".join(lines)
 
@@ -62,9 +80,9 @@ def bytes_table(rows: Sequence[Row], reference: Runs) -> str:
     """Accuracy, what it is below float32 on the same seeds, bytes each way and to two goals."""
     lines = [
         "| setting | accuracy [%] | minus float32 [points] | MB up | MB down "
-        "| bits per value up, down | times fewer | MB to 90 % | MB to 97 % "
-        "| rounds to 97 % | seeds |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| bits per value up, down | times the data | times fewer | MB to 90 % "
+        "| MB to 97 % | rounds to 97 % | seeds |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
 
     def megabytes(curve: list, n: int) -> float:
@@ -79,11 +97,24 @@ def bytes_table(rows: Sequence[Row], reference: Runs) -> str:
         lines.append(
             f"| {setting.name} | {spread_of(accuracies(runs))} | {gains} | "
             f"{up:,.1f} | {down:,.1f} | {_bits(runs, 'nbytes_up')}, {_bits(runs, 'nbytes_down')} | "
-            f"{factor_of(runs, of):.1f} | {_reached(runs, 0.9, megabytes, ',.1f')} | "
+            f"{_times(runs)} | {factor_of(runs, of):.1f} | "
+            f"{_reached(runs, 0.9, megabytes, ',.1f')} | "
             f"{_reached(runs, 0.97, megabytes, ',.1f')} | "
             f"{_reached(runs, 0.97, lambda _, n: n + 1, '.0f')} | {_listed(runs)} |"
         )
+    if shows_null_rows(rows[0][0]):
+        lines += [null_line(*row, reference) for row in null_rows(rows[0][0].split)]
     return "\n".join(lines)
+
+
+def null_line(setting: Setting, runs: Runs, reference: Runs) -> str:
+    """A null row: what it sends is sent once, so there are no bytes to a goal on the way."""
+    up, down = (mean(r[key] for r in runs.values()) for key in ("nbytes_up", "nbytes_down"))
+    gains = spread_of(differences(runs, reference), "+.2f")
+    return (
+        f"| **{setting.name}** | {spread_of(accuracies(runs))} | {gains} | {as_megabytes(up)} | "
+        f"{as_megabytes(down)} |  | {times(up + down, 'mnist')} |  |  |  |  | {_listed(runs)} |"
+    )
 
 
 def goal(rows: Sequence[Row]) -> str:
@@ -176,6 +207,12 @@ def _bits(runs: Runs, key: str) -> str:
         return 8 * run[key] / num_messages / run["num_parameters"]
 
     return f"{mean(map(bits, runs.values())):.2f}"
+
+
+def _times(runs: Runs) -> str:
+    """Bytes in both directions, as a multiple of the compressed samples."""
+    first = next(iter(runs.values()))
+    return times(mean(run["nbytes"] for run in runs.values()), first["data"])
 
 
 def _listed(runs: Runs) -> str:

@@ -5,13 +5,14 @@
     python -m experiments.pareto --only STC               # methods whose name holds this
     python -m experiments.pareto --report                 # docs/results.md and its figures
 
-Results go to ``runs/pareto.db``; what is there is not run again.
+Results go to ``runs/pareto.db``. What is there, or in the file that goes with the repository, is
+not run again.
 """
 
 import argparse
 from pathlib import Path
 
-from experiments.pareto.report import write
+from experiments.pareto.report import read_kept, write
 from experiments.pareto.settings import PARTITIONS, TASKS, experiments
 from fltoolkit.research import Store, sweep
 
@@ -33,7 +34,9 @@ def main() -> None:
             write(store)
             return
         words = [w for w in PARTITIONS if f"({w})" in args.only] or PARTITIONS
+        kept = {result.experiment.key for result in read_kept()}
         todo = [e for e in experiments(args.data, args.seeds, words) if args.only in e.name]
+        todo = [e for e in todo if e.key not in kept]
         for result in sweep(todo, store=store, workers=args.workers):
             e, last = result.experiment, result.history[-1] if len(result.history) else {}
             words = result.error.strip().splitlines()[-1] if result.error else ""

@@ -11,9 +11,19 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
+from experiments.null_rows import (
+    ALONE,
+    ONE_BIT,
+    SEND,
+    WORST,
+    megabytes,
+    missing,
+    times,
+)
 from experiments.pareto.settings import (
     BASELINE_FEDERATED,
     BASELINE_SPLIT,
+    NUM_CLIENTS,
     PARTITIONS,
     TASKS,
     experiments,
@@ -21,7 +31,16 @@ from experiments.pareto.settings import (
 from fltoolkit import plots
 from fltoolkit.cost import published_tables
 from fltoolkit.history import History
-from fltoolkit.research import Experiment, Result, Store, bytes_to_reach, front, groups, points
+from fltoolkit.research import (
+    NULL_MODELS,
+    Experiment,
+    Result,
+    Store,
+    bytes_to_reach,
+    front,
+    groups,
+    points,
+)
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results.md"
@@ -29,16 +48,19 @@ FIGURE = ROOT / "docs" / "images" / "pareto.png"
 KEPT = ROOT / "experiments" / "results" / "pareto.jsonl"
 BEGIN, END = "<!-- begin: printed by experiments.pareto --report -->", "<!-- end: printed -->"
 TARGETS = {"digits": 0.94, "mnist": 0.96}
-REFERENCES = {BASELINE_FEDERATED, BASELINE_SPLIT, "SplitFed, Float8"}  # named in the figure too
+REFERENCES = {BASELINE_FEDERATED, BASELINE_SPLIT, "SplitFed, Float8", SEND, ONE_BIT}
+"""Named in the figure, too."""
+SAME = ", as IID"
+"""A row of runs whose owners had other samples: the receiver got the same ones."""
 CURVE = ("round", "nbytes", "accuracy")  # of each record; of the last one all is kept
 Parts = dict[tuple[str, str], list[Result]]  # by data and "IID" or "non-IID"
 
 
 def write(store: Store) -> None:
     """Bring the page, the figure and the kept runs up to date with a store."""
-    results = current(r for r in store.results() if not r.error)
-    if results:
-        keep(results)
+    results = {r.experiment.key: r for r in read_kept()}
+    results |= {r.experiment.key: r for r in store.results() if not r.error}
+    keep(current(results.values()))
     results = read_kept()
     parts = parts_of(results)
     draw(parts)
@@ -72,7 +94,9 @@ def keep(results: Iterable[Result], path: Path = KEPT) -> None:
 
 def read_kept(path: Path = KEPT) -> list[Result]:
     """What `keep` wrote, as results whose records but the last have the curve only."""
-    found = []
+    found: list[Result] = []
+    if not path.exists():
+        return found
     for line in path.read_text(encoding="utf-8").splitlines():
         kept = json.loads(line)
         curve = [dict(zip(CURVE, row, strict=True)) for row in kept["curve"]]
@@ -90,18 +114,75 @@ def parts_of(results: Iterable[Result]) -> Parts:
         bare = replace(e, name=e.name.removesuffix(f" ({words})"))
         parts.setdefault((e.data, words), []).append(result._replace(experiment=bare))
     order = [(data, words) for data in ("mnist", "digits") for words in PARTITIONS]
-    return {key: _whole(parts[key]) for key in order if key in parts}
+    whole = {key: _whole(parts[key]) for key in order if key in parts}
+    return {key: [*whole[key], *_null_rows(key, parts, whole[key])] for key in whole}
+
+
+def null_runs(data: str) -> dict[str, dict[int, dict[str, float]]]:
+    """Accuracy and bytes of the IID null rows by name and seed, for tables on the same network."""
+    found: dict[str, dict[int, dict[str, float]]] = {}
+    for r in parts_of(read_kept()).get((data, "IID"), []):
+        if is_null(r):
+            last = {key: r.history[-1][key] for key in ("accuracy", "nbytes")}
+            found.setdefault(r.experiment.name, {})[r.experiment.seed] = last
+    return found
+
+
+def is_null(result: Result) -> bool:
+    """Whether this is a run of a null row."""
+    return result.experiment.protocol in NULL_MODELS
 
 
 def _whole(results: list[Result]) -> list[Result]:
-    """Those of seeds with which all methods were run, so that means are over the same seeds.
+    """The methods, of seeds with which all were run, so that means are over the same seeds.
 
     While there is no such seed, those of the first.
     """
+    results = [r for r in results if not is_null(r)]
     seeds = Counter(r.experiment.seed for r in results)
     num_methods = len({r.experiment.name for r in results})
-    whole = [seed for seed, count in seeds.items() if count == num_methods] or [min(seeds)]
+    whole = [seed for seed, count in seeds.items() if count == num_methods] or [*seeds][:1]
     return [r for r in results if r.experiment.seed in whole]
+
+
+def _null_rows(key: tuple[str, str], parts: Parts, methods: list[Result]) -> list[Result]:
+    """The null rows of a task, of the methods' seeds; owners together; sent data also as IID."""
+    seeds, found = {r.experiment.seed for r in methods}, [r for r in parts[key] if is_null(r)]
+    names = {r.experiment.name for r in found}
+    if key[1] != "IID":
+        for r in parts.get((key[0], "IID"), []):
+            e = r.experiment
+            all_samples = e.protocol == "pooled" and "num_kept" not in e.settings
+            if all_samples and e.name not in names:
+                found.append(r._replace(experiment=replace(e, name=e.name + SAME)))
+    found = [r for r in found if r.experiment.seed in seeds or not seeds]
+    rest = [r for r in found if r.experiment.protocol != "alone"]
+    return [*rest, *all_owners(found, NUM_CLIENTS)]
+
+
+def all_owners(results: Iterable[Result], count: int) -> list[Result]:
+    """For each seed with so many runs of single owners: their mean, and the worst of them."""
+    owners: dict[int, list[Result]] = {}
+    for r in results:
+        if r.experiment.protocol == "alone":
+            owners.setdefault(r.experiment.seed, []).append(r)
+    whole = [mine for _, mine in sorted(owners.items()) if len(mine) == count]
+    return [combined for mine in whole for combined in of_all_owners(mine)]
+
+
+def of_all_owners(mine: Sequence[Result]) -> list[Result]:
+    """Two results from the runs of all owners with one seed: their mean, and the worst of them."""
+    worst = min(mine, key=lambda r: r.history[-1]["accuracy"])
+    rounds = zip(*(r.history for r in mine), strict=True)
+    curve = History(
+        {**rows[0], "accuracy": mean(float(row["accuracy"]) for row in rows)} for rows in rounds
+    )
+    all_seconds = sum(r.seconds for r in mine)
+    first = replace(mine[0].experiment, settings={"owner": 1})  # stands for all of them
+    return [
+        mine[0]._replace(experiment=replace(first, name=ALONE), history=curve, seconds=all_seconds),
+        worst._replace(experiment=replace(first, name=WORST), seconds=0.0),
+    ]
 
 
 def report(parts: Parts) -> str:
@@ -109,7 +190,7 @@ def report(parts: Parts) -> str:
     blocks = []
     for (data, words), results in parts.items():
         blocks += [f"### {data}, 10 clients, {words}", settings_of(data, results)]
-        blocks += [main_table(results, TARGETS[data])]
+        blocks += [main_table(results, TARGETS[data], data)]
     blocks += ["### Factors in print and ours", factors(parts)]
     blocks += ["### Tables 1 and 2 of Vepakomma et al. 2018", vepakomma()]
     return "\n\n".join(blocks)
@@ -117,49 +198,64 @@ def report(parts: Parts) -> str:
 
 def settings_of(data: str, results: Sequence[Result]) -> str:
     """How long, with how many seeds, and what it took."""
-    task, seeds = TASKS[data], {r.experiment.seed for r in results}
+    task = TASKS[data]
+    null, results = [r for r in results if is_null(r)], [r for r in results if not is_null(r)]
+    seeds = {r.experiment.seed for r in results}
     split, fed = task.split, task.federated
-    return (
+    words = (
         f"Split methods: {task.passes} passes, batch {split['batch_size']}, lr {split['lr']}. "
         f"Federated: {task.rounds} rounds of one local pass, batch {fed['batch_size']}, "
         f"lr {fed['lr']}. {len(results)} runs, {len(seeds)} seed{'s' * (len(seeds) > 1)}, "
         f"{sum(r.seconds for r in results) / 60:.0f} minutes of one process on two busy cores."
     )
+    if null:
+        words += (
+            f" Null rows: as many passes, batches and steps as federated averaging; trained "
+            f"longer: {task.longer} passes, batch 64, AdamW with a falling learning rate."
+        )
+    return words
 
 
-def main_table(results: Sequence[Result], target: float) -> str:
-    """A row a method, those with few bytes first."""
+def main_table(results: Sequence[Result], target: float, data: str) -> str:
+    """A row a method and a null row, those with few bytes first."""
     by_name, found = groups(results), points(results)
     best = {point.name for point in front(found)}
     base = {p.name: p.nbytes for p in found}
+    most = max((p.num_seeds for p in found), default=1)
     lines = [
-        f"| method | accuracy [%] | MB sent | times fewer | MB to {100 * target:g} % "
-        "| MB up / down / handed on | front |",
-        "|---|---|---|---|---|---|---|",
+        "| method | accuracy [%] | MB sent | times the data | times fewer "
+        f"| MB to {100 * target:g} % | MB up / down / handed on | front |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for p in found:
-        federated = p.experiment.protocol == "fedavg"
-        reference = base.get(BASELINE_FEDERATED if federated else BASELINE_SPLIT)
+        protocol = p.experiment.protocol
+        family = BASELINE_FEDERATED if protocol == "fedavg" else BASELINE_SPLIT
+        reference = None if protocol in NULL_MODELS else base.get(family)
         runs = [run.history for run in by_name[p.name]]
         reached = [n for h in runs if (n := bytes_to_reach(h, target)) is not None]
-        to_target = f"{mean(reached) / 1e6:.2f}" if len(reached) == len(runs) else "never"
+        to_target = megabytes(mean(reached), 2) if len(reached) == len(runs) else "never"
         if reached and len(reached) < len(runs):
             to_target = f"{len(runs) - len(reached)} of {len(runs)} never"
         up, down, all_ = (
-            mean(int(h[-1][key]) for h in runs) / 1e6
-            for key in ("nbytes_up", "nbytes_down", "nbytes")
+            mean(int(h[-1][key]) for h in runs) for key in ("nbytes_up", "nbytes_down", "nbytes")
         )
         spread = f" [{100 * p.low:.2f}, {100 * p.high:.2f}]" if p.num_seeds > 1 else ""
+        seeds = f" ({p.num_seeds} of {most} seeds)" if p.num_seeds < most else ""
+        name = f"**{p.name}**" if protocol in NULL_MODELS else p.name
         cells = [
-            p.name,
+            f"{name}{seeds}",
             f"{100 * p.value:.2f}{spread}",
-            f"{p.nbytes / 1e6:,.1f}",
+            megabytes(p.nbytes),
+            times(p.nbytes, data),
             f"{reference / p.nbytes:,.1f}" if reference else "",
             to_target,
-            f"{up:,.1f} / {down:,.1f} / {abs(all_ - up - down):,.1f}",
+            " / ".join(megabytes(each) for each in (up, down, round(abs(all_ - up - down)))),
             "*" if p.name in best else "",
         ]
         lines.append("| " + " | ".join(cells) + " |")
+    names = {p.name.removesuffix(SAME) for p in found}
+    if lacking := missing(names):
+        lines += ["", f"Not measured yet: {', '.join(sorted(lacking))}."]
     return "\n".join(lines)
 
 
@@ -214,8 +310,8 @@ PRINTED = (
 def factors(parts: Parts) -> str:
     """What papers print beside what our runs sent, uplink and total."""
     lines = [
-        "| method | in print | source | ours up | ours in total | why |",
-        "|---|---|---|---|---|---|",
+        "| method | in print | source | ours up | ours in total | times the data | why |",
+        "|---|---|---|---|---|---|---|",
     ]
     key = next(key for key in (("digits", "IID"), *parts) if key in parts)
     by_name = groups(parts[key])
@@ -229,6 +325,7 @@ def factors(parts: Parts) -> str:
                 mean(int(r.history[-1][column]) for r in by_name[n]) for n in (name, base)
             )
             cells.append(f"{reference / sent:,.1f}")
+        cells.append(times(sent, key[0]))
         lines.append(f"| {name} | {words} | {source} | {' | '.join(cells)} | {why} |")
     return f"Ours: {key[0]}, {key[1]}.\n\n" + "\n".join(lines)
 
@@ -252,7 +349,11 @@ def draw(parts: Parts, path: Path = FIGURE) -> None:
     figure = plots.new_figure(width=10, height=4.6 * len(parts))
     axes = figure.subplots(len(parts), squeeze=False)[:, 0]
     for ax, ((data, words), results) in zip(axes, parts.items(), strict=True):
-        plots.pareto(results, ax, names=names)
+        plots.pareto([r for r in results if r.history[-1]["nbytes"]], ax, names=names)
+        for p in points([r for r in results if r.experiment.name in (ALONE, WORST)]):
+            ax.axhline(100 * p.value, color="#777777", linestyle=":", linewidth=1)
+            words, place = f"{p.name}: 0 bytes", (0.01, 100 * p.value)
+            ax.annotate(words, place, xycoords=("axes fraction", "data"), fontsize=8, va="bottom")
         seeds = len({r.experiment.seed for r in results})
         title = f"{data}, 10 clients, {words}, {seeds} seed{'s' * (seeds > 1)}"
         ax.set_title(title, fontsize=10)

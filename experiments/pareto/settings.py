@@ -8,6 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from experiments.null_rows import (
+    COMMONEST,
+    MODEL_BACK,
+    ONE_BIT,
+    SEND,
+    UNTRAINED,
+    bits,
+    sent_in,
+)
 from fltoolkit.codecs import (
     DGC,
     QSGD,
@@ -25,6 +34,7 @@ from fltoolkit.codecs import (
     Sign,
     TopK,
 )
+from fltoolkit.pooled import Shrink
 from fltoolkit.research import Experiment, num_steps
 from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, LossGate, Periodic
 
@@ -52,6 +62,8 @@ class Task:
     period: int | None  # of gates, in steps; None: a pass
     shares: tuple[int, int]  # byte budgets: one in so many of the float32 traffic
     handed_on: Mapping[str, Codec]  # with few bits at the cut
+    prototypes: int  # about so many, at least one for each class and owner
+    longer: int  # rounds of a receiver of all data that trains as long as it likes
     split: Mapping[str, Any] = field(default_factory=dict)  # lr and batch size
     federated: Mapping[str, Any] = field(default_factory=dict)
 
@@ -65,6 +77,8 @@ TASKS = {
         period=None,
         shares=(20, 60),
         handed_on=DIFFERENCES,
+        prototypes=100,
+        longer=60,
         split={"lr": 0.05, "batch_size": 32},
         federated={"lr": 0.1, "batch_size": 10},
     ),
@@ -75,6 +89,8 @@ TASKS = {
         evaluations=5,
         period=94,  # a client's turn: three passes would be three periods
         shares=(75, 150),
+        prototypes=1500,
+        longer=20,
         handed_on=HANDED_ON,  # three messages a link: differences are too large for 3 bits
         split={"lr": 0.05, "batch_size": 64},
         federated={"lr": 0.1, "batch_size": 32},
@@ -95,6 +111,8 @@ RAND_TOP_K = {
     "gradients": Pipeline(SameMask()),
     **HANDED_ON,
 }
+ALONE_PREFIX = "each owner alone, owner "
+"""Runs of single owners; the table has their mean and the worst of them."""
 BASELINE_SPLIT, BASELINE_FEDERATED = "SplitNN, float32", "FedAvg, float32"
 
 
@@ -165,6 +183,61 @@ def methods(task: Task, partition: str) -> Iterator[Experiment]:
     yield fed("EF-sign, model 8 bits", ErrorFeedback(Pipeline(Sign(), Entropy())), MODEL_8_BITS)
 
 
+def null_rows(task: Task, partition: str) -> Iterator[Experiment]:
+    """What needs no method, on one task: the data sent, each owner alone, nothing.
+
+    The receiver has the computing of federated averaging: as many passes, the same batches and the
+    same learning rate. "Trained longer" has as much as it likes, and an optimizer that suits it.
+    """
+    base = Experiment(
+        "pooled",
+        data=task.data,
+        num_clients=NUM_CLIENTS,
+        partition=partition,
+        rounds=task.rounds,
+        **task.federated,
+    )
+    few = task.prototypes
+
+    def sent(name: str, codecs: Mapping[str, Codec], **settings: Any) -> Experiment:
+        return replace(base, name=name, codecs=codecs, settings=settings)
+
+    def longer(e: Experiment) -> Experiment:
+        how: dict[str, Any] = {"optimizer": "AdamW(lr=0.002)", "lr": Experiment.lr}
+        how |= {"rounds": task.longer, "batch_size": 64, "settings": {"decay": True}}
+        return replace(e, name=f"{e.name}, trained longer", **how)
+
+    untrained = replace(base, protocol="nothing", rounds=1)
+    yield replace(untrained, name=UNTRAINED)
+    yield replace(untrained, name=COMMONEST, settings={"commonest": True})
+    for owner in range(1, NUM_CLIENTS + 1):
+        alone = replace(base, protocol="alone", settings={"owner": owner})
+        yield replace(alone, name=f"{ALONE_PREFIX}{owner}")
+    if partition != "iid":  # the receiver gets the same samples, whoever had them
+        return
+    yield sent(SEND, sent_in())
+    yield sent(ONE_BIT, bits(1))
+    yield sent(f"{ONE_BIT}, a quarter of it at random", bits(1), num_kept=SAMPLES[task.data] // 4)
+    yield longer(sent(ONE_BIT, bits(1)))
+    yield sent(
+        f"send {few:,} prototypes, 2 bits per pixel", bits(2), num_kept=few, choose="prototypes"
+    )
+    yield sent(
+        f"send {few:,} distilled samples, 4 bits per pixel",
+        bits(4),
+        num_kept=few,
+        choose="distilled",
+    )
+    if task.data != "digits":  # there a run takes seconds
+        return
+    yield sent(f"{ONE_BIT}, model sent back", {**bits(1), **MODEL_BACK}, send_back=True)
+    yield sent(f"{SEND}, 2 bits per pixel", bits(2))
+    yield sent(f"{SEND}, 4 bits per pixel", bits(4))
+    quarter = sent_in(Shrink(2), Quantize(2))
+    yield sent(f"{SEND}, a quarter of the pixels, 2 bits each", quarter)
+    yield longer(sent(SEND, sent_in()))
+
+
 def _num_steps(base: Experiment) -> int:
     """Of the whole run; IID without looking at the data, whose file may not be here."""
     if base.partition != "iid":
@@ -179,5 +252,8 @@ def experiments(data: str, seeds: int, words: Iterable[str] = PARTITIONS) -> lis
         replace(experiment, seed=seed, name=f"{experiment.name} ({word})")
         for word in words
         for seed in range(seeds)
-        for experiment in methods(TASKS[data], PARTITIONS[word])
+        for experiment in (
+            *methods(TASKS[data], PARTITIONS[word]),
+            *null_rows(TASKS[data], PARTITIONS[word]),
+        )
     ]

@@ -4,6 +4,7 @@
     task        data, network and parties, which a protocol is given
     protocol    the type of a protocol: a name, settings, and a function that trains
     methods     the package's own protocols, each a small function
+    baselines   protocols to compare with: send the data, train alone, do nothing
     experiment  all settings that a run depends on, as one value
     weighing    nominal, real and entropy bytes of the messages
     run         from an experiment to its records
@@ -36,6 +37,7 @@ from fltoolkit.research.analysis import (
     table_as_latex,
     value_within,
 )
+from fltoolkit.research.baselines import NULL_MODELS
 from fltoolkit.research.experiment import Experiment, read
 from fltoolkit.research.methods import PROTOCOLS
 from fltoolkit.research.pretrained import pretrained
@@ -63,6 +65,7 @@ __all__ = [
     "CODEC",
     "COUNT",
     "FLAG",
+    "NULL_MODELS",
     "OPTIMIZER",
     "PROTOCOLS",
     "Experiment",

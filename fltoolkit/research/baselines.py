@@ -1,0 +1,177 @@
+"""What every method is compared with, as protocols of experiments: the null rows of a table.
+
+    pooled    the owners send their samples to the server, and it trains on all of them
+    alone     one owner trains on its own samples; nothing is sent
+    nothing   nobody trains: the untrained network, or the commonest class
+
+A factor against float32 says little if the data themselves, sent once, would have been shorter; and
+an accuracy says little beside those of an owner who trains alone and of a guess. Not here: the
+algorithms (`fltoolkit.pooled`), the protocols that train together (methods).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.history import Record
+from fltoolkit.party import Party
+from fltoolkit.pooled.choose import at_random, prototypes
+from fltoolkit.pooled.distill import distilled
+from fltoolkit.pooled.lossless import Distinct, Smallest
+from fltoolkit.pooled.pool import pool
+from fltoolkit.pooled.shrink import Shrink
+from fltoolkit.research.protocol import (
+    COUNT,
+    FLAG,
+    Protocol,
+    Setting,
+)
+from fltoolkit.research.task import Task
+from fltoolkit.research.text import allow
+
+__all__ = ["NULL_MODELS"]
+
+Told = Iterator[tuple[Record, Sequence[Party]]]
+CHOICES = {"random": at_random, "prototypes": prototypes, "distilled": distilled}
+
+
+def pooled(task: Task, channel: Channel) -> Told:
+    """The owners send their samples, and the server trains on them; see `fltoolkit.pooled.pool`.
+
+    A round has as many batches as a pass over all samples, whatever was sent of them. So the
+    computing of as many rounds of federated averaging with one local pass is the same.
+    """
+    settings = task.settings
+    owners = {n: share for n, share in zip(task.names, task.shares, strict=True) if len(share[1])}
+    kept, choose = settings.get("num_kept"), CHOICES[settings.get("choose", "random")]
+    if kept is not None:  # each owner in proportion to what it has, at least one sample
+        total = len(task.data.y_train)
+        owners = {
+            name: choose(x, y, max(round(kept * len(y) / total), 1), seed=task.seed)
+            for name, (x, y) in owners.items()
+        }
+    server = task.party("server", task.model, has_loss=True)
+    for record in pool(
+        *(owners, server, channel),
+        rounds=task.rounds,
+        batch_size=task.batch_size,
+        seed=task.seed,
+        steps_per_round=steps_of_a_pass(task),
+        decay=settings.get("decay", False),
+        send_back=settings.get("send_back", False),
+    ):
+        yield record, [server]
+
+
+def alone(task: Task, channel: Channel) -> Told:
+    """One owner trains on its own samples, one pass a round; nothing is sent.
+
+    The setting ``owner`` says which, counted from 1.
+    """
+    number = task.settings.get("owner", 1) - 1
+    owner = task.party(task.names[number], task.model, has_loss=True)
+    batches, totals = task.batches[number], channel.totals(task.names)
+    for round_ in range(task.rounds):
+        losses = [owner.loss_and_grad(x, y)[0] for x, y in batches.epoch(round_)]
+        step = (round_ + 1) * steps_of_a_pass(task)
+        yield {"step": step, "loss": sum(losses) / len(losses), **totals()}, [owner]
+
+
+def nothing(task: Task, channel: Channel) -> Told:
+    """Nobody trains and nothing is sent: the network with its first weights.
+
+    With the setting ``commonest`` a constant instead, which always says how frequent each class is
+    among the training samples, and so always guesses the commonest class.
+    """
+    module: nn.Module = task.model
+    if task.settings.get("commonest", False):
+        module = Frequencies(task.data.y_train, task.data.num_classes)
+    server = Party("server", module, loss_fn=task.loss_fn)
+    for round_ in range(task.rounds):
+        step = (round_ + 1) * steps_of_a_pass(task)
+        yield {"step": step, **channel.totals(task.names)()}, [server]
+
+
+class Frequencies(nn.Module):
+    """A network that gives the same log-probabilities for every input."""
+
+    def __init__(self, y: Tensor, num_classes: int):
+        super().__init__()
+        if y.dim() != 1 or y.is_floating_point() or not num_classes:
+            raise ValueError(f"targets {tuple(y.shape)}, {y.dtype}: the commonest needs classes")
+        counts = torch.bincount(y, minlength=num_classes).float()
+        self.register_buffer("logs", (counts + 1).log() - (counts + 1).sum().log())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape [samples, classes]."""
+        return self.get_buffer("logs").expand(len(x), -1)
+
+
+def steps_of_a_pass(task: Task) -> int:
+    """The batches of one pass over all samples."""
+    return -(-len(task.data.y_train) // task.batch_size)
+
+
+def one_of_them(experiment: Any) -> None:
+    """Raise ValueError for an owner that is not there."""
+    if experiment.settings.get("owner", 1) > experiment.num_clients:
+        raise ValueError(
+            f"owner={experiment.settings['owner']}, num_clients={experiment.num_clients}: owners "
+            f"are counted from 1 to {experiment.num_clients}"
+        )
+    only_at_the_end(experiment)
+
+
+def only_at_the_end(experiment: Any) -> None:
+    """Raise ValueError for tests within a round."""
+    if experiment.evaluations > 1:
+        raise ValueError(
+            f"evaluations={experiment.evaluations}: {experiment.protocol} is tested once a round"
+        )
+
+
+def a_choice_of_some(experiment: Any) -> None:
+    """Raise ValueError for a way to choose samples without a number of them."""
+    if "choose" in experiment.settings and "num_kept" not in experiment.settings:
+        raise ValueError("settings hold choose: say how many samples are sent with num_kept, too")
+    only_at_the_end(experiment)
+
+
+CHOOSE = Setting(f"one of {', '.join(map(repr, CHOICES))}", lambda value: value in CHOICES)
+
+NULL_MODELS = {
+    protocol.name: protocol
+    for protocol in (
+        Protocol(
+            "pooled",
+            pooled,
+            sends=("samples", "labels", "model"),
+            settings={"num_kept": COUNT, "choose": CHOOSE, "decay": FLAG, "send_back": FLAG},
+            check=a_choice_of_some,
+            records_a_round=steps_of_a_pass,
+            together=lambda task: task.num_clients,
+        ),
+        Protocol(
+            "alone",
+            alone,
+            sends=(),
+            settings={"owner": COUNT},
+            check=one_of_them,
+            records_a_round=steps_of_a_pass,
+        ),
+        Protocol(
+            "nothing",
+            nothing,
+            sends=(),
+            settings={"commonest": FLAG},
+            check=only_at_the_end,
+            records_a_round=steps_of_a_pass,
+        ),
+    )
+}
+"""The protocols of the null rows, by name."""
+
+allow(Distinct, Smallest, Shrink, *NULL_MODELS.values())
