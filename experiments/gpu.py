@@ -44,7 +44,9 @@ def rows(jobs: int) -> list[Rows]:
             f"--choose --text shakespeare {both}",
             "15 (estimate)",
         ),
-        Rows("the same: the rows of the table", large, f"--text shakespeare {both}", "20 (estimate)"),
+        Rows(
+            "the same: the rows of the table", large, f"--text shakespeare {both}", "20 (estimate)"
+        ),
         Rows(
             "VGG-11 in full width on CIFAR-10, vanilla and the loss threshold",
             "experiments.async_states",

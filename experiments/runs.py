@@ -60,14 +60,19 @@ def sweep(
     path.parent.mkdir(parents=True, exist_ok=True)
     print(f"{len(todo)} runs to do, {len(there)} in {path}", flush=True)
     for number, result in enumerate(_results(run, list(todo.values()), workers), 1):
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(result) + "\n")
+        add(path, result)
         name = todo[result["key"]][1].name
         print(
             f"{number:4d}/{len(todo)} {name:32s} seed {result['seed']:2d} "
             f"{told(result)} {result['seconds']:6.1f} s",
             flush=True,
         )
+
+
+def add(path: Path, result: Result) -> None:
+    """One more line of the file."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(result) + "\n")
 
 
 def _results(

@@ -1,18 +1,18 @@
 """Ten million parameters: the methods of data_parallel.py on a model a hundred times larger.
 
-    python -m experiments.language.large --choose --device cuda --jobs 12  # rates
-    python -m experiments.language.large --device cuda --jobs 12            # the rows of the table
-    python -m experiments.language.large --report                           # print the table
-    python -m experiments.language.large --write                            # into the page
+    python -m experiments.language.large --choose --device cuda --jobs 16  # learning rates
+    python -m experiments.language.large --device cuda --jobs 16           # the rows of the table
+    python -m experiments.language.large --sizes                           # the bytes of the texts
+    python -m experiments.language.large --report                          # print the tables
+    python -m experiments.language.large --write                           # into the page
 
 A GPT of 6 layers and width 384, four workers. Every method gets three trials for its learning rate,
 with a seed that no row uses and the steps of `TRIAL_STEPS`. The choice is made on the first half of
-the held-out text, and results are given on the second half. Each finished run is a line of JSON and is
-not run again. Not here: the training run (data_parallel.py).
+the held-out text, and results are given on the second half. Each finished run is a line of JSON and
+is not run again. Not here: the training run (data_parallel.py).
 """
 
 import argparse
-import bz2
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,9 +22,12 @@ import torch
 
 from experiments.language.command import PAGE, between_marks
 from experiments.language.data_parallel import NESTEROV, SPARSE, TWO_BITS, Setting, trained
-from experiments.language.task import Task, nats, text_of
-from experiments.runs import Result, Runs, interval_of, mean_nbytes, read, sweep
+from experiments.language.task import Task, nats, python_sources, text_of
+from experiments.runs import Result, Runs, add, interval_of, mean_nbytes, read, sweep
+from fltoolkit import Channel
+from fltoolkit.data import Text
 from fltoolkit.federated import AllGather
+from fltoolkit.pooled import lossless
 
 RESULTS = Path(__file__).parents[1] / "results" / "language_large.jsonl"
 PART = "large"
@@ -112,6 +115,20 @@ def run(task: Task, setting: Setting, seed: int, device: str = "cpu") -> Result:
     return {**result, "device": where, "torch": torch.__version__}
 
 
+def sizes(task: Task, text: Text) -> Result:
+    """Bytes of the training text without loss, and what sending it to one worker takes.
+
+    Each worker but the first sends its own part of the text, in one message.
+    """
+    channel, part = Channel({"samples": lossless()}), -(-len(text.train) // task.workers)
+    for number, own in enumerate(text.train.to(torch.uint8).split(part)):
+        sender = f"w{number}" if number else "of the first worker"
+        channel.send(sender, "w0", "samples", {"text": own})
+    own_nbytes = channel.nbytes(sender="of the first worker")
+    result = {"key": f"text {task.text}", "nbytes_text": channel.nbytes()}
+    return result | {"nbytes": channel.nbytes() - own_nbytes, "text_sha256": text.sha256}
+
+
 def told(result: Result) -> str:
     """Nats and bytes in one line."""
     return f"lr {result['lr']:g} {result['nats']:.3f} nats {result['nbytes'] / 1e6:10.2f} MB"
@@ -128,35 +145,38 @@ def report(stored: Mapping[str, Result]) -> str:
         ]
         found = [(setting, runs) for setting, runs in found if runs]
         if found:
-            blocks += [f"### Ten million parameters, {text}", _table(task, found)]
+            blocks += [
+                f"### Ten million parameters, {text}",
+                _table(task, found, stored[f"text {text}"]),
+            ]
         if tried := _trials(task, stored):
             blocks += [f"### Trials of learning rates, {text}", tried]
     return "\n\n".join(blocks) or "no runs yet"
 
 
-def _table(task: Task, found: Sequence[tuple[Setting, Runs]]) -> str:
+def _table(task: Task, found: Sequence[tuple[Setting, Runs]], size: Result) -> str:
     reference = next((runs for setting, runs in found if setting.name == REFERENCE), {})
-    text = len(bz2.compress(bytes(text_of(task.text).train.to(torch.uint8).numpy())))
+    text = size["nbytes_text"]
     first = next(iter(found[0][1].values()))
     lines = [
         f"{task.workers} workers x batch {task.batch_size} x {task.context} characters, "
         f"{task.steps} steps, a GPT of {task.layers} layers of width {task.width}, "
         f"{first['device']}, torch {first['torch']}. The training text takes {text / 1e6:.3f} MB "
-        "(bzip2). Intervals: 95 %, by Student's t over the seeds, paired by seed.",
+        "without loss. Intervals: 95 %, by Student's t over the seeds, paired by seed.",
         "",
         "| method | learning rate | seeds | nats per character | minus AdamW | MB in all "
         "| times fewer | times the text |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for setting, runs in found:
-        sent = mean_nbytes(runs)
+        sent = size["nbytes"] if setting.whole_text else mean_nbytes(runs)
         paired = [runs[n]["nats"] - reference[n]["nats"] for n in sorted(runs) if n in reference]
         fewer = f"{mean_nbytes(reference) / sent:,.1f}" if sent and reference else ""
         lines.append(
             f"| {setting.name} | {setting.rate:g} | {len(runs)} "
             f"| {interval_of([result['nats'] for result in runs.values()], '.3f')} "
             f"| {interval_of(paired, '+.3f')} | {sent / 1e6:,.1f} | {fewer} "
-            f"| {sent / text:,.1f} |"
+            f"| {f'{sent / text:,.1f}' if sent else 'nothing is sent'} |"
         )
     return "\n".join(lines)
 
@@ -189,6 +209,8 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--jobs", type=int, default=1, help="processes, one torch thread each")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--sizes", action="store_true", help="measure the bytes of the texts")
+    parser.add_argument("--library", type=Path, help="of another Python, for --sizes")
     parser.add_argument("--report", action="store_true", help="print the tables")
     parser.add_argument("--write", action="store_true", help="write the tables into the page")
     args = parser.parse_args()
@@ -199,6 +221,11 @@ def main() -> None:
     if args.write:
         text = between_marks(PAGE.read_text(encoding="utf-8"), "large", report(read(args.out)))
         PAGE.write_text(text, encoding="utf-8")
+        return
+    if args.sizes:
+        for name, task in TASKS.items():
+            text = python_sources(folder=args.library) if name == "python" else text_of(name)
+            add(args.out, sizes(task, text))
         return
     jobs = []
     for name, task in TASKS.items():

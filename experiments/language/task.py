@@ -50,14 +50,14 @@ def text_of(name: str) -> Text:
     return python_sources() if name == "python" else load_text(name)
 
 
-def python_sources(characters: int = 8_000_000) -> Text:
+def python_sources(characters: int = 8_000_000, folder: Path | None = None) -> Text:
     """The first files of Python's own library, in the order of their names, as one text.
 
     Tests and the packages that pip installs are left out. The text differs from one version of
     Python to the next, so its SHA-256 stands beside each result. A character outside ASCII becomes
-    a question mark.
+    a question mark. ``folder``: the library of another Python than this one.
     """
-    folder, text = Path(sysconfig.get_paths()["stdlib"]), ""
+    folder, text = folder or Path(sysconfig.get_paths()["stdlib"]), ""
     for path in sorted(folder.rglob("*.py")):
         if NOT_LIBRARY.isdisjoint(path.relative_to(folder).parts) and len(text) < characters:
             text += path.read_text(encoding="utf-8").encode("ascii", "replace").decode() + "\n"
