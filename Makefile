@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test check types unit long slow demo bench notebooks format clean setup setup-lab nbval browser flower site
-.PHONY: other-machines wheel plot-time coverage links solutions peers pythons
+.PHONY: other-machines wheel plot-time coverage links solutions peers pythons gpu
 
 help:  ## what there is to type
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-21s%s\n", $$1, $$2}'
@@ -92,6 +92,9 @@ bench: $(SETUP)  ## how fast training and codecs are, as ratios to named peers
 	$(BIN)/python -m benchmarks.live_cost
 
 peers: .venv-fedjax/.ready  ## other frameworks for `make bench`, in environments of their own
+
+gpu: $(SETUP)  ## run the rows that wait for a graphics card, the most telling first
+	$(BIN)/python -m experiments.gpu --run
 
 notebooks: $(SETUP)  ## run all notebooks again and save their outputs
 	$(BIN)/python tools/run_notebooks.py

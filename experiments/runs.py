@@ -10,10 +10,11 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 from typing import Any
 
 import torch
+from scipy import stats
 
 Result = dict[str, Any]
 Runs = dict[int, Result]  # by seed
@@ -59,14 +60,19 @@ def sweep(
     path.parent.mkdir(parents=True, exist_ok=True)
     print(f"{len(todo)} runs to do, {len(there)} in {path}", flush=True)
     for number, result in enumerate(_results(run, list(todo.values()), workers), 1):
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(result) + "\n")
+        add(path, result)
         name = todo[result["key"]][1].name
         print(
             f"{number:4d}/{len(todo)} {name:32s} seed {result['seed']:2d} "
             f"{told(result)} {result['seconds']:6.1f} s",
             flush=True,
         )
+
+
+def add(path: Path, result: Result) -> None:
+    """One more line of the file."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(result) + "\n")
 
 
 def _results(
@@ -107,6 +113,19 @@ def spread_of(values: Sequence[float], form: str = ".2f") -> str:
         return ""
     ends = f" [{min(values):{form}}, {max(values):{form}}]" * (len(values) > 1)
     return f"{mean(values):{form}}{ends}"
+
+
+def interval_of(values: Sequence[float], form: str = ".2f", level: float = 0.95) -> str:
+    """Mean [lower, upper] of a confidence interval by Student's t; a single value stands alone.
+
+    >>> interval_of([1.0, 2.0, 3.0])
+    '2.00 [-0.48, 4.48]'
+    """
+    if len(values) < 2:
+        return f"{values[0]:{form}}" if values else ""
+    middle, error = mean(values), stdev(values) / len(values) ** 0.5
+    half = float(stats.t.ppf((1 + level) / 2, len(values) - 1)) * error
+    return f"{middle:{form}} [{middle - half:{form}}, {middle + half:{form}}]"
 
 
 def accuracies(runs: Runs) -> list[float]:

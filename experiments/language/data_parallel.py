@@ -268,15 +268,23 @@ def _longest() -> Iterator[Setting]:
 
 
 def run(task: Task, setting: Setting, seed: int) -> Result:
-    """Train once and say what it cost and brought.
+    """Train once on this machine's processor and say what it cost and brought."""
+    result, _ = trained(task, setting, seed)
+    return result
+
+
+def trained(
+    task: Task, setting: Setting, seed: int, device: str = "cpu"
+) -> tuple[Result, torch.nn.Sequential]:
+    """What one training run cost and brought, and its model.
 
     ``uplink`` is what one counts who looks only at what workers say, once for each message: the
     way that factors are often given. ``curve`` holds [step, bytes so far, training loss] at twelve
     moments.
     """
     start, steps = time.process_time(), setting.steps or task.steps
-    channel, model = Channel(setting.warm_codecs if setting.warm else setting.codecs), None
-    model = model_of(task, seed)
+    channel = Channel(setting.warm_codecs if setting.warm else setting.codecs)
+    model = model_of(task, seed).to(device)
     workers = deal(task, seed, by_role=setting.by_role)
     if setting.workers == 1:
         x, y = text_of(task.text).windows(task.context)
@@ -287,7 +295,7 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
     every = max(1, len(rows) // 12)
     copies = len(workers) - 1 if isinstance(setting.exchange, AllGather) else 1
     up = channel.nbytes(kind="update") // copies if copies else 0
-    return {
+    result = {
         **{"key": setting.key(task, seed), "seed": seed, "part": setting.part},
         **{"name": setting.name, "group": setting.group, **asdict(task), "steps": steps},
         "nats": round(held_out(model, task), 4),
@@ -297,6 +305,7 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
         "curve": rows[every - 1 :: every],
         "seconds": round(time.process_time() - start, 1),
     }
+    return result, model
 
 
 def deal(task: Task, seed: int, *, by_role: bool) -> dict[str, tuple[Tensor, Tensor]]:

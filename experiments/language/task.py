@@ -1,8 +1,10 @@
 """What all parts of the language experiment share: text, model, schedule, loss on held-out text."""
 
 import math
+import sysconfig
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +12,7 @@ from torch import Tensor, nn
 from fltoolkit.data import Text, load_text
 from fltoolkit.models import gpt
 
+NOT_LIBRARY = {"test", "tests", "idlelib", "lib2to3", "ensurepip", "site-packages", "dist-packages"}
 FRESH_SEEDS = (10, 11, 12)  # no setting was chosen by looking at these
 
 
@@ -43,8 +46,22 @@ class Cosine:
 
 @lru_cache(maxsize=1)
 def text_of(name: str) -> Text:
-    """The text, read once."""
-    return load_text(name)
+    """The text, read once; "python" is the source code of this Python's library."""
+    return python_sources() if name == "python" else load_text(name)
+
+
+def python_sources(characters: int = 8_000_000, folder: Path | None = None) -> Text:
+    """The first files of Python's own library, in the order of their names, as one text.
+
+    Tests and the packages that pip installs are left out. The text differs from one version of
+    Python to the next, so its SHA-256 stands beside each result. A character outside ASCII becomes
+    a question mark. ``folder``: the library of another Python than this one.
+    """
+    folder, text = folder or Path(sysconfig.get_paths()["stdlib"]), ""
+    for path in sorted(folder.rglob("*.py")):
+        if NOT_LIBRARY.isdisjoint(path.relative_to(folder).parts) and len(text) < characters:
+            text += path.read_text(encoding="utf-8").encode("ascii", "replace").decode() + "\n"
+    return Text.of(text[:characters], "python")
 
 
 def model_of(task: Task, seed: int) -> nn.Sequential:
@@ -66,7 +83,8 @@ def held_out(model: nn.Module, task: Task) -> float:
 
 @torch.no_grad()
 def nats(model: nn.Module, x: Tensor, y: Tensor) -> float:
-    """Nats a character of these windows."""
-    loss = nn.NLLLoss(reduction="sum")
-    total = sum(float(loss(model(a), b)) for a, b in zip(x.split(64), y.split(64), strict=True))
+    """Nats per character of these windows, computed where the model is."""
+    loss, device = nn.NLLLoss(reduction="sum"), next(model.parameters()).device
+    pairs = zip(x.to(device).split(64), y.to(device).split(64), strict=True)
+    total = sum(float(loss(model(a), b)) for a, b in pairs)
     return total / y.numel()

@@ -1,0 +1,61 @@
+"""The table at ten million parameters: its command in small, and the page beside the store."""
+
+import math
+
+import pytest
+
+from experiments.language import large
+from experiments.language.command import PAGE
+from experiments.language.large import CHOOSING_SEED, chosen, report, rows, run, trials
+from experiments.language.task import Task, python_sources
+from experiments.runs import interval_of, read
+
+SMALL = Task(text="topics", context=16, layers=1, width=16, batch_size=2, workers=2, steps=30)
+
+
+def test_rates_are_chosen_by_the_validation_half_and_with_a_seed_of_their_own():
+    results = {}
+    for setting in trials(SMALL):
+        loss = {"nats_validation": abs(math.log(setting.rate / 0.002)), "nats": 5 - setting.rate}
+        results[setting.key(SMALL, CHOOSING_SEED)] = loss
+    names = {setting.name: setting.rate for setting in chosen(SMALL, results)}
+    assert len(names) == len(list(rows(SMALL)))
+    assert names["AdamW, every step, float32"] == 0.002
+    assert names["Muon, H = 30, 2 bits"] == 0.01
+    assert all(CHOOSING_SEED not in setting.seeds for setting in chosen(SMALL, results))
+
+
+def test_a_method_without_all_its_trials_is_not_chosen_yet():
+    *some, _ = trials(SMALL)
+    results = {s.key(SMALL, CHOOSING_SEED): {"nats_validation": 1.0} for s in some}
+    assert len(chosen(SMALL, results)) == len(list(rows(SMALL))) - 1
+
+
+def test_every_method_has_as_many_trials():
+    assert {len(row.rates) for row in rows(SMALL)} == {3}
+
+
+@pytest.mark.parametrize("name", ["Muon, H = 30, 2 bits", "Muon, all text on one worker"])
+def test_a_run_tells_both_halves_and_repeats_itself(name):
+    setting = next(row.setting for row in rows(SMALL) if row.setting.name == name)
+    first, second = (run(SMALL, setting, seed=1) for _ in range(2))
+    assert first["nats"] != first["nats_validation"]
+    assert first["key"] == setting.key(SMALL, 1)
+    assert {**first, "seconds": 0} == {**second, "seconds": 0}
+
+
+def test_python_sources_are_a_text_of_ascii():
+    text = python_sources(50_000)
+    assert len(text.train) + len(text.test) == 50_000
+    assert text.alphabet.isascii()
+
+
+def test_an_interval_by_students_t():
+    """[1, 2, 3]: the standard error is 1 / sqrt(3), and t of 2 degrees at 97.5 % is 4.303."""
+    half = 4.302653 / math.sqrt(3)
+    assert interval_of([1.0, 2.0, 3.0], ".3f") == f"2.000 [{2 - half:.3f}, {2 + half:.3f}]"
+    assert (interval_of([1.0]), interval_of([])) == ("1.00", "")
+
+
+def test_the_page_shows_what_is_stored():
+    assert report(read(large.RESULTS)) in PAGE.read_text(encoding="utf-8")
