@@ -10,9 +10,9 @@ from .data.batches import Batches as Batches
 from .data.datasets import load as load
 from .evaluation import evaluate as evaluate
 from .evaluation import forward as forward
-from .federated.fedasync import fedasync as fedasync
-from .federated.fedasync import fedbuff as fedbuff
-from .federated.fedavg import fedavg as fedavg
+from .federated.asynchronous import fedasync as fedasync
+from .federated.asynchronous import fedbuff as fedbuff
+from .federated.rounds import fedavg as fedavg
 from .history import History as History
 from .history import evaluated as evaluated
 from .models import splitnn_mlp as splitnn_mlp

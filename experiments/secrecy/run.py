@@ -12,7 +12,7 @@ from experiments.runs import Result
 from experiments.secrecy.settings import Setting, Task
 from fltoolkit import Channel, fedavg, load
 from fltoolkit.data import Dataset, partition_iid
-from fltoolkit.federated import Local, weighted_mean
+from fltoolkit.federated import Local, mean_of_all
 from fltoolkit.models import seeded
 from fltoolkit.secrecy import PlainSum, RandomDropouts, SecureSum
 from fltoolkit.trees import Tree
@@ -64,7 +64,7 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
     model, channel = network(data, task.num_hidden, seed), Channel()
     local = Local(task.batch_size, lr=task.lr, steps=task.steps)
     dropouts = RandomDropouts(setting.gone, seed=seed)
-    mean: object = weighted_mean
+    mean: object = mean_of_all
     if setting.codec is not None:
         how: PlainSum | SecureSum
         if setting.secret:

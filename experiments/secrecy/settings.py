@@ -8,7 +8,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
-from fltoolkit.codecs import Codec, Pipeline, Stage
+from fltoolkit.codecs import Codec, Pipeline
+from fltoolkit.codecs.stage import Stage
 from fltoolkit.secrecy import CountSketch, Grid, SharedMask, SharedRotation
 
 SEEDS = (0, 1, 2)

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from fltoolkit.evaluation import predict
+from fltoolkit.evaluation import forward
 from fltoolkit.leakage.attacks import auc
 from fltoolkit.leakage.distance_correlation import rows_of
 from fltoolkit.party import Party
@@ -131,7 +131,7 @@ def membership_auc(
     """
     losses = []
     for x, y in (members, strangers):
-        scores = predict(list(parties), x)
+        scores = forward(list(parties), x)
         losses.append(nn.functional.nll_loss(scores, y, reduction="none"))
     member = torch.cat([torch.ones(len(losses[0])), torch.zeros(len(losses[1]))]).bool()
     return auc(-torch.cat(losses), member)

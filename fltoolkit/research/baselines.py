@@ -151,7 +151,7 @@ NULL_MODELS = {
             sends=("samples", "labels", "model"),
             settings={"num_kept": COUNT, "choose": CHOOSE, "decay": FLAG, "send_back": FLAG},
             check=a_choice_of_some,
-            records_a_round=steps_of_a_pass,
+            records_per_round=steps_of_a_pass,
             together=lambda task: task.num_clients,
         ),
         Protocol(
@@ -160,7 +160,7 @@ NULL_MODELS = {
             sends=(),
             settings={"owner": COUNT},
             check=one_of_them,
-            records_a_round=steps_of_a_pass,
+            records_per_round=steps_of_a_pass,
         ),
         Protocol(
             "nothing",
@@ -168,7 +168,7 @@ NULL_MODELS = {
             sends=(),
             settings={"commonest": FLAG},
             check=only_at_the_end,
-            records_a_round=steps_of_a_pass,
+            records_per_round=steps_of_a_pass,
         ),
     )
 }

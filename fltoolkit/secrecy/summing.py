@@ -27,8 +27,8 @@ from torch import Tensor
 from fltoolkit.codecs.base import Codec, can_sum, walk
 from fltoolkit.codecs.rotate import SEED, Rotate
 from fltoolkit.codecs.stage import (
-    Drawing,
     Parts,
+    RandomStage,
     Stage,
     Symbols,
     floats,
@@ -208,7 +208,7 @@ class CountSketch(_Fewer):
 
 
 @dataclass
-class Grid(Drawing):
+class Grid(RandomStage):
     """Rounding to 2^bits evenly spaced levels from -top to top, which all clients know.
 
     Nothing but the symbols is sent, so the symbols of several clients add up. Stochastic rounding

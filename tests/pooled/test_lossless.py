@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from fltoolkit import Channel, load
-from fltoolkit.codecs import Entropy, Pipeline, Quantize, Symbols, side
+from fltoolkit.codecs import Entropy, Pipeline, Quantize
 from fltoolkit.codecs.coders import CODED
+from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.pooled import (
     Distinct,
     Shrink,
