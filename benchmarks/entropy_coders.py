@@ -20,7 +20,7 @@ charged to it. It is optional, and its requirements would replace torch, so inst
     pip install --no-deps nncodec      # needs a C++ compiler
 
 Speed is process CPU time, the least of three runs (nncodec, lzma and deflate: of one), one thread,
-in MB/s of float32. The last table says how many of nncodec's bits ours takes, and how many times
+in MB/s of float32. The last table shows how many of nncodec's bits ours takes, and how many times
 faster it is, on McMahan's CNN and on the small new networks (where calls, not symbols, take most of
 our time). The constants in codecs/_contexts.py were chosen on other seeds of McMahan's CNN and of
 other networks on MNIST and digits; the situations called new took no part in that.
@@ -44,12 +44,10 @@ from fltoolkit.codecs.stage import Indices, Part, Symbols, side
 from fltoolkit.data import load
 from fltoolkit.models import mcmahan_cnn, seeded, splitnn_mlp
 
-STAGES = {
-    **{
-        f"{bits}{'s' if s else 'd'}": Quantize(bits, s) for bits in (8, 4, 2) for s in (True, False)
-    },
-    **{f"{100 * fraction:g} %": TopK(fraction) for fraction in (0.1, 0.01, 0.001)},
+STAGES: dict[str, Quantize | TopK] = {
+    f"{bits}{'s' if s else 'd'}": Quantize(bits, s) for bits in (8, 4, 2) for s in (True, False)
 }
+STAGES |= {f"{100 * fraction:g} %": TopK(fraction) for fraction in (0.1, 0.01, 0.001)}
 Update = dict[str, Tensor]
 Coded = Any
 
@@ -195,12 +193,19 @@ def train(model: nn.Module, x: Tensor, y: Tensor, steps: int, batch: int, seed: 
 
 
 def small_cnn(seed: int) -> nn.Sequential:
-    """For images of 8 x 8: 40,778 parameters."""
+    """For images of 8 x 8: 40,374 parameters."""
     with seeded(seed):
         return nn.Sequential(
-            *(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU()),
-            *(nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
-            *(nn.Linear(512, 68), nn.ReLU(), nn.Linear(68, 10), nn.LogSoftmax(dim=1)),
+            nn.Conv2d(1, 16, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(16, 32, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(512, 68),
+            nn.ReLU(),
+            nn.Linear(68, 10),
+            nn.LogSoftmax(dim=1),
         )
 
 

@@ -5,7 +5,7 @@
 
 All works of a part take turns in one process, in random order, one thread each. A ratio is the
 median of the ratios within each turn, of process CPU time: so a busy machine disturbs both alike.
-Multiples of a copy, and MB/s, are those of the shortest times. Rounds of FedAvg are told by
+Multiples of a copy, and MB/s, are those of the shortest times. Rounds of FedAvg are measured in
 CPU time and by the clock; FedJAX has a process of its own and takes turns, too.
 """
 

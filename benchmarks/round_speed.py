@@ -462,10 +462,19 @@ def choice_table(repeats: int, device: str) -> None:
 def lenet() -> nn.Sequential:
     with seeded(0):
         return nn.Sequential(
-            *(nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
-            *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
-            *(nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU()),
-            *(nn.Linear(84, 10), nn.LogSoftmax(dim=1)),
+            nn.Conv2d(1, 6, 5, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(6, 16, 5),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(400, 120),
+            nn.ReLU(),
+            nn.Linear(120, 84),
+            nn.ReLU(),
+            nn.Linear(84, 10),
+            nn.LogSoftmax(dim=1),
         )
 
 
@@ -480,8 +489,12 @@ def growth(num_clients: int, compressed: bool) -> None:
         codec = ErrorFeedback(Pipeline(TopK(0.01)))
         channel = Channel({"update": codec}, max_links=100, folder=folder)
         run = fedavg(
-            *(model, clients, channel if compressed else Channel()),
-            **{"rounds": 6, "cohort": cohort, "local": HOW},
+            model,
+            clients,
+            channel if compressed else Channel(),
+            rounds=6,
+            cohort=cohort,
+            local=HOW,
         )
         seconds = timed(lambda: next(run))(6)[1:]
     wall, cpu = min(w for w, _ in seconds), statistics.median(c for _, c in seconds)

@@ -168,7 +168,7 @@ IMPORTS = {
     "import fltoolkit": "import fltoolkit",
     "the names of notebook 01": "from fltoolkit import SGD, Batches, Channel, Party, load, "
     "splitnn_mlp, train_split",
-    "all names of the door": "from fltoolkit import *",
+    "all public names": "from fltoolkit import *",
 }
 
 
@@ -199,7 +199,7 @@ if __name__ == "__main__":
     repeats = parser.parse_args().repeats
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    print(f"torch {torch.__version__}, one thread unless said otherwise")
+    print(f"torch {torch.__version__}, one thread unless a line names another number")
     step_table(repeats)
     message_table(repeats)
     batch_table(repeats)

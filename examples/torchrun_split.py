@@ -5,7 +5,7 @@
     python examples/torchrun_split.py                           # the first, in one process
 
 Each process writes its records, its part of the model and its ledger into --out. A run that was
-killed goes on from its last save when it is started again with the same --out. On two machines say,
+killed goes on from its last save when it is started again with the same --out. On two machines run,
 at alice's (10.0.0.1), and at bob's the same with --node-rank 1 (see docs/engines.md first):
 
     torchrun --nnodes 2 --node-rank 0 --nproc-per-node 1 --master-addr 10.0.0.1 \\

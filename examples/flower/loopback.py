@@ -5,7 +5,7 @@
 
 Certificates, keys and logs go into a new folder (--folder) and stay there. What it does is what two
 real machines would do, see README.md: a certificate for the SuperLink, a key for each SuperNode,
-whose public half the SuperLink is told, and `flwr run`.
+whose public half is registered at the SuperLink, and `flwr run`.
 """
 
 import argparse

@@ -211,7 +211,7 @@ def _learn(client: Client, channel: Letters, letter: Mapping[str, Any]) -> tuple
     """A client's round: returns the answer, and the loss for the experimenter's records."""
     start = channel.send(SERVER, client.name, letter["kind"], {})
     how = {name: letter[name] for name in HOW if name in letter}
-    local = Local(**{"batch_size": None, **how}, loss_fn=client.loss_fn)
+    local = Local(how.pop("batch_size", None), **how, loss_fn=client.loss_fn)
     update: LocalUpdate | FloatingPointError
     try:
         seed = int(letter["seed"])
@@ -246,19 +246,7 @@ def server_app(setup: "Callable[[Context], Server]") -> "ServerApp":
 
 def run(grid: "Grid", server: Server) -> Letters:
     """What the ServerApp does; returns the channel, whose ledger holds every message."""
-    if unfit := {"train", "tune", "server"} & set(server.settings):
-        raise ValueError(f"settings {sorted(unfit)} cannot be used over Flower: leave them out")
-    if (local := server.settings.get("local")) is not None and not local.plain:
-        raise ValueError(
-            f"{local}: over Flower clients take steps of plain SGD, so give Local(lr=...) without "
-            "clip_norm"
-        )
-    for kind, codec in server.codecs.items():
-        if any(isinstance(part, Difference) for part in walk(codec)):
-            raise ValueError(
-                f"{kind}: {codec}: over Flower a message may be lost, and Difference needs every "
-                "message"
-            )
+    _check(server)
     channel = Letters(server.codecs, SERVER)
     nodes, sizes = _introduced(grid, server, channel)
     clients = {name: (absent(sizes[name]), absent(sizes[name])) for name in sorted(nodes)}
@@ -287,6 +275,23 @@ def run(grid: "Grid", server: Server) -> Letters:
         server.on_record(record)
     server.on_end(channel)
     return channel
+
+
+def _check(server: Server) -> None:
+    """Raise ValueError for settings and codecs that cannot be used over Flower."""
+    if unfit := {"train", "tune", "server"} & set(server.settings):
+        raise ValueError(f"settings {sorted(unfit)} cannot be used over Flower: leave them out")
+    if (local := server.settings.get("local")) is not None and not local.plain:
+        raise ValueError(
+            f"{local}: over Flower clients take steps of plain SGD, so give Local(lr=...) without "
+            "clip_norm"
+        )
+    for kind, codec in server.codecs.items():
+        if any(isinstance(part, Difference) for part in walk(codec)):
+            raise ValueError(
+                f"{kind}: {codec}: over Flower a message may be lost, and Difference needs every "
+                "message"
+            )
 
 
 def _outcome(

@@ -17,7 +17,7 @@ from fltoolkit.party import SGD, Party
 from fltoolkit.split.gates import Progress, State
 from fltoolkit.trees import Tree
 
-__all__ = ["RemoteGate", "RemoteParty", "absent", "known"]
+__all__ = ["RemoteGate", "RemoteParty", "absent", "known", "name_place"]
 
 
 class LooksAhead(Protocol):
@@ -98,7 +98,7 @@ class RemoteGate:
     Args:
         channel: the channel of this process.
         label_party: the party that announces the state.
-        client: the party that is told.
+        client: the party that receives the announcement.
         every: length of a period in steps, equal to that of the real gate; None: an epoch.
 
     >>> class Announced:  # a channel on which the label party announces state B
@@ -142,3 +142,19 @@ def known(records: Iterable[Record]) -> Iterator[Record]:
     """
     for record in records:
         yield {key: value for key, value in record.items() if value == value}
+
+
+def name_place(error: BaseException, place: str) -> None:
+    """Raise an error of torch, such as one about shapes, again with the place in front.
+
+    >>> error = RuntimeError("shapes cannot be multiplied")
+    >>> name_place(error, "step 3, at 'bob'")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    RuntimeError: step 3, at 'bob': shapes cannot be multiplied. If ...
+    """
+    of_module = type(error) is ValueError and isinstance(error.__cause__, RuntimeError)
+    if type(error) is RuntimeError or of_module:
+        raise type(error)(
+            f"{place}: {error}. If shapes do not fit, the parties were built for different cut "
+            "layers"
+        ) from error

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import fltoolkit
 from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec
+from fltoolkit.engines.remote import name_place
 from fltoolkit.links import Link, Once
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
@@ -217,12 +218,8 @@ class SyftChannel(Channel):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        of_module = type(error) is ValueError and isinstance(error.__cause__, RuntimeError)
-        if error is not None and (type(error) is RuntimeError or of_module):
-            raise type(error)(
-                f"step {self.step}, at {self._at}: {error}. If shapes do not fit, the parties were "
-                "built for different cut layers"
-            ) from error
+        if error is not None:
+            name_place(error, f"step {self.step}, at {self._at}")
 
     # ---- the ledger
 

@@ -125,7 +125,7 @@ class Jobs:
         self._approved[review.name] = review
 
     def reject(self, review: Review, reason: str) -> None:
-        """Reject a job; the submitter is told the reason."""
+        """Reject a job; the submitter can read the reason."""
         self._approved.pop(review.name, None)
         with self.site.lock, quiet():
             self._job(review.name).reject(reason)
@@ -290,8 +290,8 @@ class ReviewedJob:
     def _at(self, owner: str, start: Tree, seed: int, settings: Mapping[str, Any]) -> LocalUpdate:
         """Run the job at one owner and check its result."""
         jobs, place = self.owners[owner], f"{owner}, job {self.name!r}"
-        told = settings_of(jobs.approved(self.name).code)
-        wanted, reviewed = ({k: v for k, v in of.items() if v} for of in (settings, told))
+        declared = settings_of(jobs.approved(self.name).code)
+        wanted, reviewed = ({k: v for k, v in of.items() if v} for of in (settings, declared))
         if wanted != reviewed:  # None and 0 mean the same as a missing setting
             raise PermissionError(
                 f"{place}: fedavg asks for {wanted}, but the owner has approved {reviewed}"

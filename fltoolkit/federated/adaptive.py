@@ -17,8 +17,9 @@ __all__ = ["AdaptiveLevels", "ByteBudget", "Rule"]
 Rule = Callable[[Record], Codec | None]
 """``rule(record)``: the codec of the updates after this record; None: as before.
 
-A rule may remember, but only what records have told it: to go on with a saved run, show a new one
-the history, and build the channel with the last codec it made (of which `load_run` will warn).
+A rule may remember values of the records, and nothing else. To go on with a saved run, call a new
+rule with each record of the history, and build the channel with the last codec that it made (of
+which `load_run` will warn).
 """
 
 

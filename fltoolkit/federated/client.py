@@ -112,23 +112,25 @@ class Local:
                 f"lr={self.lr} and optimizer={self.optimizer}: give exactly one of them, lr for "
                 "plain SGD or optimizer=lambda params: torch.optim.AdamW(params, lr=1e-3)"
             )
-        if self.lr is not None:
-            check_number("lr", self.lr)
-            if not 0 < self.lr < math.inf:
-                raise ValueError(
-                    f"lr={self.lr}: the learning rate must be above 0 and finite, e.g. 0.1"
-                )
+        for name, needed in (
+            ("lr", "the learning rate must be above 0 and finite, e.g. 0.1"),
+            ("clip_norm", "the longest gradient, above 0 and finite, or None"),
+        ):
+            if (value := getattr(self, name)) is not None:
+                check_number(name, value)
+                if not 0 < value < math.inf:
+                    raise ValueError(f"{name}={value}: {needed}")
         check_number("prox", self.prox)
         if not 0 <= self.prox < math.inf:
             raise ValueError(
                 f"prox={self.prox}: must be finite and at least 0, which is plain FedAvg"
             )
-        if self.clip_norm is not None:
-            check_number("clip_norm", self.clip_norm)
-            if not 0 < self.clip_norm < math.inf:
-                raise ValueError(
-                    f"clip_norm={self.clip_norm}: the longest gradient, above 0 and finite, or None"
-                )
+        check_function("loss_fn", self.loss_fn)
+        if self.optimizer is not None:
+            _check_optimizer(self.optimizer)
+        self._check_needs_optimizer()
+
+    def _check_needs_optimizer(self) -> None:
         if self.schedule is not None:
             check_function("schedule", self.schedule)
             if self.optimizer is None:
@@ -137,10 +139,7 @@ class Local:
                     "optimizer=partial(torch.optim.SGD, lr=...) in place of lr"
                 )
             _factor(self.schedule, 0)
-        check_function("loss_fn", self.loss_fn)
-        if self.optimizer is not None:
-            _check_optimizer(self.optimizer)
-        elif self.keep_state:
+        if self.keep_state and self.optimizer is None:
             raise ValueError(
                 "keep_state=True: plain SGD has no state to keep. Give optimizer=, for example "
                 "lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.9)"
@@ -325,9 +324,6 @@ def training(module: nn.Module) -> Iterator[None]:
     finally:
         for part, training in modes:
             part.training = training
-
-
-# ---- Many clients at once -----------------------------------------------------------------------
 
 
 def outcome_of(train: Callable, *args: Any, **how: Any) -> LocalUpdate | FloatingPointError:

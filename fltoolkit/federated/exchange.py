@@ -79,11 +79,11 @@ class AllGather:
 
     def __call__(self, channel: Channel, trees: Mapping[str, Tree]) -> Tree:
         """The mean as every worker computes it."""
-        told = [
+        decoded = [
             channel.broadcast(worker, [w for w in trees if w != worker], "update", tree)
             for worker, tree in trees.items()
         ]
-        return weighted_mean(told, [1.0] * len(told))
+        return weighted_mean(decoded, [1.0] * len(decoded))
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ _Client = tuple[Tree, Data, int]  # start, (x, y), seed
 _Outcomes = list[LocalUpdate | FloatingPointError]
 
 
-Train = Callable[..., LocalUpdate]
+_TrainOne = Callable[..., LocalUpdate]
 
 
 _warned: WeakSet[nn.Module] = WeakSet()  # modules about which users were warned
@@ -141,10 +141,12 @@ _warned: WeakSet[nn.Module] = WeakSet()  # modules about which users were warned
 
 TRIES = 4  # how often each of two functions is timed; the first time only warms up
 
-_seconds: WeakKeyDictionary[nn.Module, dict[Any, dict[Train, list[float]]]] = WeakKeyDictionary()
+_seconds: WeakKeyDictionary[nn.Module, dict[Any, dict[_TrainOne, list[float]]]] = (
+    WeakKeyDictionary()
+)
 """CPU seconds of a step of a module with each function, by the shape of the module's batches.
 
-Not seconds by the clock: on a busy machine they say more about the others."""
+Not seconds by the clock, which on a busy machine measure the other processes."""
 
 
 def _by_the_faster(
@@ -183,7 +185,7 @@ def _may_choose(module: nn.Module, local: Local) -> bool:
     return not local.prox and next(module.parameters()).device.type == "cpu"
 
 
-def _next_or_faster(seconds: dict[Train, list[float]]) -> Train:
+def _next_or_faster(seconds: dict[_TrainOne, list[float]]) -> _TrainOne:
     """The function that was timed less often; if both are done, the faster one.
 
     `local_update` must be faster by 3 % to be chosen: it needs memory for another model.
@@ -212,70 +214,82 @@ def _at_once_or_in_turn(module: nn.Module, clients: list[_Client], local: Local)
 
 
 def _at_once(module: nn.Module, clients: list[_Client], local: Local) -> _Outcomes:
-    """Train all these clients with stacked weights: ``[k, ...]`` belongs to client k."""
-    lr, prox, loss_fn = local.lr or 0.0, local.prox, local.loss_fn
+    """Train all these clients with stacked weights."""
     starts, data, seeds = zip(*clients, strict=True)
-    own: Tree = dict(chain(module.named_parameters(), module.named_buffers()))
-    named = {id(tensor): name for name, tensor in own.items()}  # a tied tensor has more names
-    saved = {name: named[id(t)] for name, t in module.state_dict(keep_vars=True).items()}
-    spots = {  # where tensors go; a module that is used twice has one set
-        spot: named[id(tensor)]
-        for path, part in module.named_modules()
-        for members in (part.named_parameters, part.named_buffers)
-        for spot, tensor in members(path, recurse=False, remove_duplicate=False)
-    }
-    last = {name: alias for alias, name in saved.items()}  # which name counts, as in loading
-    state = {
-        name: torch.stack([start.get(last.get(name, name), t) for start in starts]).to(t).detach()
-        for name, t in own.items()
-    }
-    learning = [name for name, param in module.named_parameters() if param.requires_grad]
-    buffers = [name for name, _ in module.named_buffers()]
-    first = {name: state[name].clone() for name in learning} if prox else {}
-    device = own[learning[0]].device
+    stacked = _Stacked(module, starts, local)
+    device, sizes = stacked.device, [len(labels) for _, labels in data]
     x, y = (torch.cat([part.to(device) for part in column]) for column in zip(*data, strict=True))
-    sizes = [len(labels) for _, labels in data]
     each_has = zip(sizes, seeds, accumulate(sizes, initial=0), strict=False)
     plans = [  # the batches of each client, as rows of the samples of all clients
         deque(rows + before for rows in batch_indices(n, local, seed=s))
         for n, s, before in each_has
     ]
-
-    def forward(params: Tree, fixed: Tree, x: Tensor, y: Tensor) -> tuple[Tensor, Tree]:
-        tensors = {spot: (params | fixed)[name] for spot, name in spots.items()}
-        loss = loss_of(loss_fn, functional_call(module, tensors, (x,), tie_weights=False), y)
-        return loss, {name: tensors[name] for name in buffers}  # as the forward pass left them
-
-    gradients = vmap(grad_and_value(forward, has_aux=True))
-
-    def step(group: list[int], batches: list[Tensor]) -> Tensor:
-        rows = torch.stack(batches).to(device)
-        at = _places(group)
-        fixed = {name: tensor[at] for name, tensor in state.items()}
-        params = {name: fixed.pop(name) for name in learning}
-        grads, (losses, after) = gradients(params, fixed, _pick(x, rows), _pick(y, rows))
-        start = [tensor[at] for tensor in first.values()]
-        descend(list(params.values()), tuple(grads.values()), start, lr, prox)
-        # with a slice the parameters have changed already; with a list they are copies
-        for name, tensor in (after if isinstance(at, slice) else after | params).items():
-            state[name][at] = tensor
-        return losses
-
     history = []  # clients and losses of each step; read at the end, so that a GPU need not wait
     with training(module):
         for group, batches in _together(plans):
-            history.append((group, step(group, batches)))
-
-    end = {alias: state[saved[alias]] for alias in carried(module)}
+            rows = torch.stack(batches).to(device)
+            history.append((group, stacked.step(group, _pick(x, rows), _pick(y, rows))))
     each: list[list[float]] = [[] for _ in clients]
-    for k, loss in chain(*(zip(g, losses.tolist(), strict=True) for g, losses in history)):
-        each[k].append(loss)
+    for group, losses in history:
+        for k, loss in zip(group, losses.tolist(), strict=True):
+            each[k].append(loss)
     return [
-        outcome_of(
-            finished, start, {name: t[k] for name, t in end.items()}, each[k], sizes[k], local
-        )
+        outcome_of(finished, start, stacked.end_of(k), each[k], sizes[k], local)
         for k, start in enumerate(starts)
     ]
+
+
+class _Stacked:
+    """The weights of many clients in one tensor for each name: ``[k, ...]`` belongs to client k."""
+
+    def __init__(self, module: nn.Module, starts: Sequence[Tree], local: Local):
+        self.module, self.local = module, local
+        own: Tree = dict(chain(module.named_parameters(), module.named_buffers()))
+        named = {id(tensor): name for name, tensor in own.items()}  # a tied tensor has more names
+        saved = {name: named[id(t)] for name, t in module.state_dict(keep_vars=True).items()}
+        self.spots = {  # where tensors go; a module that is used twice has one set
+            spot: named[id(tensor)]
+            for path, part in module.named_modules()
+            for members in (part.named_parameters, part.named_buffers)
+            for spot, tensor in members(path, recurse=False, remove_duplicate=False)
+        }
+        last = {name: alias for alias, name in saved.items()}  # which name counts, as in loading
+        self.state = {
+            name: torch.stack([s.get(last.get(name, name), t) for s in starts]).to(t).detach()
+            for name, t in own.items()
+        }
+        self.learning = [name for name, p in module.named_parameters() if p.requires_grad]
+        self.buffers = [name for name, _ in module.named_buffers()]
+        self.first = [self.state[n].clone() for n in self.learning] if local.prox else []
+        self.device = own[self.learning[0]].device
+        self.ends = {alias: self.state[saved[alias]] for alias in carried(module)}
+        self.gradients = vmap(grad_and_value(self._forward, has_aux=True))
+
+    def _forward(self, params: Tree, fixed: Tree, x: Tensor, y: Tensor) -> tuple[Tensor, Tree]:
+        """One client's loss, and its buffers as the forward pass left them."""
+        tensors = {spot: (params | fixed)[name] for spot, name in self.spots.items()}
+        output = functional_call(self.module, tensors, (x,), tie_weights=False)
+        return loss_of(self.local.loss_fn, output, y), {
+            name: tensors[name] for name in self.buffers
+        }
+
+    def step(self, group: list[int], x: Tensor, y: Tensor) -> Tensor:
+        """A step of these clients on samples [client, batch, ...]; returns their losses."""
+        at = _places(group)
+        fixed = {name: tensor[at] for name, tensor in self.state.items()}
+        params = {name: fixed.pop(name) for name in self.learning}
+        grads, (losses, after) = self.gradients(params, fixed, x, y)
+        start = [tensor[at] for tensor in self.first]
+        lr, prox = self.local.lr or 0.0, self.local.prox
+        descend(list(params.values()), tuple(grads.values()), start, lr, prox)
+        # with a slice the parameters have changed already; with a list they are copies
+        for name, tensor in (after if isinstance(at, slice) else after | params).items():
+            self.state[name][at] = tensor
+        return losses
+
+    def end_of(self, k: int) -> Tree:
+        """The weights of one client."""
+        return {name: tensor[k] for name, tensor in self.ends.items()}
 
 
 def _together(plans: Sequence[deque[Tensor]]) -> Iterator[tuple[list[int], list[Tensor]]]:

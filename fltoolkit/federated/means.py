@@ -96,5 +96,5 @@ def mean_of_senders(received: Sequence[ReceivedUpdate]) -> Tree:
 
 
 def deltas(received: Sequence[ReceivedUpdate]) -> list[Tree]:
-    """The updates, without clients that said that their training failed."""
+    """The updates, without those of clients whose training failed."""
     return [u.delta for u in received if u.delta is not None]

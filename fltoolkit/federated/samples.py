@@ -86,13 +86,13 @@ def check_fit(model: nn.Module, clients: Clients, local: Local) -> None:
     trial = copy.deepcopy(model).eval()
     device = next(trial.parameters()).device
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        with _named(client, model, x, y, in_model=True):
+        with _named(client, model, x, y):
             output = trial(x[:2].to(device))
         try:
             check_targets(output, y[:2])
         except ValueError as error:
             raise ValueError(f"client {client!r}: {error}") from None
-        with _named(client, model, x, y, in_model=False, output=output):
+        with _named(client, model, x, y, output):
             loss = local.loss_fn(output, y[:2].to(device))
         check_fits_loss(f"client {client!r}", local.loss_fn, output, loss)
         if not loss.requires_grad:
@@ -148,20 +148,14 @@ def _with_a_single(clients: Clients, local: Local) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def _named(
-    client: str,
-    model: nn.Module,
-    x: Tensor,
-    y: Tensor,
-    *,
-    in_model: bool,
-    output: Tensor | None = None,
+    client: str, model: nn.Module, x: Tensor, y: Tensor, output: Tensor | None = None
 ) -> Iterator[None]:
-    """Errors of the model and of the loss get the client's name, its data and a remedy."""
+    """Errors of the model, or with its output of the loss, get the client's name and a remedy."""
     try:
         yield
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         raise ValueError(
-            f"client {client!r}: {'the model' if in_model else 'the loss'} does not take its "
+            f"client {client!r}: {'the model' if output is None else 'the loss'} does not take its "
             f"{_like(x, y)}: {error}. {_advice(model, x, y, output)}"
         ) from error
 

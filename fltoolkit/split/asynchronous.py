@@ -11,23 +11,24 @@ implementations, state C really sends nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
 import torch
 from jaxtyping import Int64
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.history import CHECKED, Record, checked_at_call
+from fltoolkit.history import Record
+from fltoolkit.links import Link
 from fltoolkit.party import Party
 from fltoolkit.split.cache import ActivationCache
 from fltoolkit.split.clients import Counted, check_clients
 from fltoolkit.split.gates import Gate, Progress, State, ask, check_gate
-from fltoolkit.split.uploads import Memory, Upload, place, send_up
+from fltoolkit.split.uploads import Memory, Upload, memories_of, place, send_up
 
-__all__ = ["Bookmark", "async_step", "train_async", "train_async_relay"]
+__all__ = ["Bookmark", "CachedClient", "async_step", "train_async", "train_async_relay"]
 
 
 @runtime_checkable
@@ -36,6 +37,22 @@ class KeyedData(Counted, Protocol):
 
     def rows(self, number: int) -> Iterator[Tensor]: ...
     def at(self, rows: Tensor) -> tuple[Any, Tensor]: ...
+
+
+class CachedClient(NamedTuple):
+    """A client, her samples, and what is remembered of the activations that she has sent.
+
+    >>> from fltoolkit import Batches
+    >>> data = Batches(torch.ones(4, 2), torch.ones(4, 1), 4, seed=0)
+    >>> alice, memory = Party("alice", torch.nn.Linear(2, 3)), Memory(ActivationCache(4))
+    >>> client = CachedClient(alice, data, memory)
+    >>> client.party.name, len(client.memory.cache)
+    ('alice', 0)
+    """
+
+    party: Party
+    data: KeyedData
+    memory: Memory
 
 
 class Bookmark:
@@ -79,6 +96,14 @@ class Bookmark:
             part.load_state_dict(state)
         self._parts, self._saved = parts, []
 
+    def note(self, client: str, state: State, loss: float) -> None:
+        """Count a step of this client; in state A her bottom has learned and is the newest."""
+        self.num_steps += 1
+        self.losses.append(loss)
+        if state is State.A:
+            self.version += 1
+            self.holder, self.version_of[client] = client, self.version
+
     def state_dict(self) -> dict[str, Any]:
         """Plain values and tensors, so that it can be saved without pickle."""
         return {
@@ -99,17 +124,13 @@ class Bookmark:
 
 
 def async_step(
-    alice: Party,
+    client: CachedClient,
     bob: Party,
-    data: KeyedData,
     ids: Int64[Tensor, " batch"],
     channel: Channel,
     state: State,
-    memory: Memory,
     *,
-    upload: Upload = Upload(),
     labels_from: str | None = None,
-    announce: bool = False,
 ) -> tuple[float, float]:
     """One step on the samples ``ids`` in the given state.
 
@@ -126,35 +147,28 @@ def async_step(
     ``x``. If samples are missing in the cache, other samples of the cache replace them.
 
     Args:
-        alice: the client.
+        client: the client, with her samples and the label party's cache.
         bob: the label party.
-        data: the client's samples.
         ids: this batch's samples; both parties know the order, from a seed.
-        channel: what everything travels through; ``channel.step`` moves on.
+        channel: what everything travels through.
         state: the state of this step.
-        memory: the label party's cache, and the client's copy of it if ``upload`` needs one.
-        upload: which activations are sent.
         labels_from: the client's name if she owns the labels; they are sent, too, and counted.
-        announce: whether the label party first sends the state in a ``control`` message.
 
     >>> from torch import nn
     >>> from fltoolkit import Batches
-    >>> alice = Party("alice", nn.Linear(2, 3))
     >>> bob = Party("bob", nn.Linear(3, 1), loss_fn=nn.MSELoss())
     >>> data = Batches(torch.ones(4, 2), torch.ones(4, 1), 4, seed=0)
-    >>> channel, memory = Channel(), Memory(ActivationCache(num_samples=4))
+    >>> alice = CachedClient(Party("alice", nn.Linear(2, 3)), data, Memory(ActivationCache(4)))
+    >>> channel = Channel()
     >>> for state in (State.A, State.B, State.C):
     ...     before = channel.nbytes()
-    ...     _ = async_step(alice, bob, data, torch.arange(4), channel, state, memory)
+    ...     _ = async_step(alice, bob, torch.arange(4), channel, state)
     ...     print(state.value, channel.nbytes() - before, "bytes")
     A 118 bytes
     B 59 bytes
     C 0 bytes
     """
-    channel.step += 1
-    if announce:
-        code = torch.tensor(list(State).index(state), dtype=torch.uint8)
-        channel.send(bob.name, alice.name, "control", {"state": code})
+    alice, data, memory = client
     cache, keys = memory.cache, ids + memory.first
     if state is State.C:
         keys = cache.fill_up(keys)
@@ -162,7 +176,7 @@ def async_step(
     x, y = data.at(ids)
     with torch.set_grad_enabled(state is State.A):
         h = alice.forward(x)
-    h, sent = send_up(alice, bob, h, keys, channel, memory, upload)
+    h, sent = send_up(Link(alice.name, bob.name, "activations"), h, keys, channel, memory)
     if labels_from is not None:
         y = channel.send(labels_from, bob.name, "labels", {"y": y})["y"]
     stale = cache.stale(keys[~sent]) * float((~sent).float().mean())
@@ -221,9 +235,10 @@ def train_async(
     >>> [(record["state"], record["nbytes"]) for record in records]
     [('A', 132), ('B', 205), ('C', 219), ('C', 233)]
     """
-    return _train(
-        [alice], bob, [batches], channel, gate, num_epochs, upload, cache, bookmark, relay=False
-    )
+    check_clients([alice], bob, [batches], num_epochs)
+    memories = memories_of([batches.num_samples], upload, cache)
+    clients, bookmark = [CachedClient(alice, batches, memories[0])], bookmark or Bookmark()
+    return _Training(clients, bob, gate, num_epochs, bookmark, relay=False).steps(channel)
 
 
 def train_async_relay(
@@ -257,111 +272,84 @@ def train_async_relay(
     >>> [(record["client"], record["state"]) for record in records]
     [('ann', 'A'), ('bea', 'A'), ('ann', 'B'), ('bea', 'B'), ('ann', 'C'), ('bea', 'C')]
     """
-    return _train(
-        alices, bob, batches, channel, gate, num_rounds, upload, cache, bookmark, relay=True
-    )
+    check_clients(alices, bob, batches, num_rounds)
+    memories = memories_of([data.num_samples for data in batches], upload, cache)
+    clients = list(map(CachedClient, alices, batches, memories))
+    bookmark = bookmark or Bookmark()
+    return _Training(clients, bob, gate, num_rounds, bookmark, relay=True).steps(channel)
 
 
-@checked_at_call
-def _train(
-    alices: Sequence[Party],
-    bob: Party,
-    batches: Sequence[KeyedData],
-    channel: Channel,
-    gate: Gate,
-    num_epochs: int,
-    upload: Upload,
-    cache: ActivationCache | None,
-    bookmark: Bookmark | None,
-    relay: bool,
-) -> Iterator[Record]:
-    """The loop behind `train_async` and `train_async_relay`."""
-    check_clients(alices, bob, batches, num_epochs)
-    check_gate(gate)
-    at = Bookmark() if bookmark is None else bookmark
-    clients = _remembered(alices, batches, gate, upload, cache, at)
-    yield CHECKED
+@dataclass
+class _Training:
+    """What `train_async` and `train_async_relay` have in common, as steps with names."""
 
-    networks = [bob.module, *(alice.module for alice in alices)]
-    totals = channel.begin(set(at.version_of), networks, sends_weights=relay)
-    alice_named = {alice.name: alice for alice, _, _ in clients}
-    turns = islice(_turns(clients, num_epochs), at.num_steps, None)
-    for epoch, (alice, data, memory), ids, begins, ends in turns:
-        state, memory.cache.version = gate.state, at.version
-        if state is not State.C and at.version_of[alice.name] < at.version:
-            newest = alice_named[at.holder].weights()
-            alice.load_weights(channel.send(at.holder, alice.name, "model", newest))
+    clients: list[CachedClient]
+    bob: Party
+    gate: Gate
+    num_epochs: int
+    at: Bookmark
+    relay: bool  # whether bottoms are handed on and labels sent
+
+    def __post_init__(self) -> None:
+        check_gate(self.gate)
+        memories = [client.memory for client in self.clients]
+        if not self.at.num_steps:
+            if self.gate.state is State.C:
+                raise ValueError(
+                    f"{self.gate!r} begins in state C, with an empty cache: make a fresh gate"
+                )
+            memories[0].check_fresh()
+        mirrors = [memory.mirror for memory in memories if memory.mirror is not None]
+        names = [client.party.name for client in self.clients]
+        self.at.begin(names, [self.gate, memories[0].cache, *mirrors])
+
+    def steps(self, channel: Channel) -> Iterator[Record]:
+        """Train, one record for each step."""
+        bob, gate, at = self.bob, self.gate, self.at
+        networks = [bob.module, *(client.party.module for client in self.clients)]
+        totals = channel.begin(set(at.version_of), networks, sends_weights=self.relay)
+        for epoch, client, ids, begins, ends in islice(self.turns(), at.num_steps, None):
+            alice, state = client.party, gate.state
+            client.memory.cache.version = at.version
+            if state is not State.C:
+                self.hand_on(alice, channel)
+            channel.step += 1
+            if begins or not at.losses:
+                code = torch.tensor(list(State).index(state), dtype=torch.uint8)
+                channel.send(bob.name, alice.name, "control", {"state": code})
+            owner = alice.name if self.relay else None
+            loss, stale = async_step(client, bob, ids, channel, state, labels_from=owner)
+            at.note(alice.name, state, loss)
+            where: Record = {"round": epoch, "client": alice.name} if owner else {"epoch": epoch}
+            record: Record = {"step": channel.step, **where, "state": state.value, "loss": loss}
+            record |= {**(sent := totals()), "stale": stale}
+            if (threshold := getattr(gate, "threshold", None)) is not None:
+                record["threshold"] = threshold
+            yield record | self.end_of_period(channel.step, sent["nbytes"], ends)
+
+    def turns(self) -> Iterator[tuple[int, CachedClient, Tensor, bool, bool]]:
+        """Yield epoch, client, ids, whether a client's turn begins, and whether the epoch ends."""
+        for epoch in range(self.num_epochs):
+            for client in self.clients:
+                rows = list(client.data.rows(epoch))
+                for number, ids in enumerate(rows):
+                    ends = client is self.clients[-1] and number == len(rows) - 1
+                    yield epoch, client, ids, number == 0, ends
+
+    def hand_on(self, alice: Party, channel: Channel) -> None:
+        """Send her the newest bottom, if hers is older."""
+        at = self.at
+        if at.version_of[alice.name] < at.version:
+            holder = next(c.party for c in self.clients if c.party.name == at.holder)
+            alice.load_weights(channel.send(holder.name, alice.name, "model", holder.weights()))
             at.version_of[alice.name] = at.version
-        loss, stale = async_step(
-            alice,
-            bob,
-            data,
-            ids,
-            channel,
-            state,
-            memory,
-            upload=upload,
-            labels_from=alice.name if relay else None,
-            announce=begins or not at.losses,
-        )
-        at.num_steps += 1
-        at.losses.append(loss)
-        if state is State.A:
-            at.version += 1
-            at.holder, at.version_of[alice.name] = alice.name, at.version
-        where: Record = {"round": epoch, "client": alice.name} if relay else {"epoch": epoch}
-        record: Record = {"step": channel.step, **where, "state": state.value, "loss": loss}
-        record |= {**(sent := totals()), "stale": stale}
-        if (threshold := getattr(gate, "threshold", None)) is not None:
-            record["threshold"] = threshold
-        if len(at.losses) == gate.every or (gate.every is None and ends):
-            record["checked_loss"] = mean = sum(at.losses) / len(at.losses)
-            ask(gate, Progress(channel.step, mean, sent["nbytes"]))
-            at.losses = []
-        yield record
 
-
-def _remembered(
-    alices: Sequence[Party],
-    batches: Sequence[KeyedData],
-    gate: Gate,
-    upload: Upload,
-    cache: ActivationCache | None,
-    bookmark: Bookmark,
-) -> list[tuple[Party, KeyedData, Memory]]:
-    """Each client with her samples and what is remembered of them; raises if that cannot fit."""
-    if gate.state is State.C and not bookmark.num_steps:
-        raise ValueError(f"{gate!r} begins in state C, with an empty cache: make a fresh gate")
-    firsts = np.cumsum([0, *(data.num_samples for data in batches)]).tolist()
-    cache = ActivationCache(firsts[-1]) if cache is None else cache  # an empty one is falsy
-    if cache.num_samples != firsts[-1]:
-        raise ValueError(
-            f"the cache is made for {cache.num_samples:,} samples, the clients have {firsts[-1]:,}"
-        )
-    mirrored = upload.delta or upload.moved > 0
-    if mirrored and len(cache) and not bookmark.num_steps:
-        raise ValueError(f"{upload} begins with an empty cache on both sides: make a fresh one")
-    if mirrored and len(alices) > 1 and cache.capacity < firsts[-1]:
-        raise ValueError(
-            f"{upload} of {len(alices)} clients needs a cache for all {firsts[-1]:,} samples, not "
-            f"{cache.capacity:,}: no client knows when the label party forgets for another's sake"
-        )
-    memories = [
-        Memory(cache, ActivationCache(firsts[-1], cache.capacity) if mirrored else None, first)
-        for first in firsts[:-1]
-    ]
-    mirrors = [memory.mirror for memory in memories if memory.mirror is not None]
-    bookmark.begin([alice.name for alice in alices], [gate, cache, *mirrors])
-    return list(zip(alices, batches, memories, strict=True))
-
-
-def _turns(
-    clients: list[tuple[Party, KeyedData, Memory]], num_epochs: int
-) -> Iterator[tuple[int, tuple[Party, KeyedData, Memory], Tensor, bool, bool]]:
-    """Yield epoch, client, ids, whether a client's turn begins, and whether the epoch ends."""
-    for epoch in range(num_epochs):
-        for client in clients:
-            rows = list(client[1].rows(epoch))
-            for number, ids in enumerate(rows):
-                ends = client is clients[-1] and number == len(rows) - 1
-                yield epoch, client, ids, number == 0, ends
+    def end_of_period(self, step: int, nbytes: int, epoch_ends: bool) -> Record:
+        """At the end of a period the gate decides about the next one."""
+        losses, every = self.at.losses, self.gate.every
+        if not (epoch_ends if every is None else len(losses) == every):
+            return {}
+        mean = sum(losses) / len(losses)
+        ask(self.gate, Progress(step, mean, nbytes))
+        self.at.losses = []
+        return {"checked_loss": mean}

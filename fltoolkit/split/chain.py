@@ -165,8 +165,8 @@ def check_batches(batches: Any) -> None:
     """Raise TypeError for batches that cannot be walked through one by one."""
     if not isinstance(batches, Iterable):
         raise TypeError(
-            f"batches={batches!r} cannot be walked through batch by batch. Of Batches, say for "
-            "how many epochs: batches.epochs(15)"
+            f"batches={batches!r} cannot be walked through batch by batch. A Batches "
+            "needs a number of epochs: batches.epochs(15)"
         )
 
 

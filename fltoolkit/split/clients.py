@@ -19,6 +19,8 @@ from fltoolkit.trees import weighted_mean
 
 __all__ = ["train_relay", "train_splitfed"]
 
+FED_SERVER = "fed_server"  # its name in the ledger
+
 
 @runtime_checkable
 class Counted(Protocol):
@@ -96,7 +98,6 @@ def train_splitfed(
     start_round: int = 0,
     version: int,
     seed: int = 0,
-    fed_server: str = "fed_server",
 ) -> Iterator[Record]:
     """SplitFed: clients train at the same time, a fed server averages their bottoms each round.
 
@@ -132,6 +133,44 @@ def train_splitfed(
     check_clients(alices, bob, batches, num_rounds - start_round)
     if version not in (1, 2):
         raise ValueError(f"version={version}: SplitFed has the versions 1 and 2")
+    _check_equal_weights(alices)
+    yield CHECKED
+
+    networks = [party.module for party in (*alices, bob)]
+    totals = channel.begin({alice.name for alice in alices}, networks, sends_weights=True)
+    tops = [copy.deepcopy(bob) for _ in alices] if version == 1 else [bob] * len(alices)
+    for round_ in range(start_round, num_rounds):
+        order: Sequence[int] = range(len(alices))
+        if version == 2:
+            order = np.random.default_rng([seed, round_]).permutation(len(alices)).tolist()
+        record: Record = {}
+        for k in order:
+            for x, y in batches[k].epoch(round_):
+                if record:
+                    yield record
+                loss = split_step([alices[k], tops[k]], x, y, channel, labels_from=alices[k].name)
+                who: Record = {"round": round_, "client": alices[k].name}
+                record = {"step": channel.step, **who, "loss": loss, **totals()}
+        _average(alices, [bob, *tops], [data.num_samples for data in batches], channel)
+        yield {**record, **totals()}
+
+
+def _average(
+    alices: Sequence[Party], tops: list[Party], num_samples: list[int], channel: Channel
+) -> None:
+    """Average the bottoms at the fed server, and in version 1 the copies of the top, at home."""
+    sent = [channel.send(alice.name, FED_SERVER, "model", alice.weights()) for alice in alices]
+    bottom = weighted_mean(sent, num_samples)
+    for alice in alices:
+        alice.load_weights(channel.send(FED_SERVER, alice.name, "model", bottom))
+    bob, *copies = tops
+    if copies[0] is not bob:
+        top = weighted_mean([copied.weights() for copied in copies], num_samples)
+        for copied in tops:
+            copied.load_weights(top)
+
+
+def _check_equal_weights(alices: Sequence[Party]) -> None:
     start = alices[0].weights()
     for alice in alices[1:]:
         theirs = alice.weights()
@@ -142,31 +181,6 @@ def train_splitfed(
                 f"{alices[0].name!r} and {alice.name!r} start from different weights: build every "
                 "client's module from the same seed"
             )
-    yield CHECKED
-
-    networks = [party.module for party in (*alices, bob)]
-    totals = channel.begin({alice.name for alice in alices}, networks, sends_weights=True)
-    num_samples = [data.num_samples for data in batches]
-    tops = [copy.deepcopy(bob) for _ in alices] if version == 1 else [bob] * len(alices)
-    for round_ in range(start_round, num_rounds):
-        record: Record = {}
-        drawn = np.random.default_rng([seed, round_]).permutation(len(alices))
-        for k in range(len(alices)) if version == 1 else drawn:
-            for x, y in batches[k].epoch(round_):
-                if record:
-                    yield record
-                loss = split_step([alices[k], tops[k]], x, y, channel, labels_from=alices[k].name)
-                who: Record = {"round": round_, "client": alices[k].name}
-                record = {"step": channel.step, **who, "loss": loss, **totals()}
-        sent = [channel.send(a.name, fed_server, "model", a.weights()) for a in alices]
-        bottom = weighted_mean(sent, num_samples)
-        for alice in alices:
-            alice.load_weights(channel.send(fed_server, alice.name, "model", bottom))
-        if version == 1:
-            top = weighted_mean([copied.weights() for copied in tops], num_samples)
-            for copied in (bob, *tops):
-                copied.load_weights(top)
-        yield {**record, **totals()}
 
 
 def check_clients(

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class State(str, Enum):
 
 
 class Progress(NamedTuple):
-    """What a gate is told at a check.
+    """What a gate knows at a check.
 
     >>> gate = LossGate(threshold=0.1)
     >>> gate.check(Progress(step=938, loss=0.4, nbytes=1_000_000)).value
@@ -86,12 +86,12 @@ def check_gate(gate: object) -> None:
 
 
 def ask(gate: Gate, progress: Progress) -> None:
-    """Ask the gate for the state of the next period; raise if it says one and holds another."""
-    said = gate.check(progress)
-    if said is not None and said != gate.state:
+    """Ask the gate for the state of the next period; raise if it returns one and holds another."""
+    returned = gate.check(progress)
+    if returned is not None and returned != gate.state:
         raise TypeError(
-            f"{gate!r}: check returned {said!r}, but its state is {gate.state!r}. Training goes by "
-            "the state: check must set self.state to what it returns"
+            f"{gate!r}: check returned {returned!r}, but its state is {gate.state!r}. Training "
+            "goes by the state: check must set self.state to what it returns"
         )
 
 
@@ -106,6 +106,7 @@ class _Gate:
     every: int | None = None
     state = State.A
     checks = 0  # how many periods have ended
+    kept: ClassVar[tuple[str, ...]] = ("checks",)  # what is saved beside the state
 
     def __post_init__(self) -> None:
         check_gate(self)
@@ -122,12 +123,15 @@ class _Gate:
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """All that moves as training goes on."""
-        return {"state": self.state.value, "checks": self.checks}
+        """All that changes as training goes on."""
+        own = {name.lstrip("_"): getattr(self, name) for name in self.kept}
+        return {"state": self.state.value, **own}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved `state_dict`."""
-        self.state, self.checks = State(state["state"]), state["checks"]
+        self.state = State(state["state"])
+        for name in self.kept:
+            setattr(self, name, state[name.lstrip("_")])
 
 
 def constant(check: int) -> float:
@@ -177,6 +181,7 @@ class LossGate(_Gate):
     every: int | None = None
     schedule: Callable[[int], float] = constant  # number of checks -> factor of the threshold
     reference: float = field(default=0.0, init=False, repr=False)
+    kept = ("checks", "reference", "threshold")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -194,19 +199,6 @@ class LossGate(_Gate):
             self.reference = progress.loss
             return State.A
         return State.B if self.state is State.A else State.C
-
-    def state_dict(self) -> dict[str, Any]:
-        """State, number of checks, reference, and the threshold as it was last set."""
-        return {
-            **super().state_dict(),
-            "reference": self.reference,
-            "threshold": self.threshold,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state_dict`."""
-        super().load_state_dict(state)
-        self.reference, self.threshold = state["reference"], state["threshold"]
 
     def __repr__(self) -> str:
         extra = "" if self.every is None else f", every={self.every}"
@@ -315,6 +307,7 @@ class _Budget(_Gate):
     pace: float
     _dearest = 0  # bytes of the most expensive period so far
     _spent = 0  # bytes at the last check
+    kept: ClassVar[tuple[str, ...]] = ("checks", "_dearest", "_spent")
 
     def _check_budget(self) -> None:
         if not 1 <= self.nbytes < math.inf or not _is_count(self.num_steps):
@@ -334,15 +327,6 @@ class _Budget(_Gate):
     def _note(self, progress: Progress) -> None:
         self._dearest = max(self._dearest, progress.nbytes - self._spent)
         self._spent = progress.nbytes
-
-    def state_dict(self) -> dict[str, Any]:
-        """State, and what was spent."""
-        return {**super().state_dict(), "dearest": self._dearest, "spent": self._spent}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state_dict`."""
-        super().load_state_dict(state)
-        self._dearest, self._spent = state["dearest"], state["spent"]
 
 
 @dataclass
@@ -408,6 +392,7 @@ class BangBang(_Budget):
     pace: float = 1.0
     factor: float = 1.2
     reference: float = field(default=0.0, init=False, repr=False)
+    kept = (*_Budget.kept, "threshold", "reference")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -431,19 +416,6 @@ class BangBang(_Budget):
             return State.A
         return State.B if self.state is State.A else State.C
 
-    def state_dict(self) -> dict[str, Any]:
-        """State, what was spent, threshold and reference."""
-        return {
-            **super().state_dict(),
-            "threshold": self.threshold,
-            "reference": self.reference,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state_dict`."""
-        super().load_state_dict(state)
-        self.threshold, self.reference = state["threshold"], state["reference"]
-
 
 # --------------------------------------------------------------------------------------- what if
 
@@ -452,7 +424,7 @@ def gate_trace(losses: Iterable[float], gate: Gate) -> list[State]:
     """The states that a gate chooses for periods with these mean losses; the first one is A.
 
     For recorded losses of a finished run the result is only an estimate: with another gate the run
-    would have had other losses. For budget gates it says nothing, since 0 bytes are spent here.
+    would have had other losses. For budget gates it means nothing, since 0 bytes are spent here.
 
     >>> [state.value for state in gate_trace([2.0, 1.9, 1.8], LossGate(0.5))]
     ['A', 'A', 'B']

@@ -3,7 +3,9 @@
 Not here: when a client sends at all (gates.py), who stores what came (cache.py).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -12,23 +14,10 @@ from jaxtyping import Bool, Float32, Int64
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.party import Party
+from fltoolkit.links import Link
 from fltoolkit.split.cache import ActivationCache
 
 __all__ = ["Memory", "Upload"]
-
-
-class Memory(NamedTuple):
-    """What the two ends of one client's cut remember.
-
-    >>> memory = Memory(ActivationCache(num_samples=8))
-    >>> memory.cache.has(torch.tensor([3])), memory.mirror
-    (tensor([False]), None)
-    """
-
-    cache: ActivationCache  # at the label party, for all clients
-    mirror: ActivationCache | None = None  # the client's copy of her part; see `Upload`
-    first: int = 0  # the id of the client's sample 0 in both
 
 
 @dataclass(frozen=True)
@@ -60,37 +49,74 @@ class Upload:
             raise ValueError(f"moved={self.moved}: a relative distance, 0 or more")
 
 
+class Memory(NamedTuple):
+    """What the two ends of one client's cut remember, and what she sends.
+
+    >>> memory = Memory(ActivationCache(num_samples=8))
+    >>> memory.cache.has(torch.tensor([3])), memory.mirror
+    (tensor([False]), None)
+    """
+
+    cache: ActivationCache  # at the label party, for all clients
+    mirror: ActivationCache | None = None  # the client's copy of her part; see `Upload`
+    first: int = 0  # the id of the client's sample 0 in both
+    upload: Upload = Upload()
+
+    def check_fresh(self) -> None:
+        """Raise ValueError for a new run whose two ends could not remember the same."""
+        if self.mirror is not None and len(self.cache):
+            raise ValueError(
+                f"{self.upload} begins with an empty cache on both sides: make a fresh one"
+            )
+
+
+def memories_of(
+    sizes: Sequence[int], upload: Upload, cache: ActivationCache | None
+) -> list[Memory]:
+    """A memory for each client, with so many samples, around one cache; raises if it cannot fit."""
+    *firsts, total = accumulate(sizes, initial=0)
+    cache = ActivationCache(total) if cache is None else cache  # an empty one is falsy
+    if cache.num_samples != total:
+        raise ValueError(
+            f"the cache is made for {cache.num_samples:,} samples, the clients have {total:,}"
+        )
+    mirrored = upload.delta or upload.moved > 0
+    if mirrored and len(sizes) > 1 and cache.capacity < total:
+        raise ValueError(
+            f"{upload} of {len(sizes)} clients needs a cache for all {total:,} samples, not "
+            f"{cache.capacity:,}: no client knows which samples the label party forgets to make "
+            "room for another client's"
+        )
+    return [
+        Memory(cache, ActivationCache(total, cache.capacity) if mirrored else None, first, upload)
+        for first in firsts
+    ]
+
+
 def send_up(
-    alice: Party,
-    bob: Party,
+    link: Link,
     h: Float32[Tensor, "batch ..."],
     keys: Int64[Tensor, " batch"],
     channel: Channel,
     memory: Memory,
-    upload: Upload,
 ) -> tuple[Float32[Tensor, "batch ..."], Bool[Tensor, " batch"]]:
     """Send as `Upload` says; return the activations for Bob to use, and which rows were sent."""
-    cache, mirror, _ = memory
-    everything = torch.ones(len(keys), dtype=torch.bool)
+    cache, mirror, _, upload = memory
+    sent = came = torch.ones(len(keys), dtype=torch.bool)
     if mirror is None:
-        return channel.send(alice.name, bob.name, "activations", {"h": h})["h"], everything
+        return channel.send(*link, {"h": h})["h"], sent
     # Alice compares with the activations that Bob holds
-    known, held = mirror.has(keys), torch.zeros_like(h, device="cpu")
-    held[known] = mirror.read(keys[known])[0] if bool(known.any()) else held[known]
+    known, held = _held(mirror, keys, h)
     h = h.cpu()
     tree = {}
-    sent = everything
     if upload.moved > 0:
         far = (h - held).flatten(1).norm(dim=1) > upload.moved * held.flatten(1).norm(dim=1)
         sent = far | ~known
         tree["rows"] = torch.from_numpy(np.packbits(sent.numpy()))
     tree["h"] = (h - held if upload.delta else h)[sent]
-    received = channel.send(alice.name, bob.name, "activations", tree)
+    received = channel.send(*link, tree)
     # Bob combines what he received and what he holds
-    held = torch.zeros_like(h)
-    known = cache.has(keys)
-    held[known] = cache.read(keys[known])[0] if bool(known.any()) else held[known]
-    came = everything
+    _, held = _held(cache, keys, h)
     if "rows" in received:
         came = torch.from_numpy(np.unpackbits(received["rows"].numpy(), count=len(keys))).bool()
     fresh = held[came] + received["h"] if upload.delta else received["h"]
@@ -98,6 +124,14 @@ def send_up(
     # Alice decodes her own message, too, so she knows what Bob holds
     mirror.write(keys[sent], h[sent], torch.zeros(int(sent.sum())))
     return h, came
+
+
+def _held(cache: ActivationCache, keys: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Which samples a cache holds, and their activations; zeros for the others."""
+    known, held = cache.has(keys), torch.zeros_like(like, device="cpu")
+    if bool(known.any()):
+        held[known] = cache.read(keys[known])[0]
+    return known, held
 
 
 def place(g: Float32[Tensor, "sent ..."], sent: Bool[Tensor, " batch"]) -> Tensor:

@@ -6,7 +6,6 @@ states themselves (asynchronous.py). Notebook 03 compares.
 
 from collections.abc import Iterable, Iterator
 
-from jaxtyping import Shaped
 from torch import Tensor
 
 from fltoolkit.channel import Channel
@@ -15,7 +14,7 @@ from fltoolkit.party import Party
 from fltoolkit.split.chain import arriving, check_batch, check_batches, check_unshared
 from fltoolkit.split.gates import Gate, Progress, State, ask
 
-__all__ = ["local_loss_step", "train_local_loss", "train_uploading"]
+__all__ = ["train_local_loss", "train_uploading"]
 
 
 @checked_at_call
@@ -82,19 +81,19 @@ def train_uploading(
         yield {**record, **totals(), "local_steps": local_steps}
 
 
-def local_loss_step(
+@checked_at_call
+def train_local_loss(
     alice: Party,
     head: Party,
     bob: Party,
-    x: Shaped[Tensor, "batch ..."],
-    y: Shaped[Tensor, "batch ..."],
+    batches: Iterable[tuple[Tensor, Tensor]],
     channel: Channel,
-) -> float:
-    """One step in which the client learns from a loss of her own; no gradient comes back.
+) -> Iterator[Record]:
+    """The client learns from a loss of her own; no gradient comes back.
 
     ``head`` is a small network of the client, with a loss. The client learns from the gradient of
     this loss, which needs no message. She sends activations and labels, and the label party learns
-    from them; its loss is returned.
+    from them; its loss is in the records. Checks and records are those of `train_split`.
 
     Source: Han et al. 2021, "Accelerating federated learning with split learning on locally
     generated losses" (FL-ICML workshop).
@@ -104,42 +103,17 @@ def local_loss_step(
     >>> alice = Party("alice", nn.Linear(2, 3))
     >>> head = Party("alice", nn.Linear(3, 1), loss_fn=nn.MSELoss())
     >>> bob = Party("bob", nn.Linear(3, 1), loss_fn=nn.MSELoss())
+    >>> batches = [(torch.ones(4, 2), torch.ones(4, 1))] * 2
     >>> channel = Channel()
-    >>> _ = local_loss_step(alice, head, bob, torch.ones(4, 2), torch.ones(4, 1), channel)
-    >>> [transfer.kind for transfer in channel.transfers]
+    >>> [record["nbytes_down"] for record in train_local_loss(alice, head, bob, batches, channel)]
+    [0, 0]
+    >>> [transfer.kind for transfer in channel.transfers[:2]]
     ['activations', 'labels']
     """
-    _check_head(alice, head)
-    channel.step += 1
-    h = alice.forward(x)
-    sent = channel.send(alice.name, bob.name, "activations", {"h": h})["h"]
-    y_bob = channel.send(alice.name, bob.name, "labels", {"y": y})["y"]
-    _, g = head.loss_and_grad(h.requires_grad_(), y)
-    if g is not None:
-        alice.backward(g)
-    return bob.loss_and_grad(sent, y_bob)[0]
-
-
-@checked_at_call
-def train_local_loss(
-    alice: Party,
-    head: Party,
-    bob: Party,
-    batches: Iterable[tuple[Tensor, Tensor]],
-    channel: Channel,
-) -> Iterator[Record]:
-    """`local_loss_step` over batches; checks and records as in `train_split`.
-
-    >>> import torch
-    >>> from torch import nn
-    >>> alice = Party("alice", nn.Linear(2, 3))
-    >>> head = Party("alice", nn.Linear(3, 1), loss_fn=nn.MSELoss())
-    >>> bob = Party("bob", nn.Linear(3, 1), loss_fn=nn.MSELoss())
-    >>> batches = [(torch.ones(4, 2), torch.ones(4, 1))] * 2
-    >>> [record["nbytes_down"] for record in train_local_loss(alice, head, bob, batches, Channel())]
-    [0, 0]
-    """
-    _check_head(alice, head)
+    if head.name != alice.name:
+        raise ValueError(
+            f"the head belongs to {head.name!r}: it must belong to {alice.name!r}, it is not sent"
+        )
     check_unshared([alice, head, bob])
     check_batches(batches)
     yield CHECKED
@@ -147,12 +121,12 @@ def train_local_loss(
     totals = channel.begin({alice.name}, [alice.module, bob.module])
     for x, y in arriving(batches):
         check_batch(x, y)
-        loss = local_loss_step(alice, head, bob, x, y, channel)
+        channel.step += 1
+        h = alice.forward(x)
+        sent = channel.send(alice.name, bob.name, "activations", {"h": h})["h"]
+        y_bob = channel.send(alice.name, bob.name, "labels", {"y": y})["y"]
+        _, g = head.loss_and_grad(h.requires_grad_(), y)
+        if g is not None:
+            alice.backward(g)
+        loss, _ = bob.loss_and_grad(sent, y_bob)
         yield {"step": channel.step, "loss": loss, **totals()}
-
-
-def _check_head(alice: Party, head: Party) -> None:
-    if head.name != alice.name:
-        raise ValueError(
-            f"the head belongs to {head.name!r}: it must belong to {alice.name!r}, it is not sent"
-        )

@@ -22,8 +22,9 @@ import fltoolkit
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Pipeline, Quantize, TopK
 from fltoolkit.data import Batches
+from fltoolkit.engines._peers import NBYTES_ENVELOPE, Peers
 from fltoolkit.engines.remote import RemoteGate, RemoteParty, absent, known
-from fltoolkit.engines.torch_distributed import NBYTES_ENVELOPE, DistributedChannel
+from fltoolkit.engines.torch_distributed import DistributedChannel
 from fltoolkit.models import gpt, seeded
 from fltoolkit.party import SGD, Party
 from fltoolkit.split import (
@@ -210,7 +211,7 @@ def saving(
             if channel.step % 2 == 0:
                 channel.save(f"{folder}/{rank}", parties)
             if signal == SIGSTOP and channel.step == 3:
-                channel.timeout = 3
+                channel.peers.timeout = 3
             if dies == rank and channel.step == 3:
                 if signal == SIGSTOP:
                     tell((str(rank), "falls asleep"))
@@ -219,28 +220,29 @@ def saving(
         tell((rank, summary(cast, channel, [])))
 
 
-class Damaging(DistributedChannel):
-    """Flips a bit of what is sent in step 2."""
+def damage(place: int) -> None:
+    """From now on this process flips a bit of what it sends in step 2."""
+    begin_one = Peers._start
 
-    place = 0
+    def begin_damaged(peers: Peers, begin: Callable, tensor: torch.Tensor, rank: int) -> Any:
+        if begin is torch.distributed.isend and peers._step() == 2:
+            tensor[place] ^= 4
+        return begin_one(peers, begin, tensor, rank)
 
-    def _start(self, begin: Callable, tensor: torch.Tensor, rank: int) -> Any:
-        if begin is torch.distributed.isend and self.step == 2:
-            tensor[self.place] ^= 4
-        return super()._start(begin, tensor, rank)
+    Peers._start = begin_damaged
 
 
 def faulty(rank: int, tell: Tell, fault: str) -> None:
     """A run that goes wrong, at process 0 or by its doing."""
-    settings, make = {}, DistributedChannel
+    settings = {}
     if rank == 0:
         settings = {"lr": 0.2} if fault == "settings" else {}
-        make = {"payload": Damaging, "envelope": Damaging}.get(fault, DistributedChannel)
-        Damaging.place = 10 if fault == "envelope" else NBYTES_ENVELOPE + 30
+        if fault in ("payload", "envelope"):
+            damage(10 if fault == "envelope" else NBYTES_ENVELOPE + 30)
         if fault == "version":
             fltoolkit.__version__ = "9.9"
     try:
-        with make(
+        with DistributedChannel(
             {"alice": 0, "bob": 1}, codecs(), timeout=PATIENCE if fault else 5, settings=settings
         ) as channel:
             cast = Cast(channel.here)

@@ -1,5 +1,7 @@
 """Workers in processes of their own: the weights and messages of one process."""
 
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -57,3 +59,17 @@ def test_what_needs_all_clients_here_says_so():
         fedasync(model, clients, Elsewhere(), num_updates=1, concurrency=1, **how)
     with pytest.raises(ValueError, match="tune needs the bytes of all clients"):
         fedavg(model, clients, Elsewhere(), rounds=1, cohort=1, tune=tune, **how)
+
+
+@pytest.mark.slow
+def test_the_example_prints_the_same_however_clients_are_dealt():
+    script = ["examples/torchrun_fedavg.py", "--rounds", "2", "--compressed"]
+    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29618"]
+    one, two = (
+        subprocess.run(
+            [sys.executable, *how, *script], check=True, capture_output=True, text=True, timeout=600
+        ).stdout
+        for how in ([], torchrun)
+    )
+    assert one == two
+    assert one.startswith("accuracy 0.")

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from federated.small import One, column, number, walk_by_x
 from torch import nn
 
 from fltoolkit.channel import Channel
@@ -15,7 +16,6 @@ from fltoolkit.federated import (
     Even,
     Flight,
     Local,
-    LocalUpdate,
     LogNormal,
     Polynomial,
     Scripted,
@@ -25,24 +25,6 @@ from fltoolkit.federated import (
 )
 from fltoolkit.models import seeded
 from fltoolkit.party import Party
-
-
-class One(nn.Module):
-    """A model of one number."""
-
-    def __init__(self):
-        super().__init__()
-        self.w = nn.Parameter(torch.zeros(()))
-
-
-def number(value):
-    return torch.full((1, 1), float(value)), torch.zeros(1)
-
-
-def walk_by_x(module, starts, data, local, *, seeds):
-    """Local training that moves w by the client's number."""
-    return [LocalUpdate({"w": x[0, 0].clone()}, float(x[0, 0]), len(y), 1) for x, y in data]
-
 
 TWO = {"a": number(1), "b": number(10)}
 CLOCK = Scripted({"a": [1.0], "b": [3.0]})
@@ -56,10 +38,6 @@ def trace(method, clients=TWO, channel=None, **settings):
         ws.append(round(model.w.item(), 6))
         records.append(record)
     return ws, records, channel
-
-
-def column(records, key):
-    return [record[key] for record in records]
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,13 @@ NETS = {
     "odd": Odd,
     "shared": Shared,
     "CNN": lambda: nn.Sequential(
-        *(nn.Unflatten(1, (1, 2, 3)), nn.Conv2d(1, 4, 2), nn.BatchNorm2d(4), nn.ReLU()),
-        *(nn.Flatten(), nn.Linear(8, 3), nn.LogSoftmax(dim=1)),
+        nn.Unflatten(1, (1, 2, 3)),
+        nn.Conv2d(1, 4, 2),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(8, 3),
+        nn.LogSoftmax(dim=1),
     ),
 }
 WAYS = {

@@ -5,6 +5,8 @@ from functools import partial
 
 import pytest
 import torch
+from federated.small import network
+from federated.small import workers as everybody
 from torch import nn
 from torch.nn.functional import nll_loss
 
@@ -12,31 +14,19 @@ from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import ErrorFeedback, Pipeline, PowerSGD, Quantize, Sign
 from fltoolkit.federated import AllGather, Fleet, Local, Ring, ThroughServer, ddp
-from fltoolkit.models import seeded
 from fltoolkit.party import Party
-from fltoolkit.testing import normal
 
 ADAM = partial(torch.optim.AdamW, lr=0.02)
 
 
-def network(seed=0):
-    with seeded(seed):
-        return nn.Sequential(nn.Linear(5, 12), nn.Tanh(), nn.Linear(12, 3), nn.LogSoftmax(1))
-
-
-def data(count=4, each=8):
-    x = normal(count * each, 5, seed=1)
-    y = x.argmax(1) % 3
-    return {f"w{k}": (x[k * each :][:each], y[k * each :][:each]) for k in range(count)}
-
-
 def local(**changes):
-    return Local(**{"batch_size": None, "optimizer": ADAM, "steps": 1, "clip_norm": 0.5} | changes)
+    how = {"batch_size": None, "optimizer": ADAM, "steps": 1, "clip_norm": 0.5}
+    return Local(**how | changes)
 
 
 @pytest.mark.parametrize("exchange", [ThroughServer(), AllGather(), Ring()], ids=repr)
 def test_with_float32_it_is_one_worker_with_the_big_batch(exchange):
-    model, one, workers = network(), network(), data()
+    model, one, workers = network(), network(), everybody()
     records = list(ddp(model, workers, Channel(), steps=6, local=local(), exchange=exchange))
     x, y = (torch.cat(part) for part in zip(*workers.values(), strict=True))
     optimizer, losses = ADAM(one.parameters()), []
@@ -65,7 +55,7 @@ def test_batches_go_on_over_epochs_and_differ_between_seeds():
             return x
 
     model = nn.Sequential(Spy(), *network())
-    workers, how = data(count=1), {"local": local(batch_size=3), "exchange": AllGather()}
+    workers, how = everybody(count=1), {"local": local(batch_size=3), "exchange": AllGather()}
     found = []
     for seed in (0, 1):
         records = ddp(model, workers, Channel(), steps=3, seed=seed, **how)
@@ -81,7 +71,7 @@ def test_batches_go_on_over_epochs_and_differ_between_seeds():
 def test_compressed_gradients_still_learn(codec):
     codecs = {kind: ErrorFeedback(codec) for kind in ("update", "model")}
     model, channel = network(), Channel(codecs)
-    records = list(ddp(model, data(), channel, steps=60, local=local()))
+    records = list(ddp(model, everybody(), channel, steps=60, local=local()))
     assert records[-1]["loss"] < 0.6 * records[0]["loss"]
     assert records[-1]["nbytes"] == channel.nbytes()
 
@@ -90,28 +80,28 @@ def test_a_saved_run_goes_on_with_the_same_weights(tmp_path):
     codecs = {kind: ErrorFeedback(Pipeline(Quantize(2))) for kind in ("update", "model")}
     how = {"local": local(batch_size=3), "seed": 3}
     straight = network()
-    list(ddp(straight, data(), Channel(codecs), steps=7, **how))
+    list(ddp(straight, everybody(), Channel(codecs), steps=7, **how))
     before, channel, fleet = network(), Channel(codecs), Fleet()
-    list(ddp(before, data(), channel, steps=4, fleet=fleet, **how))
+    list(ddp(before, everybody(), channel, steps=4, fleet=fleet, **how))
     save_run(tmp_path, [Party("model", before, None), fleet], channel)
     after, channel, fleet = network(seed=5), Channel(codecs), Fleet()
     step = load_run(tmp_path, [Party("model", after, None), fleet], channel)
-    list(ddp(after, data(), channel, steps=7, start_step=step, fleet=fleet, **how))
+    list(ddp(after, everybody(), channel, steps=7, start_step=step, fleet=fleet, **how))
     for name, tensor in straight.state_dict().items():
         assert torch.equal(after.state_dict()[name], tensor), name
 
 
 def test_what_it_cannot_do_is_refused():
     with pytest.raises(ValueError, match="averaged at every step"):
-        ddp(network(), data(), Channel(), steps=2, local=local(steps=2))
+        ddp(network(), everybody(), Channel(), steps=2, local=local(steps=2))
     norm = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3), nn.LogSoftmax(1))
     with pytest.raises(ValueError, match=r"buffers .*running_mean"):
-        ddp(norm, data(), Channel(), steps=2, local=local())
+        ddp(norm, everybody(), Channel(), steps=2, local=local())
     with pytest.raises(ValueError, match=r"prox=0\.1"):
-        ddp(network(), data(), Channel(), steps=2, local=local(prox=0.1))
+        ddp(network(), everybody(), Channel(), steps=2, local=local(prox=0.1))
     with pytest.raises(ValueError, match="must be at least 1"):
-        ddp(network(), data(), Channel(), steps=2, local=local(), start_step=2)
+        ddp(network(), everybody(), Channel(), steps=2, local=local(), start_step=2)
     broken = copy.deepcopy(network())
     broken[0].weight.data.fill_(torch.inf)
     with pytest.raises((FloatingPointError, ValueError)):
-        list(ddp(broken, data(), Channel(), steps=1, local=local()))
+        list(ddp(broken, everybody(), Channel(), steps=1, local=local()))

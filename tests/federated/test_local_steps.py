@@ -4,6 +4,8 @@ from functools import partial
 
 import pytest
 import torch
+from federated.small import network
+from federated.small import workers as some
 from torch import nn
 
 from fltoolkit.channel import Channel
@@ -20,22 +22,10 @@ from fltoolkit.federated import (
     streaming_diloco,
 )
 from fltoolkit.federated.workers import client_seed
-from fltoolkit.models import seeded
-from fltoolkit.testing import normal
 
+THREE = some(3)
 ADAM = partial(torch.optim.AdamW, lr=0.02)
 INNER = Local(4, optimizer=ADAM, steps=3, keep_state=True)
-
-
-def network(seed=0):
-    with seeded(seed):
-        return nn.Sequential(nn.Linear(5, 12), nn.Tanh(), nn.Linear(12, 3), nn.LogSoftmax(1))
-
-
-def data(count=3, each=8):
-    x = normal(count * each, 5, seed=1)
-    y = x.argmax(1) % 3
-    return {f"w{k}": (x[k * each :][:each], y[k * each :][:each]) for k in range(count)}
 
 
 def weights(model):
@@ -79,7 +69,7 @@ def test_two_rounds_by_hand():
 
 
 def test_against_the_algorithm_written_plainly():
-    model, plain, workers = network(), network(), data()
+    model, plain, workers = network(), network(), THREE
     outer = torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
     list(diloco(model, workers, Channel(), rounds=4, local=INNER, outer=outer, seed=2))
     names = [name for name, _ in plain.named_parameters()]
@@ -104,8 +94,8 @@ def test_against_the_algorithm_written_plainly():
 def test_one_step_of_sgd_is_every_step_averaging():
     one = Local(None, optimizer=partial(torch.optim.SGD, lr=0.1), steps=1)
     model, other = network(), network()
-    list(diloco(model, data(), Channel(), rounds=5, local=one))
-    list(ddp(other, data(), Channel(), steps=5, local=one))
+    list(diloco(model, THREE, Channel(), rounds=5, local=one))
+    list(ddp(other, THREE, Channel(), steps=5, local=one))
     assert torch.allclose(weights(model), weights(other), atol=1e-6)
 
 
@@ -113,7 +103,7 @@ def test_sparse_messages_all_to_all_are_what_everybody_counts():
     """SparseLoCo: each worker's residual fades, and the mean is of what was sent."""
     codecs = {"update": ErrorFeedback(Pipeline(TopK(0.1), Quantize(2)), decay=0.95)}
     model, channel = network(), Channel(codecs)
-    records = list(diloco(model, data(), channel, rounds=20, local=INNER, exchange=AllGather()))
+    records = list(diloco(model, THREE, channel, rounds=20, local=INNER, exchange=AllGather()))
     assert records[-1]["loss"] < 0.5 * records[0]["loss"]
     assert records[-1]["step"] == 60
     assert records[-1]["nbytes_up"] == 0
@@ -126,19 +116,19 @@ def test_sparse_messages_all_to_all_are_what_everybody_counts():
 def test_a_warm_start_goes_on_with_the_optimizers_of_ddp():
     fleet, model = Fleet(), network()
     how = {"optimizer": ADAM, "keep_state": True}
-    list(ddp(model, data(), Channel(), steps=5, local=Local(4, steps=1, **how), fleet=fleet))
+    list(ddp(model, THREE, Channel(), steps=5, local=Local(4, steps=1, **how), fleet=fleet))
     assert fleet.optimizers["w1"]["state"][0]["step"] == 5
-    list(diloco(model, data(), Channel(), rounds=1, local=Local(4, steps=3, **how), fleet=fleet))
+    list(diloco(model, THREE, Channel(), rounds=1, local=Local(4, steps=3, **how), fleet=fleet))
     assert fleet.optimizers["w1"]["state"][0]["step"] == 8
 
 
 def test_a_run_goes_on_where_it_was():
     straight, again, fleet = network(), network(), Fleet()
-    list(diloco(straight, data(), Channel(), rounds=4, local=INNER))
-    list(diloco(again, data(), Channel(), rounds=2, local=INNER, fleet=fleet))
+    list(diloco(straight, THREE, Channel(), rounds=4, local=INNER))
+    list(diloco(again, THREE, Channel(), rounds=2, local=INNER, fleet=fleet))
     restored = Fleet()
     restored.load_state_dict(fleet.state_dict())
-    list(diloco(again, data(), Channel(), rounds=4, local=INNER, start_round=2, fleet=restored))
+    list(diloco(again, THREE, Channel(), rounds=4, local=INNER, start_round=2, fleet=restored))
     assert torch.equal(weights(straight), weights(again))
 
 
@@ -147,19 +137,19 @@ def test_a_run_goes_on_where_it_was():
 
 def test_one_fragment_without_overlap_is_diloco():
     model, other = network(), network()
-    list(diloco(model, data(), Channel(), rounds=4, local=INNER))
+    list(diloco(model, THREE, Channel(), rounds=4, local=INNER))
     still = {"fragments": 1, "overlap": 0, "blend": 0.0}
-    list(streaming_diloco(other, data(), Channel(), rounds=4, local=INNER, **still))
+    list(streaming_diloco(other, THREE, Channel(), rounds=4, local=INNER, **still))
     assert torch.allclose(weights(model), weights(other), atol=1e-5)
     delayed = network()
-    list(streaming_diloco(delayed, data(), Channel(), rounds=4, local=INNER, fragments=1))
+    list(streaming_diloco(delayed, THREE, Channel(), rounds=4, local=INNER, fragments=1))
     assert not torch.allclose(weights(model), weights(delayed), atol=1e-3)
 
 
 def test_fragments_take_turns_and_arrive_a_round_later():
     model, channel, before = network(), Channel(), network()
     moved = []
-    for _ in streaming_diloco(model, data(), channel, rounds=4, local=INNER, fragments=2):
+    for _ in streaming_diloco(model, THREE, channel, rounds=4, local=INNER, fragments=2):
         old = before.state_dict()
         moved.append([n for n, p in model.named_parameters() if not torch.equal(p, old[n])])
         before.load_state_dict(model.state_dict())
@@ -201,23 +191,23 @@ def test_a_link_that_is_fast_enough_costs_no_time():
 
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="give a number of inner steps"):
-        diloco(network(), data(), Channel(), rounds=1, local=Local(4, lr=0.1, epochs=1))
+        diloco(network(), THREE, Channel(), rounds=1, local=Local(4, lr=0.1, epochs=1))
     with pytest.raises(ValueError, match="rounds leaves 0"):
-        diloco(network(), data(), Channel(), rounds=1, local=INNER, start_round=1)
+        diloco(network(), THREE, Channel(), rounds=1, local=INNER, start_round=1)
     model = network()
     outer = torch.optim.SGD([model[0].weight], lr=0.7)
     with pytest.raises(ValueError, match="does not move"):
-        diloco(model, data(), Channel(), rounds=1, local=INNER, outer=outer)
-    streaming = partial(streaming_diloco, network(), data(), Channel(), rounds=1, local=INNER)
+        diloco(model, THREE, Channel(), rounds=1, local=INNER, outer=outer)
+    streaming = partial(streaming_diloco, network(), THREE, Channel(), rounds=1, local=INNER)
     for wrong in ({"fragments": 5}, {"blend": 1.5}, {"overlap": -1}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             streaming(**{"fragments": 1, **wrong})
     same = {"rounds": 1, "local": INNER, "exchange": ThroughServer("w0")}
     with pytest.raises(ValueError, match="sends update to itself"):
-        list(diloco(network(), data(), Channel(), **same))
+        list(diloco(network(), THREE, Channel(), **same))
 
 
 def test_a_worker_that_diverges_is_named():
     wild = Local(4, optimizer=partial(torch.optim.SGD, lr=3e38), steps=3)
     with pytest.raises(FloatingPointError, match="worker 'w0', round 0"):
-        list(diloco(network(), data(), Channel(), rounds=1, local=wild))
+        list(diloco(network(), THREE, Channel(), rounds=1, local=wild))

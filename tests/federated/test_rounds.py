@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 import torch
+from federated.small import One, column, number, walk_by_x
 from flat_settings import grouped
 from torch import nn
 from torch.nn.functional import nll_loss
@@ -230,23 +231,6 @@ def test_no_global_random_number_is_drawn():
 # ---- Stragglers, by hand ------------------------------------------------------------------------
 
 
-class One(nn.Module):
-    """A model of one number."""
-
-    def __init__(self):
-        super().__init__()
-        self.w = nn.Parameter(torch.zeros(()))
-
-
-def number(value, num_samples=1):
-    return torch.full((num_samples, 1), float(value)), torch.zeros(num_samples)
-
-
-def walk_by_x(module, starts, data, local, *, seeds):
-    """Local training that moves w by the client's number."""
-    return [LocalUpdate({"w": x[0, 0].clone()}, float(x[0, 0]), len(y), 1) for x, y in data]
-
-
 TENS = {"a": number(1), "b": number(10), "c": number(100)}
 SLOW = Scripted({"a": [1.0], "b": [2.0], "c": [5.0]})  # c is asked in rounds 0 and 3
 
@@ -258,10 +242,6 @@ def trace(clients=TENS, **settings):
         ws.append(round(model.w.item(), 4))
         records.append(record)
     return ws, records, channel
-
-
-def column(records, key):
-    return [record[key] for record in records]
 
 
 def test_without_wait_for_everybody_counts():

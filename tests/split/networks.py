@@ -14,9 +14,16 @@ def small_net(seed=0, dropout=True):
     torch.manual_seed(seed)
     p = 0.3 if dropout else 0.0
     return nn.Sequential(
-        *(nn.Linear(12, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(p)),
-        *(nn.Linear(16, 10), nn.BatchNorm1d(10), nn.Tanh(), nn.Dropout(p)),
-        *(nn.Linear(10, 3), nn.LogSoftmax(dim=1)),
+        nn.Linear(12, 16),
+        nn.BatchNorm1d(16),
+        nn.ReLU(),
+        nn.Dropout(p),
+        nn.Linear(16, 10),
+        nn.BatchNorm1d(10),
+        nn.Tanh(),
+        nn.Dropout(p),
+        nn.Linear(10, 3),
+        nn.LogSoftmax(dim=1),
     )
 
 

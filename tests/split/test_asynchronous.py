@@ -32,7 +32,8 @@ from fltoolkit.split import (
     train_split,
     train_uploading,
 )
-from fltoolkit.split.asynchronous import Memory, async_step
+from fltoolkit.split.asynchronous import CachedClient, async_step
+from fltoolkit.split.uploads import Memory
 
 
 def states(records):
@@ -71,14 +72,14 @@ def test_bytes_per_step_are_those_of_the_state():
 def test_state_c_touches_no_data_and_no_bottom():
     alice, bob = parties()
     data = batches()
-    cache = ActivationCache(300)
+    client = CachedClient(alice, data, Memory(ActivationCache(300)))
     ids = next(data.rows(0))
     channel = Channel()
-    async_step(alice, bob, data, ids, channel, State.B, Memory(cache))
+    async_step(client, bob, ids, channel, State.B)
     before, top = weights(alice), weights(bob)
     alice.module.forward = None  # would fail if it were called
     data.x = None
-    async_step(alice, bob, data, ids, channel, State.C, Memory(cache))
+    async_step(client, bob, ids, channel, State.C)
     assert same(weights(alice), before)
     assert not same(weights(bob), top)
     assert [t.kind for t in channel.transfers] == ["activations"]

@@ -309,7 +309,9 @@ def test_batches_are_looked_at_in_every_training():
     with pytest.raises(ValueError, match="8 samples and labels of 7"):
         next(train_vertical(seed_parties(12)[:1], seed_parties(12)[1], [((X,), Y[:7])], Channel()))
     # past the check of types that tests have and users have not
-    with pytest.raises(TypeError, match=r"data.batches.Batches .*say .*batches.epochs\(15\)"):
+    with pytest.raises(
+        TypeError, match=r"Batches .*needs a number of epochs: batches.epochs\(15\)"
+    ):
         inspect.unwrap(check_batches)(Batches(X, Y, 8, seed=0))
 
 

@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 import torch
+from split.networks import assert_equal_weights, unsplit
 from torch import nn
 
 from fltoolkit import Batches, Channel, Party
@@ -45,40 +46,27 @@ def parties_of(model: nn.Sequential, how: str) -> list[Party]:
     ]
 
 
-def unsplit(model: nn.Module, num_epochs: int) -> list[float]:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    losses = []
-    for x, y in data().epochs(num_epochs):
-        optimizer.zero_grad()
-        loss = nn.functional.nll_loss(model(x), y)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
-def assert_same(model: nn.Module, other: nn.Module) -> None:
-    for name, tensor in model.state_dict().items():
-        assert torch.equal(tensor, other.state_dict()[name]), name
+def alone(model: nn.Module) -> list[float]:
+    return unsplit(model, data().epochs(2), torch.optim.AdamW(model.parameters(), lr=1e-2))
 
 
 @pytest.mark.parametrize("how", CUTS)
 def test_a_cut_transformer_is_the_unsplit_one_bit_by_bit(how):
     whole, model = network(), network()
-    expected = unsplit(whole, 2)
+    expected = alone(whole)
     records = list(train_split(parties_of(model, how), data().epochs(2), Channel()))
     assert [r["loss"] for r in records] == expected
-    assert_same(model, whole)
+    assert_equal_weights(model, whole)
 
 
 def test_with_a_gate_that_never_rests_it_is_too():
     whole, model = network(), network()
-    expected = unsplit(whole, 2)
+    expected = alone(whole)
     records = train_async(
         *parties_of(model, "plain"), data(), Channel(), gate=AlwaysA(), num_epochs=2
     )
     assert [r["loss"] for r in records] == expected
-    assert_same(model, whole)
+    assert_equal_weights(model, whole)
 
 
 def test_weights_tied_across_the_cut_are_refused():
@@ -172,7 +160,7 @@ def test_a_subspace_both_ways_trains_the_network_with_a_projection_at_its_cut():
     model = network()
     with_layer = nn.Sequential(*model[:2], Projection(basis), *copy.deepcopy(model)[2:])
     with_layer = copy.deepcopy(with_layer)
-    expected = unsplit(with_layer, 2)
+    expected = alone(with_layer)
     channel = Channel({"activations": codec, "gradients": codec})
     records = train_split(parties_of(model, "plain"), data().epochs(2), channel)
     assert [r["loss"] for r in records] == pytest.approx(expected, abs=1e-4)

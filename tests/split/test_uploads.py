@@ -12,7 +12,8 @@ from fltoolkit.split import (
     State,
     Upload,
 )
-from fltoolkit.split.asynchronous import Memory, async_step
+from fltoolkit.split.asynchronous import CachedClient, async_step
+from fltoolkit.split.uploads import Memory
 
 
 def test_delta_is_the_same_training_and_smaller_numbers():
@@ -47,13 +48,13 @@ def test_rows_that_hardly_moved_stay_at_home():
 
 def test_no_row_moved_and_nothing_comes_back():
     alice, bob = parties()
-    data, memory = batches(), Memory(ActivationCache(300), ActivationCache(300))
+    data, caches = batches(), [ActivationCache(300), ActivationCache(300)]
+    client = CachedClient(alice, data, Memory(*caches, upload=Upload(moved=0.1)))
     ids, channel = next(data.rows(0)), Channel()
     for _ in range(2):
-        upload = Upload(moved=0.1)
-        async_step(alice, bob, data, ids, channel, State.B, memory, upload=upload)
+        async_step(client, bob, ids, channel, State.B)
     before = weights(alice)
-    async_step(alice, bob, data, ids, channel, State.A, memory, upload=upload)
+    async_step(client, bob, ids, channel, State.A)
     assert [t.kind for t in channel.transfers] == ["activations"] * 3
     assert [t.nbytes_dense for t in channel.transfers[1:]] == [7, 7]
     assert same(weights(alice), before)

@@ -35,7 +35,7 @@ def own_data(number: int, num_clients: int, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def settings(config: Any) -> dict[str, Any]:
-    """What `fltoolkit.federated.fedavg` is told, here or in one process."""
+    """The settings of `fltoolkit.federated.fedavg`, here or in one process."""
     return {
         "rounds": int(config["rounds"]),
         "cohort": int(config["cohort-size"]),

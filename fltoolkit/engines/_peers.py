@@ -1,0 +1,245 @@
+"""The processes of a run over torch.distributed, and the envelopes between them.
+
+Here: bytes to and from another process, and what is said when one is gone. Not here: which messages
+these are (torch_distributed.py).
+
+An envelope (little-endian) precedes each message:
+
+    4 bytes   b"FLT1"
+    1 byte    what follows: 0 a message, 1 values as JSON, 2 the text of an error before the end
+    3 bytes   zero
+    4 bytes   the sender's step
+    4 bytes   CRC-32 of "sender|receiver|kind", 0 if it is no message
+    8 bytes   length of what follows
+    4 bytes   CRC-32 of the bytes of the envelope before this
+"""
+
+import json
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+__all__ = ["PeerError", "Peers"]
+
+MAGIC = b"FLT1"
+MESSAGE, WORD, GOODBYE = range(3)
+_ENVELOPE, _CRC = struct.Struct("<4sB3xIIQ"), struct.Struct("<I")
+NBYTES_ENVELOPE = _ENVELOPE.size + _CRC.size
+MAX_NBYTES = 2**30  # the most bytes of one message, so that a damaged length cannot use all memory
+
+_Works = list[tuple[Any, Tensor]]  # transfers that have begun, and the memory they use
+
+
+class PeerError(ConnectionError):
+    """Another process has ended, has stopped answering, or has different settings.
+
+    >>> try:
+    ...     raise PeerError("step 3, waiting for activations: 'alice' (process 0) is gone")
+    ... except ConnectionError as error:
+    ...     print(error)
+    step 3, waiting for activations: 'alice' (process 0) is gone
+    """
+
+
+class Peers:
+    """The processes of a run, of which this is one: envelopes go to and come from the others.
+
+    Args:
+        ranks: the process number of each party; several parties may share one process.
+        timeout: seconds, for every single wait.
+        step: returns the current step, which is in each envelope and each error.
+
+    Raises:
+        PeerError: the other processes do not come.
+        ValueError: this process was not started with torchrun, or a process has no party.
+
+    Attributes:
+        rank: the number of this process.
+        nbytes_moved: the bytes that this process gave torch.distributed to send.
+    """
+
+    def __init__(self, ranks: Mapping[str, int], timeout: float, step: Callable[[], int]):
+        self.ranks, self.timeout, self._step = dict(ranks), timeout, step
+        self.nbytes_moved = 0
+        self._under_way: dict[int, _Works] = {}  # the last message to each process
+        self._room_there: dict[int, int] = {}  # the payload that fits into each process's buffer
+        self._coming: dict[int, tuple[Any, Tensor]] = {}  # asked for, from each process
+        self._room_here: dict[int, int] = {}  # and into ours, from each process; both ends agree
+        self._group = _group(timedelta(seconds=timeout))
+        self.rank = dist.get_rank()
+        if set(self.ranks.values()) != set(range(dist.get_world_size())):
+            raise ValueError(
+                f"ranks={self.ranks}: there are {dist.get_world_size()} processes, and each needs "
+                "a party. With torchrun, --nproc-per-node times --nnodes is their number"
+            )
+
+    def send(self, rank: int, message: bytes, mark: int) -> None:
+        """Begin to send a message, as soon as the last one to this process was received."""
+        self._finish_sending(rank)
+        self._under_way[rank] = self._post(rank, MESSAGE, message, mark)
+
+    def get(self, rank: int, what: str) -> tuple[int, int, int, bytes]:
+        """Wait for an envelope; returns what it holds, its step, its mark and its payload.
+
+        The next message is asked for at once, before anything is computed or sent: else the asking
+        would wait behind the bytes of our answer, and a link would carry one direction at a time.
+        """
+        room = self._room_here.get(rank, 0)
+        coming = self._coming.pop(rank, None) or self._ask(rank, NBYTES_ENVELOPE + room)
+        first = self._arrived(coming, rank, what)
+        head = bytes(first[:NBYTES_ENVELOPE])
+        envelope, (crc,) = head[: _ENVELOPE.size], _CRC.unpack(head[_ENVELOPE.size :])
+        magic, came, step, mark, nbytes = _ENVELOPE.unpack(envelope)
+        if magic != MAGIC or crc != zlib.crc32(envelope) or nbytes > MAX_NBYTES:
+            raise PeerError(
+                f"step {self._step()}, waiting for {what}: process {rank} sent an envelope that is "
+                f"damaged or of another version ({head.hex(' ', 4)})"
+            )
+        rest = first[NBYTES_ENVELOPE:]
+        if nbytes > room:
+            rest = self._arrived(self._ask(rank, nbytes), rank, what)
+        self._room_here[rank] = max(room, _room_for(nbytes))
+        with suppress(PeerError):  # this may have been its last message; else the next call raises
+            self._coming[rank] = self._ask(rank, NBYTES_ENVELOPE + self._room_here[rank])
+        payload = bytes(rest[:nbytes])
+        if came == GOODBYE:
+            raise PeerError(f"step {self._step()}, waiting for {what}: {payload.decode()}")
+        return came, step, mark, payload
+
+    def exchange(self, word: dict[str, Any], what: str) -> dict[int, dict[str, Any]]:
+        """Send values to every process and receive theirs; returns {process number: values}."""
+        others = [rank for rank in range(dist.get_world_size()) if rank != self.rank]
+        payload = json.dumps(word).encode()
+        sends = {rank: self._post(rank, WORD, payload) for rank in others}
+        words = {self.rank: word}
+        for rank in others:
+            came, step, _, values = self.get(rank, what)
+            if came != WORD or step != self._step():
+                raise PeerError(
+                    f"step {self._step()}, waiting for {what}: {self.names(rank)} is at step "
+                    f"{step} and does something else. All processes must do this after the same "
+                    "record"
+                )
+            words[rank] = json.loads(values)
+        for rank, works in sends.items():
+            self._finish(works, rank, what)
+        return words
+
+    def close(self, last_words: str | None) -> None:
+        """Leave the group: when all was received, or after an error with a text for the others."""
+        if last_words is None:
+            for rank in [*self._under_way]:
+                self._finish_sending(rank)
+        else:
+            self._say_goodbye(last_words)
+        dist.destroy_process_group(self._group)
+
+    def names(self, rank: int) -> str:
+        """The names of the parties in a process."""
+        return " and ".join(repr(name) for name, r in self.ranks.items() if r == rank)
+
+    def _say_goodbye(self, text: str) -> None:
+        patience = timedelta(seconds=min(self.timeout, 2.0))
+        sends: _Works = []
+        for rank in set(self.ranks.values()) - {self.rank}:
+            with suppress(PeerError):  # it may be gone already
+                sends += self._post(rank, GOODBYE, text.encode())
+        for work, _ in sends:
+            with suppress(RuntimeError):
+                work.wait(patience)
+
+    def _post(self, rank: int, what: int, payload: bytes, mark: int = 0) -> _Works:
+        """Begin to send an envelope and its payload.
+
+        Both go together if they fit into the receiver's buffer, which is a quarter longer than the
+        longest message so far; else the receiver first asks for the payload, which takes another
+        way there and back. gloo needs a buffer that is large enough, and may fill a part of it.
+        """
+        if len(payload) > MAX_NBYTES:
+            raise ValueError(
+                f"a message of {len(payload):,} bytes is too long: at most {MAX_NBYTES:,} are "
+                "allowed"
+            )
+        envelope = _ENVELOPE.pack(MAGIC, what, self._step(), mark, len(payload))
+        envelope += _CRC.pack(zlib.crc32(envelope))
+        room = self._room_there.get(rank, 0)
+        self._room_there[rank] = max(room, _room_for(len(payload)))
+        parts = [envelope + payload] if len(payload) <= room else [envelope, payload]
+        self.nbytes_moved += sum(map(len, parts))
+        return [self._start(dist.isend, _tensor(part), rank) for part in parts]
+
+    def _ask(self, rank: int, nbytes: int) -> tuple[Any, Tensor]:
+        """Begin to receive at most ``nbytes`` bytes."""
+        return self._start(dist.irecv, torch.empty(nbytes, dtype=torch.uint8), rank)
+
+    def _arrived(self, coming: tuple[Any, Tensor], rank: int, what: str) -> Any:
+        """Wait for what was asked for; the bytes, as an array."""
+        self._finish([coming], rank, what)
+        return coming[1].numpy()
+
+    def _start(self, begin: Callable[..., Any], tensor: Tensor, rank: int) -> tuple[Any, Tensor]:
+        """Begin to send or to receive; the tensor is returned too, since it must stay in memory."""
+        try:
+            return begin(tensor, rank, group=self._group), tensor
+        except RuntimeError as error:
+            raise self._lost(rank, "to reach it", error) from error
+
+    def _finish(self, works: _Works, rank: int, what: str) -> None:
+        try:
+            for work, _ in works:
+                work.wait(timedelta(seconds=self.timeout))
+        except RuntimeError as error:
+            raise self._lost(rank, what, error) from error
+
+    def _finish_sending(self, rank: int) -> None:
+        """Wait until the last message to a process was received.
+
+        A sender need not wait for this before it continues; only its next message waits. So it soon
+        receives again, and learns why the other process did not take the message.
+        """
+        self._finish(self._under_way.pop(rank, []), rank, "the last message to be taken")
+
+    def _lost(self, rank: int, what: str, error: RuntimeError) -> PeerError:
+        where = f"step {self._step()}, waiting for {what}: {self.names(rank)} (process {rank})"
+        if "imed out" in str(error) or "timeout" in str(error):
+            return PeerError(
+                f"{where} did not answer within {self.timeout:g} s: it has stopped, or the "
+                "connection has. If it was only slow, give a longer timeout"
+            )
+        return PeerError(f"{where} is gone: it has ended, or the connection broke ({error})")
+
+
+def _group(timeout: timedelta) -> Any:
+    """A gloo group of all processes; a group that the script has made before is not disturbed."""
+    try:
+        if dist.is_initialized():
+            return dist.new_group(backend="gloo", timeout=timeout)
+        dist.init_process_group("gloo", timeout=timeout)
+    except ValueError as error:  # no RANK, WORLD_SIZE, MASTER_ADDR or MASTER_PORT
+        raise ValueError(
+            f"{error}. Start all processes with torchrun, e.g. "
+            "torchrun --nproc-per-node 2 examples/torchrun_split.py"
+        ) from error
+    except (RuntimeError, dist.DistError) as error:
+        raise PeerError(
+            f"step 0: the other processes did not come within {timeout.total_seconds():g} s: "
+            f"{error}"
+        ) from error
+    return None
+
+
+def _room_for(nbytes: int) -> int:
+    """A buffer for this payload and a little longer ones: coded messages differ in length."""
+    return nbytes + nbytes // 4
+
+
+def _tensor(message: bytes) -> Tensor:
+    """The bytes, copied into writable memory."""
+    return torch.frombuffer(bytearray(message), dtype=torch.uint8)
