@@ -1,6 +1,6 @@
 """A module as a researcher writes it, with a codec of one's own; tests copy it into a folder."""
 
-from fltoolkit.codecs import Stage
+from fltoolkit.codecs.stage import Stage
 from fltoolkit.research import allow
 
 
