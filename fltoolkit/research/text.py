@@ -12,6 +12,8 @@ from typing import Any
 from torch import nn, optim
 
 from fltoolkit import codecs, metrics, models
+from fltoolkit.codecs.base import Codec
+from fltoolkit.codecs.stage import Stage
 from fltoolkit.federated import clock, privacy, server
 from fltoolkit.split import gates
 
@@ -36,7 +38,7 @@ def _own_names() -> dict[str, Any]:
     found = {name: getattr(module, name) for module in _OTHERS for name in _OTHERS[module].split()}
     for name in set(dir(codecs)) - {"Codec"}:  # which does nothing by itself
         thing = getattr(codecs, name)
-        if isinstance(thing, type):
+        if isinstance(thing, type) and issubclass(thing, Codec | Stage):
             found[name] = thing
     values = [getattr(metrics, name) for name in metrics.__all__]
     return found | {each.name: each for each in values if isinstance(each, metrics.Metric)}

@@ -111,7 +111,7 @@ def test_ctrl_c_leaves_what_is_finished(path, monkeypatch):
 MODULE = """
 import os
 from pathlib import Path
-from fltoolkit.codecs import Stage
+from fltoolkit.codecs.stage import Stage
 from fltoolkit.research import allow
 
 
