@@ -60,7 +60,7 @@ from fltoolkit.federated import (
     fedavg,
     fedbuff,
     interval_averaging,
-    masked_mean,
+    mean_of_senders,
 )
 from fltoolkit.leakage import Noise, NoPeek
 from fltoolkit.party import SGD, Party
@@ -429,7 +429,7 @@ def fedavg_compressed_both_ways() -> Run:
         "model": Difference(Pipeline(Quantize(4)), first=Pipeline(Quantize(8))),
         "update": ErrorFeedback(Pipeline(TopK(0.1), Quantize(8, stochastic=True))),
     }
-    return federated(codecs, mean=masked_mean, rounds=6, cohort=4)
+    return federated(codecs, mean=mean_of_senders, rounds=6, cohort=4)
 
 
 def fedavg_entropy_coded() -> Run:

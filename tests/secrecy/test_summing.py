@@ -15,11 +15,10 @@ from fltoolkit.codecs import (
     Identity,
     Pipeline,
     Quantize,
-    Stage,
     TopK,
     can_sum,
-    floats,
 )
+from fltoolkit.codecs.stage import Stage, floats
 from fltoolkit.secrecy import CountSketch, Grid, SecureSum, SharedMask, SharedRotation, bits_of_sum
 from fltoolkit.secrecy.summing import Summed
 from fltoolkit.testing import TREES, Conformance, normal
