@@ -44,7 +44,7 @@ SHAPES = {
 }
 """Mark and colour of the package's protocols; other protocols have those of `OTHER`."""
 KINDS = {"o": "split", "D": "split, silent at times", "^": "SplitFed", "s": "federated"}
-KINDS["P"] = "a protocol of one's own"
+KINDS["P"] = "the data sent, or a protocol of one's own"
 FILLED = "filled: no setting with fewer bytes ends as well"
 GREY = "#b8b8b8"
 MOST_NAMES = 8

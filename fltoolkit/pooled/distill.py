@@ -32,6 +32,11 @@ def distilled(
     that of Jacot et al. 2018 (arXiv 1806.07572) with the arc-cosine kernels of Cho and Saul 2009.
     DOSFL (Zhou et al. 2020, arXiv 2009.07999) trains through the steps of a network instead.
 
+    It needs owners with many samples. From all digits, ten distilled samples are better than ten
+    prototypes by the kernel's own measure; owners with 144 images and fewer distil samples that fit
+    these images too closely, and a network learns less from them than from prototypes
+    (docs/results.md).
+
     Args:
         x: samples [samples, ...], floating-point.
         y: class numbers [samples].
