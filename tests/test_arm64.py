@@ -1,4 +1,4 @@
-"""tools/try_arm64.py, without the emulator: its arguments, its command, its messages, its report."""
+"""tools/try_arm64.py without the emulator: arguments, command, messages and report."""
 
 import copy
 import importlib.util

@@ -36,7 +36,14 @@ DEBIAN = [
 ]
 WHEELS = [
     *("torch==2.5.1", "numpy<2.3", "xxhash", "jaxtyping", "scikit-learn", "threadpoolctl"),
-    *("pooch", "tqdm", "pyyaml", "matplotlib", "pillow"),  # so far what the package needs
+    *(
+        "pooch",
+        "tqdm",
+        "pyyaml",
+        "matplotlib",
+        "pillow",
+        "lazy-loader",
+    ),  # so far what the package needs
     *("zstandard", "beartype", "hypothesis", "pytest"),
 ]
 TESTS = {  # file: which of its tests

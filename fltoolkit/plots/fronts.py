@@ -82,11 +82,11 @@ def pareto(
 ) -> Axes:
     """The metric, such as accuracy [%], over all bytes sent: one point for each setting.
 
-    The axis of bytes is logarithmic. Named settings are coloured and have bars from the worst to
-    the best seed; the others are grey. The line is the best value that any setting had reached
-    within so many bytes, as the mean over the seeds; the band goes from the worst to the best seed
-    (see `fltoolkit.research.front_within`). The line lies above the points because a run may have
-    reached its value earlier than at its end.
+    The axis of bytes is logarithmic; what sends nothing stands at its left end. Named settings are
+    coloured and have bars from the worst to the best seed; the others are grey. The line is the
+    best value that any setting had reached within so many bytes, as the mean over the seeds; the
+    band goes from the worst to the best seed (see `fltoolkit.research.front_within`). The line lies
+    above the points because a run may have reached its value earlier than at its end.
 
     Args:
         results: the results of a sweep, all on one task.
@@ -116,8 +116,12 @@ def pareto(
     ax = ax or new_axes(width=9, height=5.6)
     ax.set_xscale("log")
     unit, size = byte_unit(max(point.nbytes for point in found))
+    sent = [point.nbytes for point in found if point.nbytes]
+    edge = min(sent) // 3 if sent else 1  # where a logarithmic axis shows those that send nothing
     band = np.array(best_within(results, found)).T
+    found = [point if point.nbytes else point._replace(nbytes=edge) for point in found]
     if band.size:
+        band[0] = band[0].clip(min=edge)
         ax.fill_between(
             band[0] / size,
             scale * band[2],
@@ -141,7 +145,8 @@ def pareto(
     better = (low, high + room) if metric.higher_is_better else (low - room, high)
     ax.set_ylim(*(scale * end for end in better))
     ax.set_xlim(found[0].nbytes / size / 1.5, found[-1].nbytes / size * 1.5)
-    ax.set(xlabel=f"all bytes sent [{unit}], logarithmic", ylabel=metric.axis)
+    ends_here = ", at the left end: nothing" if len(sent) < len(found) else ""
+    ax.set(xlabel=f"all bytes sent [{unit}], logarithmic{ends_here}", ylabel=metric.axis)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.xaxis.set_minor_formatter(PlainLog())
     _legend(ax, found, metric)

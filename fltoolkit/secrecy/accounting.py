@@ -28,8 +28,8 @@ class Promise:
     is learned also about this one, whether it took part or not. And it is a promise about models
     that are published; the server sees each update, if the sum is not secret as well.
 
-    >>> Promise(epsilon=1.0, delta=1e-5).hits(0.01)  # of a hundred times, at most 2.7
-    0.027192818284590455
+    >>> round(Promise(epsilon=1.0, delta=1e-5).hits(0.01), 4)  # of a hundred times, at most 2.7
+    0.0272
     >>> round(Promise(epsilon=8.0, delta=1e-5).hits(0.01), 2)  # no bound that anybody could feel
     1.0
     """

@@ -17,7 +17,7 @@ from experiments.links.settings import MBIT, REPEATS, Setting, settings
 from experiments.runs import read, rows_of
 from fltoolkit import SGD, Channel, Party, evaluate
 from fltoolkit.channel import Transfer
-from fltoolkit.engines import torch_distributed
+from fltoolkit.engines import _peers
 from fltoolkit.split import train_split
 
 TOLD = {
@@ -75,7 +75,7 @@ def test_what_has_outgrown_the_buffer_is_what_the_engine_sends_in_two():
     assert outgrown(sent) == [True, True, False, False, False, True, False]
     for (name, nbytes), beyond in zip(sizes[2:], outgrown(sent)[2:], strict=True):
         before = max(n for s, n in sizes[: sizes.index((name, nbytes))] if s == name)
-        assert beyond == (nbytes > torch_distributed._room_for(before))
+        assert beyond == (nbytes > _peers._room_for(before))
 
 
 def test_every_link_is_run_long_enough_and_not_for_ever():

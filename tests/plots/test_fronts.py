@@ -54,7 +54,8 @@ def test_the_legend_has_one_order(results):
     ax = plots.pareto(results)
     backwards = plots.pareto(results[::-1])
     words = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert words == ["split", "split, silent at times", "SplitFed", "federated"]
+    kinds = ["split", "split, silent at times", "SplitFed", "federated"]
+    assert words == [*kinds, "the data sent, or a protocol of one's own"]
     assert words == [text.get_text() for text in backwards.get_legend().get_texts()]
 
 
