@@ -18,7 +18,11 @@ _FOLDER = files("fltoolkit.plots") / "pictures"
 
 
 class Idea(NamedTuple):
-    """A drawing of an idea. As the last line of a notebook's cell it shows itself."""
+    """A drawing of an idea. As the last line of a notebook's cell it shows itself.
+
+    >>> draw("cut").png[1:4]
+    b'PNG'
+    """
 
     png: bytes  # drawn with 1.5 dots per pixel
     title: str  # the drawing in a sentence, for screen readers

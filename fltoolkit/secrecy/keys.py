@@ -107,7 +107,12 @@ def seal(key: bytes, content: bytes, context: bytes) -> bytes:
 
 
 def open_sealed(key: bytes, sealed: bytes, context: bytes) -> bytes:
-    """The content. ValueError: it was changed, or sealed with another key or context."""
+    """The content. ValueError: it was changed, or sealed with another key or context.
+
+    >>> open_sealed(bytes(32), seal(bytes(32), b"two shares", b"ann to ben"), b"ann to eve")
+    Traceback (most recent call last):
+    ValueError: a sealed message does not open: it was changed on the way, or sealed for another one
+    """
     aead = _cryptography("hazmat.primitives.ciphers.aead")
     try:
         return bytes(aead.AESGCM(key).decrypt(bytes(12), sealed, context))

@@ -38,6 +38,10 @@ class Member:
         threshold: how many shares open a secret.
         bits: sums are modulo 2^bits.
         random: where its secrets come from.
+
+    >>> import os
+    >>> [len(key) for key in Member(0, threshold=2, bits=16, random=os.urandom).advertise()]
+    [32, 32]
     """
 
     def __init__(self, number: int, threshold: int, bits: int, random: Random):

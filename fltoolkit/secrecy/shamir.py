@@ -63,6 +63,11 @@ def join(shares: Mapping[int, bytes]) -> bytes:
 
     Too few shares, or shares of several secrets, give another value or a ValueError: who needs to
     know must compare the result with something, as `Aggregator` does with public keys.
+
+    >>> import os
+    >>> shares = split(bytes(32), [0, 4, 7], 2, os.urandom)
+    >>> join({4: shares[4], 7: shares[7]}) == join(shares) == bytes(32)
+    True
     """
     weights = _weights_at_zero(tuple(shares))
     values = (int.from_bytes(share, "big") for share in shares.values())
