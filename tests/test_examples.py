@@ -47,7 +47,7 @@ WITHOUT_EXAMPLE = {  # name: why it has none
     "fltoolkit.engines.flower.server_app": (
         "needs Flower, which is not installed in the test environment"
     ),
-    "fltoolkit.secrecy.parties.Aggregator": "it is one end of four rounds; secure_sum has an example",
+    "fltoolkit.secrecy.parties.Aggregator": "one end of four rounds; see secure_sum",
     "fltoolkit.secrecy.align": "needs openmined-psi, which is on Linux only",
     "fltoolkit.labs.scripts.Scripted": "a base class; Steering has an example",
     "fltoolkit.labs.scripts.loop_of": "needs a run with moves; Steering.script has an example",
