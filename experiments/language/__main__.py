@@ -3,6 +3,7 @@
     python -m experiments.language                      # all settings; goes on where it was
     python -m experiments.language --only DiLoCo        # settings whose name holds this
     python -m experiments.language --seeds 10           # one seed of each first
+    python -m experiments.language --send-text          # the bytes of the text, sent away
     python -m experiments.language --report             # the tables, from what is there
     python -m experiments.language --write              # the same, into docs/language_results.md
 
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from experiments.language import data_parallel
+from experiments.language import data_parallel, pooled
 from experiments.language.report import page, tables
 from experiments.language.task import Task
 from experiments.runs import Result, read, rows_of, sweep
@@ -42,12 +43,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=Task.steps)
     parser.add_argument("--text", default=Task.text, choices=("shakespeare", "topics"))
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--send-text", action="store_true", help="what sending the text takes")
     parser.add_argument("--report", action="store_true", help="print the tables")
     parser.add_argument("--write", action="store_true", help="write the tables into the page")
     args = parser.parse_args()
     torch.set_num_threads(1)
     task = Task(text=args.text, steps=args.steps)
     stored = read(args.out)
+    if args.send_text:
+        pooled.measure(task)
+        return
     if args.report or args.write:
         found = {n: rows_of(task, part.settings(task), stored) for n, part in PARTS.items()}
         if args.write:

@@ -1,10 +1,12 @@
 """Tables of the runs that are there, as Markdown, and the page that holds them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import mean
 
+from experiments.language import pooled
 from experiments.language.data_parallel import LONGER, LONGEST, Setting
-from experiments.runs import Row, Runs, factor_of, mean_nbytes, spread_of
+from experiments.runs import Row, Runs, factor_of, mean_nbytes, read, spread_of
 
 BEGIN, END = "<!-- tables: python -m experiments.language --write -->", "<!-- end of tables -->"
 REFERENCE = "AdamW, every step, float32"
@@ -20,6 +22,10 @@ GOALS = (  # steps at least; times fewer bytes; nats above AdamW; nats above its
 )
 
 
+WHOLE_TEXT = "AdamW, all tokens on one worker"
+SENT = {"to_one": "text to one worker", "to_all": "text to all workers"}
+
+
 def tables(found: Mapping[str, Sequence[Row]]) -> str:
     """All tables: those of each part of the experiment that has runs."""
     blocks = [TABLES[part](rows) for part, rows in found.items() if rows]
@@ -28,8 +34,9 @@ def tables(found: Mapping[str, Sequence[Row]]) -> str:
 
 def data_parallel(rows: Sequence[Row]) -> str:
     """Workers that train one model: a table for each group, and the goals."""
+    rows = with_text(rows)
     first = next(iter(rows[0][1].values()))
-    num_runs = sum(len(runs) for _, runs in rows)
+    num_runs = sum(len(runs) for setting, runs in rows if setting.group != SEND_TEXT)
     blocks = [
         f"{num_runs} runs: {first['text']}, {first['workers']} workers x batch "
         f"{first['batch_size']} x {first['context']} characters, {first['steps']} steps, a GPT of "
@@ -41,21 +48,71 @@ def data_parallel(rows: Sequence[Row]) -> str:
     return "\n\n".join([*blocks, "### The goals", goals(rows)])
 
 
+SEND_TEXT = "send the text"
+
+
+def with_text(rows: Sequence[Row]) -> list[Row]:
+    """The rows, those of the null models with the bytes of the text where a worker has all of it.
+
+    Whoever has the whole text can compute at home what all workers compute together at every step
+    in float32. So a row of its own has that run's loss and the bytes of the text; see pooled.
+    """
+    sent = {result["seed"]: result for result in read(pooled.PATH).values()}
+    known = [
+        (setting, _with_bytes(runs, sent, "to_one") if setting.name == WHOLE_TEXT else runs)
+        for setting, runs in rows
+    ]
+    return [*known, *_sent_rows(rows, sent)] if sent else known
+
+
+def _sent_rows(rows: Sequence[Row], sent: Mapping[int, Mapping[str, int]]) -> Iterator[Row]:
+    for setting, runs in rows:
+        bare, _, steps = setting.name.removesuffix(" steps").rpartition(", ")
+        longer = setting.name.endswith(" steps") and bare in OWN.values()
+        known = longer or setting.name in OWN.values()
+        if not known or setting.by_role or setting.optimizer == "SGD":
+            continue
+        for what, words in SENT.items():
+            if what == "to_all" and longer:
+                continue
+            title = f"{words}, then {setting.optimizer}" + f", {steps} steps" * longer
+            yield (
+                replace(setting, name=title, group=SEND_TEXT, claim=""),
+                _with_bytes(runs, sent, what),
+            )
+
+
+def _with_bytes(runs: Runs, sent: Mapping[int, Mapping[str, int]], what: str) -> Runs:
+    """The same runs with the bytes of the text in place of their own."""
+    return {
+        seed: {**result, "nbytes": sent[seed][what], "uplink": sent[seed][what]}
+        for seed, result in runs.items()
+        if seed in sent
+    } or runs
+
+
+def times_the_data(runs: Runs) -> str:
+    """Bytes over those of the training text in one piece; empty where that was not measured."""
+    data = {result["seed"]: result["data"] for result in read(pooled.PATH).values()}
+    each = [result["nbytes"] / data[seed] for seed, result in runs.items() if seed in data]
+    return f"{float(f'{mean(each):.3g}'):,g}" if each else ""
+
+
 TABLES: dict[str, Callable[[Sequence[Row]], str]] = {"data parallel": data_parallel}
 
 
 def _table(rows: Sequence[Row], every: Sequence[Row]) -> str:
     lines = [
         "| method | seeds | nats a character | minus AdamW | minus its own float32 | MB in all "
-        "| times fewer: in all | times fewer: uplink only | its paper says |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| times the data | times fewer: in all | times fewer: uplink only | its paper says |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for setting, runs in rows:
         reference, own = references(setting, every)
         lines.append(
             f"| {setting.name} | {len(runs)} | {spread_of(nats(runs), '.3f')} "
             f"| {_signed(above(runs, reference))} | {_signed(above(runs, own))} "
-            f"| {mean_nbytes(runs) / 1e6:,.1f} | {_times(runs, reference)} "
+            f"| {_megabytes(runs)} | {times_the_data(runs)} | {_times(runs, reference)} "
             f"| {_times(runs, reference, 'uplink')} | {setting.claim} |"
         )
     return "\n".join(lines)
@@ -73,7 +130,12 @@ def goals(rows: Sequence[Row]) -> str:
         lines.append("")
         for setting, runs in rows:
             reference, own = references(setting, rows)
-            if setting.by_role or not reference or not mean_nbytes(runs):
+            if (
+                setting.by_role
+                or setting.group == SEND_TEXT
+                or not reference
+                or not mean_nbytes(runs)
+            ):
                 continue
             paired, mine = above(runs, reference), above(runs, own)
             if (setting.steps or 0) < steps or not paired or not mine:
@@ -110,6 +172,12 @@ def above(runs: Runs, reference: Runs) -> list[float]:
     """Nats above the reference, seed by seed."""
     both = sorted(runs.keys() & reference.keys())
     return [runs[seed]["nats"] - reference[seed]["nats"] for seed in both]
+
+
+def _megabytes(runs: Runs) -> str:
+    """With a digit more where there is little."""
+    megabytes = mean_nbytes(runs) / 1e6
+    return f"{megabytes:,.1f}" if megabytes >= 2 or not megabytes else f"{megabytes:.2f}"
 
 
 def _signed(values: Sequence[float]) -> str:

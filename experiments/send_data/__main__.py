@@ -5,6 +5,7 @@
     python -m experiments.send_data --small             # a minute on one core: does it work?
     python -m experiments.send_data --leak --jobs 5     # the third axis, on MNIST; resumable
     python -m experiments.send_data --report            # the tables, from the stored results
+    python -m experiments.send_data --write             # the same into docs/send_the_data.md
 
 Needs Pillow, and ``cifar10_jpeg/images.tar.xz`` under ``FLTOOLKIT_DATA``.
 """
@@ -42,11 +43,12 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="few samples and rounds, a seed")
     parser.add_argument("--leak", action="store_true", help="run what the third axis needs (MNIST)")
     parser.add_argument("--report", action="store_true", help="print the tables, run nothing")
+    parser.add_argument("--write", action="store_true", help="write them into the page, and draw")
     args = parser.parse_args()
-    if args.report:
-        from experiments.send_data.report import tables
+    if args.report or args.write:
+        from experiments.send_data import report
 
-        print(tables())
+        print(report.tables()) if args.report else report.write()
         return
     if args.leak:
         leak(args, args.results or LEAKS)

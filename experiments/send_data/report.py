@@ -1,0 +1,359 @@
+"""Tables and figure of docs/send_the_data.md, from stored results."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from statistics import mean
+
+from experiments.runs import Result, read, spread_of
+from experiments.send_data import law
+from experiments.send_data.law import short
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "experiments" / "results"
+PAGE = ROOT / "docs" / "send_the_data.md"
+FIGURE = ROOT / "docs" / "images" / "send_the_data.png"
+BEGIN, END = "<!-- begin: printed by experiments.send_data --write -->", "<!-- end: printed -->"
+Curve = Sequence[tuple[int, float]]
+"""Bytes so far and accuracy, test by test."""
+IMAGES = 10_000  # the owners' images of the third axis
+PASSES = 10  # of split learning over them
+
+
+def tables() -> str:
+    """All that is printed into the page."""
+    return "\n\n".join(
+        [
+            "### The law: predicted, and measured",
+            law.table(),
+            "### CIFAR-10 (JPEG copies): what was sent, and what it brought",
+            pictures_table(),
+            "### On the way: averaging by bytes",
+            curve_table(),
+            "### Computed, not measured",
+            computed_table(),
+            "### The third axis: what the receiver gets",
+            leak_table(),
+        ]
+    )
+
+
+def write() -> None:
+    """Put the tables into the page, and draw the figure."""
+    text = PAGE.read_text(encoding="utf-8")
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise ValueError(f"{PAGE} must hold {BEGIN!r} and {END!r} once: the tables go in between")
+    head, tail = text.split(BEGIN)[0], text.split(END)[1]
+    PAGE.write_text(f"{head}{BEGIN}\n\n{tables()}\n\n{END}{tail}", encoding="utf-8")
+    draw()
+
+
+# ---------------------------------------------------------------------------------- CIFAR-10
+
+
+def by_name(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """Results of all seeds of each setting, in the order of the file."""
+    found: dict[str, list[Result]] = {}
+    for result in results:
+        found.setdefault(result["name"], []).append(result)
+    return found
+
+
+def pictures_table() -> str:
+    """Every setting that was run, by bytes."""
+    named = by_name([*read(RESULTS / "send_data.jsonl").values()])
+    rows = sorted(named.items(), key=lambda item: mean(r["nbytes"] for r in item[1]))
+    data = mean(r["nbytes_data"] for r in named_owners(named))
+    owners = {r["seed"]: r["curve"] for r in named_owners(named)[:3]}
+    lines = [
+        "| sent | seeds | MB | times the data | accuracy [%] | samples trained on, in thousands "
+        "| averaging was as good after [MB] | times fewer bytes |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, runs in rows:
+        sent, seen = mean(r["nbytes"] for r in runs), mean(map(samples_seen, runs))
+        lines.append(
+            f"| {name} | {len(runs)} | {short(sent / 1e6)} | {short(sent / data)} "
+            f"| {spread_of([100 * r['accuracy'] for r in runs], '.1f')} | {seen / 1e3:,.0f} "
+            f"| {' | '.join(as_good(runs, owners))} |"
+        )
+    return "\n".join(lines)
+
+
+def as_good(runs: Sequence[Result], owners: Mapping[int, Curve]) -> tuple[str, str]:
+    """After how many bytes averaging was as accurate as the sent pictures, seed by seed."""
+    if runs[0]["kind"] != "Sent" or not owners:
+        return "", ""
+    pairs = [(r, first_bytes(owners[r["seed"]], r["accuracy"])) for r in runs]
+    if any(nbytes is None for _, nbytes in pairs):
+        return "not reached", ""
+    reached = [(r["nbytes"], nbytes) for r, nbytes in pairs if nbytes]
+    factors = spread_of([sent / nbytes for sent, nbytes in reached], ".1f")
+    return spread_of([nbytes / 1e6 for _, nbytes in reached], ".3f"), factors
+
+
+def first_bytes(curve: Curve, accuracy: float) -> int | None:
+    """Bytes at the first test of at least this accuracy; None if there was none."""
+    return next((nbytes for nbytes, found in curve if found >= accuracy), None)
+
+
+def named_owners(named: Mapping[str, Sequence[Result]]) -> list[Result]:
+    """The runs of averaging."""
+    return [r for runs in named.values() for r in runs if r["kind"] == "Together"]
+
+
+def samples_seen(result: Result) -> int:
+    """By all steps of a run together."""
+    if result["kind"] == "Sent":
+        return int(result["num_sent"] * result["passes"])
+    return int(result["rounds"] * 50_000 * int(result["name"].split(" pass")[0].split()[-1]))
+
+
+def curve_table(goals: Sequence[float] = (0.4, 0.5, 0.55, 0.6, 0.65, 0.68)) -> str:
+    """Bytes at which averaging first reached an accuracy, and the pictures that take as many."""
+    runs = named_owners(by_name([*read(RESULTS / "send_data.jsonl").values()]))
+    lines = [
+        "| accuracy [%] | averaging, MB | as many bytes as so many pictures as they are |",
+        "|---|---|---|",
+    ]
+    for goal in goals:
+        first = [first_bytes(run["curve"], goal) for run in runs]
+        reached = [n for n in first if n is not None]
+        if len(reached) == len(runs):
+            each = mean(r["nbytes_data"] for r in runs) / 50_000
+            mb = spread_of([n / 1e6 for n in reached], ".3f")
+            lines.append(f"| {100 * goal:.0f} | {mb} | {mean(reached) / each:,.0f} |")
+    return "\n".join(lines)
+
+
+# ------------------------------------------------------------------------------ computed lines
+
+PER_TOKEN = 1.3
+"""Compressed bytes of a token: 4.4 characters of English text (GPT-2's tokenizer) of 0.30 B each,
+which is what bzip2 makes of Shakespeare here."""
+
+
+def computed_table() -> str:
+    """Cases that cannot be measured here, each from its source."""
+    lines = [
+        "| case | messages of a round | compressed samples that a round consumes | times the data "
+        "| from |",
+        "|---|---|---|---|---|",
+    ]
+    for case, sent, data, words in computed():
+        lines.append(
+            f"| {case} | {short(sent / 1e6)} MB | {short(data / 1e6)} MB | {short(sent / data)} "
+            f"| {words} |"
+        )
+    return "\n".join(lines)
+
+
+def computed() -> list[tuple[str, float, float, str]]:
+    """Case, bytes of a round, compressed bytes that it consumes, and the source in words."""
+    stc = law.of_sparse(0.01)
+    mobile = 3.5e6  # parameters of MobileNetV2
+    phone = 10 * 1000 * 2e6 / 100
+    speech = 10 * 10 * 3600 * 4000.0 / 100
+    diloco = 512 * 1024 * 500 * PER_TOKEN
+    return [
+        (
+            "phone photographs, float32",
+            2 * 10 * mobile * 4,
+            phone,
+            "ten owners of 1,000 photographs (2 MB each), 100 rounds, 3.5 million parameters "
+            "(MobileNetV2, arXiv 1801.04381)",
+        ),
+        (
+            "phone photographs, STC 1 % both ways",
+            2 * 10 * mobile * stc / 8,
+            phone,
+            "the same, 0.091 bits a value. Photographs made smaller, to 10 kB each, would take 200 "
+            "times fewer bytes: then averaging is at 0.8 times the data",
+        ),
+        (
+            "speech, float32",
+            2 * 10 * 10e6 * 4,
+            speech,
+            "ten owners of 10 hours, Opus at 32 kbit/s (RFC 6716), 100 rounds, 10 million "
+            "parameters",
+        ),
+        (
+            "speech, 4 bits both ways",
+            2 * 10 * 10e6 / 2,
+            speech,
+            "the same with 4 bits",
+        ),
+        (
+            "DiLoCo, 150 million parameters, float32",
+            2 * 150e6 * 4.0,
+            diloco,
+            "a worker's 500 steps of 512 x 1,024 tokens (arXiv 2311.08105; batch and length from "
+            "memory), 1.3 B each",
+        ),
+        (
+            "DiLoCo, 1 billion parameters, 4 bits",
+            2 * 1e9 / 2,
+            diloco,
+            "the same steps; 4-bit floats as in arXiv 2501.18512",
+        ),
+        (
+            "DiLoCo, 1 billion parameters, 4 bits, batches of 2 million tokens a worker",
+            2 * 1e9 / 2,
+            2e6 * 500 * PER_TOKEN,
+            "the same with larger batches",
+        ),
+    ]
+
+
+# ------------------------------------------------------------------------------ the third axis
+
+
+class Leak:
+    """A point of the figure: accuracy, bytes and leak of all seeds."""
+
+    def __init__(self, name: str, kind: str, runs: Sequence[Mapping[str, float]], words: str = ""):
+        self.name, self.kind, self.runs, self.words = name, kind, runs, words
+
+    def each(self, key: str) -> list[float]:
+        """A value of all seeds."""
+        return [run[key] for run in self.runs]
+
+    def mean(self, key: str) -> float:
+        """Its mean."""
+        return mean(self.each(key))
+
+
+def leaks() -> list[Leak]:
+    """Split learning (stored runs of docs/leakage.md), sent images, and owners who average."""
+    own = [*read(RESULTS / "send_data_leak.jsonl").values()]
+    data = mean(r["nbytes_data"] for r in own)
+    found = []
+    for name, runs in by_name(own).items():
+        if runs[0]["kind"] == "sent":
+            rows = [{**_base(r, data), "leak": max(r["explained"], 0.0)} for r in runs]
+            found.append(Leak(name, "sent", rows))
+            continue
+        rows = []
+        for r in runs:
+            gain = r["single_members"]["explained"] - r["single_strangers"]["explained"]
+            rows.append({**_base(r, data), "leak": max(gain, 0.0), "membership": r["membership"]})
+        words = _averaged_words(runs)
+        found.append(Leak(name, "averaged", rows, words))
+    stored = [r for r in read(RESULTS / "leakage.jsonl").values() if r["data"] == "mnist"]
+    part = "codecs on the activations"
+    kept = sorted((r for r in stored if r["part"] == part), key=lambda r: r["name"])
+    for name, group in groupby(kept, key=lambda r: r["name"]):
+        if name not in ("float32", "8 bits", "2 bits", "top-k 10%"):
+            continue
+        rows = [
+            {
+                "accuracy": r["accuracy"],
+                "nbytes": (r["nbytes_up"] + r["nbytes_down"]) * IMAGES * PASSES,
+                "leak": r["explained_variance"],
+            }
+            for r in group
+        ]
+        rows = [{**r, "times": r["nbytes"] / data} for r in rows]
+        found.append(Leak(f"split, activations in {name}", "split", rows))
+    return sorted(found, key=lambda leak: leak.mean("nbytes"))
+
+
+def _base(result: Result, data: float) -> dict[str, float]:
+    sent = result["nbytes"]
+    return {"accuracy": result["accuracy"], "nbytes": sent, "times": sent / data}
+
+
+def _averaged_words(runs: Sequence[Result]) -> str:
+    parts = []
+    for name, words in (("single", "an owner's updates"), ("sum", "sums of ten")):
+        pair = [
+            mean(r[f"{name}_{who}"]["explained"] for r in runs) for who in ("members", "strangers")
+        ]
+        parts.append(f"{words}: {pair[0]:.3f} of members, {pair[1]:.3f} of strangers")
+    return "; ".join(parts)
+
+
+def leak_table() -> str:
+    """Accuracy, bytes, leak, of every row that was run."""
+    lines = [
+        "| what crosses | seeds | accuracy [%] | MB | times the data | share of the images' "
+        "variance that the receiver gets | members recognized (AUC) | guesses from the updates |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for leak in leaks():
+        known = {"sent": "all: it has them", "split": "not measured"}
+        auc = known.get(leak.kind) or spread_of(leak.each("membership"), ".3f")
+        lines.append(
+            f"| {leak.name} | {len(leak.runs)} "
+            f"| {spread_of([100 * a for a in leak.each('accuracy')], '.1f')} "
+            f"| {short(leak.mean('nbytes') / 1e6)} | {short(leak.mean('times'))} "
+            f"| {spread_of(leak.each('leak'), '.3f')} | {auc} | {leak.words} |"
+        )
+    steps = one_step()
+    if steps:
+        lines += ["", steps]
+    return "\n".join(lines)
+
+
+def one_step() -> str:
+    """What a single gradient in float32 says, by the size of its batch."""
+    runs = [r for r in read(RESULTS / "send_data_leak.jsonl").values() if "one_step" in r]
+    if not runs:
+        return ""
+    sizes = runs[0]["one_step"]
+    parts = []
+    for size in sizes:
+        who = [mean(r["one_step"][size][k] for r in runs) for k in ("members", "strangers")]
+        parts.append(f"{int(size):,} image{'s' * (size != '1')}: {who[0]:.3f} ({who[1]:.3f})")
+    return (
+        "One gradient of the untrained network, in float32, by the size of its batch (of strangers "
+        f"in brackets): {', '.join(parts)}."
+    )
+
+
+def draw(path: Path = FIGURE) -> None:
+    """Accuracy over bytes, and the size of a mark is what leaks."""
+    from fltoolkit import plots
+
+    figure = plots.new_figure(8.6, 5.2)
+    ax = figure.subplots()
+    colours = {"sent": "#b3261e", "split": "#1565c0", "averaged": "#2e7d32"}
+    words = {"sent": "images are sent", "split": "split learning", "averaged": "ten owners average"}
+    found = leaks()
+    for kind, colour in colours.items():
+        mine = [leak for leak in found if leak.kind == kind]
+        ax.scatter(
+            [leak.mean("times") for leak in mine],
+            [100 * leak.mean("accuracy") for leak in mine],
+            s=[30 + 900 * leak.mean("leak") for leak in mine],
+            color=colour,
+            alpha=0.55,
+            label=words[kind],
+        )
+    for k, leak in enumerate(found):
+        ax.annotate(
+            f"{_brief(leak.name)}: {100 * leak.mean('leak'):.0f} %",
+            (leak.mean("times"), 100 * leak.mean("accuracy")),
+            xytext=(0, 14 + 10 * (k % 3)) if k % 2 else (0, -18 - 10 * (k % 3)),
+            textcoords="offset points",
+            ha="center",
+            fontsize=7.5,
+            arrowprops={"arrowstyle": "-", "lw": 0.4},
+        )
+    ax.axvline(1, color="black", lw=0.8, ls=":")
+    ax.set_xscale("log")
+    ax.margins(0.12, 0.25)
+    ax.set_xlabel("times the data (bytes sent / bytes of all images without loss)")
+    ax.set_ylabel("accuracy [%]")
+    ax.set_title("Area: the share of the images' variance that the receiver gets", fontsize=10)
+    handles = ax.legend(loc="lower right", fontsize=8).legend_handles
+    for handle in handles:
+        handle.set_sizes([50])  # type: ignore[union-attr]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    plots.save_figure(ax, path)
+
+
+def _brief(name: str) -> str:
+    for long in ("images, ", "split, activations in ", "ten owners average, "):
+        name = name.removeprefix(long)
+    return name
