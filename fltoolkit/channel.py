@@ -369,5 +369,5 @@ class Channel:
 
     def __repr__(self) -> str:
         unused = self.unused_codecs() if self.transfers else []
-        told = f", no message for the codec of {' and '.join(unused)}" if unused else ""
-        return f"<Channel: {len(self.transfers)} transfers, {self.nbytes():,} bytes{told}>"
+        idle = f", no message for the codec of {' and '.join(unused)}" if unused else ""
+        return f"<Channel: {len(self.transfers)} transfers, {self.nbytes():,} bytes{idle}>"

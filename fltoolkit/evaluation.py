@@ -106,15 +106,7 @@ def evaluate(
     >>> evaluate([bob], x, torch.tensor([0, 0, 1, 0]))["accuracy"]
     0.75
     """
-    if (loss_fn := parties[-1].loss_fn) is None:
-        raise ValueError(f"party {parties[-1].name!r} comes last and has no loss_fn: give it one")
-    if not len(y):
-        raise ValueError("no samples to evaluate: y is empty")
-    if batch_size < 1:
-        raise ValueError(f"batch_size={batch_size}: evaluate 1 sample or more at a time")
-    for features in [x] if isinstance(x, Tensor) else x:
-        if len(features) != len(y):
-            raise ValueError(f"{len(features)} samples and {len(y)} labels: need one each")
+    loss_fn = _checked(parties, x, y, batch_size)
     loss = total = 0.0
     num_targets = count = 0
     sums_up: bool | None = None
@@ -138,6 +130,27 @@ def evaluate(
     record: Record = {"test_loss": loss / num_targets}
     if metric.measure is not None:
         record[metric.name] = metric.of_mean(total / count)
+    return _finite(record)
+
+
+def _checked(
+    parties: Sequence[Party], x: Tensor | Sequence[Tensor], y: Tensor, batch_size: int
+) -> LossFn:
+    """The loss of the last party. Raises ValueError for arguments that do not go together."""
+    if (loss_fn := parties[-1].loss_fn) is None:
+        raise ValueError(f"party {parties[-1].name!r} comes last and has no loss_fn: give it one")
+    if not len(y):
+        raise ValueError("no samples to evaluate: y is empty")
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size}: evaluate 1 sample or more at a time")
+    for features in [x] if isinstance(x, Tensor) else x:
+        if len(features) != len(y):
+            raise ValueError(f"{len(features)} samples and {len(y)} labels: need one each")
+    return loss_fn
+
+
+def _finite(record: Record) -> Record:
+    """The record, if its values are finite; else FloatingPointError."""
     for name, value in record.items():
         if not math.isfinite(float(value)):
             raise FloatingPointError(

@@ -104,18 +104,18 @@ def num_right(output: Tensor, y: Tensor) -> tuple[float, int]:
     text and each pixel of an image is one prediction. Targets below 0 (such as the -100 that
     torch's losses ignore) are not counted.
     """
-    told = f"outputs {list(output.shape)}, targets {list(y.shape)} {y.dtype}: accuracy counts "
-    told += "class numbers [batch, ...] against outputs [batch, classes, ...]. "
+    shapes = f"outputs {list(output.shape)}, targets {list(y.shape)} {y.dtype}: accuracy counts "
+    shapes += "class numbers [batch, ...] against outputs [batch, classes, ...]. "
     if y.is_floating_point():
         raise ValueError(
-            told + "For targets 0.0 and 1.0 take metric=BINARY_ACCURACY, for measured numbers "
+            shapes + "For targets 0.0 and 1.0 take metric=BINARY_ACCURACY, for measured numbers "
             "metric=MEAN_SQUARED_ERROR, or a Metric of your own"
         )
     if output.shape == (*y.shape, 1) or output.shape == y.shape:
-        raise ValueError(told + "For one logit a prediction take metric=BINARY_ACCURACY")
+        raise ValueError(shapes + "For one logit a prediction take metric=BINARY_ACCURACY")
     if output.dim() != y.dim() + 1 or (output.shape[0], *output.shape[2:]) != y.shape:
         hint = "Take the last axis away: y.squeeze(-1)" if y.shape[1:] == (1,) else ""
-        raise ValueError(told + (hint or "Bring them into these shapes, or give another metric"))
+        raise ValueError(shapes + (hint or "Bring them into these shapes, or give another metric"))
     counted = y >= 0
     return float((output.argmax(dim=1) == y)[counted].sum()), int(counted.sum())
 

@@ -11,6 +11,7 @@ import copy
 from contextlib import suppress
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
 
@@ -113,6 +114,7 @@ class Conformance:
 
     def test_same_seed_same_bytes(self, codec: Codec) -> None:
         """Two copies that get the same trees make the same bytes; no global generator is used."""
+        numpys = repr(np.random.get_state())  # noqa: NPY002
         one, two = copy.deepcopy(codec), copy.deepcopy(codec)
         state = torch.get_rng_state()
         for seed in range(3):
@@ -123,6 +125,7 @@ class Conformance:
         torch.set_rng_state(state)
         copy.deepcopy(codec).encode(TREES["matrix"])
         assert torch.equal(torch.get_rng_state(), state)
+        assert repr(np.random.get_state()) == numpys  # noqa: NPY002
 
     def test_weighing_moves_nothing(self, codec: Codec) -> None:
         """Asking for the sizes of a message does not change the message."""
@@ -282,8 +285,10 @@ class Conformance:
                     continue
 
     def test_repr_evaluates_back(self, codec: Codec) -> None:
-        """The repr is a call that makes an equal codec."""
+        """The repr is a call that makes an equal codec, also after the codec was used."""
         classes = {type(part).__name__: type(part) for part in walk(codec)}
         again = eval(repr(codec), classes)
+        assert again == codec
+        again.encode(TREES["matrix"])
         assert again == codec
         assert repr(again) == repr(codec)

@@ -57,7 +57,7 @@ Array = NDArray[Any]
 
 @dataclass
 class BitPack(Coder):
-    """Fixed width: ceil(log2(num_levels)) bits a symbol; indices as Rice-coded gaps or a bitmap.
+    """Fixed width: ceil(log2(num_levels)) bits per symbol; indices as Rice-coded gaps or a bitmap.
 
     >>> from fltoolkit.codecs.stage import Symbols
     >>> ten = Symbols(torch.arange(10, dtype=torch.uint8), num_levels=128)  # 7 bits each

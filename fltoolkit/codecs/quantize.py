@@ -240,8 +240,11 @@ class PlainQuantize(Stage):
     {'w': tensor([0., 1., 3.])}
     """
 
-    bits: int
+    bits: int  # 1 to 16
     leaves_floats = False
+
+    def __post_init__(self) -> None:
+        check_number("bits", self.bits, 1, 16)
 
     def apply(self, parts: Parts) -> Parts:
         """Each value becomes the number q of its nearest level; low and high are sent as well."""

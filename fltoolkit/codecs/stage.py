@@ -88,7 +88,7 @@ class Sizes(NamedTuple):
     """
 
     nominal: float
-    """Each value at its width: ceil(log2(levels)) bits a symbol, ceil(log2(n)) bits a place."""
+    """Each value at its width: ceil(log2(levels)) bits per symbol, ceil(log2(n)) per place."""
     entropy: float
     """The smallest possible size if symbols and places were independent of each other."""
 

@@ -1,10 +1,10 @@
 """What a curious party learns from the messages at the cut layer, and two defences.
 
-    distance_correlation    how much two sets of vectors depend on each other
-    attacks                 guesses of inputs and labels from activations and gradients
-    tokens                  guesses of characters from a language model's activations
-    updates                 guesses of inputs and of members from a model's updates
-    defence                 noise, and training that leaks less
+    dependence  how much two sets of vectors depend on each other
+    attacks     guesses of inputs and labels from activations and gradients
+    tokens      guesses of characters from a language model's activations
+    updates     guesses of inputs and of members from a model's updates
+    defence     noise, and training that leaks less
 
 `_fitting` trains the networks of the attacks. Notebook 08 derives all of these but the guesses of
 characters, which notebook 12 derives.

@@ -7,8 +7,8 @@ from .attacks import overhear as overhear
 from .attacks import train_decoder as train_decoder
 from .defence import Noise as Noise
 from .defence import NoPeek as NoPeek
-from .distance_correlation import corrected_distance_correlation as corrected_distance_correlation
-from .distance_correlation import distance_correlation as distance_correlation
+from .dependence import corrected_distance_correlation as corrected_distance_correlation
+from .dependence import distance_correlation as distance_correlation
 from .tokens import nearest_tokens as nearest_tokens
 from .tokens import train_token_decoder as train_token_decoder
 from .tokens import unigram_guess as unigram_guess

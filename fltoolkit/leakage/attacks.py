@@ -2,7 +2,7 @@
 
 Here: an attack that learns to reconstruct inputs from what crossed the cut, attacks on labels by
 their gradients, and two ways to collect what the attacker receives: a `Listener` on the channel,
-and `overhear`. Not here: distance correlation (distance_correlation.py), defences (defence.py).
+and `overhear`. Not here: distance correlation (dependence.py), defences (defence.py).
 Notebook 08 derives all attacks.
 """
 
@@ -17,7 +17,7 @@ from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec
 from fltoolkit.evaluation import forward
 from fltoolkit.leakage._fitting import fitted, mean_and_scale, parted
-from fltoolkit.leakage.distance_correlation import check_pair, rows_of
+from fltoolkit.leakage.dependence import check_pair, rows_of
 from fltoolkit.links import KINDS, Link, Once
 from fltoolkit.models import seeded
 from fltoolkit.party import Party

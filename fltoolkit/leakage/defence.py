@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fltoolkit.codecs.stage import Parts, RandomStage, floats
-from fltoolkit.leakage.distance_correlation import batch_distance_correlation
+from fltoolkit.leakage.dependence import batch_distance_correlation
 from fltoolkit.party import Optimizer, Party
 
 __all__ = ["NoPeek", "Noise"]

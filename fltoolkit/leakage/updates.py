@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from fltoolkit.evaluation import forward
 from fltoolkit.leakage.attacks import auc
-from fltoolkit.leakage.distance_correlation import rows_of
+from fltoolkit.leakage.dependence import rows_of
 from fltoolkit.party import Party
 from fltoolkit.trees import Tree
 

@@ -21,7 +21,7 @@ from fltoolkit.codecs.stage import Stage
 from fltoolkit.evaluation import evaluate
 from fltoolkit.leakage.attacks import explained_variance, overhear, train_decoder
 from fltoolkit.leakage.defence import Noise
-from fltoolkit.leakage.distance_correlation import corrected_distance_correlation
+from fltoolkit.leakage.dependence import corrected_distance_correlation
 from fltoolkit.panels._sliders import LOOK, find_ipywidgets, slider
 from fltoolkit.party import Party
 from fltoolkit.plots.style import describe, new_axes, picture

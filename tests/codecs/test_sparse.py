@@ -334,14 +334,6 @@ def test_links_and_messages_draw_differently(stage):
     assert not torch.equal(a, c)
 
 
-@pytest.mark.parametrize("stage", STAGES, ids=repr)
-def test_no_global_generator_moves(stage):
-    state = repr(np.random.get_state()), torch.get_rng_state()  # noqa: NPY002
-    fresh(stage).apply({"w": torch.ones(3, 100)})
-    assert state[0] == repr(np.random.get_state())  # noqa: NPY002
-    assert torch.equal(state[1], torch.get_rng_state())
-
-
 @pytest.mark.parametrize("stage", [TopK(0.1), STC(0.1), RandomK(0.1, unbiased=False)], ids=repr)
 @pytest.mark.parametrize("kind", ["equal", "one", "normal"])
 def test_contraction(stage, kind):

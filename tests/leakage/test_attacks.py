@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import pytest
 import torch
+from inversion import AUXILIARY, VICTIMS, attacked, normal
 from torch import nn
 
 from fltoolkit import SGD, Batches, Channel, Party, split_step, splitnn_mlp, train_split
@@ -21,14 +22,10 @@ from fltoolkit.leakage import (
     overhear,
     train_decoder,
 )
-from fltoolkit.leakage.distance_correlation import batch_distance_correlation
+from fltoolkit.leakage.dependence import batch_distance_correlation
 from fltoolkit.testing import TREES, Conformance
 
 MEASURES = [distance_correlation, corrected_distance_correlation, batch_distance_correlation]
-
-
-def normal(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 # ------------------------------------------------------------------------- distance correlation
@@ -133,23 +130,6 @@ def test_a_zero_that_was_sent_is_in_the_mask():
 
 
 # --------------------------------------------------------------------------------- the inversion
-
-
-def pictures(n, seed):
-    """Samples of 36 values with 6 degrees of freedom."""
-    return (normal(n, 6, seed=seed) @ normal(6, 36, seed=77)).float().tanh().unflatten(1, (6, 6))
-
-
-AUXILIARY, VICTIMS = pictures(400, 1), pictures(200, 2)
-
-
-def attacked(codec=None, module=None, seed=0):
-    alice = Party("alice", module or nn.Flatten())
-    channel = Channel({} if codec is None else {"activations": codec})
-    heard = overhear(alice, AUXILIARY, channel)
-    decoder = train_decoder(heard.h, AUXILIARY, seed=seed)
-    guess = decoder(overhear(alice, VICTIMS, channel).h)
-    return explained_variance(guess, VICTIMS, decoder.mean_input), decoder, guess
 
 
 def test_an_open_link_explains_nearly_everything():

@@ -5,6 +5,7 @@ import importlib
 
 import pytest
 import torch
+from inversion import normal
 from torch import nn
 
 from fltoolkit import SGD, Batches, Channel, Party, split_step, splitnn_mlp, train_split
@@ -13,13 +14,9 @@ from fltoolkit.leakage import (
     corrected_distance_correlation,
     distance_correlation,
 )
-from fltoolkit.leakage.distance_correlation import batch_distance_correlation
+from fltoolkit.leakage.dependence import batch_distance_correlation
 
 MEASURES = [distance_correlation, corrected_distance_correlation, batch_distance_correlation]
-
-
-def normal(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def test_three_points_by_hand():
@@ -107,7 +104,7 @@ def test_equal_rows_have_a_gradient():
 
 
 def test_thousands_of_rows_take_memory_for_a_block(monkeypatch):
-    module = importlib.import_module("fltoolkit.leakage.distance_correlation")
+    module = importlib.import_module("fltoolkit.leakage.dependence")
     shapes, original = [], module._distances
 
     def distances(*args):
