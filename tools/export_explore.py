@@ -132,7 +132,7 @@ def one_run(result: Any, num_test: int) -> dict[str, Any]:
     """
     last = result.history[-1]
     if pareto_report.is_null(result):
-        curve = [[r["nbytes"], times_tests(r["accuracy"], num_test)] for r in result.history]
+        curve = [[r["nbytes"], r["accuracy"] * num_test] for r in result.history]
     else:
         curve = [[r["nbytes"], correct(r["accuracy"], num_test)] for r in result.history]
     return {
@@ -149,13 +149,6 @@ def one_run(result: Any, num_test: int) -> dict[str, Any]:
             for s in sizes_of(last)
         ],
     }
-
-
-def times_tests(accuracy: float, num_test: int) -> float:
-    """A number that gives exactly this accuracy when the page divides it by ``num_test``."""
-    product = accuracy * num_test
-    near = (product, math.nextafter(product, 0), math.nextafter(product, math.inf))
-    return next((each for each in near if each / num_test == accuracy), product)
 
 
 def correct(accuracy: float, num_test: int) -> int:
