@@ -167,7 +167,10 @@ def test_budgets_and_targets_are_those_of_python(open_page: Open) -> None:
                 for name in names
                 for r in by_name[name]
             ]
-            assert found == wanted
+            assert [need for _, need in found] == [need for _, need in wanted]
+            for (value, _), (told, _) in zip(found, wanted, strict=True):
+                # the mean of owners is no whole number of samples: its last bit may differ
+                assert value == (told if told is None else pytest.approx(told, rel=1e-14))
 
 
 def test_budgets_of_seconds_use_every_evaluation(open_page: Open) -> None:
