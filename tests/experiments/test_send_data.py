@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parameters_to_vector
 
+from experiments.send_data import law, report
 from experiments.send_data.pictures import (
     Form,
     Pictures,
@@ -135,3 +136,23 @@ def test_each_setting_and_seed_has_its_own_key():
     keys = {key(setting, seed) for setting in ALL for seed in range(3)}
     assert len(keys) == 3 * len(ALL)
     assert key(replace(ALL[0], rounds=7), 0) not in keys
+
+
+def test_the_page_shows_what_is_stored():
+    assert report.tables() in report.PAGE.read_text(encoding="utf-8")
+
+
+def test_the_law_predicts_the_side_of_each_stored_run():
+    """Of at least eight runs, on both sides."""
+    rows = law.table().splitlines()[2:]
+    times = [float(row.split("|")[8].replace(",", "")) for row in rows]
+    assert len(rows) >= 8
+    assert all(row.endswith("| yes |") for row in rows)
+    assert min(times) < 1 < max(times)
+
+
+def test_averaging_reached_what_sent_pictures_bring():
+    seeds = {0: [[10, 0.2], [20, 0.5]], 1: [[10, 0.5], [30, 0.6]]}
+    runs = [{"kind": "Sent", "seed": s, "accuracy": 0.5, "nbytes": 100} for s in seeds]
+    assert report.as_good(runs, seeds) == ("0.000 [0.000, 0.000]", "7.5 [5.0, 10.0]")
+    assert report.as_good([{**runs[0], "accuracy": 0.9}], seeds) == ("not reached", "")
