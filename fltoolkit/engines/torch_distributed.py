@@ -83,8 +83,6 @@ class DistributedChannel(Channel):
 
     Attributes:
         here: the parties of this process.
-        nbytes_moved: the bytes that this process gave torch.distributed to send: messages,
-            envelopes and the comparison of settings. What gloo and TCP add is not included.
     """
 
     def __init__(
@@ -109,7 +107,10 @@ class DistributedChannel(Channel):
 
     @property
     def nbytes_moved(self) -> int:
-        """The bytes that this process gave torch.distributed to send; see `Peers`."""
+        """The bytes that this process gave torch.distributed to send.
+
+        Messages, envelopes and the comparison of settings; not what gloo and TCP add.
+        """
         return self.peers.nbytes_moved
 
     def look_ahead(self, sender: str, receiver: str, kind: str) -> Tree:
