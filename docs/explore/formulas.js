@@ -46,7 +46,7 @@ explore.mean = (values) => values.reduce((sum, value) => sum + value, 0) / value
 explore.until = (run, i) => {
   const last = run.curve.length - 1, [nbytes] = run.curve[i];
   if (i === last) return run;
-  const sent = nbytes / run.curve[last][0], done = (i + 1) / (last + 1), then = { ...run, nbytes };
+  const sent = run.curve[last][0] ? nbytes / run.curve[last][0] : 0, done = (i + 1) / (last + 1), then = { ...run, nbytes };
   for (const key of ["up", "down", "uplink"]) then[key] *= sent;
   for (const key of ["rounds", "waits", "flops"]) then[key] *= done;
   return then;

@@ -11,7 +11,7 @@
     choosers: ["data", "partition"],
     defaults: { data: "mnist", partition: "IID", method: METHOD },
     costs: {
-      nbytes: { title: "bytes sent, both directions", words: explore.bytes, stops: [3e5, 3e9], start: 1e7 },
+      nbytes: { title: "bytes sent, both directions", words: explore.bytes, stops: [1e3, 3e9], start: 1e7 },
       up: { title: "bytes sent up", words: explore.bytes, stops: [1e4, 3e9], start: 1e6, suffix: " up" },
       seconds: { title: "seconds on your link", words: explore.seconds, stops: [0.1, 1e6], start: 100 },
       rounds: { title: "rounds, or epochs of split learning", words: (v) => `${explore.grouped(v, v % 1 ? 1 : 0)} round${v === 1 ? "" : "s"}`,

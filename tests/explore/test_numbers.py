@@ -203,7 +203,7 @@ def test_budgets_of_seconds_use_every_evaluation(open_page: Open) -> None:
             scores = run.history.column("accuracy")
             reached = [t for t, score in zip(spent, scores, strict=True) if score >= target]
             paid = [score for t, score in zip(spent, scores, strict=True) if t <= budget]
-            assert within == (paid[-1] if paid else None)
+            assert within == (pytest.approx(paid[-1], rel=1e-14) if paid else None)
             assert (needs is None) == (not reached)
             if reached:
                 assert math.isclose(needs, reached[0], rel_tol=1e-12)
@@ -464,9 +464,9 @@ def test_the_goal_line_of_a_language_model(open_page: Open) -> None:
 def test_the_budget_slider_names_the_best_of_the_stored_runs(open_page: Open) -> None:
     tab = open_page("pareto", "#data=digits&partition=non-IID")
     by_name, seen = groups(PARTS["digits", "non-IID"]), set()
-    for place in (12, 20, 40, 60):
+    for place in (8, 19, 25, 50):
         slide(tab, "budget", place)
-        budget = 10 ** ((round(25 * math.log10(3e5)) + place) / 25)
+        budget = 10 ** ((round(25 * math.log10(1e3)) + place) / 25)
         budget = float(f"{budget:.3g}")
         best: dict[str, float] = {}
         for name, runs in by_name.items():
