@@ -106,7 +106,7 @@ def test_tables_by_hand():
     rows = [(slow, {1: result(2.0, 8e6), 2: result(2.2, 8e6)}), (fast, {2: result(2.15, 1e5)})]
     assert above(rows[1][1], rows[0][1]) == pytest.approx([-0.05])
     printed = tables({"data parallel": rows})
-    assert "| few | 1 | 2.150 | -0.050 | -0.050 | 0.1 | 80.0 | 80.0 |  |" in printed
+    assert "| few | 1 | 2.150 | -0.050 | -0.050 | 0.10 |  | 80.0 | 80.0 |  |" in printed
     assert "few: 80 times fewer, -0.050 and -0.050 nats on 1 seed: met" in printed
     assert "2.100 [2.000, 2.200]" in printed
     end = ", 1,800 steps"
