@@ -473,8 +473,12 @@ def test_a_tensor_for_a_number_costs_nothing():
 
 
 def test_reading_takes_time_that_grows_with_the_length():
-    """In the grader's own process nothing else stops it: this ends within seconds or fails."""
+    """In the grader's own process nothing else stops it: this takes seconds of computing or fails.
+
+    The timeout ends a hang; on a busy machine a minute of computing takes several.
+    """
     code = (
+        "import time\n"
         "from fltoolkit.assignments.master import load_master, release, collect, assemble\n"
         "from fltoolkit.assignments.looks import suspicious, alike\n"
         f"m = load_master({str(PATHS[0])!r})\n"
@@ -487,8 +491,9 @@ def test_reading_takes_time_that_grows_with_the_length():
         "    s = collect(m, book)\n"
         "    assemble(m, s.answers, 3)\n"
         "    [suspicious(a) for a in s.answers.values()]\n"
+        "assert time.process_time() < 60, time.process_time()\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=900)
 
 
 @pytest.mark.parametrize(
