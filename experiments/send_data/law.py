@@ -1,6 +1,6 @@
 """The law beside stored runs: bytes that were predicted before a run, and those that were sent.
 
-A round of averaging has 2 K messages of P values with so many bits each, so R rounds send at most
+A round of averaging has 2 K messages of P values with so many bits each, so R rounds send about
 2 K R P bits / 8; a method is cheaper than the data if that is below N b. Not here: the formula of
 the data (`fltoolkit.cost.rounds_of_the_data`).
 """

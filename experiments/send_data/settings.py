@@ -71,11 +71,15 @@ SENT: list[Setting] = [
     *(Sent(ORIGINAL, n, LARGE, samples_seen=1_000_000) for n in (1000, 6000, 50_000)),
 ]
 BRIEFLY: list[Setting] = [
-    Sent(ORIGINAL, n, samples_seen=88_000, most_passes=40, batch_size=50, lr=0.05)
-    for n in (760, 2200)
+    *(
+        Sent(ORIGINAL, n, samples_seen=88_000, most_passes=40, batch_size=50, lr=0.05)
+        for n in (760, 2200)
+    ),
+    Sent(Form(quality=10), 2900, samples_seen=88_000, most_passes=30, batch_size=50, lr=0.05),
 ]
-"""Few steps, for a processor core: the receiver is weaker than one that trains for longer. They
-take five times the bytes at which averaging reaches 50 and 60 %."""
+"""Few steps, for a processor core: the receiver is weaker than one that trains for longer. The
+first two take five times the bytes at which averaging reaches 50 and 60 %; the last takes as many
+bytes as the first, with more pictures of a lower quality."""
 ALL: list[Setting] = [TOGETHER[0], *SENT[:9], *TOGETHER[1:], *SENT[9:], *BRIEFLY]
 """In the order in which they are run."""
 
