@@ -47,8 +47,8 @@ def test_the_receiver_has_exactly_the_samples_and_learns(digits):
     seen = []
 
     class Watch(Channel):
-        def cross(self, link, tree):
-            arrival = super().cross(link, tree)
+        def cross(self, link, tree, once=None):
+            arrival = super().cross(link, tree, once)
             seen.append((link.kind, arrival.tree))
             return arrival
 
