@@ -9,6 +9,15 @@ from fltoolkit.course.done import Guess, saved_edition
 
 __all__ = ["Predict", "predict"]
 
+_FIRST = (
+    "  No guess yet. Replace None by yours and run this cell again: a wrong guess\n"
+    "  costs nothing, and it makes the result stick. (predict.skip() shows all.)"
+)
+_ABOVE = (
+    "  No guess yet. It is measured: write your guess where the question stands, and run that\n"
+    "  cell again. It answers at once. (predict.skip() shows all.)"
+)
+
 
 class Predict:
     """Ask for a guess, then show the measured value; ``predict.skip()`` shows it without a guess.
@@ -26,6 +35,8 @@ class Predict:
 
     def __init__(self, remember: Callable[[str, Guess], None] = lambda question, guess: None):
         self._remember, self._skipping = remember, False
+        self._found: dict[str, tuple[Any, str]] = {}  # what was measured, by question
+        self._asked: set[str] = set()  # questions whose cell measures nothing
         self.shown = False  # whether the latest call showed its measured value
 
     def skip(self, skip: bool = True) -> None:
@@ -34,6 +45,42 @@ class Predict:
         print(
             "Measured values are shown without a guess." if skip else "A guess comes first again."
         )
+
+    def ask(self, question: str, guess: Any, unit: str = "") -> None:
+        """Ask in a cell of its own, which measures nothing and so answers at once.
+
+        A later cell measures and calls ``predict`` with the same question. If that has happened
+        already, a guess that is made now is compared at once: nothing is measured again.
+
+        Args:
+            question: what will be measured, one sentence.
+            guess: the reader's, as in a call of `Predict`; None if there is none yet.
+            unit: of the guess, e.g. "B".
+
+        >>> predict.ask("How many bytes come down?", 50_000, "B")
+        How many bytes come down?
+          your guess: 50,000 B. The next cells measure it.
+        >>> predict("How many bytes come down?", 50_000, 163_854, "B")
+        How many bytes come down?
+          your guess: 50,000 B
+          measured:   163,854 B
+          Your guess is 3.3 times too small.
+        """
+        self._asked.add(question)
+        if question in self._found:
+            return self(question, guess, *self._found[question])
+        print(question)
+        if guess is None or guess is ...:
+            silent = self._skipping or saved_edition()
+            print("  The next cells measure it." if silent else _FIRST)
+            return None
+        try:
+            number = read(guess, 0.0, unit) if unit and isinstance(guess, str) else guess
+        except ValueError as error:
+            print(f"  {error}")
+            return None
+        print(f"  your guess: {f'{say(number)} {unit}'.rstrip()}. The next cells measure it.")
+        return None
 
     def __call__(self, question: str, guess: Any, measured: Any, unit: str = "") -> None:
         """Print the reader's guess beside the measured value, and how far off it was.
@@ -48,6 +95,7 @@ class Predict:
             measured: the value that was measured.
             unit: written after both values, e.g. "B".
         """
+        self._found[question] = measured, unit
         print(question)
         made = guess is not None and guess is not ...
         typed = guess
@@ -58,8 +106,7 @@ class Predict:
             print(f"  {error}")
         self.shown = made or self._skipping or saved_edition()
         if not self.shown:
-            print("  No guess yet. Replace None by yours and run this cell again: a wrong guess")
-            print("  costs nothing, and it makes the result stick. (predict.skip() shows all.)")
+            print(_ABOVE if question in self._asked else _FIRST)
             return
         guessed = f"{say(guess)} {unit}".rstrip() if made else ""
         found = f"{say(measured)} {unit}".rstrip()

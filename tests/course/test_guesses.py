@@ -83,3 +83,42 @@ def test_a_guess_is_remembered_with_how_far_off_it_was() -> None:
     ask("Zero?", 1, 0)
     assert kept["How many?"] == Guess("10 B", "40 B", "Your guess is 4 times too small.", 4.0)
     assert kept["Who?"].factor is kept["Zero?"].factor is None
+
+
+def test_a_question_of_its_own_answers_at_once_and_compares_later(capsys: Printed) -> None:
+    kept: dict[str, Guess] = {}
+    ask = Predict(kept.__setitem__)
+    ask.ask("How many?", "about 2 kB", "B")
+    assert "your guess: 2,000 B. The next cells measure it." in capsys.readouterr().out
+    assert not kept
+    ask("How many?", "about 2 kB", 4000, "B")
+    assert kept["How many?"] == Guess("2,000 B", "4,000 B", "Your guess is 2 times too small.", 2.0)
+
+
+def test_a_guess_made_late_is_compared_without_measuring_again(capsys: Printed) -> None:
+    kept: dict[str, Guess] = {}
+    ask = Predict(kept.__setitem__)
+    ask.ask("How many?", None, "B")
+    assert "Replace None" in capsys.readouterr().out
+    ask("How many?", None, 163, "B")
+    printed = capsys.readouterr().out
+    assert "where the question stands" in printed
+    assert "163" not in printed
+    assert not ask.shown
+    ask.ask("How many?", 163, "B")
+    assert "measured:   163 B" in capsys.readouterr().out
+    assert ask.shown
+    assert kept["How many?"].guessed == "163 B"
+
+
+def test_what_cannot_be_read_is_said_before_anything_is_measured(capsys: Printed) -> None:
+    Predict().ask("How many?", "many", "B")
+    assert "where a number should be" in capsys.readouterr().out
+
+
+def test_a_question_of_the_saved_edition_asks_for_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: Printed
+) -> None:
+    monkeypatch.setenv("FLTOOLKIT_EDITION", "saved")
+    Predict().ask("How many?", None)
+    assert capsys.readouterr().out == "How many?\n  The next cells measure it.\n"
