@@ -9,6 +9,8 @@ timings in the metadata, the same cell ids each time. An error stops before anyt
 It is the saved edition (FLTOOLKIT_EDITION): measured values are shown though nobody has guessed,
 and no progress is kept.
 
+What a notebook adds to the bill of the course goes into fltoolkit/course/bill.json.
+
 The seconds that it prints should stay below 60 on two quiet cores. Beside the seconds of the clock
 stand those that the kernel and its processes computed, which say more where the machine is busy.
 Cells that took longer than five seconds and show no progress are named.
@@ -16,6 +18,7 @@ Cells that took longer than five seconds and show no progress are named.
 
 import argparse
 import ast
+import json
 import os
 import re
 import time
@@ -26,6 +29,7 @@ import nbformat
 from nbclient import NotebookClient
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+BILL = NOTEBOOKS.parent / "fltoolkit" / "course" / "bill.json"
 CONTROLS = "application/vnd.jupyter.widget-view+json"
 MOVES = {"watch", "progress_bar", "playground", "FedAvgLab", "LanguageLab", "ThresholdLab"}
 LONG = 5.0  # seconds after which a reader wants to see that something happens
@@ -74,6 +78,20 @@ def names(code: ast.AST) -> set[str]:
     return {node.id for node in ast.walk(code) if isinstance(node, ast.Name)}
 
 
+def keep_bill(notebook: nbformat.NotebookNode) -> None:
+    """Write the notebook's lines of the bill, which its card has in its metadata, beside others."""
+    outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]
+    found = [
+        out.metadata["fltoolkit_bill"]
+        for out in outputs
+        if "fltoolkit_bill" in out.get("metadata", {})
+    ]
+    if found:
+        others = json.loads(BILL.read_text(encoding="utf-8")) if BILL.exists() else {}
+        text = json.dumps({**others, **found[-1]}, indent=1, sort_keys=True, ensure_ascii=False)
+        BILL.write_text(f"{text}\n", encoding="utf-8")
+
+
 def run(path: Path, save: bool = True) -> None:
     start, before = time.perf_counter(), os.times()
     notebook = nbformat.read(path, as_version=4)
@@ -104,6 +122,7 @@ def run(path: Path, save: bool = True) -> None:
     nbformat.validate(notebook)
     if save:
         nbformat.write(notebook, path)
+        keep_bill(notebook)
     print(
         f"{path.name}: {seconds:.0f} s, of which computing {computed:.0f} s, "
         f"{path.stat().st_size / 1000:.0f} kB",

@@ -4,6 +4,7 @@
     comparison      a comparison of an answer with what is expected, with hints
     fingerprints    a short text that stands for a value, to compare with
     done            what a reader has done, kept in the folder of the notebooks
+    bills           the bill: what the trainings of each notebook sent, as one card that grows
     running         choices by data set, progress bars, errors shown in one line
     notebook        one notebook: its guesses, its checks, and the card that counts them
     nb00            answers of notebook 00 (try to answer before you look)

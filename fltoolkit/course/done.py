@@ -1,4 +1,4 @@
-"""What a reader has done so far: guesses and passed checks, kept in the folder of the notebooks.
+"""What a reader has done so far: guesses, passed checks and the bill, kept beside the notebooks.
 
 The file ``course_progress.json`` is written completely or not at all. A damaged file is renamed,
 and raises no error. Nothing is written if no notebook of the course is in the working folder, or if
@@ -16,7 +16,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FILE", "Done", "Guess", "Table", "read", "remember", "saved_edition"]
+__all__ = ["FILE", "Done", "Guess", "Item", "Table", "read", "remember", "saved_edition"]
 
 FILE = "course_progress.json"
 
@@ -38,9 +38,25 @@ class Guess:
 KEYS = tuple(f.name for f in fields(Guess))
 
 
+@dataclass(frozen=True)
+class Item:
+    """One line of the bill: a training, the bytes that it sent, and how well it did.
+
+    >>> Item("split learning", 735_800_000, "97.2 %", 25_400.0).times
+    25400.0
+    """
+
+    what: str
+    nbytes: int
+    score: str  # with its unit or name
+    times: float  # how many times the data: bytes sent, over those of the samples without loss
+    why: str = ""  # what this line teaches
+
+
 @dataclass
 class Done:
-    """What was done in one notebook: the first guess of each question, and which checks passed.
+    """What was done in one notebook: the first guess of each question, which checks have passed,
+    and its lines of the bill.
 
     >>> done = Done({"How many bytes?": Guess("5 B", "4 B")}, {"bits": True, "bytes": False})
     >>> len(done.made), done.passed
@@ -49,6 +65,7 @@ class Done:
 
     guesses: dict[str, Guess] = field(default_factory=dict)
     checks: dict[str, bool] = field(default_factory=dict)
+    bill: list[Item] = field(default_factory=list)
 
     @property
     def made(self) -> list[Guess]:
@@ -109,7 +126,22 @@ def _done(part: Any) -> Done:
             factor = factor if isinstance(factor, float) else None
             guesses[question] = Guess(guessed, measured, off, factor)
     checks = _mapping(_mapping(part).get("checks")).items()
-    return Done(guesses, {name: passed for name, passed in checks if isinstance(passed, bool)})
+    passed = {name: passed for name, passed in checks if isinstance(passed, bool)}
+    return Done(guesses, passed, items_of(_mapping(part).get("bill")))
+
+
+def items_of(part: Any) -> list[Item]:
+    """Lines of the bill as they are kept; what is none of them is left out.
+
+    >>> items_of([3, {"what": "a", "nbytes": 5, "score": "9 %", "times": 2.0, "why": ""}])
+    [Item(what='a', nbytes=5, score='9 %', times=2.0, why='')]
+    """
+    kinds = {"what": str, "nbytes": int, "score": str, "times": float, "why": str}
+    return [
+        Item(**{key: entry[key] for key in kinds})
+        for entry in (part if isinstance(part, list) else [])
+        if all(isinstance(_mapping(entry).get(key), kind) for key, kind in kinds.items())
+    ]
 
 
 def remember(folder: Path | None, number: str, done: Done) -> None:

@@ -2,7 +2,8 @@
 
 from fltoolkit.course.notebook import Notebook
 
-__all__ = ["card", "check", "notebook", "predict"]
+__all__ = ["bill", "card", "check", "notebook", "predict"]
 
 notebook = Notebook("00", "Start here", guesses=2)
-card, check, predict = notebook.card, notebook.check, notebook.predict
+bill, card = notebook.bill, notebook.card
+check, predict = notebook.check, notebook.predict

@@ -6,10 +6,11 @@ from fltoolkit.course.comparison import near
 from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.wire import pack
 
-__all__ = ["card", "check", "epoch_nbytes", "notebook", "predict"]
+__all__ = ["bill", "card", "check", "epoch_nbytes", "notebook", "predict"]
 
 notebook = Notebook("01", "Vanilla SplitNN", guesses=4)
-card, check, predict = notebook.card, notebook.check, notebook.predict
+bill, card = notebook.bill, notebook.card
+check, predict = notebook.check, notebook.predict
 
 
 def epoch_nbytes(num_samples: int, batch_size: int, width: int) -> int:

@@ -7,10 +7,11 @@ from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.wire import pack
 
-__all__ = ["card", "check", "notebook", "predict"]
+__all__ = ["bill", "card", "check", "notebook", "predict"]
 
 notebook = Notebook("02", "Many Alices", guesses=4)
-card, check, predict = notebook.card, notebook.check, notebook.predict
+bill, card = notebook.bill, notebook.card
+check, predict = notebook.check, notebook.predict
 
 
 @notebook.answer("number of hand-overs")

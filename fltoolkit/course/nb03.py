@@ -9,10 +9,11 @@ from fltoolkit.course.comparison import near
 from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.split.gates import Decay, LossGate, State, gate_trace
 
-__all__ = ["card", "check", "notebook", "predict"]
+__all__ = ["bill", "card", "check", "notebook", "predict"]
 
 notebook = Notebook("03", "Async states", guesses=8)
-card, check, predict = notebook.card, notebook.check, notebook.predict
+bill, card = notebook.bill, notebook.card
+check, predict = notebook.check, notebook.predict
 
 
 def states(answer: Any) -> str:

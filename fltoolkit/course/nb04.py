@@ -3,10 +3,11 @@
 from fltoolkit.course.comparison import near
 from fltoolkit.course.notebook import Answer, Notebook
 
-__all__ = ["card", "check", "notebook", "predict"]
+__all__ = ["bill", "card", "check", "notebook", "predict"]
 
 notebook = Notebook("04", "Federated averaging", guesses=7)
-card, check, predict = notebook.card, notebook.check, notebook.predict
+bill, card = notebook.bill, notebook.card
+check, predict = notebook.check, notebook.predict
 
 
 @notebook.answer("the server's new weight")

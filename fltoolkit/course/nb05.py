@@ -9,10 +9,11 @@ from fltoolkit.codecs.base import Codec
 from fltoolkit.course.comparison import near
 from fltoolkit.course.notebook import Answer, Notebook
 
-__all__ = ["card", "check", "notebook", "predict"]
+__all__ = ["bill", "card", "check", "notebook", "predict"]
 
 notebook = Notebook("05", "Quantization", guesses=6)
-card, check, predict = notebook.card, notebook.check, notebook.predict
+bill, card = notebook.bill, notebook.card
+check, predict = notebook.check, notebook.predict
 
 
 @notebook.answer("bits in use")

@@ -10,10 +10,11 @@ from torch import Tensor
 from fltoolkit.course.comparison import near
 from fltoolkit.course.notebook import Answer, Notebook
 
-__all__ = ["card", "check", "notebook", "predict"]
+__all__ = ["bill", "card", "check", "notebook", "predict"]
 
 notebook = Notebook("06", "Top-k and error feedback", guesses=4)
-card, check, predict = notebook.card, notebook.check, notebook.predict
+bill, card = notebook.bill, notebook.card
+check, predict = notebook.check, notebook.predict
 
 ANN, BEN = torch.tensor([4.0, 3.0, 0.0]), torch.tensor([0.0, -2.0, 8.0])
 

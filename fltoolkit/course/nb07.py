@@ -9,10 +9,11 @@ from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.research.analysis import Point
 
-__all__ = ["card", "check", "notebook", "predict"]
+__all__ = ["bill", "card", "check", "notebook", "predict"]
 
 notebook = Notebook("07", "The trade-off", guesses=4)
-card, check, predict = notebook.card, notebook.check, notebook.predict
+bill, card = notebook.bill, notebook.card
+check, predict = notebook.check, notebook.predict
 
 
 @notebook.answer("cheapest with 93 %")

@@ -2,10 +2,11 @@
 
 from fltoolkit.course.notebook import Answer, Notebook
 
-__all__ = ["card", "check", "notebook", "predict"]
+__all__ = ["bill", "card", "check", "notebook", "predict"]
 
 notebook = Notebook("11", "Training a language model across the world", guesses=7)
-card, check, predict = notebook.card, notebook.check, notebook.predict
+bill, card = notebook.bill, notebook.card
+check, predict = notebook.check, notebook.predict
 
 
 @notebook.answer("bytes of a step in a ring")

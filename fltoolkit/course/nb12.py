@@ -2,10 +2,11 @@
 
 from fltoolkit.course.notebook import Answer, Notebook
 
-__all__ = ["card", "check", "notebook", "predict"]
+__all__ = ["bill", "card", "check", "notebook", "predict"]
 
 notebook = Notebook("12", "Splitting a transformer", guesses=5)
-card, check, predict = notebook.card, notebook.check, notebook.predict
+bill, card = notebook.bill, notebook.card
+check, predict = notebook.check, notebook.predict
 
 
 @notebook.answer("characters that Bob is given")

@@ -1,18 +1,20 @@
-"""A notebook of the course: its guesses, its checks with their answers, and its card.
+"""A notebook of the course: its guesses, its checks with their answers, its card and its bill.
 
 Each ``nbNN.py`` makes one `Notebook` and holds its answers. Not here: how an answer is compared
-(comparison.py) and where progress is kept (done.py).
+(comparison.py), how the bill is drawn (bills.py) and where progress is kept (done.py).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fltoolkit.course.bills import Bill, item, lines_until
 from fltoolkit.course.comparison import Hints
 from fltoolkit.course.comparison import check as compare
 from fltoolkit.course.done import Done, Guess, Table, course_folder, read, remember, saved_edition
 from fltoolkit.course.guesses import Predict
 from fltoolkit.course.running import tell_in_words
+from fltoolkit.data.datasets import Dataset
 
 __all__ = ["Answer", "Notebook"]
 
@@ -118,7 +120,49 @@ class Notebook:
     def done(self) -> Done:
         """What was done in this notebook, today and before."""
         kept = read(course_folder()).get(self.number, Done())
-        return Done(self._done.guesses | kept.guesses, self._done.checks | kept.checks)
+        checks, mine = self._done.checks | kept.checks, self._done.bill or kept.bill
+        return Done(self._done.guesses | kept.guesses, checks, mine)
+
+    def bill(
+        self,
+        what: str,
+        record: Mapping[str, Any],
+        data: Dataset | int,
+        why: str = "",
+        *,
+        measure: str = "accuracy",
+    ) -> Bill:
+        """Add a line to the bill of the course, and return the bill as far as this notebook.
+
+        A line with the same ``what`` replaces the one from before. The lines are kept beside the
+        guesses. An earlier notebook that was not run here has the lines of its saved copy.
+
+        Args:
+            what: which training it was, in a few words.
+            record: a record of its history, with ``nbytes`` and ``measure``.
+            data: the training samples that stayed with their owners, for "times the data"; or
+                their bytes, compressed without loss.
+            why: what this line teaches or why it may not be lower, in one sentence.
+            measure: the key in ``record`` that says how well it did.
+
+        Raises:
+            ValueError: ``record`` lacks ``nbytes`` or ``measure``, or one of them is not finite.
+
+        >>> from fltoolkit.data import load
+        >>> notebook = Notebook("", "Before the course", guesses=0)  # so only its own lines
+        >>> notebook.bill("a short run", {"nbytes": 290_000, "accuracy": 0.5}, load("digits"))
+        The bill
+            a short run  290.0 kB  50.0 %  10 times the data
+        """
+        new, done = item(what, record, data, why, measure), self.done()
+        places = [line.what for line in done.bill]
+        if what in places:
+            done.bill[places.index(what)] = new
+        else:
+            done.bill.append(new)
+        self._keep(done)
+        kept = {number: part.bill for number, part in read(course_folder()).items()}
+        return Bill(lines_until(self.number, kept | {self.number: done.bill}))
 
     def card(self) -> Table:
         """A table of guesses and measured values, and of checks that have passed or not.

@@ -1,0 +1,100 @@
+"""The bill of the course: one card that grows, of what was measured here or in the saved copies."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from fltoolkit.course import bills
+from fltoolkit.course.bills import Bill, Item, item, lines_until
+from fltoolkit.course.done import FILE
+from fltoolkit.course.notebook import Notebook
+from fltoolkit.data.datasets import Dataset
+from fltoolkit.pooled.times import times_the_data
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+X, Y = torch.arange(640.0).reshape(10, 64), torch.arange(10)
+DATA = Dataset(X, Y, X, Y, 10)
+
+
+@pytest.fixture(autouse=True)
+def saved_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The saved copies of 01 and 03 have one line each."""
+    first, third = (vars(Item(what, 4_000_000, "90 %", 40.0)) for what in ("one", "three"))
+    (tmp_path / "bill.json").write_text(json.dumps({"01": [first], "03": [third]}))
+    monkeypatch.setattr(bills, "SAVED", tmp_path / "bill.json")
+
+
+def names(bill: Bill) -> list[tuple[str, str, bool]]:
+    return [(number, line.what, own) for number, line, own in bill.lines]
+
+
+def test_the_bill_grows_and_lacks_what_comes_later(folder: Path) -> None:
+    record = {"nbytes": 100_000, "accuracy": 0.5}
+    second = Notebook("02", "Two", guesses=0)
+    second.bill("two", record, DATA)
+    grown = second.bill("two again", record, DATA)
+    assert names(grown) == [("01", "one", False), ("02", "two", True), ("02", "two again", True)]
+    first = Notebook("01", "One", guesses=0).bill("mine", record, DATA)
+    assert names(first) == [("01", "mine", True)]
+    tomorrow = Notebook("02", "Two", guesses=0).bill("two", {"nbytes": 7, "accuracy": 1}, DATA)
+    assert [line.nbytes for _, line, _ in tomorrow.lines] == [100_000, 7, 100_000]
+    assert all(own for _, _, own in tomorrow.lines)
+    assert "two again" in (folder / FILE).read_text()
+
+
+def test_a_line_says_bytes_result_and_times_the_data() -> None:
+    line = item("a run", {"nbytes": 123_456, "accuracy": 0.9712}, DATA, "", "accuracy")
+    assert (line.nbytes, line.score) == (123_456, "97.1 %")
+    assert math.isclose(line.times, times_the_data(123_456, X, Y), rel_tol=0.006)
+    of_text = item("words", {"nbytes": 3000, "test_loss": 1.5}, 1000, "", "test_loss")
+    assert (of_text.score, of_text.times) == ("test loss 1.5", 3.0)
+
+
+@pytest.mark.parametrize(
+    "record", [{"accuracy": 0.5}, {"nbytes": 5}, {"nbytes": 5, "accuracy": math.nan}]
+)
+def test_a_record_without_its_numbers_is_an_error(record: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="needs a finite number"):
+        item("a run", record, DATA, "", "accuracy")
+
+
+def test_the_card_shows_all_in_text_and_escapes_it_in_html() -> None:
+    lines = [("01", Item("<one>", 4_000_000, "90 %", 40.0, "a & b"), False)]
+    lines += [("02", Item("two", 40_000, "95 %", 0.4), True)]
+    data, metadata = Bill(lines)._repr_mimebundle_()
+    assert data["text/plain"].splitlines() == [
+        "The bill",
+        "  01  <one>  4.0 MB   90 %  40 times the data",
+        "  02  two    40.0 kB  95 %  0.4 times the data",
+    ]
+    page = data["text/html"]
+    assert "&lt;one&gt;" in page
+    assert "a &amp; b" in page
+    assert "saved copy" in page
+    assert "saved copy" not in Bill(lines[1:])._page()
+    assert metadata["fltoolkit_bill"] == {"02": [vars(lines[1][1])]}
+
+
+def test_damage_in_the_kept_file_leaves_the_line_out(folder: Path) -> None:
+    good = vars(Item("two", 5, "1 %", 1.0))
+    (folder / FILE).write_text(json.dumps({"02": {"bill": [3, {**good, "nbytes": "x"}, good]}}))
+    assert [line.what for line in Notebook("02", "Two", guesses=0).done().bill] == ["two"]
+
+
+def test_lines_until_sorts_by_notebook() -> None:
+    own = [Item("b", 1, "", 1.0)]
+    found = lines_until("03b", {"03b": own, "04": own})
+    assert [number for number, _, _ in found] == ["01", "03", "03b"]
+
+
+def test_the_stored_bill_is_that_of_the_saved_notebooks() -> None:
+    stored = json.loads((NOTEBOOKS.parent / "fltoolkit/course/bill.json").read_text())
+    found = {}
+    for path in NOTEBOOKS.glob("*.ipynb"):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            for output in cell.get("outputs", []):
+                found |= output.get("metadata", {}).get("fltoolkit_bill", {})
+    assert {number: lines for number, lines in stored.items() if lines} == found
