@@ -4,13 +4,13 @@ import functools
 
 import pytest
 import torch
-from flat_settings import grouped
 from torch import nn
 
 from fltoolkit import fedavg, pack
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Difference, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.engines import flower
+from fltoolkit.federated import Arrivals, Cohort, Local, mean_of_senders
 from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.models import seeded
 
@@ -64,8 +64,8 @@ def make_client(context: Context, **changes) -> flower.Client:
 
 def settings(model: nn.Module) -> dict:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    how = {"rounds": ROUNDS, "cohort_size": 3, "batch_size": 4, "epochs": 2, "lr": 0.1}
-    return {**how, "wait_for": 2, "server_optimizer": optimizer, "seed": 7}
+    how = {"rounds": ROUNDS, "cohort": 3, "local": Local(4, epochs=2, lr=0.1)}
+    return {**how, "arrivals": Arrivals(wait_for=2), "server_optimizer": optimizer, "seed": 7}
 
 
 class LoopGrid:
@@ -99,22 +99,21 @@ class LoopGrid:
 
 def run(grid: LoopGrid, **changes) -> tuple[list, flower.Letters, nn.Module]:
     model, records = network(), []
-    server = flower.Server(
-        model, grouped(**settings(model) | changes), NUM_NODES, codecs(), on_record=records.append
-    )
+    how = settings(model) | changes
+    server = flower.Server(model, how, NUM_NODES, codecs(), on_record=records.append)
     return records, flower.run(grid, server), model
 
 
-@pytest.mark.parametrize("changes", [{}, {"masked": True}, {"with_replacement": True}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"mean": mean_of_senders}, {"cohort": Cohort(3, with_replacement=True)}]
+)
 def test_flower_is_fedavg(changes):
     grid = LoopGrid(flower.client_app(make_client))
     records, ledger, model = run(grid, **changes)
     alone, channel = network(), Channel(codecs())
     clients = {f"client-{k}": data(k) for k in range(NUM_NODES)}
     in_turn = functools.partial(local_updates, chunk=1)
-    same = list(
-        fedavg(alone, clients, channel, train=in_turn, **grouped(**settings(alone), **changes))
-    )
+    same = list(fedavg(alone, clients, channel, train=in_turn, **settings(alone) | changes))
     assert records == same
     assert ledger.transfers == channel.transfers
     assert pack(model.state_dict()) == pack(alone.state_dict())
@@ -133,7 +132,7 @@ def test_residuals_stay_at_the_nodes():
 def test_who_does_not_answer_is_left_out():
     silent = {(1000 + k, "2") for k in range(2)}
     with pytest.warns(UserWarning, match="is left out of round 1: the node did not answer"):
-        records, ledger, _ = run(LoopGrid(flower.client_app(make_client), silent), cohort_size=4)
+        records, ledger, _ = run(LoopGrid(flower.client_app(make_client), silent), cohort=4)
     assert [record["num_failed"] for record in records] == [0, 2, 0, 0, 0]
     assert sum(t.step == 2 and t.kind == "update" for t in ledger.transfers) == 2
 
@@ -146,7 +145,7 @@ def test_a_client_with_nan_says_so():
         return client
 
     with pytest.warns(UserWarning, match="'client-2' is left out"):
-        records, ledger, _ = run(LoopGrid(flower.client_app(setup)), cohort_size=4)
+        records, ledger, _ = run(LoopGrid(flower.client_app(setup)), cohort=4)
     assert [record["num_failed"] for record in records] == [1] * ROUNDS
     assert ledger.nbytes(sender="client-2", kind="control") > 0
 
@@ -193,12 +192,8 @@ def test_a_damaged_message_names_client_and_round():
 
 
 def test_difference_needs_every_message_so_it_is_refused():
-    server = flower.Server(
-        network(),
-        grouped(**settings(network())),
-        NUM_NODES,
-        {"model": Difference(Pipeline(Quantize(4)))},
-    )
+    lossy = {"model": Difference(Pipeline(Quantize(4)))}
+    server = flower.Server(network(), settings(network()), NUM_NODES, lossy)
     with pytest.raises(ValueError, match=r"model: Difference.*over Flower a message may be lost"):
         flower.run(LoopGrid(flower.client_app(make_client)), server)
 
@@ -211,4 +206,4 @@ def test_a_mistake_at_a_client_names_it():
         return client
 
     with pytest.raises(flower.FlowerError, match="round 0, at 'client-1': mat1 and mat2 shapes"):
-        run(LoopGrid(flower.client_app(setup)), cohort_size=4)
+        run(LoopGrid(flower.client_app(setup)), cohort=4)

@@ -2,12 +2,19 @@
 
 import pytest
 import torch
-from flat_settings import grouped
 from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import QSGD, Entropy, ErrorFeedback, Pipeline, Quantize, TopK
-from fltoolkit.federated import AdaptiveLevels, Arrivals, Backlog, ByteBudget, LogNormal, fedavg
+from fltoolkit.federated import (
+    AdaptiveLevels,
+    Arrivals,
+    Backlog,
+    ByteBudget,
+    Local,
+    LogNormal,
+    fedavg,
+)
 from fltoolkit.models import seeded
 
 
@@ -23,7 +30,7 @@ def people():
     return {f"c{k}": (x[k::8], y[k::8]) for k in range(8)}
 
 
-HOW = grouped(cohort_size=4, batch_size=10, epochs=1, lr=0.1)
+HOW = {"cohort": 4, "local": Local(batch_size=10, epochs=1, lr=0.1)}
 
 
 def sparse(fraction):

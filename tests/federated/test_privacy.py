@@ -5,12 +5,11 @@ import sys
 
 import pytest
 import torch
-from flat_settings import grouped
 from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
-from fltoolkit.federated import Constant, GaussianDP, LocalUpdate, fedavg
+from fltoolkit.federated import Arrivals, Cohort, Constant, GaussianDP, Local, LocalUpdate, fedavg
 from fltoolkit.federated.privacy import clipped
 
 
@@ -56,23 +55,26 @@ def far(module, starts, data, local, *, seeds):
 
 
 PEOPLE = {f"c{k}": (torch.arange(10.0)[None] - k, torch.zeros(1)) for k in range(4)}
-HOW = {"rounds": 5, "cohort_size": 4, "batch_size": None, "steps": 1, "lr": 1, "train": far}
+HOW = {"rounds": 5, "cohort": 4, "local": Local(None, steps=1, lr=1), "train": far}
 
 
 def test_fedavg_with_clipping_moves_by_no_more_than_clip():
     """Whatever a residual has saved up."""
     model, last = Ten(), torch.zeros(10)
     channel = Channel({"update": ErrorFeedback(Pipeline(TopK(0.2)))})
-    for _ in fedavg(model, PEOPLE, channel, **grouped(privacy=GaussianDP(0.5, 0.0), **HOW)):
+    for _ in fedavg(model, PEOPLE, channel, mean=GaussianDP(0.5, 0.0), **HOW):
         step = model.w.detach() - last
         assert 0.01 < step.norm() <= 0.5 + 1e-6
         last = model.w.detach().clone()
 
 
-@pytest.mark.parametrize("settings", [{"with_replacement": True}, {"staleness": Constant()}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"cohort": Cohort(4, with_replacement=True)}, {"arrivals": Arrivals(staleness=Constant())}],
+)
 def test_what_would_count_a_client_twice_is_refused(settings):
     with pytest.raises(ValueError, match="each update must count once and alike"):
-        fedavg(Ten(), PEOPLE, Channel(), **grouped(privacy=GaussianDP(1, 1), **HOW, **settings))
+        fedavg(Ten(), PEOPLE, Channel(), mean=GaussianDP(1, 1), **(HOW | settings))
 
 
 def test_mistakes_are_named(monkeypatch):

@@ -8,7 +8,6 @@ import warnings
 import pytest
 import torch
 from federated.small import One, column, number, walk_by_x
-from flat_settings import grouped
 from torch import nn
 from torch.nn.functional import nll_loss
 
@@ -18,6 +17,7 @@ from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, Only, Pipeline, Q
 from fltoolkit.federated import (
     Arrivals,
     Backlog,
+    Cohort,
     Constant,
     Even,
     Local,
@@ -29,6 +29,8 @@ from fltoolkit.federated import (
     fedavg,
     interval_averaging,
     local_update,
+    mean_of_all,
+    mean_of_senders,
 )
 from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.server import check_optimizer
@@ -38,6 +40,7 @@ from fltoolkit.party import SGD, Party
 from fltoolkit.wire import pack
 
 SIZES = [9, 30, 2, 17, 4, 12]
+BATCHES = Local(batch_size=4, lr=0.1, steps=1)
 
 
 def net(dtype=torch.float32, seed=0):
@@ -56,11 +59,9 @@ def people(sizes=SIZES, dtype=torch.float32):
 
 def run(model, clients, channel=None, **settings):
     """Everybody, one local step on all samples, unless told otherwise."""
-    how = {"rounds": 4, "cohort_size": len(clients), "batch_size": None, "lr": 0.1}
-    if not settings.keys() & {"epochs", "steps"}:
-        how["steps"] = 1
+    how = {"rounds": 4, "cohort": len(clients), "local": Local(None, lr=0.1, steps=1)}
     channel = Channel() if channel is None else channel
-    return list(fedavg(model, clients, channel, **grouped(**(how | settings))))
+    return list(fedavg(model, clients, channel, **(how | settings)))
 
 
 def weights(model):
@@ -100,10 +101,10 @@ def test_one_client_trains_as_if_alone():
         net(torch.float64),
         people(dtype=torch.float64)["client1"],
     )
-    run(model, {"client1": (x, y)}, batch_size=4, epochs=2, seed=7)
+    local = Local(batch_size=4, lr=0.1, epochs=2)
+    run(model, {"client1": (x, y)}, local=local, seed=7)
     for round_ in range(4):
         start = {name: t.clone() for name, t in alone.state_dict().items()}
-        local = Local(batch_size=4, lr=0.1, epochs=2)
         update = local_update(alone, start, x, y, local, seed=client_seed(7, round_, "client1"))
         alone.load_state_dict({name: start[name] + d for name, d in update.delta.items()})
     close(model, alone, 1e-14)
@@ -113,8 +114,8 @@ def test_one_client_trains_as_if_alone():
 def test_rounds_of_one_client_are_steps():
     """3 rounds of 4 full-batch steps are 12 steps of gradient descent."""
     model, alone, clients = net(torch.float64), net(torch.float64), people([9], torch.float64)
-    run(model, clients, rounds=3, steps=4)
-    run(alone, clients, rounds=12, steps=1)
+    run(model, clients, rounds=3, local=Local(None, lr=0.1, steps=4))
+    run(alone, clients, rounds=12)
     close(model, alone, 1e-14)
 
 
@@ -135,7 +136,7 @@ def test_full_precision_is_the_algorithm_without_a_channel():
         plain.load_state_dict({name: start[name] + t.float() for name, t in total.items()})
     for codecs in ({}, {"model": Identity(), "update": ErrorFeedback(Identity())}):
         model = net()
-        run(model, clients, Channel(codecs), batch_size=4, epochs=2)
+        run(model, clients, Channel(codecs), local=local)
         assert same(model, plain)
 
 
@@ -154,11 +155,10 @@ def test_any_way_of_local_training_gives_the_same_run():
         return local_updates(module, starts, data, local, seeds=seeds, chunk=3)
 
     models, columns = [], []
+    local = Local(4, lr=0.1, epochs=2, prox=0.1)
     for train in (plain, at_once, local_updates):
         model = net(torch.float64)
-        records = run(
-            model, people(dtype=torch.float64), batch_size=4, epochs=2, train=train, prox=0.1
-        )
+        records = run(model, people(dtype=torch.float64), local=local, train=train)
         models.append(model)
         columns.append([r["nbytes"] for r in records])
     assert columns[0] == columns[1] == columns[2]
@@ -170,7 +170,7 @@ def test_prox_holds_clients_near_the_servers_model():
     ways = []
     for prox in (0.0, 1.0):
         model = net()
-        run(model, people(), rounds=1, steps=20, prox=prox)
+        run(model, people(), rounds=1, local=Local(None, lr=0.1, steps=20, prox=prox))
         pairs = zip(weights(model), weights(net()), strict=True)
         ways.append(sum((a - b).square().sum().item() for a, b in pairs))
     assert ways[1] < 0.5 * ways[0]
@@ -196,7 +196,7 @@ def test_cohorts_follow_the_seed_and_nobody_is_drawn_twice():
     drawn = []
     for seed in (0, 0, 1):
         channel = Channel()
-        run(net(), people(), channel, rounds=30, cohort_size=3, seed=seed)
+        run(net(), people(), channel, rounds=30, cohort=3, seed=seed)
         drawn.append(cohorts(channel))
     assert drawn[0] == drawn[1] != drawn[2]
     assert all(len(set(cohort)) == 3 for cohort in drawn[0])
@@ -210,10 +210,10 @@ def test_with_replacement_who_is_drawn_twice_counts_twice():
     shares = []
     for seed in range(40):
         model, channel = One(), Channel()
+        cohort = Cohort(4, with_replacement=True)
         (record,) = run(
-            model, clients, channel, rounds=1, cohort_size=4, train=walk_by_x,
-            with_replacement=True, seed=seed,
-        )  # fmt: skip
+            model, clients, channel, rounds=1, cohort=cohort, train=walk_by_x, seed=seed
+        )
         shares.append(model.w.item())
         assert len(channel.transfers) == 2 * record["num_arrived"]  # each works once
     assert set(shares) <= {0.0, 0.25, 0.5, 0.75, 1.0}
@@ -224,7 +224,7 @@ def test_with_replacement_who_is_drawn_twice_counts_twice():
 def test_no_global_random_number_is_drawn():
     torch.manual_seed(3)
     before = torch.get_rng_state()
-    run(net(), people(), cohort_size=3, batch_size=4, clock=LogNormal(1.0))
+    run(net(), people(), cohort=3, local=BATCHES, arrivals=Arrivals(clock=LogNormal(1.0)))
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -235,10 +235,11 @@ TENS = {"a": number(1), "b": number(10), "c": number(100)}
 SLOW = Scripted({"a": [1.0], "b": [2.0], "c": [5.0]})  # c is asked in rounds 0 and 3
 
 
-def trace(clients=TENS, **settings):
+def trace(clients=TENS, rounds=4, **settings):
     model, channel, ws, records = One(), Channel(), [], []
-    how = {"rounds": 4, "cohort_size": len(clients), "steps": 1, "batch_size": None, "lr": 1}
-    for record in fedavg(model, clients, channel, train=walk_by_x, **grouped(**(how | settings))):
+    how = {"rounds": 4, "cohort": len(clients), "local": Local(None, lr=1, steps=1)}
+    how |= {"rounds": rounds, "arrivals": Arrivals(**settings)}
+    for record in fedavg(model, clients, channel, train=walk_by_x, **how):
         ws.append(round(model.w.item(), 4))
         records.append(record)
     return ws, records, channel
@@ -391,7 +392,7 @@ class Ear(Channel):
 
 def test_clients_train_from_what_they_decoded():
     seen, channel = [], Ear({"model": Pipeline(Quantize(3))})
-    run(net(), people(), channel, batch_size=4, train=spy(seen), cohort_size=3)
+    run(net(), people(), channel, local=BATCHES, train=spy(seen), cohort=3)
     decoded = [(to, tree) for _, to, kind, tree in channel.heard if kind == "model"]
     for (name, start, _), (to, tree) in zip(seen, decoded, strict=True):
         assert name == to
@@ -403,10 +404,9 @@ def test_a_residual_belongs_to_its_client_whatever_the_cohorts():
     """Conservation: inputs = sent + residual. Isolation: as if each had a codec of its own."""
     make = lambda: ErrorFeedback(Pipeline(TopK(0.1), Quantize(6)))  # noqa: E731
     seen, channel = [], Ear({"update": make()})
-    run(
-        net(), people(), channel, rounds=20, cohort_size=3, batch_size=4, train=spy(seen),
-        clock=LogNormal(0.5, dropout=0.2), wait_for=2, timeout=3.0,
-    )  # fmt: skip
+    arrivals = Arrivals(clock=LogNormal(0.5, dropout=0.2), wait_for=2, timeout=3.0)
+    how = {"rounds": 20, "cohort": 3, "local": BATCHES, "arrivals": arrivals}
+    run(net(), people(), channel, train=spy(seen), **how)
     residuals = {
         sender: ends[0]["residual"]
         for sender, _, kind, *ends in channel.state_dict()["links"]
@@ -435,7 +435,7 @@ def test_residuals_in_files_are_the_same_residuals(tmp_path):
     for bound in ({}, {"max_links": 2, "folder": tmp_path}):
         model = net()
         channel = Channel({"update": ErrorFeedback(Pipeline(TopK(0.1)))}, **bound)
-        run(model, people(), channel, rounds=6, cohort_size=3, batch_size=4)
+        run(model, people(), channel, rounds=6, cohort=3, local=BATCHES)
         ends.append((weights(model), channel.transfers))
     assert all(torch.equal(a, b) for a, b in zip(ends[0][0], ends[1][0], strict=True))
     assert ends[0][1] == ends[1][1]
@@ -458,10 +458,10 @@ def test_masked_mean_divides_by_those_who_sent():
         "b": (torch.tensor([[1.0, -6.0]]), torch.zeros(1)),
     }
     ends = []
-    for masked in (False, True):
+    for mean in (mean_of_all, mean_of_senders):
         model = Two()
         channel = Channel({"update": Pipeline(TopK(0.5))})
-        run(model, clients, channel, rounds=1, train=walk, masked=masked)
+        run(model, clients, channel, rounds=1, train=walk, mean=mean)
         ends.append(model.w.tolist())
     assert ends == [[2, -3], [4, -6]]
 
@@ -531,10 +531,10 @@ def test_a_bad_update_touches_no_residual_and_a_client_may_come_back(bad):
         return updates
 
     channel, model, residuals = Channel({"update": ErrorFeedback(Pipeline(TopK(0.1)))}), net(), []
-    how = {"rounds": 3, "cohort_size": 6, "batch_size": None, "lr": 0.1, "steps": 1}
+    how = {"rounds": 3, "cohort": 6, "local": Local(None, lr=0.1, steps=1)}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for record in fedavg(model, people(), channel, train=sometimes, **grouped(**how)):
+        for record in fedavg(model, people(), channel, train=sometimes, **how):
             links = channel.state_dict()["links"]
             residuals += [
                 e["residual"] for s, _, k, e, _ in links if (s, k) == ("client0", "update")
@@ -554,27 +554,35 @@ def test_if_everybody_fails_the_run_ends():
 
 @pytest.mark.filterwarnings("ignore:client")
 def test_who_has_failed_is_not_waited_for():
-    (record,) = run(net(), poisoned(), rounds=1, wait_for=6)
+    (record,) = run(net(), poisoned(), rounds=1, arrivals=Arrivals(wait_for=6))
     assert (record["num_arrived"], record["num_failed"]) == (5, 1)
 
 
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"rounds": 0}, "rounds leaves 0 rounds"),
-        ({"cohort_size": 7}, "cohort=7: must be 1 to 6 clients"),
-        ({"wait_for": 7}, "wait_for=7: must be 1 to 6 updates"),
-        ({"timeout": 0}, "timeout=0: virtual seconds above 0"),
-        ({"server": "client1"}, "both called 'client1'"),
-        ({"epochs": 1, "steps": 1}, "give exactly one of them"),
-        ({"lr": -1}, "lr=-1"),
-        ({"clock": lambda client, round_: math.nan}, "gives nan for 'client.' in round 0"),
-        ({"clock": lambda client, round_: -1.0}, r"gives -1\.0 for"),
+        (lambda: {"rounds": 0}, "rounds leaves 0 rounds"),
+        (lambda: {"cohort": 7}, "cohort=7: must be 1 to 6 clients"),
+        (lambda: {"arrivals": Arrivals(wait_for=7)}, "wait_for=7: must be 1 to 6 updates"),
+        (lambda: {"arrivals": Arrivals(timeout=0)}, "timeout=0: virtual seconds above 0"),
+        (lambda: {"server": "client1"}, "both called 'client1'"),
+        (lambda: {"local": Local(None, lr=1, epochs=1, steps=1)}, "give exactly one of them"),
+        (lambda: {"local": Local(None, lr=-1, steps=1)}, "lr=-1"),
         (
-            {
-                "clock": lambda client, round_: 1.5 + (client == "client1"),
-                "wait_for": 5,
-                "staleness": lambda rounds: math.nan,
+            lambda: {"arrivals": Arrivals(clock=lambda client, round_: math.nan)},
+            "gives nan for 'client.' in round 0",
+        ),
+        (
+            lambda: {"arrivals": Arrivals(clock=lambda client, round_: -1.0)},
+            r"gives -1\.0 for",
+        ),
+        (
+            lambda: {
+                "arrivals": Arrivals(
+                    clock=lambda client, round_: 1.5 + (client == "client1"),
+                    wait_for=5,
+                    staleness=lambda rounds: math.nan,
+                )
             },
             "gives nan for . rounds",
         ),
@@ -582,7 +590,7 @@ def test_who_has_failed_is_not_waited_for():
 )
 def test_mistakes_are_named(settings, complaint):
     with pytest.raises(ValueError, match=complaint):
-        run(net(), people(), **settings)
+        run(net(), people(), **settings())
 
 
 def test_a_client_without_samples_is_named():
@@ -685,10 +693,11 @@ def test_an_optimizer_of_half_the_model_is_refused():
 
 def test_a_server_that_leaps_to_infinity_says_so():
     model = net()
+    fast = Local(None, lr=100.0, steps=1)
     leaping = torch.optim.SGD(model.parameters(), lr=1e38, momentum=0.9)
     before = weights(model)
     with pytest.raises(FloatingPointError, match="the server's model would hold NaN or infinite"):
-        run(model, people(), lr=100.0, server_optimizer=leaping, rounds=1)
+        run(model, people(), local=fast, server_optimizer=leaping, rounds=1)
     assert all(map(torch.equal, before, weights(model)))
 
 
@@ -747,9 +756,10 @@ def test_a_run_that_goes_on_is_one_that_never_stopped(tmp_path):
 
     def go(model, optimizer, channel, backlog, start, rounds):
         return run(
-            model, people(), channel, rounds=rounds, start_round=start, cohort_size=4, wait_for=2,
-            batch_size=4, epochs=1, clock=LogNormal(1.0), staleness=Polynomial(),
-            server_optimizer=optimizer, backlog=backlog, masked=True,
+            model, people(), channel, rounds=rounds, start_round=start, cohort=4,
+            local=Local(4, lr=0.1, epochs=1), mean=mean_of_senders,
+            arrivals=Arrivals(wait_for=2, clock=LogNormal(1.0), staleness=Polynomial()),
+            server_optimizer=optimizer, backlog=backlog,
         )  # fmt: skip
 
     whole = fresh()
