@@ -139,112 +139,150 @@ def secure_sum(
             "more, a threshold between 0 and 1, and a graph of the clients' numbers"
         )
     needed = {u: int(threshold * (len(graph[u]) + 1)) + 1 for u in graph}
-    here = {
+    members = {
         u: Member(u, needed[u], bits, random_source(seed, channel.step, name))
         for u, name in enumerate(names)
         if channel.is_here(name)
     }
-    aggregator = Aggregator(bits, graph)
-    served = channel.is_here(server)
-
-    def left(round_: str) -> list[int]:
-        """Who still sends in this round."""
-        rest = ROUNDS[: ROUNDS.index(round_) + 1]
-        return [u for u, name in enumerate(names) if silent.get(name) not in rest]
-
-    # 1. keys
-    alive = left("keys")
-    for u in alive:
-        message = {"keys": _rows([b"".join(here[u].advertise())])} if u in here else {}
-        came = channel.send(names[u], server, "keys", message)
-        if served:
-            aggregator.keys[u] = _two(_bytes(came["keys"], 2 * NBYTES_KEY)[0])
-    _check_left("keys", alive, alive, graph, needed, names)
-    neighbours = {u: sorted(graph[u] & {*alive}) for u in alive}
-    keys: dict[int, dict[int, tuple[bytes, bytes]]] = {}  # what each client gets
-    for u in alive:
-        message = {}
-        if served:
-            rows = [b"".join(aggregator.keys[v]) for v in neighbours[u]]
-            message = {"who": _numbers(neighbours[u]), "keys": _rows(rows)}
-        came = channel.send(server, names[u], "keys", message)
-        if u in here:
-            pairs = map(_two, _bytes(came["keys"], 2 * NBYTES_KEY))
-            keys[u] = dict(zip(came["who"].tolist(), pairs, strict=True))
-
-    # 2. shares
-    alive = left("shares")
-    for u in alive:
-        message = {"sealed": _rows([*here[u].share(keys[u]).values()])} if u in here else {}
-        came = channel.send(names[u], server, "shares", message)
-        if served:
-            for v, sealed in zip(neighbours[u], _bytes(came["sealed"]), strict=True):
-                aggregator.sealed.setdefault(v, {})[u] = sealed
-    _check_left("shares", alive, alive, graph, needed, names)
-    shared = {u: [v for v in neighbours[u] if v in {*alive}] for u in alive}
-    envelopes: dict[int, dict[int, bytes]] = {}  # what each client gets
-    for u in alive:
-        message = {}
-        if served:
-            rows = [aggregator.sealed[u][v] for v in shared[u]]
-            message = {"who": _numbers(shared[u]), "sealed": _rows(rows)}
-        came = channel.send(server, names[u], "shares", message)
-        if u in here:
-            envelopes[u] = dict(zip(came["who"].tolist(), _bytes(came["sealed"]), strict=True))
-
-    # 3. masked vectors
-    took_part, alive = alive, left("masked")
-    for u in alive:
-        message = {}
-        if u in here:
-            hidden = here[u].mask(vectors[names[u]], envelopes[u])
-            message = {"y": torch.from_numpy(pack_bits(hidden, bits))}
-        came = channel.send(names[u], server, "masked", message)
-        if served:
-            packed = came["y"].numpy()
-            aggregator.masked[u] = unpack_bits(packed, bits, len(vectors[names[u]]))
-    _check_left("masked", took_part, alive, graph, needed, names)
-
-    # 4. unmasking
-    answering = left("unmasking")
-    _check_left("unmasking", took_part, answering, graph, needed, names)
-    for u in alive:
-        survivors = [v for v in (u, *shared[u]) if v in {*alive}]
-        gone = [v for v in shared[u] if v not in {*alive}]
-        message = {"left": _numbers(survivors), "gone": _numbers(gone)} if served else {}
-        asked = channel.send(server, names[u], "unmasking", message)
-        if u not in answering:
-            continue
-        message = {}
-        if u in here:
-            shares = here[u].unmask(asked["left"].tolist(), asked["gone"].tolist())
-            message = {"shares": _rows([*shares.values()])}
-        came = channel.send(names[u], server, "unmasking", message)
-        if served:
-            rows = _bytes(came["shares"], NBYTES_SHARE)
-            for v, share in zip([*survivors, *gone], rows, strict=True):
-                aggregator.shares.setdefault(v, {})[u] = share
-    return Sum(aggregator.total() if served else None, [names[u] for u in alive])
+    aggregator = Aggregator(bits, graph) if channel.is_here(server) else None
+    rounds = _Rounds(channel, server, names, graph, needed, silent, members, aggregator)
+    keys = rounds.exchange_keys()
+    envelopes = rounds.exchange_shares(keys)
+    rounds.send_masked(vectors, envelopes, bits)
+    rounds.unmask()
+    total = None if aggregator is None else aggregator.total()
+    return Sum(total, [names[u] for u in rounds.left["masked"]])
 
 
-def _check_left(
-    round_: str,
-    owners: Sequence[int],
-    holders: Sequence[int],
-    graph: Graph,
-    needed: Mapping[int, int],
-    names: Sequence[str],
-) -> None:
-    """Raise RuntimeError if the secrets of these owners can no longer be opened."""
-    for u in owners:
-        rest = len((graph[u] | {u}) & {*holders})
-        if rest < needed[u]:
-            raise RuntimeError(
-                f"secure sum, round {round_!r}: {rest} of the {len(graph[u]) + 1} clients that "
-                f"hold shares of the secrets of {names[u]!r} are left, and {needed[u]} are needed. "
-                "The sum of this round is lost, and nothing about its updates is known. Ask more "
-                "clients, or lower the threshold: then fewer colluding clients can open a secret"
-            )
+@dataclass
+class _Rounds:
+    """The four rounds of one sum: who sends what to whom.
+
+    Clients are numbers here. A message is made where its sender is, and read where its receiver is;
+    another process gives and gets an empty tree in its place.
+    """
+
+    channel: Channel
+    server: str
+    names: Sequence[str]
+    graph: Graph
+    needed: Mapping[int, int]  # how many shares open a secret of each client
+    silent: Mapping[str, str]
+    members: Mapping[int, Member]  # the clients in this process
+    aggregator: Aggregator | None  # None in a process without the server
+
+    def __post_init__(self) -> None:
+        self.left: dict[str, list[int]] = {}  # who still sends in each round
+        for k, round_ in enumerate(ROUNDS):
+            gone = ROUNDS[: k + 1]
+            self.left[round_] = [
+                u for u, name in enumerate(self.names) if self.silent.get(name) not in gone
+            ]
+
+    def exchange_keys(self) -> dict[int, dict[int, tuple[bytes, bytes]]]:
+        """Round 1: what each client gets, the two public keys of each neighbour."""
+        for u in self.left["keys"]:
+            member = self.members.get(u)
+            message = {"keys": _rows([b"".join(member.advertise())])} if member else {}
+            came = self.channel.send(self.names[u], self.server, "keys", message)
+            if self.aggregator:
+                self.aggregator.keys[u] = _two(_bytes(came["keys"], 2 * NBYTES_KEY)[0])
+        self._check_left("keys", owners="keys")
+        got = {}
+        for u in self.left["keys"]:
+            message = {}
+            if self.aggregator:
+                rows = [b"".join(self.aggregator.keys[v]) for v in self._neighbours(u, "keys")]
+                message = {"who": _numbers(self._neighbours(u, "keys")), "keys": _rows(rows)}
+            came = self.channel.send(self.server, self.names[u], "keys", message)
+            if u in self.members:
+                pairs = map(_two, _bytes(came["keys"], 2 * NBYTES_KEY))
+                got[u] = dict(zip(came["who"].tolist(), pairs, strict=True))
+        return got
+
+    def exchange_shares(
+        self, keys: Mapping[int, Mapping[int, tuple[bytes, bytes]]]
+    ) -> dict[int, dict[int, bytes]]:
+        """Round 2: what each client gets, the sealed shares from each neighbour."""
+        for u in self.left["shares"]:
+            member = self.members.get(u)
+            message = {"sealed": _rows([*member.share(keys[u]).values()])} if member else {}
+            came = self.channel.send(self.names[u], self.server, "shares", message)
+            if self.aggregator:
+                receivers = self._neighbours(u, "keys")
+                for v, sealed in zip(receivers, _bytes(came["sealed"]), strict=True):
+                    self.aggregator.sealed.setdefault(v, {})[u] = sealed
+        self._check_left("shares", owners="shares")
+        got = {}
+        for u in self.left["shares"]:
+            message = {}
+            if self.aggregator:
+                senders = self._neighbours(u, "shares")
+                rows = [self.aggregator.sealed[u][v] for v in senders]
+                message = {"who": _numbers(senders), "sealed": _rows(rows)}
+            came = self.channel.send(self.server, self.names[u], "shares", message)
+            if u in self.members:
+                got[u] = dict(zip(came["who"].tolist(), _bytes(came["sealed"]), strict=True))
+        return got
+
+    def send_masked(
+        self,
+        vectors: Mapping[str, Integers],
+        envelopes: Mapping[int, Mapping[int, bytes]],
+        bits: int,
+    ) -> None:
+        """Round 3: each client's vector under its masks."""
+        for u in self.left["masked"]:
+            vector, message = vectors[self.names[u]], {}
+            if u in self.members:
+                hidden = self.members[u].mask(vector, envelopes[u])
+                message = {"y": torch.from_numpy(pack_bits(hidden, bits))}
+            came = self.channel.send(self.names[u], self.server, "masked", message)
+            if self.aggregator:
+                self.aggregator.masked[u] = unpack_bits(came["y"].numpy(), bits, len(vector))
+        self._check_left("masked", owners="shares")
+
+    def unmask(self) -> None:
+        """Round 4: the shares with which the server removes the masks."""
+        self._check_left("unmasking", owners="shares")
+        alive, answering = {*self.left["masked"]}, {*self.left["unmasking"]}
+        for u in self.left["masked"]:
+            shared = self._neighbours(u, "shares")
+            survivors = [u, *(v for v in shared if v in alive)]
+            gone = [v for v in shared if v not in alive]
+            message = {}
+            if self.aggregator:
+                message = {"left": _numbers(survivors), "gone": _numbers(gone)}
+            asked = self.channel.send(self.server, self.names[u], "unmasking", message)
+            if u not in answering:
+                continue
+            message = {}
+            if u in self.members:
+                shares = self.members[u].unmask(asked["left"].tolist(), asked["gone"].tolist())
+                message = {"shares": _rows([*shares.values()])}
+            came = self.channel.send(self.names[u], self.server, "unmasking", message)
+            if self.aggregator:
+                rows = _bytes(came["shares"], NBYTES_SHARE)
+                for v, share in zip([*survivors, *gone], rows, strict=True):
+                    self.aggregator.shares.setdefault(v, {})[u] = share
+
+    def _neighbours(self, u: int, round_: str) -> list[int]:
+        """The neighbours of ``u`` that still send in this round."""
+        return [v for v in self.left[round_] if v in self.graph[u]]
+
+    def _check_left(self, round_: str, owners: str) -> None:
+        """Raise RuntimeError if the secrets of those left in round ``owners`` cannot be opened."""
+        for u in self.left[owners]:
+            holders = self.graph[u] | {u}
+            rest = len(holders & {*self.left[round_]})
+            if rest < self.needed[u]:
+                raise RuntimeError(
+                    f"secure sum, round {round_!r}: {rest} of the {len(holders)} clients that hold "
+                    f"shares of the secrets of {self.names[u]!r} are left, and "
+                    f"{self.needed[u]} are needed. The sum of this round is lost, and nothing "
+                    "about its updates is known. Ask more clients, or lower the threshold: then "
+                    "fewer colluding clients can open a secret"
+                )
 
 
 # --------------------------------------------------------------------- what training is given
