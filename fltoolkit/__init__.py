@@ -28,6 +28,7 @@ each room in an hour. A room is a package; its own docstring names its files in 
     units       amounts and byte units, for axes and prose
     fence       runs a program that nobody trusts
     plots       a room: pictures that stay, pictures that move
+    cup         a room: a contest on bytes, and its verifier
     labs        a room: steer a training while it runs
     panels      a room: sliders for the notebooks
     course      a room: guesses and self-checks

@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "sweep": ("fltoolkit.commands", "sweep", "run many experiments and store their results"),
     "compare": ("fltoolkit.commands", "compare", "print a table of the results in a store"),
     "assignment": ("fltoolkit.assignments.cli", "main", "release, check and grade assignments"),
+    "cup": ("fltoolkit.cup.commands", "main", "a contest on bytes: verify an entry, make a board"),
     "audit": ("fltoolkit.commands", "audit", "published claims, measured here"),
     "report": ("fltoolkit.commands", "report", "one HTML file with plots and tables of a store"),
 }

@@ -22,6 +22,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,7 @@ def start(
     *,
     bounds: Bounds | None = None,
     readable: Sequence[str] = (),
+    packages: Sequence[str] | None = None,
     environment: dict[str, str] | None = None,
     without_fence: str = "",
 ) -> Fenced:
@@ -213,6 +215,8 @@ def start(
         command: the program and its arguments; `HOME` is its working folder.
         bounds: see `Bounds`.
         readable: files and folders that it may read, besides `always_readable`.
+        packages: patterns of the installed packages that it may read, such as ``numpy*``; None for
+            all of them. Packages can hold data sets and trained models.
         environment: variables in addition to PATH, HOME, TMPDIR and LANG; nothing is inherited.
         without_fence: a folder. If given, there is no fence, and the program works in this folder
             as the user who called; memory is measured all the same. For programs that one trusts.
@@ -236,12 +240,31 @@ def start(
     if why := missing():
         raise OSError(why)
     with _filter() as number:
-        fenced = _command(command, bounds, readable, number)
+        fenced = _command(command, bounds, readable, number, packages)
         return Fenced(subprocess.Popen(fenced, pass_fds=[number], **about), bounds)
 
 
+def _few_packages(patterns: Sequence[str]) -> list[str]:
+    """Arguments that cover each folder of packages with an empty one, with these packages in it."""
+    found = {path for path in sys.path if path.endswith(("site-packages", "dist-packages"))}
+    for root in ("/usr/lib", "/usr/local/lib", f"{sys.prefix}/lib", f"{sys.base_prefix}/lib"):
+        found |= {str(path) for path in Path(root).glob("python3*/*-packages")}
+    view = []
+    for folder in sorted({os.path.realpath(path) for path in found if os.path.isdir(path)}):
+        view += ["--tmpfs", folder]
+        for name in sorted(os.listdir(folder)):
+            if any(fnmatch(name, pattern) for pattern in patterns):
+                view += ["--ro-bind", f"{folder}/{name}", f"{folder}/{name}"]
+        view += ["--remount-ro", folder]
+    return view
+
+
 def _command(
-    command: Sequence[str], bounds: Bounds, readable: Sequence[str], number: int
+    command: Sequence[str],
+    bounds: Bounds,
+    readable: Sequence[str],
+    number: int,
+    packages: Sequence[str] | None = None,
 ) -> list[str]:
     """The command with bubblewrap in front of it."""
     bwrap = shutil.which("bwrap") or "bwrap"
@@ -252,6 +275,7 @@ def _command(
         view += ["--perms", "0755", "--dir", folder]  # a closed folder, as /root, is open there
     for path in paths:
         view += ["--ro-bind-try", path, path]
+    view += [] if packages is None else _few_packages(packages)
     fence = [bwrap, "--unshare-all", "--unshare-user", "--disable-userns", "--new-session"]
     fence += ["--die-with-parent", "--seccomp", str(number)]
     fence += ["--uid", str(NOBODY), "--gid", str(NOBODY), "--hostname", "fenced", *view]

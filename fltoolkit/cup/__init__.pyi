@@ -1,0 +1,17 @@
+from .board import board as board
+from .board import draw_history as draw_history
+from .board import records as records
+from .card import Card as Card
+from .card import draw_card as draw_card
+from .card import read_card as read_card
+from .entry import Entry as Entry
+from .entry import read_entry as read_entry
+from .referee import bound as bound
+from .referee import rehearse as rehearse
+from .referee import verify as verify
+from .slots import CupError as CupError
+from .slots import Wire as Wire
+from .tracks import LEAGUES as LEAGUES
+from .tracks import TRACKS as TRACKS
+from .tracks import Drawn as Drawn
+from .tracks import Track as Track

@@ -1,0 +1,146 @@
+"""The card of an entry: what was sent, what it brought, what leaked, and how to check it again.
+
+Not here: how a card comes about (referee.py).
+"""
+
+import json
+import platform
+import statistics
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import fltoolkit
+from fltoolkit.units import amount
+
+__all__ = ["Card", "about_machine", "draw_card", "read_card"]
+
+
+@dataclass
+class Card:
+    """The result of a verification. All but ``measured`` is the same for the same salt.
+
+    >>> runs = [{"score": 0.96, "nbytes": 1001, "exchanges": 1, "ledger": {}, "leak": {}}]
+    >>> card = Card("digits", "open", "ana", "ab", "cd", 0.95, "accuracy", runs, 0.955, True, 7,
+    ...             {"zipped": 400}, 29_000, {"cpu_seconds": 6.0})
+    >>> card.nbytes, card.score, card.value(card.bound)
+    (1008, 0.96, '95.50 %')
+    """
+
+    track: str
+    league: str
+    name: str
+    sha256: str  # of the entry's file
+    salt: str  # all seeds are made of it and of the hash
+    target: float
+    metric: str
+    runs: list[dict[str, Any]]  # score, nbytes, exchanges, ledger by direction and kind, leak
+    bound: float  # of the mean: what must reach the target
+    accepted: bool
+    charge: int  # bytes that the file itself costs
+    code: dict[str, int]  # zipped bytes, characters of constants and of names
+    data_nbytes: int  # the training samples, compressed without loss
+    measured: dict[str, Any]  # processor time, memory, versions, machine
+
+    @property
+    def nbytes(self) -> int:
+        """What counts: the mean of the runs, rounded up, and the charge for the file."""
+        return -int(-statistics.mean(run["nbytes"] for run in self.runs) // 1) + self.charge
+
+    @property
+    def score(self) -> float:
+        """The mean of the runs."""
+        return statistics.mean(run["score"] for run in self.runs)
+
+    @property
+    def leak(self) -> dict[str, float]:
+        """The mean of the runs, by attack."""
+        names = self.runs[0]["leak"]
+        return {name: statistics.mean(run["leak"][name] for run in self.runs) for name in names}
+
+    def result(self) -> dict[str, Any]:
+        """What the same salt must give again, on the same machine to the last digit."""
+        whole = asdict(self)
+        del whole["measured"], whole["name"]
+        return whole
+
+    def write(self, path: Path) -> None:
+        """Write the card as JSON."""
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+    def value(self, score: float) -> str:
+        """A score with its unit."""
+        return f"{100 * score:.2f} %" if self.metric == "accuracy" else f"{score:.3f} nats"
+
+    def __str__(self) -> str:
+        sign = "-" if self.metric == "accuracy" else "+"
+        above = "at least" if self.metric == "accuracy" else "at most"
+        lines = [
+            f"{self.name}: track {self.track}, league {self.league}",
+            f"{'ACCEPTED' if self.accepted else 'not accepted'}: {self.nbytes:,} bytes",
+            f"  {self.metric} {self.value(self.score)} (mean of {len(self.runs)}); mean {sign} "
+            f"t s / sqrt(n) = {self.value(self.bound)}, wanted {above} {self.value(self.target)}",
+        ]
+        ledger: dict[str, float] = {}
+        for run in self.runs:
+            for name, n in run["ledger"].items():
+                ledger[name] = ledger.get(name, 0) + n / len(self.runs)
+        lines += [f"  {name}: {n:,.1f} bytes" for name, n in ledger.items()]
+        lines.append(f"  the file: {self.charge} bytes (zipped {self.code['zipped']:,})")
+        times = self.nbytes / self.data_nbytes
+        lines.append(f"  {times:.3g} times the data ({amount('nbytes', self.data_nbytes)})")
+        lines += [f"  leak: {name} {value:.3f}" for name, value in self.leak.items()]
+        minutes = self.measured["cpu_seconds"] / 60
+        lines.append(f"  {minutes:.1f} minutes of processor time; entry {self.sha256[:12]}")
+        return "\n".join(lines)
+
+
+def read_card(path: Path) -> Card:
+    """Read a card; ValueError if the file is none.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "card.json"
+    >>> _ = path.write_text("[]")
+    >>> read_card(path)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: ...card.json is no card of `fltoolkit cup verify`: ...
+    """
+    try:
+        whole = json.loads(path.read_text(encoding="utf-8"))
+        return Card(**{each.name: whole[each.name] for each in fields(Card)})
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is no card of `fltoolkit cup verify`: {error!r}") from None
+
+
+def about_machine() -> dict[str, str]:
+    """Versions, and the kind of machine.
+
+    >>> sorted(about_machine())
+    ['fltoolkit', 'machine', 'numpy', 'python', 'torch']
+    """
+    processor = torch.backends.cpu.get_cpu_capability()
+    return {
+        **{"python": platform.python_version(), "torch": str(torch.__version__)},
+        **{"numpy": np.__version__, "fltoolkit": fltoolkit.__version__},
+        "machine": f"{platform.system()} {platform.machine()}, {processor}",
+    }
+
+
+def draw_card(card: Card, path: Path) -> None:
+    """Draw the card as a picture (PNG or SVG, by the name of the file).
+
+    Write ``draw_card(read_card(Path("card.json")), Path("card.png"))``.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 3.4), facecolor="white")
+    colour = "#2a7f3f" if card.accepted else "#9a3b26"
+    figure.text(0.05, 0.88, "The megabyte cup", size=10, color="#666666")
+    figure.text(0.05, 0.74, f"{card.nbytes:,} bytes", size=26, weight="bold", color=colour)
+    lines = str(card).split("\n")
+    figure.text(0.05, 0.66, lines[0], size=9)
+    figure.text(0.05, 0.04, "\n".join(lines[1:]), size=7.5, family="monospace")
+    figure.savefig(path, dpi=150)
