@@ -57,8 +57,8 @@ nbval: $(SETUP)
 browser: $(SETUP)
 	$(PYTEST) -m browser tests/browser tests/explore
 
-flower: .venv-flower/.ready  ## FedAvg over Flower: tests, simulation, a deployment on this machine
-	.venv-flower/bin/pytest -q tests/engines/test_flower.py
+flower: .venv-flower/.ready  ## FedAvg over Flower: tests, simulation, a deployment on this machine; private set intersection
+	.venv-flower/bin/pytest -q tests/engines/test_flower.py tests/secrecy/test_intersection.py
 	PATH="$(CURDIR)/.venv-flower/bin:$$PATH" python examples/flower/compare.py --deployment --rounds 3
 
 wheel: $(SETUP)  ## build wheel and sdist into dist/, install the wheel elsewhere and try it
@@ -119,9 +119,10 @@ $(SETUP): pyproject.toml constraints.txt tools/install.py | python
 	$(PYTHON) tools/install.py .venv -c constraints.txt -e ".[lab,dev,syft]"
 	touch $(LAB) $@
 
-# Flower 1.41 wants older releases than the tested set (packaging below 26), so it has a place of its own
+# Flower 1.41 wants older releases than the tested set (packaging below 26), so it has a place of its own;
+# so does private set intersection, which wants another protobuf than PySyft
 .venv-flower/.ready: pyproject.toml tools/install.py | python
-	$(PYTHON) tools/install.py .venv-flower -e ".[flower]" "flwr[simulation]" beartype pytest
+	$(PYTHON) tools/install.py .venv-flower -e ".[flower,intersection]" "flwr[simulation]" beartype pytest
 	touch $@
 
 # the released fedjax wants jax below 0.6

@@ -22,7 +22,7 @@ import install
 
 ROOT = Path(__file__).resolve().parents[1]
 LOWEST = "lowest"
-EXTRAS = ".[lab,dev]"
+EXTRAS = ".[lab,dev,intersection]"
 QUICK = ["-m", "not browser and not slow and not solutions", "-n", "2", "--dist", "worksteal"]
 
 

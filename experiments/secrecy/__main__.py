@@ -4,6 +4,7 @@
     python -m experiments.secrecy --data digits    # a small data set, in a minute or two
     python -m experiments.secrecy --only "2 bits"  # settings whose name holds this
     python -m experiments.secrecy --attack         # what is reconstructed from what the server sees
+    python -m experiments.secrecy --intersection   # what finding shared samples costs
     python -m experiments.secrecy --report         # the tables of what is there
 
 Each finished run is one line of JSON in ``--out`` and is not run again; Ctrl-C loses only the
@@ -11,14 +12,14 @@ run in progress. What came out: docs/secrecy.md.
 """
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from experiments.runs import read, sweep
+from experiments.runs import add, read, sweep
 from experiments.secrecy.attack import attack
+from experiments.secrecy.intersection import SIZES, intersection
 from experiments.secrecy.report import report
 from experiments.secrecy.run import run
 from experiments.secrecy.settings import SEEDS, TASKS, settings
@@ -35,6 +36,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, help="only settings with so many clients")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--attack", action="store_true", help="attacks instead of training")
+    parser.add_argument("--intersection", action="store_true", help="whom two owners share")
     parser.add_argument("--report", action="store_true", help="print the tables")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -45,6 +47,9 @@ def main() -> None:
     try:
         if args.attack:
             attacks(args.data, args.out)
+            return
+        if args.intersection:
+            intersections(args.out)
             return
         chosen = [
             s
@@ -59,18 +64,27 @@ def main() -> None:
 def attacks(data: str, path: Path) -> None:
     """Attacks, and compression under a mask; what is there already is not run again."""
     there = read(path)
-
-    def keep(key: str, result: dict[str, Any]) -> None:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"key": key, **result}) + "\n")
-        print(result, flush=True)
-
     if (key := f"under mask, {data}") not in there:
-        keep(key, {"what": "under mask", "found": under_mask(data)})
+        keep(path, key, {"what": "under mask", "found": under_mask(data)})
     for seed in SEEDS:
         for bits in (24, 2, 8, 4):
             if (key := f"attack, {data}, {bits} bits, seed {seed}") not in there:
-                keep(key, {"what": "attack", **attack(data, bits, 600, 200, seed)})
+                keep(path, key, {"what": "attack", **attack(data, bits, 600, 200, seed)})
+
+
+def intersections(path: Path) -> None:
+    """Bytes of ``align`` beside those of the training; what is there is not run again."""
+    there = read(path)
+    for num_ids in SIZES:
+        for seed in SEEDS:
+            if (key := f"intersection, {num_ids} ids, seed {seed}") not in there:
+                keep(path, key, intersection(num_ids, seed))
+
+
+def keep(path: Path, key: str, result: dict[str, Any]) -> None:
+    """One more line of the file."""
+    add(path, {"key": key, **result})
+    print(result, flush=True)
 
 
 if __name__ == "__main__":

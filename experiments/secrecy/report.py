@@ -5,6 +5,7 @@ from statistics import mean
 
 from experiments.runs import Result, Row, accuracies, rows_of, spread_of
 from experiments.secrecy.attack import SEEN
+from experiments.secrecy.intersection import intersection_table
 from experiments.secrecy.settings import TASKS, Setting, Task, settings
 from fltoolkit.secrecy import ROUNDS
 
@@ -25,6 +26,8 @@ def report(results: Mapping[str, Result]) -> str:
             found = (f"| {name} | {value:.3f} |" for name, value in result["found"].items())
             lines = ["| one update | bits per value |", "|---|---|", *found]
             blocks += ["### Compression under a mask", "\n".join(lines)]
+    if shared := [r for r in results.values() if r.get("what") == "intersection"]:
+        blocks += ["### Whom do both have?", intersection_table(shared)]
     return "\n\n".join(block for block in blocks if block) or "no runs yet"
 
 

@@ -110,6 +110,6 @@ def _psi() -> Any:
     except ImportError as error:
         raise ImportError(
             'private set intersection needs openmined-psi: pip install "fltoolkit[intersection]". '
-            "There are wheels for Linux with Python 3.10 to 3.13"
+            "There are wheels for Linux on x86-64 with Python 3.10 to 3.13"
         ) from error
     return psi
