@@ -50,6 +50,8 @@ FIRST_USE = {  # how a notebook writes the word -> the heading's anchor
     r"outer step": "outer-step",
     r"LoRA": "lora",
     r"probe": "probe",
+    r"secure sum": "secure-sum",
+    r"epsilon": "epsilon",
 }
 
 

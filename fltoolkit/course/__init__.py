@@ -22,6 +22,7 @@
     nb10            answers of notebook 10
     nb11            answers of notebook 11
     nb12            answers of notebook 12
+    nb13            answers of notebook 13
     quiz            answers of the quiz at the end, which notebook 10 asks
     syllabus        all notebooks, and how much of them a reader has done
     cli             ``fltoolkit course``: copies the notebooks into a folder of the reader

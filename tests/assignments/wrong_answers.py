@@ -199,6 +199,42 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
         "indices always": ("min(4 * k, -(-n // 8))", "4 * k"),
         "half a byte": ("-(-n // 8)", "n // 8"),
     },
+    # -------------------------------------------------------------------------------- 6
+    ("a6-hide", "a6-hide-check"): {
+        "everybody adds": ("hidden + mask if u < v else hidden - mask", "hidden + mask"),
+        "the higher number adds": ("u < v", "u > v"),
+        "not on the clock": ("hidden % 2**bits", "hidden"),
+        "one hour too few": ("2**bits", "(2**bits - 1)"),
+        "the clinic's own array changes": (
+            "def hide(u, numbers, masks, bits):\n    for v, mask in masks.items():\n"
+            "        numbers += mask if u < v else -mask\n    return numbers % 2**bits"
+        ),
+    },
+    ("a6-bits", "a6-bits-check a6-nbytes-check"): {
+        "side by side": ("(num_clients * (2**bits - 1)).bit_length()", "num_clients * bits"),
+        "one value": ("(num_clients * (2**bits - 1)).bit_length()", "bits"),
+        "bits and the logarithm, rounded up": (
+            "(num_clients * (2**bits - 1)).bit_length()",
+            "bits + (num_clients - 1).bit_length()",
+        ),
+    },
+    ("a6-bits", "a6-nbytes-check"): {
+        "the last byte is cut": ("-(-num_values", "(num_values"),
+        "a whole byte each": (
+            "-(-num_values * bits_of_sum(num_clients, bits) // 8)",
+            "num_values * -(-bits_of_sum(num_clients, bits) // 8)",
+        ),
+    },
+    ("a6-total", "a6-total-check"): {
+        "masks stay": ("masks.keys() & sent.keys()", "set()"),
+        "the wrong sign": ("u < v", "u > v"),
+        "not modulo": ("result % 2**bits", "result"),
+    },
+    ("a6-mean", "a6-mean-check"): {
+        "2^bits steps": ("(2**bits - 1)", "2**bits"),
+        "the sum": ("summed / count", "summed"),
+        "top for each": ("- top", "- count * top"),
+    },
 }
 
 WRONG = [
