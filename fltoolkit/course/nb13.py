@@ -31,7 +31,7 @@ def third_slip(*, number: int, slips: Sequence[int]) -> Answer:
 @notebook.answer("masks that cancel")
 def masks_that_cancel(*, numbers: Sequence[Any], modulus: int) -> Answer:
     """Three hidden vectors that say nothing alone, and their sum."""
-    total = sum(np.asarray(each) for each in numbers) % modulus
+    total = np.sum([np.asarray(each) for each in numbers], axis=0) % modulus
 
     def read(answer: Any) -> list[str]:
         try:
