@@ -415,6 +415,7 @@ _NORMALIZED = {
 """What a loss does by itself, and what the network must then not end with."""
 
 _RESHAPED = {"View", "UnsafeView", "Squeeze", "Unsqueeze", "Transpose", "Permute", "T", "ToCopy"}
+_RESHAPED |= {"Slice"}  # a part of probabilities; torch 2.2 slices in x[:, None], too
 
 
 def _before(node: Any) -> list[Any]:
