@@ -36,7 +36,7 @@ types: $(SETUP)
 	$(BIN)/mypy
 
 unit: $(SETUP)
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "not browser and not slow and not solutions"
+	$(BIN)/pytest -q -n 2 --dist worksteal -p no:nbval -m "not browser and not slow and not solutions"
 
 # the next three and `make site` in one run, so that no core is idle at the end of each
 long: $(SETUP)

@@ -23,7 +23,8 @@ import install
 ROOT = Path(__file__).resolve().parents[1]
 LOWEST = "lowest"
 EXTRAS = ".[lab,dev,intersection]"
-QUICK = ["-m", "not browser and not slow and not solutions", "-n", "2", "--dist", "worksteal"]
+QUICK = ["-m", "not browser and not slow and not solutions", "-n", "2"]
+QUICK += ["--dist", "worksteal", "-p", "no:nbval"]
 
 
 def promised() -> list[str]:

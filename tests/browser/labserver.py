@@ -174,6 +174,15 @@ class Notebook(NamedTuple):
         self.page.evaluate("() => jupyterapp.commands.execute('notebook:interrupt-kernel')")
         wait_for(self.page, self._idle)
 
+    def restart(self) -> None:
+        """A new kernel for the same page, and no outputs."""
+        self.page.evaluate(
+            """async () => {
+                 await jupyterapp.commands.execute('notebook:clear-all-cell-outputs');
+                 await jupyterapp.shell.currentWidget.sessionContext.restartKernel(); }"""
+        )
+        assert self.ask("print('a new kernel')") == "a new kernel"
+
     def wait_until_idle(self, seconds: float = 600) -> None:
         """Wait until every code cell has run; the first error fails the test with its text."""
         end = time.monotonic() + seconds

@@ -3,7 +3,6 @@
 import re
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -204,15 +203,34 @@ def edition(folder: Path, server: Server, page: Any, name: str) -> Notebook:
     return open_notebook(page, server, f"course/{name}")
 
 
+def controls(name: str) -> list[str]:
+    """The first line of each cell of a notebook that shows sliders or buttons."""
+    cells = nbformat.read(NOTEBOOKS / name, 4).cells
+    found = [WITH_CONTROLS.search(c.source) for c in cells if c.cell_type == "code"]
+    return [line[0] for line in found if line]
+
+
 @pytest.mark.parametrize("name", COURSE)
-def test_each_notebook_moves_soon(folder: Path, server: Server, page: Any, name: str) -> None:
+def test_each_notebook_moves_soon_and_each_of_its_controls_does_something(
+    folder: Path, server: Server, page: Any, name: str
+) -> None:
+    opened = edition(folder, server, page, name)
+    it_moves_soon(opened, name)
+    for line in controls(name):
+        opened.restart()
+        cells = enumerate(opened.cells())
+        cell = next(n for n, c in cells if c["cell_type"] == "code" and line in c["source"])
+        opened.run_with_needed(cell)
+        use_each_control(opened, cell, Path(name).stem)
+
+
+def it_moves_soon(opened: Notebook, name: str) -> None:
     """It is run from the top, and watched until something moves: a curve, or a bar of progress.
 
     Seconds are counted from pressing Run All. Only notebook 00 promises a time, 15 seconds. What
     is asserted are those in which its kernel computed: the others depend on who else computes.
     """
-    opened = edition(folder, server, page, name)
-    start = time.monotonic()
+    page, start = opened.page, time.monotonic()
     opened.run_all()
     page.locator(MOVING).first.wait_for(state="attached", timeout=240_000)
     if page.locator(LIVE).count():  # a picture: it must change to count as moving
@@ -230,25 +248,6 @@ def test_each_notebook_moves_soon(folder: Path, server: Server, page: Any, name:
     )
     if name == STARTS_AT_ONCE:
         assert min(seconds, computed) < 12  # and 3 for the imports of its first cell
-
-
-def with_controls() -> Iterator[tuple[str, str]]:
-    """Each notebook and the first line of a cell of it that shows sliders or buttons."""
-    for name in COURSE:
-        for cell in nbformat.read(NOTEBOOKS / name, 4).cells:
-            if cell.cell_type == "code" and (line := WITH_CONTROLS.search(cell.source)):
-                yield name, line[0]
-
-
-@pytest.mark.parametrize(("name", "line"), list(with_controls()))
-def test_each_control_does_something(
-    folder: Path, server: Server, page: Any, name: str, line: str
-) -> None:
-    opened = edition(folder, server, page, name)
-    cells = opened.cells()
-    cell = next(n for n, c in enumerate(cells) if c["cell_type"] == "code" and line in c["source"])
-    opened.run_with_needed(cell)
-    use_each_control(opened, cell, Path(name).stem)
 
 
 def test_the_playground_obeys(folder: Path, server: Server, page: Any) -> None:
