@@ -309,7 +309,7 @@ def test_the_law(nbytes_per_round, num_samples, nbytes_per_sample, rounds):
     limit = rounds_of_the_data(
         nbytes_per_round, num_samples=num_samples, nbytes_per_sample=nbytes_per_sample
     )
-    consumed = num_samples / rounds * nbytes_per_sample  # compressed bytes a round
+    consumed = num_samples / rounds * nbytes_per_sample  # compressed bytes per round
     if consumed > 1.000001 * nbytes_per_round:
         assert rounds < limit
     if consumed < 0.999999 * nbytes_per_round:

@@ -712,7 +712,7 @@ def language_picture() -> Graphic:
     sent, values = [x for x, _, _ in found if x], [y for _, y, _ in found]
     words = "bytes (left end: nothing is sent)"
     x_axis = Axis("nbytes", min(sent) / 4, 60 * max(sent), log=True, words=words)
-    y_axis = Axis("loss", min(values) - 0.05, max(values) + 0.05, words="nats a character")
+    y_axis = Axis("loss", min(values) - 0.05, max(values) + 0.05, words="nats per character")
     frame = Frame(x_axis, y_axis, Area(width=760, height=440))
     shapes = {family: shape for (family, _), shape in zip(task["families"], "osD^", strict=False)}
     places, names, marks = [], [], []

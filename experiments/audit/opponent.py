@@ -102,7 +102,7 @@ OPPONENTS: dict[str, Opponent] = {
     "powersgd-2019": Opponent(
         300 * 8e6 * 16,
         CIFAR,
-        "8 MB an epoch and worker, 16 workers, 300 epochs, on the way up alone; the archive of "
+        "8 MB per epoch and worker, 16 workers, 300 epochs, on the way up alone; the archive of "
         "CIFAR-10. The three numbers are from memory.",
         up_only=True,
     ),

@@ -260,8 +260,8 @@ def table(rows: Sequence[Row]) -> str:
     """Nats and bytes of each setting, against full float32 seed by seed."""
     reference = next((runs for setting, runs in rows if setting.name == "full, float32"), {})
     lines = [
-        "| what is learned and how it travels | seeds | nats a character | minus full float32 "
-        "| kB up, a round and client | kB down | times fewer bytes |",
+        "| what is learned and how it travels | seeds | nats per character | minus full float32 "
+        "| kB up per round and client | kB down | times fewer bytes |",
         "|---|---|---|---|---|---|---|",
     ]
     for setting, runs in rows:

@@ -103,7 +103,7 @@ TABLES: dict[str, Callable[[Sequence[Row]], str]] = {"data parallel": data_paral
 
 def _table(rows: Sequence[Row], every: Sequence[Row]) -> str:
     lines = [
-        "| method | seeds | nats a character | minus AdamW | minus its own float32 | MB in all "
+        "| method | seeds | nats per character | minus AdamW | minus its own float32 | MB in all "
         "| times the data | times fewer: in all | times fewer: uplink only | its paper says |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]

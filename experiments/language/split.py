@@ -314,7 +314,7 @@ def table(rows: Sequence[Row]) -> str:
     """Nats and bytes of each setting, against float32 seed by seed."""
     found = {setting.name: runs for setting, runs in rows}
     lines = [
-        "| setting | seeds | nats a character | minus float32 | nats, coded in use | MB in all "
+        "| setting | seeds | nats per character | minus float32 | nats, coded in use | MB in all "
         "| times fewer bytes |",
         "|---|---|---|---|---|---|---|",
     ]

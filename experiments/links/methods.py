@@ -1,7 +1,7 @@
 """Six ways to train two parties, as functions of a channel: a record after each step or round.
 
 The client has the images. The server has the labels in split learning, and the model in federated
-averaging, where it has one client here: bytes and messages a client are what a link carries.
+averaging, where it has one client here: bytes and messages per client are what a link carries.
 """
 
 from collections.abc import Callable, Iterator, Mapping

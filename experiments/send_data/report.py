@@ -167,8 +167,8 @@ def computed() -> list[tuple[str, float, float, str]]:
             "phone photographs, STC 1 % both ways",
             2 * 10 * mobile * stc / 8,
             phone,
-            "the same, 0.091 bits a value. Photographs made smaller, to 10 kB each, would take 200 "
-            "times fewer bytes: then averaging is at 0.8 times the data",
+            "the same, 0.091 bits per value. Photographs made smaller, to 10 kB each, would take "
+            "200 times fewer bytes: then averaging is at 0.8 times the data",
         ),
         (
             "speech, float32",

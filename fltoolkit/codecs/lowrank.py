@@ -157,7 +157,7 @@ class PowerSGD(RandomStage):
         start = self.warm.get(name, torch.zeros(self.rank, n))
         if start.shape[1] != n:
             raise ValueError(
-                f"entry {name!r} has {n} values a row, its warm start {start.shape[1]}: one link "
+                f"entry {name!r} has {n} values per row, its warm start {start.shape[1]}: one link "
                 "carries one model"
             )
         return start.double()

@@ -37,7 +37,7 @@ class Cohort:
     """How many clients take part in a round, and how they are drawn.
 
     Args:
-        size: clients a round (C times all of them, in the paper's words).
+        size: clients per round (C times all of them, in the paper's words).
         with_replacement: a client may be drawn more than once. It still trains once and sends one
             update, and this update counts as often as the client was drawn.
 

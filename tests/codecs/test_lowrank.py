@@ -286,7 +286,7 @@ def test_one_link_carries_one_model():
     stage = PowerSGD(1)
     stage.apply({"w": normal(9, 8)})
     stage.apply({"w": normal(5, 8)})  # a smaller last batch is no other model
-    with pytest.raises(ValueError, match="'w' has 7 values a row, its warm start 8: one link"):
+    with pytest.raises(ValueError, match="'w' has 7 values per row, its warm start 8: one link"):
         stage.apply({"w": normal(9, 7)})
 
 

@@ -14,7 +14,7 @@ def judge(runs: Runs) -> Finding:
     more = runs.nats(DEMO, EVERY)
     up, total = (runs.fewer(DEMO, EVERY, key) for key in ("nbytes_up", "nbytes"))
     words = (
-        f"{spread(more, '+.3f')} nats a character above AdamW with a message at every step in "
+        f"{spread(more, '+.3f')} nats per character above AdamW with a message at every step in "
         f"float32, {on_seeds(runs)}. One cosine of 32 is kept of each tensor, in 16 bits, and goes "
         "from each worker to all others."
     )

@@ -12,8 +12,8 @@ def judge(runs: Runs) -> Finding:
     """As good is within 0.02 nats."""
     more = runs.nats(DILOCO, EVERY)
     words = (
-        f"{spread(more, '+.3f')} nats a character above a message at every step, {on_seeds(runs)}; "
-        f"a worker alone, which sends nothing, is {spread(runs.nats(ALONE, EVERY), '+.3f')} above "
+        f"{spread(more, '+.3f')} nats per character above a message at every step, "
+        f"{on_seeds(runs)}; a worker alone, which sends nothing, is {spread(runs.nats(ALONE, EVERY), '+.3f')} above "
         f"it, and the plain mean of the same steps in 4 bits "
         f"{spread(runs.nats(MEAN, EVERY), '+.3f')}. 600 steps from scratch are far from the "
         "paper's regime."

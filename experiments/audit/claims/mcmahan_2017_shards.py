@@ -1,4 +1,4 @@
-"""Rounds of federated averaging, the 2NN with two shards of sorted samples a client."""
+"""Rounds of federated averaging, the 2NN with two shards of sorted samples per client."""
 
 from experiments.audit.claim import Claim, Finding, Runs, Verdict, spread
 from experiments.audit.measures import fedavg
@@ -17,7 +17,7 @@ def judge(runs: Runs) -> Finding:
 CLAIM = Claim(
     title="Federated averaging: 664 rounds to 97 % on MNIST, clients unlike",
     group="federated learning",
-    says="The same with two shards of sorted samples a client: 664 rounds to 97 %.",
+    says="The same with two shards of sorted samples per client: 664 rounds to 97 %.",
     source="McMahan et al. 2017, arXiv 1602.05629, table 1, in a conversion to text",
     known="read",
     ours="The same network, split and settings on MNIST (docs/fedavg_results.md).",

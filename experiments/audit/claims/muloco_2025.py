@@ -15,7 +15,7 @@ def judge(runs: Runs) -> Finding:
     more = runs.nats(MULOCO, DILOCO)
     up, total = (runs.fewer(MULOCO, DILOCO, key) for key in ("nbytes_up", "nbytes"))
     words = (
-        f"{spread(more, '+.3f')} nats a character against DiLoCo with AdamW, at {times(total)} "
+        f"{spread(more, '+.3f')} nats per character against DiLoCo with AdamW, at {times(total)} "
         f"times fewer bytes than it, {on_seeds(runs)}; "
         f"{spread(runs.nats(MULOCO, EVERY), '+.3f')} against AdamW with a message at every step. "
         "The factors of the table are those against DiLoCo."

@@ -12,7 +12,7 @@ def judge(runs: Runs) -> Finding:
     """Better than DiLoCo on every seed."""
     more = runs.nats(SPARSE, DILOCO)
     words = (
-        f"{spread(more, '+.3f')} nats a character against DiLoCo, at "
+        f"{spread(more, '+.3f')} nats per character against DiLoCo, at "
         f"{times(runs.fewer(SPARSE, DILOCO))} times fewer bytes than it, {on_seeds(runs)}. The "
         "largest 2 % of the whole model, where the paper takes them from chunks of 4,096."
     )

@@ -13,7 +13,7 @@ def judge(runs: Runs) -> Finding:
     """23.8 times less, within 0.02 nats."""
     more = runs.nats(MOVED, DENSE)
     up, total = (runs.fewer(MOVED, DENSE, key) for key in ("nbytes_up", "nbytes"))
-    words = f"{spread(more, '+.3f')} nats a character above float32, {on_seeds(runs)}."
+    words = f"{spread(more, '+.3f')} nats per character above float32, {on_seeds(runs)}."
     if mean(more) > 0.02 or mean(up) < 0.9 / (1 - 0.986):
         verdict = Verdict.ELSEWHERE
     else:

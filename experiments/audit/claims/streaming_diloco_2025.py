@@ -12,7 +12,7 @@ def judge(runs: Runs) -> Finding:
     """No loss against DiLoCo is within 0.02 nats."""
     more = runs.nats(STREAMING, DILOCO)
     words = (
-        f"{spread(more, '+.3f')} nats a character above DiLoCo, {on_seeds(runs)}. The factors "
+        f"{spread(more, '+.3f')} nats per character above DiLoCo, {on_seeds(runs)}. The factors "
         f"are against a message at every step; DiLoCo has {times(runs.fewer(DILOCO, EVERY))}. "
         "The claim is about the peak of the bandwidth, which a sum of bytes does not show."
     )
