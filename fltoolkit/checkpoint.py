@@ -125,9 +125,9 @@ def load_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
 
     ``parties`` are built as for a new run, in the same order. Go on with the batches after that
     step: ``itertools.islice(batches.epochs(15), step, None)``. Relay and SplitFed can go on after
-    whole rounds, with ``start_round``. Asynchronous states can go on after any step, if a
-    `Bookmark` is among the parties. ``history.rewind(step)`` removes later records from a history
-    in a file.
+    whole rounds, with ``num_rounds=range(done, num_rounds)``. Asynchronous states can go on after
+    any step, if a `Bookmark` is among the parties. ``history.rewind(step)`` removes later records
+    from a history in a file.
 
     The files are read with ``weights_only=True``, so no code in them is run. All files are read
     before anything is changed. Raises FileNotFoundError if nothing was saved there, and ValueError

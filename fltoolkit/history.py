@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ParamSpec, overload
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["CHECKED", "History", "Record", "checked_at_call", "evaluated"]
+__all__ = ["CHECKED", "History", "Record", "checked_at_call", "evaluated", "to_come"]
 
 P = ParamSpec("P")
 
@@ -54,6 +54,25 @@ def checked_at_call(protocol: Callable[P, Iterator[Record]]) -> Callable[P, Iter
         return records
 
     return checked
+
+
+def to_come(name: str, count: int | range) -> range:
+    """The numbers of the rounds or steps that a protocol trains, from 0 on.
+
+    Protocols take a number, or a range to go on with a run of which some are already done.
+
+    >>> to_come("rounds", 20), to_come("rounds", range(5, 20))
+    (range(0, 20), range(5, 20))
+    """
+    if not isinstance(count, int | range) or isinstance(count, bool):
+        raise TypeError(f"{name}={count!r} is a {type(count).__name__}: give a whole number")
+    numbers = count if isinstance(count, range) else range(count)
+    if not numbers or numbers.start < 0 or numbers.step != 1:
+        raise ValueError(
+            f"{name}={count} leaves nothing to train: give the number of all, or "
+            "range(number already done, number of all)"
+        )
+    return numbers
 
 
 class History:

@@ -83,8 +83,12 @@ def mcmahan_2nn(num_classes: int = 10, *, seed: int) -> nn.Sequential:
     """
     with seeded(seed):
         return nn.Sequential(
-            *(nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU()),
-            *(nn.Linear(200, num_classes), nn.LogSoftmax(dim=1)),
+            nn.Linear(784, 200),
+            nn.ReLU(),
+            nn.Linear(200, 200),
+            nn.ReLU(),
+            nn.Linear(200, num_classes),
+            nn.LogSoftmax(dim=1),
         )
 
 
@@ -99,9 +103,17 @@ def mcmahan_cnn(num_classes: int = 10, *, seed: int) -> nn.Sequential:
     """
     with seeded(seed):
         return nn.Sequential(
-            *(nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
-            *(nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
-            *(nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, num_classes), nn.LogSoftmax(dim=1)),
+            nn.Conv2d(1, 32, 5, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(32, 64, 5, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(3136, 512),
+            nn.ReLU(),
+            nn.Linear(512, num_classes),
+            nn.LogSoftmax(dim=1),
         )
 
 

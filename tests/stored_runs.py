@@ -619,7 +619,7 @@ def resumable_fedavg() -> Resumable:
             model,
             shares(),
             channel,
-            rounds=7,
+            rounds=range(step, 7),
             cohort=4,
             local=Local(batch_size=10, lr=0.1, epochs=1),
             arrivals=Arrivals(
@@ -629,7 +629,6 @@ def resumable_fedavg() -> Resumable:
             ),
             server_optimizer=server.optimizer,
             seed=2,
-            start_round=step,
             backlog=backlog,
         )
 

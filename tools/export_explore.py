@@ -246,7 +246,10 @@ def one_averaging(run: Mapping[str, Any]) -> dict[str, Any]:
     """A run of federated averaging; its ``value`` is a mean of rounds, and not the last one."""
     up, down = run["nbytes_up"], run["nbytes_down"]
     return {
-        **{"seed": run["seed"], "nbytes": run["nbytes"], "up": up, "down": down},
+        "seed": run["seed"],
+        "nbytes": run["nbytes"],
+        "up": up,
+        "down": down,
         "waits": 2 * len(run["curve"]),  # clients side by side: the model down, the updates up
         "rounds": len(run["curve"]),
         "value": run["accuracy"],
@@ -297,7 +300,10 @@ def language_task(key: str, group: str, words: str, settings: str, rows: Any) ->
     target = max(run["curve"][-1][1] for run in reference["runs"])
     families = dict.fromkeys(method["family"] for method in methods)
     return {
-        **{"key": key, "group": group, "words": words, "settings": settings},
+        "key": key,
+        "group": group,
+        "words": words,
+        "settings": settings,
         "target": math.ceil(100 * target) / 100,  # what the reference reaches with every seed
         "families": [[family, FAMILIES.get(family, family)] for family in families],
         "methods": methods,
@@ -317,8 +323,12 @@ def language_run(
     across = run["nbytes"] - up - down
     ways = zip(kinds, (("up", up), ("down", down), ("across", across)), strict=True)
     return {
-        **{"seed": run["seed"], "nbytes": run["nbytes"], "up": up, "down": down},
-        **{"uplink": uplink, "waits": waits},
+        "seed": run["seed"],
+        "nbytes": run["nbytes"],
+        "up": up,
+        "down": down,
+        "uplink": uplink,
+        "waits": waits,
         "curve": curve or [[run["nbytes"], round(run["nats"], 5)]],
         "ledger": [row for kind, way in ways for row in ledger({kind: way})],
     }
@@ -414,7 +424,9 @@ def cut() -> list[dict[str, Any]]:
         for s, each in rows:
             own = f"{FLOAT32} (U)" if s.shape == "U-shaped" else FLOAT32
             about = {
-                **{"name": s.name, "family": s.part, "printed": s.source or None},
+                "name": s.name,
+                "family": s.part,
+                "printed": s.source or None,
                 "baseline": own if own in names else None,
                 "code": command("language.split", s.name, "--task", title),
             }
@@ -461,7 +473,10 @@ def owners() -> list[dict[str, Any]]:
         found = [
             (
                 {
-                    **{"name": s.name, "family": s.part, "baseline": whole, "printed": None},
+                    "name": s.name,
+                    "family": s.part,
+                    "baseline": whole,
+                    "printed": None,
                     "code": command("language.finetune", s.name, "--task", title),
                 },
                 [one_tuning(task, r) for r in each.values()],
@@ -552,8 +567,12 @@ def what_leaks() -> dict[str, Any]:
 def leak(run: Mapping[str, Any]) -> dict[str, float | None]:
     """The numbers of a run that docs/leakage.md shows, to five digits."""
     numbers = {
-        **{key: run[key] for key in ("accuracy", "nbytes_up", "nbytes_down", "dcor")},
-        **{key: run[key] for key in ("explained_variance", "positions")},
+        "accuracy": run["accuracy"],
+        "nbytes_up": run["nbytes_up"],
+        "nbytes_down": run["nbytes_down"],
+        "dcor": run["dcor"],
+        "explained_variance": run["explained_variance"],
+        "positions": run["positions"],
         "task_auc": run.get("task_auc"),
         **{
             f"{attack}_{word}": of(run[f"{attack}_auc"])

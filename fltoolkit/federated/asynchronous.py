@@ -24,7 +24,7 @@ from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import check_optimizer, move
 from fltoolkit.federated.workers import Train, Workers, send_update
-from fltoolkit.history import CHECKED, Record, checked_at_call
+from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, weighted_mean
 
 __all__ = ["Flight", "fedasync", "fedbuff"]
@@ -53,14 +53,11 @@ class Flight:
     optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)  # as in Backlog
     name = "in flight"  # of the file in which it is saved
 
-    def begin(self, workers: Workers, start_round: int) -> None:
+    def begin(self, workers: Workers, done: int) -> None:
         """Go on as it was saved, or begin with everybody idle."""
         if self.random is None:
-            if start_round:
-                raise ValueError(
-                    f"start_round={start_round}: to go on, give the flight that was saved with the "
-                    "run"
-                )
+            if done:
+                raise ValueError(f"to go on from {done}, give the flight saved with the run")
             self.idle, self.random = list(workers.clients), np.random.default_rng(workers.seed)
         if strangers := {*self.idle, *(row[2] for row in self.at_work)} ^ {*workers.clients}:
             raise ValueError(f"clients {sorted(strangers)}: not the same as when the run was saved")
@@ -105,7 +102,7 @@ def fedasync(
     clients: Clients,
     channel: Channel,
     *,
-    num_updates: int,
+    num_updates: int | range,
     concurrency: int,
     local: Local,
     alpha: float = 0.6,
@@ -113,9 +110,7 @@ def fedasync(
     clock: Clock = Even(),
     train: Train = local_updates,
     seed: int = 0,
-    start_round: int = 0,
     flight: Flight | None = None,
-    server: str = "server",
 ) -> Iterator[Record]:
     """Each client's model is mixed into the server's as soon as it arrives; one record per update.
 
@@ -132,7 +127,8 @@ def fedasync(
 
         parties = [Party("server", model), flight := Flight()]
         save_run(folder, parties, channel)              # after any record
-        start_round = load_run(folder, parties, channel)
+        done = load_run(folder, parties, channel)       # on another day
+        fedasync(..., num_updates=range(done, 1000), flight=flight)
 
     >>> from fltoolkit.federated import Scripted
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
@@ -148,8 +144,8 @@ def fedasync(
     """
     if not 0 < alpha <= 1:
         raise ValueError(f"alpha={alpha}: the share of the new model, above 0 and at most 1")
-    workers = Workers(model, clients, local, train, seed, server)
-    moves, flight = range(start_round, num_updates), flight or Flight()
+    workers = Workers(model, clients, local, train, seed, server="server")
+    moves, flight = to_come("num_updates", num_updates), flight or Flight()
     at_work = _AtWork(workers, channel, concurrency, clock, staleness, moves, flight)
     yield CHECKED
 
@@ -168,7 +164,7 @@ def fedbuff(
     clients: Clients,
     channel: Channel,
     *,
-    rounds: int,
+    rounds: int | range,
     buffer_size: int,
     concurrency: int,
     local: Local,
@@ -177,9 +173,7 @@ def fedbuff(
     server_optimizer: torch.optim.Optimizer | None = None,
     train: Train = local_updates,
     seed: int = 0,
-    start_round: int = 0,
     flight: Flight | None = None,
-    server: str = "server",
 ) -> Iterator[Record]:
     """After each ``buffer_size`` updates, their mean changes the server's model and a record comes.
 
@@ -192,14 +186,13 @@ def fedbuff(
     these updates are stale, and ``staleness`` is their mean staleness.
 
     Args:
-        rounds: how often the server's model changes.
+        rounds: how often the server's model changes; ``range(done, rounds)`` for a run that goes
+            on.
         buffer_size: K.
         concurrency: how many clients are at work at any time; a new one is drawn from the others.
         clock: the function is called with the number of times that the client was at work before,
             in place of the round. A client that drops out sends nothing, and the model is sent to
             another client at once.
-        start_round: how often the model has changed already, for a run that goes on; see
-            `fedasync`.
         flight: the saved `Flight`, for a run that goes on.
 
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
@@ -212,9 +205,9 @@ def fedbuff(
     """
     if buffer_size < 1:
         raise ValueError(f"buffer_size={buffer_size}: must be at least 1 update")
-    check_optimizer(server, model, server_optimizer)
-    workers = Workers(model, clients, local, train, seed, server)
-    moves, flight = range(start_round, rounds), flight or Flight()
+    check_optimizer("server", model, server_optimizer)
+    workers = Workers(model, clients, local, train, seed, server="server")
+    moves, flight = to_come("rounds", rounds), flight or Flight()
     at_work = _AtWork(workers, channel, concurrency, clock, staleness, moves, flight)
     yield CHECKED
 
@@ -256,9 +249,6 @@ class _AtWork:
     def __post_init__(self) -> None:
         check_function("staleness", self.staleness)
         check_function("clock", self.clock)
-        if not self.moves:
-            left = self.moves.stop - self.moves.start
-            raise ValueError(f"{left} moves of the server's model: must be at least 1")
         if not 1 <= self.concurrency <= (most := len(self.workers.clients)):
             raise ValueError(f"concurrency={self.concurrency}: must be 1 to {most} clients at work")
         if not self.workers.are_here(self.channel):

@@ -16,7 +16,6 @@ from fltoolkit.federated.client import (
     Local,
     batch_indices,
     carried,
-    check_count,
     loss_of,
     make_optimizer,
     seeded_layers,
@@ -26,7 +25,7 @@ from fltoolkit.federated.client import (
 from fltoolkit.federated.exchange import Exchange, ThroughServer
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.workers import Workers, client_seed
-from fltoolkit.history import CHECKED, Record, checked_at_call
+from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree
 
 __all__ = ["Fleet", "ddp", "gradients", "worker_batches"]
@@ -81,11 +80,10 @@ def ddp(
     workers: Clients,
     channel: Channel,
     *,
-    steps: int,
+    steps: int | range,
     local: Local,
     exchange: Exchange = ThroughServer(),
     seed: int = 0,
-    start_step: int = 0,
     fleet: Fleet | None = None,
 ) -> Iterator[Record]:
     """Average the gradients of all workers at every step; one record per step.
@@ -107,12 +105,11 @@ def ddp(
             those of BatchNorm): workers would have different ones.
         workers: names to data ``(x, y)``.
         channel: with codecs for the kinds that the exchange sends.
-        steps: how many steps, those before ``start_step`` included.
+        steps: how many steps; ``range(done, steps)`` for a run that goes on.
         local: batch size, optimizer, schedule, clipping and loss. ``steps=1``: a step between two
             messages. Clipping is applied to the mean gradient.
         exchange: `ThroughServer`, `AllGather` or `Ring`. `AllGather` with one worker sends nothing.
         seed: of the batches.
-        start_step: the number of steps already done, for a run that goes on.
         fleet: the state of the optimizer, for a run that goes on.
 
     Records hold ``step``, ``loss`` (mean of the workers that are in this process) and the running
@@ -138,14 +135,14 @@ def ddp(
     """
     team = Workers(model, workers, local, seed=seed)
     check_one_step(team)
-    check_count("steps", steps - start_step)
+    steps = to_come("steps", steps)
     fleet = Fleet() if fleet is None else fleet
     yield CHECKED
 
     totals, params = channel.begin(set(workers), [model]), learning(model)
     optimizer = shared_optimizer(local, params, fleet)
-    batches = worker_batches(team, range(start_step, steps))
-    for step in range(start_step, steps):
+    batches = worker_batches(team, steps)
+    for step in steps:
         channel.step = step + 1
         rows = {worker: next(batch) for worker, batch in batches.items()}
         loss, grads = gradients(team, channel, rows, step)

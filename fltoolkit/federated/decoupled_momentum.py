@@ -24,7 +24,7 @@ from fltoolkit.federated.data_parallel import (
 )
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.workers import Workers
-from fltoolkit.history import CHECKED, Record, checked_at_call
+from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, weighted_mean
 
 __all__ = ["cosines", "demo", "from_cosines"]
@@ -36,12 +36,11 @@ def demo(
     workers: Clients,
     channel: Channel,
     *,
-    steps: int,
+    steps: int | range,
     local: Local,
     decay: float = 0.999,
     chunk: int = 64,
     seed: int = 0,
-    start_step: int = 0,
     fleet: Fleet | None = None,
 ) -> Iterator[Record]:
     """DeMo (Peng, Quesnelle and Kingma 2024, arXiv 2411.19870, algorithm 1); one record per step.
@@ -86,7 +85,7 @@ def demo(
     """
     team = Workers(model, workers, local, seed=seed)
     check_one_step(team)
-    check_count("steps", steps - start_step)
+    steps = to_come("steps", steps)
     check_count("chunk", chunk)
     if not 0 <= decay <= 1:
         raise ValueError(f"decay={decay}: how much of the momentum is kept, from 0 to 1")
@@ -98,8 +97,8 @@ def demo(
     totals, params = channel.begin(set(workers), [model]), learning(model)
     optimizer = shared_optimizer(local, params, fleet)
     shapes = {name: param.shape for name, param in params.items()}
-    batches = worker_batches(team, range(start_step, steps))
-    for step in range(start_step, steps):
+    batches = worker_batches(team, steps)
+    for step in steps:
         channel.step = step + 1
         rows = {worker: next(batch) for worker, batch in batches.items()}
         loss, grads = gradients(team, channel, rows, step)

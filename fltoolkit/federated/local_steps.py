@@ -18,7 +18,7 @@ from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import check_optimizer, move
 from fltoolkit.federated.workers import Train, Workers, mean_loss
-from fltoolkit.history import CHECKED, Record, checked_at_call
+from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree
 
 __all__ = ["diloco", "seconds_waiting", "streaming_diloco"]
@@ -30,13 +30,12 @@ def diloco(
     workers: Clients,
     channel: Channel,
     *,
-    rounds: int,
+    rounds: int | range,
     local: Local,
     outer: torch.optim.Optimizer | None = None,
     exchange: Exchange = ThroughServer(),
     train: Train = local_updates,
     seed: int = 0,
-    start_round: int = 0,
     fleet: Fleet | None = None,
 ) -> Iterator[Record]:
     """DiLoCo (Douillard et al. 2023, arXiv 2311.08105, algorithm 1); one record per round.
@@ -70,13 +69,12 @@ def diloco(
         model: what all workers hold between rounds; changed in place before each record.
         workers: names to data ``(x, y)``.
         channel: with codecs for the kinds that the exchange sends.
-        rounds: how many rounds, those before ``start_round`` included.
+        rounds: how many rounds; ``range(done, rounds)`` for a run that goes on.
         local: the inner steps; with ``keep_state=True`` a worker's optimizer lives on.
         outer: a torch optimizer over ``model.parameters()``; None adds the mean.
         exchange: `ThroughServer`, `AllGather` or `Ring`.
         train: how workers learn; see `fedavg`.
         seed: of the batches.
-        start_round: the number of rounds already done, for a run that goes on.
         fleet: the states of the workers' optimizers, for a run that goes on. To begin after some
             steps of `ddp` (a warm start), give its fleet.
 
@@ -99,12 +97,13 @@ def diloco(
     [(10, 124), (20, 248), (30, 372)]
     """
     team = Workers(model, workers, local, train, seed)
-    _check(team, outer, rounds - start_round)
+    rounds = to_come("rounds", rounds)
+    _check(team, outer)
     fleet = Fleet() if fleet is None else fleet
     yield CHECKED
 
     totals = channel.begin(set(workers), [model])
-    for round_ in range(start_round, rounds):
+    for round_ in rounds:
         channel.step = round_ + 1
         starts = dict.fromkeys(workers, travelling(model))
         loss, updates = _inner(team, channel, starts, round_, fleet)
@@ -118,7 +117,7 @@ def streaming_diloco(
     workers: Clients,
     channel: Channel,
     *,
-    rounds: int,
+    rounds: int | range,
     local: Local,
     fragments: int,
     outer: torch.optim.Optimizer | None = None,
@@ -127,7 +126,6 @@ def streaming_diloco(
     exchange: Exchange = ThroughServer(),
     train: Train = local_updates,
     seed: int = 0,
-    start_round: int = 0,
     fleet: Fleet | None = None,
 ) -> Iterator[Record]:
     """Streaming DiLoCo (Douillard et al. 2025, arXiv 2501.18512, alg. 2), one record per round.
@@ -166,7 +164,8 @@ def streaming_diloco(
     (2, [8, 8, 8, 8, 2, 2, 2, 2])
     """
     team = Workers(model, workers, local, train, seed)
-    _check(team, outer, rounds - start_round)
+    rounds = to_come("rounds", rounds)
+    _check(team, outer)
     check_count("fragments", fragments)
     if not isinstance(overlap, int) or overlap < 0:
         raise ValueError(f"overlap={overlap!r}: how many rounds a message may take, 0 or more")
@@ -180,7 +179,7 @@ def streaming_diloco(
     totals, parts = channel.begin(set(workers), [model]), balanced(travelling(model), fragments)
     for worker in workers:
         fleet.weights.setdefault(worker, _copy(travelling(model)))
-    for round_ in range(start_round, rounds):
+    for round_ in rounds:
         channel.step = round_ + 1
         loss, updates = _inner(team, channel, fleet.weights, round_, fleet)
         for worker, update in updates.items():
@@ -247,11 +246,9 @@ def _copy(tree: Tree) -> Tree:
     return {name: tensor.clone() for name, tensor in tree.items()}
 
 
-def _check(team: Workers, outer: torch.optim.Optimizer | None, rounds_left: int) -> None:
+def _check(team: Workers, outer: torch.optim.Optimizer | None) -> None:
     check_optimizer("outer", team.model, outer)
     if team.local.steps is None:
         raise ValueError(
             f"local.epochs={team.local.epochs}: give a number of inner steps, steps=50"
         )
-    if rounds_left < 1:
-        raise ValueError(f"rounds leaves {rounds_left} rounds to train; it counts from 0")

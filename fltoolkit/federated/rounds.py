@@ -19,7 +19,13 @@ from torch import nn
 from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Codec, Identity
 from fltoolkit.federated.adaptive import Rule
-from fltoolkit.federated.client import Local, LocalUpdate, check_count, check_function, travelling
+from fltoolkit.federated.client import (
+    Local,
+    LocalUpdate,
+    check_count,
+    check_function,
+    travelling,
+)
 from fltoolkit.federated.clock import Arrivals, Backlog, Drop, ReceivedUpdate
 from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.means import Collecting, Mean, WithMasks, mean_of_all
@@ -27,7 +33,7 @@ from fltoolkit.federated.privacy import GaussianDP
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import check_optimizer, move
 from fltoolkit.federated.workers import Train, Workers, mean_loss, send_update
-from fltoolkit.history import CHECKED, Record, checked_at_call
+from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 
 __all__ = ["Cohort", "fedavg", "interval_averaging"]
 
@@ -70,7 +76,7 @@ def fedavg(
     clients: Clients,
     channel: Channel,
     *,
-    rounds: int,
+    rounds: int | range,
     cohort: int | Cohort,
     local: Local,
     arrivals: Arrivals = Arrivals(),
@@ -79,7 +85,6 @@ def fedavg(
     tune: Rule | None = None,
     train: Train = local_updates,
     seed: int = 0,
-    start_round: int = 0,
     backlog: Backlog | None = None,
     server: str = "server",
 ) -> Iterator[Record]:
@@ -129,7 +134,8 @@ def fedavg(
 
         parties = [Party("server", model, server_optimizer), backlog := Backlog()]
         save_run(folder, parties, channel)              # after any record
-        start_round = load_run(folder, parties, channel)
+        done = load_run(folder, parties, channel)       # on another day
+        fedavg(..., rounds=range(done, 20), backlog=backlog)
 
     Arguments are checked at the call, and the model is tried on two samples (not if you give your
     own ``train``, since it may read samples in its own way). Training begins when the first record
@@ -140,7 +146,7 @@ def fedavg(
             module to compute, and leave it as it was.
         clients: names to data ``(x, y)``, as tensors, numpy arrays or a torch Dataset; here in one
             process, but only the channel connects them.
-        rounds: how many rounds, those before ``start_round`` included.
+        rounds: how many rounds; ``range(done, rounds)`` for a run that goes on.
         cohort: how many clients take part in a round, or a `Cohort`.
         local: what each of them does: batch size, learning rate or optimizer, epochs or steps.
         arrivals: when a round ends, and what weight late updates have; by default no update is
@@ -155,7 +161,6 @@ def fedavg(
         train: how clients learn; `local_updates` is fast, and any function with the same arguments
             may be given.
         seed: the seed of cohorts, batches and random layers.
-        start_round: the number of rounds already done, for a run that goes on.
         backlog: the late updates of earlier rounds, for a run that goes on.
         server: the server's name in the ledger.
 
@@ -176,7 +181,8 @@ def fedavg(
     cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
     workers = Workers(model, clients, local, train, seed, server)
     check_optimizer(server, model, server_optimizer)
-    _check(len(workers.clients), rounds - start_round, cohort, arrivals, mean)
+    rounds = to_come("rounds", rounds)
+    _check(len(workers.clients), cohort, arrivals, mean)
     if tune is not None and not workers.are_here(channel):
         raise ValueError("tune needs the bytes of all clients, and some are in other processes")
     arrivals = replace(arrivals, wait_for=arrivals.wait_for or cohort.size)
@@ -186,7 +192,7 @@ def fedavg(
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
     masked, collecting = isinstance(mean, WithMasks), isinstance(mean, Collecting)
     record: Record = {}
-    for round_ in range(start_round, rounds):
+    for round_ in rounds:
         channel.step = round_ + 1
         drawn = cohort.draw(backlog.idle(workers.clients), seed, round_)
         if tune is not None:
@@ -217,7 +223,7 @@ def interval_averaging(
     replicas: Clients,
     channel: Channel,
     *,
-    num_averages: int,
+    num_averages: int | range,
     local: Local,
     arrivals: Arrivals = Arrivals(),
     **settings: Any,
@@ -316,11 +322,7 @@ def _loss(update: LocalUpdate | FloatingPointError) -> float:
     return update.loss if isinstance(update, LocalUpdate) else math.nan
 
 
-def _check(
-    num_clients: int, rounds_left: int, cohort: Cohort, arrivals: Arrivals, mean: Mean
-) -> None:
-    if rounds_left < 1:
-        raise ValueError(f"rounds leaves {rounds_left} rounds to train; it counts from 0")
+def _check(num_clients: int, cohort: Cohort, arrivals: Arrivals, mean: Mean) -> None:
     if cohort.size > num_clients and not cohort.with_replacement:
         raise ValueError(f"cohort={cohort.size}: must be 1 to {num_clients} clients")
     if not isinstance(arrivals, Arrivals):

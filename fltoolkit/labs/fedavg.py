@@ -113,13 +113,12 @@ def rounds():
             model,
             clients,
             channel,
-            rounds={num_rounds},
+            rounds=range(done, {num_rounds}),
             cohort={cohort_size},
             local=Local(batch_size={batch}, lr={lr}, steps=now),
             arrivals=arrivals,
             mean={mean},
             seed={seed},
-            start_round=done,
             backlog=backlog,
         ):
             yield record

@@ -76,7 +76,7 @@ def set_momentum(momentum):
 
 
 def test():
-    \"\"\"Nats a character of the model and of the worker alone, and a line of text.\"\"\"
+    \"\"\"Nats per character of the model and of the worker alone, and a line of text.\"\"\"
     judges = (Party("judge", module, loss_fn=torch.nn.NLLLoss()) for module in (model, alone))
     losses = [evaluate([judge], x_test, y_test)["test_loss"] for judge in judges]
     prompt, random = text.encode({prompt!r}), torch.Generator().manual_seed({seed})
@@ -90,7 +90,7 @@ def rounds():
     while step < {num_steps}:
         steps = min(inner_steps, {num_steps} - step)
         local = Local({batch}, optimizer=inner, steps=steps, clip_norm=1.0, keep_state=True)
-        same = {{"rounds": round_ + 1, "start_round": round_, "local": local, "seed": {seed}}}
+        same = {{"rounds": range(round_, round_ + 1), "local": local, "seed": {seed}}}
         (record,) = diloco(model, workers, channel, outer=outer, fleet=fleet, **same)
         list(diloco(alone, only, Channel(), exchange=AllGather(), fleet=own_fleet, **same))
         round_, step = round_ + 1, step + steps

@@ -20,7 +20,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.history import Record
+from fltoolkit.history import Record, to_come
 from fltoolkit.links import Link
 from fltoolkit.party import Party
 from fltoolkit.split.cache import ActivationCache
@@ -235,7 +235,8 @@ def train_async(
     >>> [(record["state"], record["nbytes"]) for record in records]
     [('A', 132), ('B', 205), ('C', 219), ('C', 233)]
     """
-    check_clients([alice], bob, [batches], num_epochs)
+    to_come("num_epochs", num_epochs)
+    check_clients([alice], bob, [batches])
     memories = memories_of([batches.num_samples], upload, cache)
     clients, bookmark = [CachedClient(alice, batches, memories[0])], bookmark or Bookmark()
     return _Training(clients, bob, gate, num_epochs, bookmark, relay=False).steps(channel)
@@ -272,7 +273,8 @@ def train_async_relay(
     >>> [(record["client"], record["state"]) for record in records]
     [('ann', 'A'), ('bea', 'A'), ('ann', 'B'), ('bea', 'B'), ('ann', 'C'), ('bea', 'C')]
     """
-    check_clients(alices, bob, batches, num_rounds)
+    to_come("num_rounds", num_rounds)
+    check_clients(alices, bob, batches)
     memories = memories_of([data.num_samples for data in batches], upload, cache)
     clients = list(map(CachedClient, alices, batches, memories))
     bookmark = bookmark or Bookmark()

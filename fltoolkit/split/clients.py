@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.history import CHECKED, Record, checked_at_call
+from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.party import Party
 from fltoolkit.split.chain import check_unshared, split_step
 from fltoolkit.trees import weighted_mean
@@ -43,8 +43,7 @@ def train_relay(
     batches: Sequence[ClientData],
     channel: Channel,
     *,
-    num_rounds: int,
-    start_round: int = 0,
+    num_rounds: int | range,
 ) -> Iterator[Record]:
     """Several clients train in turn with one label party; each passes its bottom to the next.
 
@@ -53,7 +52,7 @@ def train_relay(
     too. The result is the same as SGD over the data of all clients, in the order of the clients.
     Optimizers stay with their owner and are not passed on. After a round the last Alice holds the
     newest bottom. Records also hold ``round`` and ``client``. To go on with a run that was saved
-    after k whole rounds, pass ``start_round=k``.
+    after k whole rounds, pass ``num_rounds=range(k, num_rounds)``.
     Arguments are checked at the call; training begins with the first record.
 
     Source: Gupta & Raskar 2018, arXiv 1810.06060, algorithm 2 (peer-to-peer mode).
@@ -70,13 +69,14 @@ def train_relay(
     >>> [(t.sender, t.receiver) for t in channel.transfers if t.kind == "model"]
     [('ann', 'bea')]
     """
-    check_clients(alices, bob, batches, num_rounds - start_round)
+    rounds = to_come("num_rounds", num_rounds)
+    check_clients(alices, bob, batches)
     yield CHECKED
 
     networks = [party.module for party in (*alices, bob)]
     totals = channel.begin({alice.name for alice in alices}, networks, sends_weights=True)
-    holder = alices[0] if start_round == 0 else alices[-1]
-    for round_ in range(start_round, num_rounds):
+    holder = alices[0] if rounds.start == 0 else alices[-1]
+    for round_ in rounds:
         for alice, data in zip(alices, batches, strict=True):
             if alice is not holder:
                 alice.load_weights(channel.send(holder.name, alice.name, "model", holder.weights()))
@@ -94,8 +94,7 @@ def train_splitfed(
     batches: Sequence[ClientData],
     channel: Channel,
     *,
-    num_rounds: int,
-    start_round: int = 0,
+    num_rounds: int | range,
     version: int,
     seed: int = 0,
 ) -> Iterator[Record]:
@@ -112,8 +111,9 @@ def train_splitfed(
 
     The last record of a round is yielded after averaging: then every Alice holds the same bottom,
     and ``bob`` holds the top of the same model. Clients must start from the same weights. To go on
-    with a run that was saved after k whole rounds, pass ``start_round=k``; in version 1 the copies
-    of the top then begin with ``bob``'s optimizer state, which makes no difference for plain SGD.
+    with a run that was saved after k whole rounds, pass ``num_rounds=range(k, num_rounds)``; in
+    version 1 the copies of the top then begin with ``bob``'s optimizer state, which makes no
+    difference for plain SGD.
     Arguments are checked at the call; training begins with the first record.
     Source: Thapa et al. 2020, arXiv 2004.12088, algorithms 1 and 2.
 
@@ -130,7 +130,8 @@ def train_splitfed(
     >>> [(t.sender, t.receiver) for t in channel.transfers if t.kind == "model"]
     [('ann', 'fed_server'), ('bea', 'fed_server'), ('fed_server', 'ann'), ('fed_server', 'bea')]
     """
-    check_clients(alices, bob, batches, num_rounds - start_round)
+    rounds = to_come("num_rounds", num_rounds)
+    check_clients(alices, bob, batches)
     if version not in (1, 2):
         raise ValueError(f"version={version}: SplitFed has the versions 1 and 2")
     _check_equal_weights(alices)
@@ -139,7 +140,7 @@ def train_splitfed(
     networks = [party.module for party in (*alices, bob)]
     totals = channel.begin({alice.name for alice in alices}, networks, sends_weights=True)
     tops = [copy.deepcopy(bob) for _ in alices] if version == 1 else [bob] * len(alices)
-    for round_ in range(start_round, num_rounds):
+    for round_ in rounds:
         order: Sequence[int] = range(len(alices))
         if version == 2:
             order = np.random.default_rng([seed, round_]).permutation(len(alices)).tolist()
@@ -183,12 +184,8 @@ def _check_equal_weights(alices: Sequence[Party]) -> None:
             )
 
 
-def check_clients(
-    alices: Sequence[Party], bob: Party, batches: Sequence[Counted], rounds_left: int
-) -> None:
-    """Raise ValueError or TypeError for what cannot be meant by clients, data and rounds."""
-    if rounds_left < 1:
-        raise ValueError(f"num_rounds leaves {rounds_left} rounds to train; it counts from 0")
+def check_clients(alices: Sequence[Party], bob: Party, batches: Sequence[Counted]) -> None:
+    """Raise ValueError or TypeError for clients and data that do not fit together."""
     if not alices or len(alices) != len(batches):
         raise ValueError(f"{len(alices)} clients and {len(batches)} sets of batches: need one each")
     names = [party.name for party in (*alices, bob)]

@@ -139,7 +139,7 @@ def test_a_rule_that_has_seen_the_history_goes_on_as_before():
     second = fresh(codec)
     with pytest.warns(UserWarning, match="update: saved with .* goes on with"):
         second.load_state_dict(first.state_dict())
-    more = fedavg(half, people(), second, rounds=20, start_round=8, tune=late, **how)
+    more = fedavg(half, people(), second, rounds=range(8, 20), tune=late, **how)
     assert [*begun, *more] == records
 
 

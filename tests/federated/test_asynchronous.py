@@ -175,7 +175,7 @@ def test_no_endless_loop():
     ("settings", "complaint"),
     [
         ({"concurrency": 3}, "concurrency=3: must be 1 to 2 clients"),
-        ({"rounds": 0}, "0 moves of the server's model"),
+        ({"rounds": 0}, "rounds=0 leaves nothing"),
         ({"buffer_size": 0}, "buffer_size=0"),
         ({"server": "a"}, "both called 'a'"),
     ],
@@ -212,10 +212,14 @@ def test_resumed_is_uninterrupted(method, tmp_path):
         how = {"local": Local(batch_size=4, lr=0.1, steps=3, loss_fn=mse)}
         how |= {"concurrency": 3, "seed": 2, "clock": LogNormal(1.0, dropout=0.2)}
         if method is fedbuff:
-            how |= {"rounds": end, "buffer_size": 2, "server_optimizer": server.optimizer}
+            how |= {
+                "rounds": range(start, end),
+                "buffer_size": 2,
+                "server_optimizer": server.optimizer,
+            }
         else:
-            how |= {"num_updates": end}
-        records = method(server.module, data, channel, **how, start_round=start, flight=flight)
+            how |= {"num_updates": range(start, end)}
+        records = method(server.module, data, channel, **how, flight=flight)
         return list(records)
 
     whole = fresh()
@@ -233,8 +237,8 @@ def test_resumed_is_uninterrupted(method, tmp_path):
 
 
 def test_going_on_needs_what_was_under_way():
-    with pytest.raises(ValueError, match="start_round=3: to go on, give the flight"):
-        next(fedasync(One(), TWO, Channel(), **HAND, num_updates=5, start_round=3))
+    with pytest.raises(ValueError, match="to go on from 3, give the flight"):
+        next(fedasync(One(), TWO, Channel(), **HAND, num_updates=range(3, 5)))
     flight = Flight()
     next(fedasync(One(), TWO, Channel(), **HAND, num_updates=5, flight=flight))
     others = {"a": TWO["a"], "c": TWO["b"]}

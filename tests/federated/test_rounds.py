@@ -561,7 +561,7 @@ def test_who_has_failed_is_not_waited_for():
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        (lambda: {"rounds": 0}, "rounds leaves 0 rounds"),
+        (lambda: {"rounds": 0}, "rounds=0 leaves nothing"),
         (lambda: {"cohort": 7}, "cohort=7: must be 1 to 6 clients"),
         (lambda: {"arrivals": Arrivals(wait_for=7)}, "wait_for=7: must be 1 to 6 updates"),
         (lambda: {"arrivals": Arrivals(timeout=0)}, "timeout=0: virtual seconds above 0"),
@@ -756,7 +756,7 @@ def test_a_run_that_goes_on_is_one_that_never_stopped(tmp_path):
 
     def go(model, optimizer, channel, backlog, start, rounds):
         return run(
-            model, people(), channel, rounds=rounds, start_round=start, cohort=4,
+            model, people(), channel, rounds=range(start, rounds), cohort=4,
             local=Local(4, lr=0.1, epochs=1), mean=mean_of_senders,
             arrivals=Arrivals(wait_for=2, clock=LogNormal(1.0), staleness=Polynomial()),
             server_optimizer=optimizer, backlog=backlog,

@@ -136,14 +136,14 @@ def test_clients_are_checked():
     other = party("other", small_net(seed=1)[:4])
     with pytest.raises(ValueError, match="start from different weights"):
         train_splitfed([alices[0], other], bob, data[:2], Channel(), num_rounds=1, version=1)
-    with pytest.raises(ValueError, match="num_rounds leaves 0 rounds"):
-        train_relay(alices, bob, data, Channel(), num_rounds=2, start_round=2)
+    with pytest.raises(ValueError, match="leaves nothing to train"):
+        train_relay(alices, bob, data, Channel(), num_rounds=range(2, 2))
     with pytest.raises(ValueError, match="version=3"):
         train_splitfed(alices, bob, data, Channel(), num_rounds=1, version=3)
     loader = torch.utils.data.DataLoader(data[0].x, 8)
     for wrong in (loader, data[0].epochs(1), [(torch.ones(8, 12), torch.ones(8))]):
         with pytest.raises(TypeError, match=r"'alice_0': its batches are a .*Say Batches\("):
-            inspect.unwrap(check_clients)(alices, bob, [wrong] * 3, 1)
+            inspect.unwrap(check_clients)(alices, bob, [wrong] * 3)
 
 
 def test_handing_the_bottom_over_costs_183040_floats():
@@ -167,6 +167,6 @@ def test_rounds_can_be_resumed(train):
     channel = Channel()
     parties = resumed_alices, resumed_bob, data, channel
     first = list(train(*parties, num_rounds=1, **more))
-    rest = list(train(*parties, num_rounds=3, start_round=1, **more))
+    rest = list(train(*parties, num_rounds=range(1, 3), **more))
     assert first + rest == straight
     assert_equal_weights(resumed_bob.module, bob.module)

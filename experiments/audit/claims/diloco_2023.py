@@ -13,10 +13,10 @@ def judge(runs: Runs) -> Finding:
     more = runs.nats(DILOCO, EVERY)
     words = (
         f"{spread(more, '+.3f')} nats per character above a message at every step, "
-        f"{on_seeds(runs)}; a worker alone, which sends nothing, is {spread(runs.nats(ALONE, EVERY), '+.3f')} above "
-        f"it, and the plain mean of the same steps in 4 bits "
-        f"{spread(runs.nats(MEAN, EVERY), '+.3f')}. 600 steps from scratch are far from the "
-        "paper's regime."
+        f"{on_seeds(runs)}; a worker alone, which sends nothing, is "
+        f"{spread(runs.nats(ALONE, EVERY), '+.3f')} above it, and the plain mean of the same steps "
+        f"in 4 bits {spread(runs.nats(MEAN, EVERY), '+.3f')}. 600 steps from scratch are far from "
+        "the paper's regime."
     )
     good = max(more) <= 0.02
     factors = times(runs.fewer(DILOCO, EVERY))
