@@ -8,7 +8,7 @@ each room in an hour. A room is a package; its own docstring names its files in 
     wire        a tree becomes bytes and back: the documented frame
     codecs      a room: how a message becomes shorter
     links       a copy of a codec for each end of each link
-    channel     the one door between parties, and the ledger beside it
+    channel     the only way from one party to another, and the ledger of bytes
     party       one owner with a part of the network
     history     records of a run, and where they are kept
     models      the networks of the course

@@ -236,7 +236,7 @@ class DistributedChannel(Channel):
         def end() -> None:
             mine = self.peers.names(self.rank)
             print(
-                f"step {self.step}: {mine} was told to end (SIGTERM)", file=sys.stderr, flush=True
+                f"step {self.step}: {mine} was asked to end (SIGTERM)", file=sys.stderr, flush=True
             )
             os._exit(128 + signal.SIGTERM)
 

@@ -46,7 +46,7 @@ def as_clients(clients: Any, server: str) -> Clients:
     if not clients:
         raise ValueError("clients is empty: nobody is there to learn from")
     if server in clients:
-        raise ValueError(f"a client and the server are both called {server!r}: give server=")
+        raise ValueError(f"a client and the server are both called {server!r}: rename one")
     converted, first = {}, None
     for client, data in clients.items():
         if not isinstance(client, str):

@@ -9,36 +9,29 @@ an accuracy says little beside those of an owner who trains alone and of a guess
 algorithms (`fltoolkit.pooled`), the protocols that train together (methods).
 """
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.history import Record
 from fltoolkit.party import Party
 from fltoolkit.pooled.choose import at_random, prototypes
 from fltoolkit.pooled.distill import distilled
 from fltoolkit.pooled.lossless import Distinct, Smallest
 from fltoolkit.pooled.pool import pool
 from fltoolkit.pooled.shrink import Shrink
-from fltoolkit.research.protocol import (
-    COUNT,
-    FLAG,
-    Protocol,
-    Setting,
-)
+from fltoolkit.research.methods import Trained, tested_once
+from fltoolkit.research.protocol import COUNT, FLAG, Protocol, Setting
 from fltoolkit.research.task import Task
 from fltoolkit.research.text import allow
 
 __all__ = ["NULL_MODELS"]
 
-Told = Iterator[tuple[Record, Sequence[Party]]]
 CHOICES = {"random": at_random, "prototypes": prototypes, "distilled": distilled}
 
 
-def pooled(task: Task, channel: Channel) -> Told:
+def pooled(task: Task, channel: Channel) -> Trained:
     """The owners send their samples, and the server trains on them; see `fltoolkit.pooled.pool`.
 
     A round has as many batches as a pass over all samples, whatever was sent of them. So the
@@ -66,7 +59,7 @@ def pooled(task: Task, channel: Channel) -> Told:
         yield record, [server]
 
 
-def alone(task: Task, channel: Channel) -> Told:
+def alone(task: Task, channel: Channel) -> Trained:
     """One owner trains on its own samples, one pass a round; nothing is sent.
 
     The setting ``owner`` says which, counted from 1.
@@ -80,7 +73,7 @@ def alone(task: Task, channel: Channel) -> Told:
         yield {"step": step, "loss": sum(losses) / len(losses), **totals()}, [owner]
 
 
-def nothing(task: Task, channel: Channel) -> Told:
+def nothing(task: Task, channel: Channel) -> Trained:
     """Nobody trains and nothing is sent: the network with its first weights.
 
     With the setting ``commonest`` a constant instead, which always says how frequent each class is
@@ -122,22 +115,16 @@ def one_of_them(experiment: Any) -> None:
             f"owner={experiment.settings['owner']}, num_clients={experiment.num_clients}: owners "
             f"are counted from 1 to {experiment.num_clients}"
         )
-    only_at_the_end(experiment)
-
-
-def only_at_the_end(experiment: Any) -> None:
-    """Raise ValueError for tests within a round."""
-    if experiment.evaluations > 1:
-        raise ValueError(
-            f"evaluations={experiment.evaluations}: {experiment.protocol} is tested once a round"
-        )
+    tested_once(experiment)
 
 
 def a_choice_of_some(experiment: Any) -> None:
     """Raise ValueError for a way to choose samples without a number of them."""
     if "choose" in experiment.settings and "num_kept" not in experiment.settings:
-        raise ValueError("settings hold choose: say how many samples are sent with num_kept, too")
-    only_at_the_end(experiment)
+        raise ValueError(
+            "settings hold choose: give the number of samples that are sent, num_kept, too"
+        )
+    tested_once(experiment)
 
 
 CHOOSE = Setting(f"one of {', '.join(map(repr, CHOICES))}", lambda value: value in CHOICES)
@@ -167,7 +154,7 @@ NULL_MODELS = {
             nothing,
             sends=(),
             settings={"commonest": FLAG},
-            check=only_at_the_end,
+            check=tested_once,
             records_per_round=steps_of_a_pass,
         ),
     )
