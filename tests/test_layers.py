@@ -231,6 +231,14 @@ def test_doors_hold_what_they_say():
         assert not [name for name in door.__all__ if name.startswith("_")]
 
 
+def test_no_public_name_hides_a_file_of_its_room():
+    """``fltoolkit.secrecy.x`` would be a function where a reader expects the file ``x.py``."""
+    rooms = {room: importlib.import_module(f"fltoolkit.{room}").__all__ for room in ROOMS}
+    hidden = {f"{room}.{name}" for room, names in rooms.items() for name in names} & {*FILES}
+    hidden |= {*fltoolkit.__all__} & {*ROOMS, *FILES}
+    assert hidden <= {"cup.board", "pooled.lossless", "pooled.pool"}  # these should have others
+
+
 def test_experiments_import_in_one_direction():
     root = PACKAGE.parent / "experiments"
     needs: dict[str, set[str]] = {}

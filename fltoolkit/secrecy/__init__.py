@@ -5,7 +5,7 @@
     graph       who shares masks with whom: everybody, or some
     summing     codecs whose messages can be added before they are decoded
     parties     what a client and the server compute in a secure sum
-    secure_sum  the four rounds of a secure sum, as an exchange and as a mean
+    four_rounds the four rounds of a secure sum, as an exchange and as a mean
     accounting  what noise on a mean promises, in words
     intersection  which samples two owners have in common, found without showing the others
 

@@ -10,7 +10,7 @@ values has no place in it: its range, its largest places, the frequency of its s
     Grid            last: stochastic rounding to levels that all clients know; 1 bit is a vote
 
 Stages one after the other are a codec as any other, and can be used in a `Channel` in the clear:
-``Pipeline(SharedRotation(), Grid(4, top=0.1))``. Not here: masks (parties.py, secure_sum.py).
+``Pipeline(SharedRotation(), Grid(4, top=0.1))``. Not here: masks (parties.py, four_rounds.py).
 """
 
 import copy
