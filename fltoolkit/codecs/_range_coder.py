@@ -40,7 +40,7 @@ Array = NDArray[Any]
 
 
 class RangeCoder(Protocol):
-    """Made from bytes, it reads them."""
+    """A class that writes words; an object made from words reads the numbers again."""
 
     name: str
 

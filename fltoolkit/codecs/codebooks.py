@@ -263,7 +263,7 @@ class _Narrow(Stage):
         return {**parts, **narrow}
 
     def undo(self, parts: Parts) -> Parts:
-        """And float32 again."""
+        """Convert to float32 again."""
         wide = {
             name: part.float()
             for name, part in parts.items()
@@ -330,7 +330,7 @@ def _splits(ordered: Array, starts: Array, means: Array) -> Array:
 
 
 def look_up(levels: Array, symbols: Array) -> Array:
-    """levels[symbols], in chunks."""
+    """The level of each symbol, ``levels[symbols]``, computed in chunks."""
     values = np.empty(len(symbols), np.float32)
     for _, places in chunks(len(symbols), len(symbols)):
         np.take(levels, symbols[places], out=values[places], mode="clip")
