@@ -5,6 +5,7 @@
     python -m experiments.secrecy --only "2 bits"  # settings whose name holds this
     python -m experiments.secrecy --attack         # what is reconstructed from what the server sees
     python -m experiments.secrecy --intersection   # what finding shared samples costs
+    python -m experiments.secrecy --figure         # docs/images/secrecy.png, of what is there
     python -m experiments.secrecy --report         # the tables of what is there
 
 Each finished run is one line of JSON in ``--out`` and is not run again; Ctrl-C loses only the
@@ -19,6 +20,7 @@ import torch
 
 from experiments.runs import add, read, sweep
 from experiments.secrecy.attack import attack
+from experiments.secrecy.figure import draw
 from experiments.secrecy.intersection import SIZES, intersection
 from experiments.secrecy.report import report
 from experiments.secrecy.run import run
@@ -37,9 +39,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--attack", action="store_true", help="attacks instead of training")
     parser.add_argument("--intersection", action="store_true", help="whom two owners share")
+    parser.add_argument("--figure", action="store_true", help="draw bytes by kind")
     parser.add_argument("--report", action="store_true", help="print the tables")
     args = parser.parse_args()
     torch.set_num_threads(1)
+    if args.figure:
+        print(draw(read(args.out)))
+        return
     if args.report:
         print(report(read(args.out)))
         return

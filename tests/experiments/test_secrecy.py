@@ -8,6 +8,7 @@ import pytest
 
 from experiments.runs import read, sweep
 from experiments.secrecy.__main__ import RESULTS
+from experiments.secrecy.figure import bars, draw
 from experiments.secrecy.report import report
 from experiments.secrecy.run import run
 from experiments.secrecy.settings import TASKS, settings
@@ -64,3 +65,18 @@ def test_the_page_holds_the_tables_of_the_stored_runs():
     assert len(blocks) >= 6
     for block in blocks:
         assert block in page, f"python -m experiments.secrecy --report prints:\n{block}"
+
+
+def test_the_figure_shows_the_bytes_of_the_table(tmp_path):
+    """3.1 bits more per value for the sum of ten, and for keys and shares."""
+    words = draw(read(RESULTS), tmp_path / "secrecy.png")
+    assert (tmp_path / "secrecy.png").stat().st_size > 10_000
+    rows = bars(read(RESULTS), 10)
+    assert list(rows)[:2] == ["2 bits, clear", "2 bits, secret"]
+    assert rows["2 bits, clear"]["masked"] == rows["2 bits, secret"]["update"] == 0
+    page = PAGE.read_text(encoding="utf-8")
+    for name, kinds in rows.items():
+        total = f"{sum(kinds.values()):.1f}"
+        assert f"10 clients, {name}: {total}" in words
+        row = next(line for line in page.splitlines() if line.startswith(f"| {name} |"))
+        assert f"| {total} |" in row
