@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test check types unit long slow demo bench notebooks format clean setup setup-lab nbval browser flower site
-.PHONY: other-machines wheel plot-time coverage links solutions peers pythons gpu
+.PHONY: other-machines wheel plot-time coverage links solutions peers pythons gpu slides
 
 help:  ## what there is to type
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-21s%s\n", $$1, $$2}'
@@ -81,6 +81,9 @@ site: $(SETUP)  ## the course as a website, from the saved outputs: build/site/i
 
 pythons: $(SETUP)  ## the quick tests with each Python, and with the lowest versions of all packages
 	$(BIN)/python tools/try_pythons.py
+
+slides: $(SETUP)  ## the notebooks with their saved outputs as slides: build/slides
+	$(BIN)/python tools/make_slides.py build/slides
 
 demo: $(LAB)  ## no browser: train SplitNN, print the table, draw accuracy over bytes
 	$(BIN)/python examples/demo.py

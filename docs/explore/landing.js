@@ -2,6 +2,11 @@
 "use strict";
 
 (() => {
+  // Inside another page, such as the first one of the documentation, only the figure is shown.
+  if (window.parent !== window) {
+    document.documentElement.dataset.framed = "";
+    for (const link of document.links) link.target = "_parent";
+  }
   const task = explore.data.pareto.tasks.find((t) => t.data === "mnist" && t.partition === "IID");
   const place = explore.byId("plot"), play = explore.byId("play");
   const BUDGETS = explore.stops(1e6, 1e9, 40);

@@ -20,5 +20,6 @@ from .master import check as check
 from .master import collect as collect
 from .master import lint as lint
 from .master import load_master as load_master
+from .master import own_numbers as own_numbers
 from .master import read_submission as read_submission
 from .master import release as release

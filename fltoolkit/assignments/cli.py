@@ -7,6 +7,7 @@ grading.py and gradebook.py.
 import argparse
 import functools
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ __all__ = ["main"]
 
 FLOW = """examples: the instructor runs, in this order:
   fltoolkit assignment release 1 --out 1_student.ipynb     give this file to the students
+  fltoolkit assignment release 1 --students NAMES --out TO  or one for each, with own numbers
   fltoolkit assignment grade SUBMISSIONS/ --assignment 1 --out GRADES --jobs 2
       SUBMISSIONS holds ana.ipynb, ben.ipynb, ... or ana/anything.ipynb, ...
       GRADES gets gradebook.csv and .json, summary.html, feedback/ana.html, by_hand.csv
@@ -34,6 +36,13 @@ def _fill(parser: argparse.ArgumentParser) -> None:
     make = commands.add_parser("release", help="make the students' notebook from a master")
     make.add_argument("assignment", help="number, or path of a master notebook")
     make.add_argument("--out", type=Path, help="default: the master's name in this folder")
+    make.add_argument(
+        "--students",
+        type=Path,
+        metavar="FILE",
+        help="a name or an ID in each line: OUT becomes a folder with a notebook for each, "
+        "with numbers of their own in the open checks",
+    )
     make.set_defaults(run=_release)
 
     check = commands.add_parser(
@@ -93,16 +102,45 @@ def _release(args: argparse.Namespace) -> int:
     out = args.out or Path(f"{master.name}.ipynb")
     if out.exists() and (out.resolve().parent / out.name) == Path(args.assignment).resolve():
         raise assignment.AssignmentError(f"{out} is the master: give another --out")
-    text = json.dumps(assignment.release(master), indent=1, ensure_ascii=False) + "\n"
-    if Path("notebooks/assignments") in (out.parent, *out.parents):
+    if Path("notebooks/assignments") in (out, out.parent, *out.parents):
         raise assignment.AssignmentError(f"{out}: this folder is for masters; give another --out")
-    out.write_text(text, encoding="utf-8")
     points = sum(task.points for task in master.tasks)
-    print(
-        f"{out}: {len(master.ids('answer'))} answers, {points:g} points. "
-        "The file holds no solutions."
-    )
+    about = f"{len(master.ids('answer'))} answers, {points:g} points. The file holds no solutions."
+    if args.students is None:
+        _write(out, assignment.release(master))
+        print(f"{out}: {about}")
+        return 0
+    out = args.out or Path(master.name)
+    for name in _names_in(args.students):
+        folder = out / re.sub(r"[^\w .@+-]", "_", name)
+        folder.mkdir(parents=True, exist_ok=True)
+        numbers = assignment.own_numbers(name)
+        path = folder / f"{master.name}.ipynb"
+        _write(path, assignment.release(master, numbers=numbers))
+        print(f"{path}: numbers {numbers}")
+    print(f"each: {about}")
     return 0
+
+
+def _write(path: Path, notebook: dict[str, Any]) -> None:
+    text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+    path.write_text(text, encoding="utf-8")
+
+
+def _names_in(path: Path) -> list[str]:
+    """The names in a file, one in each line. Raises AssignmentError for two with one number."""
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    names = [line.strip() for line in lines if line.strip()]
+    if not names:
+        raise assignment.AssignmentError(f"{path}: no names; write one in each line")
+    first: dict[int, str] = {}
+    for name in names:
+        other = first.setdefault(assignment.own_numbers(name), name)
+        if other is not name:
+            raise assignment.AssignmentError(
+                f"{path}: {other!r} and {name!r} would get the same numbers: write an ID instead"
+            )
+    return names
 
 
 def _check(args: argparse.Namespace) -> int:

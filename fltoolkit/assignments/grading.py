@@ -17,6 +17,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -40,6 +41,7 @@ from fltoolkit.assignments.master import (
     collect,
     load_master,
     mark_of,
+    own_numbers,
     read_submission,
 )
 from fltoolkit.assignments.names import find_submissions, handed_in_as, name_notes
@@ -293,11 +295,16 @@ def grade_one(
         return result
     limits = limits or Limits()
     marks = {name: mark_of(seed, name) for name in master.ids("hidden")}
-    notebook = assemble(master, submission.answers, seed, expected)
+    numbers = submission.numbers
+    if numbers is not None and numbers not in _numbers_of(student):
+        result.notes.append("worth a look: the numbers of the open checks are another student's")
+    notebook = assemble(master, submission.answers, seed, expected, numbers=numbers)
     run = points = _run(notebook, marks, limits)
     if run.ended and not run.hidden and not run.status.startswith(AGAIN):
         # the kernel ended before the hidden checks began: answers before that point still count
-        notebook = assemble(master, submission.answers, seed, expected, in_place=True)
+        notebook = assemble(
+            master, submission.answers, seed, expected, in_place=True, numbers=numbers
+        )
         points = _run(notebook, marks, limits)
         run.notes += [note for note in points.notes if note not in run.notes]
     again = [each.status for each in (run, points) if each.status.startswith(AGAIN)]
@@ -313,6 +320,12 @@ def grade_one(
     result.notes += [f"worth a look: {kind}" for kind in sorted(looks)]
     result.seconds = round(time.monotonic() - began, 2)
     return result
+
+
+def _numbers_of(student: str) -> set[int]:
+    """The numbers released for a name; Moodle and look-alikes may have added to it."""
+    bare = re.sub(r"~\d+$", "", student)
+    return {own_numbers(name) for name in (bare, re.sub(r"_\d+$", "", bare)) if name.strip("_ .-")}
 
 
 _SHOWN = (  # few names, since a student's code could say something by the choice of one

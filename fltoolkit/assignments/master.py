@@ -16,6 +16,7 @@ import copy
 import hashlib
 import json
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ __all__ = [
     "collect",
     "lint",
     "load_master",
+    "own_numbers",
     "read_submission",
     "release",
 ]
@@ -54,6 +56,8 @@ BEFORE = "before-"  # the ids of added cells begin so
 # the module check_cell, without a name for it in the student's namespace
 RUN = "__import__('fltoolkit.assignments.check_cell').assignments.check_cell"
 STUB = "# Your code here"
+MAX_NUMBERS = 1_000_000
+_SEED = re.compile(r"^SEED = \d+", re.MULTILINE)
 _REGION = re.compile(
     r"^([ \t]*)### BEGIN SOLUTION.*?### END SOLUTION[^\n]*", re.DOTALL | re.MULTILINE
 )
@@ -139,6 +143,7 @@ class Submission:
     answers: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     problem: str = ""  # the reason if nothing could be read
+    numbers: int | None = None  # the seed of the open checks in a release for one student
 
 
 def kind_of(cell: dict[str, Any]) -> str:
@@ -262,10 +267,36 @@ def _shared_names(cells: list[dict[str, Any]]) -> list[str]:
     return found
 
 
-def release(master: Master) -> NotebookJSON:
+def own_numbers(student: str) -> int:
+    """The seed of a student's own numbers, drawn from a name or an ID; it is no secret.
+
+    Capitals, accents, blanks and marks make no difference, since names of files lose them.
+
+    >>> own_numbers("Ana Arm") == own_numbers("ana_arm") != own_numbers("Ben Kim")
+    True
+    """
+    letters = unicodedata.normalize("NFKD", student).casefold()
+    letters = "".join(c for c in letters if c.isalnum())
+    if not letters:
+        raise AssignmentError(f"student {student!r}: a name or an ID needs a letter or a digit")
+    digest = hashlib.sha256(letters.encode()).digest()
+    return 2 + int.from_bytes(digest[:8], "big") % (MAX_NUMBERS - 2)
+
+
+def _with_numbers(source: str, numbers: int | None) -> str:
+    """A setup cell with another seed for the open checks; None leaves it as it is."""
+    return source if numbers is None else _SEED.sub(f"SEED = {numbers}", source)
+
+
+def release(master: Master, *, numbers: int | None = None) -> NotebookJSON:
     """The student's notebook: without solutions, hidden checks and outputs, and with locked cells.
 
     Ids and nbgrader's metadata are kept. A tag on each cell tells its kind to people and tools.
+
+    Args:
+        master: with solutions and hidden checks.
+        numbers: a seed for the open checks, from `own_numbers`, if each student is to get numbers
+            of his or her own. It stands in the file, so grading shows the same numbers.
 
     >>> solution = "### BEGIN SOLUTION\\nx = 2\\n### END SOLUTION"
     >>> about = {"nbgrader": {"solution": True}}
@@ -295,6 +326,8 @@ def release(master: Master) -> NotebookJSON:
             metadata |= {"tags": [kind], "deletable": False}
         if kind in ("hidden", "check"):
             metadata["editable"] = False
+        if kind == "check":
+            source = _with_numbers(source, numbers)
         if cell["cell_type"] == "code":
             cell.update(outputs=[], execution_count=None)
         cell.update(source=source, metadata=metadata)
@@ -305,6 +338,8 @@ def release(master: Master) -> NotebookJSON:
         "language_info": {"name": "python"},
         "fltoolkit": {"assignment": master.name, "cells": wanted},
     }
+    if numbers is not None:
+        notebook["metadata"]["fltoolkit"]["numbers"] = numbers
     return notebook
 
 
@@ -315,6 +350,7 @@ def assemble(
     expected: dict[str, str] | None = None,
     *,
     in_place: bool = False,
+    numbers: int | None = None,
 ) -> NotebookJSON:
     """The notebook to run: the master's, with a student's answers in the answer cells.
 
@@ -329,6 +365,7 @@ def assemble(
         expected: the expected output of the hidden checks, by cell id, which nbval compares.
         in_place: leave the hidden checks at their places. This is for an answer that ends the
             kernel: checks before it can still give points, but no output may be shown.
+        numbers: the seed of the open checks, as in `release`. Hidden checks have their own.
 
     >>> about = {"nbgrader": {"solution": True}}
     >>> cell = {"id": "x", "cell_type": "code", "source": "x = 2", "metadata": about}
@@ -356,6 +393,7 @@ def assemble(
             source = source if answers is None else answers.get(name, "")
             cells.append(_cell(name, without_markers(source)))
         else:
+            source = _with_numbers(source, numbers)
             cells.append(_cell(name, f"{RUN}.open_check({source!r}, {name!r})"))
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [*cells, *last]}
 
@@ -395,11 +433,15 @@ def collect(master: Master, notebook: NotebookJSON | None, problem: str = "") ->
     """
     if notebook is None:
         return Submission(problem=problem)
-    wanted = {cell["id"]: cell for cell in release(master)["cells"] if kind_of(cell)}
-    cells = [c for c in notebook["cells"] if isinstance(c, dict)]
-    found = _released(cells, wanted)
     metadata = notebook.get("metadata")
     made = metadata.get("fltoolkit") if isinstance(metadata, dict) else None
+    numbers = made.get("numbers") if isinstance(made, dict) else None
+    if type(numbers) is not int or not 0 <= numbers < MAX_NUMBERS:
+        numbers = None
+    released = release(master, numbers=numbers)
+    wanted = {cell["id"]: cell for cell in released["cells"] if kind_of(cell)}
+    cells = [c for c in notebook["cells"] if isinstance(c, dict)]
+    found = _released(cells, wanted)
     of = str(made.get("assignment", master.name)) if isinstance(made, dict) else master.name
     if not found and of != master.name:
         return Submission(problem=f"another assignment: {of!r:.60}, not {master.name!r}")
@@ -427,7 +469,7 @@ def collect(master: Master, notebook: NotebookJSON | None, problem: str = "") ->
         notes.append("wrong kernel in the file: run with Python all the same")
     if (size := size_of([c.get("outputs") for c in cells])) > 5_000_000:
         notes.append(f"{size / 1e6:.0f} MB of saved output, dropped")
-    return Submission(answers, notes)
+    return Submission(answers, notes, numbers=numbers)
 
 
 def _id(cell: dict[str, Any]) -> str:

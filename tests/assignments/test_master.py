@@ -27,6 +27,7 @@ from fltoolkit.assignments.master import (
     collect,
     kind_of,
     load_master,
+    own_numbers,
     text_of,
 )
 from fltoolkit.assignments.names import handed_in_as, match
@@ -35,8 +36,8 @@ from fltoolkit.assignments.worker import same_output
 from fltoolkit.course import fingerprint
 
 
-def test_there_are_six():
-    assert NUMBERS == [1, 2, 3, 4, 5, 6]
+def test_there_are_eight():
+    assert NUMBERS == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -105,6 +106,58 @@ def test_release(number):
             assert line.strip() not in released[name]["source"]
     assert sum(task.points for task in master.tasks) == 12
     assert all(task.hint for task in master.tasks if not task.manual)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_each_student_may_have_numbers_of_their_own(number):
+    """In the release and when it is graded; what is right stays right, and hidden checks too."""
+    master = master_of(number)
+    for student in ("Ana Arm", "7254321"):
+        numbers = own_numbers(student)
+        notebook = assignment.release(master, numbers=numbers)
+        assert f"SEED = {numbers}" in "".join(text_of(cell) for cell in notebook["cells"])
+        found = collect(master, notebook)
+        assert found.numbers == numbers
+        assert not [note for note in found.notes if "not answered" not in note]
+        said = play(assemble(master, None, 1, numbers=numbers))
+        opens = "".join(said[name] for name in master.ids("check"))
+        assert ": right" in opens
+        assert "not yet" not in opens
+    shared = assignment.release(master)
+    assert collect(master, shared).numbers is None
+    assert "SEED = 1 " in "".join(text_of(cell) for cell in shared["cells"])
+
+
+def test_numbers_in_a_file_are_not_trusted():
+    master = master_of(1)
+    for bad in ("1; import os", -1, 10**9, True, [1]):
+        notebook = assignment.release(master, numbers=5)
+        notebook["metadata"]["fltoolkit"]["numbers"] = bad
+        assert collect(master, notebook).numbers is None
+
+
+def test_numbers_are_drawn_from_the_name(tmp_path, monkeypatch, capsys):
+    assert own_numbers("Jürgen Groß") == own_numbers("juergen gross".replace("ue", "u"))
+    assert own_numbers("ana") != own_numbers("ben")
+    with pytest.raises(AssignmentError, match="a letter or a digit"):
+        own_numbers(" - ")
+    monkeypatch.chdir(FOLDER.parents[1])
+    names = tmp_path / "names.txt"
+    names.write_text("Ana Arm\n\nBen/Kim\n", encoding="utf-8")
+    release = ["release", "8", "--students", str(names), "--out", str(tmp_path / "to")]
+    assert assignment_cli.main(release) == 0
+    written = sorted(path.relative_to(tmp_path / "to") for path in tmp_path.glob("to/*/*"))
+    assert [path.parts[0] for path in written] == ["Ana Arm", "Ben_Kim"]
+    assert f"numbers {own_numbers('Ana Arm')}" in capsys.readouterr().out
+    names.write_text("Ana Arm\nana-arm\n", encoding="utf-8")
+    assert assignment_cli.main(release) == 2
+    assert "would get the same numbers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["ana arm", "Ana_Arm_1234", "Ana Arm~0042"])
+def test_the_numbers_of_a_name_are_known_by_what_a_file_may_be_called(name):
+    assert own_numbers("Ana Arm") in grading._numbers_of(name)
+    assert own_numbers("Ben Kim") not in grading._numbers_of(name)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)

@@ -235,6 +235,94 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
         "the sum": ("summed / count", "summed"),
         "top for each": ("- top", "- count * top"),
     },
+    # -------------------------------------------------------------------------------- 7
+    ("a7-windows", "a7-windows-check a7-windows-end"): {
+        "labels are inputs": ("ids[1 : count * context + 1]", "ids[: count * context]"),
+        "the character before": (
+            "y = ids[1 : count * context + 1].reshape(count, context)",
+            "y = x.roll(1, 1)",
+        ),
+        "overlapping": (
+            "x = ids[: count * context].reshape(count, context)",
+            "x = ids[:-1].unfold(0, context, 1)[:count]",
+        ),
+    },
+    ("a7-windows", "a7-windows-end"): {
+        "one window too many": ("(len(ids) - 1) // context", "len(ids) // context"),
+    },
+    ("a7-nats", "a7-nats-check"): {
+        "bits": (".mean().item()", ".mean().item() / 0.6931471805599453"),
+        "per window": (".mean().item()", ".sum(2).mean().item()"),
+        "of the likeliest": ("log_probs.gather(1, y[:, None])", "log_probs.amax(1)"),
+        "a gain, not a loss": ("return -log", "return log"),
+    },
+    ("a7-bigram", "a7-bigram-check"): {
+        "columns": ("counts.sum(1, keepdim=True)", "counts.sum(0, keepdim=True)"),
+        "nothing added": ("torch.ones(", "torch.zeros("),
+        "the other way": ("counts[before, after]", "counts[after, before]"),
+        "no logarithm": (".log()", ""),
+    },
+    ("a7-run-nbytes", "a7-run-nbytes-check"): {
+        "one direction": ("2 * num_workers", "num_workers"),
+        "one message down": ("2 * num_workers", "(num_workers + 1)"),
+        "every step": ("(steps // inner_steps)", "steps"),
+        "half a byte": ("-(-num_parameters * bits // 8)", "num_parameters * bits // 8"),
+        "no header": ("header + ", ""),
+    },
+    ("a7-worth", "a7-worth-check"): {
+        "the text first": (
+            'if loss >= loss_alone:\n        return "stay alone"\n    return "send the text" if nbytes > nbytes_text else "train together"',
+            'if nbytes > nbytes_text:\n        return "send the text"\n    return "stay alone" if loss >= loss_alone else "train together"',
+        ),
+        "as good is better": ("loss >= loss_alone", "loss > loss_alone"),
+        "as many is more": ("nbytes > nbytes_text", "nbytes >= nbytes_text"),
+    },
+    # -------------------------------------------------------------------------------- 8
+    ("a8-shrink", "a8-shrink-check"): {
+        "rounded down": (".round().long()", ".long()"),
+        "one level too many": ("(2**bits - 1)", "2**bits"),
+        "no whole numbers": (".round().long()", ".round()"),
+    },
+    ("a8-pack", "a8-pack-check a8-pack-end"): {
+        "lowest bit first": ('f"{code:0{bits}b}"', 'f"{code:0{bits}b}"[::-1]'),
+        "a byte for each": ("def pack(codes, bits):\n    return bytes(codes.flatten().tolist())"),
+        "gaps": (
+            "def pack(codes, bits):\n    return b''.join((c << (8 - bits)).to_bytes(1, 'big') for c in codes.flatten().tolist())"
+        ),
+    },
+    ("a8-pack", "a8-pack-end"): {
+        "the end is lost": ('text += "0" * (-len(text) % 8)', "text = text[: len(text) // 8 * 8]"),
+        "filled in front": (
+            'text += "0" * (-len(text) % 8)',
+            'whole = len(text) // 8 * 8\n    text = text[:whole] + (text[whole:].zfill(8) if text[whole:] else "")',
+        ),
+    },
+    ("a8-unpack", "a8-unpack-check"): {
+        "all that fits": ("range(count)", "range(len(text) // bits)"),
+        "the bytes": ("def unpack(message, count, bits):\n    return torch.tensor(list(message))"),
+    },
+    ("a8-data-nbytes", "a8-data-nbytes-check"): {
+        "no labels": ("images + labels", "images"),
+        "a byte per label": (
+            "-(-num_samples * (num_classes - 1).bit_length() // 8)",
+            "num_samples",
+        ),
+        "rounded down": (
+            "-(-num_samples * num_pixels * bits // 8)",
+            "num_samples * num_pixels * bits // 8",
+        ),
+        "one bit too many": ("(num_classes - 1).bit_length()", "num_classes.bit_length()"),
+    },
+    ("a8-last-round", "a8-last-round-check"): {
+        "the first that is too much": (
+            "nbytes_of_data // round_nbytes",
+            "nbytes_of_data // round_nbytes + 1",
+        ),
+        "fewer, not as many": (
+            "nbytes_of_data // round_nbytes",
+            "(nbytes_of_data - 1) // round_nbytes",
+        ),
+    },
 }
 
 WRONG = [

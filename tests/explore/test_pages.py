@@ -56,6 +56,25 @@ def test_the_site_begins_with_the_figures_and_every_link_leads_somewhere(site: P
                 assert not path.endswith((".md", ".ipynb")), f"{page.name}: {url}"
 
 
+@pytest.mark.parametrize("width", [1280, 900, 360])
+def test_the_documentation_begins_with_the_figure_that_moves(
+    browser: Any, site: Path, width: int
+) -> None:
+    tab = browser.new_page(viewport={"width": width, "height": 800})
+    tab.goto((site / "docs" / "index.html").as_uri())
+    tab.wait_for_selector("iframe")
+    frame = next(part for part in tab.frames if part.url.endswith("explore/index.html"))
+    frame.wait_for_selector("html[data-ready]")
+    before = frame.locator("#said").inner_text()
+    frame.locator("#budget").press("End")
+    assert frame.locator("#said").inner_text() != before
+    assert not frame.locator("h1").is_visible()
+    assert frame.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    labserver.ARTIFACTS.mkdir(exist_ok=True)
+    tab.screenshot(path=labserver.ARTIFACTS / f"site_home_{width}.png")
+    tab.close()
+
+
 # ----------------------------------------------------------------------------------- all pages
 
 
