@@ -383,8 +383,8 @@ def assemble(
             continue
         kind, source, name = kind_of(cell), text_of(cell), cell["id"]
         if kind == "hidden":
-            numbers = f"{_seed_of(seed, name)}, {mark_of(seed, name)!r}"
-            source = f"{RUN}.hidden({source!r}, {name!r}, {numbers})"
+            secret = f"{_seed_of(seed, name)}, {mark_of(seed, name)!r}"
+            source = f"{RUN}.hidden({source!r}, {name!r}, {secret})"
             text = None if expected is None else expected[name]
             (cells if in_place else last).append(_cell(name, source, text))
             if not in_place:
