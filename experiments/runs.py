@@ -107,6 +107,19 @@ def rows_of(task: Any, settings: Sequence[Any], results: Mapping[str, Result]) -
     return rows
 
 
+def put_between(page: str, begin: str, end: str, inside: str) -> str:
+    """The text of a page with something new between its two marks.
+
+    >>> put_between("<a>old<b> rest", "<a>", "<b>", "new").split()
+    ['<a>', 'new', '<b>', 'rest']
+    """
+    for mark in (begin, end):
+        if page.count(mark) != 1:
+            raise ValueError(f"the page must hold the line {mark!r} once: tables go between two")
+    before, rest = page.split(begin)
+    return f"{before}{begin}\n\n{inside}\n\n{end}{rest.split(end)[1]}"
+
+
 def spread_of(values: Sequence[float], form: str = ".2f") -> str:
     """Mean [least, largest]; a single value stands alone."""
     if not values:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from experiments.audit import opponent
 from experiments.audit.claim import GROUPS, KNOWN, MEANING, Claim, Finding, Verdict
+from experiments.runs import put_between
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "audit.md"
@@ -90,12 +91,8 @@ def seeds(found: Found) -> int:
 
 def write(found: Found, page: Path = PAGE, picture: Path = PICTURE) -> None:
     """Put the report between the two marks of the page, and draw the picture."""
-    text = page.read_text(encoding="utf-8")
-    for mark in (BEGIN, END):
-        if text.count(mark) != 1:
-            raise ValueError(f"{page} must hold the line {mark!r} once: the report goes in between")
-    head, tail = text.split(BEGIN)[0], text.split(END)[1]
-    page.write_text(f"{head}{BEGIN}\n\n{report(found)}\n\n{END}{tail}", encoding="utf-8")
+    text = put_between(page.read_text(encoding="utf-8"), BEGIN, END, report(found))
+    page.write_text(text, encoding="utf-8")
     picture.parent.mkdir(parents=True, exist_ok=True)
     picture.write_text(badge(found), encoding="utf-8")
 

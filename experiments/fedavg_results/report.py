@@ -8,7 +8,16 @@ from experiments.fedavg_results.null_rows import OTHER, null_rows
 from experiments.fedavg_results.settings import BATCH_SIZE, COHORT, FLOAT32, LAST, Setting
 from experiments.null_rows import megabytes as as_megabytes
 from experiments.null_rows import missing, times
-from experiments.runs import Result, Row, Runs, accuracies, differences, factor_of, spread_of
+from experiments.runs import (
+    Result,
+    Row,
+    Runs,
+    accuracies,
+    differences,
+    factor_of,
+    put_between,
+    spread_of,
+)
 from fltoolkit import History, plots
 
 GOAL_FACTOR, GOAL_POINTS = 20, 0.3
@@ -148,13 +157,8 @@ def effort(rows: Sequence[Row]) -> str:
 
 def put(tables: str, page: Path) -> None:
     """Replace what stands between the two marks of a page."""
-    text = page.read_text(encoding="utf-8")
-    for mark in (BEGIN, END):
-        if f"{mark}\n" not in text:
-            raise ValueError(f"{page} holds no line {mark!r}: the tables go between two such marks")
-    before, rest = text.split(f"{BEGIN}\n")
-    after = rest.split(f"{END}\n")[1]
-    page.write_text(f"{before}{BEGIN}\n\n{tables}\n\n{END}\n{after}", encoding="utf-8")
+    text = put_between(page.read_text(encoding="utf-8"), BEGIN, END, tables)
+    page.write_text(text, encoding="utf-8")
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:

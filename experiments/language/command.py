@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from experiments.runs import Result, read, sweep
+from experiments.runs import Result, put_between, read, sweep
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "language_results.md"
@@ -60,7 +60,4 @@ def between_marks(text: str, name: str, tables: str) -> str:
     """The page with new tables between the marks of this part."""
     begin = f"<!-- begin: python -m experiments.language.{name} --write -->"
     end = f"<!-- end: {name} -->"
-    if begin not in text or end not in text:
-        raise ValueError(f"the page needs the lines {begin!r} and {end!r} around its tables")
-    before, rest = text.split(begin, 1)
-    return f"{before}{begin}\n\n{tables}\n\n{end}{rest.split(end, 1)[1]}"
+    return put_between(text, begin, end, tables)

@@ -6,7 +6,7 @@ from statistics import mean
 
 from experiments.language import pooled
 from experiments.language.data_parallel import LONGER, LONGEST, Setting
-from experiments.runs import Row, Runs, factor_of, mean_nbytes, read, spread_of
+from experiments.runs import Row, Runs, factor_of, mean_nbytes, put_between, read, spread_of
 
 BEGIN, END = "<!-- tables: python -m experiments.language --write -->", "<!-- end of tables -->"
 REFERENCE = "AdamW, every step, float32"
@@ -194,8 +194,4 @@ def _times(runs: Runs, reference: Runs, what: str = "nbytes") -> str:
 
 def page(text: str, found: Mapping[str, Sequence[Row]]) -> str:
     """The page with new tables between its two marks."""
-    before, mark, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not mark or not end:
-        raise ValueError(f"the page needs the lines {BEGIN!r} and {END!r} around its tables")
-    return f"{before}{BEGIN}\n\n{tables(found)}\n\n{END}{after}"
+    return put_between(text, BEGIN, END, tables(found))

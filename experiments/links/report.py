@@ -5,7 +5,7 @@ from statistics import mean, median
 
 from experiments.links.emulator import bucket, mtu
 from experiments.links.methods import AHEAD, METHODS
-from experiments.runs import Result, Row, spread_of
+from experiments.runs import Result, Row, put_between, spread_of
 
 BEGIN = "<!-- begin: python -m experiments.links --write -->"
 END = "<!-- end: links -->"
@@ -71,11 +71,7 @@ def report(rows: Sequence[Row]) -> str:
 
 def page(text: str, rows: Sequence[Row]) -> str:
     """The page with new tables between its two marks."""
-    before, mark, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not mark or not end:
-        raise ValueError(f"the page needs the lines {BEGIN!r} and {END!r} around its tables")
-    return f"{before}{BEGIN}\n\n{report(rows)}\n\n{END}{after}"
+    return put_between(text, BEGIN, END, report(rows))
 
 
 def errors(rows: Sequence[Row]) -> str:

@@ -28,6 +28,7 @@ from experiments.pareto.settings import (
     TASKS,
     experiments,
 )
+from experiments.runs import put_between
 from fltoolkit import plots
 from fltoolkit.cost import published_tables
 from fltoolkit.history import History
@@ -64,9 +65,8 @@ def write(store: Store) -> None:
     results = read_kept()
     parts = parts_of(results)
     draw(parts)
-    text = PAGE.read_text(encoding="utf-8")
-    head, tail = text.split(BEGIN)[0], text.split(END)[1]
-    PAGE.write_text(f"{head}{BEGIN}\n\n{report(parts)}\n\n{END}{tail}", encoding="utf-8")
+    text = put_between(PAGE.read_text(encoding="utf-8"), BEGIN, END, report(parts))
+    PAGE.write_text(text, encoding="utf-8")
     print(report(parts))
 
 

@@ -127,5 +127,5 @@ def test_tables_are_put_into_the_page(tmp_path):
     put("| new |", page)
     assert page.read_text() == f"before\n{BEGIN}\n\n| new |\n\n{END}\nafter\n"
     page.write_text("no marks")
-    with pytest.raises(ValueError, match="holds no line"):
+    with pytest.raises(ValueError, match="must hold the line"):
         put("| new |", page)

@@ -109,5 +109,5 @@ def test_tables_are_written_between_their_marks():
     assert "old" not in written
     assert written.startswith("a\n<!-- begin")
     assert written.endswith("new\n\n<!-- end: split -->b")
-    with pytest.raises(ValueError, match="the page needs the lines"):
+    with pytest.raises(ValueError, match="the page must hold the line"):
         between_marks("no marks", "split", "new")

@@ -14,7 +14,7 @@ def judge(runs: Runs) -> Finding:
     """No loss to speak of (0.02 nats)."""
     more = runs.nats(CHANGES, DENSE)
     words = (
-        f"Differences in 2 bits, and gradients in 2 bits, are {spread(more, '+.3f')} nats a "
+        f"Differences in 2 bits, and gradients in 2 bits, are {spread(more, '+.3f')} nats per "
         f"character from float32, plain 2 bits {spread(runs.nats(PLAIN, DENSE), '+.3f')}, "
         f"{on_seeds(runs)}."
     )
