@@ -136,9 +136,18 @@ def interval_of(values: Sequence[float], form: str = ".2f", level: float = 0.95)
     """
     if len(values) < 2:
         return f"{values[0]:{form}}" if values else ""
-    middle, error = mean(values), stdev(values) / len(values) ** 0.5
-    half = float(stats.t.ppf((1 + level) / 2, len(values) - 1)) * error
+    middle, half = mean(values), half_width(values, level)
     return f"{middle:{form}} [{middle - half:{form}}, {middle + half:{form}}]"
+
+
+def half_width(values: Sequence[float], level: float = 0.95) -> float:
+    """Half of that interval's width, for two values or more.
+
+    >>> round(half_width([1.0, 2.0, 3.0]), 2)
+    2.48
+    """
+    quantile = float(stats.t.ppf((1 + level) / 2, len(values) - 1))
+    return quantile * stdev(values) / len(values) ** 0.5
 
 
 def accuracies(runs: Runs) -> list[float]:

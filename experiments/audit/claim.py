@@ -3,11 +3,13 @@
 Not here: measuring (run), the page (page), the claims themselves (claims/).
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from statistics import mean
 
+from experiments.runs import half_width, interval_of
 from fltoolkit.research import Experiment
 
 Values = dict[str, float]
@@ -23,6 +25,7 @@ class Verdict(Enum):
     UPLINK_ONLY = "uplink only"
     ELSEWHERE = "holds elsewhere"
     REFUTED = "refuted here"
+    SHOWN = "shown, not claimed"
     UNTESTED = "cannot be tested here"
 
 
@@ -30,7 +33,10 @@ MEANING = {
     Verdict.REPRODUCED: "what we measured agrees with the claim, or is better for it",
     Verdict.UPLINK_ONLY: "true of the bytes that clients send; of all bytes, both ways, it is not",
     Verdict.ELSEWHERE: "not seen on our task; the claim is about another one, and may hold there",
-    Verdict.REFUTED: "on a task that the claim's own words cover, we measured otherwise",
+    Verdict.REFUTED: "a printed sentence, which is quoted, and on a task that its own words cover, "
+    "we measured otherwise",
+    Verdict.SHOWN: "no printed sentence promises it, so that there is nothing to refute; the page "
+    "shows what is sent or lost",
     Verdict.UNTESTED: "we have not measured it; the reason is given",
 }
 
@@ -73,9 +79,19 @@ class Runs(Mapping[str, list[Values]]):
         """Points of accuracy above the reference, seed by seed."""
         return [100 * (a - b) for a, b in self._pairs(name, reference, key)]
 
-    def nats(self, name: str, reference: str) -> list[float]:
-        """Nats above the reference, seed by seed."""
-        return [a - b for a, b in self._pairs(name, reference, "nats")]
+    def nats(self, name: str, reference: str, key: str = "nats") -> list[float]:
+        """Nats above the reference, seed by seed; ``key`` is of the run, not of its reference."""
+        there = self._by_seed[reference]
+        return [
+            values[key] - there[seed]["nats"]
+            for seed, values in sorted(self._by_seed[name].items())
+            if seed in there
+        ]
+
+    def scatter(self, name: str, key: str = "nats") -> float:
+        """How far the seeds of one setting lie apart: its largest value minus its least."""
+        values = self.all(name, key)
+        return max(values) - min(values)
 
     def _pairs(self, one: str, other: str, key: str) -> list[tuple[float, float]]:
         both = sorted(self._by_seed[one].keys() & self._by_seed[other].keys())
@@ -125,15 +141,25 @@ def by_hand(verdict: Verdict, words: str) -> Callable[[Runs], Finding]:
 
 
 def times(factors: Sequence[float]) -> str:
-    """The mean of factors and their spread: ``39.5 [39.1, 39.9]``."""
+    """The mean of factors and its interval: ``39.5 [39.1, 39.9]``."""
     return spread(factors, ".1f" if mean(factors) < 100 else ",.0f")
 
 
 def spread(values: Sequence[float], form: str = ".2f") -> str:
-    """Mean [least, largest]; what is printed alike stands once."""
-    least, largest = f"{min(values):{form}}", f"{max(values):{form}}"
-    middle = f"{mean(values):{form}}"
-    return middle if least == largest else f"{middle} [{least}, {largest}]"
+    """Mean [lower, upper] of a 95 % interval by Student's t; what is printed alike stands once.
+
+    Differences and factors come seed by seed, so that the interval is of pairs. It needs no more
+    than the values: with three seeds it is wide, and says so.
+    """
+    least, largest = (f"{bound(values):{form}}" for bound in (min, max))
+    return f"{mean(values):{form}}" if least == largest else interval_of(values, form)
+
+
+def upper(values: Sequence[float]) -> float:
+    """The upper end of that interval; infinite for a single value."""
+    if len(values) < 2:
+        return math.inf
+    return mean(values) + half_width(values)
 
 
 def on_seeds(runs: Runs) -> str:

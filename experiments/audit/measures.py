@@ -87,7 +87,7 @@ def split_language(task: str, *names: str) -> Mapping[str, Any]:
     def measure_of(name: str) -> Measure:
         def run(seed: int, quick: bool) -> Values:
             result = stored.split_language(task, name, seeds[0] if quick else seed)
-            kept = ("nats", "nbytes", "nbytes_up")
+            kept = ("nats", "nats_coded", "nbytes", "nbytes_up")
             return {key: float(result[key]) for key in kept}
 
         return run

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from experiments.audit import opponent
+from experiments.audit import opponent, quotes
 from experiments.audit.claim import GROUPS, KNOWN, MEANING, Claim, Finding, Verdict
 from experiments.runs import put_between
 
@@ -17,6 +17,7 @@ COLOURS = {
     Verdict.UPLINK_ONLY: "#8a6100",
     Verdict.ELSEWHERE: "#1565c0",
     Verdict.REFUTED: "#b3261e",
+    Verdict.SHOWN: "#6a1b9a",
     Verdict.UNTESTED: "#5f6368",
 }
 """Dark enough for white words on them: a contrast of 4.5 and more."""
@@ -66,6 +67,7 @@ def section(name: str, claim: Claim, finding: Finding) -> list[str]:
     data = [f"- **Times the data: {opponent.times_of(name)}.** {other.words}"] if other else []
     return [
         f"- **Claim.** {claim.says}",
+        quotes.line_of(name, claim.known),
         f"- **Source.** {claim.source} ({KNOWN[claim.known]}).",
         f"- **Here.** {claim.ours}",
         f"- **Command.** {command}",
@@ -108,10 +110,10 @@ def badge(found: Found) -> str:
             f'<text x="{x + width / 2:g}" y="16.5">{words}</text>'
         )
         x += width
-    told = ", ".join(f"{counts[v]} {v.value}" for v in Verdict)
+    counted_words = ", ".join(f"{counts[v]} {v.value}" for v in Verdict)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{x}" height="24" role="img" '
-        f'aria-label="{len(found)} published claims: {told}">\n'
+        f'aria-label="{len(found)} published claims: {counted_words}">\n'
         f'<g font-family="Verdana, DejaVu Sans, sans-serif" font-size="12" fill="#fff" '
         f'text-anchor="middle">\n' + "\n".join(boxes) + "\n</g>\n</svg>\n"
     )

@@ -6,9 +6,18 @@ from collections import Counter
 
 import pytest
 
-from experiments.audit import measures, opponent, page, stored
+from experiments.audit import measures, opponent, page, quotes, stored
 from experiments.audit.__main__ import main
-from experiments.audit.claim import Claim, Finding, Runs, Verdict, judge_saving, spread, times
+from experiments.audit.claim import (
+    Claim,
+    Finding,
+    Runs,
+    Verdict,
+    judge_saving,
+    spread,
+    times,
+    upper,
+)
 from experiments.audit.run import CLAIMS, audit, checked, find, finding, key, missing, quick
 from experiments.language import data_parallel, split
 from experiments.language.task import Task as LanguageTask
@@ -57,6 +66,25 @@ def runs_of(up, total, accuracy, seeds=3):
     return Runs({"reference": dict.fromkeys(range(seeds), reference), "method": {0: method}})
 
 
+def test_only_what_is_printed_is_refuted_and_each_quote_belongs_to_a_claim():
+    assert quotes.QUOTES.keys() <= ALL.keys()
+    for quote in quotes.QUOTES.values():
+        assert len(quote.words.split()) > 10, quote
+        assert quote.where, quote
+    found = {name: finding(name, claim) for name, claim in ALL.items()}
+    refuted = {n for n, each in found.items() if each and each.verdict is Verdict.REFUTED}
+    assert refuted <= quotes.QUOTES.keys()
+
+
+def test_no_worse_means_that_the_whole_interval_says_so():
+    assert upper([0.01, 0.02, 0.03]) == pytest.approx(0.02 + 0.0248, abs=1e-3)
+    assert upper([0.01]) == float("inf")  # one seed proves nothing
+    nats = {"a": {1: {"nats": 2.0}, 2: {"nats": 2.1}}, "b": {1: {"nats": 2.3}, 3: {"nats": 9.0}}}
+    runs = Runs(nats)
+    assert runs.scatter("a") == pytest.approx(0.1)
+    assert runs.nats("b", "a") == pytest.approx([0.3])  # seeds that both have
+
+
 def test_there_are_enough_claims_and_each_says_where_it_stands():
     assert len(ALL) >= 24
     assert sum(bool(claim.measures) and len(claim.seeds) >= 3 for claim in ALL.values()) >= 16
@@ -91,7 +119,7 @@ def test_a_loss_refutes_what_is_claimed_of_any_task():
 
 
 def test_spreads():
-    assert spread([1.0, 2.0, 3.0]) == "2.00 [1.00, 3.00]"
+    assert spread([1.0, 2.0, 3.0]) == "2.00 [-0.48, 4.48]"
     assert spread([2.001, 2.002]) == "2.00"
     assert times([1557.4]) == "1,557"
 
@@ -163,11 +191,16 @@ def test_a_claim_takes_the_seeds_that_are_stored(tmp_path, monkeypatch):
 )
 def test_the_verdicts_on_methods_that_are_not_measured_yet(module, nats, up, total, verdict):
     namespace = runpy.run_path(str(CLAIMS / f"{module}.py"))
-    reference = {"nats": 2.0, "nbytes_up": 1000.0, "nbytes": 2000.0}
-    method = {"nats": nats, "nbytes_up": 1000 / up, "nbytes": 2000 / total}
+    luck = {10: 0.0, 11: 0.02}  # what the seeds differ by
+    reference = {"nbytes_up": 1000.0, "nbytes": 2000.0}
+    method = {"nbytes_up": 1000 / up, "nbytes": 2000 / total}
     known = [namespace[n] for n in ("EVERY", "DILOCO") if n in namespace]
     name = namespace.get("DEMO") or namespace["MULOCO"]
-    runs = Runs({name: {10: method}} | {each: {10: reference} for each in known})
+    seeds = {
+        each: {s: {**reference, "nats": 2.0 + more} for s, more in luck.items()} for each in known
+    }
+    seeds[name] = {s: {**method, "nats": nats + more} for s, more in luck.items()}
+    runs = Runs(seeds)
     assert namespace["judge"](runs).verdict is verdict
 
 

@@ -15,22 +15,21 @@ def judge(runs: Runs) -> Finding:
     without = runs.points("without", "float32")
     words = (
         f"{spread(with_it, '+.2f')} points from float32 with error feedback, and "
-        f"{spread(without, '+.2f')} without it. The factor is the way up's; the model comes back."
+        f"{spread(without, '+.2f')} without it. The claim is about "
+        "accuracy; the factors are ours, with the whole model on the way back."
     )
     up = runs.fewer("with error feedback", "float32", "nbytes_up")
     total = runs.fewer("with error feedback", "float32")
-    if sum(with_it) / len(with_it) < -0.5:
-        verdict = Verdict.REFUTED
-    else:
-        verdict = Verdict.REPRODUCED if min(total) >= 0.9 * 32 else Verdict.UPLINK_ONLY
+    worse = sum(with_it) / len(with_it) < -0.5
+    verdict = Verdict.ELSEWHERE if worse else Verdict.REPRODUCED
     return Finding(verdict, words, times(up), times(total))
 
 
 CLAIM = Claim(
-    title="A sign with error feedback: 32 times less, as good as SGD",
+    title="A sign with error feedback: as good as SGD",
     group="codecs",
-    says="One bit per value is 32 times less; without error feedback it may not converge, and with "
-    "it the rate and the generalization are those of SGD.",
+    says="Without error feedback a sign may not converge, or generalize poorly; with it the rate "
+    "is that of SGD. The abstract prints no factor of bytes.",
     source="Karimireddy et al. 2019, arXiv 1901.09847, abstract",
     known="abstract",
     ours="Digits, ten clients, 25 rounds (docs/results.md).",

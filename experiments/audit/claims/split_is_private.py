@@ -17,15 +17,15 @@ def judge(runs: Runs) -> Finding:
         f"digits, and {spread(mnist)} of MNIST's, from the activations. 1 would be a copy."
     )
     leaks = min(digits + mnist) > 0.5
-    return Finding(Verdict.REFUTED if leaks else Verdict.REPRODUCED, words)
+    return Finding(Verdict.SHOWN if leaks else Verdict.REPRODUCED, words)
 
 
 PART = "codecs on the activations"
 CLAIM = Claim(
-    title='"Split learning is private: raw data never leave the client"',
+    title="Raw data never leave the client: what does?",
     group="split learning",
-    says="Raw data are not shared, and therefore stay private. The first half is true of every "
-    "implementation; the second is said in many introductions.",
+    says="Raw data are not shared. That is true of every implementation; that they therefore stay "
+    "private is a conclusion which readers draw, and which no sentence quoted here prints.",
     source="tutorials and introductions since Gupta & Raskar 2018, arXiv 1810.06060",
     known="quoted",
     ours="A decoder that is trained on the attacker's own images and what crossed for them "
