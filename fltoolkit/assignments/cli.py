@@ -33,6 +33,17 @@ An assignment is a number (notebooks/assignments/1_*.ipynb) or a path. More: doc
 
 def _fill(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="command", required=True)
+    _fill_release(commands)
+    check = commands.add_parser(
+        "check", help="run your own notebook's open checks before handing in"
+    )
+    check.add_argument("notebook", type=Path)
+    check.set_defaults(run=_check)
+    _fill_grade(commands)
+    _fill_lms(commands)
+
+
+def _fill_release(commands: Any) -> None:
     make = commands.add_parser("release", help="make the students' notebook from a master")
     make.add_argument("assignment", help="number, or path of a master notebook")
     make.add_argument("--out", type=Path, help="default: the master's name in this folder")
@@ -45,12 +56,8 @@ def _fill(parser: argparse.ArgumentParser) -> None:
     )
     make.set_defaults(run=_release)
 
-    check = commands.add_parser(
-        "check", help="run your own notebook's open checks before handing in"
-    )
-    check.add_argument("notebook", type=Path)
-    check.set_defaults(run=_check)
 
+def _fill_grade(commands: Any) -> None:
     limits = grading.Limits()
     grade = commands.add_parser("grade", help="grade a folder of submissions")
     grade.add_argument("submissions", type=Path, help="NAME.ipynb or NAME/*.ipynb in it")
@@ -85,6 +92,8 @@ def _fill(parser: argparse.ArgumentParser) -> None:
     )
     grade.set_defaults(run=_grade)
 
+
+def _fill_lms(commands: Any) -> None:
     lms = commands.add_parser("lms", help="put the totals into a file exported by Canvas or Moodle")
     lms.add_argument("system", choices=gradebook.LMS)
     lms.add_argument("roster", type=Path, help="the exported CSV")

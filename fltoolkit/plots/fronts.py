@@ -14,6 +14,7 @@ from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogFormatter
+from numpy.typing import NDArray
 
 from fltoolkit.history import History, Record
 from fltoolkit.metrics import ACCURACY, Metric
@@ -122,17 +123,7 @@ def pareto(
     found = [point if point.nbytes else point._replace(nbytes=edge) for point in found]
     if band.size:
         band[0] = band[0].clip(min=edge)
-        ax.fill_between(
-            band[0] / size,
-            scale * band[2],
-            scale * band[3],
-            color="#999999",
-            alpha=0.3,
-            linewidth=0,
-        )
-        ax.plot(
-            band[0] / size, scale * band[1], color="#777777", linewidth=1, drawstyle="steps-post"
-        )
+        _draw_front(ax, band[0] / size, *(scale * values for values in band[1:]))
     best = {point.name for point in front(found)}
     names = named_by_default(found) if names is None else names
     for point in sorted(found, key=lambda point: point.name in names):  # the named ones on top
@@ -141,14 +132,10 @@ def pareto(
         [*band[2].tolist(), *band[3].tolist()] if band.size else []
     )
     low, high = limits(metric, found, ends, floor)
-    room = 0.08 * (high - low)  # room for names, on the side of the better values
-    better = (low, high + room) if metric.higher_is_better else (low - room, high)
-    ax.set_ylim(*(scale * end for end in better))
-    ax.set_xlim(found[0].nbytes / size / 1.5, found[-1].nbytes / size * 1.5)
     ends_here = ", at the left end: nothing" if len(sent) < len(found) else ""
     ax.set(xlabel=f"all bytes sent [{unit}], logarithmic{ends_here}", ylabel=metric.axis)
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    ax.xaxis.set_minor_formatter(PlainLog())
+    ax.set_xlim(found[0].nbytes / size / 1.5, found[-1].nbytes / size * 1.5)
+    _show_values(ax, metric, low, high)
     _legend(ax, found, metric)
     tidy(ax)
     line = [(nbytes / size, scale * value) for nbytes, value, *_ in band.T]
@@ -160,6 +147,22 @@ def pareto(
         for p in found
     )
     return describe(ax, f"means over {'/'.join(map(str, sorted(seeds)))} seeds; {words}")
+
+
+def _draw_front(ax: Axes, nbytes: NDArray[Any], *ends: NDArray[Any]) -> None:
+    """The best value within so many bytes as a line, the worst and the best seed as a band."""
+    value, low, high = ends
+    ax.fill_between(nbytes, low, high, color="#999999", alpha=0.3, linewidth=0)
+    ax.plot(nbytes, value, color="#777777", linewidth=1, drawstyle="steps-post")
+
+
+def _show_values(ax: Axes, metric: Metric, low: float, high: float) -> None:
+    """Both axes: values with room for names above the better ones, bytes as plain numbers."""
+    room = 0.08 * (high - low)
+    better = (low, high + room) if metric.higher_is_better else (low - room, high)
+    ax.set_ylim(*(metric.scale * end for end in better))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.xaxis.set_minor_formatter(PlainLog())
 
 
 def look(point: Point) -> tuple[str, str]:
