@@ -241,7 +241,9 @@ def generate(
     if start.dim() != 1 or not len(start):
         raise ValueError(f"start has the shape {list(start.shape)}: give one character or more")
     if length < 0 or context < 1:
-        raise ValueError(f"length={length}, context={context}: 0 or more, and 1 or more")
+        raise ValueError(
+            f"length={length}, context={context}: a length of 0 or more, a context of 1 or more"
+        )
     ids = start
     for _ in range(length):
         logs = model(ids[None, -context:])[0, :, -1]

@@ -251,7 +251,7 @@ def received_places(
             raise WireError(f"entry {name!r}: expected one entry for all values, found two")
         if indices.size != n or places.shape not in {(k,) for k in allowed([*shapes.values()])}:
             raise WireError(
-                f"entry {name!r}: {places.size} places of {indices.size} do not go with {n} "
+                f"entry {name!r}: {places.size} places of {indices.size} do not fit {n} "
                 f"values in {len(shapes)} tensors and this codec's fraction"
             )
         if places[0] < 0 or places[-1] >= n or not bool((places[1:] > places[:-1]).all()):

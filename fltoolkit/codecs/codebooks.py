@@ -202,7 +202,7 @@ class Float8(Quantizer):
     def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
         expect(info, ())
         if int(info) not in self._biases():
-            raise WireError(f"bias {info} leads beyond float32")
+            raise WireError(f"bias {info} gives values beyond the range of float32")
         return look_up(_float_tables(self.exponent, self.mantissa, int(info))[1], symbols)
 
     def _search(self, values: Array) -> int:

@@ -447,7 +447,7 @@ def _bitmap(part: Indices) -> tuple[int, Array]:
 def _read_rice(payload: Array, count: int, size: int) -> Array:
     shift = int(payload[0]) if len(payload) else 0
     if shift > 40 or count << shift > size or count > 8 * len(payload):
-        raise WireError(f"Rice parameter {shift} does not go with {count} indices below {size}")
+        raise WireError(f"Rice parameter {shift} does not fit {count} indices below {size}")
     payload = payload[1:]
     remainders = _unpack(payload, count, shift).astype(np.int64)
     start = _packed_nbytes(count, shift)

@@ -367,7 +367,7 @@ class SameMask(Stage):
         """Tensors of zeros, with the values that were sent at their places."""
         masks, names, out = self._masks(), _float_names(parts), dict(parts)
         if len(masks) != len(names):
-            raise WireError(f"{len(names)} entries answer {len(masks)}: another codec made this")
+            raise WireError(f"{len(names)} entries for {len(masks)} masks: another codec made it")
         check_num_values(sum(mask.numel() for mask in masks))
         for name, mask in zip(names, masks, strict=True):
             values = parts[name]

@@ -68,7 +68,7 @@ class Muon(torch.optim.Optimizer):
         if wrong := {name: rate for name, rate in rates.items() if not 0 < rate < float("inf")}:
             raise ValueError(f"{wrong}: learning rates must be above 0 and finite")
         if not (0 <= momentum < 1 and all(0 <= beta < 1 for beta in betas)):
-            raise ValueError(f"momentum={momentum}, betas={betas}: from 0 to below 1")
+            raise ValueError(f"momentum={momentum}, betas={betas}: each must be 0 to below 1")
         if not weight_decay >= 0:
             raise ValueError(f"weight_decay={weight_decay}: must be at least 0")
         chosen = {k for k in hidden if k < len(each)}

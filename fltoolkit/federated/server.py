@@ -37,7 +37,10 @@ class Yogi(torch.optim.Optimizer):
         tau: float = 1e-3,  # larger = nearer to plain averaging
     ):
         if not (lr > 0 and tau > 0 and all(0 <= beta < 1 for beta in betas)):
-            raise ValueError(f"lr={lr}, betas={betas}, tau={tau}: above 0, from 0 to 1, above 0")
+            raise ValueError(
+                f"lr={lr}, betas={betas}, tau={tau}: lr and tau must be above 0, and both betas "
+                "from 0 to below 1"
+            )
         super().__init__(params, {"lr": lr, "betas": betas, "tau": tau})
 
     @torch.no_grad()
