@@ -98,19 +98,20 @@ class Conformance:
         assert len(message) < 1.01 * 4 * 1_001_000
         assert copy.deepcopy(codec).decode(message)["w"].shape == (1000, 1000)
 
-    @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-    def test_nan_and_infinity_never_pass_silently(self, codec: Codec, value: float) -> None:
+    def test_nan_and_infinity_never_pass_silently(self, codec: Codec) -> None:
         """NaN and infinity are carried exactly, or an error names the entry."""
-        tree = {"good": normal(5), "bad": torch.tensor([1.0, value, 2.0])}
-        complaint = None
-        try:
-            out = copy.deepcopy(codec).decode(copy.deepcopy(codec).encode(tree))
-        except ValueError as error:
-            complaint = str(error)
-        if complaint is None:
-            assert torch.equal(out["bad"].view(torch.int32), tree["bad"].view(torch.int32))
-        else:
-            assert "'bad'" in complaint
+        for value in (float("nan"), float("inf"), -float("inf")):
+            print(value)
+            tree = {"good": normal(5), "bad": torch.tensor([1.0, value, 2.0])}
+            complaint = None
+            try:
+                out = copy.deepcopy(codec).decode(copy.deepcopy(codec).encode(tree))
+            except ValueError as error:
+                complaint = str(error)
+            if complaint is None:
+                assert torch.equal(out["bad"].view(torch.int32), tree["bad"].view(torch.int32))
+            else:
+                assert "'bad'" in complaint
 
     def test_same_seed_same_bytes(self, codec: Codec) -> None:
         """Two copies that get the same trees make the same bytes; no global generator is used."""
@@ -238,51 +239,53 @@ class Conformance:
         resumed.load_state_dict(saved)
         assert resumed.encode(TREES["matrix"]) == expected
 
-    @pytest.mark.parametrize("case", ["matrix", "several shapes", "mostly zero"])
-    def test_damage_on_the_way_is_noticed(self, codec: Codec, case: str) -> None:
+    def test_damage_on_the_way_is_noticed(self, codec: Codec) -> None:
         """Any changed bit, missing or additional byte is a WireError; the codec still works."""
-        sender, receiver = copy.deepcopy(codec), copy.deepcopy(codec)
-        message = sender.encode(TREES[case])
-        for bit in range(0, 8 * len(message), max(1, 8 * len(message) // 101)):
-            bad = bytearray(message)
-            bad[bit // 8] ^= 1 << bit % 8
-            with pytest.raises(WireError):
-                receiver.decode(bytes(bad))
-        for bad_message in (b"", message[:-1], message[: len(message) // 2], message + b"\0"):
-            with pytest.raises(WireError):
-                receiver.decode(bad_message)
-        for good in (message, sender.encode(TREES[case])):
-            receiver.decode(good)
+        for case in ("matrix", "several shapes", "mostly zero"):
+            print(case)
+            sender, receiver = copy.deepcopy(codec), copy.deepcopy(codec)
+            message = sender.encode(TREES[case])
+            for bit in range(0, 8 * len(message), max(1, 8 * len(message) // 101)):
+                bad = bytearray(message)
+                bad[bit // 8] ^= 1 << bit % 8
+                with pytest.raises(WireError):
+                    receiver.decode(bytes(bad))
+            for bad_message in (b"", message[:-1], message[: len(message) // 2], message + b"\0"):
+                with pytest.raises(WireError):
+                    receiver.decode(bad_message)
+            for good in (message, sender.encode(TREES[case])):
+                receiver.decode(good)
 
-    @pytest.mark.parametrize("case", ["matrix", "several shapes", "mostly zero"])
-    def test_hostile_content_ends_in_a_wire_error_or_a_tree(self, codec: Codec, case: str) -> None:
+    def test_hostile_content_ends_in_a_wire_error_or_a_tree(self, codec: Codec) -> None:
         """Entries are changed, cut, left out or repeated, and the checksum is right."""
-        codec = copy.deepcopy(codec)
-        message = codec.encode(TREES[case])
-        with bound_to({}, "it is not the first"):  # as a codec does that holds nothing yet
-            entries = unpack(message)
-        generator = torch.Generator().manual_seed(0)
-        for name, tensor in entries.items():
-            raw = tensor.contiguous().reshape(-1).view(torch.uint8)
-            variants = [
-                {n: t for n, t in entries.items() if n != name},
-                {**entries, name: torch.zeros(0, dtype=tensor.dtype)},
-                {**entries, name: torch.zeros(3, 2, dtype=torch.int64)},
-                {**entries, name: tensor.reshape(-1)[: tensor.numel() // 2]},
-            ]
-            for _ in range(25 if len(raw) else 0):
-                changed = raw.clone()
-                place = int(torch.randint(len(raw), (1,), generator=generator))
-                changed[place] = int(torch.randint(256, (1,), generator=generator))
-                if tensor.dtype != torch.bool:
-                    variants.append(
-                        {**entries, name: changed.view(tensor.dtype).view(tensor.shape)}
-                    )
-            for variant in variants:
-                try:
-                    codec.decode(pack(variant))
-                except WireError:
-                    continue
+        for case in ("matrix", "several shapes", "mostly zero"):
+            print(case)
+            used = copy.deepcopy(codec)
+            message = used.encode(TREES[case])
+            with bound_to({}, "it is not the first"):  # as a codec does that holds nothing yet
+                entries = unpack(message)
+            generator = torch.Generator().manual_seed(0)
+            for name, tensor in entries.items():
+                raw = tensor.contiguous().reshape(-1).view(torch.uint8)
+                variants = [
+                    {n: t for n, t in entries.items() if n != name},
+                    {**entries, name: torch.zeros(0, dtype=tensor.dtype)},
+                    {**entries, name: torch.zeros(3, 2, dtype=torch.int64)},
+                    {**entries, name: tensor.reshape(-1)[: tensor.numel() // 2]},
+                ]
+                for _ in range(25 if len(raw) else 0):
+                    changed = raw.clone()
+                    place = int(torch.randint(len(raw), (1,), generator=generator))
+                    changed[place] = int(torch.randint(256, (1,), generator=generator))
+                    if tensor.dtype != torch.bool:
+                        variants.append(
+                            {**entries, name: changed.view(tensor.dtype).view(tensor.shape)}
+                        )
+                for variant in variants:
+                    try:
+                        used.decode(pack(variant))
+                    except WireError:
+                        continue
 
     def test_repr_evaluates_back(self, codec: Codec) -> None:
         """The repr is a call that makes an equal codec, also after the codec was used."""

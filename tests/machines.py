@@ -87,7 +87,8 @@ def main() -> int:
         print(f"{name}: not here, this processor cannot play it", flush=True)
     for name in names:
         print(f"{name}: {' '.join(f'{k}={v!r}' for k, v in MACHINES[name].items())}", flush=True)
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "machines"]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        command += ["-p", "no:nbval", "-m", "machines"]
         done = subprocess.run(
             [*command, *marked_files(), *sys.argv[1:]],
             cwd=ROOT,
