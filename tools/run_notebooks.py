@@ -13,7 +13,8 @@ What a notebook adds to the bill of the course goes into fltoolkit/course/bill.j
 
 The seconds that it prints should stay below 60 on two quiet cores. Beside the seconds of the clock
 stand those that the kernel and its processes computed, which say more where the machine is busy.
-Cells that took longer than five seconds and show no progress are named.
+Cells that computed longer than five seconds are named, and cells that took longer by the clock and
+show no progress.
 """
 
 import argparse
@@ -26,12 +27,14 @@ from datetime import datetime
 from pathlib import Path
 
 import nbformat
+import psutil
 from nbclient import NotebookClient
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 BILL = NOTEBOOKS.parent / "fltoolkit" / "course" / "bill.json"
 CONTROLS = "application/vnd.jupyter.widget-view+json"
 MOVES = {"watch", "progress_bar", "playground", "FedAvgLab", "LanguageLab", "ThresholdLab"}
+MOST = 30.0  # the most seconds of a cell, on two quiet cores
 LONG = 5.0  # seconds after which a reader wants to see that something happens
 
 
@@ -62,15 +65,46 @@ def long_and_silent(notebook: nbformat.NotebookNode) -> list[str]:
         for node in ast.walk(code):  # a function of the notebook that shows progress
             if isinstance(node, ast.FunctionDef) and moves & names(node):
                 moves.add(node.name)
-        times = cell.metadata.get("execution", {})
-        start, end = (
-            datetime.fromisoformat(times[key].replace("Z", "+00:00")) if key in times else None
-            for key in ("iopub.execute_input", "shell.execute_reply")
-        )
-        seconds = (end - start).total_seconds() if start and end else 0.0
-        if seconds > LONG and not moves & names(code):
-            found.append(f"[{number}] {seconds:.0f} s")
+        if seconds_of(cell) > LONG and not moves & names(code):
+            found.append(f"[{number}] {seconds_of(cell):.0f} s")
     return found
+
+
+def seconds_of(cell: nbformat.NotebookNode) -> float:
+    """How long a cell ran, by the clock; 0 if that is not known."""
+    times = cell.metadata.get("execution", {})
+    start, end = (
+        datetime.fromisoformat(times[key].replace("Z", "+00:00")) if key in times else None
+        for key in ("iopub.execute_input", "shell.execute_reply")
+    )
+    return (end - start).total_seconds() if start and end else 0.0
+
+
+class Computing:
+    """Seconds that the kernel computed for each cell, which a busy machine hardly changes."""
+
+    def __init__(self, client: NotebookClient):
+        self.client, self.seconds, self.before = client, dict[int, float](), 0.0
+        client.on_cell_execute = self.begin
+        client.on_cell_executed = self.end
+
+    def now(self) -> float:
+        kernel = psutil.Process(self.client.km.provisioner.pid)
+        return sum(sum(p.cpu_times()[:2]) for p in (kernel, *kernel.children(recursive=True)))
+
+    def begin(self, cell: nbformat.NotebookNode, cell_index: int) -> None:
+        self.before = self.now()
+
+    def end(self, cell: nbformat.NotebookNode, cell_index: int, **_: object) -> None:
+        self.seconds[cell_index] = self.now() - self.before
+
+    def slowest(self) -> list[str]:
+        """The cells that computed longer than `LONG`; nobody should wait longer than `MOST`."""
+        return [
+            f"[{number}] {s:.0f} s" + " (too long)" * (s > MOST)
+            for number, s in self.seconds.items()
+            if s > LONG
+        ]
 
 
 def names(code: ast.AST) -> set[str]:
@@ -102,12 +136,13 @@ def run(path: Path, save: bool = True) -> None:
         resources={"metadata": {"path": str(path.parent)}},
         store_widget_state=False,
     )
+    computing = Computing(client)
     client.execute()
     seconds, after = time.perf_counter() - start, os.times()
     computed = sum(  # the kernel has ended, so its seconds belong to this process's children
         getattr(after, key) - getattr(before, key) for key in ("children_user", "children_system")
     )
-    silent = long_and_silent(notebook)
+    silent, slow = long_and_silent(notebook), computing.slowest()
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
@@ -126,6 +161,7 @@ def run(path: Path, save: bool = True) -> None:
     print(
         f"{path.name}: {seconds:.0f} s, of which computing {computed:.0f} s, "
         f"{path.stat().st_size / 1000:.0f} kB",
+        *([f"cells that compute over {LONG:.0f} s: {', '.join(slow)}"] if slow else []),
         *([f"long and silent: cells {', '.join(silent)}"] if silent else []),
         sep="; ",
         flush=True,

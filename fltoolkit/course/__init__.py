@@ -12,6 +12,7 @@
     nb02            answers of notebook 02
     nb_gallery      answers of the codec gallery
     nb03            answers of notebook 03
+    nb03b           answers of notebook 03b
     nb04            answers of notebook 04
     nb05            answers of notebook 05
     nb06            answers of notebook 06

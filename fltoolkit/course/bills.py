@@ -121,8 +121,13 @@ class Bill:
         number, what, sent, score, times = map(html.escape, _words(number, item, own))
         why = f'<br><span style="font-weight:normal;opacity:.8">{html.escape(item.why)}</span>'
         cells = (number, what + why * bool(item.why), sent, bar, score, times.split(" ")[0])
-        left = 'style="text-align:left;white-space:normal"'
-        return f'<tr style="{style}">{"".join(f"<td {left}>{cell}</td>" for cell in cells)}</tr>'
+        styles = [
+            f"text-align:left;white-space:{'normal' if k == 1 else 'nowrap'}" for k in range(6)
+        ]
+        row = "".join(
+            f'<td style="{each}">{cell}</td>' for each, cell in zip(styles, cells, strict=True)
+        )
+        return f'<tr style="{style}">{row}</tr>'
 
 
 def _words(number: str, item: Item, own: bool) -> Sequence[str]:

@@ -1,17 +1,15 @@
 """The answers of notebook 03. Try to answer before you look."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from fltoolkit.channel import Transfer
-from fltoolkit.course.comparison import near
 from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.split.gates import Decay, LossGate, State, gate_trace
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
 
-notebook = Notebook("03", "Async states", guesses=8)
+notebook = Notebook("03", "Async states", guesses=4, file="03_")
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict
 
@@ -54,20 +52,6 @@ def seven_epochs(*, losses: Sequence[float], threshold: float) -> Answer:
     )
 
 
-@notebook.answer("percentage of the transfers")
-def transfers() -> Answer:
-    share = 4 / 106.7  # 8 bits instead of 32 explain a factor of 4
-    return Answer(
-        100 * share,
-        tolerance=0.02,
-        hints=[
-            (near(25 * share, 0.02), "That leaves out the bits: 8 instead of 32."),
-            (near(share, 0.001), "As a percentage, please."),
-            (near(100 / share / 100, 0.3), "What share still happened?"),
-        ],
-    )
-
-
 @notebook.answer("epochs in A")
 def decaying_threshold(*, losses: Sequence[float]) -> Answer:
     def epochs_in_a(gate: LossGate) -> int:
@@ -80,18 +64,5 @@ def decaying_threshold(*, losses: Sequence[float]) -> Answer:
                 "That is the constant threshold: pass schedule=Decay(0.9) too."
             ),
             len(losses): "That is all epochs. Count those in A: .count(State.A).",
-        },
-    )
-
-
-@notebook.answer("hand-overs")
-def hand_overs(*, transfers: Iterable[Transfer]) -> Answer:
-    return Answer(
-        sum(transfer.kind == "model" for transfer in transfers),
-        hints={
-            60: "In C nobody computes with the bottom.",
-            30: "alice_1 begins with the newest one.",
-            19: "In B each Alice computes with the final bottom: she needs it.",
-            29: "When B begins, who has the newest bottom already?",
         },
     )

@@ -171,9 +171,22 @@ class Playground:
             with self._lock:
                 self._picture.moved()
 
+    def _beside_32(self) -> str:
+        """What is saved against 32 bits, once both trainings are done; "" before that."""
+        full, run = self.runs[32], self.runs[self.bits]
+        if run is full or not (full.done and run.done):
+            return ""
+        (most, best), (nbytes, accuracy) = full.points[-1], run.points[-1]
+        lost = round(100 * (best - accuracy), 1)
+        points = f"{abs(lost)} points {'lost' if lost > 0 else 'won'}" if lost else "same accuracy"
+        return f"{most / nbytes:.0f} times fewer bytes, {points}"
+
     def draw(self) -> Graphic:
-        """Accuracy over bytes: this position's curve, and where the others have got to."""
-        x, y = Axis("nbytes", 0, 76e6), Axis("accuracy", 0, 1)
+        """Accuracy over bytes: this position's curve, and where the others have got to.
+
+        The bytes have a logarithmic axis, on which half as many bits are the same step everywhere.
+        """
+        x, y = Axis("nbytes", 5e4, 1e8, log=True), Axis("accuracy", 0, 1)
         frame = Frame(x, y, Area(0, 6, 640, 320))
         marks: list[Mark] = [*frame.grid()]
         now = self.bits
@@ -181,8 +194,9 @@ class Playground:
             if len(run.points) == 1 and bits != now:
                 continue
             color = COLORS[1] if bits == now else GREY
-            line = frame.points(run.points)
-            marks.append(Stroke(line, color, 3 if bits == now else 1))
+            line = frame.points(run.points[1:] or run.points)  # the first has no bytes: no place
+            if len(line) > 1:
+                marks.append(Stroke(line, color, 3 if bits == now else 1))
             marks.append(symbol(*line[-1], "o", color, color, size=1 if bits == now else 0.5))
             end = line[-1][0], line[-1][1] - 9
             marks.append(Words(*end, str(bits), "middle", 13, bold=bits == now, halo=True))
@@ -192,6 +206,7 @@ class Playground:
             (0, amount("nbytes", nbytes), 38),
             (28, f"sent, with {now} bit{'s' * (now > 1)} for each number", 15),
             (52, f"{round(100 * accuracy)} of 100 new digits read correctly", 15),
+            (-36, self._beside_32(), 15),
         ):
             large = size > 20
             color = COLORS[1] if large else INK

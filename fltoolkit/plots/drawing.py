@@ -2,22 +2,29 @@
 
 Writing SVG takes milliseconds, so a chart can be drawn again while training runs or while a slider
 moves. matplotlib draws the same marks as the PNG that stays in a saved notebook. Here: marks, axes
-with ticks, lines, bands, bars, names that do not overlap. Not here: figures of histories
+with ticks, lines, bands, bars, matrices, names that do not overlap. Not here: figures of histories
 (figures.py).
 """
 
+import base64
 import html
 import math
+import struct
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, pairwise
 from typing import Any, NamedTuple
 
+import torch
 from matplotlib.figure import Figure
+from matplotlib.image import BboxImage
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox, TransformedBbox
+from torch import Tensor
 
-from fltoolkit.plots.style import COLORS, DARK_GREY, DASHES, INK, PALE, PAPER, picture
+from fltoolkit.plots.style import COLORS, DARK_GREY, DASHES, GREY, INK, PALE, PAPER, picture
 from fltoolkit.units import axis_label, tick
 
 __all__: list[str] = []
@@ -66,7 +73,50 @@ class Words(NamedTuple):
     halo: bool = False  # a white border, so that the text can be read above lines
 
 
-Mark = Stroke | Box | Words
+class Pixels(NamedTuple):
+    """A matrix as an image, one rectangle per value; ``x`` and ``y`` are its upper left corner.
+
+    Zero is white, values above are orange and values below are blue. The value that is farthest
+    from zero has the full colour, and what is not finite is grey.
+    """
+
+    x: float
+    y: float
+    width: float
+    height: float
+    values: Tensor  # [rows, columns]
+
+    def colors(self) -> Tensor:
+        """Red, green and blue of each value: uint8 of shape [rows, columns, 3]."""
+        values = self.values.detach().double()
+        finite = values.isfinite()
+        share = values.where(finite, torch.zeros_like(values))
+        share = share / share.abs().max().clamp(min=1e-300)
+        above, below, paper = (_rgb(color) for color in (COLORS[1], COLORS[0], PAPER))
+        end = torch.where(share[..., None] > 0, above, below)
+        colors = paper + share.abs()[..., None] * (end - paper)
+        return torch.where(finite[..., None], colors, _rgb(GREY)).round().to(torch.uint8)
+
+    def png(self) -> bytes:
+        """The image as a PNG file, with one pixel per value."""
+        colors = self.colors()
+        rows, columns, _ = colors.shape
+        lines = torch.cat([torch.zeros(rows, 1, dtype=torch.uint8), colors.flatten(1)], dim=1)
+        header = struct.pack(">IIBBBBB", columns, rows, 8, 2, 0, 0, 0)
+        parts = (b"IHDR", header), (b"IDAT", zlib.compress(lines.numpy().tobytes())), (b"IEND", b"")
+        chunks = (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+            for kind, data in parts
+        )
+        return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def _rgb(color: str) -> Tensor:
+    """The three numbers of a colour that is written as #rrggbb."""
+    return torch.tensor([int(color[k : k + 2], 16) for k in (1, 3, 5)], dtype=torch.float64)
+
+
+Mark = Stroke | Box | Words | Pixels
 
 
 class Graphic(NamedTuple):
@@ -119,6 +169,13 @@ def _tag(mark: Mark) -> str:
             f'<rect x="{mark.x:.1f}" y="{mark.y:.1f}" width="{mark.width:.1f}" '
             f'height="{mark.height:.1f}" fill="{mark.color}" fill-opacity="{mark.opacity}"/>'
         )
+    if isinstance(mark, Pixels):
+        source = f"data:image/png;base64,{base64.b64encode(mark.png()).decode()}"
+        return (
+            f'<image x="{mark.x:.1f}" y="{mark.y:.1f}" width="{mark.width:.1f}" '
+            f'height="{mark.height:.1f}" preserveAspectRatio="none" '
+            f'style="image-rendering:pixelated" href="{source}"/>'
+        )
     look = ' font-weight="bold"' if mark.bold else ""
     look += f' paint-order="stroke" stroke="{PAPER}" stroke-width="3"' if mark.halo else ""
     return (
@@ -141,6 +198,18 @@ def _artist(mark: Mark, fig: Figure, height: float) -> Any:
         size = mark.width / 96, mark.height / 96
         look = {"facecolor": mark.color, "alpha": mark.opacity, "linewidth": 0}
         return Rectangle(corner, *size, transform=inches, **look)
+    if isinstance(mark, Pixels):
+        bounds = (
+            mark.x / 96,
+            (height - mark.y - mark.height) / 96,
+            mark.width / 96,
+            mark.height / 96,
+        )
+        image = BboxImage(
+            TransformedBbox(Bbox.from_bounds(*bounds), inches), interpolation="nearest"
+        )
+        image.set_data(mark.colors().numpy())
+        return image
     behind = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.5, "alpha": 0.8}
     return Text(
         mark.x / 96,
@@ -395,18 +464,21 @@ def chart(
     area: Area = _SMALL,
     *,
     log: bool = False,
+    log_x: bool = False,
     marks: Mapping[float, str] | None = None,
     until: float = 0,
 ) -> Iterator[Mark]:
     """A line chart: ``series`` holds points (x, y) by name; ``x`` and ``y`` are keys of records.
 
     The name of a line stands at its end. Axes begin at 0; with ``log`` they are logarithmic, and
-    all values must be positive. ``marks`` are vertical lines {x: words}. Points that are NaN or
-    infinite are left out. The x axis goes to ``until`` at least.
+    all values must be positive; with ``log_x`` only the horizontal one is. ``marks`` are vertical
+    lines {x: words}. Points that are NaN or infinite are left out. The x axis goes to ``until`` at
+    least.
     """
     lines = {name: [p for p in line if all(map(math.isfinite, p))] for name, line in series.items()}
     points = [point for line in lines.values() for point in line]
-    x_axis, y_axis = (_around(key, [p[k] for p in points], log) for k, key in enumerate((x, y)))
+    x_axis = _around(x, [p[0] for p in points] + [until] * (log_x and until > 0), log or log_x)
+    y_axis = _around(y, [p[1] for p in points], log)
     x_axis = x_axis._replace(high=max(x_axis.high, until)) if points else x_axis
     frame = Frame(x_axis, y_axis, area, names=lines)
     yield from frame.grid()

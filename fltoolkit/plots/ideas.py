@@ -7,8 +7,9 @@ notebook GitHub shows PNG and not SVG. Not here: charts of what was measured (fi
 
 import base64
 import io
+from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 from PIL import Image
 
@@ -17,7 +18,8 @@ __all__ = ["Idea", "draw"]
 _FOLDER = files("fltoolkit.plots") / "pictures"
 
 
-class Idea(NamedTuple):
+@dataclass(frozen=True)  # of a tuple, IPython would print the values below the picture
+class Idea:
     """A drawing of an idea. As the last line of a notebook's cell it shows itself.
 
     >>> draw("cut").png[1:4]

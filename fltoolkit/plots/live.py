@@ -12,8 +12,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, Protocol
 
+from torch import Tensor
+
 from fltoolkit.history import Record
-from fltoolkit.plots.drawing import LETTER, Area, Graphic, Mark, Words, chart, progress
+from fltoolkit.plots.drawing import LETTER, Area, Box, Graphic, Mark, Pixels, Words, chart, progress
+from fltoolkit.plots.style import PALE
 from fltoolkit.units import amount
 
 __all__ = ["Curve", "watch"]
@@ -29,6 +32,8 @@ def watch(
     x: str = "nbytes",
     y: Sequence[str] = ("loss",),
     title: str = "",
+    log: bool = False,
+    inside: Callable[[], Mapping[str, Tensor]] | None = None,
     seconds_between: float = 0.1,
 ) -> Iterator[Record]:
     """Yield the records unchanged, and show the progress of training below the notebook cell.
@@ -46,6 +51,10 @@ def watch(
         x: key of the horizontal axis, e.g. "nbytes" or "step".
         y: keys of the charts; some records may lack them, as most lack "accuracy".
         title: a line above the picture.
+        log: whether the horizontal axis is logarithmic. All values of ``x`` must be above 0.
+        inside: gives tensors of shape [rows, columns] by name. They stand below the charts as
+            images: white is 0, orange above it, blue below it. It is called for each drawing, so it
+            sees the parties as they are at that moment.
         seconds_between: the shortest time between two drawings.
 
     Raises:
@@ -58,7 +67,7 @@ def watch(
     y = (y,) if isinstance(y, str) else tuple(y)
     if total is None and isinstance(records, Sized):
         total = len(records)
-    run = _Run(total, x, y, title)
+    run = _Run(total, x, y, title, log, inside)
     screen = _screen()
     draw = _throttled(screen.draw, seconds_between) if screen else None
     try:
@@ -85,8 +94,16 @@ def watch(
 class _Run:
     """The state of a run so far, in words and as a drawing."""
 
-    def __init__(self, total: int | None, x: str, y: tuple[str, ...], title: str):
-        self.total, self.x, self.title = total, x, title
+    def __init__(
+        self,
+        total: int | None,
+        x: str,
+        y: tuple[str, ...],
+        title: str,
+        log: bool = False,
+        inside: Callable[[], Mapping[str, Tensor]] | None = None,
+    ):
+        self.total, self.x, self.title, self.log, self.inside = total, x, title, log, inside
         self.curves = {key: Curve() for key in y}
         self.latest: Record = {}
         self.count, self.state, self.start = 0, "running", time.perf_counter()
@@ -138,8 +155,31 @@ class _Run:
         area = Area(top=top, width=400, height=230)
         for number, (key, curve) in enumerate(self.curves.items()):
             points = {"": curve.points()}
-            marks += chart(points, self.x, key, area._replace(left=400 * number), until=self.end())
-        return Graphic(width, top + 230, self.summary(), marks)
+            place = area._replace(left=400 * number)
+            marks += chart(points, self.x, key, place, log_x=self.log, until=self.end())
+        top += 230 * bool(self.curves)
+        images = self.inside() if self.inside else {}
+        tall = max((_scale(image, width, len(images))[1] for image in images.values()), default=-24)
+        marks += _row_of_images(images, top, width)
+        return Graphic(width, top + tall + 24, self.summary(), marks)
+
+
+def _scale(image: Tensor, width: float, count: int) -> tuple[float, float]:
+    """Width and height of one of ``count`` images in a row, in pixels; a value is a square."""
+    rows, columns = image.shape
+    size = min((width - 16) / count / columns * 0.95, 170 / rows)
+    return size * columns, size * rows
+
+
+def _row_of_images(images: Mapping[str, Tensor], top: float, width: float) -> Iterator[Mark]:
+    """The images side by side, each below its name."""
+    slot = (width - 16) / max(len(images), 1)
+    for number, (name, image) in enumerate(images.items()):
+        left = 8 + slot * number
+        yield Words(left, top + 12, name, size=11)
+        wide, tall = _scale(image, width, len(images))
+        yield Box(left - 1, top + 17, wide + 2, tall + 2, PALE)
+        yield Pixels(left, top + 18, wide, tall, image)
 
 
 _BYTES = {"nbytes_up": "up", "nbytes_down": "down", "nbytes": "sent"}

@@ -73,7 +73,7 @@ def test_another_day(tmp_path, capsys, monkeypatch):
 
     assert f'To open: cd "{tmp_path}", then jupyter lab 00_start_here.ipynb' in again()
     assert "guesses" not in again(), "nothing was done yet"
-    for path in tmp_path.glob("0[0-3]*.ipynb"):
+    for path in tmp_path.glob("0[0-3]_*.ipynb"):
         run_and_edited(path)
     run_and_edited(tmp_path / "02_many_alices.ipynb", "None", "17")
     assert "jupyter lab 03_async_states.ipynb" in again(), "it was run, nothing is done in it"

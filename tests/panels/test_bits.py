@@ -116,6 +116,19 @@ def test_a_run_that_stopped_in_words(shown: list[dict[str, Any]]) -> None:
     panel._picture.timer.cancel()
 
 
+@pytest.mark.usefixtures("once")
+def test_the_saving_is_told_only_after_both_trainings(shown: list[dict[str, Any]]) -> None:
+    panel = playground(bits=2)
+    panel._ipython_display_()
+    assert "times fewer" not in panel.draw().svg(), "there is nothing to compare with yet"
+    panel.slider.value = 32
+    wait(panel)
+    assert "times fewer" not in panel.draw().svg()
+    panel.slider.value = 2
+    assert "16 times fewer bytes, " in panel.draw().svg()
+    panel._picture.timer.cancel()
+
+
 def test_where_the_playground_starts() -> None:
     with pytest.raises(ValueError, match="bits=5 is none of 1, 2, 3, 4, 6, 8, 16, 32"):
         playground(bits=5)
