@@ -21,10 +21,6 @@ DEFINED = (ast.FunctionDef, ast.ClassDef)
 MEASURED = re.compile(r"^  measured:   (.+)", re.MULTILINE)
 # Notebooks in which a question still waits for a training, or an answer stands above its question.
 NOT_YET = {
-    "02_many_alices",
-    "04_fedavg",
-    "05_quantization",
-    "appendix_top_k",
     "08_what_leaks",
     "09_private_owners",
     "11_language_models",

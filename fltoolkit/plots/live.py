@@ -145,7 +145,7 @@ class _Run:
 
     def drawing(self) -> Graphic:
         """Title, bar, the state in words and a chart for each of the curves."""
-        width = 400 * max(len(self.curves), 1)
+        width = 400 * max(len(self.curves), 2 if self.inside else 1)
         marks: list[Mark] = [Words(8, 18, self.title, bold=True)]
         if self.total:
             marks += progress(min(self.count / self.total, 1), 26, width)
