@@ -29,6 +29,7 @@ import fltoolkit as flt
 from experiments import runs
 from experiments.async_states import settings as async_states
 from experiments.async_states.__main__ import RESULTS as SILENCE
+from experiments.fedavg_results import null_rows as fedavg_null
 from experiments.fedavg_results import settings as fedavg
 from experiments.fedavg_results.__main__ import RESULTS as ROUNDS
 from experiments.fedavg_results.report import effort as effort_of_rounds
@@ -40,7 +41,7 @@ from experiments.language.task import Task
 from experiments.leakage import settings as leakage
 from experiments.leakage.__main__ import RESULTS as LEAKS
 from experiments.leakage.report import rows_of as leakage_rows_of
-from experiments.null_rows import data_nbytes
+from experiments.null_rows import COMMONEST, ONE_BIT, SEND, UNTRAINED, data_nbytes
 from experiments.pareto import report as pareto_report
 from experiments.pareto import settings as pareto
 from fltoolkit import codecs, plots, pooled
@@ -205,9 +206,9 @@ def short(text: str) -> str:
 
 # ------------------------------------------------------------- federated averaging, by the round
 
-ROUND_PARTS = {  # of the experiment, by what the page's control says
-    "IID": ("IID", "IID: all alike"),
-    "non-IID": ("two shards a client", "non-IID: two shards of the sorted samples"),
+ROUND_PARTS = {  # of the experiment, by what the page's control says; and its word for null rows
+    "IID": ("IID", "IID: all alike", "iid"),
+    "non-IID": ("two shards a client", "non-IID: two shards of the sorted samples", "shards"),
 }
 
 
@@ -216,7 +217,7 @@ def rounds_of_averaging() -> dict[str, Any]:
     task = fedavg.Task()
     rows = runs.rows_of(task, fedavg.settings(), runs.read(ROUNDS))
     tasks = []
-    for partition, (part, words) in ROUND_PARTS.items():
+    for partition, (part, words, _) in ROUND_PARTS.items():
         mine = [(setting, found) for setting, found in rows if setting.part == part]
         tasks.append(
             {
@@ -225,6 +226,7 @@ def rounds_of_averaging() -> dict[str, Any]:
                 "partition_words": words,
                 "num_test": NUM_TEST["mnist"],
                 "target": 0.97,
+                "data_nbytes": data_nbytes("mnist"),
                 "settings": f"2NN (784 to 200 to 200 to 10). {effort_of_rounds(mine)}",
                 "methods": [
                     {
@@ -236,10 +238,24 @@ def rounds_of_averaging() -> dict[str, Any]:
                         "runs": [one_averaging(run) for run in found.values()],
                     }
                     for setting, found in mine
-                ],
+                ]
+                + sent_or_alone(partition),
             }
         )
     return {"tasks": tasks}
+
+
+def sent_or_alone(partition: str) -> list[dict[str, Any]]:
+    """The null rows of averaging; the untrained network and the commonest class are far below."""
+    methods: dict[str, dict[str, Any]] = {}
+    for result in fedavg_null.results(ROUND_PARTS[partition][2]):
+        e = result.experiment
+        if e.protocol == "nothing":
+            continue
+        method = {"name": e.name, "family": NULL_ROW, "baseline": "", "code": code(e)}
+        methods.setdefault(e.name, {**method, "printed": None, "runs": []})
+        methods[e.name]["runs"].append(one_run(result, NUM_TEST["mnist"]))
+    return list(methods.values())
 
 
 def one_averaging(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -534,6 +550,12 @@ def silence() -> dict[str, Any]:
             }
             for setting, runs in rows
             if setting.codecs in ({}, async_states.FLOAT8)
+        ],
+        "data_nbytes": data_nbytes(task.data),
+        "null": [
+            {"name": name, "runs": [{"seed": seed, **run} for seed, run in found.items()]}
+            for name, found in pareto_report.null_runs(task.data).items()
+            if name in (SEND, ONE_BIT, UNTRAINED, COMMONEST)  # its owner alone is all owners
         ],
     }
 

@@ -37,7 +37,7 @@
       ["split", "split", "split learning: activations go up, gradients come down", explore.LOOKS[1]],
       ["null", "null rows: the data sent, owners alone", "no method: the receiver then has the data, or each owner trains alone", explore.NULL],
     ],
-    startWith: (task, points) => (points.find((p) => p.name === METHOD) || points[0]).name,
+    startWith: (task, points) => (points.find((p) => p.name === METHOD) || points.find((p) => p.method.family !== "null")).name,
     across: "handed on",
     uplink: "up",
     relabel: ({ data }) => {

@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const { rows, num_epochs: numEpochs } = explore.data.silence;
+  const { rows, num_epochs: numEpochs, null: nothing, data_nbytes: dataBytes } = explore.data.silence;
   const place = explore.byId("plot"), strip = explore.byId("strip");
   const WITHIN = 0.15; // rules whose bytes are so near count as "the same bytes"
 
@@ -11,6 +11,8 @@
     return { ...row, cost: explore.mean(sent), accuracy: explore.mean(scores), low: Math.min(...scores), high: Math.max(...scores) };
   };
   const all = rows.map(summed), isNull = (p) => !["loss threshold", "vanilla, 8 bits", "vanilla, float32"].includes(p.family);
+  const nullRows = nothing.map(summed), sentOnce = nullRows.filter((p) => p.cost > 0); // no method: the data sent, or nothing
+  const times = (cost) => explore.grouped(cost / dataBytes, cost >= dataBytes ? 1 : 2);
   const first = (part, name) => all.find((p) => p.part === part && p.name === name);
   const vanilla = first("8-bit floats", "vanilla, float32");
   /* What the slider visits: in whole epochs from "never silent" on, and last the one with periods of 100 steps. */
@@ -47,7 +49,8 @@
     explore.byId("said").textContent =
       `${stop === STOPS[0] ? "Never silent, 8 bits" : `Threshold ${stop.value}`}: ${explore.percent(point.accuracy, 2)} ` +
       `[${explore.percent(point.low, 2)}, ${explore.percent(point.high, 2)}] for ${explore.bytes(point.cost)}, ` +
-      `${explore.grouped(vanilla.cost / point.cost, 1)} times fewer than float32, ${point.runs.length} seeds. ` +
+      `${explore.grouped(vanilla.cost / point.cost, 1)} times fewer than float32, ` +
+      `${times(point.cost)} times the data, ${point.runs.length} seeds. ` +
       `Steps that speak both ways ${explore.percent(steps[0], 0)}, up only ${explore.percent(steps[1], 0)}, silent ${explore.percent(steps[2], 0)}.`;
     const better = others.filter((p) => explore.mean(p.gains) > 0);
     explore.byId("verdict").textContent = !others.length
@@ -61,10 +64,14 @@
         (100 * explore.mean(p.gains)).toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2, signDisplay: "always" }),
         `${p.gains.filter((g) => g > 0).length} of ${p.gains.length} seeds`]),
     ]);
+    explore.byId("nothing").innerHTML = explore.table([
+      ["no method", "accuracy", "sent", "times the data"],
+      ...nullRows.map((p) => [explore.escape(p.name), explore.percent(p.accuracy, 2), explore.bytes(p.cost), times(p.cost)]),
+    ]);
     explore.picture(place, explore.byId("said").textContent, (width) => {
       const narrow = explore.isNarrow(width), height = narrow ? 320 : 400;
       const box = { left: 48, right: width - 14, top: 28, bottom: height - 44 };
-      const x = explore.scale(3e7, 6e9, box.left, box.right, true), y = explore.accuracyScale(0.92, 0.983, box.bottom, box.top);
+      const x = explore.scale(5e5, 6e9, box.left, box.right, true), y = explore.accuracyScale(0.92, 0.986, box.bottom, box.top);
       const parts = [explore.axes(box, { scale: x, words: explore.brief(explore.bytes), title: "bytes sent in 15 epochs (log)" },
         { scale: y, words: (v) => `${+(100 * v).toFixed(1)} %`, title: "test accuracy (log of the errors)" })];
       const at = (p) => [x.at(p.cost), y.at(p.accuracy)], taken = [];
@@ -78,14 +85,16 @@
       const drawn = all.filter((p) => isNull(p) && (p.part === "8-bit floats" || isOther(p)));
       for (const p of drawn) parts.push(explore.mark("square", ...at(p), isOther(p) ? "two" : "two hollow faint"));
       for (const p of [vanilla, ...STOPS.map((s) => s.point)]) parts.push(explore.mark("circle", ...at(p), "one"));
+      for (const p of sentOnce) parts.push(explore.mark("circle", ...at(p), "grey hollow", 5));
       const [px, py] = at(point);
       parts.push(`<path class="spread" d="M${px} ${y.at(point.low)}V${y.at(point.high)}m-4 0h8M${px - 4} ${y.at(point.low)}h8"/>`);
       parts.push(explore.mark("circle", px, py, "one", 7), `<circle class="ring" cx="${px}" cy="${py}" r="11"/>`);
-      for (const p of [...drawn, vanilla, point, ...STOPS.map((s) => s.point)]) taken.push([at(p)[0] - 6, at(p)[1] - 6, at(p)[0] + 6, at(p)[1] + 6]);
+      for (const p of [...drawn, ...sentOnce, vanilla, point, ...STOPS.map((s) => s.point)]) taken.push([at(p)[0] - 6, at(p)[1] - 6, at(p)[0] + 6, at(p)[1] + 6]);
       const wanted = [
         { x: px, y: py, words: stop === STOPS[0] ? "never silent" : `threshold ${stop.value}`, must: true, look: "strong", off: 14 },
         ...(stop.value === "0.1" ? [] : others).map((p) => ({ x: at(p)[0], y: at(p)[1], words: p.family })),
         { x: at(vanilla)[0], y: at(vanilla)[1], words: "float32" },
+        ...sentOnce.map((p) => ({ x: at(p)[0], y: at(p)[1], words: p.name })),
         ...(narrow ? [] : drawn.filter((p) => !isOther(p)).map((p) => ({ x: at(p)[0], y: at(p)[1], words: p.name }))),
       ];
       return { height, body: parts.join("") + explore.labels(wanted, box, taken) };

@@ -3,6 +3,7 @@
     python -m experiments.async_states                 # MNIST, all settings; goes on where it was
     python -m experiments.async_states --only freeze   # settings whose name or part holds this
     python -m experiments.async_states --report        # tables and figure from what is there
+    python -m experiments.async_states --write         # the same into docs/async_states.md
     python -m experiments.async_states --data digits --epochs 5 --out runs/digits.jsonl
     python -m experiments.async_states --data cifar10  # VGG-11, on a GPU if there is one
 
@@ -17,13 +18,14 @@ from pathlib import Path
 
 import torch
 
-from experiments.async_states.report import draw, report
+from experiments.async_states.report import draw, page, report
 from experiments.async_states.run import run
 from experiments.async_states.settings import CUTS, MODELS, NUM_CLIENTS, SIZES, Task, settings
 from experiments.runs import read, rows_of, sweep
 
 RESULTS = Path(__file__).parents[1] / "results" / "async_states.jsonl"
 FIGURE = Path(__file__).parents[2] / "docs" / "images" / "async_states.png"
+PAGE = Path(__file__).parents[2] / "docs" / "async_states.md"
 
 
 def main() -> None:
@@ -40,6 +42,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--figure", type=Path, default=FIGURE)
     parser.add_argument("--report", action="store_true", help="print tables, draw the figure")
+    parser.add_argument("--write", action="store_true", help="put the tables into the page, draw")
     args = parser.parse_args()
     torch.set_num_threads(1)
     task = Task(args.data, args.model or MODELS[args.data], args.epochs, args.clients)
@@ -48,9 +51,12 @@ def main() -> None:
     chosen = [s for s in settings(task) if args.only in f"{s.part}: {s.name}"]
     if args.seeds is not None:
         chosen = [replace(setting, seeds=tuple(args.seeds)) for setting in chosen]
-    if args.report:
+    if args.report or args.write:
         rows = rows_of(task, chosen, read(args.out))
-        print(report(rows))
+        if args.write:
+            PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
+        else:
+            print(report(rows))
         draw(rows, args.figure)
         return
     jobs = [(task, s, seed) for s in chosen for seed in s.seeds]

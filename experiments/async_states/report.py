@@ -1,16 +1,36 @@
 """Tables and figure of the runs that are there: Markdown text and one PNG."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, stdev
 
 from experiments.async_states.settings import BATCH_SIZE, LR
-from experiments.null_rows import ALONE, DATA, WORST, megabytes, missing, times
+from experiments.null_rows import (
+    ALONE,
+    DATA,
+    WORST,
+    mark_null_rows,
+    megabytes,
+    missing,
+    null_histories,
+    times,
+)
 from experiments.pareto.report import null_runs
-from experiments.runs import Row, Runs, accuracies, differences, factor_of, spread_of
+from experiments.runs import (
+    Row,
+    Runs,
+    accuracies,
+    differences,
+    factor_of,
+    put_between,
+    spread_of,
+)
 from fltoolkit import History, plots
 
 GOAL_FACTOR, GOAL_POINTS = 100, 0.5
+BEGIN = "<!-- begin: printed by experiments.async_states --write -->"
+END = "<!-- end: printed -->"
 
 
 def report(rows: Sequence[Row]) -> str:
@@ -29,6 +49,11 @@ def report(rows: Sequence[Row]) -> str:
     if vanilla:
         blocks += ["### the goal", goal(rows, vanilla)]
     return "\n\n".join([*blocks, effort(rows)])
+
+
+def page(text: str, rows: Sequence[Row]) -> str:
+    """The page with new tables between its two marks."""
+    return put_between(text, BEGIN, END, report(rows))
 
 
 def null_lines(rows: Sequence[Row], vanilla: Runs) -> str:
@@ -155,7 +180,8 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     """Accuracy over bytes: a line a kind of gate, a point a setting, mean and range of the seeds.
 
     What a setting sent is the mean of its seeds: the range is of accuracies alone. Settings of
-    which a run diverged are left out: next to them the others would be one line.
+    which a run diverged are left out: next to them the others would be one line. Null rows that
+    send samples are points, too; the others are named below.
     """
     families: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for setting, runs in rows:
@@ -174,13 +200,22 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         ]
         for name, seeds in families.items()
     }
-    figure = plots.new_figure(width=8, height=5)
+    figure = plots.new_figure(width=10, height=5)
     ax = figure.subplots()
     ax.set_xscale("log")
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    plots.accuracy_over_bytes(histories, ax)
+    null = one_owner_rows(rows)
+    plots.accuracy_over_bytes(histories | null_histories(null), ax)
+    mark_null_rows(ax, null)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=144)
+
+
+def one_owner_rows(rows: Sequence[Row]) -> list[Row]:
+    """The null rows where one owner has everything."""
+    first, (setting, _) = next(iter(rows[0][1].values())), rows[0]
+    found = null_runs(first["data"]) if first["model"] == "mlp" else {}
+    return [(replace(setting, name=n), r) for n, r in found.items() if n not in (ALONE, WORST)]
 
 
 def _seeds(runs: Runs) -> str:

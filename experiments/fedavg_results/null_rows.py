@@ -16,20 +16,20 @@ from experiments.fedavg_results.settings import BATCH_SIZE, SEEDS, Setting
 from experiments.null_rows import (
     COMMONEST,
     ONE_BIT,
-    REQUIRED,
     SEND,
     UNTRAINED,
-    WITHOUT_OWNERS,
     bits,
     sent_in,
 )
-from experiments.pareto.report import all_owners, keep, null_runs, read_kept
+from experiments.pareto.report import all_owners, keep, read_kept
 from experiments.runs import Row, Runs
 from fltoolkit.research import Experiment, Result, run
 
 KEPT = Path(__file__).parents[1] / "results" / "fedavg_null.jsonl"
 PARTITIONS = {"iid": "iid", "shards": "shards(2)"}  # by the word of a setting
 PASSES, OWNERS = 10, 10
+LONGER = {"rounds": 20, "batch_size": 64, "optimizer": "AdamW(lr=0.002)", "lr": Experiment.lr}
+"""How a receiver trains that computes as much as it likes, as in results.md."""
 
 
 def experiments(split: str) -> Iterator[Experiment]:
@@ -48,6 +48,13 @@ def experiments(split: str) -> Iterator[Experiment]:
         if split == "iid":
             yield replace(mine, name=ONE_BIT, codecs=bits(1))
             yield replace(mine, name=SEND, codecs=sent_in())
+            yield replace(
+                mine,
+                name=f"{ONE_BIT}, trained longer",
+                codecs=bits(1),
+                settings={"decay": True},
+                **LONGER,
+            )
         mine = replace(mine, partition=PARTITIONS[split])
         nothing = replace(mine, protocol="nothing", rounds=1)
         yield replace(nothing, name=UNTRAINED)
@@ -57,39 +64,21 @@ def experiments(split: str) -> Iterator[Experiment]:
             yield replace(mine, protocol="alone", name=f"owner {owner}", settings=settings)
 
 
-OTHER = " (network of results.md)"
-
-
 def null_rows(split: str) -> list[Row]:
-    """The rows as this page's tables take them: a setting without codecs, and its runs by seed.
-
-    What was not run with the 2NN yet is taken from results.md, with a mark: another small network,
-    ten owners, 15 passes; there are no such rows of single owners with two shards each.
-    """
-    own = measured(split)
-    there = {setting.name for setting, _ in own}
-    for name, runs in null_runs("mnist").items():
-        if name in REQUIRED - there and (split == "iid" or name not in WITHOUT_OWNERS):
-            found = {
-                seed: {**run, "nbytes_up": run["nbytes"], "nbytes_down": 0}
-                for seed, run in runs.items()
-            }
-            own.append((Setting("null rows", name + OTHER), found))
-    return own
-
-
-def measured(split: str) -> list[Row]:
-    """The rows of the 2NN."""
+    """The rows as this page's tables take them: a setting without codecs, and its runs by seed."""
     found: dict[str, Runs] = {}
-    partitions = {PARTITIONS[split], PARTITIONS["iid"]}
-    results = [r for r in read_kept(KEPT) if r.experiment.partition in partitions]
-    own = [r for r in results if r.experiment.partition == PARTITIONS[split]]
-    sent = [r for r in results if r.experiment.protocol == "pooled"]
-    nothing = [r for r in own if r.experiment.protocol == "nothing"]
-    for result in (*sent, *nothing, *all_owners(own, OWNERS)):
-        e = result.experiment
-        found.setdefault(e.name, {})[e.seed] = as_run(result)
+    for result in results(split):
+        found.setdefault(result.experiment.name, {})[result.experiment.seed] = as_run(result)
     return [(Setting("null rows", name), runs) for name, runs in found.items()]
+
+
+def results(split: str) -> list[Result]:
+    """What is there of one partition; owners are two results a seed: their mean, and the worst."""
+    kept = read_kept(KEPT)
+    own = [r for r in kept if r.experiment.partition == PARTITIONS[split]]
+    sent = [r for r in kept if r.experiment.protocol == "pooled"]
+    nothing = [r for r in own if r.experiment.protocol == "nothing"]
+    return [*sent, *nothing, *all_owners(own, OWNERS)]
 
 
 def as_run(result: Result) -> dict[str, Any]:

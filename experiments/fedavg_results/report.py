@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean
 
-from experiments.fedavg_results.null_rows import OTHER, null_rows
+from experiments.fedavg_results.null_rows import null_rows
 from experiments.fedavg_results.settings import BATCH_SIZE, COHORT, FLOAT32, LAST, Setting
+from experiments.null_rows import mark_null_rows, missing, null_histories, times
 from experiments.null_rows import megabytes as as_megabytes
-from experiments.null_rows import missing, times
 from experiments.runs import (
     Result,
     Row,
@@ -46,8 +46,7 @@ def beside(rows: Sequence[Row]) -> str:
     setting, runs = rows[0]
     if next(iter(runs.values()))["data"] != "mnist" or not shows_null_rows(setting):
         return "(No null rows: one seed, for choosing. They are in the tables of three seeds.)"
-    names = {s.name.removesuffix(OTHER) for s, _ in null_rows(setting.split)}
-    lacking = missing(names)
+    lacking = missing({s.name for s, _ in null_rows(setting.split)})
     return f"Not measured yet: {', '.join(sorted(lacking))}." if lacking else ""
 
 
@@ -162,7 +161,10 @@ def put(tables: str, page: Path) -> None:
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """Test accuracy over bytes in both directions, IID: a line a setting, mean of its seeds."""
+    """Test accuracy over bytes in both directions, IID: a line a setting, mean of its seeds.
+
+    Null rows that send samples are points, since these are sent once; the others are named below.
+    """
     histories = {}
     for setting, runs in rows:
         if setting.part != "IID":
@@ -178,11 +180,13 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         ]
     if not histories:
         return
-    figure = plots.new_figure(width=9, height=5.5)
+    figure = plots.new_figure(width=10, height=5.5)
     ax = figure.subplots()
     ax.set_xscale("log")
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    plots.accuracy_over_bytes(histories, ax)
+    null = null_rows("iid")
+    plots.accuracy_over_bytes(histories | null_histories(null), ax)
+    mark_null_rows(ax, null)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 

@@ -70,6 +70,7 @@ class Setting:
     steps: int | None = None
     by_role: bool = False
     whole_text: bool = False  # of one worker: it has the windows of all, and not its share
+    worker: int = 0  # of a worker that is alone: which share it has
     claim: str = ""  # what the method's paper says
     group: str = "methods"  # the table it belongs to
     seeds: tuple[int, ...] = FRESH_SEEDS
@@ -83,6 +84,7 @@ class Setting:
         what |= {"outer": self.outer, "warm": self.warm, "by_role": self.by_role}
         what |= {"warm_codecs": _written(self.warm_codecs), "workers_here": self.workers}
         what |= {"steps_here": self.steps} | ({"whole_text": True} if self.whole_text else {})
+        what |= {"worker": self.worker} if self.worker else {}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
@@ -117,7 +119,7 @@ def settings(task: Task) -> list[Setting]:
     methods = list(_methods())
     return [
         *methods[:4],
-        *_nulls(),
+        *_nulls(task),
         *methods[4:],
         *_by_role(),
         *_warm(),
@@ -181,10 +183,14 @@ def _methods() -> Iterator[Setting]:
     )
 
 
-def _nulls() -> Iterator[Setting]:
+def _nulls(task: Task) -> Iterator[Setting]:
     null = {"exchange": AllGather(), "workers": 1, "group": "null models"}
-    yield Setting("AdamW, one worker alone", "ddp", **null)
-    yield Setting("Muon, one worker alone", "ddp", "Muon", **null)
+    for optimizer in ("AdamW", "Muon"):
+        yield Setting(f"{optimizer}, one worker alone", "ddp", optimizer, **null)
+    for worker in range(1, task.workers):
+        for optimizer in ("AdamW", "Muon"):
+            name = f"{optimizer}, worker {worker + 1} alone"
+            yield Setting(name, "ddp", optimizer, worker=worker, **null)
     yield Setting(
         "AdamW, every step, 4 bits, 60 steps",
         "ddp",
@@ -288,7 +294,8 @@ def trained(
     workers = deal(task, seed, by_role=setting.by_role)
     if setting.workers == 1:
         x, y = text_of(task.text).windows(task.context)
-        workers = {"w0": (x, y)} if setting.whole_text else dict(islice(workers.items(), 1))
+        own = islice(workers.items(), setting.worker, setting.worker + 1)
+        workers = {"w0": (x, y)} if setting.whole_text else dict(own)
     records, rows = _records(task, setting, steps, channel, model, workers, seed), []
     for record in records:
         rows.append([record["step"], record["nbytes"], round(record["loss"], 4)])

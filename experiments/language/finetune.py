@@ -23,7 +23,8 @@ from torch import Tensor, nn
 
 from experiments.language.command import main
 from experiments.language.split import CONTEXT, capital, differences, text_of
-from experiments.runs import Result, Row, rows_of, spread_of
+from experiments.null_rows import megabytes
+from experiments.runs import Result, Row, Runs, rows_of, spread_of
 from fltoolkit import Channel, Party, evaluate, fedavg
 from fltoolkit.codecs import EDEN, Codec, Difference, Entropy, ErrorFeedback, LloydMax, Pipeline
 from fltoolkit.data import partition_contiguous, speeches
@@ -252,17 +253,20 @@ def report(results: Mapping[str, Result]) -> str:
     for task in TASKS.values():
         rows = rows_of(task, settings(task), results)
         if rows:
-            blocks += [f"### Fine-tuning, {task.name}", table(rows), effort(task, rows)]
+            blocks += [f"### Fine-tuning, {task.name}", table(rows, task.name), effort(task, rows)]
     return "\n\n".join(blocks) or "no runs yet"
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Nats and bytes of each setting, against full float32 seed by seed."""
+def table(rows: Sequence[Row], title: str) -> str:
+    """Nats and bytes of each setting, against full float32 seed by seed; the null rows last."""
+    from experiments.language import null_rows  # which runs these tasks
+
+    data, gone = null_rows.data_nbytes("finetune", title), null_rows.lacking("finetune", title)
     reference = next((runs for setting, runs in rows if setting.name == "full, float32"), {})
     lines = [
         "| what is learned and how it travels | seeds | nats per character | minus full float32 "
-        "| kB up per round and client | kB down | times fewer bytes |",
-        "|---|---|---|---|---|---|---|",
+        "| kB up per round and client | kB down | MB in all | times the data | times fewer bytes |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for setting, runs in rows:
         runs = {seed: run for seed, run in runs.items() if "nats" in run}
@@ -279,10 +283,28 @@ def table(rows: Sequence[Row]) -> str:
             spread_of(differences(runs, reference), "+.3f"),
             f"{up / 1e3:.1f}",
             f"{down / 1e3:.1f}",
+            megabytes(total),
+            times(runs, data),
             f"{whole / total:.1f}" if reference else "",
         ]
         lines.append(f"| {setting.name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    for name, runs in null_rows.rows("finetune", title).items():
+        sent = mean(run["nbytes"] for run in runs.values())
+        cells = [
+            str(len(runs)),
+            spread_of([run["nats"] for run in runs.values()], ".3f"),
+            spread_of(differences(runs, reference), "+.3f"),
+            *("", "", megabytes(sent), times(runs, data)),
+            f"{whole / sent:,.1f}" if reference and sent else "",
+        ]
+        lines.append(f"| **{name}** | {' | '.join(cells)} |")
+    return "\n".join([*lines, *["", gone] * bool(gone)])
+
+
+def times(runs: Runs, data: Mapping[int, int]) -> str:
+    """Bytes over those of the owners' windows, compressed without loss."""
+    found = [run["nbytes"] / data[seed] for seed, run in runs.items() if seed in data]
+    return f"{float(f'{mean(found):.3g}'):,g}" if found else "not measured"
 
 
 def effort(task: Task, rows: Sequence[Row]) -> str:

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import mean
 
-from experiments.language import pooled
+from experiments.language import null_rows, pooled
 from experiments.language.data_parallel import LONGER, LONGEST, Setting
+from experiments.language.task import Task
 from experiments.runs import Row, Runs, factor_of, mean_nbytes, put_between, read, spread_of
 
 BEGIN, END = "<!-- tables: python -m experiments.language --write -->", "<!-- end of tables -->"
@@ -34,9 +35,9 @@ def tables(found: Mapping[str, Sequence[Row]]) -> str:
 
 def data_parallel(rows: Sequence[Row]) -> str:
     """Workers that train one model: a table for each group, and the goals."""
+    num_runs = sum(len(runs) for _, runs in rows)
     rows = with_text(rows)
     first = next(iter(rows[0][1].values()))
-    num_runs = sum(len(runs) for setting, runs in rows if setting.group != SEND_TEXT)
     blocks = [
         f"{num_runs} runs: {first['text']}, {first['workers']} workers x batch "
         f"{first['batch_size']} x {first['context']} characters, {first['steps']} steps, a GPT of "
@@ -45,6 +46,8 @@ def data_parallel(rows: Sequence[Row]) -> str:
     for group in dict.fromkeys(setting.group for setting, _ in rows):
         mine = [row for row in rows if row[0].group == group]
         blocks += [f"### {group[0].upper()}{group[1:]}", _table(mine, rows)]
+        if group == "null models" and not any(null_rows.MEAN in s.name for s, _ in mine):
+            blocks.append(f"Not measured yet: {null_rows.MEAN}, {null_rows.WORST}.")
     return "\n\n".join([*blocks, "### The goals", goals(rows)])
 
 
@@ -57,12 +60,40 @@ def with_text(rows: Sequence[Row]) -> list[Row]:
     Whoever has the whole text can compute at home what all workers compute together at every step
     in float32. So a row of its own has that run's loss and the bytes of the text; see pooled.
     """
+    rows = with_owners(rows)
     sent = {result["seed"]: result for result in read(pooled.PATH).values()}
     known = [
         (setting, _with_bytes(runs, sent, "to_one") if setting.name == WHOLE_TEXT else runs)
         for setting, runs in rows
     ]
     return [*known, *_sent_rows(rows, sent)] if sent else known
+
+
+def with_owners(rows: Sequence[Row]) -> list[Row]:
+    """The rows, each worker alone as two rows of an optimizer: their mean, and the worst.
+
+    At the end of these null models stands what is known without any training.
+    """
+    owners: dict[str, list[Row]] = {}
+    for setting, runs in rows:
+        if setting.workers == 1 and setting.steps is None and not setting.whole_text:
+            owners.setdefault(setting.optimizer, []).append((setting, runs))
+    found = [row for row in rows if not row[0].worker]
+    for optimizer, each in owners.items():
+        seeds = [seed for seed in each[0][1] if all(seed in runs for _, runs in each)]
+        if len(each) < 2 or not seeds:
+            continue
+        for name, of in ((null_rows.MEAN, mean), (null_rows.WORST, max)):
+            runs = {
+                s: {**each[0][1][s], "nats": of([r[s]["nats"] for _, r in each])} for s in seeds
+            }
+            found.append((replace(each[0][0], name=f"{optimizer}, {name}"), runs))
+    (like, first) = next(iter(owners.values()))[0] if owners else rows[0]
+    for name, nothing in null_rows.rows("data parallel", Task.text).items():
+        runs = {s: {**first[s], "nats": r["nats"]} for s, r in nothing.items() if s in first}
+        if runs and owners:
+            found.append((replace(like, name=name), runs))
+    return found
 
 
 def _sent_rows(rows: Sequence[Row], sent: Mapping[int, Mapping[str, int]]) -> Iterator[Row]:

@@ -16,12 +16,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from statistics import mean
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from experiments.language.command import main
+from experiments.null_rows import megabytes
 from experiments.runs import Result, Row, Runs, mean_nbytes, rows_of, spread_of
 from fltoolkit import Batches, Channel, Party, evaluate
 from fltoolkit.codecs import (
@@ -306,30 +308,50 @@ def report(results: Mapping[str, Result]) -> str:
         rows = rows_of(task, settings(task), results)
         rows = [(s, r) for s, r in ((s, _finished(r)) for s, r in rows) if r]
         if rows:
-            blocks += [f"### Split, {title}", table(rows), effort(task, rows)]
+            blocks += [f"### Split, {title}", table(rows, title), effort(task, rows)]
     return "\n\n".join(blocks) or "no runs yet"
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Nats and bytes of each setting, against float32 seed by seed."""
+def table(rows: Sequence[Row], title: str) -> str:
+    """Nats and bytes of each setting, against float32 seed by seed; the null rows last."""
+    from experiments.language import null_rows  # which runs these tasks
+
     found = {setting.name: runs for setting, runs in rows}
+    data, gone = null_rows.data_nbytes("split", title), null_rows.lacking("split", title)
     lines = [
         "| setting | seeds | nats per character | minus float32 | nats, coded in use | MB in all "
-        "| times fewer bytes |",
-        "|---|---|---|---|---|---|---|",
+        "| times the data | times fewer bytes |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for setting, runs in rows:
         reference = found.get("float32 (U)" if setting.part == U else "float32", {})
-        cells = [
-            str(len(runs)),
-            spread_of([r["nats"] for r in runs.values()], ".3f"),
-            spread_of(differences(runs, reference), "+.3f"),
-            spread_of([r["nats_coded"] for r in runs.values()], ".3f"),
-            f"{mean_nbytes(runs) / 1e6:,.1f}",
-            f"{mean_nbytes(reference) / mean_nbytes(runs):.1f}" if reference else "",
-        ]
-        lines.append(f"| {setting.name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        coded = spread_of([r["nats_coded"] for r in runs.values()], ".3f")
+        lines.append(line(setting.name, runs, reference, coded, data))
+    float32 = found.get("float32", {})
+    for name, runs in null_rows.rows("split", title).items():
+        known = {  # with all windows, float32's run is computed at home
+            seed: {**run, "nats": float32[seed]["nats"]} if run["nats"] is None else run
+            for seed, run in runs.items()
+            if seed in float32
+        }
+        lines.append(line(f"**{name}**", known, float32, "", data))
+    return "\n".join([*lines, *["", gone] * bool(gone)])
+
+
+def line(name: str, runs: Runs, reference: Runs, coded: str, data: Mapping[int, int]) -> str:
+    """A row of the table."""
+    sent = mean_nbytes(runs)
+    times = [run["nbytes"] / data[seed] for seed, run in runs.items() if seed in data]
+    cells = [
+        str(len(runs)),
+        spread_of([r["nats"] for r in runs.values()], ".3f"),
+        spread_of(differences(runs, reference), "+.3f"),
+        coded,
+        megabytes(sent),
+        f"{float(f'{mean(times):.3g}'):,g}" if times else "not measured",
+        f"{mean_nbytes(reference) / sent:,.1f}" if reference and sent else "",
+    ]
+    return f"| {name} | {' | '.join(cells)} |"
 
 
 def differences(runs: Runs, reference: Runs) -> list[float]:

@@ -34,7 +34,7 @@ from fltoolkit.codecs import (
     Sign,
     TopK,
 )
-from fltoolkit.pooled import Shrink
+from fltoolkit.pooled import Jpeg, Shrink
 from fltoolkit.research import Experiment, num_steps
 from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, LossGate, Periodic
 
@@ -228,13 +228,14 @@ def null_rows(task: Task, partition: str) -> Iterator[Experiment]:
         num_kept=few,
         choose="distilled",
     )
-    if task.data != "digits":  # there a run takes seconds
-        return
-    yield sent(f"{ONE_BIT}, model sent back", {**bits(1), **MODEL_BACK}, send_back=True)
     yield sent(f"{SEND}, 2 bits per pixel", bits(2))
     yield sent(f"{SEND}, 4 bits per pixel", bits(4))
     quarter = sent_in(Shrink(2), Quantize(2))
     yield sent(f"{SEND}, a quarter of the pixels, 2 bits each", quarter)
+    yield sent(f"{SEND}, JPEG quality 10", sent_in(Jpeg(10)))
+    if task.data != "digits":  # there a run takes seconds
+        return
+    yield sent(f"{ONE_BIT}, model sent back", {**bits(1), **MODEL_BACK}, send_back=True)
     yield longer(sent(SEND, sent_in()))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import mean
 
 from experiments.runs import Result, read, spread_of
-from experiments.send_data import law
+from experiments.send_data import law, membership
 from experiments.send_data.law import short
 
 ROOT = Path(__file__).parents[2]
@@ -241,9 +241,10 @@ def leaks() -> list[Leak]:
         found.append(Leak(name, "averaged", rows, words))
     stored = [r for r in read(RESULTS / "leakage.jsonl").values() if r["data"] == "mnist"]
     part = "codecs on the activations"
+    members = {r["key"]: r["membership"] for r in read(membership.PATH).values()}
     kept = sorted((r for r in stored if r["part"] == part), key=lambda r: r["name"])
     for name, group in groupby(kept, key=lambda r: r["name"]):
-        if name not in ("float32", "8 bits", "2 bits", "top-k 10%"):
+        if name not in membership.NAMES:
             continue
         rows = [
             {
@@ -251,6 +252,7 @@ def leaks() -> list[Leak]:
                 "nbytes": (r["nbytes_up"] + r["nbytes_down"]) * IMAGES * PASSES,
                 "leak": r["explained_variance"],
             }
+            | ({"membership": members[r["key"]]} if r["key"] in members else {})
             for r in group
         ]
         rows = [{**r, "times": r["nbytes"] / data} for r in rows]
@@ -281,8 +283,8 @@ def leak_table() -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for leak in leaks():
-        known = {"sent": "all: it has them", "split": "not measured"}
-        auc = known.get(leak.kind) or spread_of(leak.each("membership"), ".3f")
+        known = "all: it has them" if leak.kind == "sent" else "not measured"
+        auc = spread_of([r["membership"] for r in leak.runs if "membership" in r], ".3f") or known
         lines.append(
             f"| {leak.name} | {len(leak.runs)} "
             f"| {spread_of([100 * a for a in leak.each('accuracy')], '.1f')} "

@@ -8,6 +8,7 @@ fewer bytes than methods that leak less. Read the room in this order:
 
     lossless    samples as bytes: a table of their values, the smallest of four compressors
     shrink      fewer pixels
+    jpeg        images as JPEG files
     choose      fewer samples: random ones, or prototypes by k-means
     distill     a few made-up samples that stand for an owner's real ones
     pool        the protocol: samples go through the channel, then one party trains

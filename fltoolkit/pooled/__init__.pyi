@@ -1,6 +1,7 @@
 from .choose import at_random as at_random
 from .choose import prototypes as prototypes
 from .distill import distilled as distilled
+from .jpeg import Jpeg as Jpeg
 from .lossless import Distinct as Distinct
 from .lossless import Smallest as Smallest
 from .lossless import lossless as lossless

@@ -18,6 +18,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.party import Party
 from fltoolkit.pooled.choose import at_random, prototypes
 from fltoolkit.pooled.distill import distilled
+from fltoolkit.pooled.jpeg import Jpeg
 from fltoolkit.pooled.lossless import Distinct, Smallest
 from fltoolkit.pooled.pool import pool
 from fltoolkit.pooled.shrink import Shrink
@@ -161,4 +162,4 @@ NULL_MODELS = {
 }
 """The protocols of the null rows, by name."""
 
-allow(Distinct, Smallest, Shrink, *NULL_MODELS.values())
+allow(Distinct, Smallest, Shrink, Jpeg, *NULL_MODELS.values())

@@ -85,8 +85,9 @@ def test_the_table_compares_with_full_float32():
         (Setting("p", "full, float32", "full", 1e-3), {1: run(1, 2.0, 80e3), 2: run(2, 2.2, 80e3)}),
         (Setting("p", "few", "full", 1e-3), {1: run(1, 1.9, 4e3), 2: run(2, 2.0, 4e3)}),
     ]
-    lines = finetune.table(rows).splitlines()
+    lines = finetune.table(rows, "none").splitlines()
     assert lines[3] == (
-        "| few | 2 | 1.950 [1.900, 2.000] | -0.150 [-0.200, -0.100] | 1.0 | 1.0 | 20.0 |"
+        "| few | 2 | 1.950 [1.900, 2.000] | -0.150 [-0.200, -0.100] | 1.0 | 1.0 | 0.004 "
+        "| not measured | 20.0 |"
     )
     assert "before fine-tuning 4.0 nats" in finetune.effort(finetune.TASKS["upper"], rows)

@@ -95,9 +95,9 @@ def test_the_table_pairs_seeds_and_counts_times():
         (Setting("p", "float32"), {1: run(1, 2.0, 8e6), 2: run(2, 3.0, 8e6)}),
         (Setting("p", "few bits"), {1: run(1, 2.1, 1e6)}),
     ]
-    lines = split.table(rows).splitlines()
+    lines = split.table(rows, "none").splitlines()
     assert lines[2].startswith("| float32 | 2 | 2.500 [2.000, 3.000] | +0.000 [+0.000, +0.000]")
-    assert lines[3] == "| few bits | 1 | 2.100 | +0.100 | 2.100 | 1.0 | 8.0 |"
+    assert lines[3] == "| few bits | 1 | 2.100 | +0.100 | 2.100 | 1.0 | not measured | 8.0 |"
     assert "no runs yet" in split.report({})
 
 

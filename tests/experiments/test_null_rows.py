@@ -1,21 +1,48 @@
 """Every table that compares methods shows the null rows, and each row its "times the data"."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from experiments import null_rows
-from experiments.null_rows import ONE_BIT, REQUIRED, SEND, data_nbytes, missing, times
+from experiments.async_states import __main__ as silence
+from experiments.async_states import report as silence_report
+from experiments.async_states import settings as silence_settings
+from experiments.fedavg_results import __main__ as averaging
+from experiments.fedavg_results import report as averaging_report
+from experiments.fedavg_results import settings as averaging_settings
+from experiments.language import null_rows as language_null
+from experiments.language import report as language_report
+from experiments.null_rows import (
+    COMMONEST,
+    ONE_BIT,
+    REQUIRED,
+    SEND,
+    UNTRAINED,
+    data_nbytes,
+    missing,
+    times,
+)
 from experiments.pareto import report as pareto_report
 from experiments.pareto.settings import experiments
+from experiments.runs import read, rows_of
 from fltoolkit import History, load
 from fltoolkit.pooled import lossless_nbytes
 from fltoolkit.research import Result
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("results.md", "async_states.md", "fedavg_results.md")
+ELSEWHERE = {  # pages with tables of accuracy or nats, and what holds their null rows
+    "language_results.md": "the tests below",
+    "send_the_data.md": "the page is about nothing else",
+    "leakage.md": "the page says so",
+    "secrecy.md": "one training in all rows: they compare what hiding its updates costs",
+    "performance.md": "one training in all rows: they compare machines and transports",
+}
 Table = tuple[list[str], list[list[str]], str]  # the head, the rows, what stands below
 
 
@@ -51,6 +78,110 @@ def test_no_table_is_without_the_null_rows(page: str) -> None:
     assert len(compared) >= 4
     for table in compared:
         assert not lacking(table), table[1][0]
+
+
+def compares(head: list[str]) -> bool:
+    return any(re.match(r"(test )?accuracy|nats|validation half", cell) for cell in head)
+
+
+def test_every_page_that_compares_methods_is_known_here() -> None:
+    """A page with a new table of methods fails here until it is added above, with its rows."""
+    pages = [*DOCS.glob("*.md"), DOCS.parent / "README.md"]
+    found = {p.name for p in pages if any(compares(t[0]) for t in tables(p.read_text("utf-8")))}
+    assert found == {*PAGES, *ELSEWHERE, "README.md"}
+
+
+def test_each_claim_of_the_audit_has_its_times_the_data() -> None:
+    heads = [head for head, _, _ in tables((DOCS / "audit.md").read_text("utf-8"))]
+    claims = [head for head in heads if head[0] == "claim"]
+    assert len(claims) >= 5
+    assert all("times the data, by its own numbers" in head for head in claims)
+
+
+def test_readme_says_beside_its_table_what_the_data_take() -> None:
+    text = (DOCS.parent / "README.md").read_text("utf-8")
+    ((_, _, below),) = (t for t in tables(text) if compares(t[0]))
+    assert "times the data" in below
+    assert "one bit per pixel" in below
+
+
+def test_leakage_says_where_its_null_rows_are() -> None:
+    assert "**No null rows in these tables:**" in (DOCS / "leakage.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("part", ["split", "finetune"])
+def test_a_table_of_text_shows_the_null_rows(part: str) -> None:
+    text = (DOCS / "language_results.md").read_text("utf-8")
+    begin = f"<!-- begin: python -m experiments.language.{part} --write -->"
+    found = tables(text[text.index(begin) : text.index(f"<!-- end: {part} -->")])
+    assert len(found) >= 2
+    for head, rows, below in found:
+        assert "times the data" in head
+        names = {row[0].strip("*") for row in rows}
+        gone = set(language_null.REQUIRED[part]) - names
+        assert not gone or "Not measured yet:" in below, rows[0]
+        assert all(name in below for name in gone)
+
+
+def test_the_tables_of_workers_show_the_null_rows() -> None:
+    text = (DOCS / "language_results.md").read_text("utf-8")
+    begin, end = language_report.BEGIN, language_report.END
+    found = tables(text[text.index(begin) : text.index(end)])
+    found = [table for table in found if compares(table[0])]
+    assert all("times the data" in head for head, _, _ in found)
+    names = {row[0].strip("*") for _, rows, _ in found for row in rows}
+    assert {"text to one worker, then Muon", "text to all workers, then AdamW"} <= names
+    owners = {language_null.MEAN, language_null.WORST}
+    told = owners if f"Not measured yet: {', '.join(sorted(owners))}." in text else set()
+    names = {re.sub(r"^(AdamW|Muon), ", "", name) for name in names} | told
+    assert owners | {*language_null.NOTHING} <= names
+
+
+def test_the_explorable_figures_have_the_null_rows() -> None:
+    for name, wanted in (("pareto", REQUIRED), ("fedavg", REQUIRED)):
+        for task in explored(name)["tasks"]:
+            names = {method["name"].removesuffix(", as IID") for method in task["methods"]}
+            assert wanted - {UNTRAINED, COMMONEST} <= names, (name, task["partition"])
+            assert task["data_nbytes"]
+    null = {row["name"] for row in explored("silence")["null"]}
+    assert null == REQUIRED - null_rows.WITHOUT_OWNERS
+    workers = next(t for t in explored("language")["tasks"] if t["key"] == "workers")
+    assert any(method["family"] == "null model" for method in workers["methods"])
+
+
+def explored(name: str) -> dict[str, Any]:
+    text = (DOCS / "explore" / "data" / f"{name}.js").read_text("utf-8")
+    return json.loads(text.partition(" = ")[2].rstrip(";\n"))
+
+
+@pytest.mark.parametrize("report", [silence_report, averaging_report])
+def test_a_figure_shows_the_null_rows(
+    report: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    drawn: dict[str, Any] = {}
+    draw = report.plots.accuracy_over_bytes
+    monkeypatch.setattr(
+        report.plots,
+        "accuracy_over_bytes",
+        lambda lines, ax: drawn.update(lines) or draw(lines, ax),
+    )
+    if report is silence_report:
+        task = silence_settings.Task()
+        rows = rows_of(task, silence_settings.settings(task), read(silence.RESULTS))
+    else:
+        rows = rows_of(
+            averaging_settings.Task(), averaging_settings.settings(), read(averaging.RESULTS)
+        )
+    report.draw(rows, tmp_path / "figure.png")
+    assert {SEND, ONE_BIT} <= drawn.keys()
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("notebook", ["01_vanilla", "04_fedavg", "07_the_trade"])
+def test_the_bills_of_notebooks_have_a_line_for_the_data(notebook: str) -> None:
+    (path,) = (DOCS.parent / "notebooks").glob(f"{notebook}*.ipynb")
+    text = path.read_text("utf-8")
+    assert "times the data" in text or "beside_the_data" in text
 
 
 def test_a_table_with_a_method_alone_is_found() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from experiments.async_states import settings as async_states
 from experiments.async_states.__main__ import RESULTS as SILENCE
+from experiments.fedavg_results import null_rows as fedavg_null
 from experiments.fedavg_results import settings as fedavg
 from experiments.fedavg_results.__main__ import RESULTS as ROUNDS
 from experiments.language import data_parallel, finetune
@@ -24,6 +25,15 @@ from experiments.language.task import Task
 from experiments.leakage import settings as leakage
 from experiments.leakage.__main__ import RESULTS as LEAKS
 from experiments.leakage.report import rows_of as leakage_rows_of
+from experiments.null_rows import (
+    ALONE,
+    ONE_BIT,
+    REQUIRED,
+    SEND,
+    WITHOUT_OWNERS,
+    WORST,
+    data_nbytes,
+)
 from experiments.pareto import report as pareto_report
 from experiments.runs import read, rows_of
 from fltoolkit import advise
@@ -288,9 +298,19 @@ def test_averaging_by_rounds_and_bytes_to_a_target(open_page: Open, words: str, 
         for s, found in rows_of(fedavg.Task(), fedavg.settings(), read(ROUNDS))
         if s.part == part
     ]
+    nulls = {"IID": "iid", "non-IID": "shards"}[words]
+    null = [
+        (name, [{"accuracy": r.history[-1]["accuracy"]} for r in runs])
+        for name, runs in groups(fedavg_null.results(nulls)).items()
+        if not name.startswith("nothing")
+    ]
+    assert {SEND, ONE_BIT, ALONE, WORST} <= {name for name, _ in null}
     tab = open_page("pareto", f"#data=fedavg&partition={words}&x=rounds&target=0.97")
     shown = {row[0]: row[1:] for row in cells(tab, "all")}
-    assert shown.keys() == {name for name, _ in rows}
+    assert shown.keys() == {name for name, _ in [*rows, *null]}
+    for name, runs in null:
+        found = float(shown[name][0].removesuffix(" %"))
+        assert found == pytest.approx(100 * mean(r["accuracy"] for r in runs), abs=0.0051)
     for name, runs in rows:
         accuracies = [r["accuracy"] for r in runs]
         found = [float(v.removesuffix(" %")) for v in ", ".join(shown[name][:2]).split(", ")]
@@ -512,6 +532,16 @@ def test_silence_shows_the_stored_runs(open_page: Open) -> None:
     slide(tab, "threshold", 3)
     shown = {row[0]: row[1:] for row in cells(tab, "nulls")}
     assert shown.keys() == {"freeze", "BudgetGate", "BangBang", "log-spaced", "periodic"}
+    told = {row[0]: row[1:] for row in cells(tab, "nothing")}
+    null = pareto_report.null_runs("mnist")
+    assert told.keys() == REQUIRED - WITHOUT_OWNERS
+    for name, (accuracy, sent, times) in told.items():
+        nbytes = mean(r["nbytes"] for r in null[name].values())
+        assert accuracy == percent(mean(r["accuracy"] for r in null[name].values()), 2)
+        assert sent == amount("nbytes", nbytes)
+        assert float(times) == pytest.approx(nbytes / data_nbytes("mnist"), abs=0.051)
+    assert "no method: the data sent once" in tab.inner_text(".legend")
+    assert "send the data, 1 bit per pixel" in tab.inner_text("#plot")
     gains = [
         100 * (r["accuracy"] - next(o["accuracy"] for o in large if o["seed"] == r["seed"]))
         for r in of["equal bytes, large budget", "freeze"]

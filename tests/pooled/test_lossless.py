@@ -13,6 +13,7 @@ from fltoolkit.codecs.coders import CODED
 from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.pooled import (
     Distinct,
+    Jpeg,
     Shrink,
     Smallest,
     beside_the_data,
@@ -29,7 +30,13 @@ RANDOM = np.random.default_rng(0)
 
 @pytest.mark.parametrize(
     "codec",
-    [lossless(), lossless(Quantize(2)), Pipeline(Distinct()), Pipeline(Shrink(2))],
+    [
+        lossless(),
+        lossless(Quantize(2)),
+        Pipeline(Distinct()),
+        Pipeline(Shrink(2)),
+        lossless(Jpeg(40)),
+    ],
     ids=repr,
 )
 class TestConformance(Conformance):

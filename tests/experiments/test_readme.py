@@ -1,0 +1,47 @@
+"""README's measured sentences are those that stored results print."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from experiments import readme
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def plain(text: str) -> str:
+    """Without line breaks and stars."""
+    return re.sub(r"\s+", " ", text.replace("**", ""))
+
+
+@pytest.fixture(scope="module")
+def printed() -> list[str]:
+    return list(readme.phrases())
+
+
+def test_each_sentence_of_results_stands_in_readme(printed: list[str]) -> None:
+    text = plain(README.read_text(encoding="utf-8"))
+    assert not [phrase for phrase in printed if phrase not in text]
+    assert len(printed) >= 15
+
+
+def test_no_factor_stands_there_that_nothing_prints(printed: list[str]) -> None:
+    """Each "... times fewer bytes" and "... times the data" of the list of results is printed."""
+    text = plain(README.read_text(encoding="utf-8"))
+    results = text[text.index("The main results") : text.index("Published claims")]
+    pattern = r"[\d.,]+ times (?:fewer bytes|the data)"
+    found, known = (set(re.findall(pattern, some)) for some in (results, " ".join(printed)))
+    assert found
+    assert found <= known
+
+
+def test_a_changed_number_is_found(printed: list[str]) -> None:
+    text = plain(README.read_text(encoding="utf-8")).replace("5.5 times", "5 times")
+    assert [phrase for phrase in printed if phrase not in text]
+
+
+def test_every_comparison_has_its_interval(printed: list[str]) -> None:
+    compared = [p for p in printed if "points" in p or "nats" in p or "below" in p]
+    assert len(compared) >= 7
+    assert all(re.search(r"\[[-+]?\d+\.\d+, [-+]?\d+\.\d+\]", phrase) for phrase in compared)
