@@ -5,6 +5,7 @@
     python -m experiments.secrecy --only "2 bits"  # settings whose name holds this
     python -m experiments.secrecy --attack         # what is reconstructed from what the server sees
     python -m experiments.secrecy --intersection   # what finding shared samples costs
+    python -m experiments.secrecy --noise          # accuracy over bytes over epsilon
     python -m experiments.secrecy --figure         # docs/images/secrecy.png, of what is there
     python -m experiments.secrecy --report         # the tables of what is there
 
@@ -22,6 +23,7 @@ from experiments.runs import add, read, sweep
 from experiments.secrecy.attack import attack
 from experiments.secrecy.figure import draw
 from experiments.secrecy.intersection import SIZES, intersection
+from experiments.secrecy.noise import NAMES, noise
 from experiments.secrecy.report import report
 from experiments.secrecy.run import run
 from experiments.secrecy.settings import SEEDS, TASKS, settings
@@ -39,6 +41,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--attack", action="store_true", help="attacks instead of training")
     parser.add_argument("--intersection", action="store_true", help="whom two owners share")
+    parser.add_argument("--noise", action="store_true", help="accuracy, bytes and epsilon")
     parser.add_argument("--figure", action="store_true", help="draw bytes by kind")
     parser.add_argument("--report", action="store_true", help="print the tables")
     args = parser.parse_args()
@@ -53,6 +56,9 @@ def main() -> None:
     try:
         if args.attack:
             attacks(args.data, args.out)
+            return
+        if args.noise:
+            noises(args.out)
             return
         if args.intersection:
             intersections(args.out)
@@ -85,6 +91,15 @@ def intersections(path: Path) -> None:
         for seed in SEEDS:
             if (key := f"intersection, {num_ids} ids, seed {seed}") not in there:
                 keep(path, key, intersection(num_ids, seed))
+
+
+def noises(path: Path) -> None:
+    """Accuracy, bytes and epsilon of each row; what is there is not run again."""
+    there = read(path)
+    for seed in SEEDS:
+        for name in NAMES:
+            if (key := f"noise, {name}, seed {seed}") not in there:
+                keep(path, key, noise(name, seed))
 
 
 def keep(path: Path, key: str, result: dict[str, Any]) -> None:

@@ -103,15 +103,15 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
         "num_values": weights.numel(),
         "accuracy": float(right),
         "nbytes": channel.nbytes(),
-        "up": {k: _sent(channel, k, up=True) / per_client for k in kinds},
-        "down": {k: _sent(channel, k, up=False) / per_client for k in kinds},
+        "up": {k: sent_by(channel, k, up=True) / per_client for k in kinds},
+        "down": {k: sent_by(channel, k, up=False) / per_client for k in kinds},
         "weights": hashlib.sha256(weights.numpy().tobytes()).hexdigest()[:16],
         "cpu_seconds": mean.seconds / task.rounds if isinstance(mean, Timed) else None,
         "seconds": round(time.perf_counter() - start, 1),
     }
 
 
-def _sent(channel: Channel, kind: str, *, up: bool) -> int:
+def sent_by(channel: Channel, kind: str, *, up: bool) -> int:
     """Bytes of this kind to the server, or from it."""
     return sum(
         t.nbytes for t in channel.transfers if t.kind == kind and (t.receiver == "server") == up

@@ -6,6 +6,7 @@
     summing     codecs whose messages can be added before they are decoded
     parties     what a client and the server compute in a secure sum
     four_rounds the four rounds of a secure sum, as an exchange and as a mean
+    noisy_sum   a secure sum to which each client has added its share of the noise
     accounting  what noise on a mean promises, in words
     intersection  which samples two owners have in common, found without showing the others
 

@@ -8,6 +8,8 @@ from .four_rounds import SecureSum as SecureSum
 from .four_rounds import secure_sum as secure_sum
 from .graph import num_neighbours as num_neighbours
 from .intersection import align as align
+from .noisy_sum import NoisySum as NoisySum
+from .noisy_sum import discrete_gaussian as discrete_gaussian
 from .summing import CountSketch as CountSketch
 from .summing import Grid as Grid
 from .summing import SharedMask as SharedMask

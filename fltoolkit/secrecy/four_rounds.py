@@ -345,7 +345,7 @@ class SecureSum:
         clients = [*updates, *late]
         silent = dict.fromkeys(late, "masked")
         silent |= {} if self.dropouts is None else self.dropouts([*updates], channel.step)
-        layout = _Layout(next(iter(updates.values())))
+        layout = Layout(next(iter(updates.values())))
         summed = Summed(self.codec, layout.num_values, channel.step)
         whole = bits_of_sum(len(clients), summed.num_levels)
         bits = whole if self.bits is None else min(self.bits, whole)
@@ -413,7 +413,7 @@ class PlainSum:
     ) -> Tree:
         """The mean of the updates of those who have not dropped out."""
         silent = {} if self.dropouts is None else self.dropouts([*updates], channel.step)
-        layout = _Layout(next(iter(updates.values())))
+        layout = Layout(next(iter(updates.values())))
         summed = Summed(self.codec, layout.num_values, channel.step)
         bits, count = bits_of_sum(1, summed.num_levels), 0
         total = np.zeros(summed.num_numbers, np.uint64)
@@ -434,7 +434,7 @@ class PlainSum:
         return layout.tree(summed.mean(total, count))
 
 
-class _Layout:
+class Layout:
     """All entries of a tree as one vector, and back. Raises ValueError for whole numbers in it."""
 
     def __init__(self, tree: Tree):
