@@ -176,7 +176,7 @@ class NoisySum:
 
         >>> dp = NoisySum(clip=1.0, noise_multiplier=4.0, bits=16)
         >>> print(dp.promise(num_clients=100, num_values=650, rounds=20))  # doctest: +ELLIPSIS
-        epsilon 4... at delta 0.00630957: whoever guesses ...
+        epsilon 3.38 at delta 0.00630957: whoever guesses ...
         """
         try:
             from dp_accounting import ZCDpEvent
