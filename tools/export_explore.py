@@ -46,6 +46,7 @@ from experiments.pareto import report as pareto_report
 from experiments.pareto import settings as pareto
 from fltoolkit import codecs, plots, pooled
 from fltoolkit.codecs import Entropy, Quantize, TopK, num_kept
+from fltoolkit.data.datasets import PIXEL_STATISTICS
 from fltoolkit.panels import compare_bytes
 from fltoolkit.plots.codec_report import draw_report
 from fltoolkit.plots.drawing import Area, Axis, Frame, Graphic, beside, chart, symbol
@@ -63,6 +64,10 @@ NUM_TEST = {
 PARTITION_WORDS = {"IID": "IID: all alike", "non-IID": "non-IID: Dirichlet(0.3)"}
 
 NULL_ROW = "null"
+STORED_BESIDE = {  # drawn beside the training of the playground
+    *("SplitNN, float32", "SplitNN, 4 bits all ways", "FedAvg, float32", "3 bits + EF both ways"),
+    *("STC 1 % both ways", "send the data", "send the data, 1 bit per pixel"),
+}
 
 BITS: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8, 32)  # stops of the sliders; 32: float32 as it is
 FRACTIONS: tuple[float, ...] = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # 1.0: all are kept
@@ -724,6 +729,82 @@ def leaks_of_stops() -> dict[str, list[float]]:
 # ----------------------------------------------------------- pictures for pages without scripts
 
 
+# ------------------------------------------------------------------------------ the playground
+
+
+def digits() -> dict[str, Any]:
+    """All 1,797 digits without loss, training samples first."""
+    data = flt.load("digits").flat()
+    mean_, deviation = PIXEL_STATISTICS["digits"]
+    x = torch.cat([data.x_train, data.x_test]).double()
+    pixels = (16 * (x * deviation[0] + mean_[0])).round().to(torch.uint8).numpy()
+    labels = torch.cat([data.y_train, data.y_test]).tolist()
+    return {
+        "pixels": base64.b64encode(squeezed(pixels)).decode(),
+        "labels": "".join(map(str, labels)),
+        "data_nbytes": data_nbytes("digits"),
+        "rows": {
+            task["partition"]: [
+                [m["name"], m["family"], *map(mean, zip(*ends(task, m), strict=True))]
+                for m in task["methods"]
+                if m["name"] in STORED_BESIDE
+            ]
+            for task in the_one_plot()["tasks"]
+            if task["data"] == "digits"
+        },
+    }
+
+
+def ends(task: Mapping[str, Any], method: Mapping[str, Any]) -> list[tuple[float, float]]:
+    """Bytes and accuracy at the end of each run."""
+    return [(run["nbytes"], run["curve"][-1][1] / task["num_test"]) for run in method["runs"]]
+
+
+def squeezed(images: np.ndarray) -> bytes:
+    """Images of 8 x 8 pixels from 0 to 16, by a binary range coder that learns as it goes.
+
+    ``readDigits`` in docs/explore/engine.js is the inverse. The coder is that of LZMA
+    (Pavlov 1999): it adds the carry to bytes that are still held back.
+    """
+    out, low, span, held, pending = bytearray(), 0, 0xFFFFFFFF, 0, 1
+    seen: dict[int, list[int]] = {}
+
+    def shift() -> None:
+        nonlocal low, held, pending
+        if low < 0xFF000000 or low > 0xFFFFFFFF:
+            carry = low >> 32
+            out.extend([held + carry & 255, *[255 + carry & 255] * (pending - 1)])
+            held, pending = low >> 24 & 255, 0
+        pending += 1
+        low = low << 8 & 0xFFFFFFFF
+
+    def put(key: int, bit: int) -> None:
+        nonlocal low, span
+        chance = seen.setdefault(key, [32768, 0])
+        bound = (span >> 16) * chance[0]
+        low, span = (low, bound) if bit else (low + bound, span - bound)
+        while span < 1 << 24:
+            span = span << 8
+            shift()
+        chance[1] = min(chance[1] + 1, 62)
+        chance[0] += ((65536 if bit else 0) - chance[0]) // (chance[1] + 1)
+        chance[0] = min(max(chance[0], 32), 65504)
+
+    for image in images.tolist():
+        for p, value in enumerate(image):
+            left, up = image[p - 1] if p % 8 else 0, image[p - 8] if p >= 8 else 0
+            context = 32 * (64 * (3 * (left + 7 >> 3) + (up + 7 >> 3)) + p)
+            put(context, value > 0)
+            if value:
+                put(context + 16, value == 16)
+            if 0 < value < 16:
+                for bit in range(3, -1, -1):
+                    put(context + (16 + value >> bit + 1), value >> bit & 1)
+    for _ in range(5):
+        shift()
+    return bytes(out[1:])  # the first byte is always 0
+
+
 def pictures(tensors: Mapping[str, Tensor], folder: Path) -> None:
     """What a page shows where scripts are switched off and no picture is saved yet."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -779,6 +860,7 @@ def export(folder: Path) -> None:
     write("leakage", what_leaks(), data)
     tensors = {name: tensor_of(entry) for name, entry in read(TENSORS).items()}
     write("codec", codec_table(tensors), data)
+    write("digits", digits(), data)
     pictures(tensors, folder / "images")
 
 

@@ -8,7 +8,7 @@ explore.byId = (id) => document.getElementById(id);
 /* What all pages have at their head and foot. Without scripts, a page still has the link to the first one. */
 (() => {
   const pages = {
-    index: "Start", pareto: "The one plot", language: "Language models", silence: "Silence",
+    index: "Start", playground: "Train it here", pareto: "The one plot", language: "Language models", silence: "Silence",
     codec: "A codec", leakage: "What leaks", advisor: "The advisor",
   };
   const here = location.pathname.split("/").pop().replace(".html", "") || "index";

@@ -21,7 +21,8 @@ def browser() -> Iterator[Any]:
 def open_page(browser: Any, site: Path) -> Iterator[Open]:
     """``open_page("pareto", "#data=digits", scheme="dark", width=360)``.
 
-    Errors of scripts, words on the console and requests to anything but files fail the test.
+    Errors of scripts, words on the console and requests to anything but files and to what the page
+    made itself fail the test.
     """
     contexts, trouble = [], []
 
@@ -43,7 +44,7 @@ def open_page(browser: Any, site: Path) -> Iterator[Open]:
         tab.on("console", lambda message: trouble.append(f"{name}: {message.text}"))
 
         def asked(request: Any) -> None:
-            if not request.url.startswith(("file:", "data:")):
+            if not request.url.startswith(("file:", "data:", "blob:")):
                 trouble.append(f"{name} asks for {request.url}")
 
         tab.on("request", asked)

@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Any]
-PAGES = ("index", "pareto", "language", "silence", "codec", "leakage", "advisor")
+PAGES = ("index", "playground", "pareto", "language", "silence", "codec", "leakage", "advisor")
 SCREENS = (("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360))
 
 # What is chosen, in another state than the page begins with.
@@ -20,6 +20,7 @@ STATES = {
     "index": "#budget=100000000",
     "pareto": "#data=digits&partition=non-IID&x=seconds&method=SplitNN%2C+float32&target=0.94",
     "language": "#task=split-scratch&x=seconds&rateUp=1&latency=100&target=2.35",
+    "playground": "#how=averaged&owners=10&skewed=true&kept=0.02&bitsUp=4&mission=5&watch=true",
     "silence": "#threshold=0.4",
     "codec": "#tensor=gradient&bits=1&kept=0.05&entropy=true",
     "leakage": "#data=mnist&family=noise&setting=noise+1",
@@ -47,7 +48,7 @@ def test_the_site_begins_with_the_figures_and_every_link_leads_somewhere(site: P
     front = (site / "docs" / "index.html").read_text(encoding="utf-8")
     assert 'href="explore/index.html"' in front
     pages = [site / "docs" / "index.html", *(site / "docs" / "explore").glob("*.html")]
-    assert len(pages) == 8
+    assert len(pages) == 9
     for page in pages:
         for url in re.findall(r'(?:src|href)="([^"]+)"', page.read_text(encoding="utf-8")):
             path = urldefrag(url).url.partition("?")[0]

@@ -1,0 +1,513 @@
+/* The playground: what the reader chooses, a worker that trains, and what is drawn of it. The arithmetic is in
+   engine.js, the bytes are in wire.js. */
+"use strict";
+
+/* The worker's side: it trains a slice at a time, so that it hears what the page says in between. */
+explore.serve = (engine, digits, post) => {
+  let data = null, run = null, events = null, running = false, pace = "fast", watch = false, round = 0, timer = 0;
+  let news = [], posted = 0, looked = 0, guessed = 0, single = "";
+  const now = () => performance.now();
+
+  const inside = () => {
+    const { setting, inside: seen } = run, first = run.network[0], units = 32;
+    const found = { weights: Array.from({ length: units }, (_, j) => Float32Array.from({ length: 64 }, (_, i) => first.w[i * first.out + 4 * j])) };
+    if (setting.how === "split" && seen.before) {
+      const wide = seen.wide, few = (values) => values.slice(0, 4 * wide);
+      Object.assign(found, { wide, images: seen.rows.slice(0, 4).map((row) => data.pixels.slice(64 * row, 64 * row + 64)), before: few(seen.before), after: few(seen.after) });
+    }
+    if (setting.how === "averaged" && seen.update) {
+      const part = (values) => values && values.slice(0, 64 * 24);
+      Object.assign(found, { owner: seen.owner, before: part(seen.update[0].data), after: part(seen.updateAfter[0].data), owed: part(seen.owed && seen.owed[0]) });
+      found.images = seen.shares[seen.owner].slice(0, 4).map((row) => data.pixels.slice(64 * row, 64 * row + 64));
+    }
+    if (watch && setting.how !== "one" && now() - guessed > 700) {
+      guessed = now();
+      if (setting.how === "split") {
+        const rows = Array.from({ length: 8 }, (_, i) => data.numTrain + 11 * i);
+        found.truth = rows.map((row) => data.pixels.slice(64 * row, 64 * row + 64));
+        found.guesses = engine.guesses(run, rows);
+      } else if (seen.update) {
+        found.truth = seen.shares[seen.owner].slice(0, 8).map((row) => data.pixels.slice(64 * row, 64 * row + 64));
+        found.guesses = engine.mixtures(seen.updateAfter, 8);
+      }
+    }
+    return found;
+  };
+
+  const tell = (more = {}) => {
+    if (!run) return;
+    const look = now() - looked > 90 || more.ended || !running;
+    if (look) looked = now();
+    post({ round, events: news, running, inside: look ? inside() : null, ...more });
+    news = [];
+    posted = now();
+  };
+
+  /* Go on to the next event that is worth telling; false at the end. */
+  const advance = () => {
+    try {
+      const { value, done } = events.next();
+      if (done) { running = false; tell({ ended: true }); return false; }
+      if (value.kind === "work") return true;
+      news.push(value);
+      if (single && (single === "any" || value.kind === single)) { running = false; single = ""; tell(); return false; }
+    } catch (error) {
+      running = false;
+      tell({ ended: true, failed: error.message });
+      return false;
+    }
+    return true;
+  };
+
+  const slice = () => {
+    timer = 0;
+    const begin = now(), waits = { fast: 0, slow: 900 }[pace];
+    while (running && now() - begin < 14) {
+      const before = news.length;
+      if (!advance()) return;
+      if (waits && news.length > before && news[news.length - 1].kind === "message") break;
+    }
+    if (now() - posted > 30 || waits) tell();
+    const told = waits && !news.length;
+    if (running) timer = setTimeout(slice, told ? waits : 0);
+  };
+
+  const begin = (setting) => {
+    data = data || engine.readDigits(digits);
+    ({ run, events } = engine.start(setting, data));
+    news = [];
+    looked = guessed = 0;
+  };
+  return (order) => {
+    if (order.round !== undefined) round = order.round;
+    if (order.watch !== undefined) { watch = order.watch; guessed = 0; }
+    if (order.pace) pace = order.pace;
+    if (order.setting) { running = false; begin(order.setting); tell(); }
+    if (order.alone) {
+      data = data || engine.readDigits(digits);
+      post({ alone: order.alone, accuracy: engine.alone(data, order.alone) });
+    }
+    if (order.pause) { running = false; tell(); }
+    if ((order.go || order.step) && run) {
+      running = true;
+      single = order.step ? "record" : "";
+    }
+    if (running && !timer) timer = setTimeout(slice, 0);
+    else if (run && order.watch !== undefined) tell();
+  };
+};
+
+(() => {
+const { byId, escape } = explore, engine = explore.makeEngine(explore.wire), DIGITS = explore.data.digits, SEND = DIGITS.data_nbytes;
+const place = byId("plot"), scene = byId("scene"), root = document.documentElement;
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+const BITS = [1, 2, 3, 4, 5, 6, 7, 8, 32], KEPT = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
+let orders = null, chosen = null, round = 0, running = false, ended = false, failed = "", set = () => {};
+let path = [], last = null, best = 0, before = [], seen = {}, alone = {}, tried = [], packets = [], frames = 0, drawn = 0;
+
+/* ---- the worker: made from text that the page has, because from a folder no script may be loaded into one ---- */
+
+const makeWorker = (hear) => {
+  const text = `const wire = (${explore.makeWire})();
+    const engine = (${explore.makeEngine})(wire); onmessage = (e) => self.order(e.data);
+    self.order = (${explore.serve})(engine, ${JSON.stringify({ pixels: DIGITS.pixels, labels: DIGITS.labels })}, (news) => postMessage(news));`;
+  try {
+    const worker = new Worker(URL.createObjectURL(new Blob([text], { type: "text/javascript" })));
+    worker.onmessage = (event) => hear(event.data);
+    worker.onerror = () => { orders = explore.serve(engine, DIGITS, hear); };
+    return (order) => worker.postMessage(order);
+  } catch { // no worker here: the page itself trains, a slice at a time
+    return explore.serve(engine, DIGITS, hear);
+  }
+};
+
+/* ---- what is chosen, in words and in Python ---- */
+
+const isOne = (state) => state.how === "one", isSplit = (state) => state.how === "split";
+const settingOf = (s) => ({ how: s.how, cut: +s.cut, owners: s.owners, skewed: s.skewed, bitsUp: s.bitsUp, bitsDown: s.bitsDown, kept: s.kept,
+  owed: s.owed && (s.kept < 1 || s.bitsUp < 32), threshold: s.threshold, speak: +s.speak, seed: s.seed, dataBytes: SEND });
+
+const stages = (bits, kept) => [...(kept < 1 ? [`TopK(${kept})`] : []), ...(bits < 32 ? [`Quantize(${bits})`] : [])];
+const codecText = (bits, kept, owed) => {
+  const inner = `Pipeline(${stages(bits, kept).join(", ")})`;
+  return owed ? `ErrorFeedback(${inner})` : inner;
+};
+const code = (s) => {
+  const codecs = [], split = isSplit(s), speakers = Math.max(1, Math.round(+s.speak * s.owners)), shared = s.how === "averaged";
+  if (isOne(s)) for (const kind of ["samples", "labels"]) codecs.push([kind, "Pipeline(Narrow(), Distinct(), Smallest())"]);
+  if (!isOne(s) && stages(s.bitsUp, s.kept).length) codecs.push([split ? "activations" : "update", codecText(s.bitsUp, s.kept, shared && s.owed)]);
+  if (!isOne(s) && s.bitsDown < 32) codecs.push([split ? "gradients" : "model", codecText(s.bitsDown, 1, false)]);
+  const lines = [
+    `"${isOne(s) ? "pooled" : !split ? "fedavg" : s.threshold ? "split_async" : "split"}"`, 'data="digits"',
+    split && `cut=${s.cut}`, shared && `num_clients=${s.owners}`, shared && s.skewed && 'partition="shards(2)"',
+    shared && speakers < s.owners && `settings={"cohort_size": ${speakers}}`,
+    ...(split ? ["rounds=15", "evaluations=3"] : ["rounds=25", "lr=0.1", "batch_size=10"]), split && s.threshold && `gate="LossGate(${s.threshold})"`,
+    codecs.length && `codecs={\n${codecs.map(([kind, text]) => `        "${kind}": "${text}",\n`).join("")}    }`,
+  ];
+  return "from fltoolkit.research import Experiment, records\n\nexperiment = Experiment(\n" +
+    lines.filter(Boolean).map((line) => `    ${line},\n`).join("") +
+    ")\nfor record in records(experiment):\n    print(f\"{record['nbytes']:>12,} bytes  {record['accuracy']:.1%}\")\n";
+};
+
+/* The bytes of the next messages, of values like those that will come. */
+const sizes = (s) => {
+  const shape = isSplit(s) ? [32, engine.CUT_WIDTHS[s.cut]] : null;
+  const tree = shape ? [{ name: "h", dtype: 0, shape, data: Float32Array.from({ length: shape[0] * shape[1] }, (_, i) => Math.sin(i * i)) }]
+    : engine.treeOf(engine.makeNetwork(0));
+  const size = (bits, kept, name) => explore.wire.codec({ bits, kept }).encode(name ? [{ ...tree[0], name }] : tree).length;
+  return [size(s.bitsUp, s.kept), size(s.bitsDown, 1, shape && "g")];
+};
+const describe = (s) => {
+  if (isOne(s)) return `In one piece: all images are sent to Bob once, without loss, in ${explore.bytes(SEND)}; then he trains alone.`;
+  const [up, down] = sizes(s);
+  if (isSplit(s)) return `Split: for every 32 images Alice sends ${explore.bytes(up)} of activations, and Bob answers with ${explore.bytes(down)} of gradients.` +
+    (s.threshold ? " Whenever the loss has hardly moved over a pass, they fall silent." : "");
+  return `Averaged: in each round ${s.speak === "1" ? "each" : "each drawn one"} of ${s.owners} owners gets the network in ${explore.bytes(down)} and sends back its change in ${explore.bytes(up)}.`;
+};
+
+/* ---- missions: each looks at what was reached, and solves itself ---- */
+
+const summary = () => ({ setting: chosen && { ...chosen }, path, last, best, watched: seen.error });
+const within = (points, budget) => Math.max(0, ...points.filter((p) => p.nbytes <= budget).map((p) => p.accuracy));
+const all = () => [...tried, summary()].filter((run) => run.setting && run.path.length);
+const reached = (run, { nbytes, accuracy }) => run.setting.how !== "one" && run.path.find((p) => p.accuracy >= accuracy && p.nbytes <= nbytes);
+const silenceOrBits = () => {
+  const long = all().filter((r) => isSplit(r.setting) && r.last.round >= 5), silent = long.find((r) => r.setting.threshold && r.path.some((p) => p.state !== "A"));
+  const bits = ({ bitsUp, bitsDown }) => Math.min(bitsUp, bitsDown), few = silent && long.find((r) => !r.setting.threshold && bits(r.setting) < bits(silent.setting));
+  if (!few) return "";
+  const budget = Math.min(silent.last.nbytes, few.last.nbytes), a = within(silent.path, budget), b = within(few.path, budget);
+  return `At ${explore.bytes(budget)}: with silence ${explore.percent(a)}, with fewer bits ${explore.percent(b)}. Here ${a > b ? "silence is" : "bits are"} ahead.`;
+};
+const oneBit = () => {
+  const watched = (bits) => all().find((r) => isSplit(r.setting) && r.setting.bitsUp === bits && r.watched), [many, one] = [watched(32), watched(1)];
+  return many && one ? `The error of his guesses is ${explore.percent(many.watched, 0)} of a blind guess's with 32 bits, and ${explore.percent(one.watched, 0)} with one.` : "";
+};
+const RULES = { silenceOrBits, oneBit, tenOwners: (r) => r.setting.how === "averaged" && r.setting.skewed && r.setting.owners === 10 };
+const MISSIONS = [...document.querySelectorAll("#missions article")].map(({ dataset, children }) => {
+  const { name, book, rule } = dataset, [task, hint, moral] = [...children].map((child) => child.textContent);
+  const [nbytes, accuracy] = (dataset.goal || "").split(" ").map(Number), goal = accuracy ? { nbytes, accuracy } : null;
+  const check = !goal ? RULES[rule] : () => {
+    const hit = all().filter(RULES[rule] || Boolean).map((run) => reached(run, goal)).find(Boolean);
+    return hit ? `${explore.percent(hit.accuracy)} for ${explore.bytes(hit.nbytes)}.` : "";
+  };
+  return { name, book, task, hint, moral, goal, check, start: JSON.parse(dataset.start) };
+});
+const solved = new Set((() => { try { return JSON.parse(localStorage.getItem("fltoolkit-missions") || "[]"); } catch { return []; } })());
+byId("mission").innerHTML = MISSIONS.map((m, i) => `<option value="${i + 1}">${m.name}</option>`).join("") + '<option value="0">none: just play</option>';
+
+const showMission = (state) => {
+  const mission = MISSIONS[+state.mission - 1], task = byId("task"), verdict = byId("verdict");
+  [...byId("mission").options].forEach((option, i) => { option.textContent = (MISSIONS[i] ? MISSIONS[i].name : "none: just play") + (solved.has(i + 1) ? " ✓" : ""); });
+  if (!mission) { task.textContent = "Choose whatever you like."; verdict.textContent = ""; return; }
+  const words = mission.check();
+  if (words && !solved.has(+state.mission)) {
+    solved.add(+state.mission);
+    try { localStorage.setItem("fltoolkit-missions", JSON.stringify([...solved])); } catch { /* a private window */ }
+    showMission(state);
+  }
+  if (task.dataset.mission !== state.mission) {
+    task.dataset.mission = state.mission;
+    task.innerHTML = `${escape(mission.task)} <details><summary>a hint</summary>${escape(mission.hint)}</details>`;
+  }
+  const next = words ? `<b>✓ Solved.</b> ${escape(`${words} ${mission.moral}`)} Why: <a href="../../notebooks/${mission.book}.ipynb">notebook ${mission.book.slice(0, 2)}</a>.` : "";
+  if (verdict.innerHTML !== next) verdict.innerHTML = next;
+  verdict.dataset.solved = !!words;
+  const link = byId("notebook");
+  link.href = link.href.replace(/\w+\.(ipynb|html)$/, `${mission.book}.$1`);
+};
+
+/* ---- pictures ---- */
+
+const color = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
+const sized = (canvas, width, height) => { // sharp on every screen
+  const ratio = devicePixelRatio || 1;
+  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    canvas.style.height = `${height}px`;
+  }
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+};
+const grey = (v, low, high) => { const g = Math.round(255 * (1 - Math.min(Math.max((v - low) / (high - low || 1), 0), 1))); return `rgb(${g},${g},${g})`; };
+const twoWays = (v, most) => { // blue above zero, orange below
+  const share = Math.min(Math.abs(v) / (most || 1), 1), [r, g, b] = v > 0 ? [0, 114, 178] : [213, 94, 0];
+  return `rgb(${[r, g, b].map((c) => Math.round(255 + (c - 255) * share)).join()})`;
+};
+const tile = (c, values, x, y, size, columns, paint) => {
+  const cell = size / columns;
+  for (let i = 0; i < values.length; i++) {
+    c.fillStyle = paint(values[i]);
+    c.fillRect(x + (i % columns) * cell, y + Math.floor(i / columns) * cell, cell + 0.5, cell + 0.5);
+  }
+};
+const most = (values) => values.reduce((top, v) => Math.max(top, Math.abs(v)), 0);
+
+const drawSent = () => {
+  const canvas = byId("sent"), width = canvas.clientWidth || 300, { wide, images, before: h, after } = seen;
+  if (!wide || !images) return sized(canvas, width, 40);
+  const rows = images.length, size = 64, columns = wide === 640 ? 40 : wide === 128 ? 16 : 5, unit = (width - size - 24) / 2;
+  const cell = Math.min(unit / columns, wide === 10 ? 24 : 12), tall = Math.max(size, (wide / columns) * cell), c = sized(canvas, width, rows * (tall + 8));
+  const top = most(h), low = h.reduce((a, b) => Math.min(a, b), 0), paint = (v) => (low < 0 ? twoWays(v, top) : grey(v, 0, top));
+  for (let s = 0; s < rows; s++) {
+    const y = s * (tall + 8);
+    tile(c, images[s], 0, y, size, 8, (v) => grey(v, 0, 16));
+    tile(c, h.subarray(s * wide, (s + 1) * wide), size + 12, y, columns * cell, columns, paint);
+    tile(c, after.subarray(s * wide, (s + 1) * wide), size + 24 + unit, y, columns * cell, columns, paint);
+  }
+};
+const drawUpdates = () => {
+  const canvas = byId("updates"), width = canvas.clientWidth || 300, { before: all, after, owed } = seen;
+  const count = Math.max(4, Math.min(24, Math.floor(width / 44))), size = width / count - 4, c = sized(canvas, width, 3 * (size + 6));
+  if (!all || seen.wide) return;
+  const top = most(all);
+  [all, after, owed].forEach((values, row) => {
+    for (let k = 0; values && k < count; k++) tile(c, values.subarray(64 * k, 64 * k + 64), k * (size + 4), row * (size + 6), size, 8, (v) => twoWays(v, top));
+  });
+};
+const drawWeights = () => {
+  const canvas = byId("weights"), width = canvas.clientWidth || 300, list = seen.weights || [];
+  const columns = Math.max(8, Math.min(16, Math.floor(width / 30))), size = width / columns - 4, c = sized(canvas, width, Math.ceil(32 / columns) * (size + 4));
+  list.forEach((values, k) => tile(c, values, (k % columns) * (size + 4), Math.floor(k / columns) * (size + 4), size, 8, (v) => twoWays(v, 0.3)));
+};
+const drawGuess = (state) => {
+  const canvas = byId("guess"), width = canvas.clientWidth || 300, size = Math.min(width / 8 - 6, 52), shown = seen.guesses && state.watch;
+  const c = sized(canvas, width, shown ? 2 * size + 8 : 1);
+  if (!shown) return;
+  seen.truth.forEach((image, k) => tile(c, image, k * (size + 6), 0, size, 8, (v) => grey(v, 0, 16)));
+  seen.guesses.forEach((image, k) => tile(c, image, k * (size + 6), size + 8, size, 8, (v) => grey(v, 0, 16)));
+};
+
+/* A histogram of what should be sent, and the levels that are there. */
+const drawLevels = (state) => {
+  const box = byId("levels"), values = seen.before, got = seen.after;
+  if (!values || !box.clientWidth) { box.innerHTML = ""; byId("lost").textContent = ""; return; }
+  const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b)), bins = new Uint32Array(40);
+  for (const v of values) bins[Math.min(39, Math.floor((40 * (v - low)) / (high - low || 1)))]++;
+  const levels = [...new Set(got)].sort((a, b) => a - b);
+  const lost = values.reduce((sum, v, i) => sum + (v - got[i]) ** 2, 0) / (values.reduce((sum, v) => sum + v * v, 0) || 1);
+  const words = `${levels.length > 256 ? "as many levels as numbers" : `${levels.length} ${levels.length === 1 ? "level arrives" : "levels arrive"}`}; ${explore.percent(lost, lost < 0.01 ? 2 : 1)} of the values' squares is lost.`;
+  explore.picture(box, `Histogram of values that should be sent. ${words}`, (width) => {
+    const x = explore.scale(low, high || low + 1, 8, width - 8), tall = Math.log1p(Math.max(...bins)), parts = [];
+    bins.forEach((n, i) => { if (n) { const h = (84 * Math.log1p(n)) / tall; parts.push(`<rect x="${(8 + (i * (width - 16)) / 40).toFixed(1)}" y="${(92 - h).toFixed(1)}" width="${((width - 16) / 40 - 1).toFixed(1)}" height="${h.toFixed(1)}" fill="var(--line)"/>`); } });
+    if (levels.length <= 256) for (const v of levels) parts.push(`<path d="M${x.at(v).toFixed(1)} 4V96" stroke="var(--one)" stroke-width="1.5"/>`);
+    return { height: 100, body: parts.join("") };
+  });
+  byId("lost").textContent = words;
+};
+
+/* The parties and their packets. A packet's area grows with its bytes. */
+const places = (width, height) => {
+  if (chosen && chosen.how === "averaged") {
+    const n = chosen.owners, found = { server: [width / 2, 30, "server"] };
+    for (let k = 1; k <= n; k++) found[`owner ${k}`] = [(width * (k - 0.5)) / n, height - 34, n > 10 || width < 500 ? String(k) : `owner ${k}`];
+    return found;
+  }
+  return { Alice: [54, height / 2, "Alice"], Bob: [width - 54, height / 2, "Bob"] };
+};
+const drawScene = (time) => {
+  const width = scene.clientWidth || 300, height = chosen && chosen.how === "averaged" ? 170 : 110, c = sized(scene, width, height), at = places(width, height);
+  const ink = color("ink"), line = color("line"), up = color("one"), down = color("two"), hub = at.server || at.Bob;
+  packets = packets.filter((p) => at[p.from] && at[p.to] && time - p.begun < p.takes);
+  const busy = new Set(packets.flatMap((p) => [p.from, p.to]));
+  c.strokeStyle = line;
+  for (const spot of Object.values(at)) { c.beginPath(); c.moveTo(spot[0], spot[1]); c.lineTo(hub[0], hub[1]); c.stroke(); }
+  c.font = "12.5px system-ui, sans-serif";
+  c.textAlign = "center";
+  for (const p of packets) {
+    const share = calm.matches ? 0.5 : Math.min(Math.max((time - p.begun) / p.takes, 0), 1), [x0, y0] = at[p.from], [x1, y1] = at[p.to];
+    const side = Math.min(34, 4 + Math.sqrt(p.nbytes) / 14), drift = p.to === "Alice" || p.from === "server" ? 14 : -14;
+    const x = x0 + (x1 - x0) * share, y = y0 + (y1 - y0) * share + (at.server ? 0 : drift);
+    c.fillStyle = p.from === "Bob" || p.from === "server" ? down : up;
+    c.globalAlpha = 0.85;
+    c.fillRect(x - side / 2, y - side / 2, side, side);
+    c.globalAlpha = 1;
+    if (packets.length < 5) { c.fillStyle = ink; c.fillText(`${p.what}, ${explore.bytes(p.nbytes)}`, Math.min(Math.max(x, 80), width - 80), y + (drift > 0 ? side / 2 + 14 : -side / 2 - 5)); }
+  }
+  for (const [name, [x, y, words]] of Object.entries(at)) {
+    const half = words.length > 2 ? 34 : 12;
+    c.fillStyle = busy.has(name) ? color("panel") : color("paper");
+    c.strokeStyle = busy.has(name) ? ink : line;
+    c.lineWidth = busy.has(name) ? 2 : 1;
+    c.beginPath();
+    c.rect(x - half, y - 13, 2 * half, 26);
+    c.fill();
+    c.stroke();
+    c.fillStyle = ink;
+    c.fillText(words, x, y + 4);
+  }
+  c.lineWidth = 1;
+};
+
+const drawPlot = (state) => {
+  const mission = MISSIONS[+state.mission - 1], goal = mission && mission.goal, skewed = state.skewed && state.how === "averaged";
+  const rows = skewed ? [...DIGITS.rows["non-IID"], ...DIGITS.rows.IID.filter(([, family]) => family === "null")] : DIGITS.rows.IID;
+  const own = alone[`${state.owners}/${state.skewed}`], reached = path[path.length - 1];
+  const words = reached ? `${explore.percent(reached.accuracy)} right after ${explore.bytes(reached.nbytes)}` : "nothing trained yet";
+  explore.picture(place, `Accuracy over bytes sent: ${words}. Sending the data brings 97.8 % for ${explore.bytes(SEND)}.`, (width) => {
+    const narrow = explore.isNarrow(width), height = narrow ? 300 : 360, box = { left: 48, right: width - 14, top: 28, bottom: height - 44 };
+    const x = explore.scale(1e3, 4e8, box.left, box.right, true, narrow ? 4 : 6), y = explore.accuracyScale(0.2, 0.985, box.bottom, box.top);
+    const parts = [explore.axes(box, { scale: x, words: explore.brief(explore.bytes), title: "bytes sent so far (log)" },
+      { scale: y, words: (v) => `${+(100 * v).toFixed(1)} %`, title: "test images that are right (log of the errors)" })];
+    const taken = [], wanted = [], px = (b) => x.at(Math.max(b, 1000)), py = (a) => y.at(Math.min(Math.max(a, 0.2), 0.985));
+    if (goal) parts.push(`<path d="M${box.left} ${py(goal.accuracy)}H${px(goal.nbytes)}V${box.top}H${box.left}z" fill="var(--three)" opacity=".14"/>`);
+    if (goal) wanted.push({ x: box.left + 6, y: py(goal.accuracy), words: "the mission's goal", off: 2 });
+    if (state.how === "averaged" && own) {
+      parts.push(`<path class="front" d="M${box.left} ${py(own)}H${box.right}"/>`);
+      wanted.push({ x: box.right - 150, y: py(own), words: `each alone: ${explore.percent(own)}`, off: 2 });
+    }
+    for (const [name, family, nbytes, accuracy] of rows) {
+      const null_ = family === "null";
+      parts.push(explore.mark(null_ ? "diamond" : "circle", px(nbytes), py(accuracy), null_ ? "four" : "grey", 4));
+      taken.push([px(nbytes) - 5, py(accuracy) - 5, px(nbytes) + 5, py(accuracy) + 5]);
+      if (!narrow || null_) wanted.push({ x: px(nbytes), y: py(accuracy), words: name, look: null_ ? "strong" : "" });
+    }
+    const curve = (points) => `M${points.map((p) => `${px(p.nbytes).toFixed(1)} ${py(p.accuracy).toFixed(1)}`).join("L")}`;
+    for (const run of tried.slice(-4)) if (run.path.length) parts.push(`<path class="line thin grey" d="${curve(run.path)}"/>`);
+    if (path.length) {
+      parts.push(`<path class="line one" d="${curve(path)}"/>`, explore.mark("circle", px(reached.nbytes), py(reached.accuracy), "one", 6));
+      taken.push([px(reached.nbytes) - 7, py(reached.accuracy) - 7, px(reached.nbytes) + 7, py(reached.accuracy) + 7]);
+      wanted.unshift({ x: px(reached.nbytes), y: py(reached.accuracy), words: "this training", look: "strong", must: true });
+    }
+    parts.push(explore.labels(wanted, box, taken));
+    return { height, body: parts.join("") };
+  });
+};
+
+const meters = (state) => {
+  const now = last || { up: 0, down: 0, nbytes: 0, messages: 0, round: 0 }, seconds = explore.secondsOn({ nbytes: now.nbytes, up: now.up, down: now.down, waits: 0 }, state.rate * 125000, state.rate * 125000, 0);
+  const cells = [["test images right", path.length ? explore.percent(path[path.length - 1].accuracy) : "–"], ["sent", explore.bytes(now.nbytes)],
+    [isOne(state) ? "passes" : isSplit(state) ? "passes" : "rounds", (now.round || 0).toFixed(isSplit(state) || isOne(state) ? 1 : 0)],
+    ["times the data", (now.nbytes / SEND).toFixed(now.nbytes < 10 * SEND ? 2 : 0)], ["on this link", explore.seconds(seconds)], ...(now.state ? [["state", now.state]] : [])];
+  byId("meters").innerHTML = cells.map(([name, value]) => `<span>${name} <b>${value}</b></span>`).join("");
+};
+
+const say = (state) => {
+  const now = failed ? `It has gone wrong: ${failed}. Too few bits can do this; Python would stop here, too.`
+    : ended ? `Done: ${explore.percent(path.length ? path[path.length - 1].accuracy : 0)} right, best ${explore.percent(best)}, for ${explore.bytes(last.nbytes)} in ${explore.grouped(last.messages)} messages.`
+      : last && !running ? `Paused: ${path.length ? explore.percent(path[path.length - 1].accuracy) : "not tested yet"}, ${explore.bytes(last.nbytes)} sent in ${explore.grouped(last.messages)} messages.` : running ? `Training. ${describe(state)}` : describe(state);
+  if (now && byId("said").textContent !== now) byId("said").textContent = now;
+};
+
+/* ---- the page ---- */
+
+let current = null;
+const buttons = () => {
+  byId("go").textContent = running ? "❚❚ pause" : last && !ended ? "▶ go on" : "▶ start";
+  root.dataset.running = running;
+};
+const fresh = () => {
+  if (path.length) tried.push(summary());
+  tried = tried.slice(-12);
+  path = []; last = null; best = 0; seen = {}; packets = []; running = ended = false; failed = "";
+  round += 1;
+  orders({ round, setting: chosen, watch: current.watch, pace: current.pace });
+};
+const inside = () => { drawSent(); drawUpdates(); drawWeights(); drawLevels(current); drawGuess(current); };
+
+const render = (state) => {
+  const was = current;
+  current = { ...state };
+  for (const part of document.querySelectorAll("[data-for]")) part.hidden = !part.dataset.for.split(" ").includes(state.how);
+  const wish = settingOf(state), renewed = JSON.stringify(chosen) !== JSON.stringify(wish);
+  if (!orders) orders = makeWorker(hear);
+  if (renewed) { const old = chosen; if (old && path.length) tried.push({ setting: old, path, last, best, watched: seen.error }); path = []; chosen = wish; fresh(); }
+  else if (was && (was.watch !== state.watch || was.pace !== state.pace)) orders({ watch: state.watch, pace: state.pace });
+  if (state.how === "averaged" && alone[`${state.owners}/${state.skewed}`] === undefined && root.dataset.ready) askAlone(state);
+  byId("code").textContent = code(state);
+  buttons(); meters(state); say(state); showMission(state); drawPlot(state); drawScene(performance.now()); inside();
+};
+let waiting = 0;
+const askAlone = (state) => { // in a worker of its own, and not while a slider moves
+  clearTimeout(waiting);
+  waiting = setTimeout(() => {
+    const { owners, skewed } = state, ask = makeWorker((news) => { alone[`${owners}/${skewed}`] = news.accuracy; drawPlot(current); });
+    ask({ alone: { owners, skewed } });
+  }, 400);
+};
+
+const hear = (news) => {
+  if (news.round !== round) return;
+  for (const event of news.events) {
+    if (event.kind === "message") packets.push({ ...event, begun: performance.now() + 15 * Math.min(packets.length, 20), takes: Math.min(1600, Math.max(350, (1000 * event.nbytes) / (current.rate * 125000))) });
+    if (event.kind !== "record") continue;
+    last = event;
+    if (event.accuracy !== null) { path.push(event); best = Math.max(best, event.accuracy); }
+  }
+  if (packets.length > 40) packets.splice(0, packets.length - 40);
+  if (news.inside) {
+    seen = { ...seen, ...news.inside };
+    if (news.inside.guesses && isSplit(chosen)) {
+      const flat = seen.truth.map((image) => Array.from(image)), mean = explore.mean(flat.flat()); let off = 0, blind = 0;
+      flat.forEach((image, k) => image.forEach((v, p) => { off += (v - seen.guesses[k][p]) ** 2; blind += (v - mean) ** 2; }));
+      seen.error = off / blind;
+    }
+  }
+  ended = !!news.ended || (ended && !news.running);
+  failed = news.failed || "";
+  const stopped = running && !news.running;
+  running = news.running;
+  if (stopped || ended) { buttons(); say(current); }
+  stale = true;
+  if (!looping) requestAnimationFrame(loop);
+};
+
+let looping = false, stale = false;
+const loop = (time) => {
+  looping = running || packets.length > 0 || stale;
+  if (!looping) return;
+  frames += 1;
+  root.dataset.frames = frames;
+  drawScene(time);
+  if (stale && (time - drawn > 180 || !running)) {
+    stale = false;
+    drawn = time;
+    meters(current); drawPlot(current); inside(); showMission(current);
+  }
+  requestAnimationFrame(loop);
+};
+
+byId("go").addEventListener("click", () => {
+  if (ended) fresh();
+  running = !running;
+  orders(running ? { go: true } : { pause: true });
+  buttons();
+  say(current);
+  if (!looping) requestAnimationFrame(loop);
+});
+byId("step").addEventListener("click", () => {
+  if (ended) fresh();
+  running = true;
+  orders({ step: true });
+  if (!looping) requestAnimationFrame(loop);
+});
+byId("again").addEventListener("click", () => { fresh(); render(current); });
+byId("save").addEventListener("click", () => {
+  const svg = place.querySelector("svg").cloneNode(true), link = document.createElement("a");
+  svg.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]).map((rule) => rule.cssText).filter((text) => text.includes("svg") || text.includes(":root"));
+  svg.insertAdjacentHTML("afterbegin", `<style>${escape(rules.join("\n"))}</style><rect width="100%" height="100%" fill="var(--paper)"/>`);
+  link.href = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" }));
+  link.download = "playground.svg";
+  link.click();
+});
+
+let task = "";
+set = explore.page({
+  defaults: { mission: "1", how: "split", cut: "4", owners: 4, bitsUp: 8, bitsDown: 8, kept: 1, threshold: 0, speak: "1", owed: true, skewed: false, rate: 10, watch: false, pace: "fast", seed: 0 },
+  stops: { bitsUp: BITS, bitsDown: BITS, kept: KEPT, owners: Array.from({ length: 19 }, (_, i) => i + 2), threshold: [0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1], rate: [0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000] },
+  words: {
+    bitsUp: (v) => (v === 32 ? "32 (float32)" : String(v)), bitsDown: (v) => (v === 32 ? "32 (float32)" : String(v)),
+    kept: (v) => (v === 1 ? "all" : explore.percent(v, v < 0.01 ? 1 : 0)), threshold: (v) => (v ? String(v) : "never silent"),
+    rate: (v) => `${v} Mbit/s`, owners: String,
+  },
+  repair: (state) => ({ seed: Math.max(0, Math.round(state.seed)) }),
+  render,
+});
+byId("mission").addEventListener("input", () => {
+  const mission = MISSIONS[+current.mission - 1];
+  if (mission && mission.name !== task) { task = mission.name; set({ threshold: 0, kept: 1, watch: false, skewed: false, ...mission.start }); }
+});
+})();
