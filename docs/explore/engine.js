@@ -256,7 +256,7 @@ function* split(run) {
   const items = itemsOf(network), bottom = items.slice(0, setting.cut), top = items.slice(setting.cut);
   const upwards = wire.codec({ bits: setting.bitsUp, kept: setting.kept }), downwards = wire.codec({ bits: setting.bitsDown });
   const gate = setting.threshold ? lossGate(setting.threshold) : null;
-  const wide = CUT_WIDTHS[setting.cut], cache = gate ? new Float32Array(data.numTrain * wide) : null, cached = new Set();
+  const wide = CUT_WIDTHS[setting.cut], cache = gate ? new Float32Array(data.numTrain * wide) : null;
   run.hub = "Bob";
   for (let round = 0; round < rounds; round++) {
     const pass = setting.orders ? setting.orders[round] : batches(upTo(data.numTrain), batch, random(setting.seed || 0, 1000 + round));
@@ -274,15 +274,11 @@ function* split(run) {
         const sent = cross(run, "Alice", "Bob", "activations", upwards, matrix("h", made.out, n));
         h = sent.decoded[0].data;
         Object.assign(run.inside, { rows, before: made.out, after: h, wide });
-        if (cache) rows.forEach((row, s) => { cache.set(h.subarray(s * wide, (s + 1) * wide), row * wide); cached.add(row); });
+        if (cache) rows.forEach((row, s) => cache.set(h.subarray(s * wide, (s + 1) * wide), row * wide));
         yield sent.event;
-      } else {
+      } else { // each sample was sent in the first pass
         h = new Float32Array(n * wide);
-        const stored = cached.has(rows[0]) ? null : [...cached];
-        rows.forEach((row, s) => {
-          const id = cached.has(row) || !stored ? row : stored[(row * 7919) % stored.length];
-          h.set(cache.subarray(id * wide, (id + 1) * wide), s * wide);
-        });
+        rows.forEach((row, s) => h.set(cache.subarray(row * wide, (row + 1) * wide), s * wide));
       }
       const mine = forward(top, h, n), { loss, g } = lossOf(mine.out, y), wanted = state === "A";
       const back = top.length ? backward(top, mine.inputs, g, n, lr, wanted) : g;
@@ -419,5 +415,5 @@ const alone = (data, { owners, skewed }) => {
   }, 0);
 };
 
-return { CUT_WIDTHS, alone, SPLIT, WHOLE, readDigits, makeNetwork, treeOf, networkOf, forward, itemsOf, start, dealt, guesses, mixtures, accuracyOf };
+return { CUT_WIDTHS, alone, readDigits, makeNetwork, treeOf, start, guesses, mixtures };
 };
