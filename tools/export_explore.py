@@ -51,7 +51,7 @@ from fltoolkit.panels import compare_bytes
 from fltoolkit.plots.codec_report import draw_report
 from fltoolkit.plots.drawing import Area, Axis, Frame, Graphic, beside, chart, symbol
 from fltoolkit.plots.style import INK, PAPER
-from fltoolkit.research import Experiment, sizes_of
+from fltoolkit.research import NULL_MODELS, Experiment, sizes_of
 from fltoolkit.split import gates
 
 ROOT = Path(__file__).parents[1]
@@ -172,15 +172,17 @@ def code(experiment: Experiment) -> str:
     values |= {"gate": short(values["gate"])} if "gate" in values else {}
     if Experiment.from_dict(values).key != experiment.key:
         raise ValueError(f"{experiment.title}: its short form is another experiment: {values}")
-    lines = []
+    lines, null = [], experiment.protocol in NULL_MODELS
     for key, value in values.items():
-        if isinstance(value, dict) and value:
+        if key == "protocol" and null:  # unknown by its name until NULL_MODELS is imported
+            lines.append(f"    {key}=NULL_MODELS[{value!r}],\n")
+        elif isinstance(value, dict) and value:
             inner = "".join(f"        {name!r}: {each!r},\n" for name, each in value.items())
             lines.append(f"    {key}={{\n{inner}    }},\n")
         else:
             lines.append(f"    {key}={value!r},\n")
     return (
-        "from fltoolkit.research import Experiment, run\n\n"
+        f"from fltoolkit.research import {'NULL_MODELS, ' if null else ''}Experiment, run\n\n"
         f"experiment = Experiment(\n{''.join(lines)})\nprint(run(experiment)[-1])\n"
     ).replace("'", '"')
 

@@ -138,13 +138,13 @@ const code = (s) => {
   if (!isOne(s) && stages(s.bitsUp, s.kept).length) codecs.push([split ? "activations" : "update", codecText(s.bitsUp, s.kept, shared && s.owed)]);
   if (!isOne(s) && s.bitsDown < 32) codecs.push([split ? "gradients" : "model", codecText(s.bitsDown, 1, false)]);
   const lines = [
-    `"${isOne(s) ? "pooled" : !split ? "fedavg" : s.threshold ? "split_async" : "split"}"`, 'data="digits"',
+    isOne(s) ? 'NULL_MODELS["pooled"]' : `"${!split ? "fedavg" : s.threshold ? "split_async" : "split"}"`, 'data="digits"',
     split && `cut=${s.cut}`, shared && `num_clients=${s.owners}`, shared && s.skewed && 'partition="shards(2)"',
     shared && speakers < s.owners && `settings={"cohort_size": ${speakers}}`,
     ...(split ? ["rounds=15", "evaluations=3"] : ["rounds=25", "lr=0.1", "batch_size=10"]), split && s.threshold && `gate="LossGate(${s.threshold})"`,
     codecs.length && `codecs={\n${codecs.map(([kind, text]) => `        "${kind}": "${text}",\n`).join("")}    }`,
   ];
-  return "from fltoolkit.research import Experiment, records\n\nexperiment = Experiment(\n" +
+  return `from fltoolkit.research import ${isOne(s) ? "NULL_MODELS, " : ""}Experiment, records\n\nexperiment = Experiment(\n` +
     lines.filter(Boolean).map((line) => `    ${line},\n`).join("") +
     ")\nfor record in records(experiment):\n    print(f\"{record['nbytes']:>12,} bytes  {record['accuracy']:.1%}\")\n";
 };
