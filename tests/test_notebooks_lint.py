@@ -20,12 +20,7 @@ LONG = re.compile(
 DEFINED = (ast.FunctionDef, ast.ClassDef)
 MEASURED = re.compile(r"^  measured:   (.+)", re.MULTILINE)
 # Notebooks in which a question still waits for a training, or an answer stands above its question.
-NOT_YET = {
-    "08_what_leaks",
-    "09_private_owners",
-    "11_language_models",
-    "12_splitting_a_transformer",
-}
+NOT_YET: set[str] = set()
 
 
 def code_of(cell: dict[str, Any]) -> ast.Module:

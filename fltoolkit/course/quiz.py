@@ -1,7 +1,7 @@
-"""The quiz at the end of the course: the right answers, and a hint for each wrong one.
+"""The quizzes of the course: right answers, and a hint for each wrong one.
 
-The questions are in notebook 10. The course does not say their answers: readers have to conclude
-them from what they have learned.
+Notebook 07 begins with those about 00 to 03 and 04 to 06; 09 and 12 end with theirs. The course
+does not say their answers: readers have to conclude them from what they have learned.
 """
 
 from fltoolkit.course._reading import letter
@@ -10,7 +10,7 @@ from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["ask", "quiz", "quiz_card"]
 
-quiz = Notebook("quiz", "The end quiz", guesses=0)
+quiz = Notebook("quiz", "The quizzes", guesses=0)
 ask, quiz_card = quiz.check, quiz.card
 
 
@@ -21,7 +21,30 @@ def _choice(name: str, right: str, **hints: str) -> None:
     quiz.answer(name)(lambda: answer)
 
 
-@quiz.answer("1, the factor of the total")
+# about notebooks 00 to 03
+_choice(
+    "a later cut",
+    right="b",
+    a="Who computes a layer does not change what it computes.",
+    c="Fewer bytes, yes. But nothing is left out of the network: it is the same one.",
+)
+_choice(
+    "what to ask first",
+    right="c",
+    a="A larger network would not say whether the rule is clever.",
+    b="That shows how much is luck. Would a rule that knows nothing have done as well?",
+)
+_choice(
+    "learning in silence",
+    right="a",
+    b="Nothing crosses in state C, in neither direction.",
+    c="He does learn, from what he has stored. What stands still?",
+)
+
+# about notebooks 04 to 06
+
+
+@quiz.answer("the factor of the total")
 def total() -> Answer:
     """Updates take a fiftieth of the bytes, models stay as they are: 2 / (1 + 1 / 50)."""
     return Answer(
@@ -36,38 +59,22 @@ def total() -> Answer:
 
 
 _choice(
-    "2, a later cut",
-    right="b",
-    a="Who computes a layer does not change what it computes.",
-    c="Fewer bytes, yes. But nothing is left out of the network: it is the same one.",
-)
-_choice(
-    "3, what to ask first",
-    right="c",
-    a="A larger network would not say whether the rule is clever.",
-    b="That shows how much is luck. Would a rule that knows nothing have done as well?",
-)
-_choice(
-    "4, learning in silence",
-    right="a",
-    b="Nothing crosses in state C, in neither direction.",
-    c="He does learn, from what he has stored. What stands still?",
-)
-_choice(
-    "5, better by a shared residual",
-    right="b",
-    a="The same bytes crossed. What crossed them was not this client's to send.",
-    c="Luck with one seed may be part of it, but the curve is better with every seed.",
-)
-_choice(
-    "6, rounding at random",
+    "rounding at random",
     right="c",
     a="Each single value is further off than with the nearest level.",
     b="Both take one bit. What differs is the mean over many steps.",
 )
+_choice(
+    "better by a shared residual",
+    right="b",
+    a="The same bytes crossed. What crossed them was not this client's to send.",
+    c="Luck with one seed may be part of it, but the curve is better with every seed.",
+)
+
+# about notebooks 07 to 09
 
 
-@quiz.answer("7, seconds on a link")
+@quiz.answer("seconds on a link")
 def link() -> Answer:
     """200 messages of 50 ms, and 1 MB at 10 MB/s."""
     return Answer(
@@ -82,20 +89,49 @@ def link() -> Answer:
 
 
 _choice(
-    "8, what 8 bits hide",
-    right="a",
-    b="A quarter of the bits is still far more than an image of 64 pixels needs.",
-    c="Rounding can be undone only in part, yes; but what is lost is not the image.",
-)
-_choice(
-    "9, a thousand telephones",
+    "a thousand telephones",
     right="b",
     a="Count: 2 x 1,000 clients x 100 million parameters against 2 x 10,000 samples x 100.",
     c="One pass over the data is the same work in both. The messages are not alike.",
 )
 _choice(
-    "10, only an update",
+    "what 8 bits hide",
+    right="a",
+    b="A quarter of the bits is still far more than an image of 64 pixels needs.",
+    c="Rounding can be undone only in part, yes; but what is lost is not the image.",
+)
+
+# about notebooks 10 to 12
+_choice(
+    "only an update",
     right="c",
     a="An update is many numbers, and code decides what stands in them.",
     b="Encryption keeps strangers out. The researcher is no stranger.",
 )
+_choice(
+    "what stands beside a factor",
+    right="b",
+    a="That is one more method. What was won by the optimizer, and what by the messages?",
+    c="It would send more. Would the factor then mean another thing?",
+)
+_choice(
+    "both ends at home",
+    right="b",
+    a="No labels cross, that is true. What does a block do to the character that it is given?",
+    c="64 values of one bit are 64 bits for a character, and a hundred characters need seven.",
+)
+
+
+@quiz.answer("the longer message")
+def longer() -> Answer:
+    """LoRA: 8 (256 + 64) values of 4 bytes. All weights: 256 times 64 values of 2 bits."""
+    return Answer(
+        2.5,
+        tolerance=0.05,
+        hints=[
+            (near(0.4, 0.01), "The other way round: the longer one over the shorter one."),
+            (near(0.156, 0.01), "Those are values. A value of float32 has 32 bits, the other 2."),
+            (near(10, 0.1), "Count bits in both: 32 for a value here, 2 there."),
+            (near(2, 0.01), "There are two factors: one with 256 rows, one with 64 columns."),
+        ],
+    )

@@ -1,4 +1,4 @@
-"""The quiz at the end: right answers in several spellings, and a hint for each wrong one."""
+"""The quizzes: right answers in several spellings, and a hint for each wrong one."""
 
 import json
 import re
@@ -10,29 +10,44 @@ from course.answers import NAN, Case, Printed, assert_checks
 from fltoolkit.course.quiz import quiz
 from fltoolkit.research import seconds_on
 
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "10_beyond_one_machine.ipynb"
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
 def letters(right: str, *wrong: str) -> Case:
     return Case(right=[right, right.upper(), f"({right})", f" {right})"], wrong=[*wrong, "d", 1])
 
 
-CASES = {
-    "1, the factor of the total": Case(
-        right=[2, 1.96, 100 / 51, 2 / 1.02], wrong=[50, 25, 0.51, NAN]
-    ),
-    "2, a later cut": letters("b", "a", "c"),
-    "3, what to ask first": letters("c", "a", "b"),
-    "4, learning in silence": letters("a", "b", "c"),
-    "5, better by a shared residual": letters("b", "a", "c"),
-    "6, rounding at random": letters("c", "a", "b"),
-    "7, seconds on a link": Case(
-        right=[10.1, 100 * 2 * 0.05 + 0.1, 10.12], wrong=[0.1, 5.1, 5, 10, 101, NAN]
-    ),
-    "8, what 8 bits hide": letters("a", "b", "c"),
-    "9, a thousand telephones": letters("b", "a", "c"),
-    "10, only an update": letters("c", "a", "b"),
+PARTS = {  # notebook, which of its quizzes
+    ("07", 0): {
+        "a later cut": letters("b", "a", "c"),
+        "what to ask first": letters("c", "a", "b"),
+        "learning in silence": letters("a", "b", "c"),
+    },
+    ("07", 1): {
+        "the factor of the total": Case(
+            right=[2, 1.96, 100 / 51, 2 / 1.02], wrong=[50, 25, 0.51, NAN]
+        ),
+        "rounding at random": letters("c", "a", "b"),
+        "better by a shared residual": letters("b", "a", "c"),
+    },
+    ("09", 0): {
+        "seconds on a link": Case(
+            right=[10.1, 100 * 2 * 0.05 + 0.1, 10.12], wrong=[0.1, 5.1, 5, 10, 101, NAN]
+        ),
+        "a thousand telephones": letters("b", "a", "c"),
+        "what 8 bits hide": letters("a", "b", "c"),
+    },
+    ("12", 0): {
+        "only an update": letters("c", "a", "b"),
+        "what stands beside a factor": letters("b", "a", "c"),
+        "both ends at home": letters("b", "a", "c"),
+        "the longer message": Case(
+            right=[2.5, 8 * (256 + 64) * 32 / (256 * 64 * 2), 2.52],
+            wrong=[0.4, 0.156, 10, 2, NAN],
+        ),
+    },
 }
+CASES = {name: case for part in PARTS.values() for name, case in part.items()}
 
 
 def test_checks(capsys: Printed) -> None:
@@ -44,11 +59,17 @@ def test_the_seconds_are_those_of_the_package() -> None:
     assert seconds_on(run, rate=10e6, latency=0.05) == pytest.approx(10.1)
 
 
-def test_the_notebook_asks_each_question_once_and_offers_the_letters() -> None:
-    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
-    code = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
-    assert re.findall(r'^ask\("(.+?)", answer_\d+\)', code, re.MULTILINE) == list(CASES)
-    prose = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
-    for number, case in enumerate(CASES.values(), 1):
-        question = prose.split(f"**Question {number}.**")[1].split("**Question")[0]
+@pytest.mark.parametrize(("number", "place"), PARTS)
+def test_the_notebook_asks_each_question_once_and_offers_the_letters(
+    number: str, place: int
+) -> None:
+    (path,) = NOTEBOOKS.glob(f"{number}_*.ipynb")
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    texts = ["".join(cell["source"]) for cell in cells]
+    code = [text for text in texts if re.search(r"^ask\(", text, re.MULTILINE)]
+    asked = re.findall(r'^ask\("(.+?)", None\)', code[place], re.MULTILINE)
+    assert asked == list(PARTS[number, place])
+    prose = [text for text in texts if "**Question 1.**" in text][place]
+    for count, case in enumerate(PARTS[number, place].values(), 1):
+        question = prose.split(f"**Question {count}.**")[1].split("**Question")[0]
         assert ("\n- a)" in question) == isinstance(case.right[0], str)

@@ -102,12 +102,12 @@ def test_outside_the_course_folder_it_says_so(
     assert "no notebook lies here" in repr(progress())
 
 
-def test_the_saved_table_of_notebook_10_counts_what_the_notebooks_ask() -> None:
+def test_the_saved_table_of_notebook_12_counts_what_the_notebooks_ask() -> None:
     """Its output is older than the notebooks: it said that notebook 11 has six guesses."""
-    (ten,) = FOLDER.glob("10_*.ipynb")
+    (twelve,) = FOLDER.glob("12_*.ipynb")
     outputs = [
         "".join(output["data"]["text/plain"])
-        for cell in json.loads(ten.read_text(encoding="utf-8"))["cells"]
+        for cell in json.loads(twelve.read_text(encoding="utf-8"))["cells"]
         if "".join(cell["source"]) == "progress()"
         for output in cell["outputs"]
     ]

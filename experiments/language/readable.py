@@ -1,0 +1,78 @@
+"""Models that were trained longer, so that one can read what they write; notebook 11 loads them.
+
+    python -m experiments.language.readable           # all three: about 15 minutes of one core
+    python -m experiments.language.readable --only 2  # only those whose name holds this
+
+Each model is stored in fltoolkit/course/stored as one message: its weights in 8 bits, entropy
+coded, so it is the size of a picture. Beside them stands models.json: what each run sent, its loss
+before and after storing, its SHA-256 and the alphabet. Not here: reading them (course.stored).
+"""
+
+import argparse
+import hashlib
+import json
+from pathlib import Path
+
+import torch
+
+from experiments.language.data_parallel import TWO_BITS, Setting, trained
+from experiments.language.task import Task, held_out, text_of
+from fltoolkit.codecs import Entropy, Pipeline, Quantize
+from fltoolkit.course.stored import FOLDER, LIST
+from fltoolkit.federated import AllGather
+from fltoolkit.pooled import lossless
+
+TASK = Task(text="topics", batch_size=8, steps=3000)
+SEED = 0
+STORE = Pipeline(Quantize(8), Entropy())
+RUNS = (
+    Setting("Muon, every step, float32", "ddp", "Muon"),
+    Setting("Muon, H = 10, 2 bits", optimizer="Muon", inner_steps=10, codecs=TWO_BITS),
+    Setting("Muon, alone", "ddp", "Muon", exchange=AllGather(), workers=1),
+)
+
+
+def store(setting: Setting, folder: Path = FOLDER, task: Task = TASK) -> dict[str, object]:
+    """Train, store the weights as a message, and return the entry of the list."""
+    result, model = trained(task, setting, SEED)
+    tree = {name: weight.detach() for name, weight in model.state_dict().items()}
+    message = STORE.encode(tree)
+    model.load_state_dict(STORE.decode(message))
+    text = text_of(task.text)
+    whole = len(lossless().encode({"text": text.train.to(torch.uint8)}))
+    file = "".join(c if c.isalnum() else "_" for c in setting.name.lower()) + ".msg"
+    (folder / file).write_bytes(message)
+    kept = ("nats", "nbytes", "steps", "workers", "batch_size", "context", "layers", "width")
+    return {
+        "file": file,
+        "sha256": hashlib.sha256(message).hexdigest(),
+        **{name: result[name] for name in kept},
+        "nats_as_stored": round(held_out(model, task), 4),
+        "nbytes_text": whole,
+        "text": task.text,
+        "text_sha256": text.sha256,
+        "alphabet": text.alphabet,
+        "codec": repr(STORE),
+        "command": "python -m experiments.language.readable",
+        "torch": torch.__version__,
+    }
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.language.readable")
+    parser.add_argument("--only", default="", help="settings whose name holds this")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    for setting in RUNS:
+        if args.only in setting.name:
+            entry = store(setting)
+            path = FOLDER / LIST
+            entries = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            text = json.dumps({**entries, setting.name: entry}, indent=1, sort_keys=True)
+            path.write_text(f"{text}\n", encoding="utf-8")
+            print(f"{setting.name}: {entry['nats']} nats, {entry['nats_as_stored']} as stored")
+
+
+if __name__ == "__main__":
+    main()

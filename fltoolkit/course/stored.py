@@ -1,0 +1,123 @@
+"""Language models that were trained longer than a notebook may, and what their training sent.
+
+They lie in stored/ beside this file, each as one message. Not here: their training, which is
+``python -m experiments.language.readable`` in the repository.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fltoolkit.codecs.coders import Entropy
+from fltoolkit.codecs.pipeline import Pipeline
+from fltoolkit.codecs.quantize import Quantize
+from fltoolkit.models import generate, gpt
+
+__all__ = ["StoredModel", "stored_model", "stored_models"]
+
+FOLDER, LIST = Path(__file__).parent / "stored", "models.json"
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A model that was read, and what is known of its training.
+
+    >>> model = stored_model("Muon, every step, float32")
+    >>> len(model.write("The ", 20))
+    24
+    """
+
+    name: str
+    network: nn.Sequential  # a `gpt`: log-probabilities [batch, characters of the alphabet, places]
+    alphabet: str
+    context: int
+    nats: float  # per character of the held-out text, with the weights as they are stored
+    nbytes: int  # sent while it was trained, by all workers and both directions
+    times_text: float  # ``nbytes``, over the training text without loss
+
+    def write(self, start: str, length: int, *, seed: int = 0, temperature: float = 1.0) -> str:
+        """``start`` and ``length`` more characters, each drawn from what the model expects.
+
+        Args:
+            start: what the text begins with.
+            length: how many characters are added.
+            seed: of the draws.
+            temperature: log-probabilities are divided by it. 1: each character is drawn as likely
+                as the model says; below 1, likely ones are drawn more often.
+
+        Raises:
+            ValueError: ``start`` holds a character that the text of the training lacks, or
+                ``temperature`` is not above 0.
+        """
+        if not temperature > 0:
+            raise ValueError(f"temperature={temperature}: give a number above 0, e.g. 0.6")
+        if strangers := sorted(set(start) - set(self.alphabet)):
+            raise ValueError(
+                f"{strangers[0]!r} is not among the {len(self.alphabet)} characters that "
+                f"{self.name!r} has learned: start with letters of English"
+            )
+        ids = torch.tensor([self.alphabet.index(c) for c in start])
+        random = torch.Generator().manual_seed(seed)
+        sharper = nn.Sequential(self.network, _Divided(temperature))
+        new = generate(sharper, ids, length, context=self.context, generator=random)
+        return "".join(self.alphabet[k] for k in new.tolist())
+
+
+class _Divided(nn.Module):
+    """Divides by a number; what is drawn from needs no sum of 1."""
+
+    def __init__(self, by: float):
+        super().__init__()
+        self.by = by
+
+    def forward(self, logs: Tensor) -> Tensor:
+        return logs / self.by
+
+
+def stored_models() -> list[str]:
+    """The names of the stored models.
+
+    >>> stored_models()
+    ['Muon, alone', 'Muon, every step, float32']
+    """
+    return list(_list())
+
+
+def stored_model(name: str) -> StoredModel:
+    """Read a stored model; nothing is trained and nothing downloaded.
+
+    Raises:
+        ValueError: there is no model of this name, or its file is not the one that was stored.
+
+    >>> stored_model("Muon, alone").nbytes
+    0
+    """
+    models = _list()
+    if name not in models:
+        names = ", ".join(map(repr, models))
+        raise ValueError(f"no stored model {name!r}: choose from {names}")
+    about = models[name]
+    message = (FOLDER / about["file"]).read_bytes()
+    if hashlib.sha256(message).hexdigest() != about["sha256"]:
+        raise ValueError(
+            f"{FOLDER / about['file']} is not the file that was stored: install fltoolkit anew, or "
+            f"make it again with {about['command']}"
+        )
+    sizes = {"context": about["context"], "num_layers": about["layers"], "width": about["width"]}
+    network = gpt(len(about["alphabet"]), **sizes, seed=0)
+    network.load_state_dict(Pipeline(Quantize(8), Entropy()).decode(message))
+    times = about["nbytes"] / about["nbytes_text"]
+    known = (about["alphabet"], about["context"], about["nats_as_stored"], about["nbytes"], times)
+    return StoredModel(name, network.eval(), *known)
+
+
+@cache
+def _list() -> dict[str, dict[str, Any]]:
+    models: dict[str, dict[str, Any]] = json.loads((FOLDER / LIST).read_text(encoding="utf-8"))
+    return models
