@@ -13,7 +13,7 @@ const SPLIT = { lr: 0.05, batch: 32, rounds: 15 }, WHOLE = { lr: 0.1, batch: 10,
 const STATES = ["A", "B", "C"], KNOWN = 150; // images that Bob knows when he guesses the others
 const { FLOAT32, UINT8 } = wire, f32 = Math.fround;
 
-/* ---- random numbers: Mulberry32 (Tommy Ettinger, 2017, public domain) ---- */
+/* random numbers: Mulberry32 (Tommy Ettinger, 2017, public domain) */
 
 const random = (...seeds) => {
   let a = seeds.reduce((sum, seed) => Math.imul(sum ^ seed, 0x9e3779b1) + 0x85ebca6b, 0x6a09e667);
@@ -34,7 +34,7 @@ const shuffled = (items, draw) => {
 };
 const upTo = (n) => Array.from({ length: n }, (_, i) => i);
 
-/* ---- the digits: a range coder that learns what pixels follow which (tools/export_explore.py writes it) ---- */
+/* the digits: a range coder that learns what pixels follow which (tools/export_explore.py writes it) */
 
 const readDigits = ({ pixels, labels }) => {
   const code = Uint8Array.from(atob(pixels), (c) => c.charCodeAt(0)), seen = new Map();
@@ -64,7 +64,7 @@ const readDigits = ({ pixels, labels }) => {
     y: Uint8Array.from(labels, Number), numTrain: NUM_TRAIN };
 };
 
-/* ---- the network: rows of weights lie by input, so that inputs that are zero cost nothing ---- */
+/* the network: rows of weights lie by input, so that inputs that are zero cost nothing */
 
 const makeNetwork = (seed) => WIDTHS.slice(1).map((out, k) => {
   const wide = WIDTHS[k], draw = random(seed, 17 + k), limit = 1 / Math.sqrt(wide);
@@ -185,7 +185,7 @@ const learn = (network, data, rows, lr) => {
   return loss;
 };
 
-/* The share of the 360 test samples that are right; yields nothing between batches. */
+/* The share of the 360 test samples that are right. */
 function* accuracyOf(network, data) {
   let right = 0;
   const total = data.y.length - data.numTrain;
@@ -201,11 +201,10 @@ function* accuracyOf(network, data) {
   return right / total;
 }
 
-/* ---- what a training has sent ---- */
+/* what a training has sent */
 
 const begun = (setting, data) => ({
-  network: makeNetwork(setting.seed || 0), data, setting, up: 0, down: 0, messages: 0, step: 0, inside: {},
-  ...(setting.network ? { network: networkOf(setting.network) } : {}),
+  network: setting.network ? networkOf(setting.network) : makeNetwork(setting.seed || 0), data, setting, up: 0, down: 0, messages: 0, step: 0, inside: {},
 });
 
 /* One message crosses: bytes are counted, the receiver gets what it decodes. */
@@ -213,7 +212,6 @@ const cross = (run, from, to, what, codec, tree) => {
   const message = codec.encode(tree), decoded = codec.decode(message);
   run[to === run.hub ? "up" : "down"] += message.length;
   run.messages += 1;
-  if (run.setting.keep) (run.kept = run.kept || []).push({ from, to, what, message });
   return { event: { kind: "message", from, to, what, nbytes: message.length }, decoded };
 };
 const matrix = (name, data, batch) => [{ name, dtype: FLOAT32, shape: [batch, data.length / batch], data }];
@@ -222,7 +220,7 @@ const record = (run, loss, accuracy, more = {}) => ({
 });
 const due = (step, perRound, evaluations) => Math.floor((step * evaluations) / perRound) > Math.floor(((step - 1) * evaluations) / perRound);
 
-/* ---- in one piece: the data were sent once, and one owner trains ---- */
+/* in one piece: the data were sent once, and one owner trains */
 
 function* whole(run) {
   const { data, setting, network } = run, { lr, batch, rounds } = { ...WHOLE, ...setting.effort };
@@ -241,7 +239,7 @@ function* whole(run) {
   }
 }
 
-/* ---- split: activations up, gradients down, and states by a threshold ---- */
+/* split: activations up, gradients down, and states by a threshold */
 
 /* LossGate(threshold): A when the mean loss has moved by the threshold, else one step towards silence. */
 const lossGate = (threshold) => {
@@ -298,7 +296,7 @@ function* split(run) {
   }
 }
 
-/* ---- averaged: the model down, each owner's update up ---- */
+/* averaged: the model down, each owner's update up */
 
 /* Who has which samples: alike, or sorted by digit and two shards each. */
 const dealt = (data, owners, skewed, seed) => {
@@ -355,13 +353,13 @@ function* averaged(run) {
   }
 }
 
-/* `run` holds the network, the sums of bytes and what can be looked at; `events` trains when it is read. */
+/* `events` trains when it is read; `run` can be looked at. */
 const start = (setting, data) => {
   const run = begun(setting, data);
   return { run, events: { one: whole, split, averaged }[setting.how](run) };
 };
 
-/* ---- what Bob makes of what he got ---- */
+/* what Bob makes of what he got */
 
 /* Ridge regression: he knows some images and what was sent of them, and guesses others. With H the known
    messages and X the known pixels, a guess is h H' (H H' + r)^-1 X. */

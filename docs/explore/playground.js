@@ -1,11 +1,10 @@
-/* The playground: what the reader chooses, a worker that trains, and what is drawn of it. The arithmetic is in
-   engine.js, the bytes are in wire.js. */
+/* The playground: choices, a worker that trains (engine.js, wire.js), and what is drawn of it. */
 "use strict";
 
 /* The worker's side: it trains a slice at a time, so that it hears what the page says in between. */
 explore.serve = (engine, digits, post) => {
   let data = null, run = null, events = null, running = false, pace = "fast", watch = false, round = 0, timer = 0;
-  let news = [], posted = 0, looked = 0, guessed = 0, single = "";
+  let news = [], posted = 0, looked = 0, guessed = 0, single = false;
   const now = () => performance.now();
 
   const inside = () => {
@@ -50,7 +49,7 @@ explore.serve = (engine, digits, post) => {
       if (done) { running = false; tell({ ended: true }); return false; }
       if (value.kind === "work") return true;
       news.push(value);
-      if (single && (single === "any" || value.kind === single)) { running = false; single = ""; tell(); return false; }
+      if (single && value.kind === "record") { running = single = false; tell(); return false; }
     } catch (error) {
       running = false;
       tell({ ended: true, failed: error.message });
@@ -61,7 +60,7 @@ explore.serve = (engine, digits, post) => {
 
   const slice = () => {
     timer = 0;
-    const begin = now(), waits = { fast: 0, slow: 900 }[pace];
+    const begin = now(), waits = pace === "slow" ? 900 : 0;
     while (running && now() - begin < 14) {
       const before = news.length;
       if (!advance()) return;
@@ -90,7 +89,7 @@ explore.serve = (engine, digits, post) => {
     if (order.pause) { running = false; tell(); }
     if ((order.go || order.step) && run) {
       running = true;
-      single = order.step ? "record" : "";
+      single = !!order.step;
     }
     if (running && !timer) timer = setTimeout(slice, 0);
     else if (run && order.watch !== undefined) tell();
@@ -105,7 +104,7 @@ const BITS = [1, 2, 3, 4, 5, 6, 7, 8, 32], KEPT = [0.005, 0.01, 0.02, 0.05, 0.1,
 let orders = null, chosen = null, round = 0, running = false, ended = false, failed = "", set = () => {};
 let path = [], last = null, best = 0, before = [], seen = {}, alone = {}, tried = [], packets = [], frames = 0, drawn = 0;
 
-/* ---- the worker: made from text that the page has, because from a folder no script may be loaded into one ---- */
+/* the worker, made from text that the page has: see wire.js */
 
 const makeWorker = (hear) => {
   const text = `const wire = (${explore.makeWire})();
@@ -121,7 +120,7 @@ const makeWorker = (hear) => {
   }
 };
 
-/* ---- what is chosen, in words and in Python ---- */
+/* what is chosen, in words and in Python */
 
 const isOne = (state) => state.how === "one", isSplit = (state) => state.how === "split";
 const settingOf = (s) => ({ how: s.how, cut: +s.cut, owners: s.owners, skewed: s.skewed, bitsUp: s.bitsUp, bitsDown: s.bitsDown, kept: s.kept,
@@ -165,7 +164,7 @@ const describe = (s) => {
   return `Averaged: in each round ${s.speak === "1" ? "each" : "each drawn one"} of ${s.owners} owners gets the network in ${explore.bytes(down)} and sends back its change in ${explore.bytes(up)}.`;
 };
 
-/* ---- missions: each looks at what was reached, and solves itself ---- */
+/* missions: each solves itself */
 
 const summary = () => ({ setting: chosen && { ...chosen }, path, last, best, watched: seen.error });
 const within = (points, budget) => Math.max(0, ...points.filter((p) => p.nbytes <= budget).map((p) => p.accuracy));
@@ -216,7 +215,7 @@ const showMission = (state) => {
   link.href = link.href.replace(/\w+\.(ipynb|html)$/, `${mission.book}.$1`);
 };
 
-/* ---- pictures ---- */
+/* pictures */
 
 const color = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
 const sized = (canvas, width, height) => { // sharp on every screen
@@ -377,9 +376,9 @@ const drawPlot = (state) => {
 };
 
 const meters = (state) => {
-  const now = last || { up: 0, down: 0, nbytes: 0, messages: 0, round: 0 }, seconds = explore.secondsOn({ nbytes: now.nbytes, up: now.up, down: now.down, waits: 0 }, state.rate * 125000, state.rate * 125000, 0);
+  const now = last || { up: 0, down: 0, nbytes: 0, round: 0 }, speed = state.rate * 125000, seconds = explore.secondsOn({ ...now, waits: 0 }, speed, speed, 0);
   const cells = [["test images right", path.length ? explore.percent(path[path.length - 1].accuracy) : "–"], ["sent", explore.bytes(now.nbytes)],
-    [isOne(state) ? "passes" : isSplit(state) ? "passes" : "rounds", (now.round || 0).toFixed(isSplit(state) || isOne(state) ? 1 : 0)],
+    state.how === "averaged" ? ["rounds", now.round || 0] : ["passes", (now.round || 0).toFixed(1)],
     ["times the data", (now.nbytes / SEND).toFixed(now.nbytes < 10 * SEND ? 2 : 0)], ["on this link", explore.seconds(seconds)], ...(now.state ? [["state", now.state]] : [])];
   byId("meters").innerHTML = cells.map(([name, value]) => `<span>${name} <b>${value}</b></span>`).join("");
 };
@@ -391,15 +390,16 @@ const say = (state) => {
   if (now && byId("said").textContent !== now) byId("said").textContent = now;
 };
 
-/* ---- the page ---- */
+/* the page */
 
 let current = null;
 const buttons = () => {
   byId("go").textContent = running ? "❚❚ pause" : last && !ended ? "▶ go on" : "▶ start";
   root.dataset.running = running;
 };
-const fresh = () => {
+const fresh = (next = chosen) => {
   if (path.length) tried.push(summary());
+  chosen = next;
   tried = tried.slice(-12);
   path = []; last = null; best = 0; seen = {}; packets = []; running = ended = false; failed = "";
   round += 1;
@@ -413,7 +413,7 @@ const render = (state) => {
   for (const part of document.querySelectorAll("[data-for]")) part.hidden = !part.dataset.for.split(" ").includes(state.how);
   const wish = settingOf(state), renewed = JSON.stringify(chosen) !== JSON.stringify(wish);
   if (!orders) orders = makeWorker(hear);
-  if (renewed) { const old = chosen; if (old && path.length) tried.push({ setting: old, path, last, best, watched: seen.error }); path = []; chosen = wish; fresh(); }
+  if (renewed) fresh(wish);
   else if (was && (was.watch !== state.watch || was.pace !== state.pace)) orders({ watch: state.watch, pace: state.pace });
   if (state.how === "averaged" && alone[`${state.owners}/${state.skewed}`] === undefined && root.dataset.ready) askAlone(state);
   byId("code").textContent = code(state);

@@ -26,7 +26,7 @@ const joined = (parts) => {
   return out;
 };
 
-/* ---- XXH3-64 with a seed (Collet 2019): the checksum of a frame is the low half of a chain of these ---- */
+/* XXH3-64 with a seed (Collet 2019): the checksum of a frame is the low half of a chain of these */
 
 const SECRET = Uint8Array.from(("b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671fcb79e64eccc0e578825ad07dccff7221b8084674f743248ee035" +
   "90e6813a264c3c2852bb91c300cb88d0658b1b532ea371644897a20df94e3819ef46a9deacd8a8fa763fe39c343ff9dcbbc7c70b4f1d8a51e04bcdb45931c89f7ec9d97873" +
@@ -146,7 +146,7 @@ const hashMany = (bytes, seed) => {
 
 const xxh3 = (bytes, seed) => (bytes.length <= 16 ? hashFew : bytes.length <= 240 ? hashSome : hashMany)(bytes, seed);
 
-/* ---- fltoolkit.wire: the frame ---- */
+/* fltoolkit.wire: the frame */
 
 const varint = (number) => {
   const out = [];
@@ -219,7 +219,7 @@ const unpack = (message) => {
   return tree;
 };
 
-/* ---- fltoolkit.codecs.coders: BitPack ---- */
+/* fltoolkit.codecs.coders: BitPack */
 
 const ceil8 = (n) => Math.ceil(n / 8);
 const pieces = (width) => { // 7 bits are cut into 4, 2 and 1
@@ -317,7 +317,7 @@ const readPlaces = (bytes) => {
   return { places, size };
 };
 
-/* ---- fltoolkit.codecs.quantize: Quantize(bits), nearest rounding, one range for each tensor ---- */
+/* fltoolkit.codecs.quantize: Quantize(bits), nearest rounding, one range for each tensor */
 
 const evenly = (y) => { // half to even, as numpy rounds
   const down = Math.floor(y), rest = y - down;
@@ -354,7 +354,7 @@ const restored = (symbols, [low, high], bits) => {
   return values;
 };
 
-/* ---- fltoolkit.codecs.sparse: TopK(fraction), all tensors of a tree together ---- */
+/* fltoolkit.codecs.sparse: TopK(fraction), all tensors of a tree together */
 
 const numKept = (fraction, n) => Math.max(1, evenly(fraction * n));
 
@@ -370,9 +370,9 @@ const largest = (values, k) => {
   return places;
 };
 
-/* ---- fltoolkit.codecs.Pipeline([TopK(kept)], [Quantize(bits)]): `kept` 1 and `bits` 32 leave a stage out.
+/* fltoolkit.codecs.Pipeline([TopK(kept)], [Quantize(bits)]): `kept` 1 and `bits` 32 leave a stage out.
    Stages work on the entries of float32 that are not empty; everything else passes unchanged. (Python's
-   half precision is float32 here, with the entry of its dtype beside it.) ---- */
+   half precision is float32 here, with the entry of its dtype beside it.) */
 
 const isFloat = ({ name, dtype, data }) => dtype === FLOAT32 && data.length > 0 && !name.includes(UNIT);
 const bytesEntry = (name, data) => ({ name, dtype: UINT8, shape: [data.length], data });

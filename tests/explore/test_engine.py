@@ -22,10 +22,9 @@ DATA = load("digits").flat()
 TRAIN = """(explore, settings) => settings.map((setting) => {
   if (setting.network) setting.network = explore.treeFrom(setting.network);
   const data = explore.engine.readDigits(explore.data.digits);
-  const { run, events } = explore.engine.start({ ...setting, keep: true }, data), records = [];
+  const { run, events } = explore.engine.start(setting, data), records = [];
   for (const event of events) if (event.kind === "record") records.push(event);
-  return { records, kept: (run.kept || []).slice(0, 6).map((m) => [m.what, explore.hex(m.message)]),
-    weights: explore.entriesOf(explore.engine.treeOf(run.network)) };
+  return { records, weights: explore.entriesOf(explore.engine.treeOf(run.network)) };
 })"""
 
 

@@ -184,7 +184,7 @@ def test_the_python_of_a_setting_runs(open_here: Open) -> None:
         made.append(experiment)
     assert [e.protocol for e in made] == ["pooled", "split_async", "fedavg", "fedavg", "split"]
     assert made[1].gate == "LossGate(0.2)"
-    assert made[2].settings == {"cohort_size": 2}
+    assert made[2].settings == {"cohort_size": 3}
     assert made[2].partition == "shards(2)"
     assert "ErrorFeedback" in made[2].codecs["update"]
     assert made[3].codecs == {}
