@@ -24,6 +24,7 @@
     nb11            answers of notebook 11
     nb12            answers of notebook 12
     nb13            answers of notebook 13
+    nb14            answers of notebook 14
     quiz            answers of the quizzes in notebooks 07, 09 and 12
     stored          language models that were trained longer, for notebook 11
     syllabus        all notebooks, and how much of them a reader has done

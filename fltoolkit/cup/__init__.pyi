@@ -4,6 +4,7 @@ from .board import records as records
 from .card import Card as Card
 from .card import draw_card as draw_card
 from .card import read_card as read_card
+from .card import show_card as show_card
 from .entry import Entry as Entry
 from .entry import read_entry as read_entry
 from .referee import bound as bound

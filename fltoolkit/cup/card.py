@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 import fltoolkit
+from fltoolkit.plots.style import new_figure, picture
 from fltoolkit.units import amount
 
-__all__ = ["Card", "about_machine", "draw_card", "read_card"]
+__all__ = ["Card", "about_machine", "draw_card", "read_card", "show_card"]
 
 
 @dataclass
@@ -129,18 +131,29 @@ def about_machine() -> dict[str, str]:
     }
 
 
-def draw_card(card: Card, path: Path) -> None:
-    """Draw the card as a picture (PNG or SVG, by the name of the file).
+def draw_card(card: Card, path: Path | None = None) -> Figure:
+    """The card as a picture, written to a file (PNG or SVG, by its name) if there is a path.
 
     Write ``draw_card(read_card(Path("card.json")), Path("card.png"))``.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6, 3.4), facecolor="white")
+    figure = new_figure(6, 3.4)
     colour = "#2a7f3f" if card.accepted else "#9a3b26"
+    lines = str(card).split("\n")
     figure.text(0.05, 0.88, "The megabyte cup", size=10, color="#666666")
     figure.text(0.05, 0.74, f"{card.nbytes:,} bytes", size=26, weight="bold", color=colour)
-    lines = str(card).split("\n")
     figure.text(0.05, 0.66, lines[0], size=9)
     figure.text(0.05, 0.04, "\n".join(lines[1:]), size=7.5, family="monospace")
-    figure.savefig(path, dpi=150)
+    if path:
+        figure.savefig(path, dpi=150)
+    return figure
+
+
+def show_card(card: Card) -> None:
+    """Show the card as a picture below a notebook's cell, with its numbers as text.
+
+    Write ``show_card(verify(text, track="digits", league="open"))``.
+    """
+    from IPython.display import display
+
+    data, metadata = picture(draw_card(card), str(card))
+    display(data, raw=True, metadata=metadata)  # type: ignore[no-untyped-call]

@@ -98,7 +98,7 @@ class Play:
         return setup, arrays
 
     def exchanges(self, hosts: Any) -> Iterator[Wire]:
-        """Carry messages until the server ends; the wire after each exchange."""
+        """Carry messages until the server ends; the wire after each exchange and what it taught."""
         (reply,) = hosts.ask([self._to_server([])], [0])
         while not reply[0].get("end"):
             if self.wire.exchanges >= self.track.exchanges:
@@ -109,8 +109,8 @@ class Play:
             heads, ups = self._by_owner(answers)
             arrived = self.wire.up(heads, ups)
             self.crossed.append((reply, downs, heads, ups, arrived))
-            yield self.wire
             (reply,) = hosts.ask([self._to_server(arrived)], [0])
+            yield self.wire
 
     def _to_server(self, arrived: list[Array]) -> Request:
         return {"do": "go_on", "sum": self.league == "sums"}, arrived

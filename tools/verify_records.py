@@ -1,0 +1,53 @@
+"""Verify the records of the cup that differ from another commit, with new seeds: for pull requests.
+
+    python tools/verify_records.py origin/main
+
+A record is a folder cup/records/TRACK/NAME with entry.py, card.json and note.md. Exit status 1 if
+one of them is not accepted, or lacks a file. The card says track and league.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from fltoolkit.cup import read_card, read_entry, verify
+from fltoolkit.cup.slots import CupError
+
+ROOT = Path(__file__).parents[1]
+FILES = ("entry.py", "card.json", "note.md")
+
+
+def changed(base: str) -> list[Path]:
+    """The folders of records in which something differs from ``base``."""
+    command = ["git", "diff", "--name-only", f"{base}...HEAD", "--", "cup/records/*/*/*"]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return sorted({(ROOT / name).parent for name in names.splitlines()})
+
+
+def problem(folder: Path) -> str:
+    """Verify one record; what is wrong with it, or an empty text."""
+    if missing := [name for name in FILES if not (folder / name).exists()]:
+        return f"{folder.name} has no {', '.join(missing)}"
+    card, text = read_card(folder / "card.json"), (folder / "entry.py").read_text("utf-8")
+    if read_entry(text).sha256 != card.sha256:
+        return f"{folder.name}: the card is of another file; verify again"
+    new = verify(text, track=card.track, league=card.league, name=folder.name)
+    print(f"```\n{new}\n```", flush=True)
+    return "" if new.accepted else f"{folder.name}: not accepted"
+
+
+def main(base: str) -> int:
+    problems = []
+    for folder in changed(base):
+        if not folder.exists():  # the pull request takes it away
+            continue
+        try:
+            problems.append(problem(folder))
+        except (CupError, ValueError) as error:
+            problems.append(f"{folder.name}: {error}")
+    print("\n".join(filter(None, problems)) or "all entries of this change are accepted")
+    return 1 if any(problems) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
