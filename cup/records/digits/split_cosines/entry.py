@@ -1,8 +1,8 @@
-"""Split: three of five images, in 20 cosine coefficients of four bits: ten bytes per image."""
+"""Split: nine of ten images, in 20 cosine coefficients of four bits: ten bytes per image."""
 
 import numpy as np
 
-KEPT, STEP, SHARE = 20, 0.2, 0.6
+KEPT, STEP, SHARE = 20, 0.2, 0.9
 PLACE = np.arange(8)
 WAVES = np.cos(np.pi * (2 * PLACE + 1) * PLACE[:, None] / 16) / 2
 WAVES[0] /= 2**0.5
