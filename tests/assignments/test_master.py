@@ -762,12 +762,12 @@ def test_what_an_answer_leaves_behind_costs_no_other(number):
     )
     answers[first] += (
         "".join(f"\n{name} = 0" for name in ("sum", "len", "range", "sorted", *names.split()))
-        + "\ntorch.set_default_dtype(torch.float64)\ntorch.set_grad_enabled(False)"
+        + "\nimport torch\ntorch.set_default_dtype(torch.float64)\ntorch.set_grad_enabled(False)"
         + "\nimport sys, io, random\nsys.stdout = io.StringIO()\nrandom.seed(1)"
     )
     for later in list(answers)[1:]:
         undo = "for _n in ('sum', 'len', 'range', 'sorted', 'struct', 'zlib'): globals().pop(_n, 0)"
-        imports = "import struct, zlib\ntorch.set_grad_enabled(True)"
+        imports = "import struct, torch, zlib\ntorch.set_grad_enabled(True)"
         answers[later] = (
             f"{undo}\n{imports}\ntorch.set_default_dtype(torch.float32)\n{answers[later]}"
         )
