@@ -1,11 +1,15 @@
 """The engine of charts: ticks, names that do not overlap, marks as SVG and by matplotlib."""
 
+import io
+import math
 from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from fltoolkit.plots.drawing import (
     LETTER,
@@ -15,6 +19,7 @@ from fltoolkit.plots.drawing import (
     Box,
     Frame,
     Graphic,
+    Pixels,
     Stroke,
     Words,
     beside,
@@ -23,6 +28,7 @@ from fltoolkit.plots.drawing import (
     spread,
     symbol,
 )
+from fltoolkit.plots.style import COLORS, PAPER
 
 
 @given(st.lists(st.floats(-1e3, 1e3), max_size=8), st.floats(0.1, 50))
@@ -110,6 +116,25 @@ def test_svg_and_figure_hold_the_same_marks() -> None:
     corners = figure.artists[1].get_path().vertices
     assert len(corners) == 5, "a closed symbol keeps its last side"
     assert drawing.png()[0]["text/plain"] == drawing.html()[0]["text/plain"] == "a & b"
+
+
+def test_a_matrix_is_white_at_zero_and_has_one_pixel_per_value() -> None:
+    values = torch.tensor([[2.0, 0.0, -1.0], [math.nan, math.inf, 1.0]])
+    image = Pixels(0, 0, 30, 20, values)
+    (most, zero, below), (nan, inf, half) = image.colors().tolist()
+    assert [f"#{r:02x}{g:02x}{b:02x}".lower() for r, g, b in (most, zero)] == [
+        COLORS[1].lower(),
+        PAPER.lower(),
+    ]
+    assert nan == inf, "what is not finite has the same grey"
+    assert below[2] > below[0], "below zero is blue"
+    assert half[0] > half[2], "above zero is orange"
+    with Image.open(io.BytesIO(image.png())) as read:
+        assert read.size == (3, 2)
+        assert [list(pixel) for pixel in read.getdata()][:3] == [most, zero, below]
+    drawing = Graphic(30, 20, "a matrix", [image])
+    assert len(ElementTree.fromstring(drawing.svg())) == 3
+    assert len(drawing.figure().artists) == 1
 
 
 def test_lines_are_told_apart_by_colour_and_dash() -> None:
