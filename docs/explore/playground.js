@@ -120,7 +120,7 @@ const makeWorker = (hear) => {
   }
 };
 
-/* what is chosen, in words and in Python */
+/* choices in words and in Python */
 
 const isOne = (state) => state.how === "one", isSplit = (state) => state.how === "split";
 const settingOf = (s) => ({ how: s.how, cut: +s.cut, owners: s.owners, skewed: s.skewed, bitsUp: s.bitsUp, bitsDown: s.bitsDown, kept: s.kept,
@@ -279,7 +279,6 @@ const drawGuess = (state) => {
   seen.guesses.forEach((image, k) => tile(c, image, k * (size + 6), size + 8, size, 8, (v) => grey(v, 0, 16)));
 };
 
-/* A histogram of what should be sent, and the levels that are there. */
 const drawLevels = (state) => {
   const box = byId("levels"), values = seen.before, got = seen.after;
   if (!values || !box.clientWidth) { box.innerHTML = ""; byId("lost").textContent = ""; return; }
@@ -390,7 +389,6 @@ const say = (state) => {
   if (now && byId("said").textContent !== now) byId("said").textContent = now;
 };
 
-/* the page */
 
 let current = null;
 const buttons = () => {
@@ -412,7 +410,11 @@ const render = (state) => {
   current = { ...state };
   for (const part of document.querySelectorAll("[data-for]")) part.hidden = !part.dataset.for.split(" ").includes(state.how);
   const wish = settingOf(state), renewed = JSON.stringify(chosen) !== JSON.stringify(wish);
-  if (!orders) orders = makeWorker(hear);
+  if (!orders) { // the first picture comes before the worker
+    const early = [];
+    orders = (order) => early.push(order);
+    setTimeout(() => { orders = makeWorker(hear); early.forEach((order) => orders(order)); }, 0);
+  }
   if (renewed) fresh(wish);
   else if (was && (was.watch !== state.watch || was.pace !== state.pace)) orders({ watch: state.watch, pace: state.pace });
   if (state.how === "averaged" && alone[`${state.owners}/${state.skewed}`] === undefined && root.dataset.ready) askAlone(state);
