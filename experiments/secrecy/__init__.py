@@ -6,6 +6,7 @@
     under_mask  what entropy coding and each client's own top-k are worth under a mask
     intersection  what it costs to find whom two owners share, before vertical training
     noise       accuracy over bytes over epsilon, with noise from each client
+    language    a small GPT under a secure sum
     flower_secagg  how many bits per value Flower's SecAgg+ sends
     figure      bytes by kind as a picture
     report      the tables

@@ -5,6 +5,7 @@
     python -m experiments.secrecy --only "2 bits"  # settings whose name holds this
     python -m experiments.secrecy --attack         # what is reconstructed from what the server sees
     python -m experiments.secrecy --intersection   # what finding shared samples costs
+    python -m experiments.secrecy --language       # a small GPT, few steps
     python -m experiments.secrecy --noise          # accuracy over bytes over epsilon
     python -m experiments.secrecy --figure         # docs/images/secrecy.png, of what is there
     python -m experiments.secrecy --report         # the tables of what is there
@@ -23,6 +24,7 @@ from experiments.runs import add, read, sweep
 from experiments.secrecy.attack import attack
 from experiments.secrecy.figure import draw
 from experiments.secrecy.intersection import SIZES, intersection
+from experiments.secrecy.language import WAYS, language
 from experiments.secrecy.noise import NAMES, noise
 from experiments.secrecy.report import report
 from experiments.secrecy.run import run
@@ -41,6 +43,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--attack", action="store_true", help="attacks instead of training")
     parser.add_argument("--intersection", action="store_true", help="whom two owners share")
+    parser.add_argument("--language", action="store_true", help="a small GPT")
     parser.add_argument("--noise", action="store_true", help="accuracy, bytes and epsilon")
     parser.add_argument("--figure", action="store_true", help="draw bytes by kind")
     parser.add_argument("--report", action="store_true", help="print the tables")
@@ -56,6 +59,9 @@ def main() -> None:
     try:
         if args.attack:
             attacks(args.data, args.out)
+            return
+        if args.language:
+            languages(args.out)
             return
         if args.noise:
             noises(args.out)
@@ -91,6 +97,15 @@ def intersections(path: Path) -> None:
         for seed in SEEDS:
             if (key := f"intersection, {num_ids} ids, seed {seed}") not in there:
                 keep(path, key, intersection(num_ids, seed))
+
+
+def languages(path: Path) -> None:
+    """Nats and bytes of a small GPT; what is there is not run again."""
+    there = read(path)
+    for seed in SEEDS:
+        for name in WAYS:
+            if (key := f"language, {name}, seed {seed}") not in there:
+                keep(path, key, language(name, seed))
 
 
 def noises(path: Path) -> None:
