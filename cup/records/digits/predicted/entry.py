@@ -4,7 +4,7 @@ from bisect import bisect
 
 import numpy as np
 
-SHARE, KEPT, STEP, SPREAD = 0.21, 28, 0.5, 0.28
+SHARE, KEPT, STEP, SPREAD = 0.25, 28, 0.5, 0.28
 PLACE = np.arange(8)
 WAVES = np.cos(np.pi * (2 * PLACE + 1) * PLACE[:, None] / 16) / 2
 WAVES[0] /= 2**0.5

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-KEPT, BITS, OWN, RIDGE = 15, 14, 0.8, 0.005
+KEPT, BITS, OWN, RIDGE = 18, 14, 0.8, 0.005
 PLACE = np.arange(8)
 WAVES = np.cos(np.pi * (2 * PLACE + 1) * PLACE[:, None] / 16) / 2
 WAVES[0] /= 2**0.5
