@@ -20,6 +20,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 from pages import ROOT, files_of_the_repository
+from uv import find_uv_bin
 
 HOME = "https://github.com/fltoolkit/fltoolkit"
 TEXTS = {
@@ -116,7 +117,8 @@ def outside(tmp_path_factory):
         lowest = [s.version for r in same for s in r.specifier if s.operator in (">=", "==")]
         version = str(max(map(Version, lowest), default=Version("1")))
         write_wheel(packages, name, version, {extra for each in same for extra in each.extras})
-    uv = f'#!/bin/sh\nexec "{sys.executable}" -m uv "$@"\n'
+    # the program itself: `python -m uv` would find the environment of the tests by itself
+    uv = f'#!/bin/sh\nexec "{find_uv_bin()}" "$@"\n'
     write_wheel(packages, "uv", "99", set(), uv)
     return there, Path(archive).as_uri(), packages.as_uri()
 
@@ -135,7 +137,7 @@ def run(lines, folder, outside, path):
         # the real packages, and no window; the package itself is the one that was installed
         imports = f"PYTHONPATH='{there}:{site}' " if "fltoolkit course" in line else ""
         script.append(imports + line)
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "UV_"))}
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "UV_", "VIRTUAL_"))}
     env |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": packages, "PIP_CONFIG_FILE": os.devnull}
     env |= {"UV_NO_INDEX": "1", "UV_FIND_LINKS": packages, "UV_OFFLINE": "1"}
     env |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_VALUE_0": HOME}
