@@ -15,7 +15,8 @@ MEANING = (
 )
 
 MNIST = 9_912_422 + 28_881  # the two published gzip files of the training set
-CIFAR = 170_498_071  # the published archive; that of CIFAR-100 is 169,001,437
+CIFAR = 170_498_071  # cifar-10-python.tar.gz, as its server announces it
+CIFAR_100 = 169_001_437  # cifar-100-python.tar.gz, from the same server
 PER_IMAGE = 136  # bytes of an image of MNIST without loss: docs/send_the_data.md
 PER_CHARACTER = 0.30  # bytes of a character of Shakespeare behind bzip2: docs/send_the_data.md
 FEMNIST = 805_263 * PER_IMAGE  # all of its images; a part of them takes fewer bytes
@@ -55,8 +56,10 @@ def _femnist_words(factor: float) -> str:
     up = 132.1e9 / factor / FEMNIST
     return (
         f"132.1 GB in float32 on the way up, divided by {factor:,g}, and the same 132.1 GB on the "
-        f"way down, which is not compressed; FEMNIST has 805,263 images (LEAF), of 136 B as those "
-        f"of MNIST. The way up alone would be {up:.2g} times the data."
+        f"way down: an assumption, since the abstract speaks of the other way alone. "
+        f"FEMNIST has 805,263 images (LEAF, arXiv 1812.01097, table 1, as other people's code "
+        f"quotes it), of 136 B as those of MNIST. The way up alone would be {up:.2g} times the "
+        "data."
     )
 
 
@@ -86,9 +89,9 @@ OPPONENTS: dict[str, Opponent] = {
     ),
     "vepakomma-2018": Opponent(
         6e9 * 100,
-        169_001_437,
+        CIFAR_100,
         "6 GB per client, 100 clients (500 clients with 1.2 GB are as much); the archive of "
-        "CIFAR-100.",
+        "CIFAR-100, cifar-100-python.tar.gz, 169,001,437 B.",
     ),
     "pysyft-splitnn-2020": Opponent(
         60_000 * 2 * 4 * 640,
@@ -122,8 +125,8 @@ OPPONENTS: dict[str, Opponent] = {
         2.0 * 4 * 150e6 * 8 * (64_000 / 500),
         305e9,
         "150 million parameters in float32 both ways, 8 workers, 64,000 steps of which every "
-        "500th sends; C4 is 305 GB when compressed. Parameters, steps and the size are from "
-        "memory.",
+        "500th sends; C4 (en) is 305 GB when compressed, by the page of allenai/c4. Parameters and "
+        "steps are from memory.",
     ),
 }
 """By the name of the claim. A claim that is missing here does not say enough to compute it."""
