@@ -138,7 +138,7 @@ def one_run(result: Any, num_test: int) -> dict[str, Any]:
     """
     last = result.history[-1]
     if pareto_report.is_null(result):
-        curve = [[r["nbytes"], r["accuracy"] * num_test] for r in result.history]
+        curve = [[r["nbytes"], round(r["accuracy"] * num_test, 3)] for r in result.history]
     else:
         curve = [[r["nbytes"], correct(r["accuracy"], num_test)] for r in result.history]
     return {
