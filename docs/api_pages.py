@@ -209,6 +209,15 @@ def process_docstring(app, what, name, value, options, lines):
         lines += fields_of(value)
 
 
+def keep_bound(app, value, bound_method):
+    """After Autodoc kept the defaults of a bound method: undo it, or the next one loses a parameter.
+
+    Autodoc stores the signature without ``self`` at the function that all bound methods share.
+    """
+    if inspect.ismethod(value):
+        value.__func__.__dict__.pop("__signature__", None)
+
+
 def process_signature(app, what, name, value, options, signature, returns):
     """Autodoc calls this for each signature: those of protocols and exceptions say nothing."""
     silent = is_class(value) and (
@@ -298,6 +307,7 @@ def setup(app):
     app.add_directive("room", Room)
     app.add_role("name", NameRole(innernodeclass=nodes.literal))
     app.connect("autodoc-process-docstring", process_docstring, priority=400)  # before napoleon
+    app.connect("autodoc-before-process-signature", keep_bound, priority=900)
     app.connect("autodoc-process-signature", process_signature)
     app.connect("autodoc-skip-member", skip_member)
     return {"parallel_read_safe": True}

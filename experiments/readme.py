@@ -14,7 +14,7 @@ from experiments.async_states import report as silence_report
 from experiments.async_states import settings as silence_settings
 from experiments.fedavg_results import __main__ as averaging
 from experiments.fedavg_results import settings as averaging_settings
-from experiments.language import data_parallel, null_rows, split
+from experiments.language import data_parallel, null_results, split
 from experiments.language import report as language_report
 from experiments.language.__main__ import RESULTS as LANGUAGE
 from experiments.language.task import Task as LanguageTask
@@ -109,7 +109,7 @@ def cut_text() -> Iterator[str]:
         found = {s.name: runs for s, runs in rows_of(task, split.settings(task), stored)}
         runs, reference = found[name], found["float32"]
         nats = interval_of(split.differences(runs, reference), "+.3f")
-        data = mean(null_rows.data_nbytes("split", title).values())
+        data = mean(null_results.data_nbytes("split", title).values())
         size = f"{mean_nbytes(runs) / 1e6:.1f} MB, {times(runs, data)} times the data"
         yield f"{factor_of(runs, reference):.1f} times at {nats} nats ({size})"
 

@@ -31,6 +31,11 @@ PARTS = list(api_pages.listed(fltoolkit.__doc__))  # rooms and files
 names_of = api_pages.names_of
 
 WITHOUT_EXAMPLE = {  # name: why it has none
+    "fltoolkit.cup.party.main": "answers a verifier through pipes, in a process behind a fence",
+    "fltoolkit.cup.verify": "five runs behind a fence take half a minute; tests/cup has some",
+    "fltoolkit.cup.draw_card": "draws a card, which a verification has to make first",
+    "fltoolkit.cup.show_card": "shows a card, which a verification has to make first",
+    "fltoolkit.cup.draw_history": "draws cards, which verifications have to make first",
     "fltoolkit.data.datasets.DataNotFoundError": "it needs a machine without data and network",
     "fltoolkit.data.load_emnist_federated": "it reads a file that has to be downloaded",
     "fltoolkit.research.cluster": "needs a running Dask cluster and the package distributed",

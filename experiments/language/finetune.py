@@ -21,6 +21,7 @@ from statistics import mean
 import torch
 from torch import Tensor, nn
 
+from experiments.language import null_results
 from experiments.language.command import main
 from experiments.language.split import CONTEXT, capital, differences, text_of
 from experiments.null_rows import megabytes
@@ -259,9 +260,11 @@ def report(results: Mapping[str, Result]) -> str:
 
 def table(rows: Sequence[Row], title: str) -> str:
     """Nats and bytes of each setting, against full float32 seed by seed; the null rows last."""
-    from experiments.language import null_rows  # which runs these tasks
 
-    data, gone = null_rows.data_nbytes("finetune", title), null_rows.lacking("finetune", title)
+    data, gone = (
+        null_results.data_nbytes("finetune", title),
+        null_results.lacking("finetune", title),
+    )
     reference = next((runs for setting, runs in rows if setting.name == "full, float32"), {})
     lines = [
         "| what is learned and how it travels | seeds | nats per character | minus full float32 "
@@ -288,7 +291,7 @@ def table(rows: Sequence[Row], title: str) -> str:
             f"{whole / total:.1f}" if reference else "",
         ]
         lines.append(f"| {setting.name} | {' | '.join(cells)} |")
-    for name, runs in null_rows.rows("finetune", title).items():
+    for name, runs in null_results.rows("finetune", title).items():
         sent = mean(run["nbytes"] for run in runs.values())
         cells = [
             str(len(runs)),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import mean
 
-from experiments.language import null_rows, pooled
+from experiments.language import null_results, pooled
 from experiments.language.data_parallel import LONGER, LONGEST, Setting
 from experiments.language.task import Task
 from experiments.runs import Row, Runs, factor_of, mean_nbytes, put_between, read, spread_of
@@ -46,8 +46,8 @@ def data_parallel(rows: Sequence[Row]) -> str:
     for group in dict.fromkeys(setting.group for setting, _ in rows):
         mine = [row for row in rows if row[0].group == group]
         blocks += [f"### {group[0].upper()}{group[1:]}", _table(mine, rows)]
-        if group == "null models" and not any(null_rows.MEAN in s.name for s, _ in mine):
-            blocks.append(f"Not measured yet: {null_rows.MEAN}, {null_rows.WORST}.")
+        if group == "null models" and not any(null_results.MEAN in s.name for s, _ in mine):
+            blocks.append(f"Not measured yet: {null_results.MEAN}, {null_results.WORST}.")
     return "\n\n".join([*blocks, "### The goals", goals(rows)])
 
 
@@ -83,13 +83,13 @@ def with_owners(rows: Sequence[Row]) -> list[Row]:
         seeds = [seed for seed in each[0][1] if all(seed in runs for _, runs in each)]
         if len(each) < 2 or not seeds:
             continue
-        for name, of in ((null_rows.MEAN, mean), (null_rows.WORST, max)):
+        for name, of in ((null_results.MEAN, mean), (null_results.WORST, max)):
             runs = {
                 s: {**each[0][1][s], "nats": of([r[s]["nats"] for _, r in each])} for s in seeds
             }
             found.append((replace(each[0][0], name=f"{optimizer}, {name}"), runs))
     (like, first) = next(iter(owners.values()))[0] if owners else rows[0]
-    for name, nothing in null_rows.rows("data parallel", Task.text).items():
+    for name, nothing in null_results.rows("data parallel", Task.text).items():
         runs = {s: {**first[s], "nats": r["nats"]} for s, r in nothing.items() if s in first}
         if runs and owners:
             found.append((replace(like, name=name), runs))

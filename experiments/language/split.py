@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from experiments.language import null_results
 from experiments.language.command import main
 from experiments.null_rows import megabytes
 from experiments.runs import Result, Row, Runs, mean_nbytes, rows_of, spread_of
@@ -314,10 +315,9 @@ def report(results: Mapping[str, Result]) -> str:
 
 def table(rows: Sequence[Row], title: str) -> str:
     """Nats and bytes of each setting, against float32 seed by seed; the null rows last."""
-    from experiments.language import null_rows  # which runs these tasks
 
     found = {setting.name: runs for setting, runs in rows}
-    data, gone = null_rows.data_nbytes("split", title), null_rows.lacking("split", title)
+    data, gone = null_results.data_nbytes("split", title), null_results.lacking("split", title)
     lines = [
         "| setting | seeds | nats per character | minus float32 | nats, coded in use | MB in all "
         "| times the data | times fewer bytes |",
@@ -328,7 +328,7 @@ def table(rows: Sequence[Row], title: str) -> str:
         coded = spread_of([r["nats_coded"] for r in runs.values()], ".3f")
         lines.append(line(setting.name, runs, reference, coded, data))
     float32 = found.get("float32", {})
-    for name, runs in null_rows.rows("split", title).items():
+    for name, runs in null_results.rows("split", title).items():
         known = {  # with all windows, float32's run is computed at home
             seed: {**run, "nats": float32[seed]["nats"]} if run["nats"] is None else run
             for seed, run in runs.items()

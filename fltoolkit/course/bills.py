@@ -42,6 +42,9 @@ def item(what: str, record: Mapping[str, Any], data: Dataset | int, why: str, me
 
     Raises:
         ValueError: ``record`` lacks ``nbytes`` or ``measure``, or one of them is not finite.
+
+    >>> item("in one piece", {"nbytes": 300, "accuracy": 0.9}, 100, "", "accuracy").times
+    3.0
     """
     for key in ("nbytes", measure):
         if not math.isfinite(record.get(key, math.nan)):

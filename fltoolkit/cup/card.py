@@ -156,4 +156,4 @@ def show_card(card: Card) -> None:
     from IPython.display import display
 
     data, metadata = picture(draw_card(card), str(card))
-    display(data, raw=True, metadata=metadata)  # type: ignore[no-untyped-call]
+    display(data, raw=True, metadata=metadata)

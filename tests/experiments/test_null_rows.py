@@ -15,7 +15,7 @@ from experiments.async_states import settings as silence_settings
 from experiments.fedavg_results import __main__ as averaging
 from experiments.fedavg_results import report as averaging_report
 from experiments.fedavg_results import settings as averaging_settings
-from experiments.language import null_rows as language_null
+from experiments.language import null_results as language_null
 from experiments.language import report as language_report
 from experiments.null_rows import (
     COMMONEST,
