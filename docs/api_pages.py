@@ -210,9 +210,10 @@ def process_docstring(app, what, name, value, options, lines):
 
 
 def keep_bound(app, value, bound_method):
-    """After Autodoc kept the defaults of a bound method: undo it, or the next one loses a parameter.
+    """After Autodoc kept the defaults of a bound method: undo it.
 
-    Autodoc stores the signature without ``self`` at the function that all bound methods share.
+    It stores the signature without ``self`` at the function that all bound methods share, so that
+    the next one would lose a parameter.
     """
     if inspect.ismethod(value):
         value.__func__.__dict__.pop("__signature__", None)

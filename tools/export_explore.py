@@ -109,7 +109,7 @@ def the_one_plot() -> dict[str, Any]:
                 "name": e.name,
                 "family": NULL_ROW if null else "federated" if federated else "split",
                 "baseline": "" if null else baseline,
-                "code": code(replace(e, name=f"{e.name} ({words})")),
+                "code": code(replace(e, name="")),  # the page shows the name above it
                 "printed": printed.get(e.name),
                 "runs": [],
             }

@@ -488,7 +488,6 @@ byId("step").addEventListener("click", () => {
 byId("again").addEventListener("click", () => { fresh(); render(current); });
 byId("save").addEventListener("click", () => {
   const svg = place.querySelector("svg").cloneNode(true), link = document.createElement("a");
-  svg.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]).map((rule) => rule.cssText).filter((text) => text.includes("svg") || text.includes(":root"));
   svg.insertAdjacentHTML("afterbegin", `<style>${escape(rules.join("\n"))}</style><rect width="100%" height="100%" fill="var(--paper)"/>`);
   link.href = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" }));

@@ -182,7 +182,7 @@ def test_a_link_that_is_fast_enough_costs_no_time():
     assert seconds_waiting(3000, **how, overlapped_steps=0) == 3.0
     assert seconds_waiting(3000, **how, overlapped_steps=8) == 1.0
     assert seconds_waiting(3000, **how, overlapped_steps=12) == 0.0
-    with pytest.raises(ValueError, match="a rate above 0"):
+    with pytest.raises(ValueError, match="the rate above 0"):
         seconds_waiting(1, nbytes_per_second=0, seconds_per_step=1, overlapped_steps=1)
 
 

@@ -239,7 +239,7 @@ def test_what_is_wrong_is_said_at_the_call():
     for settings, match in [
         ({"gate": used}, "begins in state C"),
         ({"gate": AlwaysA(), "cache": ActivationCache(299)}, "299 samples, the clients have 300"),
-        ({"gate": AlwaysA(), "num_epochs": 0}, "0 rounds"),
+        ({"gate": AlwaysA(), "num_epochs": 0}, "num_epochs=0 leaves nothing"),
         ({"gate": Odd(every=0)}, "every=0: whole steps, 1 or more"),
         (
             {"gate": AlwaysA(), "upload": Upload(delta=True), "cache": filled(300)},
