@@ -198,6 +198,14 @@ def test_where_no_byte_is_sent_the_line_goes_straight_up() -> None:
     assert bar.get_ydata() == pytest.approx([90, 97]), "their range is a pale bar"
 
 
+def test_many_steps_are_no_place_where_x_stands_still() -> None:
+    """More than 500 records were taken for one place, and became a straight line."""
+    rows = [{"step": n, "nbytes": float(n**2)} for n in range(2000)]
+    drawn = plots.curves(History(rows), "nbytes", "step")
+    (line,) = drawn.lines
+    assert len(line.get_xdata()) == 2000
+
+
 def test_eight_methods_have_eight_colours() -> None:
     """Notebook 11 compares eight; two of them had one colour."""
     history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0}])
