@@ -90,7 +90,7 @@ const itemsOf = (network) => network.flatMap((layer, k) => (k < 2 ? [layer, "rel
 
 /* to[at + j] += factors[0] * from[places[0] + j] + factors[1] * ..., in float32 and four rows at a time: memory is
    slower than arithmetic. */
-const factors = new Float32Array(1024), places = new Int32Array(1024);
+const factors = new Float32Array(2048), places = new Int32Array(2048);
 const addRows = (to, at, from, n, wide) => {
   let k = 0;
   for (; k + 4 <= n; k += 4) {

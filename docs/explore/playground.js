@@ -487,9 +487,10 @@ byId("step").addEventListener("click", () => {
 });
 byId("again").addEventListener("click", () => { fresh(); render(current); });
 byId("save").addEventListener("click", () => {
-  const svg = place.querySelector("svg").cloneNode(true), link = document.createElement("a");
-  const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]).map((rule) => rule.cssText).filter((text) => text.includes("svg") || text.includes(":root"));
-  svg.insertAdjacentHTML("afterbegin", `<style>${escape(rules.join("\n"))}</style><rect width="100%" height="100%" fill="var(--paper)"/>`);
+  const shown = place.querySelector("svg"), svg = shown.cloneNode(true), link = document.createElement("a"), all = (root) => [root, ...root.querySelectorAll("*")];
+  const copies = all(svg); // from disk a page may not read its style sheet: each element takes its looks along
+  all(shown).forEach((element, i) => ["fill", "stroke", "stroke-width", "font"].forEach((name) => copies[i].style.setProperty(name, getComputedStyle(element)[name])));
+  svg.style.background = getComputedStyle(document.body).backgroundColor;
   link.href = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" }));
   link.download = "playground.svg";
   link.click();
