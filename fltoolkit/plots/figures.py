@@ -388,7 +388,8 @@ def _upright(
     for k, x in enumerate(xs):
         if not xs[starts[-1]] <= x <= xs[starts[-1]] + near:
             starts.append(k)
-    kept, ranges = [], []
+    kept: list[int] = []
+    ranges: list[tuple[float, float, float]] = []
     for start, end in zip(starts, [*starts[1:], len(xs)], strict=True):
         if end - start <= many:
             kept += range(start, end)

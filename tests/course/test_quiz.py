@@ -66,8 +66,8 @@ def test_the_notebook_asks_each_question_once_and_offers_the_letters(
     (path,) = NOTEBOOKS.glob(f"{number}_*.ipynb")
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     texts = ["".join(cell["source"]) for cell in cells]
-    code = [text for text in texts if re.search(r"^ask\(", text, re.MULTILINE)]
-    asked = re.findall(r'^ask\("(.+?)", None\)', code[place], re.MULTILINE)
+    code = [text for text in texts if re.search(r"^ *ask\(", text, re.MULTILINE)]
+    asked = re.findall(r'^ *ask\("(.+?)", None\)', code[place], re.MULTILINE)
     assert asked == list(PARTS[number, place])
     prose = [text for text in texts if "**Question 1.**" in text][place]
     for count, case in enumerate(PARTS[number, place].values(), 1):
