@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test check types unit long slow demo bench notebooks format clean setup setup-lab nbval browser flower site
-.PHONY: other-machines wheel plot-time coverage links solutions peers pythons gpu slides
+.PHONY: other-machines wheel plot-time coverage links solutions peers pythons gpu slides intersection
 
 help:  ## what there is to type
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-21s%s\n", $$1, $$2}'
@@ -57,9 +57,12 @@ nbval: $(SETUP)
 browser: $(SETUP)
 	$(PYTEST) -m browser tests/browser tests/explore
 
-flower: .venv-flower/.ready  ## FedAvg over Flower: tests, simulation, a deployment on this machine; private set intersection
-	.venv-flower/bin/pytest -q tests/engines/test_flower.py tests/secrecy/test_intersection.py
+flower: .venv-flower/.ready  ## FedAvg over Flower: tests, simulation, a deployment on this machine
+	.venv-flower/bin/pytest -q tests/engines/test_flower.py
 	PATH="$(CURDIR)/.venv-flower/bin:$$PATH" python examples/flower/compare.py --deployment --rounds 3
+
+intersection: .venv-intersection/.ready  ## private set intersection: its tests, in an environment of their own
+	.venv-intersection/bin/pytest -q tests/secrecy/test_intersection.py
 
 wheel: $(SETUP)  ## build wheel and sdist into dist/, install the wheel elsewhere and try it
 	$(BIN)/python tools/try_wheel.py
@@ -111,7 +114,7 @@ setup: $(SETUP)  ## only create .venv and install all that the tests need
 setup-lab: $(LAB)  ## only create .venv and install what the course needs
 
 clean:  ## remove .venv and caches
-	rm -rf .venv .venv-flower .venv-fedjax build dist .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis test-artifacts
+	rm -rf .venv .venv-flower .venv-intersection .venv-fedjax build dist .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis test-artifacts
 
 # tools/install.py puts torch first and alone, in the tested version: nothing later may then pull in another one
 $(LAB): pyproject.toml constraints.txt tools/install.py | python
@@ -122,10 +125,14 @@ $(SETUP): pyproject.toml constraints.txt tools/install.py | python
 	$(PYTHON) tools/install.py .venv -c constraints.txt -e ".[lab,dev,syft]"
 	touch $(LAB) $@
 
-# Flower 1.41 wants older releases than the tested set (packaging below 26), so it has a place of its own;
-# so does private set intersection, which wants another protobuf than PySyft
+# Flower 1.41 wants older releases than the tested set (packaging below 26), so it has a place of its own
 .venv-flower/.ready: pyproject.toml tools/install.py | python
-	$(PYTHON) tools/install.py .venv-flower -e ".[flower,intersection]" "flwr[simulation]" beartype pytest
+	$(PYTHON) tools/install.py .venv-flower -e ".[flower]" "flwr[simulation]" beartype pytest
+	touch $@
+
+# private set intersection wants an older protobuf than PySyft and Flower
+.venv-intersection/.ready: pyproject.toml tools/install.py | python
+	$(PYTHON) tools/install.py .venv-intersection -e ".[secrecy,intersection]" beartype pytest
 	touch $@
 
 # the released fedjax wants jax below 0.6
