@@ -289,6 +289,7 @@ def data_parallel_run(channel, model):
     return list(ddp(model, {"ann": share, "ben": share}, channel, steps=1, local=local))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "count"), [(split_run, 2), (averaging_run, 1), (data_parallel_run, 1)]
 )

@@ -13,6 +13,7 @@ from fltoolkit.research import Store
 from fltoolkit.research import text as spec
 
 
+@pytest.mark.slow
 def test_from_a_file_to_a_page(tmp_path, capsys):
     file = tmp_path / "plan.yaml"
     file.write_text(

@@ -39,6 +39,7 @@ def words(line):
     return [word.strip("'") for word in line.split(" ")]
 
 
+@pytest.mark.slow
 def test_the_experiment_of_the_page_runs(folder):
     page = {}
     exec(EXPERIMENT, page)

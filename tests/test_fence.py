@@ -208,6 +208,7 @@ def test_an_enemy_reaches_nothing(who, target):
     victim.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "answer"),
     [
@@ -257,6 +258,7 @@ def until_excess(program: fence.Fenced) -> str:
     raise AssertionError("nothing was found in 30 s")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "bounds", "excess"),
     [

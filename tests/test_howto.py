@@ -33,6 +33,7 @@ def test_stop_and_go_on(tmp_path):
     assert channel.transfers == through.transfers
 
 
+@pytest.mark.slow
 def test_a_gate_of_ones_own(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
     page: dict = {"__name__": "docs_howto"}

@@ -18,6 +18,7 @@ HOME = re.search(r'Repository = "https://github.com/(\S+)"', (ROOT / "pyproject.
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
+@pytest.mark.slow
 def test_binder_builds_what_we_mean():
     """The Dockerfile that repo2docker would build from; building it needs Docker and a network."""
     command = [sys.executable, "-m", "repo2docker", "--no-build", "--debug", str(ROOT)]

@@ -141,6 +141,7 @@ def test_a_changed_codec_draws_new_numbers():
     assert torch.equal(*again)
 
 
+@pytest.mark.slow
 def test_two_channels_in_one_folder_share_nothing(tmp_path):
     """Neither residuals nor files, which are gone with the channel."""
     codec = ErrorFeedback(Pipeline(TopK(0.5)))

@@ -57,6 +57,7 @@ def test_same_seed_same_weights_and_no_trace_in_the_global_rng():
         assert not torch.equal(a, c)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [vgg16, resnet50])
 def test_big_models_follow_their_seed_leave_no_trace_and_keep_the_signal(make):
     before = torch.get_rng_state()

@@ -305,6 +305,7 @@ def test_an_experiment_gives_the_stored_records(store, name, monkeypatch):
     check_play(lambda: [*map(dict, run(experiment))], records, experiment.codecs)
 
 
+@pytest.mark.slow
 def test_a_run_of_the_results_page_gives_the_same_again():
     """The cheapest one, over ten passes: another system may see a test sample or two otherwise."""
     title = "SplitNN, float32 (IID)"

@@ -292,6 +292,7 @@ def graded(tmp_path, monkeypatch):
     return graded
 
 
+@pytest.mark.slow
 def test_a_stopped_run_begins_nothing_new_and_keeps_what_it_did(graded, tmp_path):
     done = []
 
@@ -525,6 +526,7 @@ def test_a_tensor_for_a_number_costs_nothing():
     assert lost(master, answers, 5) == set()
 
 
+@pytest.mark.slow
 def test_reading_takes_time_that_grows_with_the_length():
     """In the grader's own process nothing else stops it: this takes seconds of computing or fails.
 

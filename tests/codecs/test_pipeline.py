@@ -398,6 +398,7 @@ def test_the_pages_codec_goes_into_a_sweep(tmp_path, monkeypatch, capsys):
     assert 3.9 < int(full) / int(small) < 4.1
 
 
+@pytest.mark.slow
 def test_the_pages_command_lines(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])

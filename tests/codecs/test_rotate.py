@@ -257,6 +257,7 @@ def moments(stage, x, num_messages):
     return mean, float(((mean - x) ** 2).sum()), variance / num_messages
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 100])
 def test_stochastic_rounding_stays_unbiased(n):
     for x in (normal(n), torch.eye(n, 1)[:, 0] + 0.5 * torch.eye(n, 1).roll(1, 0)[:, 0]):

@@ -98,6 +98,7 @@ def test_plain_top_k_sends_the_same_bytes(fraction, scope):
     assert same(plain.decode(message), fast.decode(message))
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(VECTORS, st.data())
 def test_largest_equals_the_plain_version(vector, data):
@@ -671,6 +672,7 @@ def test_damage_of_other_stages():
     DGC(0.1, warmup=(0.2,), scope="model").undo(TopK(0.2).apply(tree))
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.data())
 def test_any_layout_is_refused_or_small(data):

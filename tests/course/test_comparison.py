@@ -87,6 +87,7 @@ anything = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(anything, anything, st.floats(0, 10))
 def test_neither_ever_raises(answer: Any, expected: Any, tolerance: float) -> None:

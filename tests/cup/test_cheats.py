@@ -81,6 +81,7 @@ def test_scores_are_made_to_add_up_to_one():
 # ------------------------------------------------------------------------ what a file knows
 
 
+@pytest.mark.slow
 def test_weights_in_constants_names_and_comments():
     honest = read_entry(hostile.HONEST)
     assert honest.charge == 0

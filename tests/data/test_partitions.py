@@ -84,6 +84,7 @@ def test_dirichlet_small_alpha_is_more_skewed():
     assert skew[1000.0] < 0.12
 
 
+@pytest.mark.slow
 def test_dirichlet_proportions_have_the_stated_moments():
     """Per class, a client's share is Beta(alpha, (n-1) alpha): mean 1/n, the known variance."""
     y, n, alpha = torch.zeros(20_000, dtype=torch.int64), 4, 0.5

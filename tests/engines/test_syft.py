@@ -293,6 +293,7 @@ def same(a, b):
     return all(torch.equal(p, q) for p, q in zip(weights(a), weights(b), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [["alice"], ["alice", "carol"]], ids=["two", "three"])
 @pytest.mark.parametrize("codecs", [{}, Q8], ids=["plain", "8-bit"])
 def test_splitnn_is_bit_identical_to_one_process(net, names, codecs):
@@ -519,6 +520,7 @@ def test_a_reviewed_setting_of_none_or_0_is_one_that_is_not_there(net):
     assert all(map(torch.equal, ours.values(), theirs.values()))
 
 
+@pytest.mark.slow
 def test_fedavg_by_reviewed_job_is_bit_identical_to_one_process(net, jobs):
     approve(jobs, "alice", "carol")
     channel, plain = SyftChannel([net.alice, net.carol, net.bob], Q8), flt.Channel(Q8)
@@ -607,6 +609,7 @@ def test_other_settings_than_those_reviewed_are_refused(net, jobs):
         fed(channel, train.mocks, model(), train=train, batch_size=1)
 
 
+@pytest.mark.slow
 def test_an_update_of_another_shape_than_the_model_does_not_leave_its_owner(net, jobs):
     approve(jobs, "alice", "carol")
     train, wrong = by_job(net, jobs), nn.Sequential(nn.Linear(12, 4))

@@ -153,6 +153,7 @@ def test_sizes_are_those_of_the_data():
     assert SIZES["digits"] == tuple(data.x_train.shape)
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_the_report_prints():
     task = Task()
     printed = report(rows_of(task, settings(task), read(command.RESULTS))).splitlines()

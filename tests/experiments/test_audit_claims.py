@@ -14,6 +14,7 @@ def claim(name):
     return runpy.run_path(str(CLAIMS / f"{name}.py"))
 
 
+@pytest.mark.slow
 def test_multiples_of_the_largest_value_are_unbiased():
     stage = claim("dadaquant_2021")["FixedPoint"]
     x = torch.tensor([0.3, -1.0, 0.0, 0.55])

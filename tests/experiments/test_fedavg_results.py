@@ -40,6 +40,7 @@ def test_float32_is_plain_fedavg():
     assert result["nbytes"] == channel.nbytes()
 
 
+@pytest.mark.slow
 def test_same_seed_same_result_and_the_winner_sends_little():
     setting = replace(PLAIN, codecs={"update": UP[WINNER[0]], "model": DOWN[WINNER[1]]})
     first, second, other = (run(DIGITS, setting, seed) for seed in (0, 0, 1))

@@ -17,6 +17,7 @@ from fltoolkit.federated import AllGather
 SMALL = Task("topics", context=16, layers=1, width=16, batch_size=2, workers=3, steps=6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ddp", "diloco", "streaming", "demo"])
 def test_a_small_run_of_each_method(method):
     setting = Setting(

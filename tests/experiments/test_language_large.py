@@ -35,6 +35,7 @@ def test_every_method_has_as_many_trials():
     assert {len(row.rates) for row in rows(SMALL)} == {3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Muon, H = 30, 2 bits", "Muon, all text on one worker"])
 def test_a_run_tells_both_halves_and_repeats_itself(name):
     setting = next(row.setting for row in rows(SMALL) if row.setting.name == name)
@@ -44,6 +45,7 @@ def test_a_run_tells_both_halves_and_repeats_itself(name):
     assert {**first, "seconds": 0} == {**second, "seconds": 0}
 
 
+@pytest.mark.slow
 def test_python_sources_are_a_text_of_ascii():
     text = python_sources(50_000)
     assert len(text.train) + len(text.test) == 50_000

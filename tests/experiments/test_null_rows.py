@@ -154,6 +154,7 @@ def explored(name: str) -> dict[str, Any]:
     return json.loads(text.partition(" = ")[2].rstrip(";\n"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("report", [silence_report, averaging_report])
 def test_a_figure_shows_the_null_rows(
     report: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -49,6 +49,7 @@ def test_a_method_of_each_protocol_runs():
         assert len(run(short)) == 1
 
 
+@pytest.mark.slow
 def test_kept_runs_are_of_todays_list(kept):
     files = Path(os.environ.get("FLTOOLKIT_DATA", "nowhere")) / "mnist"
     if not files.exists():  # steps of unequal shares are counted on the data

@@ -108,6 +108,7 @@ def held():
     return Pictures(x, y, x[:100], y[:100], torch.full((400,), 300), 623)
 
 
+@pytest.mark.slow
 def test_both_kinds_of_runs_learn_and_count_what_they_send(held):
     test = Pixels(held.x_test, held.y_test, CPU).x[:, :, 2:-2, 2:-2], held.y_test
     few = {"widths": (4, 4, 8), "num_samples": 200, "batch_size": 10}

@@ -190,6 +190,7 @@ def test_waits_of_an_unknown_method_are_not_guessed() -> None:
     assert export.worker_waits(data_parallel.Setting("s", "gossip"), WORKERS) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "setting",
     [

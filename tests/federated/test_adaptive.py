@@ -44,6 +44,7 @@ def test_levels_follow_the_loss():
     assert rule({"round": 3}) is None
 
 
+@pytest.mark.slow
 def test_levels_in_a_run():
     """The bytes of an update grow as the loss falls, and each round's codec is the rule's."""
 
@@ -81,6 +82,7 @@ def test_a_budget_lands_within_two_percent(first, settings):
     assert records[-1]["nbytes"] == channel.nbytes()
 
 
+@pytest.mark.slow
 def test_without_the_rule_the_budget_is_missed():
     channel = Channel({"update": sparse(0.9), "model": Pipeline(Quantize(8), Entropy())})
     list(fedavg(net(), people(), channel, rounds=20, **HOW))

@@ -264,6 +264,7 @@ def test_clients_at_once_equal_the_loop(name, way):
             assert_equal(update, plain, 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", ["local_update", "local_update_lean"])
 def test_the_faster_of_two_equal_functions_trains_all_but_the_first(slow, monkeypatch):
     """Whichever it is: a slow one is measured, and then never called again for this module."""
@@ -299,6 +300,7 @@ def test_the_faster_of_two_equal_functions_trains_all_but_the_first(slow, monkey
     assert {*called} == {"local_update_lean"}
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=6),

@@ -67,6 +67,7 @@ def test_batches_go_on_over_epochs_and_differ_between_seeds():
     assert first != second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", [Pipeline(Sign()), Pipeline(PowerSGD(1)), Pipeline(Quantize(2))])
 def test_compressed_gradients_still_learn(codec):
     codecs = {kind: ErrorFeedback(codec) for kind in ("update", "model")}

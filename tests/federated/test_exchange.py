@@ -59,6 +59,7 @@ def test_in_a_ring_everybody_talks_to_the_neighbour():
     assert links == {("w0", "w1"), ("w1", "w2"), ("w2", "w0")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=repr)
 def test_with_random_codecs_and_error_feedback_the_sum_of_means_is_right(exchange):
     """Nothing is lost for good: after many rounds the mean of all messages is the true one."""

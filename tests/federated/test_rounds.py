@@ -119,6 +119,7 @@ def test_rounds_of_one_client_are_steps():
     close(model, alone, 1e-14)
 
 
+@pytest.mark.slow
 def test_full_precision_is_the_algorithm_without_a_channel():
     """Algorithm 1 in ten lines, bit by bit; and codecs that lose nothing change nothing."""
     clients = people()
@@ -192,6 +193,7 @@ def cohorts(channel):
     return [[t.receiver for t in sent if t.step == step] for step in steps]
 
 
+@pytest.mark.slow
 def test_cohorts_follow_the_seed_and_nobody_is_drawn_twice():
     drawn = []
     for seed in (0, 0, 1):
@@ -466,6 +468,7 @@ def test_masked_mean_divides_by_those_who_sent():
     assert ends == [[2, -3], [4, -6]]
 
 
+@pytest.mark.slow
 def test_bytes_of_a_round_are_those_of_the_tff_tutorial():
     """507.62 Mibit in each direction for 10 clients and McMahan's CNN, with 8 bits below 128.5."""
     g = torch.Generator().manual_seed(0)
@@ -744,6 +747,7 @@ def test_frozen_and_tied_weights():
 # ---- Going on later -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_is_one_that_never_stopped(tmp_path):
     """Weights, ledger, records: momentum, residuals, generators and late updates are all kept."""
 

@@ -60,6 +60,7 @@ def test_arrays_and_data_sets_are_taken():
     assert isinstance(np.asarray(X), np.ndarray)
 
 
+@pytest.mark.slow
 def test_tables_are_taken():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(X.double().numpy())

@@ -16,6 +16,7 @@ each_lab = pytest.mark.parametrize(
 Make = Callable[..., Lab]
 
 
+@pytest.mark.slow
 @each_lab
 def test_same_seed_same_bytes(make: Make, length: str) -> None:
     one, two, other = (make(4, seed=seed).run().history for seed in (1, 1, 2))
@@ -31,6 +32,7 @@ def test_the_script_stops_where_the_run_was_stopped(make: Make, length: str) -> 
     assert lab.current.runner.over
 
 
+@pytest.mark.slow
 @each_lab
 def test_a_script_has_the_length_of_its_run_and_a_longer_run_repeats_nothing(
     make: Make, length: str

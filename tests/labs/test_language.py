@@ -29,6 +29,7 @@ def words_in(picture: Picture) -> list[str]:
 # ------------------------------------------------------------------ what is trained
 
 
+@pytest.mark.slow
 def test_it_is_diloco_beside_the_first_worker_alone_who_sends_nothing() -> None:
     lab = small(seed=3)
     run = lab.run()
@@ -84,6 +85,7 @@ def test_it_learns_and_its_text_gets_better() -> None:
 # ------------------------------------------------------------------ what acts when
 
 
+@pytest.mark.slow
 def test_bits_and_top_k_act_on_the_next_round() -> None:
     lab = small(20)
     lab.run(2)
@@ -97,6 +99,7 @@ def test_bits_and_top_k_act_on_the_next_round() -> None:
     assert two > 1.5 * sparse, costs
 
 
+@pytest.mark.slow
 def test_the_number_of_inner_steps_acts_on_the_next_round_and_the_run_keeps_its_length() -> None:
     lab, still = small(20), small(20)
     lab.run(2)
@@ -110,6 +113,7 @@ def test_the_number_of_inner_steps_acts_on_the_next_round_and_the_run_keeps_its_
     assert picture_of(lab).progress == 1
 
 
+@pytest.mark.slow
 def test_outer_momentum_moves_the_model_further() -> None:
     lab, still = small(24), small(24)
     lab.run(4)
@@ -121,6 +125,7 @@ def test_outer_momentum_moves_the_model_further() -> None:
     assert per_record(lab, "nbytes") == per_record(still, "nbytes"), "and costs no byte"
 
 
+@pytest.mark.slow
 def test_a_momentum_of_zero_forgets_the_velocity() -> None:
     def after(rest: float | None) -> list[Any]:
         lab = small(24, momentum=0.9)
@@ -260,6 +265,7 @@ def test_a_setting_that_it_does_not_have() -> None:
 # ------------------------------------------------------------------ the picture
 
 
+@pytest.mark.slow
 def test_the_picture_has_loss_null_model_levels_marks_and_text() -> None:
     lab = small(20, inner_steps=5, levels={"5-gram": 0.5})
     lab.run()

@@ -25,6 +25,7 @@ def two_runs() -> ThresholdLab:
     return lab
 
 
+@pytest.mark.slow
 def test_the_svg_shows_states_by_letter_and_height_marks_and_ledger() -> None:
     lab = two_runs()
     picture = picture_of(lab)
@@ -48,6 +49,7 @@ def test_the_svg_shows_states_by_letter_and_height_marks_and_ledger() -> None:
     assert set(lab.board.states) == {state.value for state in State}
 
 
+@pytest.mark.slow
 def test_what_one_steers_by_comes_first() -> None:
     """Bars and strips lie above the plots, which end within 400 pixels."""
     drawing = lay_out(picture_of(two_runs()))
@@ -59,6 +61,7 @@ def test_what_one_steers_by_comes_first() -> None:
     assert places["bytes sent"] < 400
 
 
+@pytest.mark.slow
 def test_the_figure_says_what_the_svg_says() -> None:
     picture = picture_of(two_runs())
     root = ElementTree.fromstring(lay_out(picture).svg())

@@ -80,6 +80,7 @@ def test_controls_hide_the_sentence_and_are_hidden_without_a_kernel(
     assert f".{name}-sentence" in style
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("early", [False, True], ids=["", "a record before the move"])
 def test_start_without_a_change_says_that_it_repeats(
     lab: ThresholdLab, early: bool, monkeypatch: pytest.MonkeyPatch
@@ -178,6 +179,7 @@ def test_the_labs_own_set_moves_the_slider(lab: ThresholdLab) -> None:
     assert lab.current.moves[-1].value == 0.5
 
 
+@pytest.mark.slow
 def test_svg_while_it_moves_and_png_at_rest(
     lab: ThresholdLab, screen: Screen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +248,7 @@ def test_what_cannot_be_drawn_does_not_end_the_training(
     wait_until(lambda: len(lab.current.history) > made)
 
 
+@pytest.mark.slow
 def test_an_error_in_training_is_shown_with_its_traceback(screen: Screen) -> None:
     data = load("digits").flat()
     data.x_train[7] = float("nan")
@@ -276,6 +279,7 @@ def test_the_script_opens_and_closes(lab: ThresholdLab) -> None:
     assert lab.panel.code.value == ""
 
 
+@pytest.mark.slow
 def test_the_pace_can_be_chosen(lab: ThresholdLab) -> None:
     assert lab.panel.speed.value == 100
     lab.panel.speed.value = math.inf
@@ -298,6 +302,7 @@ def test_the_menu_shows_the_pace_that_a_cell_chose(
     assert drawn == [], "the picture of a saved notebook stays"
 
 
+@pytest.mark.slow
 def test_many_hands_at_once(lab: ThresholdLab) -> None:
     lab.pace(math.inf)
     errors: list[BaseException] = []

@@ -13,6 +13,7 @@ from fltoolkit.labs import (
 from fltoolkit.labs.board import Move
 
 
+@pytest.mark.slow
 def test_the_script_gives_the_same_records_whatever_was_done_by_hand() -> None:
     lab = small(40, threshold=0.3, bits_up=8, seed=3)
     lab.pace(float("inf"))
@@ -74,6 +75,7 @@ def test_the_script_is_plain_code_with_the_moves_at_their_steps() -> None:
     assert by_script(lab)["history"] == lab.current.history
 
 
+@pytest.mark.slow
 def test_without_the_moves_the_numbers_differ() -> None:
     still, moved = small(threshold=0.3), small(threshold=0.3)
     still.run()

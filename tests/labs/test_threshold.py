@@ -18,6 +18,7 @@ def test_codecs_by_bits() -> None:
         assert 0 <= nbytes - 1000 * bits / 8 < 60
 
 
+@pytest.mark.slow
 def test_what_if_with_the_threshold_that_was_is_what_was() -> None:
     lab = small(30, threshold=0.15)
     run = lab.run(220)  # the last period is not over
@@ -29,6 +30,7 @@ def test_what_if_with_the_threshold_that_was_is_what_was() -> None:
     assert all(a[2] != b[2] for a, b in zip(guess.segments, guess.segments[1:], strict=False))
 
 
+@pytest.mark.slow
 def test_what_if_orders_thresholds_by_bytes_and_says_that_it_guesses() -> None:
     lab = small(30, threshold=0.0)
     lab.run()
@@ -41,6 +43,7 @@ def test_what_if_orders_thresholds_by_bytes_and_says_that_it_guesses() -> None:
     assert "instead of" in sentence
 
 
+@pytest.mark.slow
 def test_what_if_prices_a_state_that_was_never_seen() -> None:
     lab = small(30, threshold=0.0)
     run = lab.run()

@@ -60,6 +60,7 @@ def test_only_reach_finds_what_stands_at_the_neighbour():
     assert found[0] < 0.6 < 0.99 < found[1]
 
 
+@pytest.mark.slow
 def test_only_a_hidden_layer_finds_what_is_not_linear():
     known, victims = windows(400), windows(50, seed=1)
 

@@ -39,6 +39,7 @@ def wait(panel: Any) -> None:
     raise TimeoutError("the training of the playground did not end")
 
 
+@pytest.mark.slow
 def test_bytes_are_measured_and_fall_with_the_bits() -> None:
     runs = {bits: trained(bits) for bits in (2, 8, 32)}
     assert {len(records) for records in runs.values()} == {30}
@@ -49,6 +50,7 @@ def test_bytes_are_measured_and_fall_with_the_bits() -> None:
     assert min(records[-1]["accuracy"] for records in runs.values()) > 0.93
 
 
+@pytest.mark.slow
 def test_one_bit_is_worse_and_may_end_early() -> None:
     records = trained(1)
     assert records
@@ -61,6 +63,7 @@ def test_bits_that_there_are_not(bits: Any) -> None:
         train_in_bits(bits)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("once")
 def test_it_moves_by_itself_and_rests_as_a_picture(shown: list[dict[str, Any]]) -> None:
     panel = playground(bits=4)

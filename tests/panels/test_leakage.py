@@ -43,6 +43,7 @@ def test_positions_alone() -> None:
     assert describe(None, positions_only=True).explained_variance == pytest.approx(0, abs=0.02)
 
 
+@pytest.mark.slow
 def test_the_panel_follows_its_controls(shown: list[dict[str, Any]]) -> None:
     panel = leak_panel(*GIVEN)
     panel._ipython_display_()

@@ -62,6 +62,7 @@ def test_float32_costs_what_it_costs() -> None:
     assert report.before == report.after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [0.0, -2.5, 1e-30, 3e38])
 def test_constant_tensors_have_a_picture_too(value: float) -> None:
     report = describe_codec(torch.full((10,), value), Pipeline(Quantize(4)))

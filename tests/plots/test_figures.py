@@ -39,6 +39,7 @@ def test_records_without_the_key_are_left_out() -> None:
     assert len(plots.metric_over_steps(history, "accuracy").lines[0].get_xdata()) == 1
 
 
+@pytest.mark.slow
 def test_a_step_that_is_a_round_is_called_one() -> None:
     rounds = History([{"step": 1, "round": 0, "loss": 2.0}, {"step": 2, "round": 1, "loss": 1.0}])
     steps = History([{"step": 1, "loss": 2.0}])
@@ -187,6 +188,7 @@ def test_names_of_points_do_not_cover_the_numbers_of_the_axis() -> None:
     assert min(text.get_window_extent().x0 for text in ax.texts) >= left
 
 
+@pytest.mark.slow
 def test_where_no_byte_is_sent_the_line_goes_straight_up() -> None:
     """Thirty silent epochs were drawn over each other, a scribble in one place."""
     silent = [0.95, 0.94, 0.97, 0.93, 0.96]

@@ -23,6 +23,7 @@ def labels(ax):
     return [each for each in ax.texts if isinstance(each, Annotation)]
 
 
+@pytest.mark.slow
 def test_of_a_large_sweep_the_front_is_named_and_the_rest_is_grey(results):
     found = points(results)
     best = {point.name for point in front(found)}

@@ -116,6 +116,7 @@ def test_a_break_leaves_the_picture_and_an_iterator_to_go_on_with(
     assert next(records)["step"] == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
 def test_an_error_in_the_loop_body_leaves_the_picture(
     shown: list[dict[str, Any]], error: type[BaseException]

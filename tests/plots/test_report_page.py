@@ -9,6 +9,7 @@ from made_up import ALL, FAILED, made_up
 from fltoolkit.plots import html_report
 
 
+@pytest.mark.slow
 def test_the_page_is_whole_and_safe():
     evil = made_up("<script>alert(1)</script>", 0, (5, 0.3), rounds=8)
     page = html_report([*ALL, evil], title="a & b", target=0.5)

@@ -1,5 +1,6 @@
 """Distilled samples: the kernel learns more from them than from as many prototypes."""
 
+import pytest
 import torch
 
 from fltoolkit import load
@@ -16,6 +17,7 @@ def right(x, y, data):
     return (guess == data.y_test).float().mean().item()
 
 
+@pytest.mark.slow
 def test_the_kernel_learns_more_from_them_than_from_prototypes():
     data = load("digits").flat()
     plain = prototypes(data.x_train, data.y_train, 10, seed=0)

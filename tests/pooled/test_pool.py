@@ -43,6 +43,7 @@ def test_every_byte_is_counted_once_and_records_say_so(digits):
     assert {r["num_samples"] for r in records} == {1437}
 
 
+@pytest.mark.slow
 def test_the_receiver_has_exactly_the_samples_and_learns(digits):
     seen = []
 
@@ -83,6 +84,7 @@ def test_sorted_labels_cost_next_to_nothing(digits):
     assert channel.nbytes(kind="labels") < 80 < len(Pipeline().encode({"y": digits.y_train})) / 8
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same(digits):
     def run(seed):
         server = receiver()
@@ -150,6 +152,7 @@ def test_fewer_samples(digits):
         prototypes(x, x, 3, seed=0)
 
 
+@pytest.mark.slow
 def test_prototypes_are_better_than_random_samples(digits):
     """The centre of a cluster stands for more samples than one of them does."""
 

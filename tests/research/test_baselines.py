@@ -11,6 +11,7 @@ SENT = {"samples": lossless(), "labels": lossless()}
 SMALL = {"num_samples": 200, "num_clients": 4, "rounds": 2, "lr": 0.1, "batch_size": 20}
 
 
+@pytest.mark.slow
 def test_the_data_are_sent_once_and_the_receiver_computes_as_much_as_others():
     e = Experiment("pooled", codecs=SENT, **SMALL)
     first, last = run(e)
@@ -23,6 +24,7 @@ def test_the_data_are_sent_once_and_the_receiver_computes_as_much_as_others():
     assert run(e) == run(e)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choose", ["random", "prototypes", "distilled"])
 def test_fewer_samples_are_chosen_by_each_owner(choose):
     settings = {"num_kept": 80, "choose": choose}

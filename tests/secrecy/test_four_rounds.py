@@ -101,6 +101,7 @@ def test_sums_are_modulo_two_to_the_bits():
     assert secure_sum(Channel(), "server", own, bits=9).total.tolist() == [1200 % 512] * 3
 
 
+@pytest.mark.slow
 def test_any_set_of_dropouts_up_to_the_threshold():
     """Six clients of which four are needed: every pair drops out in every two rounds."""
     own = vectors(9)
@@ -335,6 +336,7 @@ TRAININGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", TRAININGS)
 @pytest.mark.parametrize("dropouts", [None, DROPOUTS], ids=["all stay", "some drop out"])
 def test_training_in_secret_gives_the_weights_of_training_in_the_clear(protocol, dropouts):

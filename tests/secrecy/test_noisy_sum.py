@@ -27,6 +27,7 @@ def test_the_discrete_gaussian_has_the_probabilities_of_its_formula():
         assert (numbers == k).mean() == pytest.approx(share, abs=0.005)
 
 
+@pytest.mark.slow
 def test_the_mean_is_right_and_the_noise_has_its_size():
     given = updates()
     true = torch.stack([t["w"] for t in given.values()]).mean(0)
@@ -69,6 +70,7 @@ def test_late_clients_take_part_in_no_sum():
         assert (mean - true).norm() < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("length", "quantile"), [(0.01, 0.5), (100.0, 0.5), (1.0, 0.8)])
 def test_the_clip_goes_where_the_quantile_is(length, quantile):
     """Lengths evenly spaced around one; a geometric step of at most eta_C in each round."""

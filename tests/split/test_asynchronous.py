@@ -148,6 +148,7 @@ def test_the_closed_form_is_what_is_measured(gate, bits):
     assert saving > 1.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gate", [BudgetGate, BangBang])
 def test_budgets_land_within_2_percent(gate):
     budget = 8_000_000
@@ -156,6 +157,7 @@ def test_budgets_land_within_2_percent(gate):
     assert len(set(states(records))) > 1
 
 
+@pytest.mark.slow
 def test_float8_with_searched_bias_in_both_directions():
     codecs = {kind: Pipeline(Float8(bias="search")) for kind in ("activations", "gradients")}
     full = run(LossGate(0.05), num_epochs=12)

@@ -322,6 +322,7 @@ def test_chains_are_checked_at_the_call():
         train_split(seed_parties(), [], Channel(), labels_from="Alice")
 
 
+@pytest.mark.slow
 def test_splitnn_learns_digits():
     digits = load("digits").flat()
     alice, bob = seed_parties(64)
