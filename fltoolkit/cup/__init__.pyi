@@ -1,10 +1,10 @@
-from .board import board as board
-from .board import draw_history as draw_history
-from .board import records as records
 from .card import Card as Card
 from .card import draw_card as draw_card
 from .card import read_card as read_card
 from .card import show_card as show_card
+from .class_board import board as board
+from .class_board import draw_history as draw_history
+from .class_board import read_records as read_records
 from .entry import Entry as Entry
 from .entry import read_entry as read_entry
 from .referee import bound as bound

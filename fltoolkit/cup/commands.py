@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fltoolkit.cup.board import board, draw_history, records
 from fltoolkit.cup.card import Card, about_machine, draw_card, read_card
+from fltoolkit.cup.class_board import board, draw_history, read_records
 from fltoolkit.cup.referee import NUM_RUNS, rehearse, verify
 from fltoolkit.cup.slots import CupError
 from fltoolkit.cup.tracks import LEAGUES, TRACKS
@@ -146,7 +146,7 @@ def _board(args: argparse.Namespace) -> int:
 
 
 def _history(args: argparse.Namespace) -> int:
-    found = records(args.folder)
+    found = read_records(args.folder)
     if not found:
         raise ValueError(f"{args.folder} holds no records: TRACK/NAME/card.json and note.md")
     print(board(card for _, card in found))

@@ -22,7 +22,7 @@ from fltoolkit.cup.pipes import Array, join, parse
 from fltoolkit.cup.slots import CupError, Wire
 from fltoolkit.cup.tracks import CONTEXT, LEAGUES, TRACKS, Drawn, Track
 from fltoolkit.leakage.attacks import auc, explained_variance, train_decoder
-from fltoolkit.pooled.lossless import lossless
+from fltoolkit.pooled.compressors import lossless
 
 __all__ = ["NUM_RUNS", "Play", "bound", "rehearse", "verify"]
 

@@ -6,13 +6,13 @@ Owners send their samples to one place, without loss or in few bits, and one par
 them. The field calls this pooled or centralized training. It leaks everything, and it often sends
 fewer bytes than methods that leak less. Read the room in this order:
 
-    lossless    samples as bytes: a table of their values, the smallest of four compressors
-    shrink      fewer pixels
-    jpeg        images as JPEG files
-    choose      fewer samples: random ones, or prototypes by k-means
-    distill     a few made-up samples that stand for an owner's real ones
-    pool        the protocol: samples go through the channel, then one party trains
-    times       how many times the compressed data a training has sent
+    compressors  samples as bytes: a table of their values, the smallest of four compressors
+    shrink       fewer pixels
+    jpeg         images as JPEG files
+    choose       fewer samples: random ones, or prototypes by k-means
+    distill      a few made-up samples that stand for an owner's real ones
+    protocol     samples go through the channel, then one party trains
+    times        how many times the compressed data a training has sent
 """
 
 import lazy_loader as lazy

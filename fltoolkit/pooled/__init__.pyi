@@ -1,11 +1,11 @@
 from .choose import at_random as at_random
 from .choose import prototypes as prototypes
+from .compressors import Distinct as Distinct
+from .compressors import Smallest as Smallest
+from .compressors import lossless as lossless
 from .distill import distilled as distilled
 from .jpeg import Jpeg as Jpeg
-from .lossless import Distinct as Distinct
-from .lossless import Smallest as Smallest
-from .lossless import lossless as lossless
-from .pool import pool as pool
+from .protocol import pool as pool
 from .shrink import Shrink as Shrink
 from .times import beside_the_data as beside_the_data
 from .times import lossless_nbytes as lossless_nbytes

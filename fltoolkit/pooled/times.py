@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.pooled.lossless import lossless
+from fltoolkit.pooled.compressors import lossless
 from fltoolkit.units import amount
 
 __all__ = ["beside_the_data", "lossless_nbytes", "times_the_data"]

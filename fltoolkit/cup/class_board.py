@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fltoolkit.cup.card import Card, read_card
 
-__all__ = ["board", "draw_history", "records"]
+__all__ = ["board", "draw_history", "read_records"]
 
 
 def board(cards: Iterable[Card]) -> str:
@@ -35,12 +35,12 @@ def board(cards: Iterable[Card]) -> str:
     return "\n\n".join(parts)
 
 
-def records(folder: Path) -> list[tuple[str, Card]]:
+def read_records(folder: Path) -> list[tuple[str, Card]]:
     """The records below a folder, as (date, card): ``TRACK/NAME/card.json`` with its note's date.
 
     A note begins with a line such as ``2026-11-23, builds on null``.
 
-    >>> records(Path("no such folder"))
+    >>> read_records(Path("no such folder"))
     []
     """
     found = []

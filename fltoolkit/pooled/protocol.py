@@ -65,7 +65,7 @@ def pool(
 
     >>> from torch import nn
     >>> from fltoolkit.party import SGD
-    >>> from fltoolkit.pooled.lossless import lossless
+    >>> from fltoolkit.pooled.compressors import lossless
     >>> model = nn.Linear(4, 2)
     >>> bob = Party("bob", model, SGD(model.parameters(), lr=0.1), nn.CrossEntropyLoss())
     >>> x, y = torch.eye(4), torch.tensor([0, 1, 1, 0])

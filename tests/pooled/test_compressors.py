@@ -21,7 +21,7 @@ from fltoolkit.pooled import (
     lossless_nbytes,
     times_the_data,
 )
-from fltoolkit.pooled.lossless import BZ2, ENTROPY, LZMA, PREDICTED
+from fltoolkit.pooled.compressors import BZ2, ENTROPY, LZMA, PREDICTED
 from fltoolkit.testing import TREES, Conformance
 from fltoolkit.wire import WireError, pack
 
