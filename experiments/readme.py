@@ -20,7 +20,8 @@ from experiments.language.__main__ import RESULTS as LANGUAGE
 from experiments.language.task import Task as LanguageTask
 from experiments.null_rows import ALONE, ONE_BIT, data_nbytes
 from experiments.pareto import report as pareto_report
-from experiments.runs import Runs, differences, factor_of, interval_of, mean_nbytes, read, rows_of
+from experiments.runs import Runs, differences, factor_of, mean_nbytes, nats_above, read, rows_of
+from fltoolkit.research import mean_ci
 
 __all__ = ["phrases"]
 
@@ -66,7 +67,7 @@ def split_images() -> Iterator[str]:
     runs = {setting.name: runs for setting, runs in rows}["few bits, BudgetGate, 1/105"]
     vanilla = silence_report.baseline(rows)
     vanilla = {seed: run for seed, run in vanilla.items() if seed in runs}
-    points = interval_of(differences(runs, vanilla), "+.2f")
+    points = mean_ci(differences(runs, vanilla), "+.2f")
     factor = f"{factor_of(runs, vanilla):.0f} times fewer bytes at {points} points"
     yield f"{factor}, {times(runs, data_nbytes('mnist'))} times the data"
 
@@ -79,7 +80,7 @@ def averaged_images() -> Iterator[str]:
         mine = {setting.name: runs for setting, runs in rows if setting.part == part}
         reference = mine[averaging_settings.FLOAT32]
         runs = mine["3 bits + EF up, differences in 3 bits down"]
-        points = interval_of(differences(runs, reference), "+.2f")
+        points = mean_ci(differences(runs, reference), "+.2f")
         factor = f"{factor_of(runs, reference):.0f} times fewer bytes{way} at {points} points"
         yield f"{factor}, {times(runs, data_nbytes('mnist'))} times the data"
 
@@ -92,13 +93,13 @@ def language() -> Iterator[str]:
     for name, way in ((LONGER, " fewer bytes, both directions counted,"), (LONGEST, ",")):
         setting, runs = found[name]
         adamw, own = language_report.references(setting, rows)
-        above = interval_of(language_report.above(runs, own), ".3f")
+        above = mean_ci(nats_above(runs, own), ".3f")
         yield f"{factor_of(runs, adamw):,.0f} times{way} {above} nats above the same optimizer"
         factor = float(language_report.times_the_data(runs).replace(",", ""))
         yield f"{short(factor)} times the data"
-        below = language_report.above(adamw, runs)
+        below = nats_above(adamw, runs)
         if name == LONGER:
-            yield f"{interval_of(below, '.3f')} below AdamW"
+            yield f"{mean_ci(below, '.3f')} below AdamW"
 
 
 def cut_text() -> Iterator[str]:
@@ -108,7 +109,7 @@ def cut_text() -> Iterator[str]:
         task = split.TASKS[title]
         found = {s.name: runs for s, runs in rows_of(task, split.settings(task), stored)}
         runs, reference = found[name], found["float32"]
-        nats = interval_of(split.differences(runs, reference), "+.3f")
+        nats = mean_ci(nats_above(runs, reference), "+.3f")
         data = mean(null_results.data_nbytes("split", title).values())
         size = f"{mean_nbytes(runs) / 1e6:.1f} MB, {times(runs, data)} times the data"
         yield f"{factor_of(runs, reference):.1f} times at {nats} nats ({size})"

@@ -10,11 +10,12 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import torch
-from scipy import stats
+
+from fltoolkit.research import mean_ci, paired
 
 Result = dict[str, Any]
 Runs = dict[int, Result]  # by seed
@@ -120,45 +121,35 @@ def put_between(page: str, begin: str, end: str, inside: str) -> str:
     return f"{before}{begin}\n\n{inside}\n\n{end}{rest.split(end)[1]}"
 
 
-def spread_of(values: Sequence[float], form: str = ".2f") -> str:
-    """Mean [least, largest]; a single value stands alone."""
-    if not values:
-        return ""
-    ends = f" [{min(values):{form}}, {max(values):{form}}]" * (len(values) > 1)
-    return f"{mean(values):{form}}{ends}"
-
-
-def interval_of(values: Sequence[float], form: str = ".2f", level: float = 0.95) -> str:
-    """Mean [lower, upper] of a confidence interval by Student's t; a single value stands alone.
-
-    >>> interval_of([1.0, 2.0, 3.0])
-    '2.00 [-0.48, 4.48]'
-    """
-    if len(values) < 2:
-        return f"{values[0]:{form}}" if values else ""
-    middle, half = mean(values), half_width(values, level)
-    return f"{middle:{form}} [{middle - half:{form}}, {middle + half:{form}}]"
-
-
-def half_width(values: Sequence[float], level: float = 0.95) -> float:
-    """Half of that interval's width, for two values or more.
-
-    >>> round(half_width([1.0, 2.0, 3.0]), 2)
-    2.48
-    """
-    quantile = float(stats.t.ppf((1 + level) / 2, len(values) - 1))
-    return quantile * stdev(values) / len(values) ** 0.5
-
-
 def accuracies(runs: Runs) -> list[float]:
     """In percent."""
     return [100 * result["accuracy"] for result in runs.values()]
 
 
-def differences(runs: Runs, reference: Runs) -> list[float]:
-    """Points of accuracy above the reference, seed by seed."""
-    both = runs.keys() & reference.keys()
-    return [100 * (runs[seed]["accuracy"] - reference[seed]["accuracy"]) for seed in sorted(both)]
+def differences(
+    runs: Runs, reference: Runs, key: str = "accuracy", scale: float = 100.0
+) -> list[float]:
+    """Points of accuracy above the reference, seed by seed; or of another value."""
+    one, other = ({s: scale * r[key] for s, r in each.items()} for each in (runs, reference))
+    return paired(one, other)
+
+
+def gain_of(
+    runs: Runs, reference: Runs, form: str = "+.2f", key: str = "accuracy", scale: float = 100.0
+) -> str:
+    """The mean of `differences` and its 95 % interval, in words; empty without a reference.
+
+    >>> gain_of({1: {"accuracy": 0.9}}, {2: {"accuracy": 0.8}})
+    'no seed in common'
+    """
+    if not reference:
+        return ""
+    return mean_ci(differences(runs, reference, key, scale), form) or "no seed in common"
+
+
+def nats_above(runs: Runs, reference: Runs) -> list[float]:
+    """Nats above the reference, seed by seed."""
+    return differences(runs, reference, "nats", 1.0)
 
 
 def factor_of(runs: Runs, reference: Runs) -> float:

@@ -107,10 +107,11 @@ A file with three experiments of two seeds each:
     )
     args = _parse(parser, arguments)
     experiments = [experiment for path in args.files for experiment in read(path)]
-    from fltoolkit.research.analysis import by_task, failures, table
+    from fltoolkit.research.analysis import by_task, failures
     from fltoolkit.research.store import Store
     from fltoolkit.research.sweeps import cluster
     from fltoolkit.research.sweeps import sweep as sweep_all
+    from fltoolkit.research.tables import table
 
     place = args.store or args.files[0].with_suffix(".db")
     pool: Any = cluster(args.scheduler) if args.scheduler else nullcontext()
@@ -151,12 +152,15 @@ def compare(arguments: Sequence[str]) -> int:
     """
     parser = _parser(
         "compare",
-        "Print a table of a store: the metric (mean and range of the seeds), bytes sent, and a\n"
-        "star for each setting on the Pareto front: no other is as good with fewer bytes.",
+        "Print a table of a store: the metric, what it is above a setting with fewer bytes, bytes\n"
+        "sent, and a star for each setting on the Pareto front: better than all with fewer bytes,\n"
+        "by more than noise. In brackets stand 95 % confidence intervals over the seeds, by\n"
+        "Student's t; differences are paired by seed. (*) needs a second seed to tell.",
         """
   fltoolkit compare methods.db
   fltoolkit compare methods.db --target 0.95      and the bytes sent until this accuracy
   fltoolkit compare methods.db --budget 1MB       and the accuracy within a megabyte
+  fltoolkit compare methods.db --against FedAvg   differences to this setting
   fltoolkit compare methods.db --csv > methods.csv
   fltoolkit compare methods.db --latex            a tabular for a paper (package booktabs)
 """,
@@ -166,13 +170,8 @@ def compare(arguments: Sequence[str]) -> int:
     form.add_argument("--csv", action="store_true", help="the table as CSV with plain numbers")
     form.add_argument("--latex", action="store_true", help="the table as a LaTeX tabular")
     args = _parse(parser, arguments)
-    from fltoolkit.research.analysis import (
-        by_task,
-        failures,
-        table,
-        table_as_csv,
-        table_as_latex,
-    )
+    from fltoolkit.research.analysis import by_task, failures
+    from fltoolkit.research.tables import table, table_as_csv, table_as_latex
 
     write = table_as_csv if args.csv else table_as_latex if args.latex else table
     found = _results(args)
@@ -180,7 +179,8 @@ def compare(arguments: Sequence[str]) -> int:
     for task, mine in tasks.items():
         if len(tasks) > 1 or write is table:  # in CSV and LaTeX as a comment
             print({table: "", table_as_csv: "# ", table_as_latex: "% "}[write] + task)
-        print(write(mine, target=args.target, budget=args.budget).rstrip("\n"))
+        text = write(mine, target=args.target, budget=args.budget, against=args.against)
+        print(text.rstrip("\n"))
         if len(tasks) > 1 or write is table:
             print()
     for title, error in failures(found).items():
@@ -234,7 +234,8 @@ def report(arguments: Sequence[str]) -> int:
 
     place = args.out or args.store.with_suffix(".html")
     found = _results(args)
-    text = html_report(found, title=args.store.stem, target=args.target, budget=args.budget)
+    how = {"target": args.target, "budget": args.budget, "against": args.against}
+    text = html_report(found, title=args.store.stem, **how)
     place.write_text(text, encoding="utf-8")
     print(f"{place}: {len(text) / 1000:,.0f} kB")
     return 0
@@ -272,6 +273,9 @@ def _store_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", type=Path, metavar="STORE", help="made by fltoolkit sweep")
     parser.add_argument("--target", type=float, help="a value of the metric, e.g. 0.95")
     parser.add_argument("--budget", type=_nbytes, help="bytes, such as 500kB or 1MB")
+    parser.add_argument(
+        "--against", metavar="NAME", help="compare with this setting, not the cheaper front point"
+    )
     parser.add_argument(
         "--only", default="", metavar="TEXT", help="only settings whose name contains TEXT"
     )

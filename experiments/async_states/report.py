@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 
 from experiments.async_states.settings import BATCH_SIZE, LR
 from experiments.null_rows import (
@@ -23,10 +23,11 @@ from experiments.runs import (
     accuracies,
     differences,
     factor_of,
+    gain_of,
     put_between,
-    spread_of,
 )
 from fltoolkit import History, plots
+from fltoolkit.research import mean_ci
 
 GOAL_FACTOR, GOAL_POINTS = 100, 0.5
 BEGIN = "<!-- begin: printed by experiments.async_states --write -->"
@@ -67,9 +68,9 @@ def null_lines(rows: Sequence[Row], vanilla: Runs) -> str:
         if name in (ALONE, WORST) and not several:
             continue
         nbytes = mean(result["nbytes"] for result in runs.values())
-        line = f"| **{name}** | {len(runs)} | {spread_of(accuracies(runs))} |"
+        line = f"| **{name}** | {len(runs)} | {mean_ci(accuracies(runs))} |"
         sent = f" {megabytes(nbytes)} | {times(nbytes, first['data'])} |"
-        gains = "" if several or equal else f" {spread_of(differences(runs, vanilla), '+.2f')} |"
+        gains = "" if several or equal else f" {gain_of(runs, vanilla)} |"
         lines.append(f"{line}{gains}{sent}" + (" |" * (4 if several else 2)))
     if lacking:
         lines += ["", f"Not measured yet: {', '.join(sorted(lacking))}."]
@@ -101,8 +102,8 @@ def main_table(rows: Sequence[Row], reference: Runs) -> str:
     ]
     for setting, runs in rows:
         lines.append(
-            f"| {setting.name} | {_seeds(runs)} | {spread_of(accuracies(runs))} | "
-            f"{spread_of(differences(runs, reference), '+.2f')} | {_mb(runs)} | "
+            f"| {setting.name} | {_seeds(runs)} | {mean_ci(accuracies(runs))} | "
+            f"{gain_of(runs, reference)} | {_mb(runs)} | "
             f"{_times(runs)} | {factor_of(runs, reference):,.1f} | {_shares(runs)} |"
         )
     return "\n".join(lines)
@@ -121,20 +122,18 @@ def equal_table(rows: Sequence[Row]) -> str:
         name, threshold = "BangBang", of["BangBang"]
     lines = [
         "| gate | seeds | accuracy [%] | MB sent | times the data "
-        f"| minus {name}: mean ± deviation [points] | better on |",
+        f"| minus {name} [points] | better on |",
         "|---|---|---|---|---|---|---|",
     ]
     for setting, runs in rows:
-        line = f"| {setting.name} | {_seeds(runs)} | {spread_of(accuracies(runs))} | {_mb(runs)} |"
+        line = f"| {setting.name} | {_seeds(runs)} | {mean_ci(accuracies(runs))} | {_mb(runs)} |"
         line += f" {_times(runs)} |"
         gains = differences(runs, threshold)
         if runs is threshold or len(gains) < 2:
             lines.append(f"{line} | |")
         else:
             better = sum(gain > 0 for gain in gains)
-            lines.append(
-                f"{line} {mean(gains):+.2f} ± {stdev(gains):.2f} | {better} of {len(gains)} seeds |"
-            )
+            lines.append(f"{line} {mean_ci(gains, '+.2f')} | {better} of {len(gains)} seeds |")
     return "\n".join(lines)
 
 
@@ -153,7 +152,7 @@ def clients_table(rows: Sequence[Row]) -> str:
             for kinds in (("activations", "gradients"), ("model",), ("labels",))
         ]
         lines.append(
-            f"| {setting.name} | {_seeds(runs)} | {spread_of(accuracies(runs))} | {_mb(runs)} | "
+            f"| {setting.name} | {_seeds(runs)} | {mean_ci(accuracies(runs))} | {_mb(runs)} | "
             f"{_times(runs)} | {factor_of(runs, reference):,.1f} | {' | '.join(cells)} |"
         )
     return "\n".join(lines)
@@ -171,7 +170,7 @@ def goal(rows: Sequence[Row], reference: Runs) -> str:
     lines = [f"At least {GOAL_FACTOR} times fewer bytes than vanilla, best first:", ""]
     for name, (points, factor) in sorted(found.items(), key=lambda item: -mean(item[1][0])):
         met = "met" if mean(points) >= -GOAL_POINTS else "missed"
-        spread = spread_of(points, "+.2f")
+        spread = mean_ci(points, "+.2f")
         lines.append(f"- {name}: {factor:,.0f} times fewer, {spread} points: {met}")
     return "\n".join(lines) if found else f"No setting sends {GOAL_FACTOR} times fewer bytes."
 
@@ -227,7 +226,7 @@ def _seeds(runs: Runs) -> str:
 def _mb(runs: Runs) -> str:
     """Mean, and the range where it differs between seeds."""
     sizes = [result["nbytes"] / 1e6 for result in runs.values()]
-    return spread_of(sizes, ",.1f") if max(sizes) - min(sizes) >= 0.1 else f"{mean(sizes):,.1f}"
+    return mean_ci(sizes, ",.1f") if max(sizes) - min(sizes) >= 0.1 else f"{mean(sizes):,.1f}"
 
 
 def _times(runs: Runs) -> str:

@@ -3,14 +3,12 @@
 Not here: measuring (run), the page (page), the claims themselves (claims/).
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from statistics import mean
 
-from experiments.runs import half_width, interval_of
-from fltoolkit.research import Experiment
+from fltoolkit.research import Experiment, interval, mean_ci, paired
 
 Values = dict[str, float]
 """What one run measured, by name. Every value is a finite number."""
@@ -73,29 +71,26 @@ class Runs(Mapping[str, list[Values]]):
 
     def fewer(self, name: str, reference: str, key: str = "nbytes") -> list[float]:
         """How many times fewer bytes than the reference, seed by seed."""
-        return [a / b for a, b in self._pairs(reference, name, key)]
+        one, other = self._values(name, key), self._values(reference, key)
+        return [other[seed] / one[seed] for seed in sorted(one.keys() & other.keys())]
 
     def points(self, name: str, reference: str, key: str = "accuracy") -> list[float]:
         """Points of accuracy above the reference, seed by seed."""
-        return [100 * (a - b) for a, b in self._pairs(name, reference, key)]
+        one, other = (self._values(each, key) for each in (name, reference))
+        return [100 * difference for difference in paired(one, other)]
 
     def nats(self, name: str, reference: str, key: str = "nats") -> list[float]:
         """Nats above the reference, seed by seed; ``key`` is of the run, not of its reference."""
-        there = self._by_seed[reference]
-        return [
-            values[key] - there[seed]["nats"]
-            for seed, values in sorted(self._by_seed[name].items())
-            if seed in there
-        ]
+        return paired(self._values(name, key), self._values(reference, "nats"))
 
     def scatter(self, name: str, key: str = "nats") -> float:
         """How far the seeds of one setting lie apart: its largest value minus its least."""
         values = self.all(name, key)
         return max(values) - min(values)
 
-    def _pairs(self, one: str, other: str, key: str) -> list[tuple[float, float]]:
-        both = sorted(self._by_seed[one].keys() & self._by_seed[other].keys())
-        return [(self._by_seed[one][s][key], self._by_seed[other][s][key]) for s in both]
+    def _values(self, name: str, key: str) -> dict[int, float]:
+        """One value by seed."""
+        return {seed: values[key] for seed, values in self._by_seed[name].items()}
 
 
 @dataclass(frozen=True)
@@ -152,14 +147,12 @@ def spread(values: Sequence[float], form: str = ".2f") -> str:
     than the values: with three seeds it is wide, and says so.
     """
     least, largest = (f"{bound(values):{form}}" for bound in (min, max))
-    return f"{mean(values):{form}}" if least == largest else interval_of(values, form)
+    return f"{mean(values):{form}}" if least == largest else mean_ci(values, form)
 
 
 def upper(values: Sequence[float]) -> float:
     """The upper end of that interval; infinite for a single value."""
-    if len(values) < 2:
-        return math.inf
-    return mean(values) + half_width(values)
+    return interval(values).high
 
 
 def on_seeds(runs: Runs) -> str:

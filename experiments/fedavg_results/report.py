@@ -15,10 +15,11 @@ from experiments.runs import (
     accuracies,
     differences,
     factor_of,
+    gain_of,
     put_between,
-    spread_of,
 )
 from fltoolkit import History, plots
+from fltoolkit.research import mean_ci
 
 GOAL_FACTOR, GOAL_POINTS = 20, 0.3
 LEAST_DRAWN = 0.9
@@ -78,7 +79,7 @@ def rounds_table(rows: Sequence[Row]) -> str:
         cells = [_reached(runs, goal, lambda curve, n: n + 1, ".0f") for goal in goals]
         length = len(next(iter(runs.values()))["curve"])
         lines.append(
-            f"| {setting.name} | {' | '.join(cells)} | {spread_of(accuracies(runs))} | {length} | "
+            f"| {setting.name} | {' | '.join(cells)} | {mean_ci(accuracies(runs))} | {length} | "
             f"{_times(runs)} | {_listed(runs)} |"
         )
     return "\n".join(lines)
@@ -98,12 +99,12 @@ def bytes_table(rows: Sequence[Row], reference: Runs) -> str:
 
     for setting, runs in rows:
         of = {seed: reference[seed] for seed in runs if seed in reference}
-        gains = spread_of(differences(runs, of), "+.2f") if setting.codecs else ""
+        gains = gain_of(runs, of) if setting.codecs else ""
         up, down = (
             mean(run[key] for run in runs.values()) / 1e6 for key in ("nbytes_up", "nbytes_down")
         )
         lines.append(
-            f"| {setting.name} | {spread_of(accuracies(runs))} | {gains} | "
+            f"| {setting.name} | {mean_ci(accuracies(runs))} | {gains} | "
             f"{up:,.1f} | {down:,.1f} | {_bits(runs, 'nbytes_up')}, {_bits(runs, 'nbytes_down')} | "
             f"{_times(runs)} | {factor_of(runs, of):.1f} | "
             f"{_reached(runs, 0.9, megabytes, ',.1f')} | "
@@ -118,9 +119,9 @@ def bytes_table(rows: Sequence[Row], reference: Runs) -> str:
 def null_line(setting: Setting, runs: Runs, reference: Runs) -> str:
     """A null row: what it sends is sent once, so there are no bytes to a goal on the way."""
     up, down = (mean(r[key] for r in runs.values()) for key in ("nbytes_up", "nbytes_down"))
-    gains = spread_of(differences(runs, reference), "+.2f")
+    gains = gain_of(runs, reference)
     return (
-        f"| **{setting.name}** | {spread_of(accuracies(runs))} | {gains} | {as_megabytes(up)} | "
+        f"| **{setting.name}** | {mean_ci(accuracies(runs))} | {gains} | {as_megabytes(up)} | "
         f"{as_megabytes(down)} |  | {times(up + down, 'mnist')} |  |  |  |  | {_listed(runs)} |"
     )
 
@@ -132,15 +133,14 @@ def goal(rows: Sequence[Row]) -> str:
     for setting, runs in rows:
         of = {seed: reference[seed] for seed in runs if seed in reference}
         if setting.codecs and of and (factor := factor_of(runs, of)) >= GOAL_FACTOR:
-            found.append((mean(differences(runs, of)), factor, setting.name, len(of)))
+            found.append((differences(runs, of), factor, setting.name))
     if not found:
         return f"No setting sends {GOAL_FACTOR} times fewer bytes."
     lines = [f"At least {GOAL_FACTOR} times fewer bytes, up and down together, best first:"]
-    for points, factor, name, number in sorted(found, reverse=True):
-        met = "met" if points >= -GOAL_POINTS else "missed"
-        lines.append(
-            f"- {name}: {factor:.1f} times fewer, {points:+.2f} points (seeds: {number}): {met}"
-        )
+    for points, factor, name in sorted(found, key=lambda each: -mean(each[0])):
+        met = "met" if mean(points) >= -GOAL_POINTS else "missed"
+        told = f"{mean_ci(points, '+.2f')} points (seeds: {len(points)})"
+        lines.append(f"- {name}: {factor:.1f} times fewer, {told}: {met}")
     return "\n".join(lines)
 
 
@@ -203,7 +203,7 @@ def _reached(runs: Runs, accuracy: float, what: Callable[[list, int], float], fo
     if not found:
         return "never"
     missing = len(runs) - len(found)
-    words = spread_of(found, form)
+    words = mean_ci(found, form)
     return f"{words}, {missing} of {len(runs)} never" if missing else words
 
 

@@ -15,10 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from experiments.language.task import FRESH_SEEDS, Cosine, Task, held_out, model_of, text_of
+from experiments.language.task import FRESH_SEEDS, Cosine, Task, halves, held_out, model_of, text_of
 from experiments.runs import Result
 from fltoolkit import Channel
 from fltoolkit.codecs import (
+    BFloat16,
     Codec,
     Entropy,
     ErrorFeedback,
@@ -110,6 +111,7 @@ SPARSE = {"update": ErrorFeedback(Pipeline(TopK(0.02), LloydMax(2), Entropy()), 
 SPARSE_MUON = {"optimizer": "Muon", "codecs": SPARSE, "exchange": AllGather()}
 SIGNS = both(Pipeline(Sign()))
 RANK_4 = both(Pipeline(PowerSGD(4), Quantize(8)))
+SIXTEEN_BITS = {"update": Pipeline(BFloat16()), "model": Pipeline(BFloat16())}
 COSINES = {"update": Pipeline(TopK(1 / 32, scope="tensor"), Half(), Entropy())}
 FOUR_BIT_FLOATS = {"update": Pipeline(Float8(3, 0))}
 
@@ -124,6 +126,7 @@ def settings(task: Task) -> list[Setting]:
         *_by_role(),
         *_warm(),
         *_more(),
+        *_ablations(),
         *_longer(),
         *_longest(),
     ]
@@ -241,6 +244,20 @@ def _more() -> Iterator[Setting]:
     )
 
 
+def _ablations() -> Iterator[Setting]:
+    """What costs how much: steps between messages, bits per value; a baseline of 16 bits."""
+    for steps in (None, LONGER):
+        end = f", {steps:,} steps" if steps else ""
+        how: dict[str, Any] = {
+            "steps": steps,
+            "group": f"{steps:,} steps" if steps else "ablations",
+        }
+        muon = {"optimizer": "Muon", **how}
+        yield Setting(f"Muon, H = 10, float32{end}", inner_steps=10, **muon)
+        yield Setting(f"Muon, every step, 2 bits{end}", "ddp", codecs=TWO_BITS, **muon)
+        yield Setting(f"AdamW, every step, bfloat16{end}", "ddp", codecs=SIXTEEN_BITS, **how)
+
+
 def _longer() -> Iterator[Setting]:
     """Those of the front, for `LONGER` steps, with the learning rates of the shorter runs."""
     longer = {"steps": LONGER, "group": f"{LONGER:,} steps"}
@@ -284,6 +301,9 @@ def trained(
 ) -> tuple[Result, torch.nn.Sequential]:
     """What one training run cost and brought, and its model.
 
+    ``halves`` holds the nats on the two halves of the held-out text: settings are chosen by the
+    first, results can be told on the second.
+
     ``uplink`` is what one counts who looks only at what workers say, once for each message: the
     way that factors are often given. ``curve`` holds [step, bytes so far, training loss] at twelve
     moments.
@@ -306,6 +326,7 @@ def trained(
         **{"key": setting.key(task, seed), "seed": seed, "part": setting.part},
         **{"name": setting.name, "group": setting.group, **asdict(task), "steps": steps},
         "nats": round(held_out(model, task), 4),
+        "halves": [round(nats, 4) for nats in halves(model, task)],
         **{name: record[name] for name in ("nbytes", "nbytes_up", "nbytes_down")},
         "uplink": up,
         "text_sha256": text_of(task.text).sha256,

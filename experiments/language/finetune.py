@@ -23,15 +23,15 @@ from torch import Tensor, nn
 
 from experiments.language import null_results
 from experiments.language.command import main
-from experiments.language.split import CONTEXT, capital, differences, text_of
+from experiments.language.split import CONTEXT, capital, text_of
 from experiments.null_rows import megabytes
-from experiments.runs import Result, Row, Runs, rows_of, spread_of
+from experiments.runs import Result, Row, Runs, gain_of, rows_of
 from fltoolkit import Channel, Party, evaluate, fedavg
 from fltoolkit.codecs import EDEN, Codec, Difference, Entropy, ErrorFeedback, LloydMax, Pipeline
 from fltoolkit.data import partition_contiguous, speeches
 from fltoolkit.federated import Local
 from fltoolkit.finetuning import FineTuned, full, lora
-from fltoolkit.research import pretrained
+from fltoolkit.research import mean_ci, pretrained
 
 SEEDS = (1, 2, 3)  # fresh; 100 was used to choose learning rates
 
@@ -282,8 +282,8 @@ def table(rows: Sequence[Row], title: str) -> str:
         whole = mean(run["nbytes"] for run in reference.values()) if reference else 0.0
         cells = [
             str(len(runs)),
-            spread_of([run["nats"] for run in runs.values()], ".3f"),
-            spread_of(differences(runs, reference), "+.3f"),
+            mean_ci([run["nats"] for run in runs.values()], ".3f"),
+            gain_of(runs, reference, "+.3f", "nats", 1),
             f"{up / 1e3:.1f}",
             f"{down / 1e3:.1f}",
             megabytes(total),
@@ -295,8 +295,8 @@ def table(rows: Sequence[Row], title: str) -> str:
         sent = mean(run["nbytes"] for run in runs.values())
         cells = [
             str(len(runs)),
-            spread_of([run["nats"] for run in runs.values()], ".3f"),
-            spread_of(differences(runs, reference), "+.3f"),
+            mean_ci([run["nats"] for run in runs.values()], ".3f"),
+            gain_of(runs, reference, "+.3f", "nats", 1),
             *("", "", megabytes(sent), times(runs, data)),
             f"{whole / sent:,.1f}" if reference and sent else "",
         ]

@@ -18,7 +18,7 @@ import torch
 
 from experiments.language.command import main
 from experiments.language.split import CONTEXT, SEEDS, text_of
-from experiments.runs import Result, Row, rows_of, spread_of
+from experiments.runs import Result, Row, rows_of
 from fltoolkit import Channel, Party
 from fltoolkit.codecs import EDEN, Codec, Pipeline, Quantize, Subspace, TopK
 from fltoolkit.leakage import (
@@ -28,7 +28,7 @@ from fltoolkit.leakage import (
     train_token_decoder,
     unigram_guess,
 )
-from fltoolkit.research import pretrained
+from fltoolkit.research import mean_ci, pretrained
 
 
 @dataclass(frozen=True)
@@ -138,12 +138,12 @@ def table_of(rows: Sequence[Row]) -> str:
     for setting, runs in rows:
         size = sum(run["nbytes"] for run in runs.values()) / len(runs)
         shares = [
-            spread_of([100 * run[name] for run in runs.values()], ".1f")
+            mean_ci([100 * run[name] for run in runs.values()], ".1f")
             for name in ("nearest", "probe", "network", "neighbours")
         ]
         lines.append(f"| {setting.name} | {len(runs)} | {size:.1f} | {' | '.join(shares)} |")
     nulls = [100 * run["null"] for _, runs in rows for run in runs.values()]
-    cells = " | ".join([spread_of(nulls, ".1f")] * 4)
+    cells = " | ".join([mean_ci(nulls, ".1f")] * 4)
     lines.append(f"| null model: the most frequent character | | 0 | {cells} |")
     return "\n".join(lines)
 
@@ -156,7 +156,7 @@ def effort(task: Task, rows: Sequence[Row]) -> str:
         f"Share of characters found, in percent; {len(runs)} attacks on {task.num_victims} windows "
         f"of {CONTEXT} characters by an attacker who has {task.num_known} others. Behind the first "
         "block if nothing else is said, where activations have a standard deviation of "
-        f"{spread_of(plain, '.2f')}."
+        f"{mean_ci(plain, '.2f')}."
     )
 
 

@@ -23,11 +23,12 @@ import torch
 from experiments.language.command import PAGE, between_marks
 from experiments.language.data_parallel import NESTEROV, SPARSE, TWO_BITS, Setting, trained
 from experiments.language.task import Task, nats, python_sources, text_of
-from experiments.runs import Result, Runs, add, interval_of, mean_nbytes, read, sweep
+from experiments.runs import Result, Runs, add, mean_nbytes, read, sweep
 from fltoolkit import Channel
 from fltoolkit.data import Text
 from fltoolkit.federated import AllGather
 from fltoolkit.pooled import lossless
+from fltoolkit.research import mean_ci
 
 RESULTS = Path(__file__).parents[1] / "results" / "language_large.jsonl"
 PART = "large"
@@ -174,8 +175,8 @@ def _table(task: Task, found: Sequence[tuple[Setting, Runs]], size: Result) -> s
         fewer = f"{mean_nbytes(reference) / sent:,.1f}" if sent and reference else ""
         lines.append(
             f"| {setting.name} | {setting.rate:g} | {len(runs)} "
-            f"| {interval_of([result['nats'] for result in runs.values()], '.3f')} "
-            f"| {interval_of(paired, '+.3f')} | {sent / 1e6:,.1f} | {fewer} "
+            f"| {mean_ci([result['nats'] for result in runs.values()], '.3f')} "
+            f"| {mean_ci(paired, '+.3f')} | {sent / 1e6:,.1f} | {fewer} "
             f"| {f'{sent / text:,.1f}' if sent else 'nothing is sent'} |"
         )
     return "\n".join(lines)

@@ -7,7 +7,17 @@ from statistics import mean
 from experiments.language import null_results, pooled
 from experiments.language.data_parallel import LONGER, LONGEST, Setting
 from experiments.language.task import Task
-from experiments.runs import Row, Runs, factor_of, mean_nbytes, put_between, read, spread_of
+from experiments.runs import (
+    Row,
+    Runs,
+    factor_of,
+    gain_of,
+    mean_nbytes,
+    nats_above,
+    put_between,
+    read,
+)
+from fltoolkit.research import mean_ci
 
 BEGIN, END = "<!-- tables: python -m experiments.language --write -->", "<!-- end of tables -->"
 REFERENCE = "AdamW, every step, float32"
@@ -141,8 +151,8 @@ def _table(rows: Sequence[Row], every: Sequence[Row]) -> str:
     for setting, runs in rows:
         reference, own = references(setting, every)
         lines.append(
-            f"| {setting.name} | {len(runs)} | {spread_of(nats(runs), '.3f')} "
-            f"| {_signed(above(runs, reference))} | {_signed(above(runs, own))} "
+            f"| {setting.name} | {len(runs)} | {mean_ci(nats(runs), '.3f')} "
+            f"| {_gain(runs, reference)} | {_gain(runs, own)} "
             f"| {_megabytes(runs)} | {times_the_data(runs)} | {_times(runs, reference)} "
             f"| {_times(runs, reference, 'uplink')} | {setting.claim} |"
         )
@@ -168,7 +178,7 @@ def goals(rows: Sequence[Row]) -> str:
                 or not mean_nbytes(runs)
             ):
                 continue
-            paired, mine = above(runs, reference), above(runs, own)
+            paired, mine = nats_above(runs, reference), nats_above(runs, own)
             if (setting.steps or 0) < steps or not paired or not mine:
                 continue
             if factor_of(runs, reference) < factor:
@@ -177,7 +187,7 @@ def goals(rows: Sequence[Row]) -> str:
             met = "met" if mean(paired) <= loss and mean(mine) <= own_loss else "missed"
             lines.append(
                 f"- {setting.name}: {factor_of(runs, reference):,.0f} times fewer, "
-                f"{mean(paired):+.3f} and {mean(mine):+.3f} nats on {count}: {met}"
+                f"{mean_ci(paired, '+.3f')} and {mean_ci(mine, '+.3f')} nats on {count}: {met}"
             )
         lines.append("")
     return "\n".join(lines).rstrip()
@@ -199,20 +209,14 @@ def nats(runs: Runs) -> list[float]:
     return [result["nats"] for result in runs.values()]
 
 
-def above(runs: Runs, reference: Runs) -> list[float]:
-    """Nats above the reference, seed by seed."""
-    both = sorted(runs.keys() & reference.keys())
-    return [runs[seed]["nats"] - reference[seed]["nats"] for seed in both]
-
-
 def _megabytes(runs: Runs) -> str:
     """With a digit more where there is little."""
     megabytes = mean_nbytes(runs) / 1e6
     return f"{megabytes:,.1f}" if megabytes >= 2 or not megabytes else f"{megabytes:.2f}"
 
 
-def _signed(values: Sequence[float]) -> str:
-    return spread_of(values, "+.3f")
+def _gain(runs: Runs, reference: Runs) -> str:
+    return gain_of(runs, reference, "+.3f", "nats", 1.0)
 
 
 def _times(runs: Runs, reference: Runs, what: str = "nbytes") -> str:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from experiments.language import null_results
 from experiments.language.command import main
 from experiments.null_rows import megabytes
-from experiments.runs import Result, Row, Runs, mean_nbytes, rows_of, spread_of
+from experiments.runs import Result, Row, Runs, gain_of, mean_nbytes, rows_of
 from fltoolkit import Batches, Channel, Party, evaluate
 from fltoolkit.codecs import (
     EDEN,
@@ -40,7 +40,7 @@ from fltoolkit.codecs import (
 )
 from fltoolkit.data import Text, load_text
 from fltoolkit.models import gpt
-from fltoolkit.research import pretrained
+from fltoolkit.research import mean_ci, pretrained
 from fltoolkit.split import AlwaysA, Periodic, Upload, train_async, train_split
 
 CONTEXT = 64  # characters a window
@@ -325,7 +325,7 @@ def table(rows: Sequence[Row], title: str) -> str:
     ]
     for setting, runs in rows:
         reference = found.get("float32 (U)" if setting.part == U else "float32", {})
-        coded = spread_of([r["nats_coded"] for r in runs.values()], ".3f")
+        coded = mean_ci([r["nats_coded"] for r in runs.values()], ".3f")
         lines.append(line(setting.name, runs, reference, coded, data))
     float32 = found.get("float32", {})
     for name, runs in null_results.rows("split", title).items():
@@ -344,20 +344,14 @@ def line(name: str, runs: Runs, reference: Runs, coded: str, data: Mapping[int, 
     times = [run["nbytes"] / data[seed] for seed, run in runs.items() if seed in data]
     cells = [
         str(len(runs)),
-        spread_of([r["nats"] for r in runs.values()], ".3f"),
-        spread_of(differences(runs, reference), "+.3f"),
+        mean_ci([r["nats"] for r in runs.values()], ".3f"),
+        gain_of(runs, reference, "+.3f", "nats", 1),
         coded,
         megabytes(sent),
         f"{float(f'{mean(times):.3g}'):,g}" if times else "not measured",
         f"{mean_nbytes(reference) / sent:,.1f}" if reference and sent else "",
     ]
     return f"| {name} | {' | '.join(cells)} |"
-
-
-def differences(runs: Runs, reference: Runs) -> list[float]:
-    """Nats above the reference, seed by seed."""
-    both = sorted(runs.keys() & reference.keys())
-    return [runs[seed]["nats"] - reference[seed]["nats"] for seed in both]
 
 
 def effort(task: Task, rows: Sequence[Row]) -> str:

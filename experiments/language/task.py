@@ -81,6 +81,13 @@ def held_out(model: nn.Module, task: Task) -> float:
     return nats(model, x, y)
 
 
+def halves(model: nn.Module, task: Task) -> tuple[float, float]:
+    """Nats a character on its first half, for choosing settings, and on its second, for results."""
+    x, y = text_of(task.text).windows(task.context, "test")
+    middle = len(x) // 2
+    return nats(model, x[:middle], y[:middle]), nats(model, x[middle:], y[middle:])
+
+
 @torch.no_grad()
 def nats(model: nn.Module, x: Tensor, y: Tensor) -> float:
     """Nats per character of these windows, computed where the model is."""

@@ -18,10 +18,11 @@ from experiments.leakage.settings import (
     Task,
     settings,
 )
-from experiments.runs import Result, Row, Runs, spread_of
+from experiments.runs import Result, Row, Runs, differences
 from fltoolkit import plots
 from fltoolkit.plots.drawing import spread
 from fltoolkit.plots.style import COLORS
+from fltoolkit.research import mean_ci
 
 SHOWN = (
     "float32",
@@ -72,12 +73,12 @@ def up_table(rows: Sequence[Row]) -> str:
     ]
     for setting, runs in rows:
         cells = [
-            spread_of([100 * run["accuracy"] for run in runs.values()], ".1f"),
+            mean_ci([100 * run["accuracy"] for run in runs.values()], ".1f"),
             f"{mean(_column(runs, 'nbytes_up')):,.1f}",
-            spread_of(_column(runs, "dcor"), ".3f"),
-            spread_of([max(value, 0) ** 0.5 for value in _column(runs, "corrected_dcor")], ".3f"),
-            spread_of(_column(runs, "explained_variance"), ".3f"),
-            spread_of([value for value in _column(runs, "positions") if value is not None], ".3f"),
+            mean_ci(_column(runs, "dcor"), ".3f"),
+            mean_ci([max(value, 0) ** 0.5 for value in _column(runs, "corrected_dcor")], ".3f"),
+            mean_ci(_column(runs, "explained_variance"), ".3f"),
+            mean_ci([value for value in _column(runs, "positions") if value is not None], ".3f"),
         ]
         lines.append(f"| {setting.name} | {len(runs)} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -95,12 +96,12 @@ def down_table(rows: Sequence[Row]) -> str:
     for setting, runs in rows:
         good = _column(runs, "task_auc") if binary else [100 * a for a in _column(runs, "accuracy")]
         cells = [
-            spread_of(good, ".3f" if binary else ".1f"),
+            mean_ci(good, ".3f" if binary else ".1f"),
             f"{mean(_column(runs, 'nbytes_down')):,.1f}",
         ]
         for attack in ("norm_auc", "direction_auc"):
-            cells.append(spread_of([max(epochs) for epochs in _column(runs, attack)], ".2f"))
-            cells.append(spread_of([mean(epochs) for epochs in _column(runs, attack)], ".2f"))
+            cells.append(mean_ci([max(epochs) for epochs in _column(runs, attack)], ".2f"))
+            cells.append(mean_ci([mean(epochs) for epochs in _column(runs, attack)], ".2f"))
         lines.append(f"| {setting.name} | {len(runs)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -110,23 +111,23 @@ def surprises(rows: Sequence[Row]) -> str:
     of = {setting.name: runs for setting, runs in rows if setting.part in (UP, DEFENCES)}
     lines = []
     if "8 bits" in of and "float32" in of:
-        change = _differences(of["8 bits"], of["float32"], "explained_variance")
+        change = differences(of["8 bits"], of["float32"], "explained_variance", 1.0)
         lines.append(
             "- Do 8 bits protect anything? Explained variance changes by "
-            f"{spread_of(change, '+.4f')} against float32, seed by seed."
+            f"{mean_ci(change, '+.4f')} against float32, seed by seed."
         )
     for name in ("top-k 10%", "top-k 1%", "RandTopK 10%", "RandTopK 1%"):
         if name in of:
             shares = [r["positions"] / r["explained_variance"] for r in of[name].values()]
             lines.append(
                 f"- Does {name} leak through positions? They alone explain "
-                f"{spread_of([100 * share for share in shares], '.0f')} % of what positions and "
+                f"{mean_ci([100 * share for share in shares], '.0f')} % of what positions and "
                 "values explain together."
             )
     for name in ("NoPeek 1", "NoPeek 3"):
         if name in of and "float32" in of:
             cells = [
-                spread_of(_differences(of[name], of["float32"], key), "+.3f")
+                mean_ci(differences(of[name], of["float32"], key, 1.0), "+.3f")
                 for key in ("dcor", "explained_variance")
             ]
             lines.append(
@@ -218,8 +219,3 @@ def _draw_pictures(figure: Any, runs: Mapping[str, Result | None]) -> None:
 
 def _column(runs: Runs, key: str) -> list[Any]:
     return [run[key] for run in runs.values()]
-
-
-def _differences(runs: Runs, reference: Runs, key: str) -> list[float]:
-    """Above the reference, seed by seed."""
-    return [runs[seed][key] - reference[seed][key] for seed in runs if seed in reference]

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from statistics import mean, median
 
 from experiments.links.report import computing, simple
-from experiments.runs import Result, Row, put_between, spread_of
+from experiments.runs import Result, Row, put_between
+from fltoolkit.research import mean_ci
 
 BEGIN = "<!-- begin: python -m experiments.links.flower --write -->"
 END = "<!-- end: flower -->"
@@ -132,9 +133,9 @@ def costs(rows: Sequence[Row]) -> str:
             for what in ("nbytes", "below")
         ]
         cells += [
-            spread_of([computing(t) / t["count"] for _, t in pairs]),
-            spread_of([t["wall"] / t["count"] for _, t in pairs], ".1f"),
-            spread_of([t["wall"] / simple(r, t) for r, t in pairs], ".1f"),
+            mean_ci([computing(t) / t["count"] for _, t in pairs]),
+            mean_ci([t["wall"] / t["count"] for _, t in pairs], ".1f"),
+            mean_ci([t["wall"] / simple(r, t) for r, t in pairs], ".1f"),
         ]
         lines.append(f"{begin} {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -151,7 +152,7 @@ def parts(rows: Sequence[Row]) -> str:
         rounds = [parts for _, t in pairs for parts in measured(t)]
         cells = [f"{mean(part):.2f}" for part in zip(*rounds, strict=True)]
         ratios = [t["wall"] / sum(map(sum, stages(r, t))) for r, t in pairs]
-        lines.append(f"{begin} {' | '.join(cells)} | {spread_of(ratios)} |")
+        lines.append(f"{begin} {' | '.join(cells)} | {mean_ci(ratios)} |")
     return "\n".join(lines)
 
 

@@ -5,7 +5,8 @@ from statistics import mean, median
 
 from experiments.links.emulator import bucket, mtu
 from experiments.links.methods import AHEAD, METHODS
-from experiments.runs import Result, Row, put_between, spread_of
+from experiments.runs import Result, Row, put_between
+from fltoolkit.research import mean_ci
 
 BEGIN = "<!-- begin: python -m experiments.links --write -->"
 END = "<!-- end: links -->"
@@ -117,8 +118,7 @@ def seconds(rows: Sequence[Row], group: Sequence[str]) -> str:
             cells.append([1000 * t["wall"] / t["count"] for t in told])
         least = min(mean(cell) for cell in cells)
         words = [
-            f"**{spread_of(c, ',.0f')}**" if mean(c) == least else spread_of(c, ",.0f")
-            for c in cells
+            f"**{mean_ci(c, ',.0f')}**" if mean(c) == least else mean_ci(c, ",.0f") for c in cells
         ]
         lines.append(f"| {setting.name} | {' | '.join(words)} |")
     return "\n".join(lines)
@@ -155,9 +155,9 @@ def overlap(rows: Sequence[Row]) -> str:
             ]
             for name in AHEAD
         ]
-        lines.append(f"| {setting.name} | {' | '.join(spread_of(c, ',.0f') for c in cells)} |")
+        lines.append(f"| {setting.name} | {' | '.join(mean_ci(c, ',.0f') for c in cells)} |")
     last = [r["accuracy"] for r in rows[-1][1].values()] if rows else []
-    cells = [spread_of([100 * each[name] for each in last], ".1f") for name in AHEAD]
+    cells = [mean_ci([100 * each[name] for each in last], ".1f") for name in AHEAD]
     return "\n".join([*lines, f"| accuracy after 15 passes, % | {' | '.join(cells)} |"])
 
 
@@ -184,8 +184,8 @@ def details(rows: Sequence[Row]) -> str:
         ]
         lines.append(
             f"| {link} | {name} | {' | '.join(counted)} "
-            f"| {spread_of([computing(t) for _, t in runs])} "
-            f"| {spread_of([t['wall'] for _, t in runs])} "
-            f"| {spread_of([t['wall'] / detailed(r, t) for r, t in runs])} |"
+            f"| {mean_ci([computing(t) for _, t in runs])} "
+            f"| {mean_ci([t['wall'] for _, t in runs])} "
+            f"| {mean_ci([t['wall'] / detailed(r, t) for r, t in runs])} |"
         )
     return "\n".join(lines)

@@ -38,8 +38,10 @@ from fltoolkit.research import (
     Result,
     Store,
     bytes_to_reach,
+    compared,
     front,
     groups,
+    mean_ci,
     points,
 )
 
@@ -77,7 +79,8 @@ def current(results: Iterable[Result]) -> list[Result]:
         words = next((w for w, partition in PARTITIONS.items() if partition == e.partition), None)
         if e.data in TASKS and words:
             tasks.add((e.data, words))
-    wanted = {e.key: e for data, words in tasks for e in experiments(data, 10, [words])}
+    seeds = {r.experiment.seed for r in results}
+    wanted = {e.key: e for data, words in tasks for e in experiments(data, seeds, [words])}
     keys = [r for r in results if r.experiment.key in wanted]
     return [r._replace(experiment=wanted[r.experiment.key]) for r in keys]
 
@@ -218,16 +221,16 @@ def settings_of(data: str, results: Sequence[Result]) -> str:
 
 def main_table(results: Sequence[Result], target: float, data: str) -> str:
     """A row a method and a null row, those with few bytes first."""
-    by_name, found = groups(results), points(results)
-    best = {point.name for point in front(found)}
-    base = {p.name: p.nbytes for p in found}
-    most = max((p.num_seeds for p in found), default=1)
+    by_name, rows = groups(results), compared(results)
+    base = {row.point.name: row.point.nbytes for row in rows}
+    most = max((row.point.num_seeds for row in rows), default=1)
     lines = [
-        "| method | accuracy [%] | MB sent | times the data | times fewer "
+        "| method | accuracy [%] | minus the cheaper front row [points] | MB sent "
+        "| times the data | times fewer "
         f"| MB to {100 * target:g} % | MB up / down / handed on | front |",
-        "|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    for p in found:
+    for p, _, gains, star in rows:
         protocol = p.experiment.protocol
         family = BASELINE_FEDERATED if protocol == "fedavg" else BASELINE_SPLIT
         reference = None if protocol in NULL_MODELS else base.get(family)
@@ -239,21 +242,21 @@ def main_table(results: Sequence[Result], target: float, data: str) -> str:
         up, down, all_ = (
             mean(int(h[-1][key]) for h in runs) for key in ("nbytes_up", "nbytes_down", "nbytes")
         )
-        spread = f" [{100 * p.low:.2f}, {100 * p.high:.2f}]" if p.num_seeds > 1 else ""
         seeds = f" ({p.num_seeds} of {most} seeds)" if p.num_seeds < most else ""
         name = f"**{p.name}**" if protocol in NULL_MODELS else p.name
         cells = [
             f"{name}{seeds}",
-            f"{100 * p.value:.2f}{spread}",
+            mean_ci([100 * value for value in p.values.values()]),
+            mean_ci([100 * gain for gain in gains], "+.2f"),
             megabytes(p.nbytes),
             times(p.nbytes, data),
             f"{reference / p.nbytes:,.1f}" if reference else "",
             to_target,
             " / ".join(megabytes(each) for each in (up, down, round(abs(all_ - up - down)))),
-            "*" if p.name in best else "",
+            star,
         ]
         lines.append("| " + " | ".join(cells) + " |")
-    names = {p.name.removesuffix(SAME) for p in found}
+    names = {row.point.name.removesuffix(SAME) for row in rows}
     if lacking := missing(names):
         lines += ["", f"Not measured yet: {', '.join(sorted(lacking))}."]
     return "\n".join(lines)

@@ -247,12 +247,15 @@ def _num_steps(base: Experiment) -> int:
     return base.rounds * base.num_clients * math.ceil(share / base.batch_size)
 
 
-def experiments(data: str, seeds: int, words: Iterable[str] = PARTITIONS) -> list[Experiment]:
+def experiments(
+    data: str, seeds: Iterable[int], words: Iterable[str] = PARTITIONS
+) -> list[Experiment]:
     """The whole sweep: IID first, seed by seed."""
+    seeds = list(seeds)
     return [
         replace(experiment, seed=seed, name=f"{experiment.name} ({word})")
         for word in words
-        for seed in range(seeds)
+        for seed in seeds
         for experiment in (
             *methods(TASKS[data], PARTITIONS[word]),
             *null_rows(TASKS[data], PARTITIONS[word]),

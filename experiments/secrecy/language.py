@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 import torch
 from torch import nn
 
-from experiments.runs import Result, spread_of
+from experiments.runs import Result
 from experiments.secrecy.run import sent_by
 from experiments.secrecy.settings import TOPS
 from fltoolkit import Channel, Party, evaluate, fedavg
@@ -19,6 +19,7 @@ from fltoolkit.codecs import Pipeline
 from fltoolkit.data import load_text, partition_contiguous
 from fltoolkit.federated import Local, mean_of_all
 from fltoolkit.models import gpt
+from fltoolkit.research import mean_ci
 from fltoolkit.secrecy import ROUNDS, Grid, PlainSum, SecureSum, SharedRotation
 
 CLIENTS, NUM_ROUNDS, STEPS, CONTEXT = 10, 3, 6, 32
@@ -78,7 +79,7 @@ def language_table(results: Sequence[Result]) -> str:
         if mine:
             up = mine[0]["up"]
             whole = sum(up.values())
-            cells = [name, spread_of([r["nats"] for r in mine], ".3f")]
+            cells = [name, mean_ci([r["nats"] for r in mine], ".3f")]
             cells += [f"{up[k] / 1000:.2f}" if up.get(k) else "" for k in ("update", *ROUNDS)]
             cells += [f"{whole / 1000:.2f}", f"{8 * whole / mine[0]['num_values']:.1f}"]
             lines.append(f"| {' | '.join(cells)} |")

@@ -12,13 +12,14 @@ from statistics import mean
 import torch
 from torch import Tensor, nn
 
-from experiments.runs import Result, spread_of
+from experiments.runs import Result
 from experiments.secrecy.run import dataset
 from fltoolkit import Channel, fedavg
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import GaussianDP, Local, mean_of_all
 from fltoolkit.models import seeded
 from fltoolkit.pooled import lossless_nbytes
+from fltoolkit.research import mean_ci
 from fltoolkit.secrecy import NoisySum, promise
 
 CLIENTS, ROUNDS, CLIP, LOCAL = 100, 10, 0.5, Local(7, lr=0.5, steps=8)
@@ -105,13 +106,13 @@ def _accuracy(model: nn.Module) -> float:
 def noise_table(results: Sequence[Result]) -> str:
     """A row for each way: accuracy, kB of all clients, epsilon."""
     lines = [
-        "| updates | accuracy %, mean [least, most] | kB up, all clients and rounds | epsilon |",
+        "| updates | accuracy %, mean [95 % interval] | kB up, all clients and rounds | epsilon |",
         "|---|---|---|---|",
     ]
     for name in NAMES:
         mine = [r for r in results if r["name"] == name]
         if mine:
-            right = spread_of([100 * r["accuracy"] for r in mine], ".1f")
+            right = mean_ci([100 * r["accuracy"] for r in mine], ".1f")
             epsilon = mine[0]["epsilon"]
             sent = f"{mean(r['nbytes_up'] for r in mine) / 1000:,.0f}"
             said = f"{epsilon:.2f}" if epsilon else "none"

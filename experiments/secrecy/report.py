@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from statistics import mean
 
-from experiments.runs import Result, Row, accuracies, rows_of, spread_of
+from experiments.runs import Result, Row, accuracies, rows_of
 from experiments.secrecy.attack import SEEN
 from experiments.secrecy.intersection import intersection_table
 from experiments.secrecy.language import language_table
 from experiments.secrecy.noise import noise_table
 from experiments.secrecy.settings import TASKS, Setting, Task, settings
+from fltoolkit.research import mean_ci
 from fltoolkit.secrecy import ROUNDS
 
 
@@ -50,7 +51,7 @@ def table(rows: Sequence[Row]) -> str:
         whole = sum(up.values())
         cells = [
             setting.name,
-            spread_of(accuracies(runs)),
+            mean_ci(accuracies(runs)),
             *(kilobytes(up.get(kind, 0)) for kind in ("update", *ROUNDS)),
             kilobytes(whole),
             kilobytes(sum(down.values())),
@@ -81,7 +82,7 @@ def attack_table(attacks: Sequence[Result]) -> str:
     lines = [f"| bits | {' | '.join(SEEN)} |", "|---|" + "---|" * len(SEEN)]
     for bits in sorted({a["bits"] for a in attacks}, reverse=True):
         mine = [a["found"] for a in attacks if a["bits"] == bits]
-        cells = [spread_of([found[what] for found in mine], ".3f") for what in SEEN]
+        cells = [mean_ci([found[what] for found in mine], ".3f") for what in SEEN]
         lines.append(f"| {bits} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

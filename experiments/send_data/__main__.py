@@ -14,7 +14,7 @@ import argparse
 import json
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     parser.add_argument("--jobs", type=int, default=1, help="processes, a run each (default: 1)")
     parser.add_argument("--seconds", type=float, default=1e9, help="then no run is started")
-    parser.add_argument("--seeds", type=int, default=3, help="so many, from 0 (default: 3)")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="default: 0 1 2")
     parser.add_argument("--only", default="", help="settings whose name holds this")
     parser.add_argument("--results", type=Path, help="file of results")
     parser.add_argument("--cache", type=Path, default=CACHE, help="for decoded pictures")
@@ -66,9 +66,9 @@ def main() -> None:
     work(train, [job for job in todo if key(*job) not in there], results, args.jobs, deadline)
 
 
-def jobs(small: bool, seeds: int, only: str) -> Iterator[tuple[Setting, int]]:
+def jobs(small: bool, seeds: Sequence[int], only: str) -> Iterator[tuple[Setting, int]]:
     """What there is to run."""
-    settings, numbers = ALL, range(seeds)
+    settings, numbers = ALL, seeds
     if small:
         short = partial(Sent, samples_seen=10_000, num_samples=2000, num_test=500, batch_size=50)
         settings = [
@@ -86,7 +86,7 @@ def leak(args: argparse.Namespace, results: Path) -> None:
     """Run what is not in the file yet of the third axis."""
     from experiments.send_data import leak
 
-    jobs = [(setting, seed) for seed in range(args.seeds) for setting in leak.SETTINGS]
+    jobs = [(setting, seed) for seed in args.seeds for setting in leak.SETTINGS]
     there = read(results)
     left = [(s, seed) for s, seed in jobs if args.only in s.name and s.key(seed) not in there]
     work(leak.run, left, results, args.jobs, time.time() + args.seconds)

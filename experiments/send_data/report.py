@@ -5,9 +5,10 @@ from itertools import groupby
 from pathlib import Path
 from statistics import mean
 
-from experiments.runs import Result, read, spread_of
+from experiments.runs import Result, read
 from experiments.send_data import law, membership
 from experiments.send_data.law import short
+from fltoolkit.research import mean_ci
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "experiments" / "results"
@@ -74,7 +75,7 @@ def pictures_table() -> str:
         sent, seen = mean(r["nbytes"] for r in runs), mean(map(samples_seen, runs))
         lines.append(
             f"| {name} | {len(runs)} | {short(sent / 1e6)} | {short(sent / data)} "
-            f"| {spread_of([100 * r['accuracy'] for r in runs], '.1f')} | {seen / 1e3:,.0f} "
+            f"| {mean_ci([100 * r['accuracy'] for r in runs], '.1f')} | {seen / 1e3:,.0f} "
             f"| {' | '.join(as_good(runs, owners))} |"
         )
     return "\n".join(lines)
@@ -88,8 +89,8 @@ def as_good(runs: Sequence[Result], owners: Mapping[int, Curve]) -> tuple[str, s
     if any(nbytes is None for _, nbytes in pairs):
         return "not reached", ""
     reached = [(r["nbytes"], nbytes) for r, nbytes in pairs if nbytes]
-    factors = spread_of([sent / nbytes for sent, nbytes in reached], ".1f")
-    return spread_of([nbytes / 1e6 for _, nbytes in reached], ".3f"), factors
+    factors = mean_ci([sent / nbytes for sent, nbytes in reached], ".1f")
+    return mean_ci([nbytes / 1e6 for _, nbytes in reached], ".3f"), factors
 
 
 def first_bytes(curve: Curve, accuracy: float) -> int | None:
@@ -121,7 +122,7 @@ def curve_table(goals: Sequence[float] = (0.4, 0.5, 0.55, 0.6, 0.65, 0.68)) -> s
         reached = [n for n in first if n is not None]
         if len(reached) == len(runs):
             each = mean(r["nbytes_data"] for r in runs) / 50_000
-            mb = spread_of([n / 1e6 for n in reached], ".3f")
+            mb = mean_ci([n / 1e6 for n in reached], ".3f")
             lines.append(f"| {100 * goal:.0f} | {mb} | {mean(reached) / each:,.0f} |")
     return "\n".join(lines)
 
@@ -284,12 +285,12 @@ def leak_table() -> str:
     ]
     for leak in leaks():
         known = "all: it has them" if leak.kind == "sent" else "not measured"
-        auc = spread_of([r["membership"] for r in leak.runs if "membership" in r], ".3f") or known
+        auc = mean_ci([r["membership"] for r in leak.runs if "membership" in r], ".3f") or known
         lines.append(
             f"| {leak.name} | {len(leak.runs)} "
-            f"| {spread_of([100 * a for a in leak.each('accuracy')], '.1f')} "
+            f"| {mean_ci([100 * a for a in leak.each('accuracy')], '.1f')} "
             f"| {short(leak.mean('nbytes') / 1e6)} | {short(leak.mean('times'))} "
-            f"| {spread_of(leak.each('leak'), '.3f')} | {auc} | {leak.words} |"
+            f"| {mean_ci(leak.each('leak'), '.3f')} | {auc} | {leak.words} |"
         )
     steps = one_step()
     if steps:

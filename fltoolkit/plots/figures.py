@@ -7,13 +7,15 @@ during a run (live.py).
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from itertools import cycle
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
@@ -22,6 +24,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.history import History
 from fltoolkit.plots.drawing import beside, spread
 from fltoolkit.plots.style import COLORS, DASHES, describe, new_axes, tidy
+from fltoolkit.research.intervals import t_quantile
 from fltoolkit.units import amount, axis_of, byte_unit
 
 __all__ = [
@@ -36,6 +39,8 @@ __all__ = [
 
 Histories = History | Mapping[str, History | Sequence[History]]
 _MARKERS = "osD^vP*X"
+NAME_OF_POINT = "fltoolkit: the name of a point"
+"""Marks a text that `save_figure` moves into a legend, if there is no room."""
 
 
 def accuracy_over_bytes(histories: Histories, ax: Axes | None = None) -> Axes:
@@ -73,8 +78,8 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
 
     Args:
         histories: one History, or {name: History}, or {name: [History, ...]} with one run for each
-            seed. In the last case the line is the mean of the runs, and the band goes from their
-            minimum to their maximum, over the range of ``x`` that all runs cover.
+            seed. In the last case the line is the mean of the runs, and the band its 95 % interval
+            by Student's t at each ``x``, over the range of ``x`` that all runs cover.
         y: key of the vertical axis; only records that hold both keys are used.
         x: key of the horizontal axis.
         ax: the Axes to draw in; by default new Axes in a new figure.
@@ -82,9 +87,10 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
     Raises:
         ValueError: no histories, or one without any record that holds both keys.
 
-    >>> runs = [History([{"step": 0, "loss": 2.0}, {"step": 4, "loss": end}]) for end in (1.0, 0.5)]
-    >>> curves({"two seeds": runs}, "loss", "step").get_label()
-    'two seeds ends at loss 0.75, step 4 (mean of 2 runs, band from minimum to maximum: 0.5 to 1)'
+    >>> ends = (1.0, 0.75, 0.5)
+    >>> runs = [History([{"step": 0, "loss": 2.0}, {"step": 4, "loss": end}]) for end in ends]
+    >>> curves({"three seeds": runs}, "loss", "step").get_label()
+    'three seeds ends at loss 0.75, step 4 (mean of 3 runs, 95 % interval (t): 0.129 to 1.37)'
     """
     named = {"": histories} if isinstance(histories, History) else histories
     if not named:
@@ -130,7 +136,7 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
         if seeds > 1:
             ax.fill_between(xs, low, high, color=color, alpha=0.2, linewidth=0)
             spread_of = f"{amount(y, low[-1] / unit_y)} to {amount(y, high[-1] / unit_y)}"
-            sentence += f" (mean of {seeds} runs, band from minimum to maximum: {spread_of})"
+            sentence += f" (mean of {seeds} runs, 95 % interval (t): {spread_of})"
         sentences.append(sentence)
     _label_ends(ax, ends)
     return describe(ax, "; ".join(sentences))
@@ -284,10 +290,10 @@ def save_figure(
 ) -> None:
     """Save the whole figure of ``ax`` for a paper: as wide as a column, with letters of 8 points.
 
-    A single column has no room for names at the ends of lines, so a legend below lists them. The
-    ending of ``path`` chooses the format: .pdf, .svg, or .png with 600 dots per inch. Fonts are
-    embedded in a PDF as TrueType (type 42), as publishers require. The figure itself does not
-    change, nor does any global setting of matplotlib.
+    A single column has no room for names at the ends of lines and beside points, so a legend below
+    lists them; points get numbers. The ending of ``path`` chooses the format: .pdf, .svg, or .png
+    with 600 dots per inch. Fonts are embedded in a PDF as TrueType (type 42), as publishers
+    require. The figure itself does not change, nor does any global setting of matplotlib.
 
     Args:
         ax: any Axes of the figure.
@@ -307,35 +313,60 @@ def save_figure(
     figure = ax.figure.canvas.figure
     before = (figure.get_figwidth(), figure.get_figheight())
     width = COLUMN_WIDTHS[columns]
-    lines, names = figure.axes[0].get_legend_handles_labels()
-    all_texts = [text for each in figure.axes for text in each.texts]
-    ends = [text for text in all_texts if text.get_gid() == _END and names and columns == 1]
-    legend = (
-        figure.legend(lines, names, loc="outside lower center", frameon=False) if ends else None
-    )
-    texts = figure.findobj(Text)
-    sizes = [text.get_fontsize() for text in texts]
+    with _names_below(figure) if columns == 1 else nullcontext(0) as num_below:
+        texts = figure.findobj(Text)
+        sizes = [text.get_fontsize() for text in texts]
+        try:
+            tall = max(2.2, width * before[1] / before[0]) + 0.17 * num_below
+            figure.set_size_inches(width, height or tall)
+            for text in texts:
+                text.set_fontsize(8)
+            for each in figure.axes:
+                _spread_ends(each)
+            with mpl.rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
+                figure.savefig(path, dpi=600)
+        finally:
+            figure.set_size_inches(*before)
+            for text, size in zip(texts, sizes, strict=True):
+                text.set_fontsize(size)
+    for each in figure.axes:
+        _spread_ends(each)
+
+
+@contextmanager
+def _names_below(figure: Any) -> Iterator[int]:
+    """In a block, a legend below in place of names in the figure; gives the number of its lines."""
+    first = figure.axes[0]
+    texts = [text for each in figure.axes for text in each.texts]
+    handles, labels = first.get_legend_handles_labels()
+    ends = [text for text in texts if text.get_gid() == _END and labels]
+    named = [text for text in texts if text.get_gid() == NAME_OF_POINT]
+    inside, title = first.get_legend(), None
+    if not ends and not named:
+        yield 0
+        return
+    if named and inside is not None:
+        title = inside.get_title().get_text()
+        handles = list(inside.legend_handles)
+        labels = [text.get_text() for text in inside.get_texts()]
+    hidden = [*ends, *named, *([inside] if named and inside is not None else [])]
+    added: list[Any] = []
+    for number, text in enumerate(named, 1):
+        look = {"color": text.get_color(), "marker": f"${number}$", "linestyle": "none"}
+        handles, labels = [*handles, Line2D([], [], **look)], [*labels, text.get_text()]
+        place = {"textcoords": "offset points", "color": text.get_color()}
+        added.append(text.axes.annotate(str(number), text.xy, (5, 4), **place))
+    where: Any = {"loc": "outside lower center", "frameon": False, "labelspacing": 0.3}
+    added.append(figure.legend(handles, labels, title=title, **where))
+    for each in hidden:
+        each.set_visible(False)
     try:
-        for label in ends:
-            label.set_visible(False)
-        tall = max(2.2, width * before[1] / before[0]) + 0.17 * len(names) * bool(ends)
-        figure.set_size_inches(width, height or tall)
-        for text in texts:
-            text.set_fontsize(8)
-        for each in figure.axes:
-            _spread_ends(each)
-        with mpl.rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
-            figure.savefig(path, dpi=600)
+        yield len(labels) + bool(title)
     finally:
-        if legend is not None:
-            legend.remove()
-        for label in ends:
-            label.set_visible(True)
-        figure.set_size_inches(*before)
-        for text, size in zip(texts, sizes, strict=True):
-            text.set_fontsize(size)
-        for each in figure.axes:
-            _spread_ends(each)
+        for each in added:
+            each.remove()
+        for each in hidden:
+            each.set_visible(True)
 
 
 def _of_rounds(runs: History | Sequence[History]) -> bool:
@@ -358,7 +389,7 @@ def _points(history: History, x: str, y: str, name: str) -> np.ndarray:
 
 
 def _band(runs: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """x, minimum, mean and maximum of several runs, over the range of x that all runs cover."""
+    """x, and of several runs lower end, mean and upper end, over the range of x that all cover."""
     if not runs:
         raise ValueError("an empty list of histories: give at least one run for each name")
     if len(runs) == 1:  # drawn unchanged, since x may repeat or decrease
@@ -371,7 +402,9 @@ def _band(runs: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarra
         )
     xs = np.unique(np.concatenate([run[:, 0] for run in runs]).clip(start, end))
     ys = np.stack([np.interp(xs, run[:, 0], run[:, 1]) for run in runs])
-    return xs, ys.min(axis=0), ys.mean(axis=0), ys.max(axis=0)
+    middle = ys.mean(axis=0)
+    half = t_quantile(len(runs)) * ys.std(axis=0, ddof=1) / math.sqrt(len(runs))
+    return xs, middle - half, middle, middle + half
 
 
 def _upright(

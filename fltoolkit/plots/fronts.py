@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fltoolkit.history import History, Record
 from fltoolkit.metrics import ACCURACY, Metric
-from fltoolkit.plots.figures import curves
+from fltoolkit.plots.figures import NAME_OF_POINT, curves
 from fltoolkit.plots.style import COLORS, describe, new_axes, tidy
 from fltoolkit.research.analysis import (
     Point,
@@ -30,6 +30,7 @@ from fltoolkit.research.analysis import (
     points,
     sizes_of,
 )
+from fltoolkit.research.intervals import interval
 from fltoolkit.research.store import Result
 from fltoolkit.units import amount, byte_unit
 
@@ -46,7 +47,7 @@ SHAPES = {
 """Mark and colour of the package's protocols; other protocols have those of `OTHER`."""
 KINDS = {"o": "split", "D": "split, silent at times", "^": "SplitFed", "s": "federated"}
 KINDS["P"] = "the data sent, or a protocol of one's own"
-FILLED = "filled: no setting with fewer bytes ends as well"
+FILLED = "filled: better than all with fewer bytes"
 GREY = "#b8b8b8"
 MOST_NAMES = 8
 
@@ -69,7 +70,7 @@ def limits(
     else:
         low, high = min(low, *ends), (high if worst is None else worst)
     if metric.unit == "%":
-        return low - 0.015, high + 0.008
+        return max(low, 0.0) - 0.015, min(high, 1.0) + 0.008
     room = 0.05 * ((high - low) or abs(high) or 1.0)
     return low - room, high + room
 
@@ -84,10 +85,11 @@ def pareto(
     """The metric, such as accuracy [%], over all bytes sent: one point for each setting.
 
     The axis of bytes is logarithmic; what sends nothing stands at its left end. Named settings are
-    coloured and have bars from the worst to the best seed; the others are grey. The line is the
+    coloured and have bars, the 95 % interval of their mean by Student's t; the others are grey. A
+    mark is filled if it is on the front, beyond noise (`fltoolkit.research.front`). The line is the
     best value that any setting had reached within so many bytes, as the mean over the seeds; the
-    band goes from the worst to the best seed (see `fltoolkit.research.front_within`). The line lies
-    above the points because a run may have reached its value earlier than at its end.
+    band is its 95 % interval (see `fltoolkit.research.front_within`). The line lies above the
+    points because a run may have reached its value earlier than at its end.
 
     Args:
         results: the results of a sweep, all on one task.
@@ -146,11 +148,12 @@ def pareto(
         + (" (front)" if p.name in best else "")
         for p in found
     )
-    return describe(ax, f"means over {'/'.join(map(str, sorted(seeds)))} seeds; {words}")
+    many = ", bars are 95 % intervals (t)" * (max(seeds) > 1)
+    return describe(ax, f"means over {'/'.join(map(str, sorted(seeds)))} seeds{many}; {words}")
 
 
 def _draw_front(ax: Axes, nbytes: NDArray[Any], *ends: NDArray[Any]) -> None:
-    """The best value within so many bytes as a line, the worst and the best seed as a band."""
+    """The best value within so many bytes as a line, its 95 % interval as a band."""
     value, low, high = ends
     ax.fill_between(nbytes, low, high, color="#999999", alpha=0.3, linewidth=0)
     ax.plot(nbytes, value, color="#777777", linewidth=1, drawstyle="steps-post")
@@ -176,7 +179,7 @@ def named_by_default(found: Sequence[Point]) -> set[str]:
 
 
 def _mark(ax: Axes, point: Point, metric: Metric, size: float, named: bool, best: bool) -> None:
-    """A point; if it is named, with a bar from the worst to the best seed."""
+    """A point; if it is named, with a bar: the 95 % interval of its mean."""
     scale = metric.scale
     marker, color = look(point)
     color = color if named else GREY
@@ -258,6 +261,7 @@ def _name(
             va="center",
             fontsize=font,
             color=look(point)[1],
+            gid=NAME_OF_POINT,
             path_effects=[withStroke(linewidth=2, foreground="white")],
             arrowprops={"arrowstyle": "-", "color": "#999999", "lw": 0.6} if away > 16 else None,
         )
@@ -350,11 +354,11 @@ def heat_map(
     """The metric as a function of two settings; ``cells[row, column]`` has one value per seed.
 
     Values are as in records: an accuracy is from 0 to 1. Each cell shows the mean; with several
-    seeds also half the range from the worst seed to the best.
+    seeds also half the width of its 95 % interval by Student's t.
 
-    >>> ax = heat_map({(4, 4): [0.75, 1.0], (4, 8): [0.5], (8, 4): [0.5], (8, 8): [1.0]})
+    >>> ax = heat_map({(4, 4): [0.80, 0.81, 0.82], (4, 8): [0.5], (8, 4): [0.5], (8, 8): [1.0]})
     >>> [text.get_text().split() for text in ax.texts]
-    [['87.5', '±12.5'], ['50.0'], ['50.0'], ['100.0']]
+    [['81.0', '±2.5'], ['50.0'], ['50.0'], ['100.0']]
     """
     if not cells:
         raise ValueError("no cells: give {(row, column): [value of each seed]}")
@@ -372,9 +376,10 @@ def heat_map(
     sentences = []
     for (y, x), scores in sorted(cells.items()):
         i, j = ys.index(y), xs.index(x)
-        half = metric.scale / 2 * (max(scores) - min(scores))
+        found = interval([float(score) for score in scores])
+        half = metric.scale * (found.high - found.mean)
         digits = ".1f" if metric.unit == "%" else ".3g"
-        words = f"{grid[i, j]:{digits}}" + (f"\n±{half:{digits}}" if len(scores) > 1 else "")
+        words = f"{grid[i, j]:{digits}}" + (f"\n±{half:{digits}}" if found.known else "")
         color = "white" if grid[i, j] < middle else "black"
         ax.text(j, i, words, ha="center", va="center", color=color, fontsize=8)
         sentences.append(f"{y} x {x}: {words}".replace("\n", " "))

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from fltoolkit.plots.figures import curves
 from fltoolkit.plots.fronts import over_seconds, pareto, three_sizes
 from fltoolkit.plots.style import picture, summary
-from fltoolkit.research.analysis import by_task, failures, front, groups, metric_of, points, table
+from fltoolkit.research.analysis import by_task, failures, front, groups, metric_of, points
 from fltoolkit.research.store import Result
+from fltoolkit.research.tables import table
 
 __all__ = ["html_report"]
 
@@ -34,8 +35,10 @@ def html_report(
     title: str = "sweep",
     target: float | None = None,
     budget: float | None = None,
+    against: str | None = None,
 ) -> str:
-    """The whole page as text; `fltoolkit.research.table` explains ``target`` and ``budget``.
+    """The whole page as text; `fltoolkit.research.table` explains ``target``, ``budget``
+    and ``against``.
 
     Each task (data, model, clients, partition) has its own part of the page, since results on
     different tasks cannot be compared. Raises ValueError if no experiment has finished.
@@ -53,7 +56,7 @@ def html_report(
         raise ValueError(f"none of the {len(results)} experiments has finished: nothing to report")
     parts = [f"<h1>{html.escape(title)}</h1>", _intro(results)]
     for task, mine in tasks.items():
-        parts += [f"<h2>{html.escape(task)}</h2>", *_task(mine, target, budget)]
+        parts += [f"<h2>{html.escape(task)}</h2>", *_task(mine, target, budget, against)]
     if broken := failures(results):
         rows = [f"<tr><td>{html.escape(k)}<td>{html.escape(e)}" for k, e in broken.items()]
         parts += ["<h2>What failed</h2><table>", *rows, "</table>"]
@@ -68,19 +71,22 @@ def _intro(results: Sequence[Result]) -> str:
     return (
         f'<p class="small">{len(results)} runs, {took / 60:,.1f} minutes of training, written on '
         f"{time.strftime('%Y-%m-%d')} by fltoolkit report. Bytes are all that was sent, in all "
-        "directions, headers included; kB is 1,000 bytes. Ranges go from the worst seed to the "
-        "best.</p>"
+        "directions, headers included; kB is 1,000 bytes. In brackets, as bars and as bands stand "
+        "95 % confidence intervals of means over the seeds, by Student's t; differences are paired "
+        "by seed.</p>"
     )
 
 
-def _task(results: list[Result], target: float | None, budget: float | None) -> Iterable[str]:
+def _task(
+    results: list[Result], target: float | None, budget: float | None, against: str | None
+) -> Iterable[str]:
     by_name, found = groups(results), points(results)
     yield _figure(
         lambda: pareto(results),
         "Each mark is one setting at the end of its training. The grey line is the best value that "
         "any setting had reached with so many bytes.",
     )
-    yield _table(table(results, target=target, budget=budget))
+    yield _table(table(results, target=target, budget=budget, against=against))
     best = [point.name for point in front(found)]
     metric = metric_of(result.experiment for result in results)
     lines = {name: [run.history for run in by_name[name]] for name in best[-6:]}

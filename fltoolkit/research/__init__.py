@@ -10,7 +10,9 @@
     runs        from an experiment to its records
     store       results in one SQLite file
     sweeps      many experiments on several cores or on a cluster, each run once
-    analysis    Pareto fronts, bytes to a target, tables
+    intervals   95 % confidence intervals, and differences that are paired by seed
+    analysis    Pareto fronts, bytes to a target
+    tables      results as Markdown, LaTeX and CSV
     search      a search for the best settings within a number of bytes
     pretraining a small language model, trained once and kept in a file
 

@@ -1,5 +1,6 @@
 from .analysis import Point as Point
 from .analysis import Size as Size
+from .analysis import before as before
 from .analysis import by_task as by_task
 from .analysis import bytes_to_reach as bytes_to_reach
 from .analysis import c3_score as c3_score
@@ -12,13 +13,15 @@ from .analysis import on_link as on_link
 from .analysis import points as points
 from .analysis import seconds_on as seconds_on
 from .analysis import sizes_of as sizes_of
-from .analysis import table as table
-from .analysis import table_as_csv as table_as_csv
-from .analysis import table_as_latex as table_as_latex
 from .analysis import value_within as value_within
 from .baselines import NULL_MODELS as NULL_MODELS
 from .experiment import Experiment as Experiment
 from .experiment import read as read
+from .intervals import Interval as Interval
+from .intervals import interval as interval
+from .intervals import mean_ci as mean_ci
+from .intervals import paired as paired
+from .intervals import t_quantile as t_quantile
 from .methods import PROTOCOLS as PROTOCOLS
 from .pretraining import pretrained as pretrained
 from .protocol import AMOUNT as AMOUNT
@@ -43,6 +46,11 @@ from .store import Store as Store
 from .store import StoreError as StoreError
 from .sweeps import cluster as cluster
 from .sweeps import sweep as sweep
+from .tables import Compared as Compared
+from .tables import compared as compared
+from .tables import table as table
+from .tables import table_as_csv as table_as_csv
+from .tables import table_as_latex as table_as_latex
 from .task import Task as Task
 from .text import allow as allow
 from .text import build as build

@@ -1,11 +1,9 @@
 """Results of a sweep: fronts, bytes to a target, the metric within a budget, time on a link.
 
-Here: numbers and text tables from `Result`s, by the metric of their experiments. Not here: pictures
-(the room plots), searching for good settings (search). Notebook 07 uses these functions.
+Here: numbers from `Result`s, by the metric of their experiments. Not here: their tables (tables),
+pictures (the room plots), searching for good settings (search). Notebook 07 uses these functions.
 """
 
-import csv
-import io
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,17 +11,18 @@ from dataclasses import asdict
 from itertools import accumulate
 from operator import itemgetter
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fltoolkit.history import History, Record
 from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit.research.experiment import Experiment
+from fltoolkit.research.intervals import interval, paired
 from fltoolkit.research.store import Result
-from fltoolkit.units import amount
 
 __all__ = [
     "Point",
     "Size",
+    "before",
     "by_task",
     "bytes_to_reach",
     "c3_score",
@@ -36,9 +35,6 @@ __all__ = [
     "points",
     "seconds_on",
     "sizes_of",
-    "table",
-    "table_as_csv",
-    "table_as_latex",
     "value_within",
 ]
 
@@ -46,18 +42,35 @@ __all__ = [
 class Point(NamedTuple):
     """One setting at the end of its runs; there is one run for each seed.
 
-    >>> point = Point("4 bits", Experiment(), 3, nbytes=2e6, value=0.95, low=0.94, high=0.96)
-    >>> point.name, point.high - point.low < 0.03
-    ('4 bits', True)
+    >>> point = Point("4 bits", Experiment(), nbytes=2e6, values={0: 0.94, 1: 0.95, 2: 0.96})
+    >>> point.name, point.num_seeds, round(point.value, 2), round(point.high, 3)
+    ('4 bits', 3, 0.95, 0.975)
     """
 
     name: str
     experiment: Experiment  # of the first seed
-    num_seeds: int
     nbytes: float  # mean over the seeds
-    value: float  # of the experiment's metric, e.g. accuracy 0..1; mean over the seeds
-    low: float  # the least of any seed
-    high: float  # the largest of any seed
+    values: Mapping[int, float]  # by seed: the experiment's metric, e.g. accuracy 0..1
+
+    @property
+    def num_seeds(self) -> int:
+        """The number of seeds."""
+        return len(self.values)
+
+    @property
+    def value(self) -> float:
+        """The mean over the seeds."""
+        return mean(self.values.values())
+
+    @property
+    def low(self) -> float:
+        """The lower end of the mean's 95 % interval by Student's t; of one seed, its value."""
+        return interval([*self.values.values()]).low if self.num_seeds > 1 else self.value
+
+    @property
+    def high(self) -> float:
+        """The upper end of that interval; of one seed, its value."""
+        return interval([*self.values.values()]).high if self.num_seeds > 1 else self.value
 
 
 class Size(NamedTuple):
@@ -78,7 +91,9 @@ class Size(NamedTuple):
 
 
 def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
-    """Results by title: results that differ only in the seed are together. Failures are left out.
+    """Results by title: results that differ only in the seed are together.
+
+    What `failures` lists is left out: runs that failed, and runs that end with NaN or infinity.
 
     If several settings have the same title, the values that differ are added: "4 bits, lr=0.1".
 
@@ -88,9 +103,18 @@ def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
     ['8 bits, lr=0.05', '8 bits, lr=0.1']
     """
     found: dict[str, list[Result]] = {}
-    for name, result in _named(r for r in results if not r.error and len(r.history)):
+    for name, result in _named(r for r in results if len(r.history) and not _failure(r)):
         found.setdefault(name, []).append(result)
     return found
+
+
+def _failure(result: Result) -> str:
+    """Why a result cannot be compared, in one line; "" if it can be."""
+    if result.error:
+        return result.error.strip().splitlines()[-1]
+    name = result.experiment.metric
+    value = float(result.history[-1][name]) if len(result.history) else 0.0
+    return "" if math.isfinite(value) else f"{name} is {value} at the end: training diverged"
 
 
 def _named(results: Iterable[Result]) -> list[tuple[str, Result]]:
@@ -158,45 +182,78 @@ def points(results: Iterable[Result]) -> list[Point]:
     ...     Result(Experiment(seed=seed), History([{"accuracy": a, "nbytes": 100}]), "", 1.0)
     ...     for seed, a in ((0, 0.75), (1, 1.0))
     ... ]
-    >>> points(runs)[0]._replace(experiment=None)
-    Point(name='split', experiment=None, num_seeds=2, nbytes=100.0, value=0.875, low=0.75, high=1.0)
+    >>> points(runs)[0].values, points(runs)[0].value
+    ({0: 0.75, 1: 1.0}, 0.875)
     """
     found = []
     for name, runs in groups(results).items():
         metric = runs[0].experiment.metric
-        scores = [float(run.history[-1][metric]) for run in runs]
+        values = {run.experiment.seed: float(run.history[-1][metric]) for run in runs}
         nbytes = mean(float(run.history[-1]["nbytes"]) for run in runs)
-        row = (nbytes, mean(scores), min(scores), max(scores))
-        found.append(Point(name, runs[0].experiment, len(runs), *row))
+        found.append(Point(name, runs[0].experiment, nbytes, values))
     return sorted(found, key=lambda point: point.nbytes)
 
 
 def front(found: Iterable[Point]) -> list[Point]:
-    """The Pareto front: points such that none has fewer bytes and is at least as good.
+    """The Pareto front, as far as the seeds can tell it from noise; the fewest bytes come first.
+
+    A point is on the front if its mean is better than that of every point with fewer bytes, and if
+    its gain over the front point `before` it is more than noise: the 95 % interval of their
+    differences, paired by seed, is on the better side of 0. Where points share fewer than two
+    seeds there is no interval: then the means decide, and `table` puts the star in brackets. A
+    point of one seed is no measure for points of several.
 
     >>> e = Experiment()
-    >>> three = [Point(n, e, 1, b, a, a, a) for n, b, a in (("x", 1, 0.8), ("y", 2, 0.7), ("z", 3, 0.9))]
-    >>> [point.name for point in front(three)]
-    ['x', 'z']
+    >>> a, b = {0: 0.80, 1: 0.82, 2: 0.81}, {0: 0.8001, 1: 0.8199, 2: 0.81021}
+    >>> three = [Point("x", e, 1, a), Point("y", e, 2, b), Point("z", e, 3, {0: 0.9, 1: 0.92, 2: 0.9})]
+    >>> round(three[1].value - three[0].value, 5), [point.name for point in front(three)]
+    (7e-05, ['x', 'z'])
     """  # noqa: E501
     found = list(found)
     metric = metric_of(point.experiment for point in found)
     sign = -1 if metric.higher_is_better else 1
+    several = any(point.num_seeds > 1 for point in found)
     best: list[Point] = []
+    leading: Point | None = None  # the best mean so far
     for point in sorted(found, key=lambda p: (p.nbytes, sign * p.value)):
-        if not best or metric.better(point.value, best[-1].value):
-            best.append(point)
+        if leading is None or metric.better(point.value, leading.value):
+            reference = before(point, best)
+            if reference is None or _more_than_noise(point, reference, metric):
+                best.append(point)
+            leading = leading if several and point.num_seeds == 1 else point
     return best
+
+
+def before(point: Point, best: Sequence[Point]) -> Point | None:
+    """The last of ``best``, if possible one that shares two seeds or more with ``point``.
+
+    >>> e = Experiment()
+    >>> best = [Point("x", e, 1, {0: 0.7, 1: 0.7}), Point("y", e, 2, {1: 0.8})]
+    >>> before(Point("z", e, 3, {0: 0.9, 1: 0.9}), best).name
+    'x'
+    """
+    sharing = [other for other in best if len(point.values.keys() & other.values.keys()) > 1]
+    return next(iter([*reversed(sharing), *reversed(best)]), None)
+
+
+def _more_than_noise(point: Point, reference: Point, metric: Metric) -> bool:
+    """Whether the paired interval of the gain is above 0; without one, whether its mean is."""
+    gains = paired(point.values, reference.values)
+    if len(gains) < 2:
+        return metric.better(point.value, reference.value)
+    gain = interval(gains)
+    return gain.beyond_zero and metric.better(gain.mean, 0.0)
 
 
 def front_within(
     results: Iterable[Result], budgets: Sequence[float]
 ) -> list[tuple[float, float, float, float]]:
-    """For each budget, the best method within it: mean, least and largest value over the seeds.
+    """For each budget, the best method within it: the mean, and the ends of its 95 % interval.
 
     Every evaluation of every method counts that was within the budget, as if training had been
     stopped there. For each seed the best is chosen on the test set, so the values are a little too
-    good. Budgets that are too small for one evaluation of each seed are left out.
+    good. With one seed, both ends are the value itself. Budgets that are too small for one
+    evaluation of each seed are left out.
 
     >>> history = History([{"accuracy": 0.5, "nbytes": 100}, {"accuracy": 0.9, "nbytes": 300}])
     >>> front_within([Result(Experiment(), history, "", 1.0)], [50, 200, 400])
@@ -209,6 +266,7 @@ def front_within(
         for run in runs:
             rows = run.history.having(metric.name, "nbytes")
             tests = [(int(row["nbytes"]), float(row[metric.name])) for row in rows]
+            tests = [test for test in tests if math.isfinite(test[1])]
             reached.setdefault(run.experiment.seed, []).extend(tests)
     best_so_far = {seed: _best_so_far(sorted(tests), metric) for seed, tests in reached.items()}
     found = []
@@ -216,8 +274,14 @@ def front_within(
         places = [bisect_right(rows, budget, key=itemgetter(0)) for rows in best_so_far.values()]
         if places and all(places):
             best = [rows[k - 1][1] for k, rows in zip(places, best_so_far.values(), strict=True)]
-            found.append((budget, mean(best), min(best), max(best)))
+            found.append((budget, *_ends(best)))
     return found
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float, float]:
+    """Mean, and the ends of its interval; a single value stands for all three."""
+    found = interval(values)
+    return found[:3] if found.known else (found.mean,) * 3
 
 
 def _best_so_far(tests: list[tuple[int, float]], metric: Metric) -> list[tuple[int, float]]:
@@ -333,149 +397,14 @@ def sizes_of(record: Record) -> list[Size]:
     return found
 
 
-def table(
-    results: Iterable[Result], *, target: float | None = None, budget: float | None = None
-) -> str:
-    """A Markdown table with one row for each setting, few bytes first; the front has a star.
-
-    Args:
-        results: the results of a sweep, all of one task.
-        target: adds a column: the bytes sent until the metric reached this value (95 % is 0.95).
-        budget: adds a column: the value of the metric within this number of bytes.
-
-    >>> history = History([{"accuracy": 0.5, "nbytes": 100}, {"accuracy": 0.9, "nbytes": 300}])
-    >>> print(table([Result(Experiment(name="8 bits"), history, "", 1.0)], target=0.8))
-    | setting | accuracy [%] | sent | seeds | bytes to 80 % | front |
-    |---|---|---|---|---|---|
-    | 8 bits | 90.00 | 300 B | 1 | 300 B | * |
-    """
-    heads, rows = _cells(list(results), target, budget)
-    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
-
-
-def table_as_latex(
-    results: Iterable[Result], *, target: float | None = None, budget: float | None = None
-) -> str:
-    r"""The rows of `table` as a LaTeX ``tabular``, with the rules of the package booktabs.
-
-    >>> history = History([{"accuracy": 0.9, "nbytes": 300}])
-    >>> print(table_as_latex([Result(Experiment(name="8 bits"), history, "", 1.0)]))
-    \begin{tabular}{lrrrc}
-    \toprule
-    setting & accuracy [\%] & sent & seeds & front \\
-    \midrule
-    8 bits & 90.00 & 300 B & 1 & $\star$ \\
-    \bottomrule
-    \end{tabular}
-    """
-    heads, rows = _cells(list(results), target, budget)
-    lines = [r"\begin{tabular}{l" + "r" * (len(heads) - 2) + "c}", r"\toprule"]
-    lines += [" & ".join(map(_latex, heads)) + r" \\", r"\midrule"]
-    lines += [" & ".join(map(_latex, row)) + r" \\" for row in rows]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
-
-
-def table_as_csv(
-    results: Iterable[Result], *, target: float | None = None, budget: float | None = None
-) -> str:
-    """The rows of `table` as CSV with plain numbers: bytes, and the metric as it is in records.
-
-    >>> history = History([{"accuracy": 0.9, "nbytes": 300}])
-    >>> print(table_as_csv([Result(Experiment(name="8 bits"), history, "", 1.0)]), end="")
-    setting,accuracy,low,high,nbytes,seeds,front
-    8 bits,0.9,0.9,0.9,300.0,1,1
-    """
-    results = list(results)
-    metric, best = metric_of(r.experiment for r in results), front(points(results))
-    by_name = groups(results)
-    heads = ["setting", metric.name, "low", "high", "nbytes", "seeds"]
-    heads += ["nbytes_to_target"] if target is not None else []
-    heads += ["within_budget"] if budget is not None else []
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([*heads, "front"])
-    for p in points(results):
-        row: list[object] = [p.name, p.value, p.low, p.high, p.nbytes, p.num_seeds]
-        histories = [run.history for run in by_name[p.name]]
-        if target is not None:
-            reached = [bytes_to_reach(history, target, metric) for history in histories]
-            every = [nbytes for nbytes in reached if nbytes is not None]
-            row.append(mean(every) if len(every) == len(reached) else "")
-        if budget is not None:
-            row.append(_mean_within(histories, budget, metric)[0])
-        writer.writerow([*row, int(p in best)])
-    return file.getvalue()
-
-
-def _cells(
-    results: list[Result], target: float | None, budget: float | None
-) -> tuple[list[str], list[list[str]]]:
-    """The heads and the rows of a table, as people read them."""
-    metric = metric_of(result.experiment for result in results)
-    by_name, found = groups(results), points(results)
-    best = {point.name for point in front(found)}
-    heads, rows = ["setting", metric.axis, "sent", "seeds"], []
-    heads += [f"bytes to {_short(metric, target)}"] if target is not None else []
-    if budget is not None:
-        name, _, unit = metric.axis.partition(" [")
-        heads.append(f"{name} within {amount('nbytes', budget)}" + f" [{unit}" * bool(unit))
-    for point in found:
-        histories = [run.history for run in by_name[point.name]]
-        cells = [point.name, _range(metric, point.value, point.low, point.high)]
-        cells += [amount("nbytes", point.nbytes), str(point.num_seeds)]
-        if target is not None:
-            reached = [n for h in histories if (n := bytes_to_reach(h, target, metric)) is not None]
-            missed = len(histories) - len(reached)
-            words = amount("nbytes", mean(reached)) if reached else "never"
-            cells.append(
-                words + (f" ({missed} of {len(histories)} never)" * bool(reached and missed))
-            )
-        if budget is not None:
-            middle, low, high = _mean_within(histories, budget, metric)
-            cells.append("" if middle == "" else _range(metric, middle, low, high))
-        rows.append([*cells, "*" * (point.name in best)])
-    return [*heads, "front"], rows
-
-
-def _mean_within(histories: list[History], budget: float, metric: Metric) -> tuple[Any, Any, Any]:
-    """Mean, least and largest value within a budget; empty texts if one seed has none."""
-    got = [value_within(history, budget, metric) for history in histories]
-    values = [value for value in got if value is not None]
-    if len(values) < len(got):
-        return "", "", ""
-    return mean(values), min(values), max(values)
-
-
 def failures(results: Iterable[Result]) -> Mapping[str, str]:
-    """For each experiment that failed, its title and the last line of its error.
+    """For each experiment that failed, its title and why: the last line of its error, or NaN.
 
     >>> error = "Traceback ...\\nValueError: loss is NaN"
     >>> failures([Result(Experiment(name="lr too high"), History(), error, 1.0)])
     {'lr too high, seed 0': 'ValueError: loss is NaN'}
     """
     return {
-        f"{name}, seed {r.experiment.seed}": r.error.strip().splitlines()[-1]
-        for name, r in _named(r for r in results if r.error)
+        f"{name}, seed {r.experiment.seed}": _failure(r)
+        for name, r in _named(r for r in results if _failure(r))
     }
-
-
-def _range(metric: Metric, middle: float, low: float, high: float) -> str:
-    if low == high:
-        return metric.number(middle)
-    return f"{metric.number(middle)} [{metric.number(low)}, {metric.number(high)}]"
-
-
-def _short(metric: Metric, value: float) -> str:
-    return f"{metric.scale * value:g} {metric.unit}".rstrip()
-
-
-_LATEX = str.maketrans(
-    {each: f"\\{each}" for each in "&%$#_{}"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-)
-
-
-def _latex(text: str) -> str:
-    """``text`` with LaTeX's special characters escaped; the star of the front becomes a symbol."""
-    return r"$\star$" if text == "*" else text.translate(_LATEX)

@@ -9,9 +9,9 @@ import torch
 from experiments.language import data_parallel
 from experiments.language.__main__ import PAGE, PARTS, RESULTS
 from experiments.language.data_parallel import Setting, deal, run, settings
-from experiments.language.report import above, page, tables
+from experiments.language.report import page, tables
 from experiments.language.task import Cosine, Task, held_out, model_of, text_of
-from experiments.runs import read, rows_of
+from experiments.runs import nats_above, read, rows_of
 from fltoolkit.federated import AllGather
 
 SMALL = Task("topics", context=16, layers=1, width=16, batch_size=2, workers=3, steps=6)
@@ -105,11 +105,11 @@ def test_tables_by_hand():
 
     slow, fast = Setting("AdamW, every step, float32", "ddp"), Setting("few", inner_steps=10)
     rows = [(slow, {1: result(2.0, 8e6), 2: result(2.2, 8e6)}), (fast, {2: result(2.15, 1e5)})]
-    assert above(rows[1][1], rows[0][1]) == pytest.approx([-0.05])
+    assert nats_above(rows[1][1], rows[0][1]) == pytest.approx([-0.05])
     printed = tables({"data parallel": rows})
     assert "| few | 1 | 2.150 | -0.050 | -0.050 | 0.10 |  | 80.0 | 80.0 |  |" in printed
     assert "few: 80 times fewer, -0.050 and -0.050 nats on 1 seed: met" in printed
-    assert "2.100 [2.000, 2.200]" in printed
+    assert "2.100 [0.829, 3.371]" in printed
     end = ", 1,800 steps"
     longer = [
         (Setting(slow.name + end, "ddp", steps=1800), {2: result(1.9, 24e6)}),

@@ -87,7 +87,7 @@ def test_the_table_compares_with_full_float32():
     ]
     lines = finetune.table(rows, "none").splitlines()
     assert lines[3] == (
-        "| few | 2 | 1.950 [1.900, 2.000] | -0.150 [-0.200, -0.100] | 1.0 | 1.0 | 0.004 "
+        "| few | 2 | 1.950 [1.315, 2.585] | -0.150 [-0.785, +0.485] | 1.0 | 1.0 | 0.004 "
         "| not measured | 20.0 |"
     )
     assert "before fine-tuning 4.0 nats" in finetune.effort(finetune.TASKS["upper"], rows)

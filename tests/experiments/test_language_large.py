@@ -8,7 +8,7 @@ from experiments.language import large
 from experiments.language.command import PAGE
 from experiments.language.large import CHOOSING_SEED, chosen, report, rows, run, trials
 from experiments.language.task import Task, python_sources
-from experiments.runs import interval_of, read
+from experiments.runs import read
 
 SMALL = Task(text="topics", context=16, layers=1, width=16, batch_size=2, workers=2, steps=30)
 
@@ -50,13 +50,6 @@ def test_python_sources_are_a_text_of_ascii():
     text = python_sources(50_000)
     assert len(text.train) + len(text.test) == 50_000
     assert text.alphabet.isascii()
-
-
-def test_an_interval_by_students_t():
-    """[1, 2, 3]: the standard error is 1 / sqrt(3), and t of 2 degrees at 97.5 % is 4.303."""
-    half = 4.302653 / math.sqrt(3)
-    assert interval_of([1.0, 2.0, 3.0], ".3f") == f"2.000 [{2 - half:.3f}, {2 + half:.3f}]"
-    assert (interval_of([1.0]), interval_of([])) == ("1.00", "")
 
 
 def test_the_page_shows_what_is_stored():

@@ -21,7 +21,7 @@ def kept():
 
 
 def test_the_list():
-    everything = experiments("digits", 3)
+    everything = experiments("digits", range(3))
     assert len({e.key for e in everything}) == len(everything)
     plans = [e for e in everything if e.protocol not in NULL_MODELS]
     assert len(plans) == 3 * 2 * 25
@@ -61,7 +61,7 @@ def test_kept_runs_are_of_todays_list(kept):
 
 
 def test_keeping_and_reading(tmp_path):
-    e = experiments("digits", 1)[0]
+    e = experiments("digits", range(1))[0]
     short = replace(e, rounds=1, num_samples=200)
     history = run(short)
     pareto_report.keep([Result(short, history, "", 1.25)], tmp_path / "kept.jsonl")
@@ -73,7 +73,7 @@ def test_keeping_and_reading(tmp_path):
 
 def test_means_are_over_the_same_seeds():
     def made_up(name, seed):
-        return Result(replace(experiments("digits", 1)[0], name=name, seed=seed), [], "", 0)
+        return Result(replace(experiments("digits", range(1))[0], name=name, seed=seed), [], "", 0)
 
     found = [made_up(name, seed) for seed in (0, 1) for name in ("a (IID)", "b (IID)")]
     parts = pareto_report.parts_of([*found, made_up("a (IID)", 2)])

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from experiments.runs import accuracies, differences, factor_of, read, rows_of, spread_of, sweep
+from experiments.runs import accuracies, differences, factor_of, read, rows_of, sweep
 
 
 class Setting:
@@ -64,8 +64,3 @@ def test_rows_and_words_by_hand():
     assert differences(runs, {2: {"accuracy": 0.5}}) == pytest.approx([2])
     assert factor_of(runs, {0: {"nbytes": 4000}}) == 2
     assert factor_of(runs, {}) == 0
-    assert [spread_of([]), spread_of([1.0]), spread_of([1.0, 2.0], ".1f")] == [
-        "",
-        "1.00",
-        "1.5 [1.0, 2.0]",
-    ]

@@ -35,7 +35,7 @@ from experiments.null_rows import (
     data_nbytes,
 )
 from experiments.pareto import report as pareto_report
-from experiments.runs import read, rows_of
+from experiments.runs import nats_above, read, rows_of
 from fltoolkit import advise
 from fltoolkit.cost import ModelCost
 from fltoolkit.research import bytes_to_reach, front, groups, points, seconds_on, value_within
@@ -428,7 +428,7 @@ def test_the_panel_of_a_language_model(open_page: Open, key: str) -> None:
             assert tab.inner_text("#factor") == "It sends nothing."
         if not base or base is runs:
             continue
-        above = mean(language_report.above(runs, base))
+        above = mean(nats_above(runs, base))
         assert float(tab.inner_text("#gap").replace("−", "-")) == pytest.approx(above, abs=6e-4)
         if sent:
             times = mean(r["nbytes"] for r in base.values()) / sent

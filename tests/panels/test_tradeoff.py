@@ -17,7 +17,7 @@ def test_the_panel_points_and_tells():
     panel.select("dear")
     drawing = panel.draw()
     assert drawing.svg().count("<title>") == 1 + 3
-    assert drawing.title.startswith("dear: 93.00 % for 2.0 kB, 2 seeds, on the front\n")
+    assert drawing.title.startswith("dear: 93.00 % for 2.0 kB, 2 seeds\n")
     assert re.search(r"update up +4\.0 kB +2\.0 kB +5 B", drawing.title)
     lines = [m.words for m in drawing.marks if isinstance(m, Words)]
     assert "the front: the best at the end" in lines, "the filled points lie on a line of their own"

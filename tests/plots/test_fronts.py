@@ -69,7 +69,7 @@ def test_pictures_say_their_numbers():
     assert "update up: nominal 400 B, real 200 B, bound if independent 5 B" in summary(ax)
     plots.three_sizes({"a": CHEAP[0].history[-1], "b": DEAR[0].history[-1]})
     ax = plots.heat_map({(2, 4): [0.5, 0.7], (8, 4): [0.9]})
-    assert "2 x 4: 60.0 ±10.0; 8 x 4: 90.0" in summary(ax)
+    assert "2 x 4: 60.0 ±127.1; 8 x 4: 90.0" in summary(ax)
     ax = plots.over_seconds({"cheap": [r.history for r in CHEAP]}, rate=100, latency=0.1)
     assert ax.get_xlabel() == "seconds [s]"
     assert all("10^" not in tick.get_text() for tick in plots.pareto(ALL).get_xticklabels("both"))

@@ -10,6 +10,7 @@ from fltoolkit.history import History
 from fltoolkit.metrics import MEAN_SQUARED_ERROR
 from fltoolkit.research import (
     Experiment,
+    Point,
     Result,
     by_task,
     bytes_to_reach,
@@ -37,9 +38,11 @@ def test_points_and_front():
         ("dear", 2000, 2),
         ("worse", 3000, 2),
     ]
-    assert found[0][-3:] == (pytest.approx(0.7), 0.6, 0.8)
-    assert [p.name for p in front(found)] == ["cheap", "dear"]
-    tie = [p._replace(nbytes=1.0, value=0.5) for p in found]
+    assert found[0].values == {0: 0.8, 1: 0.6}
+    assert found[0].value == pytest.approx(0.7)
+    assert found[0].high - found[0].value == pytest.approx(12.706 * 0.1, rel=1e-4)
+    assert [p.name for p in front(found)] == ["cheap"], "0.1 and 0.36 more: two seeds cannot tell"
+    tie = [p._replace(nbytes=1.0, values={0: 0.5}) for p in found]
     assert len(front(tie)) == 1
     other = made_up("cheap", 0, (1, 0.1), rounds=9)  # edited, and its name not
     sizes = {name: len(runs) for name, runs in groups([*CHEAP, other, *DEAR]).items()}
@@ -49,13 +52,58 @@ def test_points_and_front():
     assert set(failures(broken)) == {"cheap, rounds=5, seed 0", "cheap, rounds=9, seed 0"}
 
 
+def of_seeds(name, nbytes, *values, first=0):
+    """A point with a value for each seed from ``first`` on."""
+    experiment = Experiment(name=name, rounds=nbytes)
+    return Point(name, experiment, nbytes, dict(enumerate(values, first)))
+
+
+def test_the_front_knows_noise():
+    base = of_seeds("base", 1, 0.80, 0.85, 0.90)
+    for gain, starred in ((0.00007, False), (0.001, False), (0.02, True)):
+        noisy = [0.80 + gain + 0.001, 0.85 + gain, 0.90 + gain - 0.001]
+        names = [p.name for p in front([base, of_seeds("more", 2, *noisy)])]
+        assert ("more" in names) == starred, gain
+    shifted = of_seeds("shifted", 2, 0.801, 0.851, 0.901)
+    assert len(front([base, shifted])) == 2, "seeds differ by far more, but their pairs do not"
+    unsure = of_seeds("unsure", 2, 0.99, 0.70, 0.95)
+    behind = of_seeds("behind", 3, 0.82, 0.87, 0.92)
+    assert [p.name for p in front([base, unsure, behind])] == ["base"], "unsure has a better mean"
+    others = of_seeds("others", 2, 0.86, 0.87, first=7)
+    assert [p.name for p in front([base, others])] == ["base", "others"], "no pair: the means"
+    once, last = of_seeds("once", 2, 0.99), of_seeds("last", 3, 0.84, 0.89, 0.94)
+    starred = front([base, once, last])
+    assert [p.name for p in starred] == ["base", "once", "last"], "one seed shuts nobody out"
+
+
+def test_seeds_that_are_not_shared_are_said():
+    runs = [made_up("a", seed, (100, 0.5)) for seed in (0, 1)]
+    more = [made_up("b", seed, (200, 0.9), rounds=6) for seed in (2, 3)]
+    assert "| no seed in common |" in table([*runs, *more])
+    assert table([*runs, *more]).endswith("| (*) |")
+    assert "no seed in common,(" not in table_as_csv([*runs, *more])
+    assert list(csv.DictReader(io.StringIO(table_as_csv([*runs, *more]))))[1]["shared_seeds"] == "0"
+    half = [made_up("b", seed, (200, 0.9), rounds=6) for seed in (1, 2)]
+    assert "| +40.00 (1 seed) |" in table([*runs, *half])
+    assert "| -40.00 (1 seed) |" in table([*runs, *half], against="b")
+    with pytest.raises(ValueError, match="against='c': choose one of a, b"):
+        table([*runs, *half], against="c")
+
+
+def test_nan_is_a_failure_and_no_number():
+    runs = [*CHEAP, made_up("gone", 0, (50, 0.5), (60, float("nan")), rounds=9)]
+    assert [p.name for p in points(runs)] == ["cheap"]
+    assert failures(runs) == {"gone, seed 0": "accuracy is nan at the end: training diverged"}
+    assert len(front_within([*runs, made_up("x", 0, (20, float("nan")), (99, 0.6))], [40])) == 0
+
+
 def test_the_front_within_a_budget():
     rows = front_within(ALL, [2500, 50, 100, 210, 5000])
     assert [row[0] for row in rows] == [100, 210, 2500, 5000]  # 50 pays for nothing
-    assert rows[0][1:] == (pytest.approx(0.6), 0.5, 0.7)
+    assert rows[0][1:] == pytest.approx((0.6, 0.6 - 1.27062, 0.6 + 1.27062), rel=1e-4)
     # seed 1 had 0.7 for 100 bytes; that it was worse later takes nothing away
-    assert rows[1][1:] == (pytest.approx(0.75), 0.7, 0.8)
-    assert rows[3][1:] == (pytest.approx(0.93), 0.9, 0.96)
+    assert rows[1][1] == pytest.approx(0.75)
+    assert rows[3][1] == pytest.approx(0.93)
     alone = [front_within(ALL, [budget]) for budget in (100, 210, 2500, 5000)]
     assert [row for (row,) in alone] == rows, "which other budgets are asked for changes nothing"
 
@@ -92,8 +140,12 @@ def test_time_on_a_link():
 
 def test_the_table():
     lines = table(ALL, target=0.75, budget=250).splitlines()
-    assert lines[0].count("|") == lines[2].count("|") == 8
-    assert "70.00 [60.00, 80.00] | 210 B | 2 | 200 B (1 of 2 never) | 70.00" in lines[2]
+    assert lines[0].count("|") == lines[2].count("|") == 9
+    assert lines[0].startswith(
+        "| setting | accuracy [%] | minus the cheaper front point [points] |"
+    )
+    assert "70.00 [-57.06, 197.06] |  | 210 B | 2 | 200 B (1 of 2 never) | 70.00" in lines[2]
+    assert "| +23.00 [-142.18, +188.18] |" in lines[3]
     assert lines[2].endswith("| * |")
     assert "| 2.0 kB |  |" in lines[3]
     assert "never" in table(CHEAP, target=0.99)
@@ -120,8 +172,14 @@ def test_where_less_is_better_the_front_goes_down():
     rows = [(10, 3.0, 3.0, 3.0), (25, 3.0, 3.0, 3.0), (30, 1.0, 1.0, 1.0)]
     assert front_within(LESS_IS_BETTER, [10, 25, 30]) == rows
     lines = table(LESS_IS_BETTER, target=2.0, budget=20).splitlines()
-    assert lines[0].startswith("| setting | mean squared error | sent | seeds | bytes to 2 | mean ")
-    assert [line.endswith("| * |") for line in lines[2:]] == [True, False, True]
+    heads = "| setting | mean squared error | minus the cheaper front point | sent | seeds | bytes "
+    assert lines[0].startswith(heads)
+    assert [line.rpartition("front")[2].split("|")[-2].strip() for line in lines[2:]] == [
+        "*",
+        "",
+        "(*)",
+    ]
+    assert [line.split("|")[3].strip() for line in lines[2:]] == ["", "+1", "-2"]
     assert "| never |" in lines[2]
     assert "| 30 B |" in lines[4]
 
@@ -140,10 +198,12 @@ def test_csv_has_plain_numbers():
     assert [row["setting"] for row in rows] == ["cheap", "dear", "worse"]
     cheap = rows[0]
     assert [float(cheap[name]) for name in ("low", "accuracy", "high")] == pytest.approx(
-        [0.6, 0.7, 0.8]
+        [-0.57062, 0.7, 1.97062], abs=1e-4
     )
     assert (cheap["nbytes"], cheap["nbytes_to_target"]) == ("210.0", "")  # one seed never did
-    assert [row["front"] for row in rows] == ["1", "1", "0"]
+    assert [row["front"] for row in rows] == ["1", "0", "0"]
+    assert (rows[1]["against"], rows[1]["shared_seeds"]) == ("cheap", "2")
+    assert float(rows[1]["difference"]) == pytest.approx(0.23)
     assert float(cheap["within_budget"]) == pytest.approx(0.7)
     assert rows[1]["within_budget"] == ""
 
@@ -151,7 +211,8 @@ def test_csv_has_plain_numbers():
 def test_latex_means_what_it_says():
     text = table_as_latex([*DEAR, made_up("50 %, a_b & {c}", 0, (9000, 0.1), rounds=8)])
     lines = text.splitlines()
-    assert lines[0] == r"\begin{tabular}{lrrrc}"
-    assert lines[2] == r"setting & accuracy [\%] & sent & seeds & front \\"
-    assert lines[4] == r"dear & 93.00 [90.00, 96.00] & 2.0 kB & 2 & $\star$ \\"
-    assert lines[5].startswith(r"50 \%, a\_b \& \{c\} & 10.00 & 9.0 kB")
+    assert lines[0] == r"\begin{tabular}{lrrrrc}"
+    minus = "minus the cheaper front point [points]"
+    assert lines[2] == rf"setting & accuracy [\%] & {minus} & sent & seeds & front \\"
+    assert lines[4] == r"dear & 93.00 [54.88, 131.12] &  & 2.0 kB & 2 & $\star$ \\"
+    assert lines[5].startswith(r"50 \%, a\_b \& \{c\} & 10.00 & -80.00 & 9.0 kB")

@@ -1,0 +1,269 @@
+"""Tables of a sweep's results: Markdown, LaTeX and CSV.
+
+Here: a row for each setting, with 95 % intervals over the seeds. Not here: the numbers (analysis),
+the intervals themselves (intervals).
+"""
+
+import csv
+import io
+import math
+from collections.abc import Iterable
+from statistics import mean
+from typing import Any, NamedTuple
+
+from fltoolkit.history import History
+from fltoolkit.metrics import Metric
+from fltoolkit.research.analysis import (
+    Point,
+    before,
+    bytes_to_reach,
+    front,
+    groups,
+    metric_of,
+    points,
+    value_within,
+)
+from fltoolkit.research.intervals import interval, paired
+from fltoolkit.research.store import Result
+from fltoolkit.units import amount
+
+__all__ = ["Compared", "compared", "table", "table_as_csv", "table_as_latex"]
+
+CHEAPER = "the cheaper front point"
+
+
+class Compared(NamedTuple):
+    """A point beside the one that it is compared with; see `compared`.
+
+    >>> from fltoolkit.research.experiment import Experiment
+    >>> row = Compared(Point("8 bits", Experiment(), 800, {0: 0.9}), "4 bits", [0.02], "(*)")
+    >>> row.point.name, row.reference
+    ('8 bits', '4 bits')
+    """
+
+    point: Point
+    reference: str  # the name of the other point; "" if there is none
+    gains: list[float]  # the differences to it, seed by seed
+    star: str  # "*" on the front, "(*)" if noise has no part in that, otherwise ""
+
+
+def compared(results: Iterable[Result], against: str | None = None) -> list[Compared]:
+    """Each point with its differences to the named one, or to the cheaper front point before it.
+
+    >>> from fltoolkit.research.experiment import Experiment
+    >>> ends = {"4 bits": (400, 0.5), "8 bits": (800, 0.75)}
+    >>> runs = [
+    ...     Result(Experiment(name=k, lr=b / 1e4), History([{"nbytes": b, "accuracy": a}]), "", 1.0)
+    ...     for k, (b, a) in ends.items()
+    ... ]
+    >>> [(row.point.name, row.reference, row.gains, row.star) for row in compared(runs)]
+    [('4 bits', '', [], '*'), ('8 bits', '4 bits', [0.25], '(*)')]
+    """
+    found = points(results)
+    by_name = {point.name: point for point in found}
+    if against is not None and against not in by_name:
+        raise ValueError(f"against={against!r}: choose one of {', '.join(by_name) or 'nothing'}")
+    best, rows = front(found), []
+    for point in found:
+        cheaper = before(point, [p for p in best if p.nbytes < point.nbytes])
+        star = "*" * (point in best)
+        if star and cheaper and len(point.values.keys() & cheaper.values.keys()) < 2:
+            star = "(*)"
+        if against is not None:
+            cheaper = None if point.name == against else by_name[against]
+        gains = paired(point.values, cheaper.values) if cheaper else []
+        rows.append(Compared(point, cheaper.name if cheaper else "", gains, star))
+    return rows
+
+
+def table(
+    results: Iterable[Result],
+    *,
+    target: float | None = None,
+    budget: float | None = None,
+    against: str | None = None,
+) -> str:
+    """A Markdown table with one row for each setting, few bytes first; the front has a star.
+
+    In brackets stand 95 % confidence intervals of means over the seeds, by Student's t. A setting
+    is compared with the last front point that has fewer bytes, or with the setting that ``against``
+    names; these differences are paired by seed. A star in brackets, (*), stands for a point whose
+    gain may be noise, since it shares fewer than two seeds with the front point before it; see
+    `fltoolkit.research.front`.
+
+    Args:
+        results: the results of a sweep, all of one task.
+        target: adds a column: the bytes sent until the metric reached this value (95 % is 0.95).
+        budget: adds a column: the value of the metric within this number of bytes.
+        against: the name of the setting with which all others are compared.
+
+    >>> from fltoolkit.research.experiment import Experiment
+    >>> def run(name, seed, nbytes, accuracy):
+    ...     history = History([{"accuracy": accuracy, "nbytes": nbytes}])
+    ...     return Result(Experiment(name=name, seed=seed, lr=nbytes / 1e4), history, "", 1.0)
+    >>> accuracies = {"4 bits": (0.875, 0.876, 0.877), "8 bits": (0.895, 0.896, 0.898)}
+    >>> runs = [
+    ...     run(name, seed, 100 * int(name[0]), accuracy)
+    ...     for name, of_seeds in accuracies.items()
+    ...     for seed, accuracy in enumerate(of_seeds)
+    ... ]
+    >>> print(table(runs, against="4 bits"))
+    | setting | accuracy [%] | minus 4 bits [points] | sent | seeds | front |
+    |---|---|---|---|---|---|
+    | 4 bits | 87.60 [87.35, 87.85] |  | 400 B | 3 | * |
+    | 8 bits | 89.63 [89.25, 90.01] | +2.03 [+1.89, +2.18] | 800 B | 3 | * |
+    """
+    heads, rows = _cells(list(results), target, budget, against)
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def table_as_latex(
+    results: Iterable[Result],
+    *,
+    target: float | None = None,
+    budget: float | None = None,
+    against: str | None = None,
+) -> str:
+    r"""The rows of `table` as a LaTeX ``tabular``, with the rules of the package booktabs.
+
+    >>> from fltoolkit.research.experiment import Experiment
+    >>> history = History([{"accuracy": 0.9, "nbytes": 300}])
+    >>> print(table_as_latex([Result(Experiment(name="8 bits"), history, "", 1.0)]))
+    \begin{tabular}{lrrrc}
+    \toprule
+    setting & accuracy [\%] & sent & seeds & front \\
+    \midrule
+    8 bits & 90.00 & 300 B & 1 & $\star$ \\
+    \bottomrule
+    \end{tabular}
+    """
+    heads, rows = _cells(list(results), target, budget, against)
+    lines = [r"\begin{tabular}{l" + "r" * (len(heads) - 2) + "c}", r"\toprule"]
+    lines += [" & ".join(map(_latex, heads)) + r" \\", r"\midrule"]
+    lines += [" & ".join(map(_latex, row)) + r" \\" for row in rows]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+
+def table_as_csv(
+    results: Iterable[Result],
+    *,
+    target: float | None = None,
+    budget: float | None = None,
+    against: str | None = None,
+) -> str:
+    """The rows of `table` as CSV with plain numbers: bytes, and the metric as it is in records.
+
+    ``low`` and ``high`` are the ends of the 95 % interval, and empty for a single seed.
+    ``difference`` is to the setting in ``against``, over ``shared_seeds`` seeds. ``front`` is 1 or
+    0; with fewer than two shared seeds, noise has no part in it.
+
+    >>> from fltoolkit.research.experiment import Experiment
+    >>> history = History([{"accuracy": 0.9, "nbytes": 300}])
+    >>> print(table_as_csv([Result(Experiment(name="8 bits"), history, "", 1.0)]), end="")
+    setting,accuracy,low,high,nbytes,seeds,against,difference,difference_low,difference_high,shared_seeds,front
+    8 bits,0.9,,,300.0,1,,,,,,1
+    """
+    results = list(results)
+    by_name, rows = groups(results), compared(results, against)
+    metric = metric_of(row.point.experiment for row in rows)
+    heads = ["setting", metric.name, "low", "high", "nbytes", "seeds"]
+    heads += ["nbytes_to_target"] if target is not None else []
+    heads += ["within_budget"] if budget is not None else []
+    heads += ["against", "difference", "difference_low", "difference_high", "shared_seeds"]
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([*heads, "front"])
+    for p, reference, gains, star in rows:
+        row: list[object] = [p.name, *_plain([*p.values.values()]), p.nbytes, p.num_seeds]
+        histories = [run.history for run in by_name[p.name]]
+        if target is not None:
+            reached = [bytes_to_reach(history, target, metric) for history in histories]
+            every = [nbytes for nbytes in reached if nbytes is not None]
+            row.append(mean(every) if len(every) == len(reached) else "")
+        if budget is not None:
+            row.append(mean(within) if (within := _within(histories, budget, metric)) else "")
+        ends = [reference, *_plain(gains), len(gains)] if reference else [""] * 5
+        writer.writerow([*row, *ends, int(bool(star))])
+    return file.getvalue()
+
+
+def _cells(
+    results: list[Result], target: float | None, budget: float | None, against: str | None
+) -> tuple[list[str], list[list[str]]]:
+    """The heads and the rows of a table, as people read them."""
+    metric = metric_of(result.experiment for result in results)
+    by_name, found = groups(results), compared(results, against)
+    unit = "points" if metric.unit == "%" else metric.unit
+    minus = [f"minus {against or CHEAPER}" + f" [{unit}]" * bool(unit)] if len(found) > 1 else []
+    heads, rows = ["setting", metric.axis, *minus, "sent", "seeds"], []
+    heads += [f"bytes to {_short(metric, target)}"] if target is not None else []
+    if budget is not None:
+        name, _, unit = metric.axis.partition(" [")
+        heads.append(f"{name} within {amount('nbytes', budget)}" + f" [{unit}" * bool(unit))
+    for point, reference, gains, star in found:
+        histories = [run.history for run in by_name[point.name]]
+        cells = [point.name, _range(metric, [*point.values.values()])]
+        cells += [_gain(metric, gains, point.num_seeds) if reference else ""] * bool(minus)
+        cells += [amount("nbytes", point.nbytes), str(point.num_seeds)]
+        if target is not None:
+            reached = [n for h in histories if (n := bytes_to_reach(h, target, metric)) is not None]
+            missed = len(histories) - len(reached)
+            words = amount("nbytes", mean(reached)) if reached else "never"
+            cells.append(
+                words + (f" ({missed} of {len(histories)} never)" * bool(reached and missed))
+            )
+        if budget is not None:
+            within = _within(histories, budget, metric)
+            cells.append(_range(metric, within) if within else "")
+        rows.append([*cells, star])
+    return [*heads, "front"], rows
+
+
+def _within(histories: list[History], budget: float, metric: Metric) -> list[float]:
+    """The value of each seed within a budget; none if one seed has none."""
+    got = [value_within(history, budget, metric) for history in histories]
+    values = [value for value in got if value is not None and math.isfinite(value)]
+    return values if len(values) == len(got) else []
+
+
+def _plain(values: list[float]) -> list[Any]:
+    """Mean and the ends of its interval as numbers; what is not known is empty."""
+    if not values:
+        return ["", "", ""]
+    found = interval(values)
+    return [found.mean, *((found.low, found.high) if found.known else ("", ""))]
+
+
+def _range(metric: Metric, values: list[float]) -> str:
+    """``90.00 [89.10, 90.90]``; a single value stands alone."""
+    found = interval(values)
+    ends = f" [{metric.number(found.low)}, {metric.number(found.high)}]" * found.known
+    return metric.number(found.mean) + ends
+
+
+def _gain(metric: Metric, gains: list[float], num_seeds: int) -> str:
+    """A difference with its sign; with the number of seeds where not all could be paired."""
+    if not gains:
+        return "no seed in common"
+    found, form = interval(gains), "+.2f" if metric.unit == "%" else "+.4g"
+    middle, low, high = (f"{metric.scale * value:{form}}" for value in found[:3])
+    seeds = f" ({found.num} seed{'s' * (found.num > 1)})" * (found.num < num_seeds)
+    return middle + f" [{low}, {high}]" * found.known + seeds
+
+
+def _short(metric: Metric, value: float) -> str:
+    return f"{metric.scale * value:g} {metric.unit}".rstrip()
+
+
+_LATEX = str.maketrans(
+    {each: f"\\{each}" for each in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+)
+
+
+def _latex(text: str) -> str:
+    """``text`` with LaTeX's special characters escaped; the star of the front becomes a symbol."""
+    if text in ("*", "(*)"):
+        return text.replace("*", r"$\star$")
+    return text.translate(_LATEX)
