@@ -54,7 +54,10 @@ def lab(screen: Screen) -> Iterator[ThresholdLab]:
     yield made
     made.stop()
     made.wait(SECONDS)
-    made.panel._timer.cancel()
+    timer = made.panel._timer
+    timer.cancel()
+    if timer.is_alive():  # it draws just now, and the next test has another screen
+        timer.join(SECONDS)
 
 
 def test_at_first_a_picture_that_can_stay(lab: ThresholdLab, screen: Screen) -> None:
