@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from fltoolkit import SGD, Batches, Channel, History, Party, load, splitnn_mlp, train_split
 from fltoolkit.codecs import Pipeline, Quantize
-from fltoolkit.engines.remote import RemoteParty, absent, known
+from fltoolkit.engines.remote import RemoteParty, absent, without_nan
 from fltoolkit.engines.torch_distributed import DistributedChannel
 
 NAMES = ["alice", "bob", "carol"]
@@ -106,7 +106,7 @@ def main() -> None:
 
         start_time = time.perf_counter()
         todo = itertools.islice(batches.epochs(args.epochs), step, None)
-        for record in known(train_split(parties, todo, channel)):
+        for record in without_nan(train_split(parties, todo, channel)):
             history.append(record)
             if distributed and channel.step % 100 == 0:
                 channel.save(folder, parties)

@@ -20,7 +20,7 @@ from experiments.leakage.settings import (
 )
 from experiments.runs import Result, Row, Runs, differences
 from fltoolkit import plots
-from fltoolkit.plots.drawing import spread
+from fltoolkit.plots.drawing import keep_apart
 from fltoolkit.plots.style import COLORS
 from fltoolkit.research import mean_ci
 
@@ -184,7 +184,7 @@ def _draw_points(ax: Any, rows: Sequence[Row]) -> None:
     ax.grid(color="#dddddd", linewidth=0.8)
     ax.set_axisbelow(True)
     crowded = sorted((end for end in ends if end[0] > 2000), key=lambda end: end[1])
-    places = spread([end[1] for end in crowded], 0.042)
+    places = keep_apart([end[1] for end in crowded], 0.042)
     for (x, y, words, color), place in zip(crowded, places, strict=True):
         line = {"arrowstyle": "-", "color": color, "linewidth": 0.6}
         ax.annotate(words, (x, y), (4200, place), color=color, va="center", arrowprops=line)

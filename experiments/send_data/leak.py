@@ -25,7 +25,7 @@ from fltoolkit.leakage import (
     Listener,
     explained_variance,
     inputs_from_update,
-    match,
+    match_samples,
     membership_auc,
     train_decoder,
 )
@@ -146,7 +146,7 @@ def _averaged(setting: Setting, seed: int) -> Result:
     for name, updates in (("single", single), ("sum", sums)):
         guesses = torch.cat([inputs_from_update(update) for update in updates])
         for who, x in (("members", mine), ("strangers", strangers)):
-            result[f"{name}_{who}"] = match(guesses, x, mean_input)._asdict()
+            result[f"{name}_{who}"] = match_samples(guesses, x, mean_input)._asdict()
     members = data.x_train[own], data.y_train[own]
     result["membership"] = membership_auc(whole, members, (data.x_test, data.y_test))
     result["one_step"] = {str(n): _one_step(seed, n) for n in (1, 8, 32, 1000)}
@@ -162,7 +162,7 @@ def _one_step(seed: int, batch_size: int) -> dict[str, float]:
     gradient = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     guesses, mean = inputs_from_update(gradient), data.x_train[auxiliary].mean(0)
     each = {"members": x, "strangers": data.x_test[victims]}
-    return {who: match(guesses, some, mean).explained for who, some in each.items()}
+    return {who: match_samples(guesses, some, mean).explained for who, some in each.items()}
 
 
 def _sum(updates: list[Tree]) -> Tree:

@@ -17,7 +17,7 @@ __all__ = ["alike", "suspicious"]
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
-class Answered(Protocol):
+class AnsweredNotebook(Protocol):
     """The part of grading.Grade that this module uses."""
 
     student: str
@@ -51,7 +51,7 @@ def suspicious(source: str) -> list[str]:
 
 
 def alike(
-    master: Master, results: Iterable[Answered], least: float = 0.7, words: int = 25
+    master: Master, results: Iterable[AnsweredNotebook], least: float = 0.7, words: int = 25
 ) -> list[tuple[str, str, str, float]]:
     """Pairs of students whose answers have the same words in the same order: names, cell, share.
 

@@ -33,11 +33,11 @@ __all__ = [
     "densify",
     "largest",
     "largest_in_rows",
+    "put_back",
     "random_places",
     "received_places",
     "shapes_behind",
     "sparsify",
-    "spread",
     "take",
 ]
 
@@ -166,7 +166,7 @@ def take(tensors: Sequence[Tensor], places: Array) -> Array:
     )
 
 
-def spread(values: Array, places: Array, shapes: Mapping[str, Shape]) -> Tree:
+def put_back(values: Array, places: Array, shapes: Mapping[str, Shape]) -> Tree:
     """The inverse of `take`: tensors of zeros with the values at their places."""
     tree, offset, dtype = {}, 0, torch.from_numpy(values[:0]).dtype
     for name, shape in shapes.items():
@@ -226,7 +226,7 @@ def densify(parts: Parts, scope: str, allowed: Allowed) -> Parts:
             if taken := shapes.keys() & (out.keys() | parts.keys() - received.keys()):
                 raise WireError(f"entry {min(taken)!r} is there twice")
             expect_finite({key: part})
-            out.update(spread(part.numpy(), places, shapes))
+            out.update(put_back(part.numpy(), places, shapes))
         elif name not in received or what not in (PLACES, LAYOUT):
             out[key] = part
     return out

@@ -20,11 +20,11 @@ from fltoolkit.codecs._places import (
     densify,
     largest,
     largest_in_rows,
+    put_back,
     random_places,
     received_places,
     shapes_behind,
     sparsify,
-    spread,
     take,
 )
 from fltoolkit.codecs.stage import (
@@ -120,7 +120,7 @@ class _Sparse(RandomStage):
         masks: Tree = {}
         received = received_places(self._restore(parts), self.scope, self._allowed)
         for shapes, places in received.values():
-            masks.update(spread(np.ones(len(places), bool), places, shapes))
+            masks.update(put_back(np.ones(len(places), bool), places, shapes))
         return masks
 
     def last_masks(self) -> list[Tensor] | None:

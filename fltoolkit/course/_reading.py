@@ -28,10 +28,15 @@ _NUMBER = re.compile(
 )
 _AMBIGUOUS = re.compile(r"[-+]?[1-9]\d{0,2}[.,]\d{3}")
 _ARTICLES = {"the", "a", "an"}
-_YES_OR_NO = {"ye": True, "true": True, "no": False, "false": False}  # as `plain` leaves them
+_YES_OR_NO = {
+    "ye": True,
+    "true": True,
+    "no": False,
+    "false": False,
+}  # as `without_marks` leaves them
 
 
-def read(answer: Any, like: Any, unit: str = "") -> Any:
+def read_answer(answer: Any, like: Any, unit: str = "") -> Any:
     """``answer`` as a value of the same kind as ``like``: a number, numbers, yes or no, or text.
 
     A number is read out of a text, and changed into ``unit`` if the text names another unit of the
@@ -41,16 +46,18 @@ def read(answer: Any, like: Any, unit: str = "") -> Any:
     Raises:
         ValueError: ``like`` is one number, and ``answer`` holds none, or several.
 
-    >>> read("about 1,104 bytes", 1104), read("3,75 %", 3.8, "%"), read("0.3 GB", 330.0, "MB")
-    (1104.0, 3.75, 300.0)
-    >>> read("[1, 2.5]", [1.0, 2.0]), read("yes", True), read(["the gradients"], "gradients")
-    ([1.0, 2.5], True, 'the gradients')
+    >>> read_answer("about 1,104 bytes", 1104), read_answer("3,75 %", 3.8, "%")
+    (1104.0, 3.75)
+    >>> read_answer("0.3 GB", 330.0, "MB"), read_answer("[1, 2.5]", [1.0, 2.0])
+    (300.0, [1.0, 2.5])
+    >>> read_answer("yes", True), read_answer(["the gradients"], "gradients")
+    (True, 'the gradients')
     """
     if isinstance(like, str):
         alone = isinstance(answer, list | tuple) and len(answer) == 1
         return answer[0] if alone and isinstance(answer[0], str) else answer
     if isinstance(like, bool):
-        return _YES_OR_NO.get(plain(answer), answer) if isinstance(answer, str) else answer
+        return _YES_OR_NO.get(without_marks(answer), answer) if isinstance(answer, str) else answer
     if number(like) is not None:
         return _one_number(answer, like, unit)
     numbers = tensor(like)
@@ -182,10 +189,10 @@ def note(answer: Any, like: Any) -> str:
     return f"'{found[0]}' is read as {value:.7g}: the {sign}."
 
 
-def plain(text: Any) -> str:
+def without_marks(text: Any) -> str:
     """A text without what makes no difference: capitals, articles, marks, an s at a word's end.
 
-    >>> plain(" The Gradients. "), plain("a"), plain("after-the-timeout")
+    >>> without_marks(" The Gradients. "), without_marks("a"), without_marks("after-the-timeout")
     ('gradient', 'a', 'after timeout')
     """
     words = re.sub(r"[-_/\s]+", " ", str(text).casefold()).split()

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from fltoolkit.course._reading import number, plain, tensor
+from fltoolkit.course._reading import number, tensor, without_marks
 
 
 def is_words(value: Any) -> bool:
@@ -22,7 +22,7 @@ def same(a: Any, b: Any) -> bool:
 
 def same_word(a: Any, b: Any) -> bool:
     """Whether two texts say the same thing: "The gradient " is "gradients"."""
-    return isinstance(a, str) and isinstance(b, str) and plain(a) == plain(b)
+    return isinstance(a, str) and isinstance(b, str) and without_marks(a) == without_marks(b)
 
 
 def same_numbers(a: Any, b: Any) -> bool:

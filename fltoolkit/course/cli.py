@@ -202,10 +202,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def _next(folder: Path) -> str:
     """Print what was done in this folder, if anything was; the file of the next notebook."""
-    from fltoolkit.course.done import read
+    from fltoolkit.course.done import read_done
     from fltoolkit.course.syllabus import next_notebook, progress
 
-    if read(folder):
+    if read_done(folder):
         print(progress(folder))
     notebook = next_notebook(folder)
     return next((path.name for path in folder.glob(f"{notebook.file}*.ipynb")), FIRST)

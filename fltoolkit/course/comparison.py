@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from fltoolkit.course._reading import note, read, tensor
+from fltoolkit.course._reading import note, read_answer, tensor
 from fltoolkit.course._words import distance, is_words, same, same_word, say
 
 __all__ = ["check", "near"]
@@ -55,7 +55,7 @@ def check(
         return False
     typed = answer
     try:
-        answer = read(typed, expected)
+        answer = read_answer(typed, expected)
         right, message = _compare(answer, expected, tolerance)
     except ValueError as error:
         right, message = False, f"not yet. {error}"

@@ -16,7 +16,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FILE", "Done", "Guess", "Item", "Table", "read", "remember", "saved_edition"]
+__all__ = ["FILE", "Done", "Guess", "Item", "Table", "read_done", "remember", "saved_edition"]
 
 FILE = "course_progress.json"
 
@@ -93,10 +93,10 @@ def course_folder() -> Path | None:
     return here if not saved_edition() and any(here.glob("[01][0-9]_*.ipynb")) else None
 
 
-def read(folder: Path | None) -> dict[str, Done]:
+def read_done(folder: Path | None) -> dict[str, Done]:
     """What was done in each notebook, by its number. Damaged entries count as not done.
 
-    >>> read(None)
+    >>> read_done(None)
     {}
     """
     path = folder / FILE if folder else None
@@ -150,12 +150,12 @@ def remember(folder: Path | None, number: str, done: Done) -> None:
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> remember(folder, "01", Done(checks={"bits": True}))
-    >>> read(folder)["01"].passed
+    >>> read_done(folder)["01"].passed
     ['bits']
     """
     if folder is None:
         return
-    content = {**read(folder), number: done}
+    content = {**read_done(folder), number: done}
     text = json.dumps({key: asdict(value) for key, value in sorted(content.items())}, indent=1)
     unfinished = folder / f"{FILE}.{os.getpid()}"
     try:

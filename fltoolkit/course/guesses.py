@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from fltoolkit.course._reading import note, read
+from fltoolkit.course._reading import note, read_answer
 from fltoolkit.course._words import distance, factor, say
 from fltoolkit.course.done import Guess, saved_edition
 
@@ -75,7 +75,7 @@ class Predict:
             print("  The next cells measure it." if silent else _FIRST)
             return None
         try:
-            number = read(guess, 0.0, unit) if unit and isinstance(guess, str) else guess
+            number = read_answer(guess, 0.0, unit) if unit and isinstance(guess, str) else guess
         except ValueError as error:
             print(f"  {error}")
             return None
@@ -100,7 +100,7 @@ class Predict:
         made = guess is not None and guess is not ...
         typed = guess
         try:
-            guess = read(typed, measured, unit) if made else None
+            guess = read_answer(typed, measured, unit) if made else None
         except ValueError as error:
             made = False
             print(f"  {error}")

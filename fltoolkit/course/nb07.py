@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from fltoolkit.cost import advise, measure
-from fltoolkit.course._reading import plain
+from fltoolkit.course._reading import without_marks
 from fltoolkit.course.comparison import near
 from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.models import splitnn_mlp
@@ -19,15 +19,15 @@ check, predict = notebook.check, notebook.predict
 @notebook.answer("cheapest with 93 %")
 def cheapest(*, found: Sequence[Point]) -> Answer:
     """The point of the sweep with the fewest bytes whose accuracy is at least 93 %."""
-    names = {plain(p.name): p.name for p in found}
+    names = {without_marks(p.name): p.name for p in found}
     enough = [p for p in sorted(found, key=lambda p: p.nbytes) if p.value >= 0.93]
 
     def read(answer: object) -> object:
         if not isinstance(answer, str):
             return answer
-        if plain(answer) not in names:
+        if without_marks(answer) not in names:
             raise ValueError(f"No setting is called {answer!r}. Copy a name from the table.")
-        return names[plain(answer)]
+        return names[without_marks(answer)]
 
     return Answer(
         enough[0].name,

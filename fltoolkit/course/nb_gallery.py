@@ -5,7 +5,7 @@ from torch import Tensor
 
 from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.codecs.quantize import Quantize
-from fltoolkit.course._reading import read
+from fltoolkit.course._reading import read_answer
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["card", "check", "notebook", "predict"]
@@ -68,6 +68,6 @@ def clip(*, x: Tensor) -> Answer:
 def one_bit() -> Answer:
     return Answer(
         0.0,
-        read=lambda bits: max(float(read(bits, 1.0, "bits")) - 1, 0.0),
+        read=lambda bits: max(float(read_answer(bits, 1.0, "bits")) - 1, 0.0),
         hints=[(lambda a: a > 0, "So many bits per value are beyond the budget of one.")],
     )

@@ -11,7 +11,15 @@ from typing import Any
 from fltoolkit.course.bills import Bill, item, lines_until
 from fltoolkit.course.comparison import Hints
 from fltoolkit.course.comparison import check as compare
-from fltoolkit.course.done import Done, Guess, Table, course_folder, read, remember, saved_edition
+from fltoolkit.course.done import (
+    Done,
+    Guess,
+    Table,
+    course_folder,
+    read_done,
+    remember,
+    saved_edition,
+)
 from fltoolkit.course.guesses import Predict
 from fltoolkit.course.running import tell_in_words
 from fltoolkit.data.datasets import Dataset
@@ -119,7 +127,7 @@ class Notebook:
 
     def done(self) -> Done:
         """What was done in this notebook, today and before."""
-        kept = read(course_folder()).get(self.number, Done())
+        kept = read_done(course_folder()).get(self.number, Done())
         checks, mine = self._done.checks | kept.checks, self._done.bill or kept.bill
         return Done(self._done.guesses | kept.guesses, checks, mine)
 
@@ -161,7 +169,7 @@ class Notebook:
         else:
             done.bill.append(new)
         self._keep(done)
-        kept = {number: part.bill for number, part in read(course_folder()).items()}
+        kept = {number: part.bill for number, part in read_done(course_folder()).items()}
         return Bill(lines_until(self.number, kept | {self.number: done.bill}))
 
     def card(self) -> Table:

@@ -30,7 +30,7 @@ from fltoolkit.course.done import (
     Table,
     course_folder,
     off_in_the_median,
-    read,
+    read_done,
     saved_edition,
 )
 from fltoolkit.course.notebook import Notebook
@@ -75,7 +75,7 @@ def next_notebook(folder: Path) -> Notebook:
     >>> next_notebook(folder).title
     'Quantization'
     """
-    kept = read(folder)
+    kept = read_done(folder)
     done = [kept.get(notebook.number, Done()) for notebook in NOTEBOOKS]
     begun = 0
     for place, (notebook, each) in enumerate(zip(NOTEBOOKS, done, strict=True)):
@@ -98,7 +98,7 @@ def progress(folder: Path | None = None) -> Table:
     ['01 · Vanilla SplitNN', '0 of 4', '0 of 3', '']
     """
     folder = folder or course_folder()
-    kept = read(folder)
+    kept = read_done(folder)
     rows, finished = [], 0
     for notebook in NOTEBOOKS:
         guesses, checks, whole = _counts(notebook, kept.get(notebook.number, Done()))

@@ -14,7 +14,7 @@ from typing import Any
 
 import fltoolkit
 from fltoolkit import fence
-from fltoolkit.cup.pipes import Array, join, length_of, parse
+from fltoolkit.cup.pipes import Array, length_of, parse, to_bytes
 from fltoolkit.cup.slots import CupError
 
 __all__ = ["PACKAGES", "Hosts", "Request", "checked"]
@@ -38,7 +38,7 @@ Request = tuple[dict[str, Any], list[Array]]
 def checked(message: bytes) -> Request:
     """An answer; CupError if it is damaged, or if the entry has ended with an error.
 
-    >>> checked(join({"error": "KeyError: 3", "lines": [7]}, []))
+    >>> checked(to_bytes({"error": "KeyError: 3", "lines": [7]}, []))
     Traceback (most recent call last):
     ...
     fltoolkit.cup.slots.CupError: the entry ended with an error (line 7 as it runs): KeyError: 3
@@ -101,7 +101,7 @@ class Hosts:
         chosen = [self.processes[number] for number in of] if of else self.processes
         got = {process.stdout.fileno(): bytearray() for process in chosen}
         unsent = {
-            process.stdin.fileno(): memoryview(join(*request))
+            process.stdin.fileno(): memoryview(to_bytes(*request))
             for process, request in zip(chosen, requests, strict=True)
         }
         self._pump(unsent, got)

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from fltoolkit.cup.pipes import Array, join, length_of, parse
+from fltoolkit.cup.pipes import Array, length_of, parse, to_bytes
 
 __all__ = ["Process", "Seat", "main"]
 
@@ -80,7 +80,7 @@ class Process:
             kind, body, *bits = self.roles[self.roles_of[1]](seat, array.tobytes())
             heads.append([str(kind), *map(int, bits)])
             bodies.append(_integers(body) if bits else _raw(body))
-        return join({"heads": heads}, bodies)
+        return to_bytes({"heads": heads}, bodies)
 
     def go_on(self, about: dict[str, Any], arrays: list[Array]) -> bytes:
         """The server goes on with what arrived, until it sends again or ends."""
@@ -92,16 +92,18 @@ class Process:
                 sent = self.story.send(arrays[0] if about["sum"] else [a.tobytes() for a in arrays])
         except StopIteration as end:
             self.predict = end.value
-            return join({"end": True}, [])
+            return to_bytes({"end": True}, [])
         kind, body = sent
         each = isinstance(body, list | tuple)
-        return join({"kind": str(kind), "each": each}, [*map(_raw, body)] if each else [_raw(body)])
+        return to_bytes(
+            {"kind": str(kind), "each": each}, [*map(_raw, body)] if each else [_raw(body)]
+        )
 
     def encode(self, about: dict[str, Any], arrays: list[Array]) -> bytes:
         """What the features party sends for each sample, one sample at a time."""
         encode = self.roles["encode"]
         rows = [_raw(encode(self.seats[0], row)) for row in arrays[0]]
-        return join({}, rows)
+        return to_bytes({}, rows)
 
     def ask(self, about: dict[str, Any], arrays: list[Array]) -> bytes:
         """The scores of hidden samples, one sample at a time."""
@@ -112,13 +114,13 @@ class Process:
             )
         rows = arrays if about["coded"] else arrays[0]
         scores = [self.predict(row.tobytes() if about["coded"] else row) for row in rows]
-        return join({}, [np.asarray([_numbers(score) for score in scores], np.float64)])
+        return to_bytes({}, [np.asarray([_numbers(score) for score in scores], np.float64)])
 
 
 def _failed(error: BaseException) -> bytes:
     steps = traceback.extract_tb(error.__traceback__)
     lines = [step.lineno for step in steps if step.filename == "entry.py"]
-    return join({"error": f"{type(error).__name__}: {error}"[:2000], "lines": lines}, [])
+    return to_bytes({"error": f"{type(error).__name__}: {error}"[:2000], "lines": lines}, [])
 
 
 def _raw(body: Any) -> Array:
@@ -162,7 +164,7 @@ def main() -> None:
             return
         try:
             if process is None:
-                process, reply = Process(about, arrays), join({}, [])
+                process, reply = Process(about, arrays), to_bytes({}, [])
             else:
                 reply = process.reply(about, arrays)
         except BaseException as error:

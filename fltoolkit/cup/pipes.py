@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LARGEST", "Array", "join", "length_of", "parse"]
+__all__ = ["LARGEST", "Array", "length_of", "parse", "to_bytes"]
 
 Array = NDArray[Any]
 LARGEST = 1 << 28  # bytes of one message, so that a party cannot fill the verifier's memory
 _DTYPES = ("|u1", "|b1", "<i8", "<f4", "<f8")
 
 
-def join(header: dict[str, Any], arrays: list[Array]) -> bytes:
+def to_bytes(header: dict[str, Any], arrays: list[Array]) -> bytes:
     """One message: its length (8 bytes), the header's length (4 bytes), the header, the arrays.
 
-    >>> parse(join({"do": "answer"}, [np.zeros(2, np.uint8)])[8:])
+    >>> parse(to_bytes({"do": "answer"}, [np.zeros(2, np.uint8)])[8:])
     ({'do': 'answer'}, [array([0, 0], dtype=uint8)])
     """
     kept = [np.ascontiguousarray(array) for array in arrays]
@@ -34,7 +34,7 @@ def join(header: dict[str, Any], arrays: list[Array]) -> bytes:
 def length_of(first: bytes) -> int:
     """The length of a message from its first 8 bytes; ValueError above `LARGEST`.
 
-    >>> length_of(join({}, [])[:8])
+    >>> length_of(to_bytes({}, [])[:8])
     18
     """
     length = int.from_bytes(first, "little")

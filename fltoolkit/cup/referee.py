@@ -18,7 +18,7 @@ from fltoolkit.cup.card import Card, about_machine
 from fltoolkit.cup.entry import Entry, read_entry
 from fltoolkit.cup.hosts import Hosts, Request, checked
 from fltoolkit.cup.party import Process
-from fltoolkit.cup.pipes import Array, join, parse
+from fltoolkit.cup.pipes import Array, parse, to_bytes
 from fltoolkit.cup.slots import CupError, Wire
 from fltoolkit.cup.tracks import CONTEXT, LEAGUES, TRACKS, Drawn, Track
 from fltoolkit.leakage.attacks import auc, explained_variance, train_decoder
@@ -246,12 +246,12 @@ class _Here:
     """Parties in this process, without a fence: for rehearsals."""
 
     def __init__(self, setups: list[Request]):
-        self.processes = [Process(*parse(join(*setup)[8:])) for setup in setups]
+        self.processes = [Process(*parse(to_bytes(*setup)[8:])) for setup in setups]
 
     def ask(self, requests: Sequence[Request], of: Sequence[int]) -> list[Request]:
         """As `Hosts.ask`."""
         pairs = zip(of, requests, strict=True)
-        return [checked(self.processes[n].reply(*parse(join(*r)[8:]))) for n, r in pairs]
+        return [checked(self.processes[n].reply(*parse(to_bytes(*r)[8:]))) for n, r in pairs]
 
 
 def rehearse(

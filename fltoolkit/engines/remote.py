@@ -17,7 +17,7 @@ from fltoolkit.party import SGD, Party
 from fltoolkit.split.gates import Progress, State
 from fltoolkit.trees import Tree
 
-__all__ = ["RemoteGate", "RemoteParty", "absent", "known", "name_place"]
+__all__ = ["RemoteGate", "RemoteParty", "absent", "name_place", "without_nan"]
 
 
 class LooksAhead(Protocol):
@@ -69,7 +69,7 @@ class RemoteParty(Party):
     def loss_and_grad(
         self, h: Float[Tensor, "batch ..."], y: Shaped[Tensor, "batch ..."]
     ) -> tuple[float, Float[Tensor, "batch ..."] | None]:
-        """NaN, because this process does not know the loss; `known` removes it from records."""
+        """NaN: this process does not know the loss. `without_nan` removes it from records."""
         return math.nan, torch.zeros_like(h) if h.requires_grad else None
 
     def weights(self) -> Tree:
@@ -134,10 +134,10 @@ class RemoteGate:
         """Does nothing, because the gate lives in another process."""
 
 
-def known(records: Iterable[Record]) -> Iterator[Record]:
+def without_nan(records: Iterable[Record]) -> Iterator[Record]:
     """The records without NaN: the loss is known only to the process that has the labels.
 
-    >>> list(known([{"step": 1, "loss": math.nan, "nbytes": 7}]))
+    >>> list(without_nan([{"step": 1, "loss": math.nan, "nbytes": 7}]))
     [{'step': 1, 'nbytes': 7}]
     """
     for record in records:

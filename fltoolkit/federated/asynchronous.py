@@ -19,7 +19,7 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, LocalUpdate, check_function, travelling
-from fltoolkit.federated.clock import Clock, Even, Polynomial, Staleness, takes, weigh
+from fltoolkit.federated.clock import Clock, Even, Polynomial, Staleness, takes, weight_of
 from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import check_optimizer, move
@@ -279,7 +279,7 @@ class _AtWork:
             if delta is not None and isinstance(update, LocalUpdate):
                 flight.missed_in_a_row = 0
                 late = self.channel.step - step
-                weight = weigh(self.staleness, late)
+                weight = weight_of(self.staleness, late)
                 return _Arrived(client, flight.seconds, late, weight, start, delta, update.loss)
             self.num_failed += 1
             self._count_missed()

@@ -117,10 +117,10 @@ class Local:
             ("clip_norm", "the longest gradient, above 0 and finite, or None"),
         ):
             if (value := getattr(self, name)) is not None:
-                check_number(name, value)
+                check_real(name, value)
                 if not 0 < value < math.inf:
                     raise ValueError(f"{name}={value}: {needed}")
-        check_number("prox", self.prox)
+        check_real("prox", self.prox)
         if not 0 <= self.prox < math.inf:
             raise ValueError(
                 f"prox={self.prox}: must be finite and at least 0, which is plain FedAvg"
@@ -470,7 +470,7 @@ _NUM_STEPS = "num_steps"
 def _factor(schedule: Schedule, step: int) -> float:
     """The schedule's factor. Raises ValueError if it is none."""
     factor = schedule(step)
-    check_number(f"schedule({step})", factor)
+    check_real(f"schedule({step})", factor)
     if not 0 <= factor < math.inf:
         raise ValueError(
             f"schedule({step})={factor}: the factor of the learning rate, finite and at least 0"
@@ -523,7 +523,7 @@ def check_count(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value}: must be at least 1")
 
 
-def check_number(name: str, value: Any) -> None:
+def check_real(name: str, value: Any) -> None:
     """Raise unless the value is a number. NaN passes: the caller must compare it next."""
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
         raise TypeError(f"{name}={value!r} is a {type(value).__name__}: give a number")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fltoolkit.federated.client import check_count, check_function, check_number
+from fltoolkit.federated.client import check_count, check_function, check_real
 from fltoolkit.trees import Tree
 
 __all__ = [
@@ -234,7 +234,7 @@ class Arrivals:
 
     def __post_init__(self) -> None:
         check_count("wait_for", self.wait_for)
-        check_number("timeout", self.timeout)
+        check_real("timeout", self.timeout)
         if not self.timeout > 0:
             raise ValueError(f"timeout={self.timeout}: virtual seconds above 0")
         check_function("staleness", self.staleness)
@@ -256,7 +256,7 @@ class Arrivals:
         >>> [arrival.weight for arrival in Arrivals(staleness=Constant(0.5)).weighed([late], 2)]
         [50.0]
         """
-        worth = [(a, weigh(self.staleness, round_ - a.round_)) for a in arrived]
+        worth = [(a, weight_of(self.staleness, round_ - a.round_)) for a in arrived]
         return [a._replace(weight=a.weight * w) for a, w in worth if w > 0]
 
 
@@ -337,7 +337,7 @@ def takes(clock: Clock, client: str, round_: int) -> float:
     return seconds
 
 
-def weigh(staleness: Staleness, rounds: int) -> float:
+def weight_of(staleness: Staleness, rounds: int) -> float:
     """The weight of an update that is so many rounds old; raise if it is not a weight."""
     if not 0 <= (weight := staleness(rounds)) < math.inf:
         raise ValueError(f"{staleness!r} gives {weight} for {rounds} rounds: a weight, 0 or more")

@@ -11,7 +11,7 @@ from typing import Any
 from fltoolkit.data.datasets import Dataset, load
 from fltoolkit.labs.board import Board, Control, Run, Training
 
-__all__ = ["Scripted", "begin_of", "execute", "flat_data", "loop_of"]
+__all__ = ["ScriptedLab", "begin_of", "execute", "flat_data", "loop_of"]
 
 _numbers = count(1)  # of trainings, to tell their code apart in tracebacks
 
@@ -40,7 +40,7 @@ def execute(code: str, names: dict[str, Any], title: str) -> None:
     exec(compile(code, file, "exec"), names)
 
 
-class Scripted:
+class ScriptedLab:
     """What a lab says about itself: its settings, what is drawn of it, and the code that it is.
 
     A subclass gives ``title``, ``settings``, ``board``, ``imports``, ``given``, `write_start` and

@@ -11,12 +11,12 @@ from typing import Any
 from fltoolkit.labs.board import Control, Move, Run, Strip
 from fltoolkit.labs.cells import replace_earlier
 from fltoolkit.labs.runner import Runner
-from fltoolkit.labs.scripts import Scripted, begin_of, loop_of
+from fltoolkit.labs.scripts import ScriptedLab, begin_of, loop_of
 
 __all__ = ["Steering"]
 
 
-class Steering(Scripted):
+class Steering(ScriptedLab):
     """A `Lab` without its panel: start a training, change settings while it runs, compare runs.
 
     A subclass says what the settings are (``settings``), in which code a training begins

@@ -13,5 +13,5 @@ from .tokens import nearest_tokens as nearest_tokens
 from .tokens import train_token_decoder as train_token_decoder
 from .tokens import unigram_guess as unigram_guess
 from .updates import inputs_from_update as inputs_from_update
-from .updates import match as match
+from .updates import match_samples as match_samples
 from .updates import membership_auc as membership_auc

@@ -19,7 +19,7 @@ from fltoolkit.leakage.dependence import rows_of
 from fltoolkit.party import Party
 from fltoolkit.trees import Tree
 
-__all__ = ["Match", "inputs_from_update", "match", "membership_auc"]
+__all__ = ["Match", "inputs_from_update", "match_samples", "membership_auc"]
 
 
 def inputs_from_update(
@@ -65,7 +65,7 @@ def inputs_from_update(
 
 
 class Match(NamedTuple):
-    """How near the guesses come to samples; `match` returns it.
+    """How near the guesses come to samples; `match_samples` returns it.
 
     ``explained`` is 1 - (squared error of the nearest guesses) / (that of the mean input), and a
     sample for which the mean input is nearer counts with the mean input. ``recognized`` is the
@@ -79,7 +79,7 @@ class Match(NamedTuple):
     recognized: float
 
 
-def match(
+def match_samples(
     guesses: Float[Tensor, "guesses ..."],
     x: Float[Tensor, "samples ..."],
     mean_input: Float[Tensor, "..."],
@@ -93,7 +93,7 @@ def match(
     samples that nobody trained on. Only what lies above that was learned about the owner's samples.
 
     >>> x = torch.tensor([[0.0, 0.0], [4.0, 0.0]])
-    >>> match(torch.tensor([[4.0, 1.0]]), x, mean_input=torch.tensor([2.0, 0.0]))
+    >>> match_samples(torch.tensor([[4.0, 1.0]]), x, mean_input=torch.tensor([2.0, 0.0]))
     Match(explained=0.375, recognized=0.5)
     """
     x, guesses = rows_of("x", x).double(), guesses.flatten(1).double()

@@ -9,7 +9,7 @@ from fltoolkit.plots.drawing import Graphic
 __all__ = []
 
 
-class Picture:
+class SliderPicture:
     """The picture below the controls: SVG while they are moved, PNG when they are at rest.
 
     SVG is drawn in milliseconds. PNG takes longer, but GitHub can show it in a saved notebook.

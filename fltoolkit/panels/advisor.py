@@ -7,7 +7,7 @@ Not here: the formulas (`fltoolkit.cost`). The panel needs ipywidgets, 7.7 or ne
 from typing import Any, NamedTuple
 
 from fltoolkit import cost
-from fltoolkit.panels._sliders import Picture, find_ipywidgets, slider, steps
+from fltoolkit.panels._sliders import SliderPicture, find_ipywidgets, slider, steps
 from fltoolkit.plots.drawing import Area, Graphic, chart
 from fltoolkit.units import amount
 
@@ -120,7 +120,9 @@ class AdvisorPanel:
         }
         self.comparison = compare_bytes(**self.settings)
         self._sentence = ipywidgets.HTML(self.comparison.sentence)
-        self._picture = Picture(self.draw, seconds_at_rest, *self.sliders.values(), self._sentence)
+        self._picture = SliderPicture(
+            self.draw, seconds_at_rest, *self.sliders.values(), self._sentence
+        )
         for widget in self.sliders.values():
             widget.observe(self._moved, "value")
 

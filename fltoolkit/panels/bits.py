@@ -21,7 +21,7 @@ from fltoolkit.data.datasets import Dataset, load
 from fltoolkit.evaluation import evaluate
 from fltoolkit.history import CHECKED, Record, checked_at_call, evaluated
 from fltoolkit.models import splitnn_mlp
-from fltoolkit.panels._sliders import LOOK, Picture, find_ipywidgets
+from fltoolkit.panels._sliders import LOOK, SliderPicture, find_ipywidgets
 from fltoolkit.party import SGD, Party
 from fltoolkit.plots.drawing import Area, Axis, Frame, Graphic, Mark, Stroke, Words, symbol
 from fltoolkit.plots.style import COLORS, GREY, INK
@@ -119,7 +119,7 @@ class Playground:
             description="bits for each number that is sent",
             **LOOK,
         )
-        self._picture = Picture(self.draw, seconds_at_rest, self.slider)
+        self._picture = SliderPicture(self.draw, seconds_at_rest, self.slider)
         self._lock, self._working = threading.Lock(), False
         self.slider.observe(self._moved, "value")
 

@@ -18,7 +18,7 @@ from fltoolkit.codecs.quantize import QSGD, Quantize, Sign, Ternary
 from fltoolkit.codecs.rotate import DRIVE, EDEN, Rotate
 from fltoolkit.codecs.sparse import STC, RandomK, TopK
 from fltoolkit.codecs.stage import Stage
-from fltoolkit.panels._sliders import LOOK, Picture, find_ipywidgets, slider, steps
+from fltoolkit.panels._sliders import LOOK, SliderPicture, find_ipywidgets, slider, steps
 from fltoolkit.plots.codec_report import describe_codec, draw_report
 from fltoolkit.plots.drawing import Graphic
 
@@ -96,7 +96,7 @@ class CodecPanel:
         }
         self._readout, self._sentence = ipywidgets.HTML(), ipywidgets.HTML()
         controls = (*self.controls.values(), self._readout, self._sentence)
-        self._picture = Picture(self.draw, seconds_at_rest, *controls)
+        self._picture = SliderPicture(self.draw, seconds_at_rest, *controls)
         self._describe()
         for widget in self.controls.values():
             widget.observe(self._moved, "value")

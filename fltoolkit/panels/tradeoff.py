@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from fltoolkit.panels._sliders import Picture, find_ipywidgets
+from fltoolkit.panels._sliders import SliderPicture, find_ipywidgets
 from fltoolkit.plots.drawing import (
     LETTER,
     Area,
@@ -129,7 +129,7 @@ class TradeoffPanel:
             layout={"width": "720px"},
         )
         self._words = ipywidgets.HTML(self._html())
-        self._picture = Picture(self.draw, seconds_at_rest, self.slider)
+        self._picture = SliderPicture(self.draw, seconds_at_rest, self.slider)
         self.slider.observe(self._moved, "value")
 
     def select(self, name: str) -> None:

@@ -363,7 +363,7 @@ class Frame:
 
     def names(self, ends: Sequence[tuple[float, str, str, bool]]) -> Iterator[Mark]:
         """Names right of the axes, moved apart; ``ends`` has (last y, name, colour, bold)."""
-        places = spread([self.y(last) for last, *_ in ends], LINE)
+        places = keep_apart([self.y(last) for last, *_ in ends], LINE)
         for place, (_, name, color, bold) in zip(places, ends, strict=True):
             yield Words(self.right + 5, place + 4, name, color=color, bold=bold)
 
@@ -386,10 +386,10 @@ def line_look(number: int) -> tuple[str, tuple[int, ...]]:
     return COLORS[number % len(COLORS)], DASHES[number % len(DASHES)]
 
 
-def spread(wanted: Sequence[float], gap: float) -> list[float]:
+def keep_apart(wanted: Sequence[float], gap: float) -> list[float]:
     """Positions at least ``gap`` apart, in the order of ``wanted`` and as near to it as possible.
 
-    >>> spread([1.0, 5.0, 5.0], gap=2.0)
+    >>> keep_apart([1.0, 5.0, 5.0], gap=2.0)
     [1.0, 4.0, 6.0]
     """
     order = sorted(range(len(wanted)), key=wanted.__getitem__)
@@ -504,7 +504,7 @@ def _around(key: str, values: Sequence[float], log: bool) -> Axis:
     return Axis(key, low, high if high > low else low + 1)
 
 
-def progress(part: float, top: float, width: float) -> Iterator[Mark]:
+def progress_bar(part: float, top: float, width: float) -> Iterator[Mark]:
     """A progress bar, ``width`` pixels wide; ``part`` (0 to 1) of it is filled."""
     yield Box(8, top, width - 16, 6, PALE)
     yield Box(8, top, (width - 16) * part, 6, DARK_GREY)

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.history import History
-from fltoolkit.plots.drawing import beside, spread
+from fltoolkit.plots.drawing import beside, keep_apart
 from fltoolkit.plots.style import COLORS, DASHES, describe, new_axes, tidy
 from fltoolkit.research.intervals import t_quantile
 from fltoolkit.units import amount, axis_of, byte_unit
@@ -468,6 +468,6 @@ def _spread_ends(ax: Axes) -> None:
         ax.figure.canvas.figure.draw_without_rendering()  # this computes the sizes
         pixels = [ax.transData.transform((0, label.height_of_end))[1] for label in labels]
         line_height = 1.2 * max(Text.get_window_extent(label).height for label in labels)
-        for label, pixel in zip(labels, spread(pixels, line_height), strict=True):
+        for label, pixel in zip(labels, keep_apart(pixels, line_height), strict=True):
             label.set_y(ax.transAxes.inverted().transform((0, pixel))[1])
             label.xy = label.xy[0], ax.transData.inverted().transform((0, pixel))[1]

@@ -15,7 +15,17 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from fltoolkit.history import Record
-from fltoolkit.plots.drawing import LETTER, Area, Box, Graphic, Mark, Pixels, Words, chart, progress
+from fltoolkit.plots.drawing import (
+    LETTER,
+    Area,
+    Box,
+    Graphic,
+    Mark,
+    Pixels,
+    Words,
+    chart,
+    progress_bar,
+)
 from fltoolkit.plots.style import PALE
 from fltoolkit.units import amount
 
@@ -148,7 +158,7 @@ class _Run:
         width = 400 * max(len(self.curves), 2 if self.inside else 1)
         marks: list[Mark] = [Words(8, 18, self.title, bold=True)]
         if self.total:
-            marks += progress(min(self.count / self.total, 1), 26, width)
+            marks += progress_bar(min(self.count / self.total, 1), 26, width)
         lines = textwrap.wrap(self.words(), width // LETTER)
         marks += [Words(8, 50 + 16 * number, line) for number, line in enumerate(lines)]
         top = 46 + 16 * len(lines)

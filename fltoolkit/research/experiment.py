@@ -18,7 +18,7 @@ from fltoolkit.codecs.base import Codec
 from fltoolkit.metrics import Metric
 from fltoolkit.research.methods import PROTOCOLS
 from fltoolkit.research.protocol import OPTIMIZER, Protocol, Setting
-from fltoolkit.research.text import build, home_of, known, read_call
+from fltoolkit.research.text import build, home_of, names_of, read_call
 from fltoolkit.split.gates import Gate
 
 __all__ = ["PROTOCOLS", "Experiment", "one_name_each", "read"]
@@ -98,7 +98,7 @@ class Experiment:
     def _check_names(self) -> None:
         """Protocol, metric, data, model and loss: known names, or calls of known functions."""
         for name, kind in (("protocol", Protocol), ("metric", Metric)):
-            if getattr(self, name) not in (names := known(kind)):
+            if getattr(self, name) not in (names := names_of(kind)):
                 raise ValueError(
                     f"{name}={getattr(self, name)!r}: choose one of {', '.join(names)}. To use "
                     f"your own {name}, pass it to fltoolkit.research.allow. For the command line, "

@@ -119,7 +119,7 @@ def _home(thing: Any) -> tuple[str, str]:
     return getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "")
 
 
-def known(kind: type) -> list[str]:
+def names_of(kind: type) -> list[str]:
     """The names that stand for values of this kind, e.g. of metrics."""
     return [name for name, thing in _NAMES.items() if isinstance(thing, kind)]
 

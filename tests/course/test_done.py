@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fltoolkit.course.done import FILE, Done, Guess, course_folder, read, remember
+from fltoolkit.course.done import FILE, Done, Guess, course_folder, read_done, remember
 from fltoolkit.course.done import Table as TableOfWords
 
 GUESS = Guess("10 B", "20 B", "2 times too small.", 2.0)
@@ -15,21 +15,21 @@ def test_what_is_kept_is_read_again_and_notebooks_do_not_touch_each_other(tmp_pa
     first, second = Done({"How many?": GUESS}, {"size": True}), Done({}, {"bits": False})
     remember(tmp_path, "01", first)
     remember(tmp_path, "02", second)
-    assert read(tmp_path) == {"01": first, "02": second}
+    assert read_done(tmp_path) == {"01": first, "02": second}
     assert [path.name for path in tmp_path.iterdir()] == [FILE]
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[1]", '{"01": 3}', '{"01": {"guesses": [1]}}'])
 def test_a_damaged_file_counts_as_nothing_done(tmp_path: Path, damage: str) -> None:
     (tmp_path / FILE).write_text(damage)
-    assert all(done == Done() for done in read(tmp_path).values())
+    assert all(done == Done() for done in read_done(tmp_path).values())
     remember(tmp_path, "01", Done({}, {"size": True}))
-    assert read(tmp_path)["01"].passed == ["size"]
+    assert read_done(tmp_path)["01"].passed == ["size"]
 
 
 def test_an_unreadable_file_is_set_aside(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("my work {")
-    read(tmp_path)
+    read_done(tmp_path)
     assert (tmp_path / "course_progress.damaged.json").read_text() == "my work {"
 
 
@@ -38,7 +38,7 @@ def test_entries_of_the_wrong_kind_are_left_out(tmp_path: Path) -> None:
     good = {"guessed": "1", "measured": "2", "off": "", "factor": "x"}
     part["guesses"]["e"] = good
     (tmp_path / FILE).write_text(json.dumps({"01": part}))
-    assert read(tmp_path) == {"01": Done({"e": Guess("1", "2")}, {"d": True})}
+    assert read_done(tmp_path) == {"01": Done({"e": Guess("1", "2")}, {"d": True})}
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 from course.answers import Printed
 
 from fltoolkit.course import check
-from fltoolkit.course._reading import letter, plain
+from fltoolkit.course._reading import letter, without_marks
 from fltoolkit.course.done import Guess
 from fltoolkit.course.guesses import Predict
 
@@ -180,4 +180,4 @@ def test_what_is_no_letter(typed: Any) -> None:
 
 
 def test_an_article_alone_is_kept() -> None:
-    assert plain("a") == "a"
+    assert without_marks("a") == "a"

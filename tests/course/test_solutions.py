@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from fltoolkit.course.done import read
+from fltoolkit.course.done import read_done
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -73,7 +73,7 @@ def test_solutions_pass(path: Path, tmp_path: Path) -> None:
     }
     where = {"metadata": {"path": str(tmp_path)}}
     NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where).execute()
-    done = read(tmp_path).popitem()[1] if asked else None
+    done = read_done(tmp_path).popitem()[1] if asked else None
     assert not asked or asked <= set(done.passed)
     shown = "".join(
         output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", [])

@@ -15,7 +15,7 @@ from fltoolkit.cup import referee
 from fltoolkit.cup.entry import FREE_CONSTANTS, read_entry
 from fltoolkit.cup.hosts import Hosts, checked
 from fltoolkit.cup.party import Process
-from fltoolkit.cup.pipes import join, parse
+from fltoolkit.cup.pipes import parse, to_bytes
 from fltoolkit.cup.referee import Play, rehearse, verify
 from fltoolkit.cup.slots import CupError, Wire
 from fltoolkit.cup.tracks import TRACKS
@@ -181,7 +181,7 @@ def test_no_party_finds_anything_outside(baits):
     scope = {**baits, "NUMBERS": rng.permutation(10).tolist()}
     message = json.dumps({"probes": hostile.PROBES, "scope": scope}).encode()
     request = ({"do": "answer"}, [np.frombuffer(message, np.uint8)])
-    outside = Process(*parse(join(*play.setups()[1])[8:]))
+    outside = Process(*parse(to_bytes(*play.setups()[1])[8:]))
     want = {name: code for name, code in hostile.PROBES.items() if name not in hostile.INSIDE_ONLY}
     bare = json.dumps({"probes": want, "scope": scope}).encode()
     _, arrays = checked(outside.reply({"do": "answer"}, [np.frombuffer(bare, np.uint8)]))

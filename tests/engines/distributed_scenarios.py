@@ -23,7 +23,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.codecs import Pipeline, Quantize, TopK
 from fltoolkit.data import Batches
 from fltoolkit.engines._peers import NBYTES_ENVELOPE, Peers
-from fltoolkit.engines.remote import RemoteGate, RemoteParty, absent, known
+from fltoolkit.engines.remote import RemoteGate, RemoteParty, absent, without_nan
 from fltoolkit.engines.torch_distributed import DistributedChannel
 from fltoolkit.models import gpt, seeded
 from fltoolkit.party import SGD, Party
@@ -193,7 +193,7 @@ def together(rank: int, tell: Tell, names: list[str], ranks: dict[str, int]) -> 
                 ranks, codecs() if compressed else None, timeout=PATIENCE
             ) as channel:
                 cast = Cast(channel.here)
-                records = list(known(globals()[name](cast, channel)))
+                records = list(without_nan(globals()[name](cast, channel)))
                 tell((rank, name, compressed, summary(cast, channel, records)))
 
 

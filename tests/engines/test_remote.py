@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from fltoolkit.engines.remote import RemoteGate, RemoteParty, absent, known
+from fltoolkit.engines.remote import RemoteGate, RemoteParty, absent, without_nan
 from fltoolkit.models import seeded
 from fltoolkit.split import State
 
@@ -19,7 +19,7 @@ def test_a_remote_party_keeps_nothing():
 
 
 def test_known_drops_what_is_not():
-    assert list(known([{"loss": math.nan, "step": 1}, {"loss": 0.5}])) == [
+    assert list(without_nan([{"loss": math.nan, "step": 1}, {"loss": 0.5}])) == [
         {"step": 1},
         {"loss": 0.5},
     ]

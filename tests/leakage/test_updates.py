@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from fltoolkit import Party
-from fltoolkit.leakage import inputs_from_update, match, membership_auc
+from fltoolkit.leakage import inputs_from_update, match_samples, membership_auc
 from fltoolkit.models import splitnn_mlp
 
 
@@ -34,7 +34,7 @@ def test_a_single_sample_is_read_exactly(samples):
     guesses = inputs_from_update(update)
     assert len(guesses) > 10
     torch.testing.assert_close(guesses, x[:1].expand_as(guesses), atol=1e-3, rtol=1e-3)
-    found = match(guesses, x[:1], torch.zeros(40))
+    found = match_samples(guesses, x[:1], torch.zeros(40))
     assert found.explained > 0.999
     assert found.recognized == 1
 
@@ -42,7 +42,9 @@ def test_a_single_sample_is_read_exactly(samples):
 def test_the_more_samples_the_less_is_seen_of_each(samples):
     x, y = samples
     seen = [
-        match(inputs_from_update(update_of(x[:n], y[:n])[0]), x[:n], torch.zeros(40)).explained
+        match_samples(
+            inputs_from_update(update_of(x[:n], y[:n])[0]), x[:n], torch.zeros(40)
+        ).explained
         for n in (1, 4, 16, 64)
     ]
     assert seen == sorted(seen, reverse=True)
@@ -53,14 +55,14 @@ def test_the_more_samples_the_less_is_seen_of_each(samples):
 def test_members_are_nearer_than_strangers_in_a_small_batch(samples):
     x, y = samples
     guesses = inputs_from_update(update_of(x[:4], y[:4])[0])
-    members, strangers = (match(guesses, some, torch.zeros(40)) for some in (x[:4], x[4:]))
+    members, strangers = (match_samples(guesses, some, torch.zeros(40)) for some in (x[:4], x[4:]))
     assert members.explained > strangers.explained + 0.2
 
 
 def test_no_guess_explains_nothing(samples):
     x, _ = samples
     nothing = {"0.weight": torch.zeros(8, 40), "0.bias": torch.zeros(8)}
-    assert match(inputs_from_update(nothing), x, x.mean(0)) == (0.0, 0.0)
+    assert match_samples(inputs_from_update(nothing), x, x.mean(0)) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -78,9 +80,9 @@ def test_what_cannot_be_read_is_named(update, message):
 def test_wrong_shapes_are_named(samples):
     x, _ = samples
     with pytest.raises(ValueError, match="guesses have 3 values and samples 40"):
-        match(torch.ones(2, 3), x, x.mean(0))
+        match_samples(torch.ones(2, 3), x, x.mean(0))
     with pytest.raises(ValueError, match="no variance"):
-        match(torch.ones(2, 40), torch.ones(3, 40), torch.ones(40))
+        match_samples(torch.ones(2, 40), torch.ones(3, 40), torch.ones(40))
 
 
 def test_who_learns_by_heart_is_found_out_and_who_has_not_trained_is_not(samples):

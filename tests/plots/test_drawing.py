@@ -24,8 +24,8 @@ from fltoolkit.plots.drawing import (
     Words,
     beside,
     chart,
+    keep_apart,
     line_look,
-    spread,
     symbol,
 )
 from fltoolkit.plots.style import COLORS, PAPER
@@ -33,7 +33,7 @@ from fltoolkit.plots.style import COLORS, PAPER
 
 @given(st.lists(st.floats(-1e3, 1e3), max_size=8), st.floats(0.1, 50))
 def test_spread_keeps_order_and_distance(wanted: list[float], gap: float) -> None:
-    places = spread(wanted, gap)
+    places = keep_apart(wanted, gap)
     order = sorted(range(len(wanted)), key=wanted.__getitem__)
     steps = [places[b] - places[a] for a, b in pairwise(order)]
     assert all(step >= gap - 1e-6 for step in steps)
