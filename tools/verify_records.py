@@ -3,7 +3,8 @@
     python tools/verify_records.py origin/main
 
 A record is a folder cup/records/TRACK/NAME with entry.py, card.json and note.md. Exit status 1 if
-one of them is not accepted, or lacks a file. The card says track and league.
+one of them is not accepted, or lacks a file. The card says the league. A folder with refuted.md is
+no record any more: readers judge the reason.
 """
 
 import subprocess
@@ -29,6 +30,8 @@ def problem(folder: Path) -> str:
     if missing := [name for name in FILES if not (folder / name).exists()]:
         return f"{folder.name} has no {', '.join(missing)}"
     card, text = read_card(folder / "card.json"), (folder / "entry.py").read_text("utf-8")
+    if card.track != folder.parent.name:
+        return f"{folder.name}: the card is of the track {card.track}, not {folder.parent.name}"
     if read_entry(text).sha256 != card.sha256:
         return f"{folder.name}: the card is of another file; verify again"
     new = verify(text, track=card.track, league=card.league, name=folder.name)
@@ -40,6 +43,9 @@ def main(base: str) -> int:
     problems = []
     for folder in changed(base):
         if not folder.exists():  # the pull request takes it away
+            continue
+        if (refuted := folder / "refuted.md").exists():
+            print(f"{folder.name} is refuted: {refuted.read_text('utf-8')}")
             continue
         try:
             problems.append(problem(folder))

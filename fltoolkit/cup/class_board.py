@@ -38,7 +38,8 @@ def board(cards: Iterable[Card]) -> str:
 def read_records(folder: Path) -> list[tuple[str, Card]]:
     """The records below a folder, as (date, card): ``TRACK/NAME/card.json`` with its note's date.
 
-    A note begins with a line such as ``2026-11-23, builds on null``.
+    A note begins with a line such as ``2026-11-23, builds on null``. A record with a file
+    ``refuted.md`` counts as not accepted.
 
     >>> read_records(Path("no such folder"))
     []
@@ -46,7 +47,11 @@ def read_records(folder: Path) -> list[tuple[str, Card]]:
     found = []
     for path in sorted(folder.glob("*/*/card.json")):
         note = (path.parent / "note.md").read_text(encoding="utf-8")
-        found.append((note[:10], read_card(path)))
+        card = read_card(path)
+        if (refuted := path.parent / "refuted.md").exists():
+            card.name += f" (refuted {refuted.read_text(encoding='utf-8')[:10]})"
+            card.accepted = False
+        found.append((note[:10], card))
     return sorted(found, key=lambda pair: (pair[0], -pair[1].nbytes))
 
 

@@ -23,7 +23,7 @@ PACKAGES = (
     *("torch", "torch-*", "torchgen", "functorch", "numpy", "numpy.libs", "numpy-*", "nvidia*"),
     *("triton*", "typing_extensions.py", "sympy", "mpmath", "networkx", "jinja2", "markupsafe"),
     *("fsspec", "filelock", "fltoolkit", "_fltoolkit.pth", "__editable__*", "lazy_loader"),
-    *("xxhash", "jaxtyping", "wadler_lindig", "constriction", "threadpoolctl.py", "packaging"),
+    *("xxhash", "jaxtyping*", "wadler_lindig*", "constriction", "threadpoolctl.py", "packaging"),
 )
 """The installed packages that a party can read: torch, NumPy, fltoolkit and what these need."""
 

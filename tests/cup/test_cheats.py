@@ -216,6 +216,16 @@ def test_a_party_that_writes_past_the_wire():
 
 @FENCED
 @pytest.mark.slow
+def test_a_package_patched_in_the_party_s_process_saves_nothing():
+    cards = [
+        verify(text, track="digits", league="open", num_runs=1, tell=str)
+        for text in (hostile.HONEST, hostile.PATCHED)
+    ]
+    assert [card.nbytes for card in cards] == [5 * 1 + 5 * 2] * 2
+
+
+@FENCED
+@pytest.mark.slow
 @pytest.mark.parametrize("name", hostile.REPLAYED)
 def test_the_replay_finds(name, monkeypatch):
     monkeypatch.setitem(TRACKS, "digits", replace(TRACKS["digits"], per_process=3))

@@ -1,0 +1,44 @@
+"""The records in cup/records: cards are of their entries, and a refuted one does not count."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fltoolkit.cup import read_card, read_entry, records
+from fltoolkit.cup.commands import main
+from fltoolkit.cup.referee import NUM_RUNS, bound
+from fltoolkit.cup.tracks import TRACKS
+
+RECORDS = Path(__file__).parents[2] / "cup" / "records"
+FOLDERS = sorted(path.parent for path in RECORDS.glob("*/*/entry.py"))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_cards_are_of_their_entries(folder):
+    entry = read_entry((folder / "entry.py").read_text("utf-8"))
+    cards = [read_card(path) for path in sorted(folder.glob("*.json"))]
+    assert (folder / "note.md").read_text("utf-8")[:3] == "202"
+    for card in cards:
+        track = TRACKS[card.track]
+        assert (card.track, card.name, card.sha256) == (*folder.parts[-2:], entry.sha256)
+        assert (card.target, card.metric, card.charge) == (track.target, track.metric, entry.charge)
+        higher = track.metric == "accuracy"
+        assert len(card.runs) == NUM_RUNS
+        low = bound([run["score"] for run in card.runs], higher_is_better=higher)
+        assert card.bound == pytest.approx(low)
+        assert card.accepted
+        assert low >= track.target if higher else low <= track.target
+        assert all(run["nbytes"] == sum(run["ledger"].values()) for run in card.runs)
+    assert len({card.salt for card in cards}) == len(cards)  # verified again: with other seeds
+
+
+def test_a_refuted_record_does_not_count(tmp_path, capsys):
+    folder = tmp_path / "digits" / "tuned"
+    shutil.copytree(RECORDS / "digits" / "tuned", folder)
+    assert records(tmp_path)[0][1].accepted
+    assert main(["history", str(tmp_path)]) == 0
+    assert "| 1 | tuned |" in capsys.readouterr().out
+    (folder / "refuted.md").write_text("2026-12-01: it knows the digits by heart")
+    assert main(["history", str(tmp_path)]) == 0
+    assert "| not accepted | tuned (refuted 2026-12-01) |" in capsys.readouterr().out
