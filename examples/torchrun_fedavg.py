@@ -1,7 +1,8 @@
-"""Federated averaging with the server and three clients dealt to processes.
+"""Federated averaging with the server and any number of clients dealt to any number of processes.
 
-    torchrun --nproc-per-node 2 examples/torchrun_fedavg.py     # two clients share a process
-    python examples/torchrun_fedavg.py                          # all in one process
+    torchrun --nproc-per-node 2 examples/torchrun_fedavg.py                 # three clients
+    torchrun --nproc-per-node 4 examples/torchrun_fedavg.py --clients 40
+    python examples/torchrun_fedavg.py                                      # all in one process
 
 Each process has the samples of its own clients only. The server's process prints the accuracy, the
 bytes of all messages and a fingerprint of the weights: the same however the clients are dealt.
@@ -11,6 +12,7 @@ import argparse
 import hashlib
 import os
 from contextlib import nullcontext
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -19,17 +21,17 @@ from fltoolkit import Channel, Party, evaluate, fedavg, load, pack, splitnn_mlp
 from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.data import Dataset, partition_iid
 from fltoolkit.engines.torch_distributed import DistributedChannel
-from fltoolkit.federated import Local
+from fltoolkit.federated import Local, local_updates
 
-SERVER, CLIENTS = "server", ["ann", "bea", "cem"]
+SERVER = "server"
 LOCAL = Local(batch_size=32, lr=0.1, epochs=1)
 
 
-def dealt(data: Dataset, channel: Channel) -> dict[str, tuple[Tensor, Tensor]]:
+def dealt(data: Dataset, names: list[str], channel: Channel) -> dict[str, tuple[Tensor, Tensor]]:
     """The samples of the clients in this process; zeros, which nobody reads, for all others."""
-    parts = partition_iid(data.y_train, len(CLIENTS), seed=0)
+    parts = partition_iid(data.y_train, len(names), seed=0)
     clients = {}
-    for name, rows in zip(CLIENTS, parts, strict=True):
+    for name, rows in zip(names, parts, strict=True):
         x, y = data.x_train[rows], data.y_train[rows]
         if not channel.is_here(name):
             x, y = torch.zeros(1, x.shape[1]).expand(len(x), -1), torch.zeros_like(y)
@@ -39,22 +41,25 @@ def dealt(data: Dataset, channel: Channel) -> dict[str, tuple[Tensor, Tensor]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--clients", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--compressed", action="store_true", help="the largest 10 % of each update")
     args = parser.parse_args()
     torch.set_num_threads(1)
 
+    names = [f"client_{k}" for k in range(args.clients)]
     num_processes = int(os.environ.get("WORLD_SIZE", 1))
-    ranks = {name: k % num_processes for k, name in enumerate([SERVER, *CLIENTS])}
+    ranks = {name: k % num_processes for k, name in enumerate([SERVER, *names])}
     sparse = ErrorFeedback(Pipeline(TopK(0.1), Quantize(8)))
     codecs = {"update": sparse, "model": Pipeline(Quantize(8))} if args.compressed else None
     distributed = "RANK" in os.environ
     channel = DistributedChannel(ranks, codecs) if distributed else Channel(codecs)
     with channel if distributed else nullcontext():
         data, model = load("digits").flat(), splitnn_mlp(64, 10, seed=0)
-        clients = dealt(data, channel)
-        cohort = len(clients)
-        for _ in fedavg(model, clients, channel, rounds=args.rounds, cohort=cohort, local=LOCAL):
+        clients = dealt(data, names, channel)
+        one_by_one = partial(local_updates, chunk=1)  # many at once are rounded in another way
+        how = {"rounds": args.rounds, "cohort": len(clients), "local": LOCAL}
+        for _ in fedavg(model, clients, channel, train=one_by_one, **how):
             pass
     if channel.is_here(SERVER):
         server = Party(SERVER, model, loss_fn=nn.NLLLoss())

@@ -110,6 +110,7 @@ def evaluate(
     loss = total = 0.0
     num_targets = count = 0
     sums_up: bool | None = None
+    everything: list[tuple[Tensor, Tensor]] = []
     for start in range(0, len(y), batch_size):
         rows = slice(start, start + batch_size)
         block = x[rows] if isinstance(x, Tensor) else [part[rows] for part in x]
@@ -122,6 +123,8 @@ def evaluate(
             sums_up = _is_a_sum(loss_fn, output, targets)
         loss += _loss(loss_fn, output, targets) * (1 if sums_up else here)
         num_targets += here
+        if metric.of_all is not None:
+            everything.append((output.cpu(), targets.cpu()))
         if metric.measure is not None:
             of_batch, number = metric.measure(output, targets)
             total, count = total + of_batch, count + number
@@ -130,6 +133,9 @@ def evaluate(
     record: Record = {"test_loss": loss / num_targets}
     if metric.measure is not None:
         record[metric.name] = metric.of_mean(total / count)
+    if metric.of_all is not None:
+        outputs, all_targets = map(torch.cat, zip(*everything, strict=True))
+        record[metric.name] = float(metric.of_all(outputs.float(), all_targets))
     return _finite(record)
 
 

@@ -7,6 +7,7 @@ Here: a `Metric` as a value, and those that most tasks need. Not here: the test 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,8 +15,11 @@ from torch.nn import functional
 
 __all__ = [
     "ACCURACY",
+    "AUROC",
+    "BALANCED_ACCURACY",
     "BINARY_ACCURACY",
     "BITS_PER_CHARACTER",
+    "F1",
     "MEAN_ABSOLUTE_ERROR",
     "MEAN_SQUARED_ERROR",
     "PERPLEXITY",
@@ -40,9 +44,11 @@ def unchanged(mean: float) -> float:
 class Metric:
     """A number that says how good a network is, with its name and its direction.
 
-    A metric is a mean over predictions, or a function of such a mean. Other numbers, such as an
-    area under a curve or an F1 score, cannot be computed batch by batch, so they cannot be a
-    `Metric`.
+    Most metrics are a mean over predictions, or a function of such a mean. A number that cannot be
+    computed batch by batch, such as an area under a curve, is given by ``of_all``: a function of
+    the outputs and targets of the whole set, for example an object of torchmetrics::
+
+        Metric("auroc", None, of_all=torchmetrics.AUROC("multiclass", num_classes=10))
 
     >>> ACCURACY.words(0.9712), ACCURACY.axis, ACCURACY.better(0.8, 0.7)
     ('97.12 %', 'accuracy [%]', True)
@@ -51,14 +57,17 @@ class Metric:
     """
 
     name: str  # in records, tables and settings: "accuracy", "bits_per_character"
-    measure: Measure | None  # None: the metric is the test loss itself
+    measure: Measure | None  # None: the metric is the test loss itself, or ``of_all`` gives it
     higher_is_better: bool = True
     unit: str = ""  # "%": values from 0 to 1 are shown times 100
     of_mean: Callable[[float], float] = unchanged  # e.g. ``math.exp`` makes a loss a perplexity
+    of_all: Callable[[Tensor, Tensor], Any] | None = None  # outputs and targets of the whole set
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
             raise ValueError(f"name={self.name!r}: letters, digits and _, as in a Python name")
+        if self.measure is not None and self.of_all is not None:
+            raise ValueError(f"{self.name}: give measure or of_all, not both")
 
     @property
     def scale(self) -> float:
@@ -93,6 +102,44 @@ class Metric:
     def __repr__(self) -> str:
         return self.name
 
+
+# ------------------------------------------------------------------------------- of the whole set
+
+
+def chances(output: Tensor) -> Tensor:
+    """The probabilities of the classes [samples, classes], from logits or log-probabilities."""
+    return output.softmax(dim=1)
+
+
+def auroc(output: Tensor, y: Tensor) -> float:
+    """The mean area under the ROC curve of each class against all others (scikit-learn)."""
+    from sklearn.metrics import roc_auc_score
+
+    scores = chances(output)
+    of_two = scores[:, 1] if scores.shape[1] == 2 else scores
+    return float(roc_auc_score(y, of_two, multi_class="ovr", labels=range(scores.shape[1])))
+
+
+def f1(output: Tensor, y: Tensor) -> float:
+    """The mean F1 score of the classes (scikit-learn)."""
+    from sklearn.metrics import f1_score
+
+    return float(f1_score(y, output.argmax(dim=1), average="macro"))
+
+
+def balanced_accuracy(output: Tensor, y: Tensor) -> float:
+    """The mean over the classes of the share that was found (scikit-learn)."""
+    from sklearn.metrics import balanced_accuracy_score
+
+    return float(balanced_accuracy_score(y, output.argmax(dim=1)))
+
+
+AUROC = Metric("auroc", None, of_all=auroc)
+"""The area under the ROC curve, the mean over all classes; the whole test set is needed at once."""
+F1 = Metric("f1", None, unit="%", of_all=f1)
+"""The F1 score, the mean over all classes, which all weigh the same."""
+BALANCED_ACCURACY = Metric("balanced_accuracy", None, unit="%", of_all=balanced_accuracy)
+"""The share of right predictions in each class, and of these shares the mean."""
 
 # ------------------------------------------------------------------------------------ of classes
 

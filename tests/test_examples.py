@@ -46,6 +46,7 @@ WITHOUT_EXAMPLE = {  # name: why it has none
         "needs a process group of torch.distributed, that is sockets and usually a second"
         " process (torchrun)"
     ),
+    "fltoolkit.engines.dask.DaskChannel": "needs a running Dask cluster",
     "fltoolkit.engines.flower.client_app": (
         "needs Flower, which is not installed in the test environment"
     ),

@@ -16,7 +16,10 @@ from fltoolkit.research import Experiment, Store, front, metric_of, points, run
 from fltoolkit.research import text as spec
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")
-*MODULE, EXPERIMENT, PLOT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+*MODULE, EXPERIMENT, PLOT, CLINICS, HUB, LOGGED = re.findall(
+    r"```python\n(.*?)```", PAGE, re.DOTALL
+)
+(KAPPA,) = re.findall(r"```text\n(import torchmetrics.*?)```", PAGE, re.DOTALL)
 (PLAN,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 SAID, COMPARED, REPORTED, RUN = re.findall(r"^fltoolkit (.*)$", PAGE, re.MULTILINE)
 
@@ -102,3 +105,66 @@ def test_worker_processes_know_it_too(folder):
     assert main(words(SAID)) == 0
     with Store("plan.db") as store:
         assert [r.error for r in store.results()] == [""] * 3
+
+
+def test_clinics_are_clients(folder):
+    importlib.import_module("my_module")
+    page = {}
+    exec(
+        "import torch\nfrom fltoolkit.data import Dataset\nfrom fltoolkit.research import allow",
+        page,
+    )
+    exec(CLINICS, page)
+    rows = [f"{['north', 'south', 'west'][k % 3]},{k % 2},{k},{-k}" for k in range(60)]
+    Path("clinics.csv").write_text("\n".join(["clinic,ill,age,weight", *rows]))
+    own = {"data": "my_clinics()", "loss": "CrossEntropyLoss()", "rounds": 1, "metric": "auroc"}
+    Path("homes.csv").write_text(re.findall(r"```text\n(client,.*?)```", PAGE, re.DOTALL)[0])
+    experiment = Experiment(
+        "fedavg", num_clients=3, partition="owners", lines="read_lines('homes.csv')", **own
+    )
+    assert run(experiment)[-1]["seconds"] > 0.4  # two messages over the slower line
+
+
+def test_a_model_and_a_data_set_of_the_hub(folder, monkeypatch):
+    """Those of the page are not downloaded: tiny ones take their place."""
+    datasets = pytest.importorskip("datasets", reason="needs pip install datasets transformers")
+    transformers = pytest.importorskip("transformers", reason="needs pip install transformers")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"]
+    Path("vocab.txt").write_text("\n".join(words))
+    texts = {"text": ["good film", "bad film"] * 8, "label": [1, 0] * 8}
+    part = datasets.Dataset.from_dict(texts)
+    tiny = transformers.BertConfig(
+        vocab_size=8, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
+    )
+    monkeypatch.setattr(datasets, "load_dataset", lambda name: {"train": part, "test": part})
+    monkeypatch.setattr(
+        transformers.AutoTokenizer,
+        "from_pretrained",
+        lambda name: transformers.BertTokenizer("vocab.txt"),
+    )
+    monkeypatch.setattr(
+        transformers.AutoModelForSequenceClassification,
+        "from_pretrained",
+        lambda name, num_labels: transformers.BertForSequenceClassification(tiny),
+    )
+    page = {}
+    exec("import torch\nfrom torch import nn\nfrom fltoolkit.data import Dataset", page)
+    exec("from fltoolkit.models import seeded\nfrom fltoolkit.research import allow", page)
+    exec(HUB, page)
+    how = {"data": "reviews()", "model": "tiny_bert()", "loss": "CrossEntropyLoss()", "lr": 0.1}
+    first, *_, last = run(Experiment("fedavg", num_clients=4, rounds=3, batch_size=4, **how))
+    assert last["loss"] < first["loss"]
+    assert last["nbytes"] > 0
+
+
+def test_the_loop_for_tensorboard_and_a_metric_of_torchmetrics(folder):
+    pytest.importorskip("tensorboard", reason="needs pip install tensorboard")
+    pytest.importorskip("torchmetrics", reason="needs pip install torchmetrics")
+    importlib.import_module("my_module")
+    page = {}
+    exec(EXPERIMENT, page)
+    exec(LOGGED, page)
+    assert list(Path("runs/gossip").glob("events*"))
+    exec("from fltoolkit.metrics import Metric", page)
+    exec(KAPPA, page)
+    assert page["KAPPA"].better(1.0, 0.5)

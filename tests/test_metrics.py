@@ -9,8 +9,11 @@ from torch import nn
 from fltoolkit import Party, evaluate
 from fltoolkit.metrics import (
     ACCURACY,
+    AUROC,
+    BALANCED_ACCURACY,
     BINARY_ACCURACY,
     BITS_PER_CHARACTER,
+    F1,
     MEAN_ABSOLUTE_ERROR,
     MEAN_SQUARED_ERROR,
     PERPLEXITY,
@@ -136,3 +139,27 @@ def test_a_party_refuses_targets_that_would_be_broadcast():
     with pytest.raises(ValueError, match=r"outputs \[4, 1\] and targets \[4\] would be broadcast"):
         party.loss_and_grad(torch.ones(4, 2), torch.ones(4))
     assert party.loss_and_grad(torch.ones(4, 2), torch.ones(4, 1))[0] >= 0
+
+
+def test_metrics_of_the_whole_set_do_not_depend_on_batches():
+    party = whole(nn.CrossEntropyLoss())
+    x, y = drawn(60, 3), torch.arange(60) % 3
+    for metric in (AUROC, F1, BALANCED_ACCURACY):
+        one, many = (evaluate(party, x, y, metric=metric, batch_size=size) for size in (60, 7))
+        assert one[metric.name] == many[metric.name]
+    right = nn.functional.one_hot(y, 3).float()
+    assert evaluate(party, right, y, metric=AUROC)["auroc"] == 1.0
+    # nine of ten are class 0, and everything is called 0: right in 90 % of cases, and useless
+    always, rare = torch.tensor([[1.0, 0.0]]).repeat(10, 1), torch.tensor([0] * 9 + [1])
+    found = [evaluate(party, always, rare, metric=m) for m in (ACCURACY, BALANCED_ACCURACY, F1)]
+    assert [list(each.values())[1] for each in found] == pytest.approx([0.9, 0.5, 9 / 19])
+    with pytest.raises(ValueError, match="both: give measure or of_all"):
+        Metric("both", ACCURACY.measure, of_all=AUROC.of_all)
+
+
+def test_a_metric_of_torchmetrics():
+    torchmetrics = pytest.importorskip("torchmetrics", reason="pip install torchmetrics>=1.4")
+    theirs = Metric("theirs", None, of_all=torchmetrics.AUROC("multiclass", num_classes=3))
+    party, x, y = whole(nn.CrossEntropyLoss()), drawn(60, 3), torch.arange(60) % 3
+    found = evaluate(party, x, y, metric=theirs, batch_size=7)["theirs"]
+    assert found == pytest.approx(evaluate(party, x, y, metric=AUROC)["auroc"], abs=1e-6)

@@ -6,6 +6,7 @@ partition (`fltoolkit.plots.partition`).
 
 import hashlib
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,7 +47,8 @@ class Dataset:
     Images are [samples, channels, height, width]; `flat` gives [samples, features]. For data of
     your own, call ``Dataset(...)`` with your tensors; the rest of the package reads no files.
     Inputs may be integers (the tokens of a text). Targets may be numbers, or there may be several
-    for each sample. Leave ``num_classes`` out if there are no classes.
+    for each sample. Leave ``num_classes`` out if there are no classes. ``owners`` says whose each
+    training sample is, for example by a column of a table.
     """
 
     x_train: Shaped[Tensor, " train *shape"]
@@ -55,6 +57,29 @@ class Dataset:
     y_test: Shaped[Tensor, " test *target"]
     num_classes: int = 0  # 0: the targets are not classes
     name: str = "own data"
+    owners: Shaped[Tensor, " train"] | None = None  # whose each training sample is, as numbers
+
+    @classmethod
+    def of_owners(
+        cls,
+        owners: Mapping[str, tuple[Tensor, Tensor]],
+        x_test: Tensor,
+        y_test: Tensor,
+        num_classes: int = 0,
+        name: str = "own data",
+    ) -> "Dataset":
+        """The samples of people, writers or roles, given by name; owner k is the k-th of them.
+
+        `load_emnist_federated` and `Text.roles` return such samples. With
+        ``Experiment(partition="owners")`` each client gets all samples of some owners.
+
+        >>> one, two = (torch.zeros(3, 4), torch.zeros(3)), (torch.ones(2, 4), torch.ones(2))
+        >>> Dataset.of_owners({"ann": one, "ben": two}, *two).owners
+        tensor([0, 0, 0, 1, 1])
+        """
+        xs, ys = zip(*owners.values(), strict=True)
+        numbers = torch.arange(len(ys)).repeat_interleave(torch.tensor([len(y) for y in ys]))
+        return cls(torch.cat(xs), torch.cat(ys), x_test, y_test, num_classes, name, numbers)
 
     def flat(self) -> "Dataset":
         """The same samples (the same memory) with x as [samples, features].

@@ -110,6 +110,23 @@ def partition_shards(
     return _tensors([np.concatenate([shards[shard] for shard in hand]) for hand in dealt])
 
 
+def partition_owners(
+    owners: Int[Tensor, " num_samples"], num_clients: int, *, seed: int
+) -> list[Int64[Tensor, " _"]]:
+    """Natural clients: all samples of one owner (a writer, a role, a clinic) stay together.
+
+    With fewer clients than owners, each client gets several owners, drawn at random.
+
+    >>> [part.tolist() for part in partition_owners(torch.tensor([7, 7, 3, 5, 3]), 3, seed=0)]
+    [[0, 1], [2, 4], [3]]
+    """
+    names, which = np.unique(owners.numpy(force=True), return_inverse=True)
+    if not 1 <= num_clients <= len(names):
+        raise ValueError(f"num_clients={num_clients}: must be 1 to {len(names)}, the owners")
+    hands = np.array_split(generator(seed).permutation(len(names)), num_clients)
+    return _tensors([np.flatnonzero(np.isin(which, hand)) for hand in hands])
+
+
 def split_features(
     num_features_or_shape: int | tuple[int, ...], num_parties: int, *, seed: int | None = None
 ) -> list[Int64[Tensor, " _"]]:

@@ -24,7 +24,7 @@ import fltoolkit
 from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec, walk
 from fltoolkit.codecs.difference import Difference
-from fltoolkit.engines.remote import absent
+from fltoolkit.engines.remote import Addressed, absent
 from fltoolkit.federated.client import Local, LocalUpdate, local_update_lean
 from fltoolkit.federated.rounds import fedavg
 from fltoolkit.federated.workers import send_update
@@ -128,7 +128,7 @@ class Letters(Channel):
             message = sending.encode(tree)
             self.out[receiver] = kind, message
             self.count(link, message, tree, once)
-            return Delivery(_Addressed(receiver), b"")
+            return Delivery(Addressed(receiver), b"")
         if sender not in self.come:  # the node did not answer, so nothing was sent
             return Delivery({}, b"")
         came, message = self.come.pop(sender)
@@ -147,14 +147,6 @@ class Letters(Channel):
     def change_codec(self, kind: str, codec: Codec, *, keep: bool = False) -> None:
         """Raises ValueError: over Flower the other end does not learn about a change of codec."""
         raise ValueError("codecs cannot be changed during a run over Flower: leave out tune")
-
-
-class _Addressed(dict):
-    """A stand-in for what another process has decoded: an empty dict with the receiver's name."""
-
-    def __init__(self, receiver: str):
-        super().__init__()
-        self.receiver = receiver
 
 
 # ----------------------------------------------------------------------------------- the client
@@ -259,7 +251,7 @@ def run(grid: "Grid", server: Server) -> Letters:
         *,
         seeds: Sequence[int],
     ) -> list[LocalUpdate | FloatingPointError]:
-        names = [start.receiver for start in starts if isinstance(start, _Addressed)]
+        names = [start.receiver for start in starts if isinstance(start, Addressed)]
         how = {name: getattr(local, name) for name in HOW}
         chosen = {name: value for name, value in how.items() if value is not None}
         letters = {}

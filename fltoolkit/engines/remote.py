@@ -17,7 +17,7 @@ from fltoolkit.party import SGD, Party
 from fltoolkit.split.gates import Progress, State
 from fltoolkit.trees import Tree
 
-__all__ = ["RemoteGate", "RemoteParty", "absent", "name_place", "without_nan"]
+__all__ = ["Addressed", "RemoteGate", "RemoteParty", "absent", "name_place", "without_nan"]
 
 
 class LooksAhead(Protocol):
@@ -35,6 +35,18 @@ def absent(num_samples: int) -> Float[Tensor, "num_samples 0"]:
     tensor([], size=(3, 0))
     """
     return torch.zeros(num_samples, 0)
+
+
+class Addressed(dict):
+    """A stand-in for what another process has decoded: an empty dict with the receiver's name.
+
+    >>> Addressed("ann").receiver
+    'ann'
+    """
+
+    def __init__(self, receiver: str):
+        super().__init__()
+        self.receiver = receiver
 
 
 class RemoteParty(Party):

@@ -197,15 +197,16 @@ def fedavg(
         drawn = cohort.draw(backlog.idle(workers.clients), seed, round_)
         if tune is not None:
             _announce_codec(channel, server, drawn, tune(record) if record else None)
-        starts = {c: channel.send(server, c, "model", travelling(model)) for c in drawn}
 
         due = arrivals.due(drawn, round_, backlog.seconds)  # a client that drops out is not in it
-        asked = {c: starts[c] for c in due}
         received = []
-        for c, update in workers.learn(channel, asked, round_, backlog.optimizers).items():
-            delta, masks = send_update(c, server, update, channel, masked, hold=collecting)
-            weight, loss = drawn[c] * len(workers.clients[c][1]), _loss(update)
-            received.append(ReceivedUpdate(c, round_, due[c], weight, loss, delta, masks))
+        for some in _in_turn([*drawn]):
+            starts = {c: channel.send(server, c, "model", travelling(model)) for c in some}
+            asked = {c: start for c, start in starts.items() if c in due}
+            for c, update in workers.learn(channel, asked, round_, backlog.optimizers).items():
+                delta, masks = send_update(c, server, update, channel, masked, hold=collecting)
+                weight, loss = drawn[c] * len(workers.clients[c][1]), _loss(update)
+                received.append(ReceivedUpdate(c, round_, due[c], weight, loss, delta, masks))
 
         counting, counts = _close(received, len(drawn) - len(due), round_, arrivals, backlog)
         if counting and isinstance(mean, Collecting):
@@ -261,6 +262,12 @@ def interval_averaging(
 
 
 # ---------------------------------------------------------------------------- steps of a round
+
+AT_A_TIME = 1000  # clients of a round: of more, only the updates that have arrived are in memory
+
+
+def _in_turn(cohort: list[str]) -> Iterator[list[str]]:
+    return (cohort[k : k + AT_A_TIME] for k in range(0, len(cohort), AT_A_TIME))
 
 
 def _announce_codec(

@@ -7,6 +7,7 @@
     baselines   protocols to compare with: send the data, train alone, do nothing
     experiment  all settings that a run depends on, as one value
     weighing    nominal, real and entropy bytes of the messages
+    lines       the time of messages if each client has a line of its own
     runs        from an experiment to its records
     store       results in one SQLite file
     sweeps      many experiments on several cores or on a cluster, each run once

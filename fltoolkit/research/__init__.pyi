@@ -22,6 +22,9 @@ from .intervals import interval as interval
 from .intervals import mean_ci as mean_ci
 from .intervals import paired as paired
 from .intervals import t_quantile as t_quantile
+from .lines import Line as Line
+from .lines import Lines as Lines
+from .lines import read_lines as read_lines
 from .methods import PROTOCOLS as PROTOCOLS
 from .pretraining import pretrained as pretrained
 from .protocol import AMOUNT as AMOUNT

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from fltoolkit.codecs.base import Codec
 from fltoolkit.metrics import Metric
 from fltoolkit.research.methods import PROTOCOLS
@@ -23,12 +25,12 @@ from fltoolkit.split.gates import Gate
 
 __all__ = ["PROTOCOLS", "Experiment", "one_name_each", "read"]
 
-_NEW = ("optimizer", "loss", "metric")
+_NEW = ("optimizer", "loss", "metric", "device", "autocast", "lines")
 """Settings added after the first keys were stored. At their defaults they do not change a key."""
 
 _MODELS = ("mlp", "cnn")
 _LEAST = {"rounds": 1, "num_clients": 1, "batch_size": 1, "evaluations": 1, "seed": 0}
-_PARTITION = re.compile(r"iid|shards\(\d+\)|dirichlet\(\d*\.?\d+\)")
+_PARTITION = re.compile(r"iid|owners|shards\(\d+\)|dirichlet\(\d*\.?\d+\)")
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,9 @@ class Experiment:
         0.0  # this share of them is held out, and tested on in place of the test set
     )
     model: str = "mlp"  # `splitnn_mlp`; "cnn": `mcmahan_cnn`; or "my_model(width=64)"
-    cut: int = 4  # layers at the client; a federated client has them all
+    cut: int = 4  # layers at the client of split learning; a federated client has them all
     num_clients: int = 1
-    partition: str = "iid"  # or "shards(2)" or "dirichlet(0.1)": who has which samples
+    partition: str = "iid"  # or "shards(2)", "dirichlet(0.1)", or "owners" as the data set has them
     rounds: int = 5  # split learning: passes over all data; fedavg: rounds
     evaluations: int = 1  # per round; several only if a protocol has one model within a round
     lr: float = 0.05  # learning rate of plain SGD
@@ -69,6 +71,9 @@ class Experiment:
     optimizer: Any = ""  # replaces plain SGD: "AdamW(lr=0.001)"
     loss: str = "NLLLoss()"  # of torch.nn, or a call that gives your own ``loss(output, y)``
     metric: Any = "accuracy"  # the name of the Metric that is measured and compared
+    device: str = "cpu"  # where all parties compute: "cuda", "cuda:1", "mps"
+    autocast: str = ""  # "bfloat16": forward passes in 16 bits where torch holds it to be safe
+    lines: str = ""  # each client's rate and latency, for `seconds`: "read_lines('homes.csv')"
 
     def __post_init__(self) -> None:
         for name, kind in (("protocol", Protocol), ("metric", Metric)):
@@ -109,7 +114,7 @@ class Experiment:
                 f"model={self.model!r}: model is one of {', '.join(_MODELS)}, or the call of an "
                 "allowed function such as 'my_model(width=64)'"
             )
-        for name in ("data", "model", "loss"):
+        for name in ("data", "model", "loss", "lines"):
             if "(" in (text := getattr(self, name)) or name == "loss":
                 object.__setattr__(self, name, repr(read_call(text)))
 
@@ -136,13 +141,22 @@ class Experiment:
             )
         if not _PARTITION.fullmatch(self.partition):
             raise ValueError(
-                f"partition={self.partition!r}: partition is 'iid', 'shards(2)' or "
-                "'dirichlet(0.1)', with numbers that you choose"
+                f"partition={self.partition!r}: partition is 'iid', 'shards(2)', 'dirichlet(0.1)' "
+                "with numbers that you choose, or 'owners', for data that say whose each sample is"
             )
         if self.optimizer and self.lr != Experiment.lr:
             raise ValueError(
                 f"lr={self.lr}, optimizer={self.optimizer!r}: lr is the learning rate of plain "
                 "SGD. Write it inside the optimizer, and leave lr out"
+            )
+        try:
+            torch.device(self.device)
+        except RuntimeError as error:
+            raise ValueError(f"device={self.device!r}: give 'cpu' or 'cuda:0'. {error}") from None
+        if self.autocast not in ("", "bfloat16"):
+            raise ValueError(
+                f"autocast={self.autocast!r}: give 'bfloat16', or leave it out. float16 would need "
+                "scaled losses"
             )
         self._check_codecs()
         self._check_gate()
@@ -221,7 +235,10 @@ class Experiment:
         """The reverse of `to_dict`. Raises ValueError for a key that is not a setting."""
         known = [each.name for each in fields(cls)]
         if strangers := [key for key in values if key not in known]:
-            raise ValueError(f"{strangers[0]!r} is no setting; the settings are {', '.join(known)}")
+            raise ValueError(
+                f"{strangers[0]!r} is no setting; the settings are {', '.join(known)}; and, in a "
+                "file, seeds"
+            )
         return cls(**values)
 
     def to_json(self) -> str:
@@ -249,7 +266,7 @@ class Experiment:
         modules must call `fltoolkit.research.allow`.
         """
         texts = [self.protocol, self.data, self.model, self.loss, self.metric, self.optimizer]
-        texts += [self.gate, *self.codecs.values()]
+        texts += [self.lines, self.gate, *self.codecs.values()]
         modules: set[str] = set().union(*(home_of(text) for text in texts if text))
         lines = ["from fltoolkit.research import Experiment, run", ""]
         for module in sorted(modules):
@@ -306,7 +323,13 @@ def read(path: str | os.PathLike[str]) -> list[Experiment]:
     except Exception as error:  # YAML's errors share no class with Python's
         raise ValueError(f"{path}: {error}") from error
     defaults: Mapping[str, Any] = {}
-    if isinstance(value, dict) and value.keys() <= {"defaults", "experiments"}:
+    if isinstance(value, dict) and value.keys() & (lists := {"defaults", "experiments"}):
+        if strangers := sorted(map(str, value.keys() - lists)):
+            raise ValueError(
+                f"{path}: {strangers[0]!r} is no key of such a file: it has `defaults`, the "
+                "settings in common, and `experiments`, a list with the other settings of each "
+                "one. Only seeds multiply: `seeds: [0, 1, 2]`"
+            )
         defaults = _mapping(value.get("defaults") or {}, f"{path}, defaults")
         value = value.get("experiments") or []
     if value == [] or value is None:
@@ -336,7 +359,10 @@ def _canonical(value: Any) -> str:
 
 
 _NUMBERS = ("validation", "lr")
-_TEXTS = ("protocol", "data", "model", "partition", "name", "loss", "metric")
+_TEXTS = (
+    *("protocol", "data", "model", "partition", "name", "loss", "metric", "device"),
+    *("autocast", "lines"),
+)
 _ANY = ("gate", "codecs", "settings", "optimizer")  # checked by the functions that read them
 
 

@@ -68,14 +68,14 @@ def split(task: Task, channel: Channel) -> Trained:
 def u_shaped(task: Task, channel: Channel) -> Trained:
     """The client also has the last layers, so labels never leave it; see `train_split`."""
     (head,), num_tail = task.bottoms(), task.settings.get("tail", 1)
-    if not 0 < num_tail < len(task.model) - task.cut:
+    if not 0 < num_tail < len(task.layers) - task.cut:
         raise ValueError(
             f"settings['tail'] = {num_tail}: after the cut at {task.cut} the model has "
-            f"{len(task.model) - task.cut} layers, and the server needs at least one of them: "
+            f"{len(task.layers) - task.cut} layers, and the server needs at least one of them: "
             "give a smaller tail or an earlier cut"
         )
-    body = task.party("server", copy.deepcopy(task.model[task.cut : -num_tail]))
-    tail = task.party(head.name, copy.deepcopy(task.model[-num_tail:]), has_loss=True)
+    body = task.party("server", copy.deepcopy(task.layers[task.cut : -num_tail]))
+    tail = task.party(head.name, copy.deepcopy(task.layers[-num_tail:]), has_loss=True)
     for record in train_split([head, body, tail], task.batches[0].epochs(task.rounds), channel):
         yield record, [head, body, tail]
 
@@ -98,7 +98,7 @@ def local_loss(task: Task, channel: Channel) -> Trained:
     with torch.no_grad():
         h = client.module(task.data.x_train[:2])
         wide = server.module(h)[0].numel()
-    last = [] if list(task.model[-1].parameters()) else [copy.deepcopy(task.model[-1])]
+    last = [] if list(task.layers[-1].parameters()) else [copy.deepcopy(task.layers[-1])]
     linear = nn.Linear(h[0].numel(), wide)
     with torch.no_grad():  # a single layer may start from zeros, which need no seed
         linear.weight.zero_()
@@ -150,7 +150,7 @@ def vertical(task: Task, channel: Channel) -> Trained:
     Each client has the layers before the cut. The first of them must be linear; a client has only
     the part of it that belongs to its columns. The server averages what the clients send.
     """
-    first = task.model[0]
+    first = task.layers[0]
     if not isinstance(first, nn.Linear) or task.data.x_train.ndim != 2:
         raise ValueError(
             "vertical divides columns: it needs samples [samples, features] and a model whose "
@@ -159,7 +159,7 @@ def vertical(task: Task, channel: Channel) -> Trained:
     columns = split_features(first.in_features, task.num_clients)
     clients = []
     for name, mine in zip(task.names, columns, strict=True):
-        bottom = copy.deepcopy(task.model[: task.cut])
+        bottom = copy.deepcopy(task.layers[: task.cut])
         own = cast(nn.Linear, cast(nn.Sequential, bottom)[0])
         own.in_features = len(mine)
         own.weight = nn.Parameter(first.weight.detach()[:, mine].clone())

@@ -7,17 +7,19 @@ what a protocol is given (task), the protocols (methods).
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 import torch
+from torch import nn
 
 from fltoolkit.cost import ModelCost, measure
 from fltoolkit.evaluation import evaluate
 from fltoolkit.history import History, Record
 from fltoolkit.party import Party
 from fltoolkit.research.experiment import Experiment
+from fltoolkit.research.lines import Lines
 from fltoolkit.research.task import Task, samples
-from fltoolkit.research.text import build
+from fltoolkit.research.text import build, read_call
 from fltoolkit.research.weighing import WeighingChannel
 
 __all__ = ["num_steps", "records", "run"]
@@ -55,6 +57,7 @@ def records(experiment: Experiment) -> Iterator[Record]:
       computes a time from this number
     - ``client_flops``: the work of all clients together, where a backward pass counts as two
       forward passes; some protocols do not record it
+    - ``seconds``: with ``lines``, the time of all messages so far, see `fltoolkit.research.Lines`
     - ``steps_a``, ``steps_b``, ``steps_c``: with a gate, the steps so far in each state
 
     >>> training = records(Experiment(num_samples=64, rounds=100))
@@ -64,7 +67,7 @@ def records(experiment: Experiment) -> Iterator[Record]:
     """
     training = _records(experiment)
     while True:
-        with _one_thread():  # only while it trains: the caller's threads are the caller's
+        with _one_thread(), _autocast(experiment):  # only while it trains
             record = next(training, None)
         if record is None:
             return
@@ -84,13 +87,23 @@ def _one_thread() -> Iterator[None]:
             torch.set_num_threads(before)
 
 
+def _autocast(experiment: Experiment) -> AbstractContextManager:
+    if not experiment.autocast:
+        return nullcontext()
+    return torch.autocast(torch.device(experiment.device).type, torch.bfloat16)
+
+
 def _records(experiment: Experiment) -> Iterator[Record]:
     task, protocol = _task(experiment), experiment.method
     per_round = protocol.records_per_round(task)
     codecs = {kind: build(text) for kind, text in experiment.codecs.items()}
     every = WEIGHED_IN_ROUNDS if per_round == 1 else WEIGHED_IN_STEPS
     channel = WeighingChannel(codecs, clients=task.names, every=every)
-    cost = _cost(task) if protocol.flops else None
+    cost = _cost(task, cuts="activations" in protocol.sends) if protocol.flops else None
+    lines = None
+    if experiment.lines:
+        at_once = protocol.together(task) > 1
+        lines = Lines(read_call(experiment.lines)(), task.names, at_once)
     losses: list[float] = []
     steps: Counter[str] = Counter()
     for record, parties in protocol.train(task, channel):
@@ -108,6 +121,8 @@ def _records(experiment: Experiment) -> Iterator[Record]:
         row |= _score(experiment, task, parties)
         row |= {key: record[key] for key in ("nbytes_up", "nbytes_down", "nbytes")}
         row |= channel.sizes()
+        if lines is not None:
+            row["seconds"] = lines.until_now(channel.transfers)
         row["num_waits"] = math.ceil(len(channel.transfers) / protocol.together(task))
         if protocol.flops and cost:
             row["client_flops"] = round(protocol.flops(task, step, steps, cost))
@@ -134,9 +149,15 @@ def _task(experiment: Experiment) -> Task:
     return Task(e, settings, data)
 
 
-def _cost(task: Task) -> ModelCost:
+def _cost(task: Task, cuts: bool) -> ModelCost | None:
+    """What the model costs; None for a whole model that cannot run on tensors without values."""
     x = task.data.x_train
-    return measure(task.model, tuple(x.shape[1:]), task.cut, input_dtype=x.dtype)
+    shape = tuple(x.shape[1:])
+    if cuts:
+        return measure(task.layers, shape, task.cut, input_dtype=x.dtype)
+    with suppress(ValueError):
+        return measure(nn.Sequential(nn.Identity(), task.model), shape, 1, input_dtype=x.dtype)
+    return None
 
 
 def _score(experiment: Experiment, task: Task, parties: Sequence[Party]) -> Record:

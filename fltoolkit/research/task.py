@@ -16,7 +16,12 @@ from torch import Tensor, nn
 
 from fltoolkit.data.batches import Batches
 from fltoolkit.data.datasets import Dataset, load
-from fltoolkit.data.partitions import partition_dirichlet, partition_iid, partition_shards
+from fltoolkit.data.partitions import (
+    partition_dirichlet,
+    partition_iid,
+    partition_owners,
+    partition_shards,
+)
 from fltoolkit.models import mcmahan_cnn, splitnn_mlp
 from fltoolkit.party import SGD, Optimizer, Party
 from fltoolkit.research.text import build, read_call
@@ -35,7 +40,8 @@ class Task:
         names: the names of the clients, "client_0" and so on.
         shares: for each client, its ``(x, y)``.
         batches: for each client, its `fltoolkit.data.Batches`.
-        model: the whole network with its first weights, an ``nn.Sequential``.
+        model: the whole network with its first weights, on the experiment's device.
+        layers: the same as an ``nn.Sequential``, for protocols that cut it; else TypeError.
         loss_fn: the loss.
         settings: the protocol's settings by name; texts, such as a clock's, are objects already.
         gate: a new gate, or None.
@@ -53,16 +59,26 @@ class Task:
         self.rounds, self.batch_size = experiment.rounds, experiment.batch_size
         self.lr, self.cut, self.seed = experiment.lr, experiment.cut, experiment.seed
         self.num_clients = experiment.num_clients
-        self.model = network(experiment, data)
+        self.model = network(experiment, data).to(experiment.device)
         self.loss_fn = read_call(experiment.loss)()
         self.gate: Any = build(experiment.gate) if experiment.gate else None
         self.optimizer_call = read_call(experiment.optimizer) if experiment.optimizer else None
         self.names = [f"client_{k}" for k in range(experiment.num_clients)]
-        rows = dealt_out(data.y_train, experiment)
+        rows = dealt_out(data, experiment)
         self.shares = [(data.x_train[each], data.y_train[each]) for each in rows]
         self.batches: list[Any] = [
             Batches(x, y, experiment.batch_size, seed=experiment.seed) for x, y in self.shares
         ]
+
+    @property
+    def layers(self) -> nn.Sequential:
+        """The model as an ``nn.Sequential``; TypeError if it is another module."""
+        if not isinstance(self.model, nn.Sequential):
+            raise TypeError(
+                f"the model is a {type(self.model).__name__}: this protocol cuts it between two of "
+                "its items, so its function must return an nn.Sequential; averaging takes any"
+            )
+        return self.model
 
     def optimizer(self, params: Iterable[nn.Parameter]) -> Optimizer:
         """The experiment's optimizer for these parameters; by default plain SGD."""
@@ -77,13 +93,13 @@ class Task:
 
     def bottoms(self) -> list[Party]:
         """The clients of split learning: each has its own copy of the layers before the cut."""
-        if not 0 < self.cut < len(self.model):
-            raise ValueError(f"cut={self.cut}: this model has cuts 1 to {len(self.model) - 1}")
-        return [self.party(name, copy.deepcopy(self.model[: self.cut])) for name in self.names]
+        if not 0 < self.cut < len(self.layers):
+            raise ValueError(f"cut={self.cut}: this model has cuts 1 to {len(self.layers) - 1}")
+        return [self.party(name, copy.deepcopy(self.layers[: self.cut])) for name in self.names]
 
     def top(self) -> Party:
         """The server of split learning: the layers after the cut, and the loss."""
-        return self.party("server", copy.deepcopy(self.model[self.cut :]), has_loss=True)
+        return self.party("server", copy.deepcopy(self.layers[self.cut :]), has_loss=True)
 
     def whole(self, name: str = "server") -> Party:
         """A party with the network itself, not with a copy: the server of federated learning."""
@@ -124,30 +140,39 @@ def chosen(
     kept, out = rows[held:], rows[:held]
     if held:
         data = replace(data, x_test=data.x_train[out], y_test=data.y_train[out])
-    return replace(data, x_train=data.x_train[kept], y_train=data.y_train[kept])
+    owners = None if data.owners is None else data.owners[kept]
+    return replace(data, x_train=data.x_train[kept], y_train=data.y_train[kept], owners=owners)
 
 
-def network(experiment: Any, data: Dataset) -> nn.Sequential:
+def network(experiment: Any, data: Dataset) -> nn.Module:
     """The experiment's model; its first weights are drawn from the seed."""
     if experiment.model == "mlp":
         return splitnn_mlp(data.x_train.shape[1], data.num_classes, seed=experiment.seed)
     if experiment.model == "cnn":
         return mcmahan_cnn(data.num_classes, seed=experiment.seed)
     model = read_call(experiment.model)(seed=experiment.seed)
-    if not isinstance(model, nn.Sequential):
+    if not isinstance(model, nn.Module):
         raise TypeError(
             f"model={experiment.model!r} returned a {type(model).__name__}: it must return an "
-            "nn.Sequential, which can be cut between two of its items"
+            "nn.Module; for split learning an nn.Sequential, which can be cut"
         )
     return model
 
 
-def dealt_out(targets: Tensor, experiment: Any) -> Sequence[Tensor]:
+def dealt_out(data: Dataset, experiment: Any) -> Sequence[Tensor]:
     """The rows that each client has. A single client has all rows in their order."""
-    clients, seed = experiment.num_clients, experiment.seed
+    targets, clients, seed = data.y_train, experiment.num_clients, experiment.seed
     if clients == 1:
         return [torch.arange(len(targets))]
     how, number = experiment.dealt
+    if how == "owners":
+        if data.owners is None:
+            raise ValueError(
+                f"partition='owners': {data.name} does not say whose each sample is. Give "
+                "Dataset(..., owners=...), one number for each training sample, or use "
+                "Dataset.of_owners"
+            )
+        return partition_owners(data.owners, clients, seed=seed)
     if how != "iid" and (targets.is_floating_point() or targets.ndim != 1):
         raise ValueError(
             f"partition={experiment.partition!r} divides samples by class, and these targets are "

@@ -115,7 +115,9 @@ def _name_of(thing: Any) -> str:
 def _home(thing: Any) -> tuple[str, str]:
     """The module and name of ``thing``; for a metric or protocol, those of its function."""
     if not callable(thing):
-        thing = thing.measure if isinstance(thing, metrics.Metric) else thing.train
+        thing = (
+            (thing.measure or thing.of_all) if isinstance(thing, metrics.Metric) else thing.train
+        )
     return getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "")
 
 

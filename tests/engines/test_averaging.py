@@ -62,14 +62,17 @@ def test_what_needs_all_clients_here_says_so():
 
 
 @pytest.mark.slow
-def test_the_example_prints_the_same_however_clients_are_dealt():
+@pytest.mark.parametrize(("clients", "processes"), [(3, 2), (12, 3)])
+def test_the_example_prints_the_same_however_clients_are_dealt(clients, processes):
     script = ["examples/torchrun_fedavg.py", "--rounds", "2", "--compressed"]
-    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29618"]
-    one, two = (
+    script += ["--clients", str(clients)]
+    torchrun = ["-m", "torch.distributed.run", "--master-port", "29618"]
+    torchrun += ["--nproc-per-node", str(processes)]
+    one, several = (
         subprocess.run(
             [sys.executable, *how, *script], check=True, capture_output=True, text=True, timeout=600
         ).stdout
         for how in ([], torchrun)
     )
-    assert one == two
+    assert one == several
     assert one.startswith("accuracy 0.")

@@ -69,7 +69,7 @@ def test_the_key_is_the_content():
             {"protocol": "fedavg", "codecs": {"activations": "Pipeline()"}},
             r"fedavg sends model, update, control, and never 'activations'",
         ),
-        ({"metric": "acuracy"}, "choose one of accuracy, binary_accuracy"),
+        ({"metric": "acuracy"}, "choose one of accuracy, auroc"),
         ({"model": "mlpp"}, r"one of mlp, cnn, or the call"),
         ({"data": "open('x')"}, "is not allowed here"),
         ({"loss": "MSELoss"}, "is not allowed here"),
@@ -155,3 +155,10 @@ def test_a_metric_or_protocol_may_be_given_itself():
     given = Experiment(PROTOCOLS["relay"], metric=PERPLEXITY)
     assert given == Experiment("relay", metric="perplexity")
     assert (given.method, given.measured) == (PROTOCOLS["relay"], PERPLEXITY)
+
+
+def test_a_file_with_an_unknown_key_says_which_keys_there_are(tmp_path):
+    path = tmp_path / "plan.yaml"
+    path.write_text("defaults: {rounds: 2}\ngrid: {lr: [0.1, 0.2]}\nexperiments: [{seed: 1}]\n")
+    with pytest.raises(ValueError, match=r"'grid' is no key of such a file.*Only seeds multiply"):
+        read(path)

@@ -9,6 +9,7 @@ from torch import nn
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, load, splitnn_mlp
 from fltoolkit.codecs import Difference, Entropy, Pipeline, Quantize, TopK
 from fltoolkit.data import Dataset
+from fltoolkit.models import seeded
 from fltoolkit.research import (
     PROTOCOLS,
     Experiment,
@@ -224,3 +225,86 @@ def test_the_callers_threads_are_left_alone(monkeypatch):
     finally:
         torch.set_num_threads(before)
     assert seen == [1, "record", 1, "record", 1]
+
+
+class Branches(nn.Module):
+    """A network that is no chain: two branches that are added."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(64, 10), nn.Linear(64, 10)
+
+    def forward(self, x):
+        x = x.flatten(1)
+        return nn.functional.log_softmax(self.one(x) + self.other(x).tanh(), dim=1)
+
+
+def branches(*, seed):
+    with seeded(seed):
+        return Branches()
+
+
+def chain_of_three(*, seed):
+    with seeded(seed):
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.LogSoftmax(1))
+
+
+allow(branches, chain_of_three)
+
+
+@pytest.mark.parametrize("model", ["branches()", "chain_of_three()"])
+def test_averaging_takes_any_module_and_cuts_nothing(model):
+    for protocol in ("fedavg", "fedbuff"):
+        last = run(Experiment(protocol, model=model, num_clients=2, **SMALL))[-1]
+        assert last["nbytes"] > 0
+    assert run(Experiment("fedavg", model=model, num_clients=2, **SMALL))[-1]["client_flops"] > 0
+
+
+def test_split_learning_says_what_it_needs():
+    with pytest.raises(TypeError, match="the model is a Branches: this protocol cuts it"):
+        run(Experiment(model="branches()", **SMALL))
+    with pytest.raises(ValueError, match="cut=4: this model has"):
+        run(Experiment(model="chain_of_three()", **SMALL))
+
+
+def test_sixteen_bits_halve_what_crosses_the_cut():
+    plain, half = (run(Experiment(autocast=kind, **SMALL))[-1] for kind in ("", "bfloat16"))
+    assert half["nbytes_up"] < 0.55 * plain["nbytes_up"]
+    assert half["accuracy"] != plain["accuracy"] or half["loss"] != plain["loss"]
+    for protocol in ("fedavg", "split"):
+        assert run(Experiment(protocol, autocast="bfloat16", **SMALL))[-1]["loss"] > 0
+    with pytest.raises(ValueError, match="autocast='float16': give 'bfloat16'"):
+        Experiment(autocast="float16")
+    with pytest.raises(ValueError, match="device='gpu': give 'cpu' or 'cuda:0'"):
+        Experiment(device="gpu")
+    assert Experiment(device="cpu", autocast="").key == Experiment().key
+
+
+def test_each_client_has_a_line_of_its_own(tmp_path):
+    path = tmp_path / "homes.csv"
+    path.write_text("client,rate_up,rate_down,latency\nclient_0,1e5,1e6,0\nclient_1,1e4,1e6,0.5\n")
+    lines = f"read_lines({str(path)!r})"
+    row = run(Experiment("fedavg", num_clients=2, lines=lines, **SMALL))[-1]
+    up, down = row["nbytes_up"] / 2, row["nbytes_down"] / 2  # of one client
+    assert row["seconds"] == pytest.approx(up / 1e4 + down / 1e6 + 2 * 0.5)
+    one_after_the_other = run(Experiment("relay", num_clients=2, lines=lines, **SMALL))[-1]
+    assert one_after_the_other["seconds"] > one_after_the_other["nbytes_up"] / 1e5
+    assert "seconds" not in run(Experiment("fedavg", num_clients=2, **SMALL))[-1]
+    path.write_text("client,rate_up\nclient_0,1\n")
+    with pytest.raises(ValueError, match="needs rows with the columns client, latency"):
+        run(Experiment("fedavg", num_clients=2, lines=lines, **SMALL))
+
+
+def test_records_go_to_tensorboard_by_three_lines(tmp_path):
+    pytest.importorskip("tensorboard", reason="needs pip install tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from torch.utils.tensorboard import SummaryWriter
+
+    experiment, found = Experiment(num_samples=64, rounds=2), []
+    with SummaryWriter(str(tmp_path)) as writer:
+        for record in records(experiment):  # the loop of docs/extend.md
+            for name, value in record.items():
+                writer.add_scalar(name, value, record["step"])
+            found.append(record)
+    events = EventAccumulator(str(tmp_path)).Reload()
+    assert [event.value for event in events.Scalars("nbytes")] == [r["nbytes"] for r in found]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fltoolkit import load
-from fltoolkit.data import partition_dirichlet, partition_shards
+from fltoolkit.data import Dataset, partition_dirichlet, partition_shards
 from fltoolkit.research import Experiment, num_steps, run
 from fltoolkit.research.task import dealt_out
 
@@ -18,7 +18,7 @@ def test_partitions_and_held_out_samples():
         ("dirichlet(0.2)", partition_dirichlet(data.y_train, 5, alpha=0.2, seed=2)),
     ):
         experiment = Experiment("relay", num_clients=5, partition=text, seed=2)
-        for mine, rows in zip(dealt_out(data.y_train, experiment), direct, strict=True):
+        for mine, rows in zip(dealt_out(data, experiment), direct, strict=True):
             assert torch.equal(mine, rows)
     held = Experiment("split", validation=0.25, **SMALL)
     assert num_steps(held) == -(-150 // 32)
@@ -26,3 +26,18 @@ def test_partitions_and_held_out_samples():
     assert run(held) != run(Experiment("split", **SMALL))
     with pytest.raises(ValueError, match="digits has 1,437"):
         run(Experiment(num_samples=2000))
+
+
+def test_owners_keep_their_samples_together():
+    x, y = torch.arange(12.0)[:, None], torch.zeros(12)
+    data = Dataset(x, y, x, y, owners=torch.arange(12) % 4)
+    for clients in (4, 3):
+        rows = dealt_out(data, Experiment("fedavg", num_clients=clients, partition="owners"))
+        whose = [{*data.owners[mine].tolist()} for mine in rows]
+        assert sorted(owner for mine in whose for owner in mine) == [0, 1, 2, 3]
+        assert sum(map(len, rows)) == 12
+    with pytest.raises(ValueError, match="num_clients=5: must be 1 to 4, the owners"):
+        dealt_out(data, Experiment("fedavg", num_clients=5, partition="owners"))
+    nobodys = Experiment("fedavg", num_clients=2, partition="owners", num_samples=64)
+    with pytest.raises(ValueError, match="digits does not say whose each sample is"):
+        run(nobodys)

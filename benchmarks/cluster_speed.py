@@ -1,0 +1,151 @@
+"""Averaging with very many clients: memory of a round, and clients per second on a Dask cluster.
+
+    python -m benchmarks.cluster_speed            # clients per second over 1, 2 and 16 workers
+    python -m benchmarks.cluster_speed --memory   # 1,000 and 10,000 clients in one round
+
+The model has 4,810 parameters (19 kB). Each client has 20 samples and takes one step. Memory is the
+most that a process held (VmHWM) in two rounds, the first of which makes every client's memory.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
+from fltoolkit.engines.dask import DaskChannel
+from fltoolkit.federated import Local, fedavg
+from fltoolkit.models import seeded
+
+SPARSE = ErrorFeedback(Pipeline(TopK(0.05), Quantize(8)))
+UPDATES = {"as they are": {}, "top-k 5 %, 8 bits, residual": {"update": SPARSE}}
+
+
+def samples(client: str) -> tuple[Tensor, Tensor]:
+    """A client's samples, made from its name."""
+    draw = torch.Generator().manual_seed(int(client))
+    return torch.rand(20, 64, generator=draw), torch.randint(10, (20,), generator=draw)
+
+
+def network() -> nn.Sequential:
+    with seeded(0):
+        return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10), nn.LogSoftmax(dim=1))
+
+
+class Waiting(nn.Module):
+    """The loss of a client on a machine of its own: it waits, and leaves this processor alone."""
+
+    def __init__(self, seconds: float):
+        super().__init__()
+        self.seconds = seconds
+
+    def forward(self, output: Tensor, y: Tensor) -> Tensor:
+        time.sleep(self.seconds)
+        return nn.functional.nll_loss(output, y)
+
+
+def peak(pid: int | str = "self") -> float:
+    """The most memory that a process has held so far, in MB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e3
+
+
+def seconds_of(channel: Any, clients: Any, num_rounds: int, loss: nn.Module, **how: Any) -> list:
+    """The seconds of each round."""
+    local = Local(batch_size=20, lr=0.1, epochs=1, loss_fn=loss)
+    run = fedavg(
+        network(), clients, channel, rounds=num_rounds, cohort=len(clients), local=local, **how
+    )
+    times = [time.perf_counter()]
+    times += [time.perf_counter() for _ in run]
+    return [end - start for start, end in pairwise(times)]
+
+
+def memory(num_clients: int, updates: str, where: str) -> None:
+    """One line of the table, in a process of its own."""
+    torch.set_num_threads(1)
+    names, loss = [str(k) for k in range(num_clients)], nn.NLLLoss()
+    codecs, workers = UPDATES[updates], ""
+    with TemporaryDirectory() as folder:
+        limits: Any = {"max_links": 100, "folder": folder} if "files" in where else {}
+        if where.startswith("two workers"):
+            from distributed import Client, LocalCluster
+
+            machines = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+            with machines, Client(machines) as dask:
+                channel = DaskChannel(dask, samples, codecs, **limits)
+                clients = channel.clients(names)
+                seconds = seconds_of(channel, clients, 2, loss, train=channel.train)
+                pids = dask.run(__import__("os").getpid).values()
+                workers = f"{max(map(peak, pids)):14.0f}"
+        else:
+            clients = {name: samples(name) for name in names}
+            seconds = seconds_of(Channel(codecs, **limits), clients, 2, loss)
+        print(
+            f"{num_clients:8,d}  {where:28s}{peak():12.0f}{seconds[-1]:10.1f}{workers}", flush=True
+        )
+
+
+def memory_table() -> None:
+    code = "import sys; from benchmarks.cluster_speed import memory; "
+    code += "memory(int(sys.argv[1]), *sys.argv[2:])"
+    for updates in UPDATES:
+        print(f"\nUpdates: {updates}")
+        print(
+            f"{'clients':>8s}  {'where':28s}{'server MB':>12s}{'s/round':>10s}{'a worker MB':>14s}"
+        )
+        for where in ("one process", "two workers", "two workers, memory in files"):
+            for number in (1_000, 10_000):
+                subprocess.run(
+                    [sys.executable, "-c", code, str(number), updates, where], check=True
+                )
+
+
+def speed_table(num_rounds: int) -> None:
+    from distributed import Client, LocalCluster
+
+    print(f"{'workers':>8s}  {'a client':26s}{'updates':30s}{'clients/s':>10s}{'of ideal':>10s}")
+    for simulated, counts in ((0.0, (1, 2)), (0.1, (1, 2, 16))):
+        for updates, codecs in UPDATES.items():
+            first = 0.0
+            for count in counts:
+                machines = LocalCluster(
+                    n_workers=count, threads_per_worker=1, dashboard_address=None
+                )
+                with machines, Client(machines) as dask:
+                    dask.wait_for_workers(count)
+                    channel = DaskChannel(dask, samples, codecs)
+                    num_clients = 40 * count if simulated else 1_000
+                    clients = channel.clients(str(k) for k in range(num_clients))
+                    how = {"train": channel.train}
+                    loss = Waiting(simulated) if simulated else nn.NLLLoss()
+                    seconds = seconds_of(channel, clients, num_rounds + 1, loss, **how)[1:]
+                rate = num_clients / median(seconds)
+                first = first or rate / count
+                what = (
+                    f"waits {1e3 * simulated:.0f} ms (simulated)" if simulated else "one step, here"
+                )
+                print(
+                    f"{count:8d}  {what:26s}{updates:30s}{rate:10.0f}{rate / first / count:10.0%}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--memory", action="store_true", help="memory of a round")
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    if args.memory:
+        memory_table()
+    else:
+        speed_table(args.rounds)

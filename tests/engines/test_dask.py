@@ -1,0 +1,252 @@
+"""A round's clients on the workers of a Dask cluster: the weights and messages of one process."""
+
+import math
+import os
+import signal
+import threading
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from federated.small import network, workers
+from torch import nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.checkpoint import load_run, save_run
+from fltoolkit.codecs import (
+    QSGD,
+    Difference,
+    Entropy,
+    ErrorFeedback,
+    Pipeline,
+    Quantize,
+    SameMask,
+    TopK,
+)
+from fltoolkit.engines.dask import DaskChannel
+from fltoolkit.federated import (
+    Arrivals,
+    Backlog,
+    ByteBudget,
+    Local,
+    LogNormal,
+    Polynomial,
+    Scripted,
+    fedavg,
+    local_updates,
+    mean_of_senders,
+)
+from fltoolkit.party import Party
+from fltoolkit.secrecy import Grid, SecureSum
+
+PATIENCE = 120.0  # far longer than anything takes, even on a busy machine
+ADAM = partial(torch.optim.AdamW, lr=0.02)
+PLAIN, KEPT = Local(3, lr=0.1, epochs=1), Local(3, optimizer=ADAM, steps=2, keep_state=True)
+SPARSE = ErrorFeedback(Pipeline(TopK(0.3), Quantize(8, stochastic=True), Entropy()))
+ONE_BY_ONE = partial(local_updates, chunk=1)
+NAMES = [f"w{k}" for k in range(4)]
+
+
+def samples(client):
+    return workers()[client]
+
+
+def cluster(count=2):
+    from distributed import LocalCluster
+
+    return LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None)
+
+
+@pytest.fixture(scope="module")
+def dask():
+    from distributed import Client
+
+    with cluster() as machines, Client(machines) as client:
+        yield client
+
+
+def trained(channel, clients, *, train=ONE_BY_ONE, rounds=3, **how):
+    """The records, the final weights and the ledger of a run."""
+    model = network()
+    how = {"cohort": len(clients), "local": PLAIN} | how
+    records = list(fedavg(model, clients, channel, rounds=rounds, train=train, **how))
+    weights = {name: tensor.tolist() for name, tensor in model.state_dict().items()}
+    return records, weights, channel.transfers
+
+
+def on(channel, **how):
+    return trained(channel, channel.clients(NAMES), train=channel.train, **how)
+
+
+LATE = Arrivals(wait_for=2, clock=LogNormal(1.0), staleness=Polynomial())
+SOME_DROP_OUT = Scripted({"w0": [1], "w1": [2, math.inf], "w2": [3], "w3": [math.inf, 1]})
+RUNS = {
+    "plain": ({}, {}),
+    "sparse with a residual, models in 8 bits": (
+        {"update": SPARSE, "model": Pipeline(Quantize(8))},
+        {"cohort": 3, "mean": mean_of_senders, "rounds": 4},
+    ),
+    "differences, kept optimizers": (
+        {"model": Difference(Pipeline(TopK(0.5))), "update": Pipeline(QSGD(4))},
+        {"local": KEPT, "cohort": 3, "rounds": 4},
+    ),
+    "late": ({"update": SPARSE}, {"arrivals": LATE, "rounds": 5}),
+    "drop-outs": (
+        {"model": Difference(Pipeline(Quantize(8)))},
+        {"arrivals": Arrivals(timeout=9.0, clock=SOME_DROP_OUT), "rounds": 5},
+    ),
+    "an answer to a message": (
+        {"model": Difference(Pipeline(TopK(0.5))), "update": Pipeline(SameMask(answers="model"))},
+        {"cohort": 2},
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUNS)
+def test_a_cluster_is_one_process(dask, name):
+    codecs, how = RUNS[name]
+    assert on(DaskChannel(dask, samples, codecs), **how) == trained(
+        Channel(codecs), workers(), **how
+    )
+
+
+@pytest.mark.slow
+def test_a_run_that_goes_on_is_the_whole_run(dask, tmp_path):
+    """Saved after two rounds and loaded into another channel: residuals and optimizers come."""
+    how = {"cohort": 3, "local": KEPT}
+    whole = trained(Channel({"update": SPARSE}), workers(), rounds=4, **how)
+    for rounds in (range(2), range(2, 4)):
+        channel = DaskChannel(dask, samples, {"update": SPARSE}, max_links=2, folder=tmp_path)
+        model = network()
+        parties = [Party("server", model), backlog := Backlog()]
+        if rounds.start:
+            assert load_run(tmp_path / "saved", parties, channel) == 2
+        how |= {"train": channel.train, "backlog": backlog}
+        list(fedavg(model, channel.clients(NAMES), channel, rounds=rounds, **how))
+        save_run(tmp_path / "saved", parties, channel)
+    assert {name: tensor.tolist() for name, tensor in model.state_dict().items()} == whole[1]
+    assert channel.transfers == whole[2]
+
+
+@pytest.mark.slow
+def test_codecs_may_be_tuned(dask):
+    tune = ByteBudget(lambda fraction: Pipeline(TopK(fraction)), nbytes=20_000, rounds=3)
+    codecs = {"update": Pipeline(TopK(0.1))}
+    here = trained(Channel(codecs), workers(), tune=tune)
+    assert on(DaskChannel(dask, samples, codecs), tune=tune) == here
+
+
+def with_nan(client):
+    x, y = workers()[client]
+    return (x * torch.nan if client == "w2" else x), y
+
+
+def misshaped(client):
+    x, y = workers()[client]
+    return (x[:, :4] if client == "w2" else x), y
+
+
+@pytest.mark.slow
+def test_a_client_that_fails_is_left_out_as_in_one_process(dask):
+    clients = {name: with_nan(name) for name in NAMES}
+    channel = DaskChannel(dask, with_nan, {"update": SPARSE})
+    with pytest.warns(UserWarning, match="client 'w2' is left out of round 0"):
+        there = on(channel)
+    with pytest.warns(UserWarning, match="client 'w2' is left out of round 0"):
+        here = trained(Channel({"update": SPARSE}), clients)
+    assert there == here
+    assert [record["num_failed"] for record in there[0]] == [1, 1, 1]
+
+
+@pytest.mark.slow
+def test_mistakes_name_the_client(dask):
+    with pytest.raises(RuntimeError, match="client 'w2': mat1 and mat2 shapes"):
+        on(DaskChannel(dask, misshaped))
+    with pytest.raises(ValueError, match="over Dask clients send updates only"):
+        on(DaskChannel(dask, samples), mean=SecureSum(Pipeline(Grid(16, top=4.0))))
+    with pytest.raises(ValueError, match="patience=0: give seconds, above 0"):
+        DaskChannel(dask, samples, patience=0)
+
+
+class Gate(nn.Module):
+    """The loss, at which the first worker to come writes its process number and waits to be told.
+
+    Whoever comes later goes on.
+    """
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder = Path(folder)
+
+    def forward(self, output, y):
+        if self.folder.exists() and not (self.folder / "open").exists():
+            try:
+                with open(self.folder / "first", "x") as file:
+                    file.write(str(os.getpid()))
+            except FileExistsError:
+                pass
+            if (self.folder / "first").read_text() == str(os.getpid()):
+                wait_for(self.folder / "open")
+        return nn.functional.nll_loss(output, y)
+
+
+def wait_for(path):
+    until = time.monotonic() + PATIENCE
+    while not (path.exists() and path.read_text()):
+        if time.monotonic() > until:
+            raise TimeoutError(path)
+        time.sleep(0.01)
+
+
+def local_with(gate):
+    return Local(3, lr=0.1, epochs=1, loss_fn=gate)
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_mid_round_changes_no_bit(tmp_path):
+    from distributed import Client
+
+    codecs = {"update": SPARSE, "model": Difference(Pipeline(Quantize(8)))}
+    how = {"local": local_with(Gate(tmp_path / "none")), "rounds": 3}
+    whole = trained(Channel(codecs), workers(), **how)
+
+    def kill():
+        wait_for(tmp_path / "first")
+        os.kill(int((tmp_path / "first").read_text()), signal.SIGKILL)
+        (tmp_path / "open").write_text("yes")
+
+    with cluster() as machines, Client(machines) as client:
+        channel = DaskChannel(client, samples, codecs)
+        thread = threading.Thread(target=kill)
+        thread.start()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            part = on(channel, local=local_with(Gate(tmp_path)), rounds=3)
+        thread.join()
+    assert part == whole
+    assert any("left; others do what it has not done" in words for words in channel.events)
+
+
+@pytest.mark.slow
+def test_a_worker_that_hangs_is_helped_and_one_that_joins_gets_clients(tmp_path):
+    from distributed import Client
+
+    how = {"local": local_with(Gate(tmp_path / "none")), "rounds": 3}
+    whole = trained(Channel({"update": SPARSE}), workers(), **how)
+    with cluster(1) as machines, Client(machines) as client:
+        channel = DaskChannel(client, samples, {"update": SPARSE}, patience=0.5)
+        clients = channel.clients(NAMES)
+        machines.scale(2)
+        client.wait_for_workers(2, timeout=PATIENCE)
+        gate = local_with(Gate(tmp_path))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            part = trained(channel, clients, train=channel.train, local=gate, rounds=3)
+        (tmp_path / "open").write_text("yes")  # until now the first worker has waited
+    assert part == whole
+    assert "joined" in channel.events[0]
+    assert any("did not answer for 0.5 s" in words for words in channel.events)
