@@ -51,6 +51,17 @@ class Errand(NamedTuple):
     seed: int
 
 
+class AtWorker(dict):
+    """Stands for an update whose values came as a message: only `Channel.send` may have it."""
+
+    def items(self) -> Any:
+        """Raises ValueError: the values are elsewhere."""
+        raise ValueError(
+            "over Dask an update comes as the bytes that its client sent, so a mean cannot send it "
+            "in another way: use one that does not, such as mean_of_all"
+        )
+
+
 class Answer(NamedTuple):
     """What comes back from a worker for one client."""
 
@@ -142,14 +153,9 @@ class DaskChannel(Channel):
             self._server = link.sender
             self.count(link, message, tree, once)
             return Delivery(Addressed(link.receiver), b"")
-        if link.sender not in self._names or link.kind == "control":
+        if link.sender not in self._names or link.kind != "update":
             silent = link.sender in self._silent
             return Delivery({}, b"") if silent else super().cross(link, tree, once)
-        if link.kind != "update":
-            raise ValueError(
-                f"{link.sender} -> {link.receiver}, {link.kind}: over Dask clients send updates "
-                "only. Use a mean that does not send them itself, such as mean_of_all"
-            )
         message = self._come.pop(link.sender)
         try:
             received = self.decode(link, message, once)
@@ -247,7 +253,8 @@ class DaskChannel(Channel):
             if update is None:
                 outcomes[client] = FloatingPointError(why)
             else:
-                self._come[client], outcomes[client] = message, update
+                self._come[client] = message
+                outcomes[client] = update._replace(delta=AtWorker())
         return outcomes
 
     def _ends_of(self, link: Link) -> tuple[Codec, Codec]:

@@ -166,7 +166,7 @@ def test_a_client_that_fails_is_left_out_as_in_one_process(dask):
 def test_mistakes_name_the_client(dask):
     with pytest.raises(RuntimeError, match="client 'w2': mat1 and mat2 shapes"):
         on(DaskChannel(dask, misshaped))
-    with pytest.raises(ValueError, match="over Dask clients send updates only"):
+    with pytest.raises(ValueError, match="over Dask an update comes as the bytes"):
         on(DaskChannel(dask, samples), mean=SecureSum(Pipeline(Grid(16, top=4.0))))
     with pytest.raises(ValueError, match="patience=0: give seconds, above 0"):
         DaskChannel(dask, samples, patience=0)
