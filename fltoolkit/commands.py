@@ -10,8 +10,10 @@ import os
 import re
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +107,15 @@ A file with three experiments of two seeds each:
     parser.add_argument(
         "--retry", action="store_true", help="run again the experiments that failed before"
     )
+    words = "use what another version of the code has run, too"
+    parser.add_argument("--any-code", action="store_true", help=words)
+    words = "run each experiment with these seeds, in place of those in the files"
+    parser.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help=words)
     args = _parse(parser, arguments)
     experiments = [experiment for path in args.files for experiment in read(path)]
+    if args.seeds:
+        bare = {replace(experiment, seed=0).key: experiment for experiment in experiments}
+        experiments = [replace(e, seed=seed) for e in bare.values() for seed in args.seeds]
     from fltoolkit.research.analysis import by_task, failures
     from fltoolkit.research.store import Store
     from fltoolkit.research.sweeps import cluster
@@ -115,7 +124,7 @@ A file with three experiments of two seeds each:
 
     place = args.store or args.files[0].with_suffix(".db")
     pool: Any = cluster(args.scheduler) if args.scheduler else nullcontext()
-    with Store(place) as store, pool as executor:
+    with Store(place, any_code=args.any_code) as store, pool as executor:
         found = sweep_all(
             experiments,
             store=store,
@@ -128,6 +137,7 @@ A file with three experiments of two seeds each:
         print(f"{task}\n{table(mine)}\n")
     for title, error in (broken := failures(found)).items():
         print(f"failed: {title}: {error}", file=sys.stderr)
+    _say_codes(found)
     print(f"results are in {place}: fltoolkit report {place}")
     return 1 if broken else 0
 
@@ -185,6 +195,7 @@ def compare(arguments: Sequence[str]) -> int:
             print()
     for title, error in failures(found).items():
         print(f"failed: {title}: {error}", file=sys.stderr)
+    _say_codes(found)
     return 0
 
 
@@ -294,6 +305,14 @@ def _results(args: argparse.Namespace) -> list[Any]:
     if not found:
         raise ValueError(f"{args.store} holds no experiment whose name contains {args.only!r}")
     return found
+
+
+def _say_codes(results: Sequence[Any]) -> None:
+    """A line if results were made by several versions of the code: they may differ for that."""
+    counts = Counter(result.code or "before 0.2" for result in results)
+    if len(counts) > 1:
+        words = ", ".join(f"{code} ({number} runs)" for code, number in sorted(counts.items()))
+        print(f"several versions of the code made these results: {words}", file=sys.stderr)
 
 
 def _nbytes(text: str) -> float:

@@ -54,6 +54,22 @@ def test_a_codec_of_ones_own(tmp_path, capsys, monkeypatch):
     assert "plan.db: 1 of 2 experiments are left out" in err
 
 
+def test_seeds_are_a_list_and_other_code_is_said(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("plan.json").write_text('{"num_samples": 64, "rounds": 1, "seeds": [0, 1]}')
+    assert main(["sweep", "plan.json", "--seeds", "41", "42", "43"]) == 0
+    with Store("plan.db") as store:
+        assert [r.experiment.seed for r in store.results()] == [41, 42, 43]
+        old = store.results()[0]._replace(code="0.1.9+01234567")
+        store.add(old)
+    assert main(["compare", "plan.db"]) == 0
+    out, err = capsys.readouterr()
+    assert "split, code='0.1.9+01234567'" in out
+    assert "several versions of the code made these results: 0.1.9+01234567 (1 runs)" in err
+    assert main(["sweep", "plan.json", "--seeds", "41"]) == 0
+    assert "several versions" not in capsys.readouterr().err, "a sweep takes what this code made"
+
+
 def test_budgets_are_numbers_with_a_unit(capsys):
     assert _nbytes(".5 kB") == 500
     with pytest.raises(SystemExit):

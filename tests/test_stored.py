@@ -278,7 +278,8 @@ def test_two_ways_to_go_through_one_network_are_the_same():
 @pytest.fixture
 def store(tmp_path):
     """A copy of the stored sweep, which opening would change."""
-    with Store(shutil.copy(STORED / "sweep.sqlite", tmp_path / "sweep.sqlite")) as store:
+    copy = shutil.copy(STORED / "sweep.sqlite", tmp_path / "sweep.sqlite")
+    with Store(copy, any_code=True) as store:
         yield store
 
 
@@ -294,6 +295,9 @@ def test_the_stored_sweep_holds_the_experiments(store):
     assert sorted(KEYS.values()) == sorted(r.experiment.key for r in results)
     assert not any(r.error or not len(r.history) for r in results)
     assert all(e.key in store for e in experiments)
+    assert {r.code for r in results} == {""}, "version 0.1.0 did not say which code it was"
+    with Store(store.path) as strict:
+        assert not any(e.key in strict for e in experiments), "other code runs them again"
 
 
 @pytest.mark.parametrize("name", [name for name in KEYS if not name.endswith("seed 1")])

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from experiments.audit import page
@@ -11,6 +12,7 @@ from experiments.audit.run import CLAIMS, RESULTS, audit, find, finding, missing
 EXAMPLES = """
   fltoolkit audit                       the claims and their verdicts
   fltoolkit audit chen-2021             measure what is missing of one claim, and judge it
+  fltoolkit audit chen-2021 --seeds 41 42 43 --out mine.jsonl     with seeds of your own
   fltoolkit audit --all                 measure everything that is missing; Ctrl-C, and go on later
   fltoolkit audit --quick               the quick edition of each: does it run at all?
   fltoolkit audit --page                write docs/audit.md and its picture from what was measured
@@ -28,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="CLAIM", help="names, as the list shows them")
     parser.add_argument("--all", action="store_true", help="all claims")
     parser.add_argument("--quick", action="store_true", help="few samples, one seed, nothing kept")
+    words = "measure and judge with these, such as 41 42 43; needs --out"
+    parser.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help=words)
     parser.add_argument("--page", action="store_true", help="write the page")
     parser.add_argument("--claims", type=Path, default=CLAIMS, help="folder of the claims")
     parser.add_argument("--out", type=Path, default=RESULTS, help="file of what was measured")
@@ -36,9 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if strangers := [name for name in args.names if name not in claims]:
         raise ValueError(f"{strangers[0]!r} is no claim. There are: {', '.join(claims)}")
     chosen = {name: claims[name] for name in args.names} if args.names else claims
+    if args.seeds:
+        if args.out == RESULTS and not args.quick:
+            raise ValueError("--seeds: name a file with --out, since the page's seeds are fixed")
+        chosen = {name: replace(claim, seeds=args.seeds) for name, claim in chosen.items()}
     if args.quick:
         for name, claim in chosen.items():
-            print(f"{name:26s} {quick(claim).verdict.value}", flush=True)
+            found = quick(claim, args.seeds or (0,))
+            print(f"{name:26s} {found.verdict.value}", flush=True)
         return 0
     if args.names or args.all:
         try:

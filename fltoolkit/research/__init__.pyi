@@ -47,6 +47,7 @@ from .search import suggest as suggest
 from .store import Result as Result
 from .store import Store as Store
 from .store import StoreError as StoreError
+from .store import code_version as code_version
 from .sweeps import cluster as cluster
 from .sweeps import sweep as sweep
 from .tables import Compared as Compared

@@ -120,10 +120,10 @@ def _failure(result: Result) -> str:
 def _named(results: Iterable[Result]) -> list[tuple[str, Result]]:
     """Each result with its title and the settings in which it differs from others of that title.
 
-    The seed is no such setting.
+    The seed is no such setting; the version of the code is.
     """
     results = list(results)
-    settings = [{**asdict(r.experiment), "name": "", "seed": 0} for r in results]
+    settings = [{**asdict(r.experiment), "name": "", "seed": 0, "code": r.code} for r in results]
     values: dict[tuple[str, str], set[str]] = {}  # by title and field: the values that occur
     for result, mine in zip(results, settings, strict=True):
         for field, value in mine.items():

@@ -4,10 +4,12 @@ The format is SQLite and not DuckDB, because several processes write: DuckDB let
 at a time open a file for writing. Write-ahead logging (WAL) lets others read while one process
 writes; it needs a local disk.
 
-The file has one row for each experiment, one for each record, and one for each claim; a claim says
-which process runs which experiment.
+The file has one row for each experiment and version of the code, one for each record, and one for
+each claim; a claim says which process runs which experiment. Results of other code are kept, and
+never taken for results of this code; see `code_version`.
 """
 
+import hashlib
 import json
 import os
 import socket
@@ -16,19 +18,21 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import fltoolkit
 from fltoolkit.history import History
 from fltoolkit.research.experiment import Experiment
 
-__all__ = ["Result", "Store", "StoreError"]
+__all__ = ["Result", "Store", "StoreError", "code_version"]
 
 _APPLICATION = 0x666C746B  # "fltk" in the file's header marks a store of this package
 _VERSION = 1
 _TABLES = """
 CREATE TABLE experiment (
-    key TEXT PRIMARY KEY,      -- Experiment.key: what the settings hash to
+    key TEXT PRIMARY KEY,      -- Experiment.key, @, `code_version` (before 0.2: the key alone)
     settings TEXT NOT NULL,    -- Experiment.to_json()
     error TEXT NOT NULL,       -- '' for a run that finished
     seconds REAL NOT NULL,     -- that the run took
@@ -48,6 +52,28 @@ CREATE TABLE claim (
 ) STRICT;
 """
 LEASE = 120.0  # seconds for which a claim is good
+_NOT_IN_RUNS = {  # rooms and files that no run uses: what they say changes no result
+    *("plots", "cup", "labs", "panels", "course", "assignments", "commands", "cli", "engines"),
+    *("analysis", "intervals", "tables", "search", "store", "sweeps"),
+}
+
+
+@lru_cache
+def code_version() -> str:
+    """The package's version, and 8 hexadecimal digits of the sources that a run may use.
+
+    The digits change with every edit of these files, since no program can tell which edits change
+    results. Code of your own is not in them: give it a name, or an argument, that you change.
+
+    >>> code_version().startswith("0.")
+    True
+    """
+    package, digest = Path(fltoolkit.__file__).parent, hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        parts = path.relative_to(package).with_suffix("").parts
+        if _NOT_IN_RUNS.isdisjoint(parts):
+            digest.update("/".join(parts).encode() + b"\0" + path.read_bytes().replace(b"\r", b""))
+    return f"{fltoolkit.__version__}+{digest.hexdigest()[:8]}"
 
 
 class StoreError(ValueError):
@@ -75,10 +101,16 @@ class Result(NamedTuple):
     history: History  # empty if the run failed
     error: str  # the traceback of a run that failed, otherwise ""
     seconds: float  # the time the run took
+    code: str = (
+        ""  # the `code_version` that ran it; "" for results of before 0.2, or outside a store
+    )
 
 
 class Store:
     """A file of results, found by the content of their experiments, so that none need run twice.
+
+    A result belongs to the `code_version` that made it. To other code it is not there: it runs the
+    experiment again, and both results are kept. With ``any_code`` results of other code count, too.
 
     A result is written in one transaction, which is on disk when `add` returns. If the process is
     killed, only the run in progress is lost. Any number of processes on one machine may use a
@@ -92,8 +124,9 @@ class Store:
     (True, {'step': 1, 'accuracy': 0.9})
     """
 
-    def __init__(self, path: str | os.PathLike[str]):
+    def __init__(self, path: str | os.PathLike[str], *, any_code: bool = False):
         self.path = Path(path)
+        self.any_code = any_code
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._explained():
             self._db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
@@ -145,31 +178,35 @@ class Store:
     # ------------------------------------------------------------------------------ what is there
 
     def __contains__(self, key: object) -> bool:
-        """True if the experiment with this key has finished or failed."""
+        """True if the experiment with this key has finished or failed, with this code."""
         with self._explained():
-            return self._one("SELECT count(*) FROM experiment WHERE key = ?", key) > 0
+            return self._found(str(key)) is not None
 
     def __len__(self) -> int:
         with self._explained():
             return self._one("SELECT count(*) FROM experiment")
 
     def failed(self) -> set[str]:
-        """The keys of the experiments that ended in an error."""
+        """The keys of the experiments that ended in an error, with this code."""
         with self._explained():
             rows = self._db.execute("SELECT key FROM experiment WHERE error != ''").fetchall()
-        return {key for (key,) in rows}
+        return {key for key, _, code in (row.partition("@") for (row,) in rows) if self._mine(code)}
 
     def results(self, keys: Iterable[str] | None = None) -> list[Result]:
-        """Finished and failed experiments, in the order of their end; or those with these keys.
+        """Finished and failed experiments of all code, in the order of their end.
 
-        ``keys`` that are not in the store are left out. An experiment that cannot be read is left
-        out with a warning, for example if its codec was not allowed (`fltoolkit.research.allow`).
+        With ``keys``, those of this code with these keys, in this order; with ``any_code`` of other
+        code where this code has none. ``keys`` that are not there are left out. An experiment that
+        cannot be read is left out with a warning, for example if its codec was not allowed
+        (`fltoolkit.research.allow`).
         """
         wanted = None if keys is None else list(keys)
         with self._explained():
             rows = self._db.execute(
                 "SELECT key, settings, error, seconds FROM experiment ORDER BY finished, key"
             ).fetchall()
+            if wanted is not None:
+                wanted = [row for key in wanted if (row := self._found(key))]
             records: dict[str, list[str]] = {key: [] for key, *_ in rows}
             for key, record in self._db.execute("SELECT key, record FROM record ORDER BY number"):
                 records.setdefault(key, []).append(record)
@@ -179,10 +216,11 @@ class Store:
                 try:
                     experiment = Experiment.from_json(settings)
                 except (TypeError, ValueError) as mistake:
-                    unread.append(f"{key}: {mistake}")
+                    unread.append(f"{key.partition('@')[0]}: {mistake}")
                 else:
                     history = History(map(json.loads, records[key]))
-                    found[key] = Result(experiment, history, error, seconds)
+                    code = key.partition("@")[2]
+                    found[key] = Result(experiment, history, error, seconds, code)
         if unread:
             words = (
                 f"{self.path}: {len(unread)} of {len(rows)} experiments are left out. {unread[0]}"
@@ -194,27 +232,28 @@ class Store:
     # ----------------------------------------------------------------------------------- changing
 
     def add(self, result: Result) -> None:
-        """Store a result; it replaces an earlier one of the same experiment and ends its claim."""
-        key = result.experiment.key
+        """Store a result; it replaces one of the same experiment and code, and ends its claim."""
+        key = f"{result.experiment.key}@{result.code or code_version()}"
         row = (key, result.experiment.to_json(), result.error, result.seconds, time.time())
         lines = [(key, n, json.dumps(record)) for n, record in enumerate(result.history)]
         with self._explained(), self._transaction():
             self._db.execute("DELETE FROM experiment WHERE key = ?", (key,))
             self._db.execute("INSERT INTO experiment VALUES (?, ?, ?, ?, ?)", row)
             self._db.executemany("INSERT INTO record VALUES (?, ?, ?)", lines)
-            self._db.execute("DELETE FROM claim WHERE key = ?", (key,))
+            self._db.execute("DELETE FROM claim WHERE key = ?", (_here(result.experiment.key),))
 
     def rename(self, experiments: Iterable[Experiment]) -> None:
         """Give stored experiments their present names: the name is not part of the key."""
-        rows = [(e.to_json(), e.key) for e in experiments]
+        rows = [(e.to_json(), e.key, f"{e.key}@%") for e in experiments]
+        statement = "UPDATE experiment SET settings = ? WHERE key = ? OR key LIKE ?"
         with self._explained(), self._transaction():
-            self._db.executemany("UPDATE experiment SET settings = ? WHERE key = ?", rows)
+            self._db.executemany(statement, rows)
 
     def forget_failures(self, keys: Iterable[str]) -> None:
         """Remove the results with these keys that ended in an error, so that they may run again."""
         statement = "DELETE FROM experiment WHERE key = ? AND error != ''"
         with self._explained(), self._transaction():
-            self._db.executemany(statement, [(key,) for key in keys])
+            self._db.executemany(statement, [(self._found(key),) for key in keys])
 
     def claim(self, key: str) -> bool:
         """Say that this process runs an experiment; False if another one does, or it has been run.
@@ -224,8 +263,9 @@ class Store:
         """
         host, pid, now = socket.gethostname(), os.getpid(), time.time()
         with self._explained(), self._transaction():
-            if self._one("SELECT count(*) FROM experiment WHERE key = ?", key):
+            if self._found(key):
                 return False
+            key = _here(key)
             row = self._db.execute("SELECT host, pid, until FROM claim WHERE key = ?", (key,))
             for theirs, other, until in row.fetchall():
                 alive = theirs != host or _runs(other)
@@ -244,7 +284,7 @@ class Store:
     def release(self, keys: Iterable[str]) -> None:
         """End the claims on these experiments, so that others may run them."""
         with self._explained(), self._transaction():
-            self._db.executemany("DELETE FROM claim WHERE key = ?", [(key,) for key in keys])
+            self._db.executemany("DELETE FROM claim WHERE key = ?", [(_here(key),) for key in keys])
 
     def close(self) -> None:
         """Close the file. Everything that was added has been saved."""
@@ -257,6 +297,18 @@ class Store:
         self.close()
 
     # ------------------------------------------------------------------------------------ helpers
+
+    def _found(self, key: str) -> str | None:
+        """The row of an experiment: of this code; with ``any_code`` otherwise the latest."""
+        rows = self._db.execute(
+            "SELECT key FROM experiment WHERE key = ? OR key LIKE ? ORDER BY finished DESC",
+            (key, f"{key}@%"),
+        ).fetchall()
+        there = [row for (row,) in rows if self._mine(row.partition("@")[2])]
+        return _here(key) if _here(key) in there else next(iter(there), None)
+
+    def _mine(self, code: str) -> bool:
+        return self.any_code or code == code_version()
 
     def _one(self, statement: str, *values: object) -> Any:
         return self._db.execute(statement, values).fetchone()[0]
@@ -288,6 +340,11 @@ class Store:
                 f"{self.path} is damaged or no store ({words}). Nothing was changed. Move it away "
                 "to begin a new one; `sqlite3 FILE .recover` may save what is in it"
             ) from error
+
+
+def _here(key: str) -> str:
+    """The key of an experiment that this code runs."""
+    return f"{key}@{code_version()}"
 
 
 def _runs(pid: int) -> bool:

@@ -27,7 +27,7 @@ from typing import Any
 from fltoolkit.history import History, Record
 from fltoolkit.research.experiment import Experiment, one_name_each
 from fltoolkit.research.runs import records
-from fltoolkit.research.store import LEASE, Result, Store
+from fltoolkit.research.store import LEASE, Result, Store, code_version
 
 __all__ = ["cluster", "sweep"]
 
@@ -47,6 +47,7 @@ def sweep(
     Each result is in the store as soon as its run ends. So an interrupted sweep (Ctrl-C, a crash,
     a power cut) goes on when it is called again, and several sweeps, also in several processes,
     may share a store: no experiment runs twice, and each waits for what the others are running.
+    Results of another version of the code are kept and not used; see `fltoolkit.research.Store`.
     If you have renamed an experiment, its name in the store changes, too.
     If a run raises an error, the error is stored, and the other runs go on. If a worker process
     dies (killed, out of memory), the runs that were in progress begin again, one at a time. A run
@@ -102,7 +103,7 @@ def _check_imports(pool: Executor, workers: int, imports: Sequence[str]) -> None
     asked = [pool.submit(_import_all, tuple(imports), number) for number in range(workers)]
     for future in asked:
         try:
-            future.result()
+            theirs = future.result()
         except ImportError as error:
             raise RuntimeError(
                 f"a worker of {pool!r} says: {error}. Workers need fltoolkit and the modules of "
@@ -111,12 +112,21 @@ def _check_imports(pool: Executor, workers: int, imports: Sequence[str]) -> None
             ) from error
         except Exception:  # if this error stops the experiments, they report it
             return
+        if theirs not in (None, code_version()):  # None: a pool that runs nothing by itself
+            raise RuntimeError(
+                f"a worker of {pool!r} has the code {theirs}, and this process {code_version()}: "
+                "install the same fltoolkit at all of them. Nothing was run"
+            )
 
 
-def _import_all(modules: Sequence[str], number: int) -> None:
-    """Import modules by name. ``number`` makes calls differ, so that Dask does not merge them."""
+def _import_all(modules: Sequence[str], number: int) -> str:
+    """Import modules by name, and give the version of the code.
+
+    ``number`` makes calls differ, so that Dask does not merge them.
+    """
     for module in modules:
         importlib.import_module(module)
+    return code_version()
 
 
 @contextmanager

@@ -315,3 +315,11 @@ def test_what_is_dearer_than_the_data_is_said_beside_the_verdict():
     assert "|  | *reproduced* |" in text  # nothing is said where the source says too little
     assert "| *dearer than the data* | 1 of 1 |" in text
     assert "- **Times the data: 140.** 87 rounds" in text
+
+
+def test_seeds_of_ones_own_need_a_file_of_their_own(folder, tmp_path, capsys):
+    words = ["made-up-2026", "--claims", str(folder), "--seeds", "41", "42"]
+    with pytest.raises(ValueError, match="name a file with --out"):
+        main(words)
+    assert main([*words, "--out", str(tmp_path / "mine.jsonl")]) == 0
+    assert "The sum is 166." in capsys.readouterr().out

@@ -9,11 +9,12 @@ import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from fltoolkit.history import History
-from fltoolkit.research import Experiment, Result, Store, StoreError
+from fltoolkit.research import Experiment, Result, Store, StoreError, code_version, groups
 
 TINY = {"num_samples": 64, "rounds": 1}
 PLANS = [Experiment("split", seed=seed, **TINY) for seed in range(4)]
@@ -52,10 +53,33 @@ def test_what_goes_in_comes_out(path):
         assert len(store) == 2
         assert store.failed() == set()
         again = store.results([experiment.key, "unknown"])
-        assert again == [Result(experiment, history, "", 2.5)]
+        assert again == [Result(experiment, history, "", 2.5, code_version())]
         assert again[0].experiment.name == "called"
         assert [r.experiment.seed for r in store.results()] == [1, 2]
         assert "unknown" not in store
+
+
+def test_results_of_other_code_are_kept_and_not_taken_for_this_one(path):
+    experiment = Experiment(name="plain", seed=1)
+    theirs = Result(
+        experiment, History([{"nbytes": 1, "accuracy": 0.1}]), "", 1.0, "0.1.9+01234567"
+    )
+    mine = Result(experiment, History([{"nbytes": 1, "accuracy": 0.2}]), "", 1.0, code_version())
+    with Store(path) as store, Store(path, any_code=True) as lenient:
+        store.add(theirs)
+        assert experiment.key not in store
+        assert store.results([experiment.key]) == []
+        assert lenient.results([experiment.key]) == [theirs]
+        assert not lenient.claim(experiment.key), "it has been run"
+        assert store.claim(experiment.key), "but not by this code"
+        store.add(mine._replace(code=""))
+        assert store.results() == [theirs, mine]
+        assert store.results([experiment.key]) == lenient.results([experiment.key]) == [mine]
+        store.rename([replace(experiment, name="new")])
+        assert [*groups(store.results())] == [
+            f"new, code={code!r}" for code in ("0.1.9+01234567", code_version())
+        ]
+        assert not store.claim(experiment.key)
 
 
 @pytest.mark.slow
