@@ -11,7 +11,7 @@ FOUND = points(ALL)  # cheap ends at 0.7, dear at 0.93, worse with more bytes
 
 
 def with_value(point: Point, value: float) -> Point:
-    return point._replace(value=value)
+    return point._replace(values={0: value})
 
 
 SWEEP = [FOUND[0], with_value(FOUND[1], 0.93), with_value(FOUND[2], 0.95)]
