@@ -7,13 +7,22 @@ import warnings
 
 import pytest
 import torch
-from federated.small import One, column, number, walk_by_x
+from federated.small import One, column, network, number, walk_by_x, workers
 from torch import nn
 from torch.nn.functional import nll_loss
 
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, Only, Pipeline, Quantize, TopK
+from fltoolkit.codecs import (
+    Difference,
+    Entropy,
+    ErrorFeedback,
+    Identity,
+    Only,
+    Pipeline,
+    Quantize,
+    TopK,
+)
 from fltoolkit.federated import (
     Arrivals,
     Backlog,
@@ -804,3 +813,22 @@ def test_tied_and_frozen_weights_cost_no_bytes(server_optimizer):
     assert torch.equal(model[3].weight, frozen)
     assert model[0].weight is model[2].weight
     assert not torch.equal(model[0].weight, tied)
+
+
+def test_clients_in_turn_are_all_at_once(monkeypatch):
+    """A large cohort is asked in parts; with codecs that remember, late updates and drop-outs."""
+    codecs = {
+        "update": ErrorFeedback(Pipeline(TopK(0.2))),
+        "model": Difference(Pipeline(TopK(0.5))),
+    }
+    clock = Scripted({"w0": [1], "w1": [2, math.inf], "w2": [3], "w3": [math.inf, 1]})
+    arrivals, found = Arrivals(wait_for=2, timeout=9.0, clock=clock, staleness=Polynomial()), []
+    for at_a_time in (1000, 3, 1):
+        monkeypatch.setattr("fltoolkit.federated.rounds.AT_A_TIME", at_a_time)
+        model, channel = network(), Channel(codecs)
+        local = Local(3, lr=0.1, epochs=1)
+        run = fedavg(model, workers(), channel, rounds=4, cohort=4, local=local, arrivals=arrivals)
+        records = list(run)
+        weights = {name: tensor.tolist() for name, tensor in model.state_dict().items()}
+        found.append((records, weights, sorted(channel.transfers)))
+    assert found[0] == found[1] == found[2]
