@@ -25,7 +25,7 @@
     nb12            answers of notebook 12
     nb13            answers of notebook 13
     nb14            answers of notebook 14
-    quiz            answers of the quizzes in notebooks 07, 09 and 12
+    quiz            answers of the quizzes in notebooks 03, 06, 09 and 12
     stored          language models that were trained longer, for notebook 11
     syllabus        all notebooks, and how much of them a reader has done
     cli             ``fltoolkit course``: copies the notebooks into a folder of the reader

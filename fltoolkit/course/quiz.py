@@ -1,7 +1,7 @@
 """The quizzes of the course: right answers, and a hint for each wrong one.
 
-Notebook 07 begins with those about 00 to 03 and 04 to 06; 09 and 12 end with theirs. The course
-does not say their answers: readers have to conclude them from what they have learned.
+Notebooks 03, 06, 09 and 12 end with one. The course does not say their answers: readers have to
+conclude them from what they have learned.
 """
 
 from fltoolkit.course._reading import letter

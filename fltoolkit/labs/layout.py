@@ -19,6 +19,7 @@ from fltoolkit.plots.drawing import (
     Points,
     Stroke,
     Words,
+    curve,
     line_look,
     progress_bar,
 )
@@ -110,7 +111,7 @@ def _plot(axes: Axes, frame: Frame) -> Iterator[Mark]:
 def _line(number: int, current: bool, points: Points) -> Stroke:
     """The line of a run, always in the same colour and dash; that of the current run is wider."""
     color, dash = line_look(number - 1)
-    return Stroke(points, color, 3 if current else 1.6, dash)
+    return curve(points, color, 3 if current else 1.6, dash)
 
 
 def _ledger(ledger: Sequence[tuple[str, int, str]], top: float, longest: float) -> Iterator[Mark]:

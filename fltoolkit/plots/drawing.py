@@ -421,6 +421,13 @@ def symbol(
     return Stroke(corners, color, 1.5, fill=fill, tip=tip)
 
 
+def curve(points: Points, color: str, width: float, dash: tuple[int, ...] = ()) -> Stroke:
+    """A line through points. A single point is a dot, since a line of no length cannot be seen."""
+    if len(points) == 1:
+        return symbol(*points[0], "o", color, color, size=width / 4)
+    return Stroke(points, color, width, dash)
+
+
 def beside(
     places: Points, words: Sequence[str], size: float = 11, left_end: float = -math.inf
 ) -> list[Words]:
@@ -487,7 +494,7 @@ def chart(
     for number, (name, line) in enumerate(lines.items()):
         color, dash = line_look(number)
         if line:
-            yield Stroke(frame.points(line), color, 2, dash)
+            yield curve(frame.points(line), color, 2, dash)
         ends.append((line[-1][1] if line else frame.y_axis.low, name, color, False))
     yield from frame.names(ends)
     if not points:

@@ -137,5 +137,13 @@ def test_a_matrix_is_white_at_zero_and_has_one_pixel_per_value() -> None:
     assert len(drawing.figure().artists) == 1
 
 
+def test_a_single_point_is_a_dot() -> None:
+    marks = [m for m in chart({"a": [(3, 2)]}, "step", "loss") if isinstance(m, Stroke)]
+    (dot,) = [m for m in marks if m.color == COLORS[0]]
+    xs, ys = zip(*dot.points, strict=True)
+    assert max(xs) - min(xs) > 3
+    assert max(ys) - min(ys) > 3
+
+
 def test_lines_are_told_apart_by_colour_and_dash() -> None:
     assert len({line_look(number) for number in range(42)}) == 42
