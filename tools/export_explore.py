@@ -45,7 +45,7 @@ from experiments.null_rows import COMMONEST, ONE_BIT, SEND, UNTRAINED, data_nbyt
 from experiments.pareto import report as pareto_report
 from experiments.pareto import settings as pareto
 from fltoolkit import codecs, plots, pooled
-from fltoolkit.codecs import Entropy, Quantize, TopK, num_kept
+from fltoolkit.codecs import Entropy, Quantize, TopK
 from fltoolkit.data.datasets import PIXEL_STATISTICS
 from fltoolkit.panels import compare_bytes
 from fltoolkit.plots.codec_report import draw_report
@@ -661,52 +661,30 @@ def tensor_of(entry: Mapping[str, Any]) -> Tensor:
     return torch.from_numpy(values).reshape(entry["shape"])
 
 
-def pipeline(bits: int, fraction: float, entropy: bool) -> codecs.Pipeline:
-    """The codec that two sliders and a box stand for."""
+def pipeline(bits: int, fraction: float, *coder: Any) -> codecs.Pipeline:
+    """The codec that two sliders stand for."""
     stages = [TopK(fraction)] if fraction < 1 else []
     stages += [Quantize(bits)] if bits < 32 else []
-    stages += [Entropy()] if entropy else []
-    return codecs.Pipeline(*stages)
+    return codecs.Pipeline(*stages, *coder)
 
 
 def codec_table(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """What `describe_codec` finds at each stop of the sliders, by tensor."""
-    table = {
+    """What the page cannot compute of each stop of the sliders, by tensor."""
+    stops = {
         name: {
-            "shape": list(tensor.shape),
-            "stops": {
-                f"{fraction:g}/{bits}": codec_stop(tensor, bits, fraction)
-                for fraction in FRACTIONS
-                for bits in BITS
-            },
+            f"{fraction:g}/{bits}": codec_stop(tensor, bits, fraction)
+            for fraction in FRACTIONS
+            for bits in BITS
         }
         for name, tensor in tensors.items()
     }
-    return {"bits": BITS, "fractions": FRACTIONS, "table": table, "leaks": leaks_of_stops()}
+    return {"bits": BITS, "fractions": FRACTIONS, "stops": stops, "leaks": leaks_of_stops()}
 
 
-def codec_stop(tensor: Tensor, bits: int, fraction: float) -> dict[str, Any]:
-    """Sizes, errors and both histograms at one stop.
-
-    ``bytes`` are those without and with `Entropy`; ``range`` holds the ends of the histograms, and
-    ``arrived`` has bin, count and place of each bar.
-    """
-    plain, coded = (
-        plots.describe_codec(tensor, pipeline(bits, fraction, entropy)) for entropy in (False, True)
-    )
-    bars = zip(plain.after, plain.places, strict=True)
-    return {
-        "bytes": [plain.nbytes, coded.nbytes],
-        "nominal": round(plain.nominal_bits, 6),
-        "bound": round(plain.entropy_bits, 4),
-        "kept": num_kept(fraction, tensor.numel()) if fraction < 1 else tensor.numel(),
-        "errors": [float(f"{e:.6g}") for e in (plain.relative_error, plain.largest_error)],
-        "range": [float(f"{edge:.7g}") for edge in (plain.edges[0], plain.edges[-1])],
-        "before": plain.before,
-        "arrived": [
-            [k, count, float(f"{place:.4g}")] for k, (count, place) in enumerate(bars) if count
-        ],
-    }
+def codec_stop(tensor: Tensor, bits: int, fraction: float) -> list[float]:
+    """Bytes with `Entropy`, nominal bits per value, and the bound if symbols are independent."""
+    report = plots.describe_codec(tensor, pipeline(bits, fraction, Entropy()))
+    return [report.nbytes, round(report.nominal_bits, 6), round(report.entropy_bits, 4)]
 
 
 def leaks_of_stops() -> dict[str, list[float]]:
@@ -715,7 +693,7 @@ def leaks_of_stops() -> dict[str, list[float]]:
     By stop: mean, least and largest explained variance of the images of digits, and how many seeds.
     """
     stops = {
-        repr(pipeline(bits, fraction, False)): f"{fraction:g}/{bits}"
+        repr(pipeline(bits, fraction)): f"{fraction:g}/{bits}"
         for bits in BITS
         for fraction in FRACTIONS
     }

@@ -3,12 +3,13 @@
 "use strict";
 
 (() => {
+  const { byId, bytes, grouped, scale, stops } = explore;
   const METHODS = [
     { key: "split", words: "split learning", look: "two", mark: "square" },
     { key: "federated", words: "federated averaging", look: "one", mark: "circle" },
     { key: "largeBatch", words: "large-batch SGD", look: "three", mark: "triangle" },
   ];
-  const CLIENTS = explore.stops(1, 10000, 30).map((k) => Math.round(k));
+  const CLIENTS = stops(1, 10000, 30).map((k) => Math.round(k));
   const whole = (list) => [...new Set(list.map((v) => Math.round(v)))];
 
   const told = (state, clients) => {
@@ -24,36 +25,35 @@
       seconds: explore.secondsOn({ nbytes: advice[m.key], up: advice[m.key], down: 0, waits: advice.waits[m.key] }, rate, rate, state.latency / 1000),
     }));
     const fewest = rows.reduce((a, b) => (b.nbytes < a.nbytes ? b : a)), fastest = rows.reduce((a, b) => (b.seconds < a.seconds ? b : a));
-    const data = state.samples * state.sample, times = (nbytes) => explore.grouped(+(nbytes / data).toPrecision(3), nbytes < 9.995 * data ? 2 : 0);
+    const data = state.samples * state.sample, times = (nbytes) => grouped(+(nbytes / data).toPrecision(3), nbytes < 9.995 * data ? 2 : 0);
     const opponent = fewest.nbytes > data
-      ? `Sending the compressed samples once takes ${explore.bytes(data)}: the cheapest method here sends ${times(fewest.nbytes)} times that. What this buys is that they stay at home.`
-      : `Sending the compressed samples once takes ${explore.bytes(data)}: the cheapest method here sends ${times(fewest.nbytes)} of that.`;
+      ? `Sending the compressed samples once takes ${bytes(data)}: the cheapest method here sends ${times(fewest.nbytes)} times that. What this buys is that they stay at home.`
+      : `Sending the compressed samples once takes ${bytes(data)}: the cheapest method here sends ${times(fewest.nbytes)} of that.`;
     const crossover = advice.crossover === null ? "Split sends fewer bytes than federated for no number of clients."
-      : `Split sends fewer bytes than federated from ${explore.grouped(advice.crossover)} clients on.`;
-    explore.byId("said").textContent =
-      `Fewest bytes: ${fewest.words}, ${explore.bytes(fewest.nbytes)}. On this link ` +
+      : `Split sends fewer bytes than federated from ${grouped(advice.crossover)} clients on.`;
+    byId("said").textContent =
+      `Fewest bytes: ${fewest.words}, ${bytes(fewest.nbytes)}. On this link ` +
       `${fastest === fewest ? "it is also done first" : `${fastest.words} is done first`}, after ${explore.seconds(fastest.seconds)}. ${crossover} ${opponent}`;
-    explore.byId("numbers").innerHTML = explore.table([
+    byId("numbers").innerHTML = explore.table([
       ["method", "bytes per client", "bytes in total", "waits", "seconds on the link", "times the data"],
-      ...rows.map((r) => [r.words, explore.bytes(r.nbytes / state.clients), explore.bytes(r.nbytes), explore.grouped(r.waits), explore.seconds(r.seconds), times(r.nbytes)]),
+      ...rows.map((r) => [r.words, bytes(r.nbytes / state.clients), bytes(r.nbytes), grouped(r.waits), explore.seconds(r.seconds), times(r.nbytes)]),
     ], rows.indexOf(fewest));
-    explore.byId("code").textContent =
+    byId("code").textContent =
       "from fltoolkit import advise\nfrom fltoolkit.cost import ModelCost\n\n" +
       "# parameters: all, at the client; bytes: all, at the client; cut width; FLOPs are not asked for here\n" +
       `model = ModelCost(${state.parameters}, ${Math.round(state.share * state.parameters)}, ${4 * state.parameters}, ` +
       `${4 * Math.round(state.share * state.parameters)}, ${state.cut}, 0, 0)\n` +
       `advise(model, num_samples=${state.samples}, num_clients=${state.clients}, epochs=${state.epochs}, rounds=${state.rounds}, nbytes_per_sample=${state.sample})\n`;
-    explore.picture(explore.byId("plot"), explore.byId("said").textContent, (width) => {
-      const narrow = explore.isNarrow(width), height = narrow ? 320 : 400;
-      const box = { left: 62, right: width - 14, top: 28, bottom: height - 44 };
-      const some = explore.stops(1, 10000, 12).map((k) => Math.round(k)).filter((k) => k <= state.samples);
+    explore.picture(byId("plot"), byId("said").textContent, (width) => {
+      const { narrow, height, box } = explore.frame(width, 400, 320, 62);
+      const some = stops(1, 10000, 12).map((k) => Math.round(k)).filter((k) => k <= state.samples);
       const lines = METHODS.map((m) => some.map((k) => [k, told(state, k)[m.key] / k]));
       const owned = some.map((k) => [k, data / k]); // what a client would send if it sent its samples
       const all = [...lines, owned].flat().map(([, v]) => v).filter((v) => v > 0);
-      const x = explore.scale(1, 10000, box.left, box.right, true);
-      const y = explore.scale(0.5 * Math.min(...all), 2 * Math.max(...all), box.bottom, box.top, true, narrow ? 4 : 6);
-      const parts = [explore.axes(box, { scale: x, words: explore.grouped, title: "number of clients (log)" },
-        { scale: y, words: explore.brief(explore.bytes), title: "bytes that a client sends and receives (log)" })];
+      const x = scale(1, 10000, box.left, box.right, true);
+      const y = scale(0.5 * Math.min(...all), 2 * Math.max(...all), box.bottom, box.top, true, narrow ? 4 : 6);
+      const parts = [explore.axes(box, { scale: x, words: grouped, title: "number of clients (log)" },
+        { scale: y, words: explore.brief(bytes), title: "bytes that a client sends and receives (log)" })];
       const taken = [], wanted = [], here = x.at(state.clients);
       parts.push(`<path class="rule" d="M${here} ${box.top}V${box.bottom}"/>`);
       taken.push([here - 3, box.top, here + 3, box.bottom]);
@@ -61,20 +61,20 @@
         const cross = x.at(advice.crossover);
         parts.push(`<path class="front" d="M${cross} ${box.top}V${box.bottom}"/>`);
         taken.push([cross - 2, box.top, cross + 2, box.bottom]);
-        wanted.push({ x: cross, y: box.bottom - 30, words: `splitting pays from ${explore.grouped(advice.crossover)}`, must: !narrow, also: [0.2, 0.35, 0.5, 0.65].map((s) => [cross, box.bottom - s * (box.bottom - box.top)]), off: 4 });
+        wanted.push({ x: cross, y: box.bottom - 30, words: `splitting pays from ${grouped(advice.crossover)}`, must: !narrow, also: [0.2, 0.35, 0.5, 0.65].map((s) => [cross, box.bottom - s * (box.bottom - box.top)]), off: 4 });
       }
       const line = owned.map(([k, v]) => [x.at(k), y.at(v)]);
-      parts.push(`<path class="rule" d="M${line.map((p) => p.map((v) => v.toFixed(1)).join(" ")).join("L")}"/>`);
+      parts.push(`<path class="rule" d="${explore.path(line)}"/>`);
       const far = line[Math.floor(0.6 * (line.length - 1))];
       wanted.push({ x: far[0], y: far[1], words: "the samples, sent once", also: line.filter((_, k) => k % 4 === 0), off: 8 });
       METHODS.forEach((m, i) => {
         const at = lines[i].map(([k, v]) => [x.at(k), y.at(v)]);
-        parts.push(`<path class="line ${m.look}" d="M${at.map((p) => p.map((v) => v.toFixed(1)).join(" ")).join("L")}"/>`);
+        parts.push(`<path class="line ${m.look}" d="${explore.path(at)}"/>`);
         at.forEach(([px, py], k) => {
-          taken.push([px - 5, py - 5, px + 5, py + 5]);
+          taken.push(explore.around(px, py, 5));
           if (!k) return;
           const [qx, qy] = at[k - 1];
-          for (let t = 0.25; t < 1; t += 0.25) taken.push([qx + t * (px - qx) - 4, qy + t * (py - qy) - 4, qx + t * (px - qx) + 4, qy + t * (py - qy) + 4]);
+          for (let t = 0.25; t < 1; t += 0.25) taken.push(explore.around(qx + t * (px - qx), qy + t * (py - qy), 4));
         });
         parts.push(explore.mark(m.mark, here, y.at(advice[m.key] / state.clients), m.look, 6));
       });
@@ -90,14 +90,14 @@
   explore.page({
     defaults: { clients: 100, parameters: 1e6, cut: 640, samples: 60000, sample: 136, share: 0.1, epochs: 10, rounds: 10, rate: 100, latency: 20 },
     stops: {
-      clients: whole(CLIENTS), parameters: explore.stops(1e4, 1e9, 12), cut: whole([...explore.stops(1, 1e5, 12), 128, 640]).sort((a, b) => a - b),
-      samples: [...explore.stops(1e3, 1e7, 12), 60000].sort((a, b) => a - b), sample: whole([...explore.stops(1, 1e7, 12), 136]).sort((a, b) => a - b), share: Array.from({ length: 21 }, (_, k) => +(k / 20).toFixed(2)),
-      epochs: whole(explore.stops(1, 1000, 12)), rounds: whole(explore.stops(1, 10000, 12)),
+      clients: whole(CLIENTS), parameters: stops(1e4, 1e9, 12), cut: whole([...stops(1, 1e5, 12), 128, 640]).sort((a, b) => a - b),
+      samples: [...stops(1e3, 1e7, 12), 60000].sort((a, b) => a - b), sample: whole([...stops(1, 1e7, 12), 136]).sort((a, b) => a - b), share: Array.from({ length: 21 }, (_, k) => +(k / 20).toFixed(2)),
+      epochs: whole(stops(1, 1000, 12)), rounds: whole(stops(1, 10000, 12)),
       rate: [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000], latency: [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
     },
     words: {
-      clients: (v) => explore.grouped(v), parameters: (v) => explore.grouped(v), cut: (v) => `${explore.grouped(v)} values per sample`,
-      samples: (v) => explore.grouped(v), sample: (v) => explore.bytes(v), share: (v) => explore.percent(v, 0), epochs: (v) => explore.grouped(v), rounds: (v) => explore.grouped(v),
+      clients: (v) => grouped(v), parameters: (v) => grouped(v), cut: (v) => `${grouped(v)} values per sample`,
+      samples: (v) => grouped(v), sample: (v) => bytes(v), share: (v) => explore.percent(v, 0), epochs: (v) => grouped(v), rounds: (v) => grouped(v),
       rate: (v) => `${v} Mbit/s`, latency: (v) => `${v} ms`,
     },
     repair: (state) => ({ clients: Math.min(state.clients, state.samples) }),

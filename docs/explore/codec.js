@@ -1,8 +1,12 @@
-/* A codec on a tensor: what Python measured of recorded tensors at each stop of the sliders. */
+/* A codec on a tensor: recorded tensors become messages here (wire.js), and what arrives is drawn. The entropy coder is
+   not here: its bytes, and what the symbols would need, were measured in Python. */
 "use strict";
 
 (() => {
-  const { bits: BITS, fractions: FRACTIONS, table, leaks } = explore.data.codec;
+  const { byId, bytes, percent, grouped, picture } = explore;
+  const { bits: BITS, fractions: FRACTIONS, stops, leaks } = explore.data.codec, BINS = 60;
+  const tensors = Object.fromEntries(Object.entries(explore.data.tensors).map(([name, { shape, values }]) =>
+    [name, { shape, data: new Float32Array(Uint8Array.from(atob(values), (c) => c.charCodeAt(0)).buffer) }]));
   const number = (value) => String(+value.toPrecision(3));
   const error = (value) => (value >= 0.001 ? String(+value.toPrecision(3)) : value === 0 ? "0" : value.toExponential(1));
 
@@ -11,7 +15,15 @@
     const found = state.tensor === "activation" && leaks[`${state.kept}/${state.bits}`];
     if (!found) return "not run";
     const [share, low, high, count] = found;
-    return `${explore.percent(share)} [${explore.percent(low)}, ${explore.percent(high)}], ${count} seeds`;
+    return `${percent(share)} [${percent(low)}, ${percent(high)}], ${count} seeds`;
+  };
+
+  /* The message of a setting: its size, what arrives, and by how much that differs. */
+  const sent = ({ tensor, bits, kept }) => {
+    const { shape, data } = tensors[tensor], codec = explore.wire.codec({ bits, kept });
+    const message = codec.encode([{ name: "x", dtype: explore.wire.FLOAT32, shape, data }]), arrived = codec.decode(message)[0].data;
+    const off = data.map((value, i) => arrived[i] - value), squares = (list) => list.reduce((sum, v) => sum + v * v, 0);
+    return { nbytes: message.length, arrived, error: squares(off) / squares(data), worst: off.reduce((most, v) => Math.max(most, Math.abs(v)), 0) };
   };
 
   const code = (state) => {
@@ -24,46 +36,46 @@
   };
 
   const render = (state) => {
-    const { shape, stops } = table[state.tensor], n = shape.reduce((a, b) => a * b);
-    const { bytes, nominal, bound, kept, errors, range, before, arrived } = stops[`${state.kept}/${state.bits}`];
-    const nbytes = bytes[+state.entropy], real = (8 * nbytes) / n;
-    explore.byId("said").textContent =
-      `${explore.grouped(n)} values travel in ${explore.bytes(nbytes)} instead of ${explore.bytes(4 * n)}: ` +
+    const { shape, data } = tensors[state.tensor], n = data.length, { nbytes: plain, arrived, error: lost, worst } = sent(state);
+    const [coded, nominal, bound] = stops[state.tensor][`${state.kept}/${state.bits}`];
+    const nbytes = state.entropy ? coded : plain, real = (8 * nbytes) / n;
+    byId("said").textContent =
+      `${grouped(n)} values travel in ${bytes(nbytes)} instead of ${bytes(4 * n)}: ` +
       `${real.toFixed(2)} bits per value really sent, ${nominal.toFixed(2)} nominal. ` +
-      `Relative squared error ${error(errors[0])}` +
-      (errors[0] > 1 ? ": worse than sending nothing, which is 1." : ".");
-    explore.byId("about").textContent = `${shape.join(" × ")} values, recorded in a training on digits`;
-    explore.byId("numbers").innerHTML = explore.table([
+      `Relative squared error ${error(lost)}` +
+      (lost > 1 ? ": worse than sending nothing, which is 1." : ".");
+    byId("about").textContent = `${shape.join(" × ")} values, recorded in a training on digits`;
+    byId("numbers").innerHTML = explore.table([
       ["", "bits per value", "bytes"],
-      ["float32", "32", explore.grouped(4 * n)],
-      ["nominal: symbols and places at their width", nominal.toFixed(2), explore.grouped(Math.ceil((nominal * n) / 8))],
-      ["really sent, headers in", real.toFixed(2), explore.grouped(nbytes)],
-      ["bound if symbols are independent (entropy)", bound.toFixed(2), explore.grouped(Math.ceil((bound * n) / 8))],
-      ["relative squared error", error(errors[0]), ""],
-      ["largest error", error(errors[1]), ""],
-      ["values that are kept", explore.grouped(kept), ""],
+      ["float32", "32", grouped(4 * n)],
+      ["nominal: symbols and places at their width", nominal.toFixed(2), grouped(Math.ceil((nominal * n) / 8))],
+      ["really sent, headers in", real.toFixed(2), grouped(nbytes)],
+      ["bound if symbols are independent (entropy)", bound.toFixed(2), grouped(Math.ceil((bound * n) / 8))],
+      ["relative squared error", error(lost), ""],
+      ["largest error", error(worst), ""],
+      ["values that are kept", grouped(explore.wire.numKept(state.kept, n)), ""],
     ]);
-    explore.byId("leak").textContent = leak(state);
-    explore.byId("code").textContent = code(state);
-    explore.picture(explore.byId("plot"), `Histogram of the ${state.tensor} before and after. ${explore.byId("said").textContent}`, (width) => {
-      const narrow = explore.isNarrow(width), height = narrow ? 280 : 340;
-      const box = { left: 52, right: width - 14, top: 28, bottom: height - 44 };
-      const most = Math.max(...before, ...arrived.map(([, count]) => count));
-      const x = explore.scale(range[0], range[1], box.left, box.right, false, narrow ? 4 : 8);
+    byId("leak").textContent = leak(state);
+    byId("code").textContent = code(state);
+    picture(byId("plot"), `Histogram of the ${state.tensor} before and after. ${byId("said").textContent}`, (width) => {
+      const { narrow, height, box } = explore.frame(width, 340, 280, 52);
+      const low = Math.min(...data, ...arrived), high = Math.max(...data, ...arrived);
+      const before = explore.histogram(data, low, high, BINS), after = explore.histogram(arrived, low, high, BINS), most = Math.max(...before, ...after);
+      const x = explore.scale(low, high, box.left, box.right, false, narrow ? 4 : 8);
       const y = explore.scale(0.6, 1.3 * most, box.bottom, box.top, true);
       const parts = [explore.axes(box, { scale: x, words: number, title: "value" },
-        { scale: y, words: (v) => explore.grouped(v), title: "number of values (log)" })];
-      const unit = (box.right - box.left) / before.length, size = (range[1] - range[0]) / before.length;
-      const bars = (list, share, fill) => list.forEach(([count, place]) => {
+        { scale: y, words: (v) => grouped(v), title: "number of values (log)" })];
+      const unit = (box.right - box.left) / BINS;
+      const bars = (counts, share, fill) => counts.forEach((count, i) => {
         if (!count) return;
-        const left = x.at(place) - (share * unit) / 2, top = y.at(count);
+        const left = box.left + (i + 0.5 - share / 2) * unit, top = y.at(count);
         parts.push(`<rect x="${left.toFixed(1)}" y="${top.toFixed(1)}" width="${(share * unit).toFixed(1)}" height="${(box.bottom - top).toFixed(1)}" fill="${fill}"/>`);
       });
-      bars(before.map((count, i) => [count, range[0] + (i + 0.5) * size]), 1, "var(--line)");
-      bars(arrived.map(([, count, place]) => [count, place]), 0.5, "var(--one)");
+      bars(before, 1, "var(--line)");
+      bars(after, 0.5, "var(--one)");
       return { height, body: parts.join("") };
     });
-    explore.picture(explore.byId("bars"), "Bits per value: nominal, really sent, bound if independent", (width) => {
+    picture(byId("bars"), "Bits per value: nominal, really sent, bound if independent", (width) => {
       const list = [["nominal", nominal, "var(--grey)"], ["sent", real, "var(--one)"], ["if independent", bound, "var(--three)"]];
       const left = 106, end = width - 60, scale = Math.max(nominal, real, bound) <= 10 ? 10 : 46;
       const parts = list.map(([words, value, fill], i) => {
@@ -80,7 +92,7 @@
     stops: { bits: BITS, kept: FRACTIONS },
     words: {
       bits: (value) => (value === 32 ? "32 (float32, as they are)" : String(value)),
-      kept: (value) => (value === 1 ? "all" : explore.percent(value, value < 0.01 ? 1 : 0)),
+      kept: (value) => (value === 1 ? "all" : percent(value, value < 0.01 ? 1 : 0)),
     },
     render,
   });

@@ -37,6 +37,7 @@ explore.seconds = (value) => {
 };
 
 explore.mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+explore.summary = (values) => ({ value: explore.mean(values), low: Math.min(...values), high: Math.max(...values) });
 
 /* ---- fltoolkit.research.analysis: a run is {nbytes, up, down, waits, curve: [[bytes, score]]} ---- */
 

@@ -2,19 +2,20 @@
 "use strict";
 
 (() => {
+  const { byId, escape, bytes, mean } = explore;
   const { tasks } = explore.data.language;
-  const list = explore.byId("task");
+  const list = byId("task");
   const TAKEAWAYS = { // by group; that of the first is in the page
     "A transformer in two parts": ["few bits of everything cost less than all bits of what has moved, and less than silence.",
       "before you send less often, send fewer bits."],
     "Fine-tuning together": ["all weights in 2 bits do better than thin matrices (LoRA) in float32, and send less.",
       "choose the bits before you choose the weights; who can spare some quality chooses both."],
   };
-  const takeaway = explore.byId("takeaway"), first = takeaway.innerHTML;
+  const takeaway = byId("takeaway"), first = takeaway.innerHTML;
   const groups = [...new Set(tasks.map((task) => task.group))];
   list.innerHTML = groups.map((group) =>
-    `<optgroup label="${explore.escape(group)}">` + tasks.filter((task) => task.group === group)
-      .map((task) => `<option value="${task.key}">${explore.escape(task.words)}</option>`).join("") + "</optgroup>").join("");
+    `<optgroup label="${escape(group)}">` + tasks.filter((task) => task.group === group)
+      .map((task) => `<option value="${task.key}">${escape(task.words)}</option>`).join("") + "</optgroup>").join("");
   const ends = (task) => task.methods.flatMap(({ runs }) => runs.map((run) => run.curve[run.curve.length - 1][1]));
 
   /* Nats of a method minus those of another, seed by seed. */
@@ -27,7 +28,7 @@
     const found = base ? gaps(method, base) : [];
     if (!found.length) return "";
     const spread = found.length > 1 ? ` [${signed(Math.min(...found))}, ${signed(Math.max(...found))}]` : "";
-    return `<b id="gap">${signed(explore.mean(found))}</b>${spread} nats beside it, seed by seed ` +
+    return `<b id="gap">${signed(mean(found))}</b>${spread} nats beside it, seed by seed ` +
       `(${found.length} seed${found.length > 1 ? "s" : ""} in common). `;
   };
 
@@ -36,8 +37,8 @@
     choosers: ["task"],
     defaults: { task: tasks[0].key, method: "" },
     costs: {
-      nbytes: { title: "bytes sent in all", words: explore.bytes, stops: [1e4, 1e10] },
-      uplink: { title: "bytes up, each message once", words: explore.bytes, stops: [1e4, 1e10], suffix: " up" },
+      nbytes: { title: "bytes sent in all", words: bytes, stops: [1e4, 1e10] },
+      uplink: { title: "bytes up, each message once", words: bytes, stops: [1e4, 1e10], suffix: " up" },
       seconds: { title: "seconds on your link", words: explore.seconds, stops: [0.1, 1e6] },
     },
     metric: {
@@ -67,8 +68,8 @@
       takeaway.innerHTML = see ? `<b>What to see:</b> ${see} <b>Conclude:</b> ${conclude}` : first;
     },
     about: (method, base) => beside(method, base) +
-      (method.printed ? `<b>Its paper says:</b> ${explore.escape(method.printed)}.` : ""),
+      (method.printed ? `<b>Its paper says:</b> ${escape(method.printed)}.` : ""),
     ledger: ({ runs }) => (runs.every((run) => run.uplink === run.up) ? []
-      : [["each message once", "up", explore.bytes(explore.mean(runs.map((run) => run.uplink)))]]),
+      : [["each message once", "up", bytes(mean(runs.map((run) => run.uplink)))]]),
   });
 })();

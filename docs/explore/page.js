@@ -278,6 +278,13 @@ explore.labels = (wanted, box, taken = []) => {
   return parts.join("");
 };
 
+/* How many values lie in each of `bins` equal parts between `low` and `high`. */
+explore.histogram = (values, low, high, bins) => {
+  const counts = new Array(bins).fill(0);
+  for (const v of values) counts[Math.min(bins - 1, Math.floor((bins * (v - low)) / (high - low || 1)))]++;
+  return counts;
+};
+
 /* Marks that differ in shape and in colour. */
 explore.mark = (kind, x, y, look, size = 5) => {
   const s = size, at = `${x.toFixed(1)} ${y.toFixed(1)}`;
@@ -300,6 +307,38 @@ explore.picture = (place, name, draw) => {
 
 /* Whether words beside a figure can stand on one line there, or the screen is a phone's. */
 explore.isNarrow = (width) => width < 560;
+
+/* Where the axes of a figure stand: its height is `wide`, or `low` on a phone. */
+explore.frame = (width, wide, low, left = 48) => {
+  const narrow = explore.isNarrow(width), height = narrow ? low : wide;
+  return { narrow, height, box: { left, right: width - 14, top: 28, bottom: height - 44 } };
+};
+
+/* A line through points [x, y]; a line from low to high with ends; the ring of what is chosen; the box around a mark. */
+explore.path = (points) => `M${points.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L")}`;
+explore.spread = (x, low, high) => `<path class="spread" d="M${x} ${low}V${high}m-4 0h8M${x - 4} ${low}h8"/>`;
+explore.ring = (x, y) => `<circle class="ring" cx="${x}" cy="${y}" r="11"/>`;
+explore.around = (x, y, room) => [x - room, y - room, x + room, y + room];
+
+/* A mark that is the i-th choice of a picture. */
+explore.option = (i, is, words, kind, x, y, look) =>
+  `<g role="option" id="m${i}" aria-selected="${is}" aria-label="${explore.escape(words)}">` +
+  explore.mark(kind, x, y, look, is ? 7 : 5) + (is ? explore.ring(x, y) : "") + "</g>";
+
+/* Arrow keys in `place` walk through what `walk()` gives, {names, now}, and choose another name. */
+explore.arrows = (place, walk, choose) => place.addEventListener("keydown", (event) => {
+  const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -1e9, End: 1e9 };
+  if (!(event.key in steps)) return;
+  event.preventDefault();
+  const { names, now } = walk();
+  choose(names[Math.min(Math.max(names.indexOf(now) + steps[event.key], 0), names.length - 1)]);
+});
+
+/* Where the mouse is in a place. */
+explore.where = (place, event) => {
+  const corner = place.getBoundingClientRect();
+  return [event.clientX - corner.left, event.clientY - corner.top];
+};
 
 /* A table from rows of cells; the first row are heads. */
 explore.table = (rows, chosen = -1) => {

@@ -2,6 +2,7 @@
 "use strict";
 
 (() => {
+  const { escape, bytes, percent, grouped } = explore;
   const tasks = [...explore.data.pareto.tasks, ...explore.data.fedavg.tasks];
   const METHOD = "3 bits + EF both ways"; // where the page begins
   const taskOf = (state) => tasks.find((t) => t.data === state.data && t.partition === state.partition);
@@ -11,21 +12,21 @@
     choosers: ["data", "partition"],
     defaults: { data: "mnist", partition: "IID", method: METHOD },
     costs: {
-      nbytes: { title: "bytes sent, both directions", words: explore.bytes, stops: [1e3, 3e9], start: 1e7 },
-      up: { title: "bytes sent up", words: explore.bytes, stops: [1e4, 3e9], start: 1e6, suffix: " up" },
+      nbytes: { title: "bytes sent, both directions", words: bytes, stops: [1e3, 3e9], start: 1e7 },
+      up: { title: "bytes sent up", words: bytes, stops: [1e4, 3e9], start: 1e6, suffix: " up" },
       seconds: { title: "seconds on your link", words: explore.seconds, stops: [0.1, 1e6], start: 100 },
-      rounds: { title: "rounds, or epochs of split learning", words: (v) => `${explore.grouped(v, v % 1 ? 1 : 0)} round${v === 1 ? "" : "s"}`,
-        tick: explore.grouped, stops: [1, 200], start: 10, from: 0.8 },
+      rounds: { title: "rounds, or epochs of split learning", words: (v) => `${grouped(v, v % 1 ? 1 : 0)} round${v === 1 ? "" : "s"}`,
+        tick: grouped, stops: [1, 200], start: 10, from: 0.8 },
       flops: { title: "computing at the clients", words: explore.flops, stops: [1e9, 1e14], start: 1e12 },
     },
     metric: {
       sign: 1,
       name: "accuracy",
       title: "test accuracy (log of the errors)",
-      short: (value) => explore.percent(value),
-      long: (value) => explore.percent(value, 2),
-      cell: (value) => explore.percent(value, 2),
-      tick: (value) => `${+(100 * value).toFixed(1)} %`,
+      short: (value) => percent(value),
+      long: (value) => percent(value, 2),
+      cell: (value) => percent(value, 2),
+      tick: explore.brief(percent),
       scale: (least, most, start, end) => {
         const top = Math.max(most, 0.985);
         return explore.accuracyScale(least - 0.2 * (1 - least), top + 0.2 * (1 - top), start, end);
@@ -46,7 +47,7 @@
       }
     },
     about: ({ printed }) => printed
-      ? `<b>In print:</b> ${explore.escape(printed.words)} (${explore.escape(printed.source)}). ${explore.escape(printed.why)}.`
+      ? `<b>In print:</b> ${escape(printed.words)} (${escape(printed.source)}). ${escape(printed.why)}.`
       : "",
   });
 })();

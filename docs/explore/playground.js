@@ -97,7 +97,7 @@ explore.serve = (engine, digits, post) => {
 };
 
 (() => {
-const { byId, escape } = explore, engine = explore.makeEngine(explore.wire), DIGITS = explore.data.digits, SEND = DIGITS.data_nbytes;
+const { byId, escape, bytes, percent, grouped, mark, picture, scale } = explore, engine = explore.makeEngine(explore.wire), DIGITS = explore.data.digits, SEND = DIGITS.data_nbytes;
 const place = byId("plot"), scene = byId("scene"), root = document.documentElement;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const BITS = [1, 2, 3, 4, 5, 6, 7, 8, 32], KEPT = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
@@ -124,7 +124,7 @@ const makeWorker = (hear) => {
 
 const isOne = (state) => state.how === "one", isSplit = (state) => state.how === "split";
 const settingOf = (s) => ({ how: s.how, cut: +s.cut, owners: s.owners, skewed: s.skewed, bitsUp: s.bitsUp, bitsDown: s.bitsDown, kept: s.kept,
-  owed: s.owed && (s.kept < 1 || s.bitsUp < 32), threshold: s.threshold, speak: +s.speak, seed: s.seed, dataBytes: SEND });
+  owed: s.owed && (s.kept < 1 || s.bitsUp < 32), threshold: s.threshold, speak: +s.speak, seed: s.seed, dataBytes: SEND, effort: { lr: s.lr } });
 
 const stages = (bits, kept) => [...(kept < 1 ? [`TopK(${kept})`] : []), ...(bits < 32 ? [`Quantize(${bits})`] : [])];
 const codecText = (bits, kept, owed) => {
@@ -140,7 +140,7 @@ const code = (s) => {
     isOne(s) ? 'NULL_MODELS["pooled"]' : `"${!split ? "fedavg" : s.threshold ? "split_async" : "split"}"`, 'data="digits"',
     split && `cut=${s.cut}`, shared && `num_clients=${s.owners}`, shared && s.skewed && 'partition="shards(2)"',
     shared && speakers < s.owners && `settings={"cohort_size": ${speakers}}`,
-    ...(split ? ["rounds=15", "evaluations=3"] : ["rounds=25", "lr=0.1", "batch_size=10"]), split && s.threshold && `gate="LossGate(${s.threshold})"`,
+    ...(split ? ["rounds=15", "evaluations=3"] : ["rounds=25", "batch_size=10"]), `lr=${s.lr}`, split && s.threshold && `gate="LossGate(${s.threshold})"`,
     codecs.length && `codecs={\n${codecs.map(([kind, text]) => `        "${kind}": "${text}",\n`).join("")}    }`,
   ];
   return `from fltoolkit.research import ${isOne(s) ? "NULL_MODELS, " : ""}Experiment, records\n\nexperiment = Experiment(\n` +
@@ -157,11 +157,11 @@ const sizes = (s) => {
   return [size(s.bitsUp, s.kept), size(s.bitsDown, 1, shape && "g")];
 };
 const describe = (s) => {
-  if (isOne(s)) return `In one piece: all images are sent to Bob once, without loss, in ${explore.bytes(SEND)}; then he trains alone.`;
+  if (isOne(s)) return `All images are sent to Bob once, without loss, in ${bytes(SEND)}; then he trains alone.`;
   const [up, down] = sizes(s);
-  if (isSplit(s)) return `Split: for every 32 images Alice sends ${explore.bytes(up)} of activations, and Bob answers with ${explore.bytes(down)} of gradients.` +
+  if (isSplit(s)) return `For every 32 images Alice sends what her layers make of them, ${bytes(up)} up, and Bob answers how they should change, ${bytes(down)} down.` +
     (s.threshold ? " Whenever the loss has hardly moved over a pass, they fall silent." : "");
-  return `Averaged: in each round ${s.speak === "1" ? "each" : "each drawn one"} of ${s.owners} owners gets the network in ${explore.bytes(down)} and sends back its change in ${explore.bytes(up)}.`;
+  return `In each round ${s.speak === "1" ? "each" : "each drawn one"} of ${s.owners} owners gets the network in ${bytes(down)} and sends back its change in ${bytes(up)}.`;
 };
 
 /* missions: each solves itself */
@@ -175,11 +175,11 @@ const silenceOrBits = () => {
   const bits = ({ bitsUp, bitsDown }) => Math.min(bitsUp, bitsDown), few = silent && long.find((r) => !r.setting.threshold && bits(r.setting) < bits(silent.setting));
   if (!few) return "";
   const budget = Math.min(silent.last.nbytes, few.last.nbytes), a = within(silent.path, budget), b = within(few.path, budget);
-  return `At ${explore.bytes(budget)}: with silence ${explore.percent(a)}, with fewer bits ${explore.percent(b)}. Here ${a > b ? "silence is" : "bits are"} ahead.`;
+  return `At ${bytes(budget)}: with silence ${percent(a)}, with fewer bits ${percent(b)}. Here ${a > b ? "silence is" : "bits are"} ahead.`;
 };
 const oneBit = () => {
   const watched = (bits) => all().find((r) => isSplit(r.setting) && r.setting.bitsUp === bits && r.watched), [many, one] = [watched(32), watched(1)];
-  return many && one ? `The error of his guesses is ${explore.percent(many.watched, 0)} of a blind guess's with 32 bits, and ${explore.percent(one.watched, 0)} with one.` : "";
+  return many && one ? `The error of his guesses is ${percent(many.watched, 0)} of a blind guess's with 32 bits, and ${percent(one.watched, 0)} with one.` : "";
 };
 const RULES = { silenceOrBits, oneBit, tenOwners: (r) => r.setting.how === "averaged" && r.setting.skewed && r.setting.owners === 10 };
 const MISSIONS = [...document.querySelectorAll("#missions article")].map(({ dataset, children }) => {
@@ -187,10 +187,15 @@ const MISSIONS = [...document.querySelectorAll("#missions article")].map(({ data
   const [nbytes, accuracy] = (dataset.goal || "").split(" ").map(Number), goal = accuracy ? { nbytes, accuracy } : null;
   const check = !goal ? RULES[rule] : () => {
     const hit = all().filter(RULES[rule] || Boolean).map((run) => reached(run, goal)).find(Boolean);
-    return hit ? `${explore.percent(hit.accuracy)} for ${explore.bytes(hit.nbytes)}.` : "";
+    return hit ? `${percent(hit.accuracy)} for ${bytes(hit.nbytes)}.` : "";
   };
   return { name, book, task, hint, moral, goal, check, start: JSON.parse(dataset.start) };
 });
+const notYet = (goal) => { // what the training that is shown has reached, once the budget is spent
+  if (!goal || !last || last.nbytes <= goal.nbytes || isOne(chosen)) return "";
+  const found = within(path, goal.nbytes);
+  return `<b>Not yet.</b> ${bytes(goal.nbytes)} were spent ${found ? `at ${percent(found)}. Change something` : "before the first test. Send less for each image"}, and start again.`;
+};
 const solved = new Set((() => { try { return JSON.parse(localStorage.getItem("fltoolkit-missions") || "[]"); } catch { return []; } })());
 byId("mission").innerHTML = MISSIONS.map((m, i) => `<option value="${i + 1}">${m.name}</option>`).join("") + '<option value="0">none: just play</option>';
 
@@ -208,7 +213,7 @@ const showMission = (state) => {
     task.dataset.mission = state.mission;
     task.innerHTML = `${escape(mission.task)} <details><summary>a hint</summary>${escape(mission.hint)}</details>`;
   }
-  const next = words ? `<b>✓ Solved.</b> ${escape(`${words} ${mission.moral}`)} Why: <a href="../../notebooks/${mission.book}.ipynb">notebook ${mission.book.slice(0, 2)}</a>.` : "";
+  const next = words ? `<b>✓ Solved.</b> ${escape(`${words} ${mission.moral}`)} Why: <a href="../../notebooks/${mission.book}.ipynb">notebook ${mission.book.slice(0, 2)}</a>. Then choose another mission.` : notYet(mission.goal);
   if (verdict.innerHTML !== next) verdict.innerHTML = next;
   verdict.dataset.solved = !!words;
   const link = byId("notebook");
@@ -280,17 +285,16 @@ const drawGuess = (state) => {
 };
 
 const drawLevels = (state) => {
-  const box = byId("levels"), values = seen.before, got = seen.after;
+  const box = byId("levels"), { owed, after: got } = seen, values = owed ? got.map((v, i) => v + owed[i]) : seen.before; // what is owed is sent, too
   if (!values || !box.clientWidth) { box.innerHTML = ""; byId("lost").textContent = ""; return; }
-  const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b)), bins = new Uint32Array(40);
-  for (const v of values) bins[Math.min(39, Math.floor((40 * (v - low)) / (high - low || 1)))]++;
+  const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b)), bins = explore.histogram(values, low, high, 40);
   const levels = [...new Set(got)].sort((a, b) => a - b);
   const lost = values.reduce((sum, v, i) => sum + (v - got[i]) ** 2, 0) / (values.reduce((sum, v) => sum + v * v, 0) || 1);
-  const words = `${levels.length > 256 ? "as many levels as numbers" : `${levels.length} ${levels.length === 1 ? "level arrives" : "levels arrive"}`}; ${explore.percent(lost, lost < 0.01 ? 2 : 1)} of the values' squares is lost.`;
-  explore.picture(box, `Histogram of values that should be sent. ${words}`, (width) => {
-    const x = explore.scale(low, high || low + 1, 8, width - 8), tall = Math.log1p(Math.max(...bins)), parts = [];
-    bins.forEach((n, i) => { if (n) { const h = (84 * Math.log1p(n)) / tall; parts.push(`<rect x="${(8 + (i * (width - 16)) / 40).toFixed(1)}" y="${(92 - h).toFixed(1)}" width="${((width - 16) / 40 - 1).toFixed(1)}" height="${h.toFixed(1)}" fill="var(--line)"/>`); } });
-    if (levels.length <= 256) for (const v of levels) parts.push(`<path d="M${x.at(v).toFixed(1)} 4V96" stroke="var(--one)" stroke-width="1.5"/>`);
+  const words = `${levels.length > 256 ? "As many levels as numbers arrive" : `${levels.length} ${levels.length === 1 ? "level arrives" : "levels arrive"}`}; ${percent(lost, lost < 0.01 ? 2 : 1)} of the values' squares is lost.`;
+  picture(box, `Histogram of values that should be sent. ${words}`, (width) => {
+    const x = scale(low, high || low + 1, 8, width - 8), tall = Math.log1p(Math.max(...bins)), parts = [];
+    bins.forEach((n, i) => { if (n) { const h = (82 * Math.log1p(n)) / tall; parts.push(`<rect x="${(8 + (i * (width - 16)) / 40).toFixed(1)}" y="${(86 - h).toFixed(1)}" width="${((width - 16) / 40 - 1).toFixed(1)}" height="${h.toFixed(1)}" fill="var(--line)"/>`); } });
+    if (levels.length <= 256) for (const v of levels) parts.push(`<path d="M${x.at(v).toFixed(1)} ${levels.length > 16 ? 88 : 4}V98" stroke="var(--one)" stroke-width="1.5"/>`);
     return { height: 100, body: parts.join("") };
   });
   byId("lost").textContent = words;
@@ -322,7 +326,7 @@ const drawScene = (time) => {
     c.globalAlpha = 0.85;
     c.fillRect(x - side / 2, y - side / 2, side, side);
     c.globalAlpha = 1;
-    if (packets.length < 5) { c.fillStyle = ink; c.fillText(`${p.what}, ${explore.bytes(p.nbytes)}`, Math.min(Math.max(x, 80), width - 80), y + (drift > 0 ? side / 2 + 14 : -side / 2 - 5)); }
+    if (packets.length < 5 && share > 0.15 && share < 0.85) { c.fillStyle = ink; c.fillText(`${p.what}, ${bytes(p.nbytes)}`, Math.min(Math.max(x, 80), width - 80), y + (drift > 0 ? side / 2 + 14 : -side / 2 - 5)); }
   }
   for (const [name, [x, y, words]] of Object.entries(at)) {
     const half = words.length > 2 ? 34 : 12;
@@ -343,30 +347,30 @@ const drawPlot = (state) => {
   const mission = MISSIONS[+state.mission - 1], goal = mission && mission.goal, skewed = state.skewed && state.how === "averaged";
   const rows = skewed ? [...DIGITS.rows["non-IID"], ...DIGITS.rows.IID.filter(([, family]) => family === "null")] : DIGITS.rows.IID;
   const own = alone[`${state.owners}/${state.skewed}`], reached = path[path.length - 1];
-  const words = reached ? `${explore.percent(reached.accuracy)} right after ${explore.bytes(reached.nbytes)}` : "nothing trained yet";
-  explore.picture(place, `Accuracy over bytes sent: ${words}. Sending the data brings 97.8 % for ${explore.bytes(SEND)}.`, (width) => {
-    const narrow = explore.isNarrow(width), height = narrow ? 300 : 360, box = { left: 48, right: width - 14, top: 28, bottom: height - 44 };
-    const x = explore.scale(1e3, 4e8, box.left, box.right, true, narrow ? 4 : 6), y = explore.accuracyScale(0.2, 0.985, box.bottom, box.top);
-    const parts = [explore.axes(box, { scale: x, words: explore.brief(explore.bytes), title: "bytes sent so far (log)" },
-      { scale: y, words: (v) => `${+(100 * v).toFixed(1)} %`, title: "test images that are right (log of the errors)" })];
+  const words = reached ? `${percent(reached.accuracy)} right after ${bytes(reached.nbytes)}` : "nothing trained yet";
+  picture(place, `Accuracy over bytes sent: ${words}. Sending the data brings 97.8 % for ${bytes(SEND)}.`, (width) => {
+    const { narrow, height, box } = explore.frame(width, 360, 300);
+    const x = scale(1e3, 4e8, box.left, box.right, true, narrow ? 4 : 6), y = explore.accuracyScale(0.2, 0.985, box.bottom, box.top);
+    const parts = [explore.axes(box, { scale: x, words: explore.brief(bytes), title: "bytes sent so far (log)" },
+      { scale: y, words: explore.brief(percent), title: "test images that are right (log of the errors)" })];
     const taken = [], wanted = [], px = (b) => x.at(Math.max(b, 1000)), py = (a) => y.at(Math.min(Math.max(a, 0.2), 0.985));
     if (goal) parts.push(`<path d="M${box.left} ${py(goal.accuracy)}H${px(goal.nbytes)}V${box.top}H${box.left}z" fill="var(--three)" opacity=".14"/>`);
     if (goal) wanted.push({ x: box.left + 6, y: py(goal.accuracy), words: "the mission's goal", off: 2 });
     if (state.how === "averaged" && own) {
       parts.push(`<path class="front" d="M${box.left} ${py(own)}H${box.right}"/>`);
-      wanted.push({ x: box.right - 150, y: py(own), words: `each alone: ${explore.percent(own)}`, off: 2 });
+      wanted.push({ x: box.right - 150, y: py(own), words: `each alone: ${percent(own)}`, off: 2 });
     }
     for (const [name, family, nbytes, accuracy] of rows) {
       const null_ = family === "null";
-      parts.push(explore.mark(null_ ? "diamond" : "circle", px(nbytes), py(accuracy), null_ ? "four" : "grey", 4));
-      taken.push([px(nbytes) - 5, py(accuracy) - 5, px(nbytes) + 5, py(accuracy) + 5]);
+      parts.push(mark(null_ ? "diamond" : "circle", px(nbytes), py(accuracy), null_ ? "four" : "grey", 4));
+      taken.push(explore.around(px(nbytes), py(accuracy), 5));
       if (!narrow || null_) wanted.push({ x: px(nbytes), y: py(accuracy), words: name, look: null_ ? "strong" : "" });
     }
-    const curve = (points) => `M${points.map((p) => `${px(p.nbytes).toFixed(1)} ${py(p.accuracy).toFixed(1)}`).join("L")}`;
+    const curve = (points) => explore.path(points.map((p) => [px(p.nbytes), py(p.accuracy)]));
     for (const run of tried.slice(-4)) if (run.path.length) parts.push(`<path class="line thin grey" d="${curve(run.path)}"/>`);
     if (path.length) {
-      parts.push(`<path class="line one" d="${curve(path)}"/>`, explore.mark("circle", px(reached.nbytes), py(reached.accuracy), "one", 6));
-      taken.push([px(reached.nbytes) - 7, py(reached.accuracy) - 7, px(reached.nbytes) + 7, py(reached.accuracy) + 7]);
+      parts.push(`<path class="line one" d="${curve(path)}"/>`, mark("circle", px(reached.nbytes), py(reached.accuracy), "one", 6));
+      taken.push(explore.around(px(reached.nbytes), py(reached.accuracy), 7));
       wanted.unshift({ x: px(reached.nbytes), y: py(reached.accuracy), words: "this training", look: "strong", must: true });
     }
     parts.push(explore.labels(wanted, box, taken));
@@ -376,16 +380,16 @@ const drawPlot = (state) => {
 
 const meters = (state) => {
   const now = last || { up: 0, down: 0, nbytes: 0, round: 0 }, speed = state.rate * 125000, seconds = explore.secondsOn({ ...now, waits: 0 }, speed, speed, 0);
-  const cells = [["test images right", path.length ? explore.percent(path[path.length - 1].accuracy) : "–"], ["sent", explore.bytes(now.nbytes)],
-    state.how === "averaged" ? ["rounds", now.round || 0] : ["passes", (now.round || 0).toFixed(1)],
-    ["times the data", (now.nbytes / SEND).toFixed(now.nbytes < 10 * SEND ? 2 : 0)], ["on this link", explore.seconds(seconds)], ...(now.state ? [["state", now.state]] : [])];
+  const cells = [["test images right", path.length ? percent(path[path.length - 1].accuracy) : "–"], ["sent", bytes(now.nbytes)],
+    state.how === "averaged" ? ["rounds", now.round || 0] : ["passes over the images", (now.round || 0).toFixed(1)],
+    ["times the data", (now.nbytes / SEND).toFixed(now.nbytes < 10 * SEND ? 2 : 0)], ["on this link", explore.seconds(seconds)], ...(now.state && state.threshold ? [["now", { A: "both speak", B: "only Alice speaks", C: "silent" }[now.state]]] : [])];
   byId("meters").innerHTML = cells.map(([name, value]) => `<span>${name} <b>${value}</b></span>`).join("");
 };
 
 const say = (state) => {
-  const now = failed ? `It has gone wrong: ${failed}. Too few bits can do this; Python would stop here, too.`
-    : ended ? `Done: ${explore.percent(path.length ? path[path.length - 1].accuracy : 0)} right, best ${explore.percent(best)}, for ${explore.bytes(last.nbytes)} in ${explore.grouped(last.messages)} messages.`
-      : last && !running ? `Paused: ${path.length ? explore.percent(path[path.length - 1].accuracy) : "not tested yet"}, ${explore.bytes(last.nbytes)} sent in ${explore.grouped(last.messages)} messages.` : running ? `Training. ${describe(state)}` : describe(state);
+  const now = failed ? `It has gone wrong: ${failed}. Too few bits or too large a learning rate do this. Change one of them and start again.`
+    : ended ? `Done: ${percent(path.length ? path[path.length - 1].accuracy : 0)} right, best ${percent(best)}, for ${bytes(last.nbytes)} in ${grouped(last.messages)} messages.`
+      : last && !running ? `Paused: ${path.length ? percent(path[path.length - 1].accuracy) : "not tested yet"}, ${bytes(last.nbytes)} sent in ${grouped(last.messages)} messages.` : running ? `Training. ${describe(state)}` : describe(state);
   if (now && byId("said").textContent !== now) byId("said").textContent = now;
 };
 
@@ -498,18 +502,18 @@ byId("save").addEventListener("click", () => {
 
 let task = "";
 set = explore.page({
-  defaults: { mission: "1", how: "split", cut: "4", owners: 4, bitsUp: 8, bitsDown: 8, kept: 1, threshold: 0, speak: "1", owed: true, skewed: false, rate: 10, watch: false, pace: "fast", seed: 0 },
-  stops: { bitsUp: BITS, bitsDown: BITS, kept: KEPT, owners: Array.from({ length: 19 }, (_, i) => i + 2), threshold: [0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1], rate: [0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000] },
+  defaults: { mission: "1", owners: 4, kept: 1, threshold: 0, speak: "1", owed: true, skewed: false, rate: 10, watch: false, pace: "fast", seed: 0, ...MISSIONS[0].start },
+  stops: { bitsUp: BITS, bitsDown: BITS, kept: KEPT, owners: Array.from({ length: 19 }, (_, i) => i + 2), threshold: [0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1], lr: [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5], rate: [0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000] },
   words: {
     bitsUp: (v) => (v === 32 ? "32 (float32)" : String(v)), bitsDown: (v) => (v === 32 ? "32 (float32)" : String(v)),
-    kept: (v) => (v === 1 ? "all" : explore.percent(v, v < 0.01 ? 1 : 0)), threshold: (v) => (v ? String(v) : "never silent"),
-    rate: (v) => `${v} Mbit/s`, owners: String,
+    kept: (v) => (v === 1 ? "all" : percent(v, v < 0.01 ? 1 : 0)), threshold: (v) => (v ? String(v) : "never silent"),
+    rate: (v) => `${v} Mbit/s`, owners: String, lr: String,
   },
   repair: (state) => ({ seed: Math.max(0, Math.round(state.seed)) }),
   render,
 });
 byId("mission").addEventListener("input", () => {
   const mission = MISSIONS[+current.mission - 1];
-  if (mission && mission.name !== task) { task = mission.name; set({ threshold: 0, kept: 1, watch: false, skewed: false, ...mission.start }); }
+  if (mission && mission.name !== task) { task = mission.name; set({ threshold: 0, kept: 1, watch: false, skewed: false, lr: 0.05, ...mission.start }); }
 });
 })();

@@ -2,17 +2,18 @@
 "use strict";
 
 (() => {
+  const { byId, escape, bytes, percent, grouped, mean, mark, table, picture, scale } = explore;
   const { rows, num_epochs: numEpochs, null: nothing, data_nbytes: dataBytes } = explore.data.silence;
-  const place = explore.byId("plot"), strip = explore.byId("strip");
+  const place = byId("plot"), strip = byId("strip");
   const WITHIN = 0.15; // rules whose bytes are so near count as "the same bytes"
 
   const summed = (row) => {
-    const scores = row.runs.map((run) => run.accuracy), sent = row.runs.map((run) => run.nbytes);
-    return { ...row, cost: explore.mean(sent), accuracy: explore.mean(scores), low: Math.min(...scores), high: Math.max(...scores) };
+    const { value, ...ends } = explore.summary(row.runs.map((run) => run.accuracy));
+    return { ...row, cost: mean(row.runs.map((run) => run.nbytes)), accuracy: value, ...ends };
   };
   const all = rows.map(summed), isNull = (p) => !["loss threshold", "vanilla, 8 bits", "vanilla, float32"].includes(p.family);
   const nullRows = nothing.map(summed), sentOnce = nullRows.filter((p) => p.cost > 0); // no method: the data sent, or nothing
-  const times = (cost) => explore.grouped(cost / dataBytes, cost >= dataBytes ? 1 : 2);
+  const times = (cost) => grouped(cost / dataBytes, cost >= dataBytes ? 1 : 2);
   const first = (part, name) => all.find((p) => p.part === part && p.name === name);
   const vanilla = first("8-bit floats", "vanilla, float32");
   /* What the slider visits: in whole epochs from "never silent" on, and last the one with periods of 100 steps. */
@@ -45,51 +46,50 @@
   const render = (state) => {
     const stop = STOPS.find((s) => s.value === state.threshold) || STOPS[3];
     const point = stop.value === "0.1" && twin ? twin : stop.point, others = nulls(stop);
-    const steps = ["A", "B", "C"].map((s) => explore.mean(point.runs.map((run) => run.steps[s] / (run.steps.A + run.steps.B + run.steps.C))));
-    explore.byId("said").textContent =
-      `${stop === STOPS[0] ? "Never silent, 8 bits" : `Threshold ${stop.value}`}: ${explore.percent(point.accuracy, 2)} ` +
-      `[${explore.percent(point.low, 2)}, ${explore.percent(point.high, 2)}] for ${explore.bytes(point.cost)}, ` +
-      `${explore.grouped(vanilla.cost / point.cost, 1)} times fewer than float32, ` +
+    const steps = ["A", "B", "C"].map((s) => mean(point.runs.map((run) => run.steps[s] / (run.steps.A + run.steps.B + run.steps.C))));
+    byId("said").textContent =
+      `${stop === STOPS[0] ? "Never silent, 8 bits" : `Threshold ${stop.value}`}: ${percent(point.accuracy, 2)} ` +
+      `[${percent(point.low, 2)}, ${percent(point.high, 2)}] for ${bytes(point.cost)}, ` +
+      `${grouped(vanilla.cost / point.cost, 1)} times fewer than float32, ` +
       `${times(point.cost)} times the data, ${point.runs.length} seeds. ` +
-      `Steps that speak both ways ${explore.percent(steps[0], 0)}, up only ${explore.percent(steps[1], 0)}, silent ${explore.percent(steps[2], 0)}.`;
-    const better = others.filter((p) => explore.mean(p.gains) > 0);
-    explore.byId("verdict").textContent = !others.length
+      `Steps that speak both ways ${percent(steps[0], 0)}, up only ${percent(steps[1], 0)}, silent ${percent(steps[2], 0)}.`;
+    const better = others.filter((p) => mean(p.gains) > 0);
+    byId("verdict").textContent = !others.length
       ? "No other rule was run at these bytes."
       : `Of ${others.length} rule${others.length > 1 ? "s" : ""} at about these bytes, ${better.length} ` +
         `${better.length === 1 ? "does" : "do"} better on average without looking at the loss` +
         (better.length ? `; the best is ${others[0].family}.` : ".");
-    explore.byId("nulls").innerHTML = explore.table([
+    byId("nulls").innerHTML = table([
       ["rule", "accuracy", "sent", "minus the threshold [points]", "better on"],
-      ...others.map((p) => [explore.escape(p.name), explore.percent(p.accuracy, 2), explore.bytes(p.cost),
-        (100 * explore.mean(p.gains)).toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2, signDisplay: "always" }),
+      ...others.map((p) => [escape(p.name), percent(p.accuracy, 2), bytes(p.cost),
+        (100 * mean(p.gains)).toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2, signDisplay: "always" }),
         `${p.gains.filter((g) => g > 0).length} of ${p.gains.length} seeds`]),
     ]);
-    explore.byId("nothing").innerHTML = explore.table([
+    byId("nothing").innerHTML = table([
       ["no method", "accuracy", "sent", "times the data"],
-      ...nullRows.map((p) => [explore.escape(p.name), explore.percent(p.accuracy, 2), explore.bytes(p.cost), times(p.cost)]),
+      ...nullRows.map((p) => [escape(p.name), percent(p.accuracy, 2), bytes(p.cost), times(p.cost)]),
     ]);
-    explore.picture(place, explore.byId("said").textContent, (width) => {
-      const narrow = explore.isNarrow(width), height = narrow ? 320 : 400;
-      const box = { left: 48, right: width - 14, top: 28, bottom: height - 44 };
-      const x = explore.scale(5e5, 6e9, box.left, box.right, true), y = explore.accuracyScale(0.92, 0.986, box.bottom, box.top);
-      const parts = [explore.axes(box, { scale: x, words: explore.brief(explore.bytes), title: "bytes sent in 15 epochs (log)" },
-        { scale: y, words: (v) => `${+(100 * v).toFixed(1)} %`, title: "test accuracy (log of the errors)" })];
+    picture(place, byId("said").textContent, (width) => {
+      const { narrow, height, box } = explore.frame(width, 400, 320);
+      const x = scale(5e5, 6e9, box.left, box.right, true), y = explore.accuracyScale(0.92, 0.986, box.bottom, box.top);
+      const parts = [explore.axes(box, { scale: x, words: explore.brief(bytes), title: "bytes sent in 15 epochs (log)" },
+        { scale: y, words: explore.brief(percent), title: "test accuracy (log of the errors)" })];
       const at = (p) => [x.at(p.cost), y.at(p.accuracy)], taken = [];
       const line = [vanilla, ...STOPS.slice(0, 6).map((s) => s.point)];
-      parts.push(`<path class="line one" d="M${line.map((p) => at(p).map((v) => v.toFixed(1)).join(" ")).join("L")}"/>`);
+      parts.push(`<path class="line one" d="${explore.path(line.map(at))}"/>`);
       line.slice(1).forEach((p, i) => {
         const [a, b] = at(line[i]), [c, d] = at(p);
-        for (let k = 0; k <= 10; k++) taken.push([a + (k / 10) * (c - a) - 5, b + (k / 10) * (d - b) - 5, a + (k / 10) * (c - a) + 5, b + (k / 10) * (d - b) + 5]);
+        for (let k = 0; k <= 10; k++) taken.push(explore.around(a + (k / 10) * (c - a), b + (k / 10) * (d - b), 5));
       });
       const isOther = (p) => others.some((o) => o.part === p.part && o.name === p.name);
       const drawn = all.filter((p) => isNull(p) && (p.part === "8-bit floats" || isOther(p)));
-      for (const p of drawn) parts.push(explore.mark("square", ...at(p), isOther(p) ? "two" : "two hollow faint"));
-      for (const p of [vanilla, ...STOPS.map((s) => s.point)]) parts.push(explore.mark("circle", ...at(p), "one"));
-      for (const p of sentOnce) parts.push(explore.mark("circle", ...at(p), "grey hollow", 5));
+      for (const p of drawn) parts.push(mark("square", ...at(p), isOther(p) ? "two" : "two hollow faint"));
+      for (const p of [vanilla, ...STOPS.map((s) => s.point)]) parts.push(mark("circle", ...at(p), "one"));
+      for (const p of sentOnce) parts.push(mark("circle", ...at(p), "grey hollow", 5));
       const [px, py] = at(point);
-      parts.push(`<path class="spread" d="M${px} ${y.at(point.low)}V${y.at(point.high)}m-4 0h8M${px - 4} ${y.at(point.low)}h8"/>`);
-      parts.push(explore.mark("circle", px, py, "one", 7), `<circle class="ring" cx="${px}" cy="${py}" r="11"/>`);
-      for (const p of [...drawn, ...sentOnce, vanilla, point, ...STOPS.map((s) => s.point)]) taken.push([at(p)[0] - 6, at(p)[1] - 6, at(p)[0] + 6, at(p)[1] + 6]);
+      parts.push(explore.spread(px, y.at(point.low), y.at(point.high)));
+      parts.push(mark("circle", px, py, "one", 7), explore.ring(px, py));
+      for (const p of [...drawn, ...sentOnce, vanilla, point, ...STOPS.map((s) => s.point)]) taken.push(explore.around(...at(p), 6));
       const wanted = [
         { x: px, y: py, words: stop === STOPS[0] ? "never silent" : `threshold ${stop.value}`, must: true, look: "strong", off: 14 },
         ...(stop.value === "0.1" ? [] : others).map((p) => ({ x: at(p)[0], y: at(p)[1], words: p.family })),
@@ -99,26 +99,26 @@
       ];
       return { height, body: parts.join("") + explore.labels(wanted, box, taken) };
     });
-    explore.picture(explore.byId("beside"), `Accuracies of the seeds. ${explore.byId("verdict").textContent}`, (width) => {
+    picture(byId("beside"), `Accuracies of the seeds. ${byId("verdict").textContent}`, (width) => {
       const lines = [{ ...point, family: "loss threshold", mine: true }, ...others], left = 118;
       const box = { left, right: width - 14, top: 24, bottom: 34 + 26 * lines.length };
       const scores = lines.flatMap((p) => p.runs.map((run) => run.accuracy));
-      const x = explore.scale(Math.min(...scores) - 0.001, Math.max(...scores) + 0.001, left, box.right, false, explore.isNarrow(width) ? 4 : 8);
+      const x = scale(Math.min(...scores) - 0.001, Math.max(...scores) + 0.001, left, box.right, false, explore.isNarrow(width) ? 4 : 8);
       const empty = { ticks: [] }, parts = [explore.axes(box, { scale: x, words: (v) => `${+(100 * v).toFixed(2)} %`, title: "test accuracy" }, { scale: empty, title: "small: a seed; large: their mean" })];
       parts.push(`<path class="rule" stroke-dasharray="2 4" d="M${x.at(point.accuracy)} ${box.top}V${box.bottom}"/>`);
       lines.forEach((p, i) => {
         const y = box.top + 20 + 26 * i, [kind, look] = p.mine ? ["circle", "one"] : ["square", "two"];
-        parts.push(`<text x="${left - 8}" y="${y + 4}" text-anchor="end"${p.mine ? ' class="strong"' : ""}>${explore.escape(p.family)}</text>`);
+        parts.push(`<text x="${left - 8}" y="${y + 4}" text-anchor="end"${p.mine ? ' class="strong"' : ""}>${escape(p.family)}</text>`);
         parts.push(`<path class="grid" d="M${left} ${y}H${box.right}"/>`);
-        for (const run of p.runs) parts.push(explore.mark(kind, x.at(run.accuracy), y, `${look} hollow`, 3.5));
-        parts.push(explore.mark(kind, x.at(p.accuracy), y, look, 6.5));
+        for (const run of p.runs) parts.push(mark(kind, x.at(run.accuracy), y, `${look} hollow`, 3.5));
+        parts.push(mark(kind, x.at(p.accuracy), y, look, 6.5));
       });
       return { height: box.bottom + 44, body: parts.join("") };
     });
     const cells = epochs(point.runs[0]);
     const words = { A: "both ways", B: "up only", C: "silent", "": "in part" };
     const told = cells.map((c, i) => `epoch ${i + 1} ${words[c.state]}`).join(", ");
-    explore.picture(strip, `Seed ${point.runs[0].seed}: ${told}`, (width) => {
+    picture(strip, `Seed ${point.runs[0].seed}: ${told}`, (width) => {
       const cell = (width - 48) / numEpochs, height = 76, parts = ['<text class="title" x="0" y="32">sent</text>'];
       cells.forEach(({ share, state: s }, i) => {
         const left = 48 + i * cell, tall = Math.max(44 * Math.min(share, 1), 1);

@@ -20,8 +20,9 @@ explore.NULL = ["circle", "grey hollow"]; // the look of a null model
    - `uplink`: the key whose factor stands beside the total; `about(method, base)`: more about a method;
      `ledger(method)`: more rows */
 explore.tradeoff = (page) => {
+  const { byId, escape, bytes, grouped, mean, mark, table } = explore;
   const { taskOf, costs, metric } = page, { sign } = metric, ways = { up: "up", down: "down", across: page.across };
-  const place = explore.byId("plot");
+  const place = byId("plot");
   let shown = null; // what the picture shows now: {points, x, y, box}
   let hovered = "", dragged = "";
 
@@ -37,15 +38,8 @@ explore.tradeoff = (page) => {
   const pointsOf = (task, state) =>
     task.methods
       .map((method) => {
-        const scores = method.runs.map((run) => atEnd(run, task));
-        return {
-          method,
-          name: method.name,
-          cost: explore.mean(method.runs.map((run) => cost(run, state))),
-          value: explore.mean(scores),
-          low: Math.min(...scores),
-          high: Math.max(...scores),
-        };
+        const ends = explore.summary(method.runs.map((run) => atEnd(run, task)));
+        return { method, name: method.name, cost: mean(method.runs.map((run) => cost(run, state))), ...ends };
       })
       .sort((a, b) => a.cost - b.cost);
 
@@ -53,7 +47,7 @@ explore.tradeoff = (page) => {
   const bestWithin = (points, task, state) => {
     const found = points.map((point) => {
       const each = point.method.runs.map((run) => explore.valueWithin(run, state.budget, scoreOf(task), (r) => cost(r, state)));
-      return { ...point, reached: each.includes(null) ? null : explore.mean(each) };
+      return { ...point, reached: each.includes(null) ? null : mean(each) };
     });
     return found.filter((p) => p.reached !== null).sort((a, b) => sign * (b.reached - a.reached));
   };
@@ -62,7 +56,7 @@ explore.tradeoff = (page) => {
   const withNeeds = (points, task, state) =>
     points.map((point) => {
       const each = point.method.runs.map((run) => explore.costToReach(run, state.target, scoreOf(task), (r) => cost(r, state), sign));
-      return { ...point, needs: each.includes(null) ? null : explore.mean(each) };
+      return { ...point, needs: each.includes(null) ? null : mean(each) };
     });
 
   /* A logarithmic scale with a place for 0 at its left end, where there are points of no cost. */
@@ -76,8 +70,7 @@ explore.tradeoff = (page) => {
   };
 
   const draw = (state, task, points, best, cheapest) => (width) => {
-    const narrow = explore.isNarrow(width), height = narrow ? 400 : 480;
-    const box = { left: 48, right: width - 14, top: 30, bottom: height - 44 }, c = costs[state.x];
+    const { narrow, height, box } = explore.frame(width, 480, 400), c = costs[state.x];
     const x = scaleOf(points, task, state, box, narrow ? 4 : 8);
     const y = metric.scale(Math.min(...points.map((p) => p.low)), Math.max(...points.map((p) => p.high)), box.bottom, box.top);
     const front = explore.front(points, sign), chosen = points.find((p) => p.name === state.method);
@@ -87,9 +80,8 @@ explore.tradeoff = (page) => {
     parts.push(`<clipPath id="inside"><path d="M${box.left} ${box.top}H${box.right}V${box.bottom}H${box.left}z"/></clipPath>`);
     parts.push(`<path class="front" d="${explore.stairs(front, x, y, box)}"/>`);
     for (const run of chosen.method.runs.filter((r) => r.curve.length > 1)) {
-      const path = run.curve.map(([, score], i) =>
-        `${i ? "L" : "M"}${x.at(cost(explore.until(run, i), state)).toFixed(1)} ${y.at(score / scoreOf(task)).toFixed(1)}`);
-      parts.push(`<path class="line thin grey" clip-path="url(#inside)" d="${path.join("")}"/>`);
+      const path = explore.path(run.curve.map(([, score], i) => [x.at(cost(explore.until(run, i), state)), y.at(score / scoreOf(task))]));
+      parts.push(`<path class="line thin grey" clip-path="url(#inside)" d="${path}"/>`);
     }
     const inside = (at, low, high) => Math.min(Math.max(at, low), high);
     const atBudget = inside(x.at(state.budget), box.left, box.right), atTarget = inside(y.at(state.target), box.top, box.bottom);
@@ -101,14 +93,12 @@ explore.tradeoff = (page) => {
     const marks = [], options = [];
     points.forEach((p, i) => {
       const [kind, look] = looks[p.method.family], px = x.at(p.cost), py = y.at(p.value), is = p === chosen;
-      if (is && p.low < p.high) marks.push(`<path class="spread" d="M${px} ${y.at(p.low)}V${y.at(p.high)}m-4 0h8M${px - 4} ${y.at(p.low)}h8"/>`);
-      options.push(`<g role="option" id="m${i}" aria-selected="${is}" aria-label="${explore.escape(`${p.name}: ${metric.long(p.value)}, ${c.words(p.cost)}`)}">` +
-        explore.mark(kind, px, py, look, is ? 7 : 5) + (is ? `<circle class="ring" cx="${px}" cy="${py}" r="11"/>` : "") + "</g>");
-      const room = is ? 11 : 6;
-      taken.push([px - room, py - room, px + room, py + room]);
+      if (is && p.low < p.high) marks.push(explore.spread(px, y.at(p.low), y.at(p.high)));
+      options.push(explore.option(i, is, `${p.name}: ${metric.long(p.value)}, ${c.words(p.cost)}`, kind, px, py, look));
+      taken.push(explore.around(px, py, is ? 11 : 6));
     });
-    if (best.length) marks.push(explore.mark("diamond", atBudget, y.at(best[0].reached), "three"));
-    if (cheapest.length) marks.push(explore.mark("triangle", Math.max(x.at(cheapest[0].needs), box.left), atTarget, "three", 6));
+    if (best.length) marks.push(mark("diamond", atBudget, y.at(best[0].reached), "three"));
+    if (cheapest.length) marks.push(mark("triangle", Math.max(x.at(cheapest[0].needs), box.left), atTarget, "three", 6));
     const wanted = [chosen, points.find((p) => p.name === hovered), ...front, ...(narrow ? [] : points)]
       .filter((p, i, all) => p && all.indexOf(p) === i)
       .map((p) => ({ x: x.at(p.cost), y: y.at(p.value), words: p.name, must: p === chosen || p.name === hovered, look: p === chosen ? "strong" : "", off: p === chosen ? 14 : 10 }));
@@ -124,10 +114,10 @@ explore.tradeoff = (page) => {
   };
 
   const legend = (task) => {
-    const icon = (kind, look) => `<svg width="16" height="14" aria-hidden="true">${explore.mark(kind, 8, 7, look, 4.5)}</svg>`;
+    const icon = (kind, look) => `<svg width="16" height="14" aria-hidden="true">${mark(kind, 8, 7, look, 4.5)}</svg>`;
     const has = ([family]) => task.methods.some((method) => method.family === family);
-    explore.byId("legend").innerHTML = [
-      ...page.families(task).filter(has).map(([, words, , [kind, look]]) => icon(kind, look) + explore.escape(words)),
+    byId("legend").innerHTML = [
+      ...page.families(task).filter(has).map(([, words, , [kind, look]]) => icon(kind, look) + escape(words)),
       icon("diamond", "three") + "best for the money", icon("triangle", "three") + "first at the target",
       '<svg width="26" height="14" aria-hidden="true"><path class="front" d="M1 7h24"/></svg>front: nobody does better for less',
     ].map((item) => `<li>${item}</li>`).join("");
@@ -135,40 +125,40 @@ explore.tradeoff = (page) => {
 
   const details = (task, point) => {
     const { method } = point, base = task.methods.find((m) => m.name === method.baseline);
-    const total = (m, key) => explore.mean(m.runs.map((run) => run[key]));
-    const times = (key) => explore.grouped(total(base, key) / total(method, key), 1);
+    const total = (m, key) => mean(m.runs.map((run) => run[key]));
+    const times = (key) => grouped(total(base, key) / total(method, key), 1);
     const [, , kind] = page.families(task).find(([family]) => family === method.family);
-    explore.byId("name").textContent = method.name;
-    explore.byId("kindof").textContent = kind;
-    explore.byId("factor").innerHTML = method === base ? "The float32 reference of its kind."
+    byId("name").textContent = method.name;
+    byId("kindof").textContent = kind;
+    byId("factor").innerHTML = method === base ? "The float32 reference of its kind."
       : !total(method, "nbytes") ? "It sends nothing."
         : !base ? ""
-          : `Beside ${explore.escape(base.name)}: <b id="oursup">${times(page.uplink)}</b> times fewer bytes up, ` +
+          : `Beside ${escape(base.name)}: <b id="oursup">${times(page.uplink)}</b> times fewer bytes up, ` +
             `<b id="ourstotal">${times("nbytes")}</b> times fewer in total.`;
     if (task.data_nbytes && total(method, "nbytes")) {
-      explore.byId("factor").innerHTML += ` <b>${explore.grouped(total(method, "nbytes") / task.data_nbytes, 2)}</b> ` +
-        `times the data (${explore.bytes(task.data_nbytes)} without loss).`;
+      byId("factor").innerHTML += ` <b>${grouped(total(method, "nbytes") / task.data_nbytes, 2)}</b> ` +
+        `times the data (${bytes(task.data_nbytes)} without loss).`;
     }
-    explore.byId("printed").innerHTML = page.about(method, base === method ? null : base);
-    explore.byId("seeds").innerHTML = explore.table([
+    byId("printed").innerHTML = page.about(method, base === method ? null : base);
+    byId("seeds").innerHTML = table([
       ["seed", metric.name, "sent", "waits"],
-      ...method.runs.map((run) => [run.seed, metric.cell(atEnd(run, task)), explore.bytes(run.nbytes), explore.grouped(run.waits ?? NaN)]),
+      ...method.runs.map((run) => [run.seed, metric.cell(atEnd(run, task)), bytes(run.nbytes), grouped(run.waits ?? NaN)]),
     ]);
     const { ledger } = method.runs[0], more = page.ledger ? page.ledger(method) : [];
     const full = ledger.every(([, , nominal]) => nominal !== null);
-    const of = (i, column) => explore.bytes(explore.mean(method.runs.map((run) => run.ledger[i][column])));
-    explore.byId("ledger").innerHTML = explore.table([
+    const of = (i, column) => bytes(mean(method.runs.map((run) => run.ledger[i][column])));
+    byId("ledger").innerHTML = table([
       ["message", "way", "sent", ...(full ? ["nominal", "bound if independent"] : [])],
       ...ledger.map(([kind, direction], i) => [kind, ways[direction], of(i, 3), ...(full ? [of(i, 2), of(i, 4)] : [])]),
-      ["all", "", explore.bytes(total(method, "nbytes")), ...(full ? ["", ""] : [])], ...more,
+      ["all", "", bytes(total(method, "nbytes")), ...(full ? ["", ""] : [])], ...more,
     ]);
-    explore.byId("code").textContent = method.code;
+    byId("code").textContent = method.code;
   };
 
   /* A measure that a task's runs do not know can not be chosen. */
   const repair = (state) => {
     const task = taskOf(state);
-    for (const option of explore.byId("x").options) option.disabled = option.hidden = !knows(task, option.value);
+    for (const option of byId("x").options) option.disabled = option.hidden = !knows(task, option.value);
     if (!costs[state.x] || !knows(task, state.x)) state.x = "nbytes";
     const spent = pointsOf(task, state).map((p) => p.cost).filter((v) => v > 0);
     const { start } = costs[state.x], usual = spent[Math.floor((spent.length - 1) / 2)] ?? 1;
@@ -179,14 +169,14 @@ explore.tradeoff = (page) => {
 
   const render = (state) => {
     const task = taskOf(state), points = withNeeds(pointsOf(task, state), task, state), c = costs[state.x];
-    const list = explore.byId("method"), names = points.map((p) => p.name);
+    const list = byId("method"), names = points.map((p) => p.name);
     if (!names.includes(state.method)) state.method = page.startWith(task, points);
     if (list.dataset.names !== names.join("|")) {
-      list.innerHTML = names.map((name) => `<option>${explore.escape(name)}</option>`).join("");
+      list.innerHTML = names.map((name) => `<option>${escape(name)}</option>`).join("");
       list.dataset.names = names.join("|");
     }
     list.value = state.method;
-    explore.byId("link").hidden = state.x !== "seconds";
+    byId("link").hidden = state.x !== "seconds";
     const best = bestWithin(points, task, state);
     const cheapest = points.filter((p) => p.needs !== null).sort((a, b) => a.needs - b.needs);
     const point = points.find((p) => p.name === state.method), { length } = point.method.runs;
@@ -196,23 +186,23 @@ explore.tradeoff = (page) => {
     explore.picture(place, "", draw(state, task, points, best, cheapest));
     place.setAttribute("aria-activedescendant", `m${points.indexOf(point)}`);
     const spread = length > 1 ? ` [${metric.cell(point.low)}, ${metric.cell(point.high)}]` : "";
-    explore.byId("chosen").textContent =
+    byId("chosen").textContent =
       `${point.name}: ${metric.long(point.value)}${spread} for ${c.words(point.cost)}${c.suffix || ""}, ` +
       `${length} seed${length > 1 ? "s" : ""}.`;
-    explore.byId("atbudget").textContent = best.length
+    byId("atbudget").textContent = best.length
       ? `With ${c.words(state.budget)} the best is ${best[0].name}: ${metric.long(best[0].reached)} (${stopped}).`
       : `${c.words(state.budget)} buys no result of any method here: move the line to the right.`;
-    explore.byId("attarget").textContent = cheapest.length
+    byId("attarget").textContent = cheapest.length
       ? `${metric.short(state.target)} is cheapest with ${cheapest[0].name}: ${c.words(cheapest[0].needs)}; ` +
         `${cheapest.length} of ${points.length} methods get there with every seed.`
       : `No method reaches ${metric.short(state.target)} with every seed.`;
-    explore.byId("settings").textContent = task.settings;
+    byId("settings").textContent = task.settings;
     details(task, points.find((p) => p.name === hovered) || point);
     const front = new Set(explore.front(points, sign).map((p) => p.name));
     const [one, other] = sign > 0 ? ["low", "high"] : ["high", "low"];
-    explore.byId("all").innerHTML = explore.table(
+    byId("all").innerHTML = table(
       [["method", metric.name, "worst and best seed", c.title, `to reach ${metric.short(state.target)}`, "front"],
-        ...points.map((p) => [explore.escape(p.name), metric.cell(p.value), `${metric.cell(p[one])}, ${metric.cell(p[other])}`,
+        ...points.map((p) => [escape(p.name), metric.cell(p.value), `${metric.cell(p[one])}, ${metric.cell(p[other])}`,
           c.words(p.cost), p.needs === null ? "never" : c.words(p.needs), front.has(p.name) ? "yes" : ""])],
       points.indexOf(point));
   };
@@ -236,10 +226,7 @@ explore.tradeoff = (page) => {
   });
 
   /* The picture with a mouse, a finger or a key. Listeners sit on the place, since its SVG is drawn anew. */
-  const where = (event) => {
-    const corner = place.getBoundingClientRect();
-    return [event.clientX - corner.left, event.clientY - corner.top];
-  };
+  const where = (event) => explore.where(place, event);
   const nearest = ([px, py], reach) => {
     const far = (p) => Math.hypot(shown.x.at(p.cost) - px, shown.y.at(p.value) - py);
     const point = shown.points.reduce((a, b) => (far(b) < far(a) ? b : a));
@@ -265,12 +252,8 @@ explore.tradeoff = (page) => {
   place.addEventListener("pointerup", () => { dragged = ""; });
   place.addEventListener("pointercancel", () => { dragged = ""; });
   place.addEventListener("pointerleave", () => { if (hovered) { hovered = ""; set({}); } });
-  place.addEventListener("keydown", (event) => {
-    const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -1e9, End: 1e9 };
-    if (!(event.key in steps)) return;
-    event.preventDefault();
+  explore.arrows(place, () => ({ names: shown.points.map((p) => p.name), now: byId("method").value }), (method) => {
     hovered = ""; // the mouse may rest on another mark
-    const names = shown.points.map((p) => p.name), now = names.indexOf(explore.byId("method").value);
-    set({ method: names[Math.min(Math.max(now + steps[event.key], 0), names.length - 1)] });
+    set({ method });
   });
 };

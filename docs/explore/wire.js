@@ -444,6 +444,6 @@ const withFeedback = (inner) => {
   return { encode, decode: inner.decode, owed: () => owed };
 };
 
-return { FLOAT32, UINT8, ARRAYS, xxh3, pack, unpack, codec, withFeedback };
+return { FLOAT32, UINT8, ARRAYS, numKept, xxh3, pack, unpack, codec, withFeedback };
 };
 explore.wire = explore.makeWire();

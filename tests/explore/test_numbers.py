@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from experiments.async_states import settings as async_states
 from experiments.async_states.__main__ import RESULTS as SILENCE
@@ -37,7 +38,9 @@ from experiments.null_rows import (
 from experiments.pareto import report as pareto_report
 from experiments.runs import nats_above, read, rows_of
 from fltoolkit import advise
+from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK, num_kept
 from fltoolkit.cost import ModelCost
+from fltoolkit.plots import describe_codec
 from fltoolkit.research import bytes_to_reach, front, groups, points, seconds_on, value_within
 from fltoolkit.units import amount
 
@@ -612,16 +615,25 @@ def test_the_attackers_pictures_are_the_stored_ones(open_page: Open) -> None:
     assert np.abs((255 - np.array(red)).reshape(28, 280) - wide).max() <= 8  # 16 shades
 
 
-def test_codec_page_shows_measured_bytes(open_page: Open) -> None:
-    table = data_of("codec")
+def test_codec_page_shows_what_python_measures(open_page: Open) -> None:
+    table, stored = data_of("codec"), data_of("tensors")["gradient"]
+    values = np.frombuffer(base64.b64decode(stored["values"]), "<f4").astype(np.float32)
+    tensor = torch.from_numpy(values).reshape(stored["shape"])
     tab = open_page("codec", "#tensor=gradient")
     for bits, kept, entropy in ((1, 7, False), (4, 7, True), (8, 4, True), (32, 0, False)):
         slide(tab, "bits", table["bits"].index(bits))
         slide(tab, "kept", kept)
         tab.set_checked("#entropy", entropy)
-        stop = f"{table['fractions'][kept]:g}/{bits}"
-        plain, coded = table["table"]["gradient"]["stops"][stop]["bytes"]
-        assert cells(tab, "numbers")[2][2] == f"{coded if entropy else plain:,}"
+        fraction = table["fractions"][kept]
+        top, few, coder = fraction < 1, bits < 32, Entropy()
+        stages = [TopK(fraction)] * top + ([Quantize(bits)] if few else []) + [coder] * entropy
+        report = describe_codec(tensor, Pipeline(*stages))
+        shown = cells(tab, "numbers")
+        assert shown[2][2] == f"{report.nbytes:,}"
+        errors = [float(shown[row][1]) for row in (4, 5)]
+        expected = (report.relative_error, report.largest_error)
+        assert errors == pytest.approx(expected, rel=0.06)  # as many digits are shown
+        assert shown[6][1] == f"{num_kept(fraction, tensor.numel()):,}"
     slide(tab, "bits", 0)
     slide(tab, "kept", 7)
     assert "worse than sending nothing" in tab.inner_text("#said")  # as the takeaway says
