@@ -84,12 +84,20 @@ def whole(nbytes: float) -> int | None:
     return round(nbytes) if math.isfinite(nbytes) else None
 
 
+def thousandths(number: float) -> float:
+    """Three digits behind the point, and no point where they are zeros."""
+    return int(number) if number == int(number) else round(number, 3)
+
+
 def read(path: Path) -> Any:
     """What `write` wrote."""
     return json.loads(path.read_text(encoding="utf-8").partition(" = ")[2].rstrip(";\n"))
 
 
 # ------------------------------------------------------------------------------- the one plot
+
+
+PASSES = "A round of a null row is one pass over its samples, at the receiver or the owner."
 
 
 def the_one_plot() -> dict[str, Any]:
@@ -123,7 +131,7 @@ def the_one_plot() -> dict[str, Any]:
                 "target": pareto_report.TARGETS[data],
                 "data_nbytes": data_nbytes(data),
                 "settings": f"{pareto_report.settings_of(data, results)} Ten clients, one small "
-                "network (784 or 64 to 128 to 640 to 10), plain SGD.",
+                f"network (784 or 64 to 128 to 640 to 10), plain SGD. {PASSES}",
                 "methods": list(methods.values()),
             }
         )
@@ -138,7 +146,7 @@ def one_run(result: Any, num_test: int) -> dict[str, Any]:
     """
     last = result.history[-1]
     if pareto_report.is_null(result):
-        curve = [[r["nbytes"], round(r["accuracy"] * num_test, 3)] for r in result.history]
+        curve = [[r["nbytes"], thousandths(r["accuracy"] * num_test)] for r in result.history]
     else:
         curve = [[r["nbytes"], correct(r["accuracy"], num_test)] for r in result.history]
     return {
@@ -234,7 +242,7 @@ def rounds_of_averaging() -> dict[str, Any]:
                 "num_test": NUM_TEST["mnist"],
                 "target": 0.97,
                 "data_nbytes": data_nbytes("mnist"),
-                "settings": f"2NN (784 to 200 to 200 to 10). {effort_of_rounds(mine)}",
+                "settings": f"2NN (784 to 200 to 200 to 10). {effort_of_rounds(mine)} {PASSES}",
                 "methods": [
                     {
                         "name": setting.name,

@@ -56,8 +56,6 @@ def data_parallel(rows: Sequence[Row]) -> str:
     for group in dict.fromkeys(setting.group for setting, _ in rows):
         mine = [row for row in rows if row[0].group == group]
         blocks += [f"### {group[0].upper()}{group[1:]}", _table(mine, rows)]
-        if group == "null models" and not any(null_results.MEAN in s.name for s, _ in mine):
-            blocks.append(f"Not measured yet: {null_results.MEAN}, {null_results.WORST}.")
     return "\n\n".join([*blocks, "### The goals", goals(rows)])
 
 

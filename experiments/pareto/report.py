@@ -88,7 +88,7 @@ def current(results: Iterable[Result]) -> list[Result]:
 def keep(results: Iterable[Result], path: Path = KEPT) -> None:
     """The runs as JSON lines: settings, curve, last record."""
     lines = []
-    for e, history, _, seconds in sorted(results, key=lambda r: (r.experiment.name, r[0].seed)):
+    for e, history, _, seconds, _ in sorted(results, key=lambda r: (r.experiment.name, r[0].seed)):
         curve = [[record[key] for key in CURVE] for record in history]
         line = {"settings": e.to_dict(), "seconds": round(seconds, 1), "curve": curve}
         lines.append(json.dumps({**line, "last": history[-1]}) + "\n")

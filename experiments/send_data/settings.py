@@ -67,7 +67,7 @@ TOGETHER: list[Setting] = [
 SENT: list[Setting] = [
     *(Sent(ORIGINAL, n) for n in (50_000, 25_000, 12_000, 6000, 3000, 1000)),
     *(Sent(form, 50_000) for form in FORMS[1:4]),
-    *(Sent(form, n) for form in FORMS[2:4] for n in (20_000, 6000, 2000)),
+    *(Sent(form, n) for form in FORMS[2:4] for n in (6000, 2000)),
     *(Sent(ORIGINAL, n, LARGE, samples_seen=1_000_000) for n in (1000, 6000, 50_000)),
 ]
 BRIEFLY: list[Setting] = [
@@ -76,15 +76,15 @@ BRIEFLY: list[Setting] = [
         for n in (760, 2200)
     ),
     *(
-        Sent(form, n, samples_seen=30 * n, most_passes=30, batch_size=50, lr=0.05)
-        for form, n in ((Form(quality=5), 4700), (Form(quality=10), 10_000))
+        Sent(Form(quality=q), n, samples_seen=30 * n, most_passes=30, batch_size=50, lr=0.05)
+        for q, n in ((5, 4700), (10, 10_000), (10, 20_000))
     ),
     Sent(Form(quality=10), 2900, samples_seen=88_000, most_passes=30, batch_size=50, lr=0.05),
 ]
 """Few steps, for a processor core: the receiver is weaker than one that trains for longer. The
 first two take five times the bytes at which averaging reaches 50 and 60 %; the third and the last
-take as many bytes as the first, with more pictures of a lower quality; the fourth takes more, to
-find out how many bytes of pictures bring what averaging ends with."""
+take as many bytes as the first, with more pictures of a lower quality; the fourth and fifth take
+more, to find out how many bytes of pictures bring what averaging ends with."""
 ALL: list[Setting] = [TOGETHER[0], *SENT[:9], *TOGETHER[1:], *SENT[9:], *BRIEFLY]
 """In the order in which they are run."""
 

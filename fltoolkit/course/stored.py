@@ -84,7 +84,7 @@ def stored_models() -> list[str]:
     """The names of the stored models.
 
     >>> stored_models()
-    ['Muon, alone', 'Muon, every step, float32']
+    ['Muon, H = 10, 2 bits', 'Muon, alone', 'Muon, every step, float32']
     """
     return list(_list())
 
@@ -95,8 +95,8 @@ def stored_model(name: str) -> StoredModel:
     Raises:
         ValueError: there is no model of this name, or its file is not the one that was stored.
 
-    >>> stored_model("Muon, alone").nbytes
-    0
+    >>> f"{stored_model('Muon, H = 10, 2 bits').times_text:.0f} times the text"
+    '788 times the text'
     """
     models = _list()
     if name not in models:

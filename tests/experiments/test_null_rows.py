@@ -115,12 +115,10 @@ def test_a_table_of_text_shows_the_null_rows(part: str) -> None:
     begin = f"<!-- begin: python -m experiments.language.{part} --write -->"
     found = tables(text[text.index(begin) : text.index(f"<!-- end: {part} -->")])
     assert len(found) >= 2
-    for head, rows, below in found:
+    for head, rows, _ in found:
         assert "times the data" in head
         names = {row[0].strip("*") for row in rows}
-        gone = set(language_null.REQUIRED[part]) - names
-        assert not gone or "Not measured yet:" in below, rows[0]
-        assert all(name in below for name in gone)
+        assert not set(language_null.REQUIRED[part]) - names, rows[0]
 
 
 def test_the_tables_of_workers_show_the_null_rows() -> None:
@@ -132,9 +130,28 @@ def test_the_tables_of_workers_show_the_null_rows() -> None:
     names = {row[0].strip("*") for _, rows, _ in found for row in rows}
     assert {"text to one worker, then Muon", "text to all workers, then AdamW"} <= names
     owners = {language_null.MEAN, language_null.WORST}
-    told = owners if f"Not measured yet: {', '.join(sorted(owners))}." in text else set()
-    names = {re.sub(r"^(AdamW|Muon), ", "", name) for name in names} | told
-    assert owners | {*language_null.NOTHING} <= names
+    alone = {f"{optimizer}, {name}" for optimizer in ("AdamW", "Muon") for name in owners}
+    assert alone | {*language_null.NOTHING} <= names
+
+
+def test_each_table_of_a_page_of_text_is_in_one_of_these_tests() -> None:
+    """The large models have a worker alone and the text on one worker; trials choose a rate."""
+    text = (DOCS / "language_results.md").read_text("utf-8")
+    begin = "<!-- begin: python -m experiments.language."
+    parts = {part: f"<!-- end: {part} -->" for part in ("split", "finetune", "large")}
+    known = {f"{begin}{part} --write -->": end for part, end in parts.items()}
+    rest = text
+    for begin, end in [(language_report.BEGIN, language_report.END), *known.items()]:
+        before, _, after = rest.partition(begin)
+        rest = before + after.partition(end)[2]
+    assert not [head for head, _, _ in tables(rest) if compares(head)]
+    large = text[text.index(begin) : text.index(end)]
+    methods, *trials = (t for t in tables(large) if compares(t[0]))
+    names = {row[0] for row in methods[1]}
+    assert "times the text" in methods[0]
+    assert {"Muon, one worker alone", "Muon, all text on one worker"} <= names
+    assert '"AdamW, one worker alone" is missing' in text
+    assert all("validation half" in head for head, _, _ in trials)
 
 
 def test_the_explorable_figures_have_the_null_rows() -> None:
