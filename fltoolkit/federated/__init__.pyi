@@ -25,6 +25,8 @@ from .data_parallel import ddp as ddp
 from .decoupled_momentum import cosines as cosines
 from .decoupled_momentum import demo as demo
 from .decoupled_momentum import from_cosines as from_cosines
+from .drift import feddyn as feddyn
+from .drift import scaffold as scaffold
 from .exchange import AllGather as AllGather
 from .exchange import Exchange as Exchange
 from .exchange import Ring as Ring
@@ -41,6 +43,11 @@ from .means import mean_of_senders as mean_of_senders
 from .muon import Muon as Muon
 from .muon import muon_for as muon_for
 from .muon import orthogonalized as orthogonalized
+from .personal import ditto as ditto
+from .personal import fedper as fedper
+from .personal import normalization as normalization
+from .personal import own_weights as own_weights
+from .personal import worst_tenth as worst_tenth
 from .privacy import GaussianDP as GaussianDP
 from .rounds import Cohort as Cohort
 from .rounds import fedavg as fedavg

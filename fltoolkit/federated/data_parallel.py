@@ -38,9 +38,11 @@ class Fleet:
     Attributes:
         optimizers: the state of each worker's optimizer, by worker. In `ddp` all workers have
             the same: it stands under the name of each.
-        weights: what each worker's model holds, where workers differ (`streaming_diloco`).
+        weights: what each worker's model holds, where workers differ (`streaming_diloco`, `fedper`,
+            `ditto`).
         waiting: what was sent and is not applied yet, the oldest first (`streaming_diloco`).
-        momenta: each worker's momentum (`demo`).
+        momenta: each worker's momentum (`demo`), or how its steps are corrected (`scaffold`,
+            `feddyn`).
 
     >>> from functools import partial
     >>> x, y = torch.ones(4, 1), torch.zeros(4, 1)

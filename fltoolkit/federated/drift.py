@@ -1,0 +1,318 @@
+"""Owners whose data differ pull one model apart: steps that are corrected for it.
+
+Here: `scaffold` and `feddyn`, two relatives of federated averaging, and the corrected local steps
+that they share with `ditto`. Not here: models that differ from owner to owner (personal.py).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.federated.client import (
+    Local,
+    LocalUpdate,
+    local_update,
+    make_optimizer,
+    outcome_of,
+    travelling,
+)
+from fltoolkit.federated.data_parallel import Fleet, learning
+from fltoolkit.federated.rounds import Cohort
+from fltoolkit.federated.samples import Clients
+from fltoolkit.federated.server import move
+from fltoolkit.federated.workers import Workers, mean_loss
+from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.trees import Tree, weighted_mean
+
+__all__ = [
+    "all_good",
+    "corrected",
+    "everybody_here",
+    "feddyn",
+    "learn_corrected",
+    "loss_of_all",
+    "plus",
+    "scaffold",
+]
+
+
+@checked_at_call
+def scaffold(
+    model: nn.Module,
+    clients: Clients,
+    channel: Channel,
+    *,
+    rounds: int | range,
+    cohort: int | Cohort,
+    local: Local,
+    server_lr: float = 1.0,
+    seed: int = 0,
+    fleet: Fleet | None = None,
+    server: str = "server",
+) -> Iterator[Record]:
+    """SCAFFOLD (Karimireddy et al. 2020, arXiv 1910.06378, algorithm 1); one record per round.
+
+    Each client k has a control variate c_k, about its own gradient, and the server has c, about
+    their mean. A round:
+
+    1. the server sends its model x and c to a cohort
+    2. each client takes K steps ``y <- y - lr (gradient - c_k + c)``, beginning at x
+    3. its new control variate is ``c_k - c + (x - y) / (K lr)`` (option II)
+    4. it sends ``y - x`` and by how much c_k has changed
+    5. the server moves x by ``server_lr`` times the mean, and c by the mean times the share of all
+       clients that took part
+
+    So both messages are twice as long as in `fedavg`. As in the paper every client weighs the same,
+    and steps are plain SGD. All control variates begin at zero, so the first round is that of
+    federated averaging.
+
+    Args:
+        model, clients, channel, rounds, cohort, seed, server: as in `fedavg`.
+        local: with ``lr``; ``prox`` and ``optimizer`` are not part of the method.
+        server_lr: eta_g of the paper.
+        fleet: the control variates by client, and the server's under its name, as ``momenta``: for
+            a run that goes on.
+
+    Records hold ``round``, ``step``, ``loss`` and the running totals of bytes.
+
+    >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=4, loss_fn=nn.functional.mse_loss)
+    >>> owners = {"ann": (x, 0 * x), "ben": (x, 4 * x)}
+    >>> model, fleet = nn.Linear(1, 1, bias=False), Fleet()
+    >>> for record in scaffold(
+    ...     model, owners, Channel(), rounds=20, cohort=2, local=local, fleet=fleet):
+    ...     pass
+    >>> round(model.weight.item(), 3)  # the best for both
+    2.0
+    >>> [round(fleet.momenta[owner]["weight"].item(), 2) for owner in owners]
+    [4.0, -4.0]
+    """
+    cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
+    team = Workers(model, clients, local, seed=seed, server=server)
+    rounds = to_come("rounds", rounds)
+    if local.lr is None or local.prox or local.clip_norm:
+        raise ValueError(
+            f"lr={local.lr}, prox={local.prox}, clip_norm={local.clip_norm}: a control variate is "
+            "made from steps of plain SGD. Give Local(batch_size, lr=..., steps=...)"
+        )
+    everybody_here(team, channel, cohort)
+    fleet = Fleet() if fleet is None else fleet
+    yield CHECKED
+
+    totals, lr = channel.begin(set(team.clients), [model], sends_weights=True), local.lr
+    zero = {name: torch.zeros_like(p) for name, p in learning(model).items()}
+    c = fleet.momenta.setdefault(server, zero)
+    for round_ in rounds:
+        channel.step = round_ + 1
+        drawn = cohort.draw([*team.clients], seed, round_)
+        arrived = {k: channel.send(server, k, "model", _both(travelling(model), c)) for k in drawn}
+        starts, cs = ({k: _part(t, own) for k, t in arrived.items()} for own in (True, False))
+        old = {k: fleet.momenta.get(k, zero) for k in drawn}
+        corrections = {k: plus(cs[k], old[k], -1) for k in drawn}
+        updates = learn_corrected(team, channel, starts, corrections, round_)
+        received = []
+        for k, update in updates.items():
+            scale = -1 / (update.num_steps * lr)
+            fleet.momenta[k] = {n: scale * update.delta[n] - corrections[k][n] for n in zero}
+            message = _both(update.delta, plus(fleet.momenta[k], old[k], -1))
+            received.append(channel.send(k, server, "update", message))
+        mean = weighted_mean(received, [1.0] * len(received))
+        move(model, {n: server_lr * d for n, d in _part(mean, True).items()}, None)
+        c = fleet.momenta[server] = plus(c, _part(mean, False), len(drawn) / len(team.clients))
+        yield {"round": round_, "step": round_ + 1, **loss_of_all(updates), **totals()}
+
+
+@checked_at_call
+def feddyn(
+    model: nn.Module,
+    clients: Clients,
+    channel: Channel,
+    *,
+    rounds: int | range,
+    cohort: int | Cohort,
+    local: Local,
+    alpha: float,
+    seed: int = 0,
+    fleet: Fleet | None = None,
+    server: str = "server",
+) -> Iterator[Record]:
+    """FedDyn (Acar et al. 2021, arXiv 2111.04263, algorithm 1); one record per round.
+
+    Each client k remembers g_k, the gradient of its loss where its last round ended. A round:
+
+    1. the server sends its model x to a cohort
+    2. each client makes ``loss(w) - <g_k, w> + alpha/2 |w - x|^2`` small, beginning at x
+    3. it ends at w_k, subtracts ``alpha (w_k - x)`` from g_k, and sends ``w_k - x``
+    4. the server subtracts ``alpha / m`` times the sum of these from its h, where m is the number
+       of all clients, and moves x by their mean minus ``h / alpha``
+
+    The messages are those of `fedavg`, to the byte. As in the paper every client weighs the same.
+
+    Args:
+        model, clients, channel, rounds, cohort, seed, server: as in `fedavg`.
+        local: ``prox`` must be 0, since alpha takes its place.
+        alpha: larger = shorter ways from the server's model.
+        fleet: g_k by client, and h under the server's name, as ``momenta``: for a run that goes on.
+
+    Records hold ``round``, ``step``, ``loss`` and the running totals of bytes.
+
+    >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=9, loss_fn=nn.functional.mse_loss)
+    >>> owners = {"ann": (x, 0 * x), "ben": (x, 4 * x)}
+    >>> model = nn.Linear(1, 1, bias=False)
+    >>> for record in feddyn(model, owners, Channel(), rounds=30, cohort=2, local=local, alpha=1.0):
+    ...     pass
+    >>> round(model.weight.item(), 3)
+    2.0
+    """
+    cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
+    if not alpha > 0 or local.prox:
+        raise ValueError(f"alpha={alpha}, prox={local.prox}: give alpha above 0, and no prox")
+    team = Workers(model, clients, replace(local, prox=alpha), seed=seed, server=server)
+    rounds = to_come("rounds", rounds)
+    everybody_here(team, channel, cohort)
+    fleet = Fleet() if fleet is None else fleet
+    yield CHECKED
+
+    totals = channel.begin(set(team.clients), [model], sends_weights=True)
+    zero = {name: torch.zeros_like(p) for name, p in learning(model).items()}
+    for round_ in rounds:
+        channel.step = round_ + 1
+        drawn = cohort.draw([*team.clients], seed, round_)
+        starts = {k: channel.send(server, k, "model", travelling(model)) for k in drawn}
+        old = {k: fleet.momenta.get(k, zero) for k in drawn}
+        corrections = {k: {n: -t for n, t in old[k].items()} for k in drawn}
+        updates = learn_corrected(team, channel, starts, corrections, round_)
+        for k, update in updates.items():
+            fleet.momenta[k] = plus(old[k], update.delta, -alpha)
+        received = [channel.send(k, server, "update", u.delta) for k, u in updates.items()]
+        mean, share = weighted_mean(received, [1.0] * len(received)), len(drawn) / len(team.clients)
+        h = fleet.momenta[server] = plus(fleet.momenta.get(server, zero), mean, -alpha * share)
+        move(model, {**mean, **plus(mean, h, -1 / alpha)}, None)
+        yield {"round": round_, "step": round_ + 1, **loss_of_all(updates), **totals()}
+
+
+# ------------------------------------------------------------------------------ corrected steps
+
+
+def corrected(local: Local, correction: list[Tensor]) -> Local:
+    """The same local training, with a constant added to the gradient at each step.
+
+    >>> local = Local(1, lr=0.5, steps=2, loss_fn=nn.functional.l1_loss)
+    >>> x, start = torch.ones(1, 1), {"weight": torch.zeros(1, 1)}
+    >>> moved = corrected(local, [torch.tensor([[-3.0]])])  # |w - 9| has the gradient -1
+    >>> local_update(nn.Linear(1, 1, bias=False), start, x, 9 * x, moved, seed=0).delta
+    {'weight': tensor([[4.]])}
+    """
+
+    def optimizer(params: list[Tensor]) -> torch.optim.Optimizer:
+        made = make_optimizer(local, params, None)
+        if len(params) == len(correction):  # `Local` tries each optimizer on one number
+
+            def add(*_: Any) -> None:
+                for param, c in zip(params, correction, strict=True):
+                    param.grad = c.to(param) if param.grad is None else param.grad + c.to(param)
+
+            made.register_step_pre_hook(add)
+        return made
+
+    return replace(local, lr=None, optimizer=optimizer)
+
+
+def learn_corrected(
+    team: Workers,
+    channel: Channel,
+    starts: Mapping[str, Tree],
+    corrections: Mapping[str, Tree],
+    round_: int,
+) -> dict[str, LocalUpdate]:
+    """Train the clients of ``starts``, each with its own correction of the gradient.
+
+    >>> local = Local(1, lr=1.0, steps=1, loss_fn=nn.functional.l1_loss)
+    >>> x, start = torch.ones(1, 1), {"weight": torch.zeros(1, 1)}
+    >>> team = Workers(nn.Linear(1, 1, bias=False), {"ann": (x, 9 * x)}, local)
+    >>> two = {"ann": {"weight": torch.tensor([[-2.0]])}}
+    >>> learn_corrected(team, Channel(), {"ann": start}, two, 0)["ann"].delta
+    {'weight': tensor([[3.]])}
+    """
+    named = {id(p): name for name, p in learning(team.model).items()}
+    order = [named[id(p)] for p in team.model.parameters() if p.requires_grad]
+
+    def train(module: nn.Module, given: Any, data: Any, local: Local, *, seeds: Any) -> list[Any]:
+        each = zip(given, data, seeds, corrections.values(), strict=True)
+        return [
+            outcome_of(
+                local_update, module, start, x, y, corrected(local, [c[n] for n in order]), seed=s
+            )
+            for start, (x, y), s, c in each
+        ]
+
+    return all_good(replace(team, train=train).learn(channel, starts, round_, {}), round_)
+
+
+def all_good(
+    learned: Mapping[str, LocalUpdate | FloatingPointError], round_: int
+) -> dict[str, LocalUpdate]:
+    """The updates, or FloatingPointError if the training of one client failed.
+
+    >>> all_good({"ann": FloatingPointError("the loss is nan")}, round_=3)
+    Traceback (most recent call last):
+    ...
+    FloatingPointError: client 'ann', round 3: the loss is nan
+    """
+    good = {}
+    for client, update in learned.items():
+        if not isinstance(update, LocalUpdate):
+            raise FloatingPointError(f"client {client!r}, round {round_}: {update}")
+        good[client] = update
+    return good
+
+
+def everybody_here(team: Workers, channel: Channel, cohort: Cohort) -> None:
+    """Raise ValueError for a run over several processes, a cohort too large, or kept states.
+
+    >>> local = Local(1, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)
+    >>> team = Workers(nn.Linear(1, 1), {"ann": (torch.ones(1, 1), torch.ones(1, 1))}, local)
+    >>> everybody_here(team, Channel(), Cohort(2))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: cohort=Cohort(size=2, with_replacement=False), keep_state=False: give 1 to 1 ...
+    """
+    if not team.are_here(channel):
+        raise ValueError("this protocol runs in one process, and some clients are in others")
+    if cohort.with_replacement or cohort.size > len(team.clients) or team.local.keep_state:
+        raise ValueError(
+            f"cohort={cohort}, keep_state={team.local.keep_state}: give 1 to {len(team.clients)} "
+            "clients without replacement, and leave keep_state False"
+        )
+
+
+def loss_of_all(updates: Mapping[str, LocalUpdate]) -> Record:
+    """The mean local loss, where each client weighs as many samples as it has.
+
+    >>> loss_of_all({"ann": LocalUpdate({}, 0.5, 4, 1), "ben": LocalUpdate({}, 2.0, 2, 1)})
+    {'loss': 1.0}
+    """
+    return mean_loss([u.loss for u in updates.values()], [u.num_samples for u in updates.values()])
+
+
+def plus(tree: Tree, other: Tree, factor: float) -> Tree:
+    """``tree + factor * other``, for the entries of ``tree`` that the other has, too.
+
+    >>> plus({"w": torch.ones(1)}, {"w": torch.ones(1), "b": torch.ones(1)}, -3.0)
+    {'w': tensor([-2.])}
+    """
+    return {name: t + factor * other[name] for name, t in tree.items() if name in other}
+
+
+CONTROL = "c/"
+
+
+def _both(tree: Tree, control: Tree) -> Tree:
+    return tree | {CONTROL + name: tensor for name, tensor in control.items()}
+
+
+def _part(tree: Tree, weights: bool) -> Tree:
+    chosen = {name: t for name, t in tree.items() if name.startswith(CONTROL) != weights}
+    return {name.removeprefix(CONTROL): tensor for name, tensor in chosen.items()}

@@ -1,0 +1,213 @@
+"""Owners whose data differ need not end with one model: parts of it, or all of it, stay at home.
+
+Here: `fedper`, of which FedBN is a setting, and `ditto`; what each owner has in the end, and what
+it brings to the owners who fare worst. Not here: one model for owners who differ (drift.py).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from torch import nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.federated.client import (
+    Local,
+    carried,
+    check_function,
+    filled,
+    travelling,
+)
+from fltoolkit.federated.data_parallel import Fleet
+from fltoolkit.federated.drift import all_good, everybody_here, learn_corrected, loss_of_all, plus
+from fltoolkit.federated.many_at_once import local_updates
+from fltoolkit.federated.rounds import Cohort
+from fltoolkit.federated.samples import Clients
+from fltoolkit.federated.server import move
+from fltoolkit.federated.workers import Train, Workers
+from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.trees import Tree, weighted_mean
+
+__all__ = ["ditto", "fedper", "normalization", "own_weights", "worst_tenth"]
+
+
+@checked_at_call
+def fedper(
+    model: nn.Module,
+    clients: Clients,
+    channel: Channel,
+    *,
+    rounds: int | range,
+    cohort: int | Cohort,
+    local: Local,
+    at_home: Callable[[str], bool],
+    train: Train = local_updates,
+    seed: int = 0,
+    fleet: Fleet | None = None,
+    server: str = "server",
+) -> Iterator[Record]:
+    """Federated averaging of a part of the model; the other part never leaves its owner.
+
+    With the last layers at home it is FedPer (Arivazhagan et al. 2019, arXiv 1912.00818, algorithms
+    1 and 2); with those of BatchNorm at home, FedBN (Li et al. 2021, arXiv 2102.07623, algorithm
+    1): give ``at_home=normalization(model)``. A round:
+
+    1. the server sends the shared entries to a cohort
+    2. each client completes them with its own, and trains all of them
+    3. it keeps its own, and sends how far the shared ones have moved
+    4. their mean, weighted by sample counts, moves the server's model
+
+    Args:
+        model, clients, channel, rounds, cohort, local, train, seed, server: as in `fedavg`. The
+            model's entries that stay at home are everybody's first ones; they do not change here.
+        at_home: whether the entry with this name stays; False for all of them is `fedavg`.
+        fleet: what stays at home, by client, as ``weights``: see `own_weights`.
+
+    Records hold ``round``, ``step``, ``loss`` and the running totals of bytes.
+
+    >>> import torch
+    >>> model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
+    >>> x, local = torch.ones(2, 4), Local(2, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)
+    >>> owners, fleet = {"ann": (x, x[:, :2]), "ben": (x, -x[:, :2])}, Fleet()
+    >>> records = fedper(model, owners, Channel(), rounds=2, cohort=2, local=local,
+    ...     at_home=lambda name: name.startswith("1."), fleet=fleet)
+    >>> [record["nbytes"] for record in records]
+    [348, 696]
+    >>> list(fleet.weights["ann"])
+    ['1.weight', '1.bias']
+    """
+    cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
+    team = Workers(model, clients, local, train, seed, server)
+    rounds = to_come("rounds", rounds)
+    check_function("at_home", at_home)
+    everybody_here(team, channel, cohort)
+    shared = [name for name in carried(model) if not at_home(name)]
+    if not shared:
+        raise ValueError("at_home keeps all entries, so nothing would be sent: train each alone")
+    fleet = Fleet() if fleet is None else fleet
+    yield CHECKED
+
+    totals = channel.begin(set(team.clients), [model], sends_weights=True)
+    for round_ in rounds:
+        channel.step = round_ + 1
+        drawn = cohort.draw([*team.clients], seed, round_)
+        sent = {name: travelling(model)[name] for name in shared}
+        starts = {
+            k: own_weights(model, fleet, k) | channel.send(server, k, "model", sent) for k in drawn
+        }
+        updates, received = all_good(team.learn(channel, starts, round_, {}), round_), []
+        for k, update in updates.items():
+            end = plus(starts[k], update.delta, 1)
+            fleet.weights[k] = {name: tensor for name, tensor in end.items() if at_home(name)}
+            news = {name: update.delta[name] for name in shared}
+            received.append(channel.send(k, server, "update", news))
+        move(model, weighted_mean(received, [u.num_samples for u in updates.values()]), None)
+        yield {"round": round_, "step": round_ + 1, **loss_of_all(updates), **totals()}
+
+
+@checked_at_call
+def ditto(
+    model: nn.Module,
+    clients: Clients,
+    channel: Channel,
+    *,
+    rounds: int | range,
+    cohort: int | Cohort,
+    local: Local,
+    pull: float,
+    personal: Local | None = None,
+    seed: int = 0,
+    fleet: Fleet | None = None,
+    server: str = "server",
+) -> Iterator[Record]:
+    """Ditto (Li et al. 2021, arXiv 2012.04221, algorithm 1): a model of one's own beside the mean.
+
+    It is federated averaging, in which each client of a cohort also trains a model v of its own
+    that never leaves it: steps on ``loss(v) + pull/2 |v - w|^2``, where w is what the server has
+    sent. The first w that a client receives is its first v. The messages are those of `fedavg`, to
+    the byte.
+
+    Args:
+        model, clients, channel, rounds, cohort, local, seed, server: as in `fedavg`.
+        pull: lambda of the paper. 0: each owner trains alone; larger = nearer to the server's.
+        personal: what a client does with its own model in a round; None: the same as ``local``.
+        fleet: the clients' own models as ``weights``: see `own_weights`.
+
+    Records hold ``round``, ``step``, ``loss`` (of the shared model) and the totals of bytes.
+
+    >>> import torch
+    >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=9, loss_fn=nn.functional.mse_loss)
+    >>> owners = {"ann": (x, 0 * x), "ben": (x, 4 * x)}
+    >>> for pull in (0.0, 2.0):
+    ...     model, fleet = nn.Linear(1, 1, bias=False), Fleet()
+    ...     how = {"rounds": 30, "cohort": 2, "local": local, "fleet": fleet}
+    ...     for record in ditto(model, owners, Channel(), pull=pull, **how):
+    ...         pass
+    ...     own = [own_weights(model, fleet, owner)["weight"].item() for owner in owners]
+    ...     print([abs(round(weight, 2)) for weight in [model.weight.item(), *own]])
+    [2.0, 0.0, 4.0]
+    [2.0, 1.0, 3.0]
+    """
+    cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
+    team = Workers(model, clients, local, seed=seed, server=server)
+    alone = replace(team, local=replace(personal or local, prox=pull))
+    rounds = to_come("rounds", rounds)
+    everybody_here(team, channel, cohort)
+    fleet = Fleet() if fleet is None else fleet
+    yield CHECKED
+
+    totals = channel.begin(set(team.clients), [model], sends_weights=True)
+    for round_ in rounds:
+        channel.step = round_ + 1
+        drawn = cohort.draw([*team.clients], seed, round_)
+        starts = {k: channel.send(server, k, "model", travelling(model)) for k in drawn}
+        updates = all_good(team.learn(channel, starts, round_, {}), round_)
+        received = [channel.send(k, server, "update", u.delta) for k, u in updates.items()]
+
+        own = {k: fleet.weights.get(k, starts[k]) for k in drawn}
+        pulls = {k: {n: pull * t for n, t in plus(own[k], starts[k], -1).items()} for k in drawn}
+        for k, update in learn_corrected(alone, channel, own, pulls, round_).items():
+            fleet.weights[k] = plus(own[k], update.delta, 1)
+
+        move(model, weighted_mean(received, [u.num_samples for u in updates.values()]), None)
+        yield {"round": round_, "step": round_ + 1, **loss_of_all(updates), **totals()}
+
+
+# ------------------------------------------------------------------- what each owner has in the end
+
+
+def own_weights(model: nn.Module, fleet: Fleet, client: str) -> Tree:
+    """The model of one client, for ``load_state_dict``: the shared one, with what is its own.
+
+    >>> import torch
+    >>> fleet = Fleet(weights={"ann": {"bias": torch.ones(1)}})
+    >>> model = nn.Linear(1, 1)
+    >>> own_weights(model, fleet, "ann")["bias"], "weight" in own_weights(model, fleet, "ben")
+    (tensor([1.]), True)
+    """
+    whole = travelling(model) | fleet.weights.get(client, {})
+    return {name: tensor.clone() for name, tensor in filled(model, whole).items()}
+
+
+def normalization(model: nn.Module) -> Callable[[str], bool]:
+    """Whether an entry belongs to a BatchNorm layer: ``at_home`` of FedBN.
+
+    >>> model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    >>> stays = normalization(model)
+    >>> [name for name in model.state_dict() if stays(name)][:3]
+    ['1.weight', '1.bias', '1.running_mean']
+    """
+    norms = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+    layers = tuple(f"{n}." for n, part in model.named_modules() if isinstance(part, norms))
+    return lambda name: name.startswith(layers) if layers else False
+
+
+def worst_tenth(values: Sequence[float]) -> float:
+    """The mean of the lowest tenth of the owners' values, and of the lowest one at least.
+
+    >>> worst_tenth([0.9, 0.2, 0.8]), worst_tenth(range(100))
+    (0.2, 4.5)
+    """
+    if not values:
+        raise ValueError("values is empty: give one value for each owner")
+    lowest = sorted(values)[: max(1, len(values) // 10)]
+    return sum(lowest) / len(lowest)

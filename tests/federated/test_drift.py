@@ -1,0 +1,146 @@
+"""What the pages of SCAFFOLD and FedDyn say: where they end, what they send, what they equal."""
+
+from functools import partial
+
+import pytest
+import torch
+from federated.small import network
+from federated.small import workers as some
+from torch import nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.federated import Fleet, Local, fedavg, feddyn, local_update, scaffold
+from fltoolkit.federated.client import outcome_of
+
+FOUR = some(4)
+LOCAL = Local(4, lr=0.1, steps=3)
+PROTOCOLS = [scaffold, partial(feddyn, alpha=0.5)]
+
+
+def weights(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def one_by_one(module, starts, data, local, *, seeds):
+    """Local training by the plain function, which corrected steps use, too."""
+    each = zip(starts, data, seeds, strict=True)
+    return [outcome_of(local_update, module, s, x, y, local, seed=seed) for s, (x, y), seed in each]
+
+
+def trained(protocol, clients=FOUR, rounds=1, cohort=4, local=LOCAL, model=None, **how):
+    model, channel = model or network(), Channel()
+    records = list(
+        protocol(model, clients, channel, rounds=rounds, cohort=cohort, local=local, **how)
+    )
+    return model, channel, records
+
+
+def test_the_first_round_of_scaffold_is_that_of_federated_averaging():
+    """Control variates begin at zero."""
+    model, _, records = trained(scaffold, cohort=3)
+    other, _, others = trained(fedavg, cohort=3, train=one_by_one)
+    assert torch.equal(weights(model), weights(other))
+    assert records[0]["loss"] == others[0]["loss"]
+    second, third = (trained(p, rounds=2)[0] for p in (scaffold, fedavg))
+    assert not torch.allclose(weights(second), weights(third), atol=1e-4)
+
+
+def test_the_servers_control_variate_is_the_mean_of_the_clients():
+    """Also of those that were not drawn (algorithm 1, line 17): their change is zero."""
+    fleet = Fleet()
+    trained(scaffold, rounds=5, cohort=2, fleet=fleet)
+    for name, c in fleet.momenta["server"].items():
+        mine = [fleet.momenta[k][name] if k in fleet.momenta else 0 * c for k in FOUR]
+        assert torch.allclose(c, sum(mine) / 4, atol=1e-5), name
+        assert c.any()
+
+
+def test_feddyns_h_is_the_mean_of_what_clients_remember():
+    fleet = Fleet()
+    trained(partial(feddyn, alpha=0.5), rounds=5, cohort=2, fleet=fleet)
+    for name, h in fleet.momenta["server"].items():
+        mine = [fleet.momenta[k][name] if k in fleet.momenta else 0 * h for k in FOUR]
+        assert torch.allclose(h, sum(mine) / 4, atol=1e-5), name
+        assert h.any()
+
+
+def test_feddyns_first_round_goes_twice_as_far_as_fedprox():
+    """g_k = h = 0 before it, so h becomes -alpha times the mean, and h / alpha adds it again."""
+    start = weights(network())
+    model, *_ = trained(partial(feddyn, alpha=0.5))
+    other, *_ = trained(fedavg, local=Local(4, lr=0.1, steps=3, prox=0.5), train=one_by_one)
+    assert torch.allclose(weights(model) - start, 2 * (weights(other) - start), atol=1e-6)
+
+
+class Bowl(nn.Module):
+    """The loss of a sample (a, x) is a (w - x)^2 / 2."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(1))
+
+    def forward(self, sample):
+        return sample[:, :1].sqrt() * (self.w - sample[:, 1:])
+
+
+BOWLS = {
+    name: (torch.tensor([[steep, at]]), torch.zeros(1, 1))
+    for name, steep, at in (("flat", 0.5, 0.0), ("steep", 2.0, 1.0))
+}
+DOWN = Local(None, lr=0.3, steps=10, loss_fn=lambda output, y: (output - y).square().sum() / 2)
+
+
+def test_owners_who_differ_pull_averaging_away_from_the_best_model_and_not_these_two():
+    """The best w of both is (0.5 * 0 + 2 * 1) / 2.5 = 0.8; after long local training the mean of
+    the ends is near the mean of 0 and 1."""
+    ends = [trained(p, BOWLS, 60, 2, DOWN, model=Bowl())[0].w.item() for p in (fedavg, *PROTOCOLS)]
+    assert ends[0] < 0.6
+    assert ends[1:] == pytest.approx([0.8, 0.8], abs=1e-3)
+
+
+def test_scaffold_sends_twice_the_values_of_averaging_and_feddyn_the_same_bytes():
+    dense = {}
+    for name, protocol in zip(("avg", "scaffold", "feddyn"), (fedavg, *PROTOCOLS), strict=True):
+        _, channel, records = trained(protocol, rounds=3, cohort=2)
+        dense[name] = sum(t.nbytes_dense for t in channel.transfers)
+        assert records[-1]["nbytes"] == channel.nbytes()
+        assert records[-1]["nbytes"] == records[-1]["nbytes_up"] + records[-1]["nbytes_down"]
+    assert dense["scaffold"] == 2 * dense["avg"]
+    assert dense["feddyn"] == dense["avg"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_run_goes_on_where_it_was(protocol):
+    straight, *_ = trained(protocol, rounds=4, cohort=2)
+    model, fleet = network(), Fleet()
+    trained(protocol, rounds=2, cohort=2, model=model, fleet=fleet)
+    restored = Fleet()
+    restored.load_state_dict(fleet.state_dict())
+    trained(protocol, rounds=range(2, 4), cohort=2, model=model, fleet=restored)
+    assert torch.equal(weights(straight), weights(model))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_buffers_are_averaged_and_corrected_by_nothing(protocol):
+    model = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3), nn.LogSoftmax(1))
+    trained(protocol, rounds=2, model=model)
+    assert model[1].num_batches_tracked == 6
+    assert model[1].running_mean.any()
+
+
+def test_what_does_not_fit_is_refused_at_the_call():
+    adam = Local(4, optimizer=torch.optim.Adam, steps=3)
+    for words, protocol, how in (
+        ("plain SGD", scaffold, {"local": adam}),
+        ("alpha=0", partial(feddyn, alpha=0), {}),
+        ("prox=0.1", partial(feddyn, alpha=1), {"local": Local(4, lr=0.1, steps=3, prox=0.1)}),
+        ("cohort", scaffold, {"cohort": 9}),
+    ):
+        with pytest.raises(ValueError, match=words):
+            trained(protocol, **how)
+
+
+def test_training_that_diverges_names_the_client():
+    far = Local(None, lr=1e30, steps=9, loss_fn=DOWN.loss_fn)
+    with pytest.raises(FloatingPointError, match="client 'steep', round 0"):
+        trained(scaffold, BOWLS, cohort=2, local=far, model=Bowl())

@@ -1,0 +1,124 @@
+"""Parts of a model that stay at home, and models of one's own: the ends of their scales."""
+
+import pytest
+import torch
+from federated.small import network
+from federated.small import workers as some
+from federated.test_drift import LOCAL, weights
+from torch import nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.federated import (
+    Fleet,
+    Local,
+    ditto,
+    fedavg,
+    fedper,
+    local_update,
+    normalization,
+    own_weights,
+    worst_tenth,
+)
+from fltoolkit.federated.workers import client_seed
+
+FOUR = some(4)
+
+
+def trained(protocol, rounds=3, cohort=3, model=None, **how):
+    model, channel = model or network(), Channel()
+    how = {"local": LOCAL} | how
+    records = list(protocol(model, FOUR, channel, rounds=rounds, cohort=cohort, **how))
+    return model, channel, records
+
+
+def test_with_nothing_at_home_fedper_is_federated_averaging():
+    model, _, records = trained(fedper, at_home=lambda name: False)
+    other, _, others = trained(fedavg)
+    assert torch.equal(weights(model), weights(other))
+    assert records[-1]["nbytes"] == others[-1]["nbytes"]
+    assert records[-1]["loss"] == others[-1]["loss"]
+
+
+def test_what_stays_at_home_is_never_sent_and_differs_from_owner_to_owner():
+    fleet, first = Fleet(), network()
+    model, channel, _ = trained(fedper, cohort=4, at_home=lambda n: n.startswith("2."), fleet=fleet)
+    whole = sum(p.numel() for p in model.parameters())
+    head = sum(p.numel() for p in model[2].parameters())
+    assert {t.nbytes_dense for t in channel.transfers} == {4 * (whole - head)}
+    assert torch.equal(model[2].weight, first[2].weight)
+    own = [own_weights(model, fleet, name) for name in FOUR]
+    assert not torch.allclose(own[0]["2.weight"], own[1]["2.weight"], atol=1e-3)
+    assert torch.equal(own[0]["0.weight"], own[1]["0.weight"])
+
+
+def test_fedbn_keeps_every_entry_of_batch_norm():
+    model, fleet = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3), nn.LogSoftmax(1)), Fleet()
+    trained(fedper, model=model, cohort=4, at_home=normalization(model), fleet=fleet)
+    kept = {"1.weight", "1.bias", "1.running_mean", "1.running_var", "1.num_batches_tracked"}
+    assert fleet.weights["w0"].keys() == kept
+    assert fleet.weights["w0"]["1.num_batches_tracked"] == 9
+    assert model[1].num_batches_tracked == 0
+    assert not normalization(network())("0.weight")
+
+
+def test_the_shared_model_of_ditto_is_that_of_federated_averaging():
+    model, _, records = trained(ditto, pull=0.3)
+    other, _, others = trained(fedavg)
+    assert torch.equal(weights(model), weights(other))
+    assert [r["nbytes"] for r in records] == [r["nbytes"] for r in others]
+
+
+def test_without_a_pull_each_owner_of_ditto_trains_alone():
+    fleet = Fleet()
+    model, *_ = trained(ditto, cohort=4, pull=0.0, fleet=fleet)
+    for name, (x, y) in FOUR.items():
+        alone = {n: t.clone() for n, t in network().state_dict().items()}
+        for round_ in range(3):
+            update = local_update(model, alone, x, y, LOCAL, seed=client_seed(0, round_, name))
+            alone = {n: t + update.delta[n] for n, t in alone.items()}
+        own = own_weights(model, fleet, name)
+        assert all(torch.equal(own[n], t) for n, t in alone.items()), name
+
+
+def test_a_strong_pull_leaves_no_model_of_ones_own():
+    """With lr * pull = 1 a step ends at the server's model, minus the step of the loss."""
+    fleet, before = Fleet(), trained(fedavg, rounds=2, cohort=4)[0]
+    model, *_ = trained(ditto, cohort=4, pull=1e4, personal=Local(4, lr=1e-4, steps=3), fleet=fleet)
+    own = own_weights(model, fleet, "w0")
+    for name, sent in before.state_dict().items():  # to everybody, at the beginning of round 3
+        assert torch.allclose(own[name], sent, atol=1e-3)
+    assert not torch.allclose(own["0.weight"], model[0].weight, atol=1e-2)
+
+
+def test_who_was_never_drawn_has_the_shared_model():
+    fleet = Fleet()
+    model, *_ = trained(ditto, rounds=1, cohort=1, pull=0.1, fleet=fleet)
+    missing = next(name for name in FOUR if name not in fleet.weights)
+    assert torch.equal(own_weights(model, fleet, missing)["0.weight"], model[0].weight)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "how"),
+    [(ditto, {"pull": 0.1}), (fedper, {"at_home": lambda name: name.startswith("2.")})],
+)
+def test_a_run_goes_on_where_it_was(protocol, how):
+    straight, again = Fleet(), Fleet()
+    model, *_ = trained(protocol, rounds=4, fleet=straight, **how)
+    other, *_ = trained(protocol, rounds=2, fleet=again, **how)
+    restored = Fleet()
+    restored.load_state_dict(again.state_dict())
+    trained(protocol, rounds=range(2, 4), model=other, fleet=restored, **how)
+    assert torch.equal(weights(model), weights(other))
+    for name in straight.weights:
+        one, two = straight.weights[name], restored.weights[name]
+        assert all(torch.equal(one[n], two[n]) for n in one)
+
+
+def test_the_worst_tenth_and_what_is_refused():
+    assert worst_tenth([0.5, 0.9] * 10) == 0.5
+    with pytest.raises(ValueError, match="empty"):
+        worst_tenth([])
+    with pytest.raises(ValueError, match="train each alone"):
+        trained(fedper, at_home=lambda name: True)
+    with pytest.raises(ValueError, match="prox=-1"):
+        trained(ditto, pull=-1.0)
