@@ -218,7 +218,14 @@ const matrix = (name, data, batch) => [{ name, dtype: FLOAT32, shape: [batch, da
 const record = (run, loss, accuracy, more = {}) => ({
   kind: "record", step: run.step, up: run.up, down: run.down, nbytes: run.up + run.down, messages: run.messages, loss, accuracy, ...more,
 });
-const due = (step, perRound, evaluations) => Math.floor((step * evaluations) / perRound) > Math.floor(((step - 1) * evaluations) / perRound);
+
+/* A step is over: three times in a pass of `steps` the network is tested. */
+function* stepped(run, loss, round, step, steps, more = {}) {
+  run.step += 1;
+  yield { kind: "work" };
+  const due = Math.floor((3 * step) / steps) > Math.floor((3 * (step - 1)) / steps);
+  yield record(run, loss, due ? yield* accuracyOf(run.network, run.data) : null, { round: round + step / steps, ...more });
+}
 
 /* in one piece: the data were sent once, and one owner trains */
 
@@ -229,12 +236,7 @@ function* whole(run) {
   for (let round = 0; round < rounds; round++) {
     const pass = batches(upTo(data.numTrain), batch, random(setting.seed || 0, 1000 + round));
     for (const [i, rows] of pass.entries()) {
-      const loss = learn(network, data, rows, lr);
-      run.step += 1;
-      run.inside.rows = rows;
-      yield { kind: "work" };
-      const accuracy = due(i + 1, pass.length, 3) ? yield* accuracyOf(network, data) : null;
-      yield record(run, loss, accuracy, { round: round + (i + 1) / pass.length });
+      yield* stepped(run, learn(network, data, rows, lr), round, i + 1, pass.length);
     }
   }
 }
@@ -282,15 +284,11 @@ function* split(run) {
       const back = top.length ? backward(top, mine.inputs, g, n, lr, wanted) : g;
       if (wanted) {
         const answer = cross(run, "Bob", "Alice", "gradients", downwards, matrix("g", back, n));
-        Object.assign(run.inside, { gradient: back, gradientAfter: answer.decoded[0].data });
         yield answer.event;
         backward(bottom, made.inputs, answer.decoded[0].data, n, lr, false);
       }
-      run.step += 1;
       sum += loss;
-      yield { kind: "work" };
-      const accuracy = due(i + 1, pass.length, 3) ? yield* accuracyOf(network, data) : null;
-      yield record(run, loss, accuracy, { round: round + (i + 1) / pass.length, state });
+      yield* stepped(run, loss, round, i + 1, pass.length, { state });
     }
     if (gate) gate.check(sum / pass.length);
   }
@@ -324,7 +322,6 @@ function* averaged(run) {
     const total = drawn.reduce((sum, k) => sum + shares[k].length, 0), before = treeOf(run.network);
     const mean = before.map(({ data: values }) => new Float64Array(values.length));
     let losses = 0;
-    run.inside.drawn = drawn;
     for (const k of drawn) {
       const owner = `owner ${k + 1}`, sent = cross(run, "server", owner, "model", downwards, before);
       yield sent.event;

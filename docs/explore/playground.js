@@ -102,7 +102,7 @@ const place = byId("plot"), scene = byId("scene"), root = document.documentEleme
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const BITS = [1, 2, 3, 4, 5, 6, 7, 8, 32], KEPT = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
 let orders = null, chosen = null, round = 0, running = false, ended = false, failed = "", set = () => {};
-let path = [], last = null, best = 0, before = [], seen = {}, alone = {}, tried = [], packets = [], frames = 0, drawn = 0;
+let path = [], last = null, best = 0, seen = {}, alone = {}, tried = [], packets = [], frames = 0, drawn = 0;
 
 /* the worker, made from text that the page has: see wire.js */
 
