@@ -27,8 +27,6 @@ __all__ = ["phrases"]
 
 LONGER = "Muon, H = 10, 2 bits, 1,800 steps"
 LONGEST = "Muon, H = 65, 2 bits, 5,400 steps"
-TUNED = "subspace 32, differences 4 bits, gradients 1 bit"
-FRESH = "differences 3 bits, gradients 1 bit"
 
 
 def phrases() -> Iterator[str]:
@@ -105,7 +103,7 @@ def language() -> Iterator[str]:
 def cut_text() -> Iterator[str]:
     """A transformer in two parts; the data are the windows that it learns from."""
     stored = read(LANGUAGE.with_name("language_split.jsonl"))
-    for title, name in (("tune", TUNED), ("scratch", FRESH)):
+    for title, name in (("tune", split.TUNED), ("scratch", split.FRESH)):
         task = split.TASKS[title]
         found = {s.name: runs for s, runs in rows_of(task, split.settings(task), stored)}
         runs, reference = found[name], found["float32"]

@@ -22,7 +22,7 @@ import torch
 
 from experiments.language.command import PAGE, between_marks
 from experiments.language.data_parallel import NESTEROV, SPARSE, TWO_BITS, Setting, trained
-from experiments.language.task import Task, nats, python_sources, text_of
+from experiments.language.task import Task, python_sources, text_of
 from experiments.runs import Result, Runs, add, mean_nbytes, read, sweep
 from fltoolkit import Channel
 from fltoolkit.data import Text
@@ -106,12 +106,9 @@ def run(task: Task, setting: Setting, seed: int, device: str = "cpu") -> Result:
     larger = (
         replace(task, batch_size=task.batch_size * task.workers) if setting.whole_text else task
     )
-    result, model = trained(larger, setting, seed, device)
-    x, y = text_of(task.text).windows(task.context, "test")
-    half = len(x) // 2
+    result, _ = trained(larger, setting, seed, device)
     result |= {"key": setting.key(task, seed), "lr": setting.rate, "batch_size": task.batch_size}
-    result |= {"nats_validation": round(nats(model, x[:half], y[:half]), 4)}
-    result |= {"nats": round(nats(model, x[half:], y[half:]), 4)}
+    result["nats_validation"], result["nats"] = result["halves"]
     where = torch.cuda.get_device_name() if device == "cuda" else device
     return {**result, "device": where, "torch": torch.__version__}
 
