@@ -18,6 +18,7 @@
     local_steps  many local steps, then an average of how far workers came; streamed in fragments
     decoupled_momentum  momentum of which only the fast part is sent
     muon        an optimizer whose steps are orthogonal matrices
+    zeroth_order  seeds and scalars in place of gradients
 
 `_dense` writes out the steps of linear layers. Notebooks 04 to 06 derive this room.
 """

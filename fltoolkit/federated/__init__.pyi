@@ -56,3 +56,4 @@ from .samples import Clients as Clients
 from .server import Yogi as Yogi
 from .workers import Train as Train
 from .workers import Workers as Workers
+from .zeroth_order import decomfl as decomfl
