@@ -162,7 +162,21 @@ class Lint:
             body = [node for node in tree.body if not isinstance(node, DEFINED)]
             if guesses & emptied(tree) and any(takes_long(node, long) for node in body):
                 found.append(f"code cell {number} asks and trains: ask in a cell of its own")
-        return [*found, *self.open_answers()]
+        return [*found, *self.open_takeaways(), *self.open_answers()]
+
+    def open_takeaways(self) -> list[str]:
+        """What follows from a result stands folded below its question, or the guess is none."""
+        found, asked = [], False
+        for number, cell in enumerate(self.cells):
+            if cell["cell_type"] == "code":
+                asked |= bool(called(code_of(cell), "predict", "predict.ask"))
+                continue
+            for part in re.split(r"\n\n(?=\*\*|## |<details>)", text(cell["source"])):
+                asked = part.startswith("**Predict") or (asked and not part.startswith("## "))
+                if asked and part.startswith("**Takeaway"):
+                    found.append(f"cell {number}: a takeaway after a question is open: fold it")
+                asked &= "<b>Takeaway</b>" not in part
+        return found
 
     def open_answers(self) -> list[str]:
         """Measured values that the saved notebook shows without a guess.
@@ -297,6 +311,7 @@ def test_the_lint_accepts_a_good_notebook() -> None:
         ({"last": {"source": "g = None\npredict.ask('?', g)"}}, "no predict.* same words"),
         ({"last": {"outputs": [{**STREAM, "text": "It is 163,852."}]}}, "shown without a guess"),
         ({"prose": "It sends 163,852 bytes."}, "answer '163,852 B' stands above"),
+        ({"prose": "**Predict.** So?\n\n**Takeaway.** So."}, "takeaway after a question is open"),
         ({"prose": ""}, "colab.*mybinder.*<details>.*References"),
     ],
 )

@@ -194,7 +194,8 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if not find_spec("jupyterlab"):
         raise ImportError('JupyterLab is missing: pip install "fltoolkit[lab]"')
-    print(f"{opened} is opened")
+    said = "comes next: open it at the address below" if args.no_browser else "is opened"
+    print(f"{opened} {said}")
     lab += ["--no-browser"] if args.no_browser else []
     lab += ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
     return subprocess.call(lab, cwd=args.folder)

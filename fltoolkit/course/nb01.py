@@ -8,7 +8,7 @@ from fltoolkit.wire import pack
 
 __all__ = ["bill", "card", "check", "epoch_nbytes", "notebook", "predict"]
 
-notebook = Notebook("01", "Vanilla SplitNN", guesses=4)
+notebook = Notebook("01", "Vanilla SplitNN", guesses=5)
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict
 

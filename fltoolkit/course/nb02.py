@@ -9,7 +9,7 @@ from fltoolkit.wire import pack
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
 
-notebook = Notebook("02", "Many Alices", guesses=4)
+notebook = Notebook("02", "Many Alices", guesses=8)
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict
 

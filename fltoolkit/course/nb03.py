@@ -9,7 +9,7 @@ from fltoolkit.split.gates import Decay, LossGate, State, gate_trace
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
 
-notebook = Notebook("03", "Async states", guesses=4, file="03_")
+notebook = Notebook("03", "Async states", guesses=5, file="03_")
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict
 

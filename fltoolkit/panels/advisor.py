@@ -87,7 +87,7 @@ def compare_bytes(
     least = min(split, federated) / data
     sentence += f" Sending its samples once would cost each client {amount('nbytes', data)}"
     sentence += (
-        f": {least:.3g} times less than either." if least > 1 else ", more than the better of both."
+        f": {least:.3g} times less than the cheaper of both." if least > 1 else ", more than the better of both."
     )
     return Comparison(split, federated, advice.crossover_clients, data, sentence)
 
