@@ -146,8 +146,8 @@ class Panel:
             made = widgets.SelectionSlider(
                 **look,
                 continuous_update=False,  # a move is where the slider is let go
-                style={"description_width": "15em"},
-                layout={"width": "27.5em", "max_width": "98%"},  # three beside each other
+                style={"description_width": "initial"},  # all words, and the slider gets the rest
+                layout={"width": "31em", "max_width": "98%"},
             )
         made.tooltip = f"{setting.words}: {_ACTS[setting.acts]}"  # ipywidgets 7 shows none
         made.observe(lambda change: self._moved(key, change["new"]), "value")
