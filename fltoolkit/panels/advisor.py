@@ -86,9 +86,8 @@ def compare_bytes(
     data = num_samples * nbytes_per_sample / num_clients
     least = min(split, federated) / data
     sentence += f" Sending its samples once would cost each client {amount('nbytes', data)}"
-    sentence += (
-        f": {least:.3g} times less than the cheaper of both." if least > 1 else ", more than the better of both."
-    )
+    cheaper = f": {least:.3g} times less than the cheaper of both."
+    sentence += cheaper if least > 1 else ", more than the cheaper of both."
     return Comparison(split, federated, advice.crossover_clients, data, sentence)
 
 

@@ -55,7 +55,7 @@ def test_the_samples_themselves_are_compared_too() -> None:
         small.sentence
     )
     photographs = compare_bytes(10, nbytes_per_sample=2e6)
-    assert photographs.sentence.endswith("more than the better of both.")
+    assert photographs.sentence.endswith("more than the cheaper of both.")
     assert "the data" in advisor_panel(num_clients=10)._lines()
 
 
