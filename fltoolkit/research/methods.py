@@ -96,10 +96,10 @@ def local_loss(task: Task, channel: Channel) -> Trained:
     """
     (client,), server = task.bottoms(), task.top()
     with torch.no_grad():
-        h = client.module(task.data.x_train[:2])
+        h = client.module(task.data.x_train[:2].to(client.device))
         wide = server.module(h)[0].numel()
     last = [] if list(task.layers[-1].parameters()) else [copy.deepcopy(task.layers[-1])]
-    linear = nn.Linear(h[0].numel(), wide)
+    linear = nn.Linear(h[0].numel(), wide, device=client.device)
     with torch.no_grad():  # a single layer may start from zeros, which need no seed
         linear.weight.zero_()
         linear.bias.zero_()
