@@ -216,6 +216,7 @@ def fedavg(
         elif counting and channel.is_here(server):
             move(model, mean(counting), server_optimizer)
         record = {"round": round_, "step": channel.step, **counts, **totals()}
+        received, counting = [], []  # else they would stay in memory during the next round
         yield record
 
 
