@@ -55,7 +55,7 @@ WITHOUT_EXAMPLE = {  # name: why it has none
     ),
     "fltoolkit.secrecy.parties.Aggregator": "one end of four rounds; see secure_sum",
     "fltoolkit.secrecy.align": "needs openmined-psi, which is on Linux only",
-    "fltoolkit.labs.scripts.Scripted": "a base class; Steering has an example",
+    "fltoolkit.labs.scripts.ScriptedLab": "a base class; Steering has an example",
     "fltoolkit.labs.scripts.loop_of": "needs a run with moves; Steering.script has an example",
     "fltoolkit.labs.cells.replace_earlier": "needs a notebook whose cell runs twice",
     "fltoolkit.assignments.check": "starts a Jupyter kernel",
