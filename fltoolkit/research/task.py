@@ -41,7 +41,6 @@ class Task:
         shares: for each client, its ``(x, y)``.
         batches: for each client, its `fltoolkit.data.Batches`.
         model: the whole network with its first weights, on the experiment's device.
-        layers: the same as an ``nn.Sequential``, for protocols that cut it; else TypeError.
         loss_fn: the loss.
         settings: the protocol's settings by name; texts, such as a clock's, are objects already.
         gate: a new gate, or None.
