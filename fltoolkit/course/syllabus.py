@@ -95,7 +95,7 @@ def progress(folder: Path | None = None) -> Table:
     A notebook is done when all its guesses are made and all its checks have passed.
 
     >>> progress().rows[1]  # where no notebook lies, as here, nothing is kept
-    ['01 · Vanilla SplitNN', '0 of 4', '0 of 3', '']
+    ['01 · Vanilla SplitNN', '0 of 5', '0 of 3', '']
     """
     folder = folder or course_folder()
     kept = read_done(folder)
