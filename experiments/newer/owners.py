@@ -1,0 +1,185 @@
+"""Owners whose data differ: one model for all, or a model for each.
+
+Twenty owners hold the digits, two shards of sorted samples each (McMahan et al. 2017): most of them
+know two or three of the ten classes. An owner's accuracy is that on the test part, where each image
+counts as often as its class is among the owner's samples.
+"""
+
+import copy
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from statistics import mean
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from experiments.newer.setting import Group, Setting, product
+from experiments.null_rows import (
+    ALONE,
+    COMMONEST,
+    MODEL_BACK,
+    ONE_BIT,
+    SEND,
+    UNTRAINED,
+    bits,
+    sent_in,
+)
+from experiments.runs import Result
+from fltoolkit import SGD, Channel, Party, fedavg, load
+from fltoolkit.data import Dataset, partition_shards
+from fltoolkit.federated import (
+    Fleet,
+    Local,
+    ditto,
+    feddyn,
+    fedper,
+    own_weights,
+    scaffold,
+    worst_tenth,
+)
+from fltoolkit.history import Record
+from fltoolkit.models import seeded
+from fltoolkit.pooled import pool
+from fltoolkit.trees import Tree
+
+OWNERS, COHORT, ROUNDS, STEPS, BATCH = 20, 10, 20, 10, 12
+
+RATES = (0.1, 0.3)
+GRIDS = {
+    "FedAvg": product(lr=RATES),
+    "SCAFFOLD": product(lr=RATES),
+    "FedDyn": product(lr=(0.2,), alpha=(0.02, 0.1)),
+    "FedPer, last layer at home": product(lr=RATES),
+    "Ditto": product(lr=(0.3,), pull=(0.1, 1.0)),
+    ALONE: product(lr=RATES),
+    SEND: product(lr=RATES),
+    ONE_BIT: product(lr=RATES),
+}
+
+
+@lru_cache(maxsize=2)
+def data_of(choosing: bool) -> Dataset:
+    """The digits; to choose, a fifth of the training part stands for the test part."""
+    data = load("digits").flat()
+    if not choosing:
+        return data
+    order = torch.randperm(len(data.y_train), generator=torch.Generator().manual_seed(0))
+    held, kept = order[: len(order) // 5], order[len(order) // 5 :]
+    x, y = data.x_train, data.y_train
+    return Dataset(x[kept], y[kept], x[held], y[held], num_classes=10, name="digits")
+
+
+def network(seed: int) -> nn.Sequential:
+    """64-32-10."""
+    with seeded(seed):
+        last = [nn.Linear(32, 10), nn.LogSoftmax(dim=1)]
+        return nn.Sequential(nn.Linear(64, 32), nn.ReLU(), *last)
+
+
+def run(setting: Setting, seed: int) -> Result:
+    """Train once; the accuracies of the owners and the bytes."""
+    data = data_of(setting.choosing)
+    parts = partition_shards(data.y_train, OWNERS, shards_per_client=2, seed=seed)
+    owners = {f"owner_{k}": (data.x_train[p], data.y_train[p]) for k, p in enumerate(parts)}
+    model, fleet, channel = network(seed), Fleet(), Channel()
+    if setting.name in (SEND, ONE_BIT):
+        channel = Channel({**(sent_in() if setting.name == SEND else bits(1)), **MODEL_BACK})
+    for _ in records(setting, model, owners, channel, fleet, seed):
+        pass
+    own = {k: own_weights(model, fleet, k) for k in owners}
+    if setting.name == COMMONEST:
+        accuracies = [float(torch.bincount(y).max() / len(y)) for _, y in owners.values()]
+    else:
+        accuracies = [accuracy(model, own[k], data, y) for k, (_, y) in owners.items()]
+    shared = right(model, data).mean().item()
+    one_for_all = setting.name in ("FedAvg", "SCAFFOLD", "FedDyn", SEND, ONE_BIT, UNTRAINED)
+    return {
+        "own": mean(accuracies),
+        "worst": worst_tenth(accuracies),
+        **({"shared": shared} if one_for_all else {}),
+        "nbytes": channel.nbytes(),
+    }
+
+
+def records(
+    setting: Setting,
+    model: nn.Sequential,
+    owners: dict[str, tuple[Tensor, Tensor]],
+    channel: Channel,
+    fleet: Fleet,
+    seed: int,
+) -> Iterator[Record]:
+    """The training of one row."""
+    o, name = dict(setting.options), setting.name
+    if name in (UNTRAINED, COMMONEST):
+        return
+    lr = o.pop("lr")
+    local = Local(BATCH, lr=lr, steps=STEPS)
+    if name in (SEND, ONE_BIT):
+        receiver = Party("receiver", model, SGD(model.parameters(), lr=lr), nn.NLLLoss())
+        steps = STEPS * COHORT  # as many as all owners of a cohort take in a round
+        how: dict[str, Any] = {"batch_size": BATCH, "steps_per_round": steps, "send_back": True}
+        yield from pool(owners, receiver, channel, rounds=ROUNDS, seed=seed, **how)
+        return
+    if name == ALONE:  # each takes as many steps as among others
+        yield from alone(model, owners, local, fleet, seed)
+        return
+    protocols: dict[str, Callable[..., Iterator[Record]]] = {
+        "SCAFFOLD": scaffold,
+        "FedDyn": feddyn,
+        "Ditto": partial(ditto, fleet=fleet),
+        "FedPer, last layer at home": partial(
+            fedper, fleet=fleet, at_home=lambda entry: entry.startswith("2.")
+        ),
+    }
+    how = {"rounds": ROUNDS, "cohort": COHORT, "local": local, "seed": seed, **o}
+    yield from protocols.get(name, fedavg)(model, owners, channel, **how)
+
+
+def alone(
+    model: nn.Sequential,
+    owners: dict[str, tuple[Tensor, Tensor]],
+    local: Local,
+    fleet: Fleet,
+    seed: int,
+) -> Iterator[Record]:
+    """Each owner by itself: `ditto` without a pull, whose messages nobody needs."""
+    how: dict[str, Any] = {
+        "rounds": ROUNDS * COHORT // OWNERS,
+        "cohort": OWNERS,
+        "local": local,
+        "seed": seed,
+    }
+    yield from ditto(model, owners, Channel(), pull=0.0, fleet=fleet, **how)
+
+
+@torch.no_grad()
+def right(model: nn.Module, data: Dataset) -> Tensor:
+    """Which of the test images are recognized."""
+    model.eval()
+    return (model(data.x_test).argmax(1) == data.y_test).float()
+
+
+def accuracy(model: nn.Sequential, weights: Tree, data: Dataset, y: Tensor) -> float:
+    """The accuracy of these weights on test images that are distributed as the owner's classes."""
+    judge = copy.deepcopy(model)
+    judge.load_state_dict(weights)
+    found, share = right(judge, data), torch.bincount(y, minlength=10) / len(y)
+    return sum(float(share[c] * found[data.y_test == c].mean()) for c in range(10) if share[c])
+
+
+OWNERS_DIFFER = Group(
+    "owners",
+    "Owners who differ: digits, twenty owners with two shards each",
+    "digits",
+    {
+        "own": "owners' accuracy, mean [%]",
+        "worst": "worst tenth of the owners [%]",
+        "shared": "one model, all classes [%]",
+    },
+    "FedAvg",
+    GRIDS,
+    (UNTRAINED, COMMONEST),
+    run,
+)

@@ -1,0 +1,61 @@
+"""The tables, as Markdown, from the runs that are there."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import mean
+
+from experiments.newer.setting import Group
+from experiments.null_rows import megabytes, times
+from experiments.runs import Result, Row, Runs, gain_of, put_between, rows_of
+from fltoolkit.research import mean_ci
+
+PAGE = Path(__file__).parents[2] / "docs" / "newer_methods.md"
+
+
+def table(group: Group, results: Mapping[str, Result]) -> str:
+    """A row for each method: bytes, scores, and the paired difference from the reference."""
+    rows = rows_of(None, group.settings(results), results)
+    reference = next((runs for setting, runs in rows if setting.name == group.reference), {})
+    heads = [*group.scores.values()]
+    lines = [
+        f"| method | MB sent | times the data | {' | '.join(heads)} | {heads[0].split(' [')[0]}, "
+        f"minus {group.reference} | chosen |",
+        "|---" * (len(heads) + 5) + "|",
+    ]
+    lines += [line(group, row, reference) for row in rows]
+    return "\n".join([f"### {group.title}", "", *lines, "", effort(group, rows)])
+
+
+def line(group: Group, row: Row, reference: Runs) -> str:
+    """One row."""
+    setting, runs = row
+    sent = mean(run["nbytes"] for run in runs.values())
+    cells = [megabytes(sent), times(sent, group.data)]
+    for score in group.scores:
+        cells.append(mean_ci([100 * run[score] for run in runs.values() if score in run]))
+    own = setting.name == group.reference
+    cells.append("" if own else gain_of(runs, reference, key=next(iter(group.scores))))
+    cells.append(", ".join(f"{name} {value:g}" for name, value in setting.options.items()))
+    name = setting.name if setting.name in group.methods else f"**{setting.name}**"
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def effort(group: Group, rows: list[Row]) -> str:
+    """What was run."""
+    seconds = sum(run["seconds"] for _, runs in rows for run in runs.values())
+    most = max(len(grid) for grid in group.grids.values())
+    seeds = sorted({seed for _, runs in rows for seed in runs})
+    return (
+        f"Means and 95 % intervals of Student's t over the seeds {seeds[0]} to {seeds[-1]}, which "
+        f"decide first weights, batches and who has what; {most} trials of each method. "
+        f"{seconds / 60:.1f} CPU minutes."
+    )
+
+
+def write(groups: Mapping[str, Group], results: Mapping[str, Result]) -> None:
+    """Put each table between its two marks on the page."""
+    page = PAGE.read_text(encoding="utf-8")
+    for group in groups.values():
+        begin, end = (f"<!-- {group.name}: {word} -->" for word in ("begin", "end"))
+        page = put_between(page, begin, end, table(group, results).split("\n\n", 1)[1])
+    PAGE.write_text(page, encoding="utf-8")
