@@ -43,15 +43,15 @@ from fltoolkit.models import seeded
 from fltoolkit.pooled import pool
 from fltoolkit.trees import Tree
 
-OWNERS, COHORT, ROUNDS, STEPS, BATCH = 20, 10, 20, 10, 12
+OWNERS, COHORT, ROUNDS, STEPS, BATCH = 20, 10, 60, 10, 12
 
-RATES = (0.1, 0.3)
+RATES = (0.05, 0.1, 0.2, 0.4, 0.8)
 GRIDS = {
     "FedAvg": product(lr=RATES),
     "SCAFFOLD": product(lr=RATES),
-    "FedDyn": product(lr=(0.2,), alpha=(0.02, 0.1)),
+    "FedDyn": product(lr=(0.1, 0.2, 0.4), alpha=(0.02, 0.1)),
     "FedPer, last layer at home": product(lr=RATES),
-    "Ditto": product(lr=(0.3,), pull=(0.1, 1.0)),
+    "Ditto": product(lr=(0.1, 0.2, 0.4), pull=(0.1, 1.0)),
     ALONE: product(lr=RATES),
     SEND: product(lr=RATES),
     ONE_BIT: product(lr=RATES),
