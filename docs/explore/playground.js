@@ -159,7 +159,7 @@ const sizes = (s) => {
 const describe = (s) => {
   if (isOne(s)) return `All images are sent to Bob once, without loss, in ${bytes(SEND)}; then he trains alone.`;
   const [up, down] = sizes(s);
-  if (isSplit(s)) return `For every 32 images Alice sends what her layers make of them, ${bytes(up)} up, and Bob answers how they should change, ${bytes(down)} down.` +
+  if (isSplit(s)) return `For every 32 images Alice sends what her layers make of them, ${bytes(up)} up, and Bob answers how her numbers should change, ${bytes(down)} down.` +
     (s.threshold ? " Whenever the loss has hardly moved over a pass, they fall silent." : "");
   return `In each round ${s.speak === "1" ? "each" : "each drawn one"} of ${s.owners} owners gets the network in ${bytes(down)} and sends back its change in ${bytes(up)}.`;
 };
@@ -171,11 +171,12 @@ const within = (points, budget) => Math.max(0, ...points.filter((p) => p.nbytes 
 const all = () => [...tried, summary()].filter((run) => run.setting && run.path.length);
 const reached = (run, { nbytes, accuracy }) => run.setting.how !== "one" && run.path.find((p) => p.accuracy >= accuracy && p.nbytes <= nbytes);
 const silenceOrBits = () => {
-  const long = all().filter((r) => isSplit(r.setting) && r.last.round >= 5), silent = long.find((r) => r.setting.threshold && r.path.some((p) => p.state !== "A"));
-  const bits = ({ bitsUp, bitsDown }) => Math.min(bitsUp, bitsDown), few = silent && long.find((r) => !r.setting.threshold && bits(r.setting) < bits(silent.setting));
+  const long = all().reverse().filter((r) => isSplit(r.setting) && r.last.round >= 5), silent = long.find((r) => r.setting.threshold && r.path.some((p) => p.state !== "A"));
+  const bits = ({ bitsUp, bitsDown }) => Math.min(bitsUp, bitsDown), alike = ({ cut, effort }) => cut === silent.setting.cut && effort.lr === silent.setting.effort.lr;
+  const few = silent && long.find((r) => !r.setting.threshold && alike(r.setting) && bits(r.setting) < bits(silent.setting));
   if (!few) return "";
   const budget = Math.min(silent.last.nbytes, few.last.nbytes), a = within(silent.path, budget), b = within(few.path, budget);
-  return `At ${bytes(budget)}: with silence ${percent(a)}, with fewer bits ${percent(b)}. Here ${a > b ? "silence is" : "bits are"} ahead.`;
+  return a && b && `At ${bytes(budget)}: with silence ${percent(a)}, with fewer bits ${percent(b)}. Here ${a > b ? "silence is" : "bits are"} ahead.`;
 };
 const oneBit = () => {
   const watched = (bits) => all().find((r) => isSplit(r.setting) && r.setting.bitsUp === bits && r.watched), [many, one] = [watched(32), watched(1)];
@@ -194,7 +195,7 @@ const MISSIONS = [...document.querySelectorAll("#missions article")].map(({ data
 const notYet = (goal) => { // what the training that is shown has reached, once the budget is spent
   if (!goal || !last || last.nbytes <= goal.nbytes || isOne(chosen)) return "";
   const found = within(path, goal.nbytes);
-  return `<b>Not yet.</b> ${bytes(goal.nbytes)} were spent ${found ? `at ${percent(found)}. Change something` : "before the first test. Send less for each image"}, and start again.`;
+  return `<b>Not yet.</b> ${bytes(goal.nbytes)} were spent ${found ? `at ${percent(found)} at best. Change something` : "before the first test. Send less for each image"}, and start again.`;
 };
 const solved = new Set((() => { try { return JSON.parse(localStorage.getItem("fltoolkit-missions") || "[]"); } catch { return []; } })());
 byId("mission").innerHTML = MISSIONS.map((m, i) => `<option value="${i + 1}">${m.name}</option>`).join("") + '<option value="0">none: just play</option>';
@@ -505,7 +506,7 @@ set = explore.page({
   defaults: { mission: "1", owners: 4, kept: 1, threshold: 0, speak: "1", owed: true, skewed: false, rate: 10, watch: false, pace: "fast", seed: 0, ...MISSIONS[0].start },
   stops: { bitsUp: BITS, bitsDown: BITS, kept: KEPT, owners: Array.from({ length: 19 }, (_, i) => i + 2), threshold: [0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1], lr: [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5], rate: [0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000] },
   words: {
-    bitsUp: (v) => (v === 32 ? "32 (float32)" : String(v)), bitsDown: (v) => (v === 32 ? "32 (float32)" : String(v)),
+    bitsUp: (v) => (v === 32 ? "32 (as it is)" : String(v)), bitsDown: (v) => (v === 32 ? "32 (as it is)" : String(v)),
     kept: (v) => (v === 1 ? "all" : percent(v, v < 0.01 ? 1 : 0)), threshold: (v) => (v ? String(v) : "never silent"),
     rate: (v) => `${v} Mbit/s`, owners: String, lr: String,
   },
@@ -514,6 +515,6 @@ set = explore.page({
 });
 byId("mission").addEventListener("input", () => {
   const mission = MISSIONS[+current.mission - 1];
-  if (mission && mission.name !== task) { task = mission.name; set({ threshold: 0, kept: 1, watch: false, skewed: false, lr: 0.05, ...mission.start }); }
+  if (mission && mission.name !== task) { task = mission.name; tried = []; path = []; set({ threshold: 0, kept: 1, watch: false, skewed: false, lr: 0.05, ...mission.start }); }
 });
 })();
