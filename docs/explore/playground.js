@@ -195,7 +195,7 @@ const MISSIONS = [...document.querySelectorAll("#missions article")].map(({ data
 const notYet = (goal) => { // what the training that is shown has reached, once the budget is spent
   if (!goal || !last || last.nbytes <= goal.nbytes || isOne(chosen)) return "";
   const found = within(path, goal.nbytes);
-  return `<b>Not yet.</b> ${bytes(goal.nbytes)} were spent ${(path.at(-1) || 1).accuracy < best - 0.2 ? "and the training broke: the answers are too coarse. Allow more bits down" : found ? `at ${percent(found)} at best. Send still less` : "before the first test. Send less for each image"}, and start again.`;
+  return `<b>Not yet.</b> ${bytes(goal.nbytes)} were spent ${(path.at(-1) || 1).accuracy < best - 0.2 ? "and the training broke: the answers are too coarse. Move “down” a little to the right" : found ? `at ${percent(found)} at best. Send fewer numbers, or fewer bits for each` : "before the first test. Send less for each image"}, and start again.`;
 };
 const solved = new Set((() => { try { return JSON.parse(localStorage.getItem("fltoolkit-missions") || "[]"); } catch { return []; } })());
 byId("mission").innerHTML = MISSIONS.map((m, i) => `<option value="${i + 1}">${m.name}</option>`).join("") + '<option value="0">none: just play</option>';
