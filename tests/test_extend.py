@@ -81,9 +81,9 @@ def test_from_the_plan_to_the_plot(folder, capsys):
     assert main(line[: line.index("--workers")]) == 0
     table = capsys.readouterr().out
     assert "text(length=2000), my_model(width=32), 4 clients, iid, CrossEntropyLoss(), " in table
-    assert "| setting | surprises [%] | sent |" in table
+    assert re.search(r"\| setting \| surprises \[%\] \| minus .* \| sent \|", table), table
     assert main(words(COMPARED)) == 0
-    assert r"setting & surprises [\%] & sent" in capsys.readouterr().out
+    assert r"setting & surprises [\%] & minus" in (latex := capsys.readouterr().out), latex
     assert main(words(REPORTED)) == 0
     assert "surprises [%]" in Path("plan.html").read_text()
     page = {}

@@ -64,7 +64,7 @@ class DistributedChannel(Channel):
     others, which stop at once and show its text::
 
         with DistributedChannel({"alice": 0, "bob": 1}, timeout=30) as channel:
-            for record in known(train_split([alice, RemoteParty("bob")], batches, channel)):
+            for record in without_nan(train_split([alice, RemoteParty("bob")], batches, channel)):
 
     Messages are bytes in main memory, so the backend is gloo, even if parties compute on GPUs.
     NCCL would carry the messages through the GPU, and its timeout ends the process instead of

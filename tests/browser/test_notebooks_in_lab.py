@@ -181,7 +181,7 @@ def test_notebook_01_runs_live_and_leaves_its_pictures(
     opened.screenshot("notebook_01_done")
     assert "finished: 2,300 of 2,300" in opened.outputs(live)[0]["data"]["text/plain"]
     pictures = [o for c in opened.cells() for o in c.get("outputs", []) if "data" in o]
-    assert sum("image/png" in picture["data"] for picture in pictures) == 5
+    assert sum("image/png" in picture["data"] for picture in pictures) == 4
     assert float(opened.ask("print(history[-1]['accuracy'])")) > 0.9
     assert opened.ask("print(channel.nbytes(kind='activations'))") == str(
         100 * (1437 * 640 * 4 + 23 * 12)
@@ -286,6 +286,7 @@ def test_stop_and_what_comes_after_take_one_line(folder: Path, server: Server, p
     page.evaluate("() => jupyterapp.commands.execute('notebook:interrupt-kernel')")
     wait_for(page, lambda: bool(opened.outputs(0)))
     opened.run_cell(1)
+    wait_for(page, lambda: bool(opened.outputs(1)))
     (stopped,), (told,) = opened.outputs(0), opened.outputs(1)
     assert stopped["output_type"] == told["output_type"] == "stream", (stopped, told)
     assert str(stopped["text"]).startswith("Stopped.")
@@ -319,5 +320,5 @@ def test_a_guess_shows_the_value_and_is_kept(folder: Path, server: Server, page:
     opened.run_cell(card)
     opened.show(card).locator("table").wait_for()
     opened.screenshot("card")
-    assert "1 of 4 guesses made, 0 of 3 checks passed." in opened.words()
+    assert "1 of 5 guesses made, 0 of 3 checks passed." in opened.words()
     assert "50,000 B" in (folder / "guesses" / "course_progress.json").read_text()

@@ -211,18 +211,18 @@ def server(me):
 }
 # Parties that speak past the wire: they know the pipe and write to it themselves.
 FORGED = {
-    "bytes that are numbers": "join({'heads': [['labels']]}, [np.zeros(3)])",
-    "bytes in two dimensions": "join({'heads': [['labels']]}, [np.zeros((3, 3), np.uint8)])",
+    "bytes that are numbers": "to_bytes({'heads': [['labels']]}, [np.zeros(3)])",
+    "bytes in two dimensions": "to_bytes({'heads': [['labels']]}, [np.zeros((3, 3), np.uint8)])",
     "an answer that is none": "(9).to_bytes(8, 'little') + b'nonsense!'",
     "an answer without an end": "(1 << 40).to_bytes(8, 'little')",
-    "two answers at once": "2 * join({'heads': [['labels']]}, [np.zeros(1, np.uint8)])",
-    "an answer for another": "join({'heads': 2 * [['labels']]}, 2 * [np.zeros(1, np.uint8)])",
-    "a head that is none": "join({'heads': [7]}, [np.zeros(1, np.uint8)])",
+    "two answers at once": "2 * to_bytes({'heads': [['labels']]}, [np.zeros(1, np.uint8)])",
+    "an answer for another": "to_bytes({'heads': 2 * [['labels']]}, 2 * [np.zeros(1, np.uint8)])",
+    "a head that is none": "to_bytes({'heads': [7]}, [np.zeros(1, np.uint8)])",
 }
 FORGING = """
 import os
 import numpy as np
-from fltoolkit.cup.pipes import join
+from fltoolkit.cup.pipes import to_bytes
 def owner(me, message):
     for number in range(3, 20):
         try:
