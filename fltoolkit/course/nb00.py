@@ -1,9 +1,17 @@
 """The answers of notebook 00. Try to answer before you look."""
 
+from fltoolkit.course.guesses import AT_LEAST_0, COUNT
 from fltoolkit.course.notebook import Notebook
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
 
-notebook = Notebook("00", "Start here", guesses=2)
+notebook = Notebook(
+    "00",
+    "Start here",
+    guesses={
+        "Right, of 100 new images?": COUNT,
+        "Megabytes sent?": AT_LEAST_0,
+    },
+)
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict

@@ -3,12 +3,23 @@
 import torch
 
 from fltoolkit.course.comparison import near
+from fltoolkit.course.guesses import AT_LEAST_0, PERCENT, Between
 from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.wire import pack
 
 __all__ = ["bill", "card", "check", "epoch_nbytes", "notebook", "predict"]
 
-notebook = Notebook("01", "Vanilla SplitNN", guesses=5)
+notebook = Notebook(
+    "01",
+    "Vanilla SplitNN",
+    guesses={
+        "How many bytes did Alice send for one batch?": AT_LEAST_0,
+        "Weights still equal, after float16 on the wire?": PERCENT,
+        "Right after a quarter of the bytes?": PERCENT,
+        "Bytes sent, in multiples of the raw images?": AT_LEAST_0,
+        "Of six drawings, how many show the right digit?": Between(0, 6),
+    },
+)
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict
 

@@ -3,13 +3,28 @@
 import torch
 
 from fltoolkit import cost
+from fltoolkit.course.guesses import AT_LEAST_0, PERCENT, Between
 from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.wire import pack
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
 
-notebook = Notebook("02", "Many Alices", guesses=8)
+_PROTOCOLS = ("relay", "SplitFed", "neither")
+notebook = Notebook(
+    "02",
+    "Many Alices",
+    guesses={
+        "Bytes of one hand-over?": AT_LEAST_0,
+        "Bytes of SplitFed, in multiples of FedAvg's?": AT_LEAST_0,
+        "Fewer bytes on iid data, for every seed?": _PROTOCOLS,
+        "Fewer bytes on skewed data, for every seed?": _PROTOCOLS,
+        "Points lost in alice_3's second turn?": Between(-100, 100),
+        "Bytes of the U-shape, in multiples of the vanilla split?": AT_LEAST_0,
+        "Right, the best of the three alone?": PERCENT,
+        "By the formula, splitting pays from how many clients on?": AT_LEAST_0,
+    },
+)
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict
 

@@ -4,12 +4,24 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from fltoolkit.course.guesses import AT_LEAST_0, COUNT, PERCENT, SHARE
 from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.split.gates import Decay, LossGate, State, gate_trace
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
 
-notebook = Notebook("03", "Async states", guesses=5, file="03_")
+notebook = Notebook(
+    "03",
+    "Async states",
+    guesses={
+        "Share of the bytes until within one point of the end?": SHARE,
+        "Bytes of an epoch in state C?": AT_LEAST_0,
+        "Stale share in C, straight after A?": PERCENT,
+        "Epochs in C, of {}?": COUNT,
+        "Which gate stands out?": ("LossGate", "FreezeAfter", "Periodic", "none"),
+    },
+    file="03_",
+)
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict
 

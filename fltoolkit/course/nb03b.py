@@ -4,11 +4,22 @@ from collections.abc import Iterable
 
 from fltoolkit.channel import Transfer
 from fltoolkit.course.comparison import near
+from fltoolkit.course.guesses import AT_LEAST_0, PERCENT, Between
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
 
-notebook = Notebook("03b", "Many clients", guesses=5)
+notebook = Notebook(
+    "03b",
+    "Many clients",
+    guesses={
+        "Points that B buys after one epoch in A?": Between(-100, 100),
+        "Bytes that C saves against B?": Between(high=100),
+        "Batches in which Alice sends?": PERCENT,
+        "Factor of states and bits together?": AT_LEAST_0,
+        "Factor with a C that uploads?": AT_LEAST_0,
+    },
+)
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict
 

@@ -1,11 +1,24 @@
 """The answers of notebook 04. Try to answer before you look."""
 
 from fltoolkit.course.comparison import near
+from fltoolkit.course.guesses import AT_LEAST_0, Between
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
 
-notebook = Notebook("04", "Federated averaging", guesses=7)
+notebook = Notebook(
+    "04",
+    "Federated averaging",
+    guesses={
+        "Bytes of one round?": AT_LEAST_0,
+        "Distance with the plain mean?": AT_LEAST_0,
+        "Share of the bytes?": AT_LEAST_0,
+        "Agreement?": Between(-1, 1),
+        "Times sooner?": AT_LEAST_0,
+        "Averages, if the one before is fetched?": AT_LEAST_0,
+        "Federated over split?": AT_LEAST_0,
+    },
+)
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict
 

@@ -7,11 +7,28 @@ from torch import Tensor
 
 from fltoolkit.codecs.base import Codec
 from fltoolkit.course.comparison import near
+from fltoolkit.course.guesses import AT_LEAST_0, PERCENT, Between
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
 
-notebook = Notebook("05", "Quantization", guesses=6)
+notebook = Notebook(
+    "05",
+    "Quantization",
+    guesses={
+        "Largest error, in percent of the range?": PERCENT,
+        "Mibit a round with true 8 bits?": AT_LEAST_0,
+        "Accuracy with stochastic rounding?": PERCENT,
+        "Which direction suffers most from one bit?": (
+            "activations",
+            "gradients",
+            "update",
+            "model",
+        ),
+        "Bits per value with Entropy?": AT_LEAST_0,
+        "Points gained by growing?": Between(-100, 100),
+    },
+)
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict
 

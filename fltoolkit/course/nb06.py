@@ -8,11 +8,21 @@ import torch
 from torch import Tensor
 
 from fltoolkit.course.comparison import near
+from fltoolkit.course.guesses import ANY, AT_LEAST_0, Between
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
 
-notebook = Notebook("06", "Top-k and error feedback", guesses=4)
+notebook = Notebook(
+    "06",
+    "Top-k and error feedback",
+    guesses={
+        "The residual after five rounds?": ANY,
+        "Part of the gap that is closed?": ANY,
+        "Bits for each place of 1 %?": AT_LEAST_0,
+        "Percentage points that the bug costs?": Between(-100, 100),
+    },
+)
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict
 

@@ -1,10 +1,20 @@
 """The answers of the appendix of notebook 06. Try to answer before you look."""
 
+from fltoolkit.course.guesses import AT_LEAST_0, PERCENT, Between
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["card", "check", "notebook", "predict"]
 
-notebook = Notebook("06b", "Appendix to 06", guesses=3, file="appendix_top_k")
+notebook = Notebook(
+    "06b",
+    "Appendix to 06",
+    guesses={
+        "Share kept of 4.weight?": PERCENT,
+        "How far ahead is the masked mean?": Between(-100, 100),
+        "TopK's message, in multiples of STC's?": AT_LEAST_0,
+    },
+    file="appendix_top_k",
+)
 card, check, predict = notebook.card, notebook.check, notebook.predict
 
 

@@ -5,13 +5,23 @@ from collections.abc import Mapping, Sequence
 from fltoolkit.cost import advise, measure
 from fltoolkit.course._reading import without_marks
 from fltoolkit.course.comparison import near
+from fltoolkit.course.guesses import AT_LEAST_0, Between
 from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.research.analysis import Point
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
 
-notebook = Notebook("07", "The trade-off", guesses=4)
+notebook = Notebook(
+    "07",
+    "The trade-off",
+    guesses={
+        "How many times fewer bytes for 90 %?": AT_LEAST_0,
+        "FedAvg's bytes over FedPAQ's?": AT_LEAST_0,
+        "How many times as long?": AT_LEAST_0,
+        "Points that suggest is ahead?": Between(-100, 100),
+    },
+)
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict
 

@@ -4,11 +4,24 @@ from collections.abc import Callable
 from typing import Any
 
 from fltoolkit.course.comparison import near
+from fltoolkit.course.guesses import ANY, AT_LEAST_0, PERCENT, SHARE, Between
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
 
-notebook = Notebook("08", "What leaks", guesses=7)
+notebook = Notebook(
+    "08",
+    "What leaks",
+    guesses={
+        "Explained variance of the victims' images?": Between(high=1),
+        "How much less is explained at 8 bits?": ANY,
+        "Left with positions alone?": AT_LEAST_0,
+        "Distance correlation with noise?": SHARE,
+        "Accuracy with noise 4?": PERCENT,
+        "How much less is explained?": ANY,
+        "AUC of the lengths?": SHARE,
+    },
+)
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict
 

@@ -4,11 +4,20 @@ import re
 from typing import Any
 
 from fltoolkit.course.comparison import near
+from fltoolkit.course.guesses import AT_LEAST_0
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
 
-notebook = Notebook("09", "Private owners", guesses=3)
+notebook = Notebook(
+    "09",
+    "Private owners",
+    guesses={
+        "Bytes on the Drive, 32 bits over 8 bits?": AT_LEAST_0,
+        "Minutes with the loss gate?": AT_LEAST_0,
+        "Bytes of one update?": AT_LEAST_0,
+    },
+)
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict
 

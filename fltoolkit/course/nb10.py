@@ -1,11 +1,20 @@
 """The answers of notebook 10. Try to answer before you look."""
 
 from fltoolkit.course.comparison import near
+from fltoolkit.course.guesses import AT_LEAST_0
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
 
-notebook = Notebook("10", "Beyond one machine", guesses=3)
+notebook = Notebook(
+    "10",
+    "Beyond one machine",
+    guesses={
+        "How many times as long?": AT_LEAST_0,
+        "When does she know?": ("at once", "after the timeout"),
+        "Seconds of waiting with 60 % of the steps in state C?": AT_LEAST_0,
+    },
+)
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict
 

@@ -1,10 +1,24 @@
 """The answers of notebook 11. Try to answer before you look."""
 
+from fltoolkit.course.guesses import ANY, AT_LEAST_0, COUNT
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
 
-notebook = Notebook("11", "Training a language model across the world", guesses=8)
+notebook = Notebook(
+    "11",
+    "Training a language model across the world",
+    guesses={
+        "Bytes of one step?": AT_LEAST_0,
+        "Nats per character?": AT_LEAST_0,
+        "Nats worse?": ANY,
+        "Nats lost with H = 10?": ANY,
+        "Nats gained by the outer momentum?": ANY,
+        "Times fewer bytes?": AT_LEAST_0,
+        "Times the text?": AT_LEAST_0,
+        "Of {}, how many are better than alone?": COUNT,
+    },
+)
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict
 

@@ -1,10 +1,21 @@
 """The answers of notebook 12. Try to answer before you look."""
 
+from fltoolkit.course.guesses import ANY, AT_LEAST_0, PERCENT
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
 
-notebook = Notebook("12", "Splitting a transformer", guesses=5)
+notebook = Notebook(
+    "12",
+    "Splitting a transformer",
+    guesses={
+        "Share of characters that the probe finds?": PERCENT,
+        "Share found from one bit?": PERCENT,
+        "Differences are better by how many nats?": ANY,
+        "LoRA is better by how many nats?": ANY,
+        "Nats with only the two ends?": AT_LEAST_0,
+    },
+)
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict
 

@@ -5,11 +5,22 @@ from typing import Any
 
 import numpy as np
 
+from fltoolkit.course.guesses import AT_LEAST_0, COUNT, Between
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["card", "check", "notebook", "predict"]
 
-notebook = Notebook("13", "What secrecy costs", guesses=5)
+notebook = Notebook(
+    "13",
+    "What secrecy costs",
+    guesses={
+        "How many of ten may drop out?": Between(0, 10),
+        "Explained variance from the sum of ten?": Between(high=1),
+        "How many times the bytes up, with 2 bits?": AT_LEAST_0,
+        "Shorter by how much?": Between(high=100),
+        "Found at most, of 100?": COUNT,
+    },
+)
 card, check, predict = notebook.card, notebook.check, notebook.predict
 
 

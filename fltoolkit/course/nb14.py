@@ -2,13 +2,22 @@
 
 from collections.abc import Sequence
 
+from fltoolkit.course.guesses import AT_LEAST_0, PERCENT
 from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.cup.referee import bound as bound_of
 from fltoolkit.cup.slots import charge
 
 __all__ = ["card", "check", "notebook", "predict"]
 
-notebook = Notebook("14", "The megabyte cup", guesses=3)
+notebook = Notebook(
+    "14",
+    "The megabyte cup",
+    guesses={
+        "Accuracy after the first eighth, in %?": PERCENT,
+        "Bytes at 95 %?": AT_LEAST_0,
+        "Points between mean and bound?": AT_LEAST_0,
+    },
+)
 card, check, predict = notebook.card, notebook.check, notebook.predict
 
 

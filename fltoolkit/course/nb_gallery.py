@@ -6,11 +6,23 @@ from torch import Tensor
 from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.codecs.quantize import Quantize
 from fltoolkit.course._reading import read_answer
+from fltoolkit.course.guesses import AT_LEAST_0, PERCENT, SHARE, Between
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["card", "check", "notebook", "predict"]
 
-notebook = Notebook("gallery", "Codec gallery", guesses=5, file="codec_gallery")
+notebook = Notebook(
+    "gallery",
+    "Codec gallery",
+    guesses={
+        "Bytes of the activations with 4 bits per value?": AT_LEAST_0,
+        "Bits per value for the activations?": AT_LEAST_0,
+        "Mean of what arrives?": SHARE,
+        "Levels that the others use?": Between(0, 16),
+        "Percentage kept?": PERCENT,
+    },
+    file="codec_gallery",
+)
 card, check, predict = notebook.card, notebook.check, notebook.predict
 
 

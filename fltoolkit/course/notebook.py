@@ -20,7 +20,7 @@ from fltoolkit.course.done import (
     remember,
     saved_edition,
 )
-from fltoolkit.course.guesses import Predict
+from fltoolkit.course.guesses import Between, Predict
 from fltoolkit.course.running import tell_in_words
 from fltoolkit.data.datasets import Dataset
 
@@ -54,10 +54,11 @@ class Notebook:
     Args:
         number: such as "01"; the key in the file of progress.
         title: the heading of the notebook.
-        guesses: how often the notebook asks for a guess with `predict`.
+        guesses: the questions that the notebook asks with `predict`, and for each what may be
+            guessed, as in `Predict`.
         file: how the name of its file begins, if not with the number.
 
-    >>> notebook = Notebook("99", "Counting", guesses=0)
+    >>> notebook = Notebook("99", "Counting", guesses={})
     >>> @notebook.answer("bytes of some float32")
     ... def some_bytes(*, count: int) -> Answer:
     ...     return Answer(4 * count, hints={count: "Each float32 takes 4 bytes."})
@@ -66,11 +67,18 @@ class Notebook:
     False
     """
 
-    def __init__(self, number: str, title: str, *, guesses: int, file: str = ""):
-        self.number, self.title, self.num_guesses = number, title, guesses
+    def __init__(
+        self,
+        number: str,
+        title: str,
+        *,
+        guesses: Mapping[str, Between | tuple[str, ...]],
+        file: str = "",
+    ):
+        self.number, self.title, self.guesses = number, title, guesses
         self.file = file or number
         self.answers: dict[str, Callable[..., Answer]] = {}
-        self.predict = Predict(self._guessed)
+        self.predict = Predict(self._guessed, guesses)
         self._done = Done()
         tell_in_words()
 
@@ -97,7 +105,7 @@ class Notebook:
         Raises:
             ValueError: this notebook has no such check.
 
-        >>> notebook = Notebook("99", "Counting", guesses=0)
+        >>> notebook = Notebook("99", "Counting", guesses={})
         >>> @notebook.answer("bytes of a float32")
         ... def nbytes() -> Answer:
         ...     return Answer(4, hints={32: "Those are its bits."})
@@ -157,7 +165,7 @@ class Notebook:
             ValueError: ``record`` lacks ``nbytes`` or ``measure``, or one of them is not finite.
 
         >>> from fltoolkit.data import load
-        >>> notebook = Notebook("", "Before the course", guesses=0)  # so only its own lines
+        >>> notebook = Notebook("", "Before the course", guesses={})  # so only its own lines
         >>> notebook.bill("a short run", {"nbytes": 290_000, "accuracy": 0.5}, load("digits"))
         The bill
             a short run  290.0 kB  50.0 %  10 times the data
@@ -175,7 +183,7 @@ class Notebook:
     def card(self) -> Table:
         """A table of guesses and measured values, and of checks that have passed or not.
 
-        >>> notebook = Notebook("99", "Counting", guesses=0)
+        >>> notebook = Notebook("99", "Counting", guesses={})
         >>> @notebook.answer("bytes of a float32")
         ... def nbytes() -> Answer:
         ...     return Answer(4, hints={32: "Those are its bits."})
@@ -194,8 +202,8 @@ class Notebook:
             for name in self.answers
         ]
         counted = []
-        if self.num_guesses:
-            counted.append(f"{len(done.made)} of {self.num_guesses} guesses made")
+        if len(self.guesses):
+            counted.append(f"{len(done.made)} of {len(self.guesses)} guesses made")
         if self.answers:
             passed = sum(name in self.answers for name in done.passed)
             counted.append(f"{passed} of {len(self.answers)} checks passed")

@@ -10,7 +10,7 @@ from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["ask", "quiz", "quiz_card"]
 
-quiz = Notebook("quiz", "The quizzes", guesses=0)
+quiz = Notebook("quiz", "The quizzes", guesses={})
 ask, quiz_card = quiz.check, quiz.card
 
 

@@ -46,8 +46,8 @@ NOTEBOOKS: list[Notebook] = [module.notebook for module in _FIRST + _THEN]
 def _counts(notebook: Notebook, done: Done) -> tuple[int, int, bool]:
     """Guesses that were made, checks that have passed, and whether these are all."""
     guesses, checks = len(done.made), sum(name in notebook.answers for name in done.passed)
-    wanted = notebook.num_guesses + len(notebook.answers)
-    whole = guesses >= notebook.num_guesses and checks == len(notebook.answers) and wanted > 0
+    wanted = len(notebook.guesses) + len(notebook.answers)
+    whole = guesses >= len(notebook.guesses) and checks == len(notebook.answers) and wanted > 0
     return guesses, checks, whole
 
 
@@ -103,7 +103,7 @@ def progress(folder: Path | None = None) -> Table:
     for notebook in NOTEBOOKS:
         guesses, checks, whole = _counts(notebook, kept.get(notebook.number, Done()))
         finished += whole
-        row = [f"{notebook.number} · {notebook.title}", f"{guesses} of {notebook.num_guesses}"]
+        row = [f"{notebook.number} · {notebook.title}", f"{guesses} of {len(notebook.guesses)}"]
         rows.append([*row, f"{checks} of {len(notebook.answers)}", "done" if whole else ""])
     right = sum(name in quiz.answers for name in kept.get(quiz.number, Done()).passed)
     row = [quiz.title, "", f"{right} of {len(quiz.answers)}"]

@@ -147,7 +147,7 @@ class Panel:
                 **look,
                 continuous_update=False,  # a move is where the slider is let go
                 style={"description_width": "initial"},  # all words, and the slider gets the rest
-                layout={"width": "31em", "max_width": "98%"},
+                layout={"width": "27.5em", "max_width": "98%"},  # three beside each other
             )
         made.tooltip = f"{setting.words}: {_ACTS[setting.acts]}"  # ipywidgets 7 shows none
         made.observe(lambda change: self._moved(key, change["new"]), "value")

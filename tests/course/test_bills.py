@@ -33,13 +33,13 @@ def names(bill: Bill) -> list[tuple[str, str, bool]]:
 
 def test_the_bill_grows_and_lacks_what_comes_later(folder: Path) -> None:
     record = {"nbytes": 100_000, "accuracy": 0.5}
-    second = Notebook("02", "Two", guesses=0)
+    second = Notebook("02", "Two", guesses={})
     second.bill("two", record, DATA)
     grown = second.bill("two again", record, DATA)
     assert names(grown) == [("01", "one", False), ("02", "two", True), ("02", "two again", True)]
-    first = Notebook("01", "One", guesses=0).bill("mine", record, DATA)
+    first = Notebook("01", "One", guesses={}).bill("mine", record, DATA)
     assert names(first) == [("01", "mine", True)]
-    tomorrow = Notebook("02", "Two", guesses=0).bill("two", {"nbytes": 7, "accuracy": 1}, DATA)
+    tomorrow = Notebook("02", "Two", guesses={}).bill("two", {"nbytes": 7, "accuracy": 1}, DATA)
     assert [line.nbytes for _, line, _ in tomorrow.lines] == [100_000, 7, 100_000]
     assert all(own for _, _, own in tomorrow.lines)
     assert "two again" in (folder / FILE).read_text()
@@ -81,7 +81,7 @@ def test_the_card_shows_all_in_text_and_escapes_it_in_html() -> None:
 def test_damage_in_the_kept_file_leaves_the_line_out(folder: Path) -> None:
     good = vars(Item("two", 5, "1 %", 1.0))
     (folder / FILE).write_text(json.dumps({"02": {"bill": [3, {**good, "nbytes": "x"}, good]}}))
-    assert [line.what for line in Notebook("02", "Two", guesses=0).done().bill] == ["two"]
+    assert [line.what for line in Notebook("02", "Two", guesses={}).done().bill] == ["two"]
 
 
 def test_lines_until_sorts_by_notebook() -> None:

@@ -78,14 +78,14 @@ def test_another_day(tmp_path, capsys, monkeypatch):
     run_and_edited(tmp_path / "02_many_alices.ipynb", "None", "17")
     assert "jupyter lab 03_async_states.ipynb" in again(), "it was run, nothing is done in it"
     for notebook in NOTEBOOKS[:2]:
-        guesses = {str(n): Guess("1", "2") for n in range(notebook.num_guesses)}
+        guesses = {str(n): Guess("1", "2") for n in range(len(notebook.guesses))}
         remember(tmp_path, notebook.number, Done(guesses, dict.fromkeys(notebook.answers, True)))
     printed = again()
     assert f"2 of {len(NOTEBOOKS)} notebooks done" in printed
     assert "Kept as you have changed them: 02_many_alices.ipynb\n" in printed
     assert "newer" not in printed
     for notebook in NOTEBOOKS[4:]:
-        guesses = {str(n): Guess("1", "2") for n in range(notebook.num_guesses)}
+        guesses = {str(n): Guess("1", "2") for n in range(len(notebook.guesses))}
         remember(tmp_path, notebook.number, Done(guesses, dict.fromkeys(notebook.answers, True)))
     assert "jupyter lab 02_many_alices.ipynb" in again(), "the first of those that were left out"
     text = without_outputs('{"cells": [{"cell_type": "raw", "source": "the new one"}]}')

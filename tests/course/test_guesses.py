@@ -10,7 +10,7 @@ from course.answers import NAN, Printed
 
 from fltoolkit.course import predict
 from fltoolkit.course.done import Guess
-from fltoolkit.course.guesses import Predict
+from fltoolkit.course.guesses import ANY, AT_LEAST_0, COUNT, PERCENT, SHARE, Between, Predict
 
 
 @pytest.mark.parametrize(
@@ -27,13 +27,13 @@ from fltoolkit.course.guesses import Predict
         (-1, -62, "62 times too close to 0"),
         (-5, -4, "25 % too far from 0"),
         (torch.tensor(3.0), np.float32(6.0), "2 times too small"),
-        (math.inf, 3, "far too large"),
-        (NAN, 3, "one of the two is NaN"),
         ("alice", "alice", "Right."),
         ("alice", "bob", "not what happened"),
         ("Gradient ", "gradients", "Right."),
         ("loss", "gradients", "not what happened"),
         ([1, 2], 3, "not what happened"),
+        (math.inf, 3, "far too large"),
+        (NAN, 3, "one of the two is NaN"),
     ],
 )
 def test_predict_says_how_far_off(guess: Any, measured: Any, words: str, capsys: Printed) -> None:
@@ -122,3 +122,73 @@ def test_a_question_of_the_saved_edition_asks_for_nothing(
     monkeypatch.setenv("FLTOOLKIT_EDITION", "saved")
     Predict().ask("How many?", None)
     assert capsys.readouterr().out == "How many?\n  The next cells measure it.\n"
+
+
+POSSIBLE: dict[str, Between | tuple[str, ...]] = {
+    "Right, of {} images?": COUNT,
+    "Per cent?": PERCENT,
+    "Share?": SHARE,
+    "Bytes?": AT_LEAST_0,
+    "Nats?": ANY,
+    "Who?": ("alice", "the bobs", "none"),
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "guess", "measured", "said"),
+    [
+        ("Right, of 1,437 images?", 1438, 97, "Your guess is 1,438. That is not possible"),
+        ("Per cent?", "950 %", 97, "Write a number from 0 to 100, in %,"),
+        ("Per cent?", -1, 97, "is -1. That is not possible"),
+        ("Share?", 33, 0.33, "a number from 0 to 1"),
+        ("Bytes?", -3, 0, "a number that is at least 0"),
+        ("Bytes?", "", 3, "is ''. This is a str where a number should be. Write"),
+        ("Bytes?", "ten", 3, "is 'ten'. This is a str where a number should be"),
+        ("Bytes?", "10 to 20", 3, "2 numbers where a number"),
+        ("Bytes?", math.inf, 3, "is inf. That is no finite number"),
+        ("Nats?", NAN, 3.0, "is nan. That is no finite number"),
+        ("Nats?", "nan", 3.0, "is 'nan'. That is no finite number. Write a number and run"),
+        ("Nats?", [1.0, 2.0], 3.0, "no finite number"),
+        ("Nats?", (2, 94), 3.0, "Python reads 2,94 as two numbers"),
+        ("Nats?", True, 3.0, "where a number should be"),
+        ("Who?", "", "alice", "is ''. It is none of the answers. Write one of alice, the"),
+        ("Who?", 3, "alice", "is 3. It is none of the answers"),
+    ],
+)  # fmt: skip
+def test_an_impossible_guess_is_refused_with_what_is_allowed(
+    question: str, guess: Any, measured: Any, said: str, capsys: Printed
+) -> None:
+    kept: dict[str, Guess] = {}
+    ask = Predict(kept.__setitem__, POSSIBLE)
+    ask.ask(question, guess, "%" if question == "Per cent?" else "")
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert "run this cell again" in printed
+    assert "The next cells" not in printed
+    ask(question, guess, measured, "%" if question == "Per cent?" else "")
+    assert said in capsys.readouterr().out
+    assert not ask.shown
+    assert not kept
+
+
+@pytest.mark.parametrize(
+    ("question", "guess", "measured", "shown"),
+    [
+        ("Right, of 100 images?", "97 %", 96, "97"),
+        ("Right, of 100 images?", 0, 96, "0"),
+        ("Right, of 100 images?", 100, 96, "100"),
+        ("Share?", "0,33", 0.3, "0.33"),
+        ("Share?", "33 %", 0.3, "0.33"),
+        ("Nats?", "\u22120,2", -0.232, "-0.2"),
+        ("Who?", "Bob", "alice", "the bobs"),
+    ],
+)
+def test_a_possible_guess_is_kept(
+    question: str, guess: Any, measured: Any, shown: str, capsys: Printed
+) -> None:
+    kept: dict[str, Guess] = {}
+    ask = Predict(kept.__setitem__, POSSIBLE)
+    ask.ask(question, guess)
+    assert f"your guess: {shown}. The next cells" in capsys.readouterr().out
+    ask(question, guess, measured)
+    assert kept[question].guessed == shown

@@ -6,6 +6,7 @@ import pytest
 from course.answers import Printed
 
 from fltoolkit.course.done import FILE
+from fltoolkit.course.guesses import AT_LEAST_0
 from fltoolkit.course.notebook import Answer, Notebook
 
 
@@ -16,7 +17,9 @@ def letters(answer: object) -> str:
 
 
 def example() -> Notebook:
-    notebook = Notebook("42", "An example", guesses=2)
+    notebook = Notebook(
+        "42", "An example", guesses={"How many?": AT_LEAST_0, "Who?": ("alice", "bob")}
+    )
 
     @notebook.answer("bytes")
     def nbytes(*, count: int) -> Answer:

@@ -2,9 +2,12 @@
 
 import ast
 import json
+import math
+import re
 from pathlib import Path
 
 import pytest
+from course.answers import Printed
 
 from fltoolkit.course.done import Done, Guess, remember
 from fltoolkit.course.notebook import Notebook
@@ -29,10 +32,39 @@ def called(code: str, name: str) -> list[ast.Call]:
     return [node for node in calls if getattr(node.func, "id", None) == name]
 
 
+def written(question: ast.expr) -> str:
+    """A question as the notebook writes it, and {} for what varies."""
+    parts = question.values if isinstance(question, ast.JoinedStr) else [question]
+    return "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in parts)
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.number)
+def test_what_was_measured_could_have_been_guessed(
+    notebook: Notebook, capsys: Printed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # nothing is kept
+    (path,) = FOLDER.glob(f"{notebook.file}*.ipynb")
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    saved = "".join("".join(out.get("text", "")) for c in cells for out in c.get("outputs", []))
+    found = re.findall(r"(.*)\n  your guess: .*\n  measured:   (.*)\n", saved)
+    assert len(found) == len(notebook.guesses)
+    for question, measured in found:
+        value = (
+            measured.split()[0].replace(",", "")
+            if measured[-1:] in "%B" or re.match("[-\\d]", measured)
+            else measured
+        )
+        for guess in (value, "", "nan", -math.inf):
+            notebook.predict.ask(question, guess)
+            refused = "Write " in capsys.readouterr().out
+            assert refused == (guess != value), (question, guess)
+
+
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.number)
 def test_a_notebook_asks_what_its_module_says(notebook: Notebook) -> None:
     code = code_of(notebook)
-    assert len(called(code, "predict")) == notebook.num_guesses
+    questions = [written(node.args[0]) for node in called(code, "predict")]
+    assert sorted(questions) == sorted(notebook.guesses)
     names = [node.args[0] for node in called(code, "check")]
     asked = [node.value for node in names if isinstance(node, ast.Constant)]
     assert sorted(asked) == sorted(notebook.answers)
@@ -74,7 +106,7 @@ def test_the_finder_of_first_values_finds() -> None:
 
 
 def everything(notebook: Notebook) -> Done:
-    guesses = {str(n): Guess("1", "2", "", 2.0) for n in range(notebook.num_guesses)}
+    guesses = {str(n): Guess("1", "2", "", 2.0) for n in range(len(notebook.guesses))}
     return Done(guesses, dict.fromkeys(notebook.answers, True))
 
 
@@ -113,5 +145,5 @@ def test_the_saved_table_of_notebook_12_counts_what_the_notebooks_ask() -> None:
     ]
     rows = [" ".join(line.split()) for line in outputs[0].splitlines()]
     for notebook in NOTEBOOKS:
-        counts = f"0 of {notebook.num_guesses} 0 of {len(notebook.answers)}"
+        counts = f"0 of {len(notebook.guesses)} 0 of {len(notebook.answers)}"
         assert f"{notebook.number} · {notebook.title} {counts}" in rows
