@@ -44,6 +44,8 @@ from fltoolkit.federated import (
     demo,
     diloco,
     muon_for,
+    noloco,
+    sparta,
     streaming_diloco,
 )
 
@@ -58,7 +60,7 @@ class Setting:
     """One way to train: who takes how many steps with what, and what travels where, how coded."""
 
     name: str
-    method: str = "diloco"  # or "ddp", "streaming", "demo"
+    method: str = "diloco"  # or "ddp", "streaming", "demo", "noloco", "sparta"
     optimizer: str = "AdamW"
     inner_steps: int = 1  # H
     codecs: Mapping[str, Codec] = field(default_factory=dict)
@@ -72,6 +74,7 @@ class Setting:
     by_role: bool = False
     whole_text: bool = False  # of one worker: it has the windows of all, and not its share
     worker: int = 0  # of a worker that is alone: which share it has
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the method alone
     claim: str = ""  # what the method's paper says
     group: str = "methods"  # the table it belongs to
     seeds: tuple[int, ...] = FRESH_SEEDS
@@ -86,6 +89,7 @@ class Setting:
         what |= {"warm_codecs": _written(self.warm_codecs), "workers_here": self.workers}
         what |= {"steps_here": self.steps} | ({"whole_text": True} if self.whole_text else {})
         what |= {"worker": self.worker} if self.worker else {}
+        what |= {"options": dict(self.options)} if self.options else {}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
@@ -127,6 +131,7 @@ def settings(task: Task) -> list[Setting]:
         *_warm(),
         *_more(),
         *_ablations(),
+        *_no_server(),
         *_longer(),
         *_longest(),
     ]
@@ -258,6 +263,34 @@ def _ablations() -> Iterator[Setting]:
         yield Setting(f"AdamW, every step, bfloat16{end}", "ddp", codecs=SIXTEEN_BITS, **how)
 
 
+def _no_server() -> Iterator[Setting]:
+    """Workers whose weights differ between messages, and optimizers whose moments are averaged."""
+    group: dict[str, Any] = {"group": "no server, and moments"}
+    yield Setting(
+        "NoLoCo, H = 10, pairs, float32",
+        "noloco",
+        inner_steps=10,
+        claim="significantly less communication overhead than DiLoCo",
+        **group,
+    )
+    yield Setting(
+        "DES-LOC, H = 10, moments every 30 and 60, float32",
+        inner_steps=10,
+        options={"moments": {"exp_avg": 3, "exp_avg_sq": 6}},
+        claim="170x less than DDP, 2x less than Local Adam",
+        **group,
+    )
+    yield Setting(
+        "Local Adam, H = 10, moments every 10, float32",
+        inner_steps=10,
+        options={"moments": {"exp_avg": 1, "exp_avg_sq": 1}},
+        **group,
+    )
+    for fraction, words in ((0.005, "0.5 %"), (0.1, "10 %")):
+        name = f"SPARTA, {words} of the values at every step, float32"
+        yield Setting(name, "sparta", options={"fraction": fraction}, **group)
+
+
 def _longer() -> Iterator[Setting]:
     """Those of the front, for `LONGER` steps, with the learning rates of the shorter runs."""
     longer = {"steps": LONGER, "group": f"{LONGER:,} steps"}
@@ -285,9 +318,26 @@ def _longest() -> Iterator[Setting]:
     yield Setting(f"Muon, H = 65, 2 bits{end}", inner_steps=65, **muon)
     alone = {"exchange": AllGather(), "workers": 1}
     yield Setting(f"Muon, one worker alone{end}", "ddp", "Muon", **alone, **longest)
+    thirty = {"inner_steps": 30, **longest}  # the papers' own H; 180 rounds
+    yield Setting(f"DiLoCo, H = 30, float32{end}", outer=NESTEROV, **thirty)
+    yield Setting(
+        f"MuLoCo, H = 30, 2 bits{end}",
+        optimizer="Muon",
+        codecs=TWO_BITS,
+        outer=NESTEROV,
+        **thirty,
+    )
+    yield Setting(
+        f"SparseLoCo, H = 30, top 2 %, 2 bits{end}",
+        codecs=SPARSE,
+        exchange=AllGather(),
+        **thirty,
+    )
 
 
 # -------------------------------------------------------------------------------------- one run
+
+METHODS = {"diloco": diloco, "streaming": streaming_diloco, "noloco": noloco, "sparta": sparta}
 
 
 def run(task: Task, setting: Setting, seed: int) -> Result:
@@ -397,10 +447,12 @@ def _records(
     lr, momentum = setting.outer or (1.0, 0.0)
     outer = torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum, nesterov=momentum > 0)
     rounds = (steps - setting.warm) // setting.inner_steps
-    how |= {"rounds": rounds, "outer": outer if setting.outer else None}
-    how["local"] = local(setting.inner_steps)
-    train = streaming_diloco if setting.method == "streaming" else diloco
+    how |= {"rounds": rounds, "local": local(setting.inner_steps), **setting.options}
+    if setting.method in ("diloco", "streaming"):
+        how["outer"] = outer if setting.outer else None
     if setting.method == "streaming":
         how["fragments"] = 2
-    for record in train(model, workers, channel, **how):
+    if setting.method == "noloco":
+        del how["exchange"]
+    for record in METHODS[setting.method](model, workers, channel, **how):
         yield {**record, "step": record["step"] + setting.warm}

@@ -16,6 +16,7 @@
     exchange    an average among workers: through a server, all to all, or in a ring
     data_parallel  gradients averaged at every step; what workers remember
     local_steps  many local steps, then an average of how far workers came; streamed in fragments
+    gossip      no server: a random partner, or a few random values of all, averaged
     decoupled_momentum  momentum of which only the fast part is sent
     muon        an optimizer whose steps are orthogonal matrices
     zeroth_order  seeds and scalars in place of gradients

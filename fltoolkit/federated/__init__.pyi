@@ -31,6 +31,8 @@ from .exchange import AllGather as AllGather
 from .exchange import Exchange as Exchange
 from .exchange import Ring as Ring
 from .exchange import ThroughServer as ThroughServer
+from .gossip import noloco as noloco
+from .gossip import sparta as sparta
 from .local_steps import diloco as diloco
 from .local_steps import seconds_waiting as seconds_waiting
 from .local_steps import streaming_diloco as streaming_diloco

@@ -34,6 +34,7 @@ def diloco(
     local: Local,
     outer: torch.optim.Optimizer | None = None,
     exchange: Exchange = ThroughServer(),
+    moments: Mapping[str, int] | None = None,
     train: Train = local_updates,
     seed: int = 0,
     fleet: Fleet | None = None,
@@ -60,6 +61,8 @@ def diloco(
     - MuLoCo (Thérien et al. 2025, arXiv 2505.23725): `Muon` inside, ``outer`` as above
     - SparseLoCo (Sarfi et al. 2025, arXiv 2508.15706): ``exchange=AllGather()``, no outer momentum,
       codec ``ErrorFeedback(Pipeline(TopK(0.02), Quantize(2), Entropy()), decay=0.95)``
+    - DES-LOC (Iacob et al. 2025, arXiv 2505.22549): ``moments={"exp_avg": 3, "exp_avg_sq": 6}``.
+      With 1 and 1, Local Adam: three times the bytes of the weights alone, where DES-LOC has 1.5
 
     As the replicas are equal between rounds, one model stands for all of them here, and one outer
     optimizer. Over torch.distributed each process has both, and needs a worker or the server. Give
@@ -73,6 +76,9 @@ def diloco(
         local: the inner steps; with ``keep_state=True`` a worker's optimizer lives on.
         outer: a torch optimizer over ``model.parameters()``; None adds the mean.
         exchange: `ThroughServer`, `AllGather` or `Ring`.
+        moments: which entries of the inner optimizers' states are averaged, too, and every how many
+            rounds. They travel like the updates: give the channel codecs that keep a positive
+            number positive, such as none. Needs ``keep_state=True``.
         train: how workers learn; see `fedavg`.
         seed: of the batches.
         fleet: the states of the workers' optimizers, for a run that goes on. To begin after some
@@ -99,6 +105,7 @@ def diloco(
     team = Workers(model, workers, local, train, seed)
     rounds = to_come("rounds", rounds)
     _check(team, outer)
+    moments = _checked_moments(moments, local)
     fleet = Fleet() if fleet is None else fleet
     yield CHECKED
 
@@ -106,9 +113,12 @@ def diloco(
     for round_ in rounds:
         channel.step = round_ + 1
         starts = dict.fromkeys(workers, travelling(model))
-        loss, updates = _inner(team, channel, starts, round_, fleet)
+        loss, updates = inner_steps(team, channel, starts, round_, fleet)
         move(model, exchange(channel, updates), outer)
-        yield _record(round_, local, loss, totals())
+        for entry, every in moments.items():
+            if (round_ + 1) % every == 0:
+                _average_moments(entry, list(workers), channel, exchange, fleet)
+        yield record_of(round_, local, loss, totals())
 
 
 @checked_at_call
@@ -178,13 +188,11 @@ def streaming_diloco(
 
     totals, parts = channel.begin(set(workers), [model]), balanced(travelling(model), fragments)
     for worker in workers:
-        fleet.weights.setdefault(worker, _copy(travelling(model)))
+        fleet.weights.setdefault(worker, copied(travelling(model)))
     for round_ in rounds:
         channel.step = round_ + 1
-        loss, updates = _inner(team, channel, fleet.weights, round_, fleet)
-        for worker, update in updates.items():
-            own = fleet.weights[worker]
-            fleet.weights[worker] = {name: own[name] + d for name, d in update.items()}
+        loss, updates = inner_steps(team, channel, fleet.weights, round_, fleet)
+        fleet.weights = {w: added(fleet.weights[w], update) for w, update in updates.items()}
 
         part, shared = parts[round_ % fragments], travelling(model)
         way = {
@@ -199,7 +207,7 @@ def streaming_diloco(
             shared = travelling(model)
             for own in fleet.weights.values():
                 own.update({n: blend * own[n] + (1 - blend) * shared[n] for n in mean})
-        yield _record(round_, local, loss, totals())
+        yield record_of(round_, local, loss, totals())
 
 
 def seconds_waiting(
@@ -225,7 +233,7 @@ def seconds_waiting(
 # ---------------------------------------------------------------------------- steps of a round
 
 
-def _inner(
+def inner_steps(
     team: Workers, channel: Channel, starts: Mapping[str, Tree], round_: int, fleet: Fleet
 ) -> tuple[Record, dict[str, Tree]]:
     """The inner steps of all workers: their mean loss, and each worker's update."""
@@ -238,17 +246,55 @@ def _inner(
     return loss, {worker: update.delta for worker, update in updates.items()}
 
 
-def _record(round_: int, local: Local, loss: Record, totals: Mapping[str, int]) -> Record:
+def record_of(round_: int, local: Local, loss: Record, totals: Mapping[str, int]) -> Record:
+    """The record of a round of ``local.steps`` inner steps."""
     return {"round": round_, "step": (round_ + 1) * (local.steps or 1), **loss, **totals}
 
 
-def _copy(tree: Tree) -> Tree:
+def added(weights: Tree, update: Tree) -> Tree:
+    """The weights after an update."""
+    return {name: weights[name] + change for name, change in update.items()}
+
+
+def copied(tree: Tree) -> Tree:
+    """The same values in memory of their own."""
     return {name: tensor.clone() for name, tensor in tree.items()}
+
+
+def check_inner_steps(local: Local) -> None:
+    """Raise where a round is not a number of steps."""
+    if local.steps is None:
+        raise ValueError(f"local.epochs={local.epochs}: give a number of inner steps, steps=50")
+
+
+def _average_moments(
+    entry: str, workers: list[str], channel: Channel, exchange: Exchange, fleet: Fleet
+) -> None:
+    """Every worker's optimizer goes on with the mean of this entry of all states."""
+    states = {worker: fleet.optimizers[worker]["state"] for worker in fleet.optimizers}
+    for worker, state in states.items():
+        if lacking := [number for number, kept in state.items() if entry not in kept]:
+            kept = ", ".join(state[lacking[0]])
+            raise ValueError(f"moments: {worker!r} has no {entry!r}; its optimizer keeps {kept}")
+    own = {w: {f"{k}.{entry}": kept[entry] for k, kept in s.items()} for w, s in states.items()}
+    like = {n: torch.zeros_like(t) for n, t in next(iter(own.values()), {}).items()}
+    mean = exchange(channel, {worker: own.get(worker, like) for worker in workers})
+    for state in states.values():
+        for number, kept in state.items():
+            kept[entry] = mean[f"{number}.{entry}"].to(kept[entry])
+
+
+def _checked_moments(moments: Mapping[str, int] | None, local: Local) -> Mapping[str, int]:
+    for entry, every in (moments or {}).items():
+        check_count(f"moments[{entry!r}]", every)
+    if moments and not local.keep_state:
+        raise ValueError(
+            f"moments={dict(moments)}: a new optimizer in each round has no state to average. "
+            "Give Local(keep_state=True)"
+        )
+    return moments or {}
 
 
 def _check(team: Workers, outer: torch.optim.Optimizer | None) -> None:
     check_optimizer("outer", team.model, outer)
-    if team.local.steps is None:
-        raise ValueError(
-            f"local.epochs={team.local.epochs}: give a number of inner steps, steps=50"
-        )
+    check_inner_steps(team.local)

@@ -132,6 +132,50 @@ def test_a_run_goes_on_where_it_was():
     assert torch.equal(weights(straight), weights(again))
 
 
+# ---- moments ------------------------------------------------------------------------------------
+
+
+def test_moments_are_averaged_every_so_many_rounds():
+    """DES-LOC by hand: the first moment after rounds 2 and 4, the second after round 3."""
+    model, plain, channel, fleet = network(), network(), Channel(), Fleet()
+    periods = {"exp_avg": 2, "exp_avg_sq": 3}
+    how = {"rounds": 4, "local": INNER, "moments": periods, "seed": 2, "fleet": fleet}
+    list(diloco(model, THREE, channel, **how))
+    start = {name: p.detach().clone() for name, p in plain.named_parameters()}
+    states = dict.fromkeys(THREE)
+    for round_ in range(4):
+        ends = []
+        for worker, (x, y) in THREE.items():
+            how = {"seed": client_seed(2, round_, worker), "state": states[worker]}
+            update = local_update(plain, start, x, y, INNER, **how)
+            states[worker] = update.state
+            ends.append({name: start[name] + update.delta[name] for name in start})
+        start = {name: sum(end[name] for end in ends) / 3 for name in start}
+        for entry, every in periods.items():
+            for k in range(4) if (round_ + 1) % every == 0 else ():
+                mean = sum(states[worker]["state"][k][entry] for worker in THREE) / 3
+                for worker in THREE:
+                    states[worker]["state"][k][entry] = mean.clone()
+    for name, p in model.named_parameters():
+        assert torch.allclose(p, start[name], atol=1e-5), name
+    kept = [fleet.optimizers[worker]["state"][0] for worker in THREE]
+    assert torch.equal(kept[0]["exp_avg"], kept[1]["exp_avg"])
+    assert not torch.equal(kept[0]["exp_avg_sq"], kept[1]["exp_avg_sq"])
+    sent = [sum(t.nbytes_dense for t in channel.transfers if t.step == k) for k in (1, 2, 3, 4)]
+    assert [each // sent[0] for each in sent] == [1, 2, 2, 2]
+
+
+def test_moments_that_nobody_keeps():
+    how = {"rounds": 1, "local": INNER, "moments": {"momentum": 1}}
+    with pytest.raises(ValueError, match="has no 'momentum'; its optimizer keeps step, exp_avg"):
+        list(diloco(network(), THREE, Channel(), **how))
+    forgetful = Local(4, optimizer=ADAM, steps=3)
+    with pytest.raises(ValueError, match="keep_state=True"):
+        diloco(network(), THREE, Channel(), rounds=1, local=forgetful, moments={"exp_avg": 1})
+    with pytest.raises(ValueError, match="exp_avg"):
+        diloco(network(), THREE, Channel(), rounds=1, local=INNER, moments={"exp_avg": 0})
+
+
 # ---- streaming ----------------------------------------------------------------------------------
 
 

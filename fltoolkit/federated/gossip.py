@@ -1,0 +1,231 @@
+"""Workers that train one model without a server and never hold quite the same weights.
+
+Here: `noloco`, where a worker averages with a random partner, and `sparta`, where all average a few
+random values at a time. Not here: workers that are equal after each message (local_steps.py).
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.federated.client import Local, check_count, travelling
+from fltoolkit.federated.data_parallel import Fleet
+from fltoolkit.federated.exchange import Exchange, ThroughServer
+from fltoolkit.federated.local_steps import (
+    added,
+    check_inner_steps,
+    copied,
+    inner_steps,
+    record_of,
+)
+from fltoolkit.federated.many_at_once import local_updates
+from fltoolkit.federated.samples import Clients
+from fltoolkit.federated.workers import Train, Workers, client_seed
+from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.trees import Tree, weighted_mean
+
+__all__ = ["noloco", "sparta"]
+
+
+@checked_at_call
+def noloco(
+    model: nn.Module,
+    workers: Clients,
+    channel: Channel,
+    *,
+    rounds: int | range,
+    local: Local,
+    group: int = 2,
+    lr: float = 0.7,
+    momentum: float = 0.5,
+    train: Train = local_updates,
+    seed: int = 0,
+    fleet: Fleet | None = None,
+) -> Iterator[Record]:
+    """NoLoCo (Kolehmainen et al. 2025, arXiv 2506.10911): local steps, then a random partner.
+
+    A round:
+
+    1. every worker takes ``local.steps`` inner steps from its own weights phi, and ends at theta
+    2. the workers are dealt into groups of ``group``, anew in each round, from ``seed``: so nothing
+       is sent about it
+    3. in each group everybody sends its theta to the others (kind ``model``)
+    4. every worker moves its own weights by its own momentum:
+       ``m <- momentum * m + lr * (mean of theta in the group - phi)``, ``phi <- phi + m``
+
+    Nothing travels to all, and the weights of the workers stay near each other because each of them
+    is pulled towards the mean of its group. The paper's step has a factor for how far the workers
+    came and another for how far their weights are apart. In the authors' code both are ``lr``, and
+    then the sum needs theta alone. Their code sends phi and theta - phi, which is twice as much;
+    the paper can send phi while the worker computes.
+
+    With one group of all workers this is `diloco` with ``torch.optim.SGD(lr=, momentum=)`` outside.
+    Weights travel here and not updates: give the channel no codec that leaves some of them out.
+
+    Args:
+        model: holds the first worker's weights before each record, and the common weights at the
+            beginning. What each worker holds is in ``fleet.weights``.
+        group: how many workers average; it divides the number of workers. 1: nobody sends.
+        lr: of the outer step; 0.7 in the authors' settings.
+        momentum: of the outer step; 0.5 in the authors' settings, for pairs.
+        fleet: for a run that goes on: each worker's weights, momentum and optimizer.
+
+    The other arguments, the records and the errors are those of `diloco`.
+
+    Two of four workers exchange at a time: four messages in a round, where a server has eight.
+
+    >>> workers = {f"w{k}": (torch.ones(4, 1), torch.full((4, 1), float(k))) for k in range(4)}
+    >>> local = Local(2, lr=0.1, steps=5, loss_fn=nn.functional.mse_loss)
+    >>> channel, fleet = Channel(), Fleet()
+    >>> records = noloco(nn.Linear(1, 1), workers, channel, rounds=1, local=local, fleet=fleet)
+    >>> len(list(records)), [(t.sender, t.receiver) for t in channel.transfers]
+    (1, [('w1', 'w2'), ('w2', 'w1'), ('w0', 'w3'), ('w3', 'w0')])
+    """
+    team = Workers(model, workers, local, train, seed)
+    rounds = to_come("rounds", rounds)
+    check_inner_steps(local)
+    check_count("group", group)
+    if len(workers) % group:
+        raise ValueError(f"group={group}: must divide the number of workers, {len(workers)}")
+    if not (0 < lr < math.inf and 0 <= momentum < 1):
+        raise ValueError(f"lr={lr}, momentum={momentum}: above 0, and from 0 to below 1")
+    fleet = Fleet() if fleet is None else fleet
+    yield CHECKED
+
+    totals = channel.begin(set(workers), [model], sends_weights=True)
+    _begin(model, team, fleet)
+    for round_ in rounds:
+        channel.step = round_ + 1
+        loss, updates = inner_steps(team, channel, fleet.weights, round_, fleet)
+        for members in _dealt(list(workers), group, seed, round_):
+            mean = _mean_in(channel, {w: added(fleet.weights[w], updates[w]) for w in members})
+            for worker in members:
+                own, m = fleet.weights[worker], fleet.momenta[worker]
+                m = {n: momentum * m[n] + lr * (mean[n] - own[n]) for n in own}
+                fleet.momenta[worker], fleet.weights[worker] = m, added(own, m)
+        _show(model, team, channel, fleet)
+        yield record_of(round_, local, loss, totals())
+
+
+@checked_at_call
+def sparta(
+    model: nn.Module,
+    workers: Clients,
+    channel: Channel,
+    *,
+    rounds: int | range,
+    local: Local,
+    fraction: float = 0.005,
+    exchange: Exchange = ThroughServer(),
+    train: Train = local_updates,
+    seed: int = 0,
+    fleet: Fleet | None = None,
+) -> Iterator[Record]:
+    """SPARTA: after each local step all workers average a few random values of the model.
+
+    A round:
+
+    1. every worker takes ``local.steps`` steps from its own weights; one step in the original
+    2. ``fraction`` of the values are drawn from ``seed``, the same ones at all workers, so nothing
+       is sent about which
+    3. their means replace them at every worker: ``exchange`` says where the messages go
+
+    A message is ``1 / fraction`` times smaller than the model, and each value is averaged about
+    every ``1 / fraction`` rounds: in the meantime the workers drift apart. With ``fraction=1`` this
+    is `diloco` with a plain mean. Each message holds other values: no `ErrorFeedback`.
+
+    Source: Baioumy and Cheema 2025 (SPARTA, openreview.net/forum?id=stFPf3gzq1), as exo-gym has it.
+    There the drawn places are sent, too.
+
+    Args:
+        model: holds the first worker's weights before each record, and the common weights at the
+            beginning. What each worker holds is in ``fleet.weights``.
+        fraction: of the values that are averaged in a round, above 0 and at most 1.
+        exchange: `ThroughServer` or `AllGather`.
+        fleet: for a run that goes on: each worker's weights and optimizer.
+
+    The other arguments, the records and the errors are those of `diloco`.
+
+    One of eight values is averaged in each round; two workers send it, and both get the mean:
+
+    >>> workers = {name: (torch.ones(4, 7), torch.zeros(4, 1)) for name in ("ann", "ben")}
+    >>> local, channel = Local(2, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss), Channel()
+    >>> records = sparta(
+    ...     nn.Linear(7, 1), workers, channel, rounds=2, local=local, fraction=1 / 8)
+    >>> len(list(records)), [transfer.nbytes_dense // 4 for transfer in channel.transfers]
+    (2, [1, 1, 1, 1, 1, 1, 1, 1])
+    """
+    team = Workers(model, workers, local, train, seed)
+    rounds = to_come("rounds", rounds)
+    check_inner_steps(local)
+    if not 0 < fraction <= 1:
+        raise ValueError(f"fraction={fraction}: of the values, above 0 and at most 1")
+    fleet = Fleet() if fleet is None else fleet
+    yield CHECKED
+
+    totals = channel.begin(set(workers), [model])
+    _begin(model, team, fleet)
+    for round_ in rounds:
+        channel.step = round_ + 1
+        loss, updates = inner_steps(team, channel, fleet.weights, round_, fleet)
+        flat = {w: _flat(added(fleet.weights[w], update)) for w, update in updates.items()}
+        size = len(next(iter(flat.values())))
+        drawn = _shuffled(size, seed, round_)[: max(1, round(fraction * size))]
+        mean = exchange(channel, {worker: {"drawn": own[drawn]} for worker, own in flat.items()})
+        for worker, own in flat.items():
+            own[drawn] = mean["drawn"]
+            fleet.weights[worker] = _unflat(own, fleet.weights[worker])
+        _show(model, team, channel, fleet)
+        yield record_of(round_, local, loss, totals())
+
+
+# ---------------------------------------------------------------------------- steps of a round
+
+
+def _begin(model: nn.Module, team: Workers, fleet: Fleet) -> None:
+    """Give each worker the common weights and no momentum, unless it goes on with its own."""
+    start = travelling(model)
+    if odd := [name for name, tensor in start.items() if not tensor.is_floating_point()]:
+        raise ValueError(f"the model has whole numbers {odd}, which have no place between two")
+    for worker in team.clients:
+        fleet.weights.setdefault(worker, copied(start))
+        fleet.momenta.setdefault(worker, {n: torch.zeros_like(t) for n, t in start.items()})
+
+
+def _shuffled(count: int, seed: int, round_: int) -> Tensor:
+    """The numbers below ``count`` in an order that all workers draw alike."""
+    generator = torch.Generator().manual_seed(client_seed(seed, round_, "all workers"))
+    return torch.randperm(count, generator=generator)
+
+
+def _dealt(workers: list[str], group: int, seed: int, round_: int) -> Iterator[list[str]]:
+    order = [workers[k] for k in _shuffled(len(workers), seed, round_)]
+    for start in range(0, len(order), group):
+        yield order[start : start + group]
+
+
+def _mean_in(channel: Channel, ends: Mapping[str, Tree]) -> Tree:
+    """The mean of a group, of which each member gets the others' weights."""
+    decoded = [
+        channel.broadcast(worker, [w for w in ends if w != worker], "model", end)
+        for worker, end in ends.items()
+    ]
+    return weighted_mean(decoded, [1.0] * len(decoded))
+
+
+def _flat(tree: Tree) -> Tensor:
+    return torch.cat([tensor.flatten() for tensor in tree.values()])
+
+
+def _unflat(values: Tensor, like: Tree) -> Tree:
+    parts = values.split([tensor.numel() for tensor in like.values()])
+    return {n: part.view_as(t) for (n, t), part in zip(like.items(), parts, strict=True)}
+
+
+def _show(model: nn.Module, team: Workers, channel: Channel, fleet: Fleet) -> None:
+    """The model becomes that of the first worker in this process."""
+    first = next(filter(channel.is_here, team.clients), next(iter(team.clients)))
+    model.load_state_dict(fleet.weights[first], strict=False)
