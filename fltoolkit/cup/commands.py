@@ -137,11 +137,12 @@ def _board(args: argparse.Namespace) -> int:
             cards.append(verify(text, **more, tell=lambda line: None))
             cards[-1].write(path.with_suffix(".card.json"))
             draw_card(cards[-1], path.with_suffix(".png"))
-        except (CupError, UnicodeDecodeError) as error:
-            print(f"{name}: not accepted: {error}", file=sys.stderr)
+            print(f"{name}: verified", flush=True)
+        except ValueError as error:  # a rule broken, or no Python file: the others go on
+            print(f"{name}: not accepted: {error}", flush=True)
     if not cards:
         raise ValueError(f"{args.folder} holds no entry that could be verified: NAME.py")
-    print(board(cards))
+    print("\n" + board(cards))
     return 0
 
 

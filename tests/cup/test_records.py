@@ -8,6 +8,7 @@ import pytest
 from fltoolkit.cup import read_card, read_entry, read_records
 from fltoolkit.cup.commands import main
 from fltoolkit.cup.referee import NUM_RUNS, bound
+from fltoolkit.cup.slots import CupError
 from fltoolkit.cup.tracks import TRACKS
 
 RECORDS = Path(__file__).parents[2] / "cup" / "records"
@@ -42,3 +43,24 @@ def test_a_refuted_record_does_not_count(tmp_path, capsys):
     (folder / "refuted.md").write_text("2026-12-01: it knows the digits by heart")
     assert main(["history", str(tmp_path)]) == 0
     assert "| not accepted | tuned (refuted 2026-12-01) |" in capsys.readouterr().out
+
+
+def test_the_board_goes_on_after_files_that_are_no_entries(tmp_path, capsys, monkeypatch):
+    null = RECORDS / "digits" / "null"
+    for name, text in (("anna", "def owner(me, message)"), ("ben", "pass"), ("chris", "pass")):
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    (tmp_path / "dana.py").write_bytes(b"\xff\xfe")
+
+    def verified(text, *, name, **more):
+        read_entry(text)
+        if name == "ben":
+            raise CupError("the entry ended with an error")
+        return read_card(null / "card.json")
+
+    monkeypatch.setattr("fltoolkit.cup.commands.verify", verified)
+    assert main(["board", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    for name in ("anna", "ben", "dana"):
+        assert f"{name}: not accepted: " in printed
+    assert "| 1 | null |" in printed
+    assert (tmp_path / "chris.card.json").exists()
