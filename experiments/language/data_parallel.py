@@ -43,6 +43,7 @@ from fltoolkit.federated import (
     ddp,
     demo,
     diloco,
+    dion,
     muon_for,
     noloco,
     sparta,
@@ -60,7 +61,7 @@ class Setting:
     """One way to train: who takes how many steps with what, and what travels where, how coded."""
 
     name: str
-    method: str = "diloco"  # or "ddp", "streaming", "demo", "noloco", "sparta"
+    method: str = "diloco"  # or "ddp", "streaming", "demo", "noloco", "sparta", "dion"
     optimizer: str = "AdamW"
     inner_steps: int = 1  # H
     codecs: Mapping[str, Codec] = field(default_factory=dict)
@@ -115,6 +116,7 @@ SPARSE = {"update": ErrorFeedback(Pipeline(TopK(0.02), LloydMax(2), Entropy()), 
 SPARSE_MUON = {"optimizer": "Muon", "codecs": SPARSE, "exchange": AllGather()}
 SIGNS = both(Pipeline(Sign()))
 RANK_4 = both(Pipeline(PowerSGD(4), Quantize(8)))
+EIGHT_BITS = {"update": Pipeline(Quantize(8)), "model": Pipeline(Quantize(8))}
 SIXTEEN_BITS = {"update": Pipeline(BFloat16()), "model": Pipeline(BFloat16())}
 COSINES = {"update": Pipeline(TopK(1 / 32, scope="tensor"), Half(), Entropy())}
 FOUR_BIT_FLOATS = {"update": Pipeline(Float8(3, 0))}
@@ -289,6 +291,8 @@ def _no_server() -> Iterator[Setting]:
     for fraction, words in ((0.005, "0.5 %"), (0.1, "10 %")):
         name = f"SPARTA, {words} of the values at every step, float32"
         yield Setting(name, "sparta", options={"fraction": fraction}, **group)
+    eight = {"codecs": EIGHT_BITS, "options": {"rank": 4}}
+    yield Setting("Dion, rank 4, 8 bits", "dion", "Muon", **eight, **group)
 
 
 def _longer() -> Iterator[Setting]:
@@ -417,10 +421,10 @@ def _records(
         "AdamW": partial(torch.optim.AdamW, lr=setting.rate, betas=(0.9, 0.95)),
         "SGD": partial(torch.optim.SGD, lr=setting.rate),
     }
-    optimizer = (
-        make[setting.optimizer] if setting.optimizer in make else muon_for(model, lr=setting.rate)
-    )
-    clip = None if setting.method == "demo" else 1.0
+    momentum = {"momentum": None} if setting.method == "dion" else {}  # dion has its own
+    muon = partial(muon_for, model, lr=setting.rate, **momentum)
+    optimizer = make[setting.optimizer] if setting.optimizer in make else muon()
+    clip = None if setting.method in ("demo", "dion") else 1.0
 
     def local(inner_steps: int, before: int = 0) -> Local:
         return Local(
@@ -433,8 +437,11 @@ def _records(
         )
 
     how: dict[str, Any] = {"seed": seed, "exchange": setting.exchange, "fleet": Fleet()}
-    if setting.method == "ddp":
-        yield from ddp(model, workers, channel, steps=steps, local=local(1), **how)
+    if setting.method in ("ddp", "dion"):
+        each = {"steps": steps, "local": local(1), **setting.options}
+        yield from (ddp if setting.method == "ddp" else dion)(
+            model, workers, channel, **how, **each
+        )
         return
     if setting.method == "demo":
         del how["exchange"]

@@ -24,6 +24,7 @@ from .data_parallel import Fleet as Fleet
 from .data_parallel import ddp as ddp
 from .decoupled_momentum import cosines as cosines
 from .decoupled_momentum import demo as demo
+from .decoupled_momentum import dion as dion
 from .decoupled_momentum import from_cosines as from_cosines
 from .drift import feddyn as feddyn
 from .drift import scaffold as scaffold

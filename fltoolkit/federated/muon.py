@@ -38,7 +38,8 @@ class Muon(torch.optim.Optimizer):
         params: the parameters, in the order of ``model.parameters()``.
         hidden: the places in ``params`` of the matrices that Muon moves.
         lr: the learning rate of the hidden matrices.
-        momentum: of the hidden matrices.
+        momentum: of the hidden matrices. None: their gradients are directions already (`dion`),
+            which are neither added up nor made orthogonal.
         adamw_lr: the learning rate of all others. A schedule scales both rates alike.
         betas: AdamW's.
         weight_decay: of all parameters, times their learning rate.
@@ -58,7 +59,7 @@ class Muon(torch.optim.Optimizer):
         hidden: Sequence[int],
         *,
         lr: float = 0.04,
-        momentum: float = 0.95,
+        momentum: float | None = 0.95,
         adamw_lr: float = 6e-3,
         betas: tuple[float, float] = (0.9, 0.95),
         weight_decay: float = 0.0,
@@ -67,7 +68,7 @@ class Muon(torch.optim.Optimizer):
         rates = {"lr": lr, "adamw_lr": adamw_lr}
         if wrong := {name: rate for name, rate in rates.items() if not 0 < rate < float("inf")}:
             raise ValueError(f"{wrong}: learning rates must be above 0 and finite")
-        if not (0 <= momentum < 1 and all(0 <= beta < 1 for beta in betas)):
+        if not all(0 <= factor < 1 for factor in (momentum or 0.0, *betas)):
             raise ValueError(f"momentum={momentum}, betas={betas}: each must be 0 to below 1")
         if not weight_decay >= 0:
             raise ValueError(f"weight_decay={weight_decay}: must be at least 0")
@@ -91,9 +92,11 @@ class Muon(torch.optim.Optimizer):
                     (self._muon if group["hidden"] else self._adamw)(param, param.grad, group)
 
     def _muon(self, param: Tensor, gradient: Tensor, group: dict) -> None:
-        momentum = self.state[param].setdefault("momentum", torch.zeros_like(param))
-        momentum.mul_(group["momentum"]).add_(gradient)
-        direction = orthogonalized(gradient + group["momentum"] * momentum)
+        direction = gradient
+        if group["momentum"] is not None:
+            momentum = self.state[param].setdefault("momentum", torch.zeros_like(param))
+            momentum.mul_(group["momentum"]).add_(gradient)
+            direction = orthogonalized(gradient + group["momentum"] * momentum)
         param.sub_(direction, alpha=group["lr"] * max(1.0, param.shape[0] / param.shape[1]) ** 0.5)
 
     def _adamw(self, param: Tensor, gradient: Tensor, group: dict) -> None:

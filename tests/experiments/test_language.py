@@ -18,11 +18,14 @@ SMALL = Task("topics", context=16, layers=1, width=16, batch_size=2, workers=3, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["ddp", "diloco", "streaming", "demo", "noloco", "sparta"])
+@pytest.mark.parametrize(
+    "method", ["ddp", "diloco", "streaming", "demo", "noloco", "sparta", "dion"]
+)
 def test_a_small_run_of_each_method(method):
-    options = {"options": {"group": 3}} if method == "noloco" else {}
-    optimizer, inner_steps = "SGD" if method == "demo" else "AdamW", 3 if "i" in method else 1
-    setting = Setting("s", method, optimizer, inner_steps, **options)
+    optimizer = {"demo": "SGD", "dion": "Muon"}.get(method, "AdamW")
+    options = {"noloco": {"group": 3}, "dion": {"rank": 2}}.get(method, {})
+    inner_steps = 3 if method in ("diloco", "streaming") else 1
+    setting = Setting("s", method, optimizer, inner_steps, options=options)
     result = run(SMALL, setting, 0)
     assert result["curve"][-1][:2] == [6, result["nbytes"]]
     assert 1 < result["nats"] < 6

@@ -6,11 +6,22 @@ from functools import partial
 
 import pytest
 import torch
+from federated.small import workers as some
 from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Pipeline, TopK
-from fltoolkit.federated import Fleet, Local, cosines, demo, from_cosines
+from fltoolkit.federated import (
+    Fleet,
+    Local,
+    ThroughServer,
+    cosines,
+    demo,
+    dion,
+    from_cosines,
+    muon_for,
+)
+from fltoolkit.models import seeded
 from fltoolkit.testing import normal
 
 
@@ -96,5 +107,78 @@ def test_what_does_not_fit_is_refused():
         with pytest.raises(ValueError, match=next(iter(wrong))):
             demo(Pull(), workers, Channel(), steps=1, local=LOCAL, **wrong)
     clipped = replace(LOCAL, clip_norm=1.0)
-    with pytest.raises(ValueError, match="steps with signs"):
+    with pytest.raises(ValueError, match="the length of a step says nothing"):
         demo(Pull(), workers, Channel(), steps=1, local=clipped)
+
+
+# ---- Dion ---------------------------------------------------------------------------------------
+
+
+def three_layers(seed=0):
+    with seeded(seed):
+        sizes = ((5, 12), (12, 7), (7, 3))
+        layers = [nn.Linear(*size) for size in sizes]
+        head = nn.Sequential(nn.Tanh(), layers[2], nn.LogSoftmax(1))
+        return nn.Sequential(layers[0], nn.Tanh(), layers[1], head)
+
+
+def through_muon(model, batch_size):
+    return Local(batch_size, optimizer=muon_for(model, lr=0.05, momentum=None), steps=1)
+
+
+@pytest.mark.parametrize("rank", [2, 7])
+def test_narrow_means_are_dion_with_the_mean_gradient(rank):
+    """Three workers with 8 samples each against the algorithm on one matrix with all 24."""
+    model, plain, three, fleet = three_layers(), three_layers(), some(3), Fleet()
+    how = {"local": through_muon(model, 8), "rank": rank, "fleet": fleet}
+    start = torch.randn(12, rank, generator=torch.Generator().manual_seed(3))
+    list(dion(model, three, Channel(), steps=6, seed=3, **how))
+    x, y = (torch.cat(parts) for parts in zip(*three.values(), strict=True))
+    hidden, q, momentum = plain[2].weight, start, torch.zeros(7, 12)
+    rest = [p for p in plain.parameters() if p is not hidden]
+    adamw = torch.optim.AdamW(rest, lr=6e-3, betas=(0.9, 0.95), weight_decay=0.0)
+    for _ in range(6):
+        plain.zero_grad()
+        nn.functional.nll_loss(plain(x), y).backward()
+        momentum += hidden.grad
+        p = torch.linalg.qr(momentum @ q).Q
+        r = momentum.T @ p
+        momentum -= 0.05 * p @ r.T
+        q = r / r.norm(dim=0)
+        with torch.no_grad():
+            hidden -= 0.05 * (7 / 12) ** 0.5 * p @ q.T
+        adamw.step()
+    assert not torch.allclose(plain[2].weight, three_layers()[2].weight, atol=0.01)
+    for one, other in zip(model.parameters(), plain.parameters(), strict=True):
+        assert torch.allclose(one, other, atol=1e-4)
+    mean = sum(m["2.weight"] for m in fleet.momenta.values()) / 3
+    assert torch.allclose(mean, momentum, atol=1e-5)
+
+
+def test_dion_sends_narrow_matrices_and_goes_on_where_it_was():
+    straight, again, fleet, channel = three_layers(), three_layers(), Fleet(), Channel()
+    how = {"local": through_muon(straight, 4), "rank": 2}
+    list(dion(straight, some(3), channel, steps=4, **how))
+    rest = sum(p.numel() for p in straight.parameters()) - 84
+    up = [t.nbytes_dense // 4 for t in channel.transfers if t.receiver == ThroughServer().server]
+    assert up == [*[rest + 2 * 7] * 3, *[2 * 12] * 3] * 4
+    list(dion(again, some(3), Channel(), steps=2, fleet=fleet, **how))
+    restored = Fleet()
+    restored.load_state_dict(fleet.state_dict())
+    list(dion(again, some(3), Channel(), steps=range(2, 4), fleet=restored, **how))
+    for one, other in zip(straight.parameters(), again.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_what_dion_refuses():
+    model = three_layers()
+    usual = Local(4, optimizer=muon_for(model), steps=1)
+    with pytest.raises(ValueError, match="muon_for\\(model, momentum=None\\)"):
+        list(dion(model, some(3), Channel(), steps=1, local=usual, rank=2))
+    clipped = replace(through_muon(model, 4), clip_norm=1.0)
+    with pytest.raises(ValueError, match="leave it out"):
+        dion(model, some(3), Channel(), steps=1, local=clipped, rank=2)
+    for name, value in (("rank", 0), ("decay", 1.0)):
+        how = {"local": through_muon(model, 4), "rank": 2, name: value}
+        with pytest.raises(ValueError, match=f"{name}="):
+            dion(model, some(3), Channel(), steps=1, **how)
