@@ -60,3 +60,4 @@ from .server import Yogi as Yogi
 from .workers import Train as Train
 from .workers import Workers as Workers
 from .zeroth_order import decomfl as decomfl
+from .zeroth_order import fedkseed as fedkseed

@@ -1,9 +1,12 @@
 """Seeds and scalars: clients send how steep the loss is in random directions, and no gradient.
 
-Here: `decomfl`. A direction has as many values as the model, but a seed makes it, so a message has
-the same length for every model. Not here: updates with a value for each parameter (rounds.py).
+Here: `decomfl`, which with several directions of low rank is an evolution strategy, and `fedkseed`,
+whose directions are few and fixed. A direction has as many values as the model, but a seed makes
+it, so a message has the same length for every model. Not here: updates with a value for each
+parameter (rounds.py).
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +20,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.federated.client import (
     Local,
     batch_indices,
+    check_count,
     filled,
     loss_of,
     travelling,
@@ -29,7 +33,7 @@ from fltoolkit.federated.workers import Workers, client_seed
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, weighted_mean
 
-__all__ = ["decomfl", "direction", "followed", "slope"]
+__all__ = ["decomfl", "direction", "fedkseed", "followed", "slope"]
 
 
 @checked_at_call
@@ -42,29 +46,38 @@ def decomfl(
     cohort: int | Cohort,
     local: Local,
     mu: float = 1e-3,
+    directions: int = 1,
+    rank: int | None = None,
     seed: int = 0,
     fleet: Fleet | None = None,
     server: str = "server",
 ) -> Iterator[Record]:
-    """DeComFL (Li et al. 2024, arXiv 2405.15861), with one direction per step; a record per round.
+    """DeComFL (Li et al. 2024, arXiv 2405.15861); one record per round.
 
     A round:
 
-    1. the server draws a seed for each of K = ``local.steps`` local steps. It sends them to a
-       cohort, with the seeds and mean slopes of all rounds that a client has missed
+    1. the server draws P = ``directions`` seeds for each of K = ``local.steps`` local steps. It
+       sends them to a cohort, with the seeds and mean slopes of all rounds that a client has missed
     2. each client takes the steps that it missed, and now has the server's weights, to the bit
-    3. each client takes K steps ``w <- w - lr g z``, where the seed makes the direction z, and g is
-       the slope of its loss along z, from two losses: see `slope`. Then it forgets these steps
-    4. it sends its K slopes; the server takes the same K steps with their mean
+    3. each client takes K steps ``w <- w - lr/P (g_1 z_1 + ... + g_P z_P)``, where seeds make the
+       directions z, and g is the slope of its loss along z, from two losses: see `slope`. Then it
+       forgets these steps
+    4. it sends its K P slopes; the server takes the same K steps with their mean
 
     Every client begins with the first model, which is not sent. As in the paper every client weighs
     the same.
+
+    With ``steps=1`` and ``rank=1`` this is an evolution strategy with perturbations of low rank in
+    pairs w + mu z and w - mu z: EGGROLL (Sarkar et al. 2025, arXiv 2511.16652) without its
+    normalization of scores by the population's deviation, and with all clients judging each pair.
 
     Args:
         model, clients, channel, rounds, cohort, seed, server: as in `fedavg`. The model may have
             no buffers that are saved.
         local: with ``lr`` and ``steps``.
         mu: how far from the weights the losses are measured.
+        directions: along how many directions each step measures a slope.
+        rank: of a direction's matrices; None: full. See `direction`.
         fleet: each client's weights, and all seeds and slopes so far, for a run that goes on.
 
     Records hold ``round``, ``step`` and the running totals of bytes.
@@ -85,52 +98,156 @@ def decomfl(
     team = Workers(model, clients, local, seed=seed, server=server)
     rounds = to_come("rounds", rounds)
     everybody_here(team, channel, cohort)
-    _check(model, local, mu)
+    _check(model, local, mu, directions=directions)
     fleet = Fleet() if fleet is None else fleet
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [model])
-    first = {name: t.clone() for name, t in travelling(model).items()}
-    past, steps = fleet.waiting, local.steps or 1
+    unseen = {"seen": torch.tensor(0)} | _first(model, fleet, server)
+    past, lr = fleet.waiting, (local.lr or 0.0) / directions
+    count = (local.steps or 1) * directions
     for round_ in rounds:
         channel.step = round_ + 1
-        seeds = torch.from_numpy(
-            np.random.default_rng([seed, round_, 1]).integers(2**31, size=steps, dtype=np.int32)
-        )
+        random = np.random.default_rng([seed, round_, 1])
+        seeds = torch.from_numpy(random.integers(2**31, size=count, dtype=np.int32))
         received = []
         for k in cohort.draw([*team.clients], seed, round_):
-            own = fleet.weights.get(k, {"seen": torch.tensor(0)} | first)
+            own = fleet.weights.get(k, unseen)
             missed = past[int(own["seen"]) :]
             news = {
                 "seeds": torch.cat([*(each["seeds"] for each in missed), seeds]),
                 "slopes": torch.cat([*(each["slopes"] for each in missed), torch.zeros(0)]),
             }
             got = channel.send(server, k, "control", news)
-            w = followed(own, got["seeds"][:-steps], got["slopes"], local.lr or 0.0)
+            w = followed(own, got["seeds"][:-count], got["slopes"], lr, rank)
             fleet.weights[k] = w | {"seen": torch.tensor(len(past))}
-            slopes = _slopes(team, k, w, got["seeds"][-steps:], mu, round_)
+            steps = got["seeds"][-count:].view(-1, directions)
+            slopes = _slopes(team, k, w, steps, mu, round_, rank)
             received.append(channel.send(k, server, "update", {"slopes": slopes}))
         mean = weighted_mean(received, [1.0] * len(received))["slopes"]
         past.append({"seeds": seeds, "slopes": mean})
-        model.load_state_dict(
-            filled(model, followed(travelling(model), seeds, mean, local.lr or 0.0))
-        )
+        end = followed(travelling(model), seeds, mean, lr, rank)
+        model.load_state_dict(filled(model, end))
         yield {"round": round_, "step": round_ + 1, **totals()}
 
 
-def direction(tree: Tree, seed: int) -> Tree:
+@checked_at_call
+def fedkseed(
+    model: nn.Module,
+    clients: Clients,
+    channel: Channel,
+    *,
+    rounds: int | range,
+    cohort: int | Cohort,
+    local: Local,
+    num_seeds: int = 1024,
+    mu: float = 1e-3,
+    rank: int | None = None,
+    seed: int = 0,
+    fleet: Fleet | None = None,
+    server: str = "server",
+) -> Iterator[Record]:
+    """FedKSeed (Qin et al. 2023, arXiv 2312.06353): few directions, fixed; one record per round.
+
+    All steps of all clients go along the same K = ``num_seeds`` directions z_1 ... z_K. So K sums
+    say all that was ever learned: the weights are ``w_0 - lr (a_1 z_1 + ... + a_K z_K)``, where w_0
+    is the first model. A round:
+
+    1. the server sends the K sums to a cohort. Each client rebuilds the weights from w_0, and no
+       client needs to remember anything
+    2. each client takes ``local.steps`` steps ``w <- w - lr g z_j``, each along a candidate that it
+       draws, where g is the slope of its loss: see `slope`
+    3. it sends which candidates it drew and its slopes
+    4. the server adds each slope, divided by the size of the cohort, to the sum of its candidate
+
+    The first model and the K seeds are not sent: both follow from what all parties know. Every
+    client weighs the same. All candidates are drawn alike; FedKSeed-Pro, which prefers those with
+    large slopes, is not here.
+
+    Args:
+        model, clients, channel, rounds, cohort, local, mu, rank, seed, server: as in `decomfl`.
+        num_seeds: K, 1 to 2^31 - 1. All that can be learned lies in K directions, and a message to
+            a client holds K numbers.
+        fleet: the first model and the sums, for a run that goes on.
+
+    Records hold ``round``, ``step`` and the running totals of bytes.
+
+    >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=4, loss_fn=nn.functional.mse_loss)
+    >>> owners = {"ann": (x, 2 * x), "ben": (x, 2 * x)}
+    >>> model, channel = nn.Linear(1, 1, bias=False), Channel()
+    >>> how = {"rounds": 40, "cohort": 2, "local": local, "num_seeds": 8}
+    >>> for record in fedkseed(model, owners, channel, **how):
+    ...     pass
+    >>> round(model.weight.item(), 2)
+    2.0
+    >>> sorted({(t.kind, t.nbytes) for t in channel.transfers})
+    [('control', 45), ('update', 60)]
+    """
+    cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
+    team = Workers(model, clients, local, seed=seed, server=server)
+    rounds = to_come("rounds", rounds)
+    everybody_here(team, channel, cohort)
+    _check(model, local, mu, num_seeds=num_seeds)
+    fleet = Fleet() if fleet is None else fleet
+    yield CHECKED
+
+    totals, lr = channel.begin(set(team.clients), [model]), local.lr or 0.0
+    first = _first(model, fleet, server)
+    candidates = np.random.default_rng([seed, 2]).integers(2**31, size=num_seeds, dtype=np.int32)
+    seeds = torch.from_numpy(candidates)
+    if not fleet.waiting:
+        fleet.waiting = [{"sums": torch.zeros(num_seeds)}]
+    rebuilt = fleet.waiting[0]["sums"], followed(first, seeds, fleet.waiting[0]["sums"], lr, rank)
+    for round_ in rounds:
+        channel.step = round_ + 1
+        sums, drawn = fleet.waiting[0]["sums"].clone(), cohort.draw([*team.clients], seed, round_)
+        for k in drawn:
+            got = channel.send(server, k, "control", fleet.waiting[0])["sums"]
+            if not torch.equal(got, rebuilt[0]):  # equal sums make equal weights
+                rebuilt = got, followed(first, seeds, got, lr, rank)
+            random = np.random.default_rng([client_seed(seed, round_, k), 1])
+            chosen = torch.from_numpy(random.integers(num_seeds, size=local.steps, dtype=np.int32))
+            slopes = _slopes(team, k, rebuilt[1], seeds[chosen][:, None], mu, round_, rank)
+            news = channel.send(k, server, "update", {"candidates": chosen, "slopes": slopes})
+            sums.index_add_(0, news["candidates"], news["slopes"] / len(drawn))
+        fleet.waiting, rebuilt = [{"sums": sums}], (sums, followed(first, seeds, sums, lr, rank))
+        model.load_state_dict(filled(model, rebuilt[1]))
+        yield {"round": round_, "step": round_ + 1, **totals()}
+
+
+def direction(tree: Tree, seed: int, rank: int | None = None) -> Tree:
     """Standard normal values in the shapes of a tree, which depend on the seed alone.
+
+    With a rank, an entry of two or more dimensions [rows, ...] is ``A B' / sqrt(rank)``, where A
+    and B are normal and have so many columns. Its values still have the mean square 1, and fewer of
+    them are drawn. Vectors are as without a rank.
 
     >>> one, two = (direction({"w": torch.zeros(3)}, seed=7)["w"] for _ in range(2))
     >>> torch.equal(one, two), torch.equal(one, direction({"w": one}, seed=8)["w"])
     (True, False)
+    >>> int(torch.linalg.matrix_rank(direction({"w": torch.zeros(5, 6)}, seed=7, rank=2)["w"]))
+    2
     """
     drawn = torch.Generator().manual_seed(seed)
-    return {name: torch.randn(t.shape, generator=drawn) for name, t in tree.items()}
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=drawn)
+
+    def like(t: Tensor) -> Tensor:
+        if rank is None or t.dim() < 2:
+            return normal(*t.shape)
+        a, b = normal(len(t), rank), normal(rank, t.numel() // len(t))
+        return (a @ b / math.sqrt(rank)).view(t.shape)
+
+    return {name: like(t) for name, t in tree.items()}
 
 
 def followed(
-    weights: Tree, seeds: Int32[Tensor, " steps"], slopes: Float[Tensor, " steps"], lr: float
+    weights: Tree,
+    seeds: Int32[Tensor, " steps"],
+    slopes: Float[Tensor, " steps"],
+    lr: float,
+    rank: int | None = None,
 ) -> Tree:
     """The weights after a step ``w - lr g z`` for each seed and slope.
 
@@ -139,9 +256,11 @@ def followed(
     >>> torch.equal(end["w"], -direction(start, 3)["w"])
     True
     """
-    weights = {name: t for name, t in weights.items() if name != "seen"}
+    weights = {name: t.clone() for name, t in weights.items() if name != "seen"}
     for seed, g in zip(seeds.tolist(), slopes.tolist(), strict=True):
-        weights = plus(weights, direction(weights, seed), -lr * g)
+        if g:  # most sums are still zero while `fedkseed` begins
+            for name, z in direction(weights, seed, rank).items():
+                weights[name].add_(z, alpha=-lr * g)
     return weights
 
 
@@ -161,25 +280,38 @@ def slope(model: nn.Module, weights: Tree, z: Tree, mu: float, x: Any, y: Any, l
     return (there - back) / (2 * mu)
 
 
-def _slopes(team: Workers, k: str, w: Tree, seeds: Tensor, mu: float, round_: int) -> Tensor:
-    """The slopes that a client measures on its way; the last batches are those of this round."""
+def _first(model: nn.Module, fleet: Fleet, server: str) -> Tree:
+    """The first model, which everybody knows; the fleet keeps it for a run that goes on."""
+    first = {name: t.clone() for name, t in travelling(model).items()}
+    return fleet.momenta.setdefault(server, first)
+
+
+def _slopes(
+    team: Workers, k: str, w: Tree, seeds: Tensor, mu: float, round_: int, rank: int | None
+) -> Tensor:
+    """The slopes that a client measures on its way: a step for each row of seeds."""
     (x, y), local, found = team.clients[k], team.local, []
     batches = batch_indices(len(y), local, client_seed(team.seed, round_, k))
-    for seed, rows in zip(seeds.tolist(), batches, strict=True):
-        g = slope(team.model, w, direction(w, seed), mu, x[rows], y[rows], local.loss_fn)
-        if not np.isfinite(g):
-            raise FloatingPointError(f"client {k!r}, round {round_}: the slope is {g}; lower lr")
-        found.append(g)
-        w = plus(w, direction(w, seed), -(local.lr or 0.0) * g)
+    for row, rows in zip(seeds, batches, strict=True):
+        each = [
+            slope(team.model, w, direction(w, s, rank), mu, x[rows], y[rows], local.loss_fn)
+            for s in row.tolist()
+        ]
+        if not np.isfinite(each).all():
+            raise FloatingPointError(f"client {k!r}, round {round_}: a slope is {each}; lower lr")
+        found += each
+        w = followed(w, row, torch.tensor(each), (local.lr or 0.0) / len(row), rank)
     return torch.tensor(found)
 
 
-def _check(model: nn.Module, local: Local, mu: float) -> None:
+def _check(model: nn.Module, local: Local, mu: float, **counts: int) -> None:
     if local.lr is None or local.steps is None or local.prox or local.clip_norm:
         raise ValueError(
             "a step is w - lr g z and nothing else: give Local(batch_size, lr=..., steps=...)"
         )
     if not mu > 0:
         raise ValueError(f"mu={mu}: how far from the weights losses are measured, above 0")
+    for name, value in counts.items():
+        check_count(name, value)
     if travelling(model).keys() != learning(model).keys():
         raise ValueError("the model has buffers (such as BatchNorm's), which no direction moves")

@@ -1,5 +1,8 @@
 """Seeds and scalars: every client rebuilds the server's model, and no message has its size."""
 
+import math
+
+import numpy as np
 import pytest
 import torch
 from federated.small import network
@@ -7,7 +10,9 @@ from federated.small import workers as some
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated import Fleet, Local, decomfl
+from fltoolkit.federated import Fleet, Local, decomfl, fedkseed
+from fltoolkit.federated.client import batch_indices
+from fltoolkit.federated.workers import client_seed
 from fltoolkit.federated.zeroth_order import direction, followed
 
 FOUR = some(4)
@@ -57,6 +62,99 @@ def test_one_step_of_everybody_is_a_step_down_the_mean_loss_along_one_direction(
     assert all(torch.equal(model.state_dict()[name], t) for name, t in end.items())
 
 
+def loss_at(weights, x, y):
+    return nn.functional.nll_loss(torch.func.functional_call(network(), weights, (x,)), y)
+
+
+def slope_by_hand(w, z, x, y, mu=1e-3):
+    there, back = ({n: w[n] + sign * mu * z[n] for n in w} for sign in (1, -1))
+    return float(loss_at(there, x, y) - loss_at(back, x, y)) / (2 * mu)
+
+
+def test_an_evolution_strategy_of_low_rank_is_the_plain_loop():
+    model, fleet, lr, size = network(), Fleet(), 0.05, 5
+    w = {name: p.detach().clone() for name, p in model.named_parameters()}
+    how = {"directions": size, "rank": 1, "fleet": fleet}
+    trained(model, 3, 4, Local(None, lr=lr, steps=1), **how)
+    for sent in fleet.waiting:
+        total = {name: torch.zeros_like(t) for name, t in w.items()}
+        for seed in sent["seeds"].tolist():
+            draw = torch.Generator().manual_seed(seed)
+            z = {}
+            for name, t in w.items():
+                if t.dim() == 1:
+                    z[name] = torch.randn(len(t), generator=draw)
+                else:
+                    a = torch.randn(len(t), 1, generator=draw)
+                    z[name] = a * torch.randn(1, t.shape[1], generator=draw)
+            score = np.mean([slope_by_hand(w, z, x, y) for x, y in FOUR.values()])
+            total = {name: total[name] + score * z[name] for name in w}
+        w = {name: w[name] - lr / size * total[name] for name in w}
+    for name, p in model.named_parameters():
+        torch.testing.assert_close(p, w[name], rtol=1e-3, atol=1e-4)  # slopes are float32
+
+
+def test_directions_of_low_rank_have_the_same_size():
+    tree = {"w": torch.zeros(200, 300), "b": torch.zeros(500)}
+    for rank in (None, 1, 4):
+        z = direction(tree, 3, rank)
+        assert math.isclose(z["w"].square().mean(), 1, rel_tol=0.2), rank
+        assert torch.linalg.matrix_rank(z["w"]) == (rank or 200)
+
+
+def test_fedkseed_is_the_plain_loop():
+    model, lr, num, channel = network(), 0.05, 6, Channel()
+    first = {name: p.detach().clone() for name, p in model.named_parameters()}
+    list(fedkseed(model, FOUR, channel, rounds=4, cohort=2, local=LOCAL, num_seeds=num))
+    seeds = np.random.default_rng([0, 2]).integers(2**31, size=num, dtype=np.int32).tolist()
+    zs, sums = [direction(first, s) for s in seeds], torch.zeros(num)
+
+    def rebuilt():
+        return {n: t - lr * sum(sums[j] * zs[j][n] for j in range(num)) for n, t in first.items()}
+
+    for round_ in range(4):
+        sent = [t for t in channel.transfers if t.step == round_ + 1 and t.kind == "control"]
+        base = rebuilt()
+        for k in (t.receiver for t in sent):
+            (x, y), w = FOUR[k], base
+            batches = batch_indices(len(y), LOCAL, client_seed(0, round_, k))
+            random = np.random.default_rng([client_seed(0, round_, k), 1])
+            for j, rows in zip(random.integers(num, size=3, dtype=np.int32), batches, strict=True):
+                g = slope_by_hand(w, zs[j], x[rows], y[rows])
+                w = {n: w[n] - lr * g * zs[j][n] for n in w}
+                sums[j] += g / len(sent)
+    for name, t in rebuilt().items():
+        torch.testing.assert_close(model.state_dict()[name], t, rtol=1e-3, atol=1e-4)
+
+
+def test_fedkseed_sends_sums_and_slopes_and_goes_on():
+    def run(model, rounds, fleet=None):
+        channel, local = Channel(), Local(4, lr=0.05, steps=3)
+        how = {"cohort": 2, "local": local, "num_seeds": 40, "fleet": fleet}
+        list(fedkseed(model, FOUR, channel, rounds=rounds, **how))
+        return channel
+
+    straight, again, fleet = network(), network(), Fleet()
+    before = loss(straight)
+    sent = run(straight, 80).transfers
+    assert loss(straight) < 0.95 * before
+    header = {"control": 13, "update": 28}
+    assert {(t.kind, t.nbytes - header[t.kind]) for t in sent} == {("control", 160), ("update", 24)}
+    run(again, 30, fleet)
+    restored = Fleet()
+    restored.load_state_dict(fleet.state_dict())
+    run(again, range(30, 80), restored)
+    assert torch.equal(straight[0].weight, again[0].weight)
+
+
+def test_whoever_is_new_in_a_run_that_goes_on_begins_with_the_first_model():
+    straight, again, fleet = network(), network(), Fleet()
+    trained(straight, 8, 1)
+    trained(again, 1, 1, fleet=fleet)
+    trained(again, range(1, 8), 1, fleet=fleet)
+    assert torch.equal(straight[0].weight, again[0].weight)
+
+
 def test_it_learns_and_goes_on_where_it_was():
     straight, again, fleet = network(), network(), Fleet()
     before = loss(straight)
@@ -74,6 +172,7 @@ def test_what_does_not_fit_is_refused_at_the_call():
     for words, model, how in (
         ("nothing else", network(), {"local": Local(4, lr=0.1, epochs=1)}),
         ("mu=0", network(), {"mu": 0}),
+        ("directions=0", network(), {"directions": 0}),
         ("BatchNorm", norm, {}),
     ):
         with pytest.raises(ValueError, match=words):
