@@ -83,6 +83,11 @@ QUOTES = {
         "show that error-feedback improves both convergence and generalization.",
         "abstract, arXiv 1901.09847",
     ),
+    "fedbiomed-noise": Quote(
+        "when using CDP, noise is added both after local training and central aggregation (via "
+        "calling of `after_training_params()` which calls `_postprocess_dp`)",
+        "a maintainer, fedbiomed/fedbiomed, issue 1443, September 2025",
+    ),
     "fedbuff-2022": Quote(
         "We empirically demonstrate that FedBuff is 3.3x more efficient than synchronous FL and up "
         "to 2.5x more efficient than asynchronous FL, while being compatible with "
@@ -94,6 +99,21 @@ QUOTES = {
         "convergence speed, and final model size (less than 1 bpp) over relevant baselines on "
         "MNIST, EMNIST, CIFAR-10, and CIFAR-100 datasets, in the low bitrate regime.",
         "abstract, ICLR 2023",
+    ),
+    "fl-bench-scaffold": Quote(
+        "However, for CIFAR-10, the performance of the three algorithms is not significantly "
+        "different. According to the Scaffold paper, Scaffold should perform better than FedAvg "
+        "and FedProx in non-IID settings.",
+        "a user, KarhouTam/FL-bench, issue 150, January 2025",
+    ),
+    "flower-iid-partitioner": Quote(
+        "Partitioner creates each partition sampled randomly from the dataset. [...] Load a single "
+        "IID partition based on the partition index.",
+        "flower.ai/docs/datasets, flwr_datasets.partitioner.IidPartitioner",
+    ),
+    "flowertune-budget": Quote(
+        "Communication budget: used %.2f MB (+%.2f MB this round) / 200,000 MB",
+        "what the template prints, as proposed in the review of flower, pull request 4013",
     ),
     "grace-sign": Quote(
         "We've currently excluded this functionality from this code release because we could not "
@@ -125,10 +145,21 @@ QUOTES = {
         "while maintaining information required to sustain good classification accuracies.",
         "abstract, arXiv 2008.09161",
     ),
+    "nvflare-split": Quote(
+        "Backpropagation produces cut-layer gradients that are returned to the image site; labels "
+        "and classifier parameters remain local.",
+        "docstring of TopModel, NVFlare, cifar10-splitnn/model.py",
+    ),
     "pfl-identity": Quote(
         "Secure aggregation techniques generally do not perturb the gradients [...], which means "
         "simulating this effect is simply the identity.",
         "a maintainer, apple/pfl-research, issue 56, March 2024",
+    ),
+    "pfllib-local": Quote(
+        "When we tested Local, FedProx, FedAvg, and SCAFFOLD on the MNIST dataset, using all the "
+        "framework's default hyperparameters, we observed that Local mode achieved the highest "
+        "test_acc (0.991) with the fewest communication rounds.",
+        "a user, TsingZ0/PFLlib, issue 243, July 2025",
     ),
     "powersgd-2019": Quote(
         "We propose a new low-rank gradient compressor based on power iteration that can i) "

@@ -16,6 +16,7 @@ from experiments.language import split as language_split
 from experiments.language.task import Task as LanguageTask
 from experiments.leakage import run as leakage_run
 from experiments.leakage import settings as leakage_settings
+from experiments.newer import owners as newer_owners
 from experiments.pareto import settings as pareto_settings
 from experiments.pareto.report import read_kept
 from experiments.runs import Result, read
@@ -61,6 +62,16 @@ def leakage(data: str, part: str, name: str, seed: int) -> Result:
     setting, task = next(found), leakage_settings.TASKS[data]
     stored = kept("leakage").get(setting.key(task, seed))
     return stored or leakage_run.run(task, setting, seed)
+
+
+def owners(name: str, seed: int, quick: bool) -> dict[str, float]:
+    """Owners' accuracy and bytes of a run of docs/newer_methods.md: stored, or run now."""
+    results = kept("newer")
+    chosen = newer_owners.OWNERS_DIFFER.settings(results)
+    setting = next(s for s in chosen if s.name == name)
+    seed = setting.seeds[0] if quick else seed
+    found = results.get(setting.key(None, seed)) or newer_owners.run(setting, seed)
+    return {"accuracy": float(found["own"]), "nbytes": float(found["nbytes"])}
 
 
 def language(name: str, seed: int) -> Result:

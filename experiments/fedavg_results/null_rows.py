@@ -7,7 +7,8 @@ of them in a round and one local pass, 100 rounds are ten passes over all sample
 the first ten are trained alone. Results are lines of ``experiments/results/fedavg_null.jsonl``.
 """
 
-from collections.abc import Iterator
+import argparse
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ LONGER = {"rounds": 20, "batch_size": 64, "optimizer": "AdamW(lr=0.002)", "lr": 
 """How a receiver trains that computes as much as it likes, as in results.md."""
 
 
-def experiments(split: str) -> Iterator[Experiment]:
+def experiments(split: str, seeds: Sequence[int] = SEEDS) -> Iterator[Experiment]:
     """All runs of one partition, the samples sent first: those are the same for all partitions."""
     base = Experiment(
         "pooled",
@@ -43,7 +44,7 @@ def experiments(split: str) -> Iterator[Experiment]:
         lr=0.1,
         batch_size=BATCH_SIZE,
     )
-    for seed in SEEDS:
+    for seed in seeds:
         mine = replace(base, seed=seed)
         if split == "iid":
             yield replace(mine, name=ONE_BIT, codecs=bits(1))
@@ -92,12 +93,16 @@ def as_run(result: Result) -> dict[str, Any]:
 
 def main() -> None:
     """Run what is missing, and add it to the file."""
-    there = {r.experiment.key: r for r in read_kept(KEPT)}
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+    parser.add_argument("--out", type=Path, default=KEPT)
+    args = parser.parse_args()
+    there = {r.experiment.key: r for r in read_kept(args.out)}
     for split in PARTITIONS:
-        for e in experiments(split):
+        for e in experiments(split, args.seeds):
             if e.key not in there:
                 there[e.key] = Result(e, *timed(e))
-                keep(there.values(), KEPT)
+                keep(there.values(), args.out)
                 last = there[e.key].history[-1]
                 print(f"{e.name:40s} seed {e.seed} {last['accuracy']:.4f} {last['nbytes']:,} bytes")
 

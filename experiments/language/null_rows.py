@@ -9,8 +9,10 @@ character is no character: there is no row in few bits. Results are lines of
 ``experiments/results/language_null.jsonl``.
 """
 
-from collections.abc import Iterator, Mapping
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -39,19 +41,19 @@ class Setting(NamedTuple):
         return "/".join((*map(str, self), str(seed)))
 
 
-def settings() -> Iterator[tuple[Any, Setting, int]]:
-    """All runs."""
+def settings(seeds: Sequence[int] = ()) -> Iterator[tuple[Any, Setting, int]]:
+    """All runs, with these seeds or with those of the rows beside them."""
     whole = task.Task()
-    for seed in task.FRESH_SEEDS:
+    for seed in seeds or task.FRESH_SEEDS:
         for name in (BEFORE, COMMONEST):
             yield whole, Setting("data parallel", whole.text, name), seed
     for title, each in split.TASKS.items():
-        seeds = dict.fromkeys(s for setting in split.settings(each) for s in setting.seeds)
-        for seed in seeds:
+        own = dict.fromkeys(s for setting in split.settings(each) for s in setting.seeds)
+        for seed in seeds or own:
             for name in (SEND, BEFORE, COMMONEST):
                 yield each, Setting("split", title, name), seed
     for title, tuned in finetune.TASKS.items():
-        for seed in finetune.SEEDS:
+        for seed in seeds or finetune.SEEDS:
             for name in (SEND, BEFORE, COMMONEST):
                 yield tuned, Setting("finetune", title, name), seed
             for owner in range(tuned.num_clients):
@@ -148,8 +150,14 @@ def told(result: Result) -> str:
 
 def main() -> None:
     """Run what is missing."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.language.null_rows")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=(), help="instead of each row's own"
+    )
+    parser.add_argument("--out", type=Path, default=PATH)
+    args = parser.parse_args()
     torch.set_num_threads(1)
-    sweep(run, settings(), PATH, told=told)
+    sweep(run, settings(args.seeds), args.out, told=told)
 
 
 if __name__ == "__main__":

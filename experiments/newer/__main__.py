@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -41,6 +42,7 @@ def main() -> None:
     """Choose, run, or report."""
     parser = argparse.ArgumentParser(description="Newer methods on the byte axis.")
     parser.add_argument("--group", nargs="+", choices=GROUPS, default=list(GROUPS))
+    parser.add_argument("--seeds", type=int, nargs="+", help="instead of each group's own")
     parser.add_argument("--workers", type=int, default=1, help="processes, one torch thread each")
     parser.add_argument("--report", action="store_true", help="print the tables, run nothing")
     parser.add_argument("--write", action="store_true", help="write them into the page")
@@ -48,6 +50,8 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     groups = {name: GROUPS[name] for name in args.group}
+    if args.seeds:
+        groups = {name: replace(g, seeds=tuple(args.seeds)) for name, g in groups.items()}
     if args.report:
         print("\n\n".join(report.table(group, read(args.out)) for group in groups.values()))
     elif args.write:

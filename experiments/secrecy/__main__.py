@@ -15,6 +15,7 @@ run in progress. What came out: docs/secrecy.md.
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def main() -> None:
     parser.add_argument("--data", choices=TASKS, default="mnist")
     parser.add_argument("--only", default="", help="settings whose name holds this")
     parser.add_argument("--clients", type=int, help="only settings with so many clients")
+    parser.add_argument("--seeds", type=int, nargs="+", help="instead of each setting's own")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--attack", action="store_true", help="attacks instead of training")
     parser.add_argument("--intersection", action="store_true", help="whom two owners share")
@@ -55,63 +57,64 @@ def main() -> None:
     if args.report:
         print(report(read(args.out)))
         return
-    task = TASKS[args.data]
+    task, seeds = TASKS[args.data], args.seeds or SEEDS
     try:
         if args.attack:
-            attacks(args.data, args.out)
+            attacks(args.data, args.out, seeds)
             return
         if args.language:
-            languages(args.out)
+            languages(args.out, seeds)
             return
         if args.noise:
-            noises(args.out)
+            noises(args.out, seeds)
             return
         if args.intersection:
-            intersections(args.out)
+            intersections(args.out, seeds)
             return
         chosen = [
             s
             for s in settings(task)
             if args.only in s.name and args.clients in (None, s.num_clients)
         ]
-        sweep(run, [(task, s, seed) for s in chosen for seed in s.seeds], args.out)
+        jobs = [(task, s, seed) for s in chosen for seed in args.seeds or s.seeds]
+        sweep(run, jobs, args.out)
     except KeyboardInterrupt:
         print("stopped: what is finished is kept, run again to go on")
 
 
-def attacks(data: str, path: Path) -> None:
+def attacks(data: str, path: Path, seeds: Sequence[int]) -> None:
     """Attacks, and compression under a mask; what is there already is not run again."""
     there = read(path)
     if (key := f"under mask, {data}") not in there:
         keep(path, key, {"what": "under mask", "found": under_mask(data)})
-    for seed in SEEDS:
+    for seed in seeds:
         for bits in (24, 2, 8, 4):
             if (key := f"attack, {data}, {bits} bits, seed {seed}") not in there:
                 keep(path, key, {"what": "attack", **attack(data, bits, 600, 200, seed)})
 
 
-def intersections(path: Path) -> None:
+def intersections(path: Path, seeds: Sequence[int]) -> None:
     """Bytes of ``align`` beside those of the training; what is there is not run again."""
     there = read(path)
     for num_ids in SIZES:
-        for seed in SEEDS:
+        for seed in seeds:
             if (key := f"intersection, {num_ids} ids, seed {seed}") not in there:
                 keep(path, key, intersection(num_ids, seed))
 
 
-def languages(path: Path) -> None:
+def languages(path: Path, seeds: Sequence[int]) -> None:
     """Nats and bytes of a small GPT; what is there is not run again."""
     there = read(path)
-    for seed in SEEDS:
+    for seed in seeds:
         for name in WAYS:
             if (key := f"language, {name}, seed {seed}") not in there:
                 keep(path, key, language(name, seed))
 
 
-def noises(path: Path) -> None:
+def noises(path: Path, seeds: Sequence[int]) -> None:
     """Accuracy, bytes and epsilon of each row; what is there is not run again."""
     there = read(path)
-    for seed in SEEDS:
+    for seed in seeds:
         for name in NAMES:
             if (key := f"noise, {name}, seed {seed}") not in there:
                 keep(path, key, noise(name, seed))

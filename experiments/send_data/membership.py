@@ -7,6 +7,7 @@ were not kept; a test compares the accuracies. The attacker has both halves of t
 label party has once the owners give away the bottom, and knows candidate samples with their labels.
 """
 
+import argparse
 import time
 from pathlib import Path
 
@@ -59,9 +60,12 @@ def told(result: Result) -> str:
 
 def main() -> None:
     """Run what is missing."""
-    task = TASKS["mnist"]
-    jobs = [(task, setting, seed) for seed in task.seeds for setting in settings()]
-    sweep(run, jobs, PATH, told=told)
+    task, parser = TASKS["mnist"], argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=task.seeds)
+    parser.add_argument("--out", type=Path, default=PATH)
+    args = parser.parse_args()
+    jobs = [(task, setting, seed) for seed in args.seeds for setting in settings()]
+    sweep(run, jobs, args.out, told=told)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,20 @@
+"""Who gets the trained halves of a split network."""
+
+from experiments.audit.claim import Claim, Verdict, by_hand
+
+CLAIM = Claim(
+    title="NVFlare's split example: labels and the classifier stay with their owner",
+    group="systems",
+    says="Only activations and their gradients cross; labels and the classifier's parameters stay "
+    "at the label site.",
+    source="NVFlare, cifar10-splitnn/model.py at commit 56f4951; pull request 5050, August 2026",
+    known="read",
+    ours="Read in client.py at commit 50ee1cc, not run.",
+    judge=by_hand(
+        Verdict.REPRODUCED,
+        "Each site saves its own half and returns only a path. A first version of the pull request "
+        "sent the trained top model to the owner of the images; a reviewer saw that the docstring "
+        "says otherwise, before it was merged. Activations and gradients travel in 16 bits, "
+        "uncompressed.",
+    ),
+)

@@ -1,0 +1,33 @@
+"""Each owner alone, where owners differ."""
+
+from functools import partial
+
+from experiments.audit import stored
+from experiments.audit.claim import Claim, Finding, Runs, Verdict, spread
+from experiments.newer.setting import SEEDS
+from experiments.null_rows import ALONE
+
+TOGETHER = ("FedAvg", "SCAFFOLD", "FedPer, last layer at home", "Ditto")
+
+
+def judge(runs: Runs) -> Finding:
+    """Better than one model for all; and the personal methods beside it."""
+    gains = {name: runs.points(ALONE, name) for name in TOGETHER}
+    listed = ", ".join(f"{name} {spread(each, '+.2f')}" for name, each in gains.items())
+    words = f"An owner alone, minus the method, in points: {listed}. It sends nothing."
+    right = all(min(each) > 0 for name, each in gains.items() if name in TOGETHER[:2])
+    return Finding(Verdict.REPRODUCED if right else Verdict.ELSEWHERE, words)
+
+
+CLAIM = Claim(
+    title="PFLlib: each owner alone is best where owners differ",
+    group="federated learning",
+    says="On MNIST, training alone has a higher accuracy than FedAvg, FedProx and SCAFFOLD.",
+    source="PFLlib, https://github.com/TsingZ0/PFLlib/issues/243, July 2025",
+    known="read",
+    ours="Digits, twenty owners with two shards of sorted samples, an owner's accuracy on test "
+    "images distributed as its own classes are (docs/newer_methods.md). FedProx was not run.",
+    judge=judge,
+    measures={name: partial(stored.owners, name) for name in (ALONE, *TOGETHER)},
+    seeds=SEEDS,
+)
