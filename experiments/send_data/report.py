@@ -188,8 +188,8 @@ def computed() -> list[tuple[str, float, float, str]]:
             "DiLoCo, 150 million parameters, float32",
             2 * 150e6 * 4.0,
             diloco,
-            "a worker's 500 steps of 512 x 1,024 tokens (arXiv 2311.08105; batch and length from "
-            "memory), 1.3 B each",
+            "a worker's 500 steps: \"We use a sequence length of 1,024 tokens and a batch of size "
+            '512" (arXiv 2311.08105, section 3.1, read in a conversion to text); 1.3 B per token',
         ),
         (
             "DiLoCo, 1 billion parameters, 4 bits",
