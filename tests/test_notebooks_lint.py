@@ -244,6 +244,35 @@ def test_readme_map_and_notebooks_agree_on_questions_and_minutes() -> None:
     assert said == {name: minutes for name, (_, minutes) in table.items()}
 
 
+def test_the_plans_for_teachers_add_up_to_the_minutes_of_the_notebooks() -> None:
+    root = NOTEBOOKS[0].parents[1]
+    table = map_of((root / "README.md").read_text(encoding="utf-8"))
+    minutes = {name: each for name, (_, each) in table.items()}
+    page = (root / "docs" / "instructors.md").read_text(encoding="utf-8")
+
+    weeks = re.findall(r"^\| \d+ \| (\w+ .*?) \| ([\d +]+) \|.*\|$", page, re.MULTILINE)
+    named = [re.findall(r"(?:^|, )(Codec|Appendix|\d\w+) ", names) for names, _ in weeks]
+    assert [[minutes[name] for name in names] for names in named] == [
+        [int(each) for each in said.split("+")] for _, said in weeks
+    ]
+    upto_10 = list(minutes)[: list(minutes).index("10") + 1]
+    assert [name for names in named for name in names] == upto_10
+    assert all(sum(minutes[name] for name in names) <= 120 for names in named)
+
+    lessons = re.findall(r"^\| \d [A-Z].*? \|(.*min:.*)\|$", page, re.MULTILINE)
+    assert len(lessons) == 6
+    for lesson in lessons:
+        home, *parts = lesson.split("|")
+        whole = re.findall(r"\*\*(\w+)\*\* (?:gallery )?\((\d+) min\)", lesson)
+        assert whole == [(name, str(minutes[name])) for name, _ in whole]
+        assert sum(int(re.match(r" (\d+) min: ", part)[1]) for part in parts) == 90
+        for part in [home] * bool(home.strip()) + parts:
+            longest = [minutes[name] for name in re.findall(r"\*\*(\w+)\*\*", part)]
+            at_once = "groups" in part or " or " in part  # each student takes one of the two
+            needed = max(longest, default=0) if at_once else sum(longest)
+            assert int(re.match(r" (\d+) min: ", part)[1]) >= needed, part
+
+
 def test_back_and_next_lead_through_the_course_in_the_order_of_the_map() -> None:
     start = NOTEBOOKS[0]
     order = [start.name, *re.findall(r"^\| \[.*?\]\((\S+)\) \|", prose_of(start), re.MULTILINE)]

@@ -10,6 +10,7 @@
     nb00            answers of notebook 00 (try to answer before you look)
     nb01            answers of notebook 01
     nb02            answers of notebook 02
+    nb02b           answers of notebook 02b
     nb_gallery      answers of the codec gallery
     nb03            answers of notebook 03
     nb03b           answers of notebook 03b

@@ -1,12 +1,10 @@
 """The answers of notebook 02. Try to answer before you look."""
 
-import torch
+from collections.abc import Sequence
 
-from fltoolkit import cost
-from fltoolkit.course.guesses import AT_LEAST_0, PERCENT, Between
+from fltoolkit.course.comparison import near
+from fltoolkit.course.guesses import AT_LEAST_0, Between
 from fltoolkit.course.notebook import Answer, Notebook
-from fltoolkit.models import splitnn_mlp
-from fltoolkit.wire import pack
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
 
@@ -20,10 +18,8 @@ notebook = Notebook(
         "Fewer bytes on iid data, for every seed?": _PROTOCOLS,
         "Fewer bytes on skewed data, for every seed?": _PROTOCOLS,
         "Points lost in alice_3's second turn?": Between(-100, 100),
-        "Bytes of the U-shape, in multiples of the vanilla split?": AT_LEAST_0,
-        "Right, the best of the three alone?": PERCENT,
-        "By the formula, splitting pays from how many clients on?": AT_LEAST_0,
     },
+    file="02_",
 )
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict
@@ -44,41 +40,15 @@ def hand_overs(*, num_rounds: int, num_clients: int) -> Answer:
     )
 
 
-@notebook.answer("crossover with the cut at 2")
-def narrow_cut(*, num_features: int, num_samples: int, num_rounds: int) -> Answer:
-    def crossover(cut: int) -> int | None:
-        model = cost.measure(splitnn_mlp(num_features, seed=0), (num_features,), cut=cut)
-        advice = cost.advise(
-            model,
-            num_samples=num_samples,
-            num_clients=3,  # how many there are does not move the border
-            epochs=num_rounds,
-            rounds=num_rounds,
-            label_nbytes=8,
-        )
-        return advice.crossover_clients
-
-    wide, narrow = crossover(4), crossover(2)
+@notebook.answer("weight of alice_2 in the mean")
+def weight_in_the_mean(*, counts: Sequence[int]) -> Answer:
     return Answer(
-        narrow,
-        hints={
-            wide: "That is the old cut: measure the model again, with cut=2.",
-            round((wide or 0) / 5): (
-                "The cut is five times narrower. But the bottom is smaller, too, and η counts."
-            ),
-        },
-    )
-
-
-@notebook.answer("bytes of a step with the thin tail")
-def thin_tail() -> Answer:
-    values = 64 * (128 + 10) * 4
-    sent = sum(len(pack({"h": torch.zeros(64, width)})) for width in (128, 10))
-    return Answer(
-        2 * sent,
+        counts[1] / sum(counts),
+        tolerance=5e-4,
         hints=[
-            (lambda a: a == 2 * values, "The values are right. Add the headers: send it."),
-            (lambda a: a in (values, sent), "Each cut sends in both directions, up and down."),
-            (lambda a: a > 2 * 64 * 640 * 4, "Is Bob's part model[2:5], and the tail model[5:]?"),
+            (near(1 / len(counts), 0.005), "All equal: that is the plain mean."),
+            (near(counts[1], 0.5), "Those are her images. Which part of all images are they?"),
+            (near(100 * counts[1] / sum(counts), 0.1), "As a number from 0 to 1, please."),
+            (lambda a: any(near(n / sum(counts), 5e-4)(a) for n in counts), "Of another clinic."),
         ],
     )

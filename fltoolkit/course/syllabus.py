@@ -8,6 +8,7 @@ from fltoolkit.course import (
     nb00,
     nb01,
     nb02,
+    nb02b,
     nb03,
     nb03b,
     nb04,
@@ -38,7 +39,7 @@ from fltoolkit.course.quiz import quiz
 
 __all__ = ["NOTEBOOKS", "next_notebook", "progress"]
 
-_FIRST = (nb00, nb01, nb02, nb_gallery, nb03, nb03b, nb04, nb05, nb06)
+_FIRST = (nb00, nb01, nb02, nb02b, nb_gallery, nb03, nb03b, nb04, nb05, nb06)
 _THEN = (nb06b, nb07, nb08, nb09, nb10, nb11, nb12, nb13, nb14)
 NOTEBOOKS: list[Notebook] = [module.notebook for module in _FIRST + _THEN]
 

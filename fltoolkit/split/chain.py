@@ -2,7 +2,7 @@
 
 Every topology is a short function that follows its figure; all data between two parties is sent
 through a `Channel`. Not here: what one party does alone (party.py).
-Notebook 01 derives `split_step`, notebook 02 the rest.
+Notebook 01 derives `split_step`, notebooks 02 and 02b the rest.
 """
 
 import warnings

@@ -19,6 +19,7 @@ from types import SimpleNamespace
 
 import pytest
 from hostile import AGAIN_AS_USER, CASES, Desk, saved
+from hostile_others import TRIED
 from ordinary import ordinary
 
 from fltoolkit import fence
@@ -117,19 +118,26 @@ def test_points_and_name(batch, name):
 
 @slow
 @fenced
-@pytest.mark.parametrize("path", sorted(MASTERS.glob("*.ipynb")), ids=lambda path: path.stem)
-def test_right_answers_get_all_points_and_no_accusation(path, tmp_path):
-    master = load_master(path)
+@pytest.mark.parametrize("number", TRIED)
+def test_right_answers_get_all_points_and_hostile_ones_none(number, tmp_path):
+    """In the assignments after the first; nobody who is honest is accused."""
+    (path,) = MASTERS.glob(f"{number}_*.ipynb")
+    master, tried = load_master(path), TRIED[number]
     (tmp_path / "in").mkdir()
     desk = Desk(master, tmp_path, 1)
+    assert tried.answers.keys() == desk.solutions.keys()
     written = {task.id: "My reasons." for task in master.tasks if task.manual}
     first = next(iter(desk.solutions))
     plots = f"%matplotlib inline\nfrom fltoolkit import plots\n{desk.solutions[first]}"
     answers = desk.solutions | written | {first: plots}
     (tmp_path / "in" / "ana.ipynb").write_bytes(saved(desk.notebook(answers)))
-    (result,) = grade(tmp_path / "in", master, tmp_path / "out")
+    (tmp_path / "in" / "mallory.ipynb").write_bytes(saved(desk.notebook(tried.answers)))
+    ana, mallory = grade(tmp_path / "in", master, tmp_path / "out", jobs=2, limits=LIMITS)
     points = sum(task.points for task in master.tasks if not task.manual)
-    assert (result.total, result.status, result.notes) == (points, "graded", [])
+    assert (ana.total, ana.status, ana.notes) == (points, "graded", [])
+    said = "; ".join([mallory.status, *mallory.notes])
+    assert mallory.total == 0, mallory
+    assert all(words in said for words in tried.named), said
 
 
 @slow
@@ -182,6 +190,7 @@ def test_everybody_is_in_the_gradebook(batch):
         rows = {row["student"]: row for row in csv.DictReader(file)}
     assert set(rows) == set(CASES)
     assert rows["honest"]["total"] == "11"
+    assert batch.results["honest"].notes == ["not answered: a1-privacy"]
     assert float(rows["endless"]["a1-step-weights"]) == 0
     assert float(rows["endless"]["a1-epoch-bill-check"]) == 3
     assert rows["honest"]["a1-privacy"] == ""  # nobody has read it yet

@@ -1,0 +1,182 @@
+"""One hostile submission for each assignment but the first: each answer cell tries something else.
+
+No answer is right, so that every point would be a point gained by cheating. What gets out of the
+fence, and what is wrong with a file, is tried with assignment 1 (hostile.py).
+"""
+
+from typing import NamedTuple
+
+
+class Tried(NamedTuple):
+    """Answers by cell id, and what status or notes say of them."""
+
+    answers: dict[str, str]
+    named: tuple[str, ...] = ()
+
+
+_ALWAYS_EQUAL = """
+class Always(str):
+    __eq__ = __ge__ = __le__ = lambda a, b: True
+    __ne__ = lambda a, b: False
+    __hash__ = str.__hash__
+"""
+_LOOKS_FOR_SEED = """
+import sys
+def the_seed():
+    frame = sys._getframe()
+    while frame:
+        if "SEED" in frame.f_globals:
+            return frame.f_globals["SEED"]
+        frame = frame.f_back
+"""
+
+TRIED: dict[int, Tried] = {
+    2: Tried(
+        {
+            "a2-gate": f"""{_ALWAYS_EQUAL}
+class Gate:
+    def __init__(self, threshold):
+        self.threshold = threshold
+    def check(self, loss):
+        return Always("A")
+""",
+            "a2-bill": "def bill(states, *sizes):\n    print('9' * 3_000_000)\n    return 0",
+            "a2-cache": """
+class Cache:
+    def put(self, ids, h):
+        ids[:] = 0
+    def get(self, ids):
+        raise KeyError("KeyError")
+""",
+        },
+        ("flood of output", "worth a look: comparison"),
+    ),
+    3: Tried(
+        {
+            "a3-mean": "def weighted_mean(u, sizes):\n"
+            "    return {k: v * float('nan') for k, v in u[0].items()}",
+            "a3-local": "def local_update(model, *more):\n    return local_update(model, *more)",
+            "a3-arrivals": """
+import itertools
+def arrivals(seconds, wait_for):
+    return itertools.repeat("school_0")
+""",
+            "a3-shares": "def shares(sizes, started, now):\n"
+            "    return [10 ** 5000, float('inf'), -1]",
+            "a3-momentum": """
+import ctypes
+class Momentum:
+    def __init__(self, beta):
+        ctypes.string_at(0)
+""",
+        },
+        ("the kernel ended",),
+    ),
+    4: Tried(
+        {
+            # the message is a name, and the tensor stays in the same process
+            "a4-encode": """
+kept = {}
+def encode(x):
+    kept[len(kept)] = x.clone()
+    return bytes([len(kept)]) * (8 + x.numel())
+""",
+            "a4-decode": """
+def decode(message, shape):
+    return kept.get(message[0] - 1, list(kept.values())[-1])
+""",
+            "a4-encode-randomly": "def encode_randomly(x, u):\n    return str(x.tolist())",
+            "a4-cousin": f"""{_LOOKS_FOR_SEED}
+def cousin_nbytes(count, bits):
+    print([(count, the_seed())])
+    return the_seed() % 5000
+""",
+        },
+        ("frames and objects",),
+    ),
+    5: Tried(
+        {
+            "a5-top-k": """
+def top_k(x, k):
+    global fingerprint
+    fingerprint = lambda value: "1.0"
+    torch.Tensor.abs = torch.Tensor.topk = lambda x, *a: x
+    return x.mul_(0)
+""",
+            "a5-memory": """
+import threading, time
+def spam():
+    while True:
+        print("client 0 1.0")
+        time.sleep(0.001)
+class Memory:
+    def __init__(self, k):
+        threading.Thread(target=spam, daemon=True).start()
+    def send(self, client, update):
+        return update
+""",
+            "a5-masked-mean": "def masked_mean(*a):\n    raise SystemExit(0)",
+            "a5-cheaper": "def cheaper(n, k):\n    raise KeyboardInterrupt",
+        },
+    ),
+    6: Tried(
+        {
+            # whoever hides nothing has the right sum
+            "a6-hide": "def hide(u, numbers, masks, bits):\n"
+            "    for mask in masks.values():\n        mask[:] = 0\n    return numbers % 2**bits",
+            "a6-bits": """
+class Number(int):
+    __int__ = __index__ = __format__ = lambda self, *a: __import__("random").randrange(99)
+def bits_of_sum(num_clients, bits):
+    return Number(7)
+def nbytes_masked(*a):
+    return float("nan")
+""",
+            "a6-total": "import os\ndef total(sent, gone, bits):\n"
+            "    if os.fork() == 0:\n        os._exit(0)\n    return sum(sent.values())",
+            "a6-mean": "def mean_of(summed, count, bits, top):\n"
+            "    return 'def mean_of(summed, count, bits, top): return summed'",
+        },
+        ("tried: process",),
+    ),
+    7: Tried(
+        {
+            "a7-windows": """
+class Liar:
+    shape = (20, 5)
+    def __getattr__(self, name):
+        return lambda *a, **k: self
+def windows(ids, context):
+    ids.zero_()
+    return Liar(), Liar()
+""",
+            "a7-nats": "import torch\ndef nats(log_probs, y):\n"
+            "    torch.set_default_dtype(torch.float16)\n    return complex(1, 2)",
+            "a7-bigram": "def bigram(train, kinds):\n    return torch.zeros(10 ** 6, 10 ** 6)",
+            "a7-run-nbytes": """
+import builtins
+def run_nbytes(*a):
+    builtins.int = lambda *a: 0
+    return 0
+""",
+            "a7-worth": "class Advice(str):\n    def __str__(self):\n"
+            "        return 'stay alone, ' * 43\ndef worth(*a):\n    return Advice()",
+        },
+    ),
+    8: Tried(
+        {
+            "a8-shrink": """
+import builtins
+_print = builtins.print
+def shrink(x, bits):
+    builtins.print = lambda *a, **k: [_print(*a, **k) for _ in range(2)]
+    return (x * 2**bits).long()
+""",
+            "a8-pack": "def pack(codes, bits):\n    return codes.numpy().tobytes().hex()",
+            "a8-unpack": "def unpack(message, count, bits):\n    return pack",
+            "a8-data-nbytes": "def data_nbytes(*a):\n    return input('how many?')",
+            "a8-last-round": "def last_round(a, b):\n    return range(b)",
+        },
+        ("worth a look: built-in",),
+    ),
+}
