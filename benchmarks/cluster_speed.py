@@ -59,12 +59,10 @@ def peak(pid: int | str = "self") -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e3
 
 
-def seconds_of(channel: Any, clients: Any, num_rounds: int, loss: nn.Module, **how: Any) -> list:
+def seconds_of(channel: Any, clients: Any, num_rounds: int, loss: nn.Module) -> list:
     """The seconds of each round."""
     local = Local(batch_size=20, lr=0.1, epochs=1, loss_fn=loss)
-    run = fedavg(
-        network(), clients, channel, rounds=num_rounds, cohort=len(clients), local=local, **how
-    )
+    run = fedavg(network(), clients, channel, rounds=num_rounds, cohort=len(clients), local=local)
     times = [time.perf_counter()]
     times += [time.perf_counter() for _ in run]
     return [end - start for start, end in pairwise(times)]
@@ -83,8 +81,7 @@ def memory(num_clients: int, updates: str, where: str) -> None:
             machines = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
             with machines, Client(machines) as dask:
                 channel = DaskChannel(dask, samples, codecs, **limits)
-                clients = channel.clients(names)
-                seconds = seconds_of(channel, clients, 2, loss, train=channel.train)
+                seconds = seconds_of(channel, channel.fleet(names), 2, loss)
                 pids = dask.run(__import__("os").getpid).values()
                 workers = f"{max(map(peak, pids)):14.0f}"
         else:
@@ -125,10 +122,9 @@ def speed_table(num_rounds: int) -> None:
                     dask.wait_for_workers(count)
                     channel = DaskChannel(dask, samples, codecs)
                     num_clients = 40 * count if simulated else 1_000
-                    clients = channel.clients(str(k) for k in range(num_clients))
-                    how = {"train": channel.train}
+                    clients = channel.fleet(str(k) for k in range(num_clients))
                     loss = Waiting(simulated) if simulated else nn.NLLLoss()
-                    seconds = seconds_of(channel, clients, num_rounds + 1, loss, **how)[1:]
+                    seconds = seconds_of(channel, clients, num_rounds + 1, loss)[1:]
                 rate = num_clients / median(seconds)
                 first = first or rate / count
                 what = (

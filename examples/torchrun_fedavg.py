@@ -21,7 +21,7 @@ from fltoolkit import Channel, Party, evaluate, fedavg, load, pack, splitnn_mlp
 from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.data import Dataset, partition_iid
 from fltoolkit.engines.torch_distributed import DistributedChannel
-from fltoolkit.federated import Local, local_updates
+from fltoolkit.federated import Fleet, Local, local_updates
 
 SERVER = "server"
 LOCAL = Local(batch_size=32, lr=0.1, epochs=1)
@@ -59,7 +59,7 @@ def main() -> None:
         clients = dealt(data, names, channel)
         one_by_one = partial(local_updates, chunk=1)  # many at once are rounded in another way
         how = {"rounds": args.rounds, "cohort": len(clients), "local": LOCAL}
-        for _ in fedavg(model, clients, channel, train=one_by_one, **how):
+        for _ in fedavg(model, Fleet(clients, one_by_one), channel, **how):
             pass
     if channel.is_here(SERVER):
         server = Party(SERVER, model, loss_fn=nn.NLLLoss())

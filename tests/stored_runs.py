@@ -47,6 +47,7 @@ from fltoolkit.evaluation import evaluate
 from fltoolkit.federated import (
     AdaptiveLevels,
     Arrivals,
+    AsyncServer,
     Backlog,
     ByteBudget,
     Cohort,
@@ -55,6 +56,7 @@ from fltoolkit.federated import (
     LogNormal,
     Polynomial,
     Scripted,
+    Server,
     Yogi,
     fedasync,
     fedavg,
@@ -429,7 +431,7 @@ def fedavg_compressed_both_ways() -> Run:
         "model": Difference(Pipeline(Quantize(4)), first=Pipeline(Quantize(8))),
         "update": ErrorFeedback(Pipeline(TopK(0.1), Quantize(8, stochastic=True))),
     }
-    return federated(codecs, mean=mean_of_senders, rounds=6, cohort=4)
+    return federated(codecs, server=Server(mean=mean_of_senders), rounds=6, cohort=4)
 
 
 def fedavg_entropy_coded() -> Run:
@@ -443,7 +445,7 @@ def fedavg_entropy_coded() -> Run:
 def fedavg_stragglers() -> Run:
     clock = LogNormal(1.0, dropout=0.1, seed=4)
     arrivals = Arrivals(wait_for=2, timeout=4.0, staleness=Polynomial(0.5), clock=clock)
-    run = federated(rounds=7, cohort=4, arrivals=arrivals)
+    run = federated(rounds=7, cohort=4, server=Server(arrivals=arrivals))
     assert sum(record["num_stale"] for record in run.records) > 1
     return run
 
@@ -451,12 +453,12 @@ def fedavg_stragglers() -> Run:
 def fedadam() -> Run:
     model = network()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02, betas=(0.9, 0.99), eps=1e-3)
-    return federated(model=model, server_optimizer=optimizer)
+    return federated(model=model, server=Server(optimizer=optimizer))
 
 
 def fedyogi() -> Run:
     model = network()
-    return federated(model=model, server_optimizer=Yogi(model.parameters(), lr=0.02))
+    return federated(model=model, server=Server(optimizer=Yogi(model.parameters(), lr=0.02)))
 
 
 def fedprox_with_replacement() -> Run:
@@ -467,7 +469,7 @@ def fedprox_with_replacement() -> Run:
 
 
 def fedavg_private() -> Run:
-    return federated(mean=GaussianDP(clip=0.3, noise_multiplier=0.2, seed=6))
+    return federated(server=Server(mean=GaussianDP(clip=0.3, noise_multiplier=0.2, seed=6)))
 
 
 def fedavg_adaptive_levels() -> Run:
@@ -476,7 +478,10 @@ def fedavg_adaptive_levels() -> Run:
 
     tune = AdaptiveLevels(make, first=2)
     return federated(
-        {"update": make(2)}, tune=tune, rounds=5, local=dataclasses.replace(LOCAL, lr=0.3)
+        {"update": make(2)},
+        server=Server(tune=tune),
+        rounds=5,
+        local=dataclasses.replace(LOCAL, lr=0.3),
     )
 
 
@@ -485,7 +490,7 @@ def fedavg_byte_budget() -> Run:
         return ErrorFeedback(Pipeline(TopK(fraction), Half()))
 
     tune = ByteBudget(make, nbytes=70_000, rounds=5, fraction=0.05)
-    return federated({"update": make(0.05)}, tune=tune, rounds=5)
+    return federated({"update": make(0.05)}, server=Server(tune=tune), rounds=5)
 
 
 def fedavg_with_buffers() -> Run:
@@ -501,7 +506,7 @@ def intervals() -> Run:
         channel,
         num_averages=3,
         local=Local(batch_size=10, lr=0.1, steps=4),
-        arrivals=Arrivals(wait_for=4, clock=LogNormal(0.5, seed=1)),
+        server=Server(arrivals=Arrivals(wait_for=4, clock=LogNormal(0.5, seed=1))),
         seed=2,
     )
     return Run([*map(dict, records)], channel, {"server": model})
@@ -514,9 +519,8 @@ def fedasync_by_staleness() -> Run:
         shares(),
         channel,
         num_updates=9,
-        concurrency=3,
         local=Local(batch_size=10, lr=0.1, epochs=1),
-        clock=LogNormal(1.0, dropout=0.1, seed=1),
+        server=AsyncServer(concurrency=3, clock=LogNormal(1.0, dropout=0.1, seed=1)),
         seed=2,
     )
     return Run([*map(dict, records)], channel, {"server": model})
@@ -524,16 +528,15 @@ def fedasync_by_staleness() -> Run:
 
 def fedbuff_with_momentum() -> Run:
     model, channel = network(), Channel({"update": Pipeline(Rotate(), Quantize(4))})
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
     records = fedbuff(
         model,
         shares(),
         channel,
         rounds=4,
-        buffer_size=3,
-        concurrency=4,
         local=Local(batch_size=10, lr=0.1, steps=3),
-        clock=LogNormal(1.0, seed=1),
-        server_optimizer=torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9),
+        server=AsyncServer(concurrency=4, clock=LogNormal(1.0, seed=1), optimizer=optimizer),
+        buffer_size=3,
         seed=2,
     )
     return Run([*map(dict, records)], channel, {"server": model})
@@ -622,14 +625,16 @@ def resumable_fedavg() -> Resumable:
             rounds=range(step, 7),
             cohort=4,
             local=Local(batch_size=10, lr=0.1, epochs=1),
-            arrivals=Arrivals(
-                wait_for=2,
-                staleness=Polynomial(0.5),
-                clock=Scripted(times | {"dan": [3.5], "eve": [2.5, 4.0]}),
+            server=Server(
+                arrivals=Arrivals(
+                    wait_for=2,
+                    staleness=Polynomial(0.5),
+                    clock=Scripted(times | {"dan": [3.5], "eve": [2.5, 4.0]}),
+                ),
+                optimizer=server.optimizer,
+                backlog=backlog,
             ),
-            server_optimizer=server.optimizer,
             seed=2,
-            backlog=backlog,
         )
 
     return Resumable([server, backlog], [server], channel, train, stop=3)

@@ -23,7 +23,7 @@ from fltoolkit.codecs import (
     TopK,
 )
 from fltoolkit.data import Batches
-from fltoolkit.federated import Local, fedasync, fedavg
+from fltoolkit.federated import AsyncServer, Local, fedasync, fedavg
 from fltoolkit.links import Link, Links, check_whole
 from fltoolkit.party import Party
 from fltoolkit.split import train_relay, train_splitfed
@@ -248,10 +248,11 @@ def test_codecs_that_spoil_weights_are_refused_where_weights_are_sent(codec, why
     alices, local = [party("ann"), party("ben")], Local(4, lr=0.1, epochs=1)
     alices[1].load_weights(alices[0].weights())
     data, how = [Batches(*share, 4, seed=0)] * 2, {"num_rounds": 1}
+    one = AsyncServer(concurrency=1)
     runs = {
         "fedavg": lambda: fedavg(model, {"ann": share}, channel, rounds=1, cohort=1, local=local),
         "fedasync": lambda: fedasync(
-            model, {"ann": share}, channel, num_updates=1, concurrency=1, local=local
+            model, {"ann": share}, channel, num_updates=1, local=local, server=one
         ),
         "relay": lambda: train_relay(alices, party("bob"), data, channel, **how),
         "splitfed": lambda: train_splitfed(alices, party("bob"), data, channel, **how, version=2),

@@ -24,6 +24,7 @@ from fedavg_digits.task import codecs, network, own_data, settings
 from loopback import WAIT_SECONDS, free_port, wait_for
 
 from fltoolkit import Channel, fedavg, load
+from fltoolkit.federated import Fleet
 from fltoolkit.federated.many_at_once import local_updates
 
 HERE = Path(__file__).parent
@@ -40,7 +41,7 @@ def in_process(config: dict, out: Path) -> None:
     )
     clients = {f"client-{k}": own_data(k, num, seed) for k in range(num)}
     in_turn = functools.partial(local_updates, chunk=1)
-    for _ in fedavg(model, clients, channel, train=in_turn, **settings(config)):
+    for _ in fedavg(model, Fleet(clients, in_turn), channel, **settings(config)):
         pass
     report = {"seconds": time.perf_counter() - start, "nbytes": channel.nbytes(), "nbytes_moved": 0}
     digits = load("digits").flat()

@@ -12,7 +12,7 @@ from experiments.runs import Result
 from fltoolkit import Channel, Party, evaluate, fedavg, load
 from fltoolkit.data import Dataset, partition_iid, partition_shards
 from fltoolkit.data.datasets import PIXEL_STATISTICS
-from fltoolkit.federated import Local, mean_of_all, mean_of_senders
+from fltoolkit.federated import Local, Server, mean_of_all, mean_of_senders
 from fltoolkit.models import mcmahan_2nn, mcmahan_cnn, splitnn_mlp
 
 
@@ -35,8 +35,7 @@ def run(task: Task, setting: Setting, seed: int, device: str = "cpu") -> Result:
         rounds=told["rounds"],
         cohort=round(COHORT * task.clients),
         local=Local(batch_size=BATCH_SIZE, lr=setting.lr, epochs=setting.local_epochs),
-        mean=mean_of_senders if setting.masked else mean_of_all,
-        server_optimizer=optimizer,
+        server=Server(mean=mean_of_senders if setting.masked else mean_of_all, optimizer=optimizer),
         seed=seed,
     ):
         score = float(evaluate([server], data.x_test, data.y_test)["accuracy"])

@@ -6,7 +6,7 @@ Here: the settings and one training run. Not here: tables (report.py).
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import islice
@@ -39,6 +39,7 @@ from fltoolkit.federated import (
     Fleet,
     Local,
     Ring,
+    Stream,
     ThroughServer,
     ddp,
     demo,
@@ -341,7 +342,14 @@ def _longest() -> Iterator[Setting]:
 
 # -------------------------------------------------------------------------------------- one run
 
-METHODS = {"diloco": diloco, "streaming": streaming_diloco, "noloco": noloco, "sparta": sparta}
+METHODS: dict[str, Callable[..., Iterator[dict[str, Any]]]] = {
+    "ddp": ddp,
+    "dion": dion,
+    "diloco": diloco,
+    "streaming": streaming_diloco,
+    "noloco": noloco,
+    "sparta": sparta,
+}
 
 
 def run(task: Task, setting: Setting, seed: int) -> Result:
@@ -436,19 +444,17 @@ def _records(
             keep_state=True,
         )
 
-    how: dict[str, Any] = {"seed": seed, "exchange": setting.exchange, "fleet": Fleet()}
+    fleet, exchange = Fleet(workers), setting.exchange
+    how: dict[str, Any] = {"local": local(1), "seed": seed}
     if setting.method in ("ddp", "dion"):
-        each = {"steps": steps, "local": local(1), **setting.options}
-        yield from (ddp if setting.method == "ddp" else dion)(
-            model, workers, channel, **how, **each
-        )
+        each = {"steps": steps, "exchange": exchange, **setting.options}
+        yield from METHODS[setting.method](model, fleet, channel, **how, **each)
         return
     if setting.method == "demo":
-        del how["exchange"]
-        yield from demo(model, workers, channel, steps=steps, local=local(1), **how)
+        yield from demo(model, fleet, channel, steps=steps, **how)
         return
     if setting.warm:
-        yield from ddp(model, workers, channel, steps=setting.warm, local=local(1), **how)
+        yield from ddp(model, fleet, channel, steps=setting.warm, exchange=exchange, **how)
         for kind, codec in setting.codecs.items():
             channel.change_codec(kind, codec)
     lr, momentum = setting.outer or (1.0, 0.0)
@@ -458,8 +464,8 @@ def _records(
     if setting.method in ("diloco", "streaming"):
         how["outer"] = outer if setting.outer else None
     if setting.method == "streaming":
-        how["fragments"] = 2
-    if setting.method == "noloco":
-        del how["exchange"]
-    for record in METHODS[setting.method](model, workers, channel, **how):
+        how["stream"] = Stream(2, exchange=exchange)
+    elif setting.method != "noloco":
+        how["exchange"] = exchange
+    for record in METHODS[setting.method](model, fleet, channel, **how):
         yield {**record, "step": record["step"] + setting.warm}

@@ -16,7 +16,7 @@ from experiments.links.emulator import DEVICE
 from experiments.links.methods import BATCH_SIZE, CLIENT, LR, SEED, THREE
 from fltoolkit import load, splitnn_mlp
 from fltoolkit.codecs import ErrorFeedback
-from fltoolkit.engines.flower import Client, Server, client_app, server_app
+from fltoolkit.engines.flower import ClientSetup, ServerSetup, client_app, server_app
 from fltoolkit.federated import Local
 from fltoolkit.history import Record
 
@@ -34,16 +34,16 @@ def write(context: Context, name: str, line: dict[str, float]) -> None:
         file.write(json.dumps(line) + "\n")
 
 
-def have(context: Context) -> Client:
+def have(context: Context) -> ClientSetup:
     """The one client has all images."""
     global since
     data, model = load("digits").flat(), splitnn_mlp(64, seed=SEED)
     since = time.thread_time()
     codecs = CODECS[str(context.run_config["method"])]
-    return Client(CLIENT, model, data.x_train, data.y_train, codecs)
+    return ClientSetup(CLIENT, model, data.x_train, data.y_train, codecs)
 
 
-def serve(context: Context) -> Server:
+def serve(context: Context) -> ServerSetup:
     """Time, processor time and the interface's counters after each round."""
     moved = Path(f"/sys/class/net/{DEVICE}/statistics")
     codecs = CODECS[str(context.run_config["method"])]
@@ -60,7 +60,7 @@ def serve(context: Context) -> Server:
 
     local = Local(batch_size=BATCH_SIZE, lr=LR, epochs=1)
     settings = {"rounds": int(context.run_config["rounds"]), "cohort": 1, "local": local}
-    return Server(model, settings, 1, codecs, on_record)
+    return ServerSetup(model, settings, 1, codecs, on_record)
 
 
 server = server_app(serve)

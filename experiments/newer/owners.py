@@ -82,10 +82,10 @@ def run(setting: Setting, seed: int) -> Result:
     data = data_of(setting.choosing)
     parts = partition_shards(data.y_train, OWNERS, shards_per_client=2, seed=seed)
     owners = {f"owner_{k}": (data.x_train[p], data.y_train[p]) for k, p in enumerate(parts)}
-    model, fleet, channel = network(seed), Fleet(), Channel()
+    model, fleet, channel = network(seed), Fleet(owners), Channel()
     if setting.name in (SEND, ONE_BIT):
         channel = Channel({**(sent_in() if setting.name == SEND else bits(1)), **MODEL_BACK})
-    for _ in records(setting, model, owners, channel, fleet, seed):
+    for _ in records(setting, model, fleet, channel, seed):
         pass
     own = {k: own_weights(model, fleet, k) for k in owners}
     if setting.name == COMMONEST:
@@ -105,9 +105,8 @@ def run(setting: Setting, seed: int) -> Result:
 def records(
     setting: Setting,
     model: nn.Sequential,
-    owners: dict[str, tuple[Tensor, Tensor]],
-    channel: Channel,
     fleet: Fleet,
+    channel: Channel,
     seed: int,
 ) -> Iterator[Record]:
     """The training of one row."""
@@ -120,28 +119,25 @@ def records(
         receiver = Party("receiver", model, SGD(model.parameters(), lr=lr), nn.NLLLoss())
         steps = STEPS * COHORT  # as many as all owners of a cohort take in a round
         how: dict[str, Any] = {"batch_size": BATCH, "steps_per_round": steps, "send_back": True}
-        yield from pool(owners, receiver, channel, rounds=ROUNDS, seed=seed, **how)
+        yield from pool(fleet.clients, receiver, channel, rounds=ROUNDS, seed=seed, **how)
         return
     if name == ALONE:  # each takes as many steps as among others
-        yield from alone(model, owners, local, fleet, seed)
+        yield from alone(model, fleet, local, seed)
         return
     protocols: dict[str, Callable[..., Iterator[Record]]] = {
         "SCAFFOLD": scaffold,
         "FedDyn": feddyn,
-        "Ditto": partial(ditto, fleet=fleet),
-        "FedPer, last layer at home": partial(
-            fedper, fleet=fleet, at_home=lambda entry: entry.startswith("2.")
-        ),
+        "Ditto": ditto,
+        "FedPer, last layer at home": partial(fedper, at_home=lambda entry: entry.startswith("2.")),
     }
     how = {"rounds": ROUNDS, "cohort": COHORT, "local": local, "seed": seed, **o}
-    yield from protocols.get(name, fedavg)(model, owners, channel, **how)
+    yield from protocols.get(name, fedavg)(model, fleet, channel, **how)
 
 
 def alone(
     model: nn.Sequential,
-    owners: dict[str, tuple[Tensor, Tensor]],
-    local: Local,
     fleet: Fleet,
+    local: Local,
     seed: int,
 ) -> Iterator[Record]:
     """Each owner by itself: `ditto` without a pull, whose messages nobody needs."""
@@ -151,7 +147,7 @@ def alone(
         "local": local,
         "seed": seed,
     }
-    yield from ditto(model, owners, Channel(), pull=0.0, fleet=fleet, **how)
+    yield from ditto(model, fleet, Channel(), pull=0.0, **how)
 
 
 @torch.no_grad()

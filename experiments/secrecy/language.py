@@ -17,7 +17,7 @@ from experiments.secrecy.settings import TOPS
 from fltoolkit import Channel, Party, evaluate, fedavg
 from fltoolkit.codecs import Pipeline
 from fltoolkit.data import load_text, partition_contiguous
-from fltoolkit.federated import Local, mean_of_all
+from fltoolkit.federated import Local, Server, mean_of_all
 from fltoolkit.models import gpt
 from fltoolkit.research import mean_ci
 from fltoolkit.secrecy import ROUNDS, Grid, PlainSum, SecureSum, SharedRotation
@@ -48,7 +48,7 @@ def language(name: str, seed: int) -> Result:
         how = kind(Pipeline(SharedRotation(), Grid(bits, top=top)), seed=seed)
     local = Local(8, optimizer=partial(torch.optim.AdamW, lr=3e-3), steps=STEPS)
     settings = {"rounds": NUM_ROUNDS, "cohort": CLIENTS, "local": local, "seed": seed}
-    for _ in fedavg(model, clients, channel, mean=how, **settings):  # type: ignore[arg-type]
+    for _ in fedavg(model, clients, channel, server=Server(mean=how), **settings):  # type: ignore[arg-type]
         pass
     test = (part[:200] for part in topics.windows(CONTEXT, "test"))
     loss = evaluate([Party("server", model, loss_fn=nn.NLLLoss())], *test)["test_loss"]

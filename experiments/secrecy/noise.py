@@ -16,7 +16,7 @@ from experiments.runs import Result
 from experiments.secrecy.run import dataset
 from fltoolkit import Channel, fedavg
 from fltoolkit.data import partition_iid
-from fltoolkit.federated import GaussianDP, Local, mean_of_all
+from fltoolkit.federated import GaussianDP, Local, Server, mean_of_all
 from fltoolkit.models import seeded
 from fltoolkit.pooled import lossless_nbytes
 from fltoolkit.research import mean_ci
@@ -73,7 +73,14 @@ def _together(
         how = NoisySum(clip, multiplier, bits, quantile, secret=False, seed=seed)
         epsilon = how.promise(num_values=num_values, **run).epsilon
     records = fedavg(
-        model, clients, channel, rounds=ROUNDS, cohort=CLIENTS, local=LOCAL, mean=how, seed=seed
+        model,
+        clients,
+        channel,
+        rounds=ROUNDS,
+        cohort=CLIENTS,
+        local=LOCAL,
+        server=Server(mean=how),
+        seed=seed,
     )  # type: ignore[arg-type]
     for _ in records:
         pass

@@ -12,7 +12,7 @@ from experiments.runs import Result
 from experiments.secrecy.settings import Setting, Task
 from fltoolkit import Channel, fedavg, load
 from fltoolkit.data import Dataset, partition_iid
-from fltoolkit.federated import Local, mean_of_all
+from fltoolkit.federated import Local, Server, mean_of_all
 from fltoolkit.models import seeded
 from fltoolkit.secrecy import PlainSum, RandomDropouts, SecureSum
 from fltoolkit.trees import Tree
@@ -85,7 +85,7 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
         rounds=task.rounds,
         cohort=setting.num_clients,
         local=local,
-        mean=mean,  # type: ignore[arg-type]
+        server=Server(mean=mean),  # type: ignore[arg-type]
         seed=seed,
     )
     for _ in records:

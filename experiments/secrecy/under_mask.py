@@ -5,11 +5,11 @@ import torch
 
 from experiments.secrecy.run import dataset, network
 from experiments.secrecy.settings import TASKS, grid
+from fltoolkit.channel import Channel
 from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK, Zstd
 from fltoolkit.data import partition_iid
-from fltoolkit.federated import Local
+from fltoolkit.federated import Fleet, Local
 from fltoolkit.federated.client import travelling
-from fltoolkit.federated.samples import as_clients
 from fltoolkit.federated.workers import Workers
 from fltoolkit.leakage import Listener
 from fltoolkit.secrecy import Grid, bits_of_sum, secure_sum
@@ -26,8 +26,8 @@ def under_mask(task_name: str, num_clients: int = 10, seed: int = 0) -> dict[str
     clients = {f"client {k}": (data.x_train[r], data.y_train[r]) for k, r in enumerate(rows)}
     model = network(data, task.num_hidden, seed)
     local = Local(task.batch_size, lr=task.lr, steps=task.steps)
-    team = Workers(model, as_clients(clients, ""), local, seed=seed)
-    updates = team.learn(dict.fromkeys(clients, travelling(model)), 0, {})
+    team = Workers(model, Fleet(clients), local, seed)
+    updates = team.learn(Channel(), dict.fromkeys(clients, travelling(model)), 0, {})
     trees = [u.delta for u in updates.values() if not isinstance(u, FloatingPointError)]
     flat = [torch.cat([t.flatten() for t in tree.values()]) for tree in trees]
     num_values, first = len(flat[0]), trees[0]

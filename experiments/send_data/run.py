@@ -22,7 +22,7 @@ from experiments.send_data.training import (
 )
 from fltoolkit import Channel
 from fltoolkit.codecs import STC, Difference, Entropy, ErrorFeedback, Pipeline
-from fltoolkit.federated import Local, fedavg
+from fltoolkit.federated import Fleet, Local, fedavg
 
 
 class Change(nn.Module):
@@ -83,12 +83,11 @@ def _together(
     curve: list[tuple[int, float]] = []
     rounds = fedavg(
         server,
-        owners,
+        Fleet(owners, train),
         channel,
         rounds=setting.rounds,
         cohort=setting.num_owners,
         local=local,
-        train=train,
         seed=seed,
     )
     for number, _ in enumerate(rounds, 1):

@@ -26,6 +26,7 @@ from fltoolkit.codecs.base import Codec, LinkState
 from fltoolkit.engines.remote import Addressed, absent
 from fltoolkit.federated.client import Local, LocalUpdate
 from fltoolkit.federated.many_at_once import local_updates
+from fltoolkit.federated.workers import Fleet
 from fltoolkit.links import Link, Once
 from fltoolkit.trees import Tree, is_finite
 
@@ -82,8 +83,8 @@ class DaskChannel(Channel):
 
         with Client("tcp://scheduler:8786") as dask:
             channel = DaskChannel(dask, samples, {"update": Pipeline(Quantize(8))})
-            clients = channel.clients(["ann", "bea", "cem"])
-            for record in fedavg(model, clients, channel, train=channel.train, ...):
+            fleet = channel.fleet(["ann", "bea", "cem"])
+            for record in fedavg(model, fleet, channel, ...):
 
     If a worker dies in mid-round, others do its clients' part. If nothing has come for ``patience``
     seconds and a worker has nothing to do, it also does what is still missing, and the first answer
@@ -120,17 +121,18 @@ class DaskChannel(Channel):
         self.events: list[str] = []
         self._run = uuid.uuid4().hex  # under this name workers keep samples
         self._names: set[str] = set()
-        self._out: dict[str, tuple[Link, bytes]] = {}  # models that wait for `train`
+        self._out: dict[str, tuple[Link, bytes]] = {}  # models that wait for `_train`
         self._come: dict[str, bytes] = {}  # updates that wait to be decoded
         self._silent: set[str] = set()  # clients that sent nothing in this round
         self._last, self._server = b"", ""
         self._workers: set[str] = set()
         self._late: dict[str, set[Future]] = {}  # by worker: what it was asked and others did
 
-    def clients(self, names: Iterable[str]) -> dict[str, tuple[Tensor, Tensor]]:
-        """The clients for `fedavg`: stand-ins with as many rows as each client has samples.
+    def fleet(self, names: Iterable[str]) -> Fleet:
+        """The clients for `fedavg`, which train at the workers.
 
-        Workers read the samples of their clients, so that the first round need not wait for them.
+        Here they are stand-ins with as many rows as each client has samples. Workers read the
+        samples of their clients now, so that the first round need not wait for them.
         """
         self._names = set(names := list(names))
         self._meet()
@@ -141,7 +143,7 @@ class DaskChannel(Channel):
         ]
         sizes = {name: size for told in self.dask.gather(asked) for name, size in told.items()}
         stand_ins = {size: (absent(size), absent(size)) for size in set(sizes.values())}
-        return {name: stand_ins[sizes[name]] for name in names}
+        return Fleet({name: stand_ins[sizes[name]] for name in names}, self._train)
 
     def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
         """Encode a model for a worker, or decode an update that came from one."""
@@ -164,7 +166,7 @@ class DaskChannel(Channel):
         self.count(link, message, received, once)
         return Delivery(received, message)
 
-    def train(
+    def _train(
         self,
         model: nn.Module,
         starts: Sequence[Tree],
@@ -174,7 +176,6 @@ class DaskChannel(Channel):
         seeds: Sequence[int],
         states: Sequence[dict[str, Any] | None] | None = None,
     ) -> list[LocalUpdate | FloatingPointError]:
-        """The ``train`` of `fedavg`: the clients learn at the workers."""
         names = [start.receiver for start in starts if isinstance(start, Addressed)]
         kept = states or [None] * len(names)
         errands = {}

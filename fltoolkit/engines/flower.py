@@ -27,7 +27,7 @@ from fltoolkit.codecs.difference import Difference
 from fltoolkit.engines.remote import Addressed, absent
 from fltoolkit.federated.client import Local, LocalUpdate, local_update_lean
 from fltoolkit.federated.rounds import fedavg
-from fltoolkit.federated.workers import send_update
+from fltoolkit.federated.workers import Fleet, send_update
 from fltoolkit.history import Record
 from fltoolkit.links import Link, Once
 from fltoolkit.trees import Tree
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
     from flwr.serverapp import Grid, ServerApp
 
-__all__ = ["Client", "FlowerError", "Letters", "Server", "client_app", "server_app"]
+__all__ = ["ClientSetup", "FlowerError", "Letters", "ServerSetup", "client_app", "server_app"]
 
 RECORD = "fltoolkit"  # the name of the record in Flower's messages and in a node's state
 SERVER = "server"
@@ -56,13 +56,13 @@ class FlowerError(RuntimeError):
 
 
 @dataclass
-class Client:
+class ClientSetup:
     """What a node has: the client's name, its data, and a model of the server's shape.
 
     ``codecs`` and ``loss_fn`` must be the same as at the server. The learning rate and the other
     settings come with each message. Two nodes must not have the same name.
 
-    >>> client = Client("alice", nn.Linear(4, 2), torch.ones(10, 4), torch.zeros(10).long())
+    >>> client = ClientSetup("alice", nn.Linear(4, 2), torch.ones(10, 4), torch.zeros(10).long())
     >>> client.name, len(client.y)
     ('alice', 10)
     """
@@ -76,17 +76,17 @@ class Client:
 
 
 @dataclass
-class Server:
+class ServerSetup:
     """What the server has: the model, the codecs, and the settings of `fedavg`.
 
-    ``settings`` are keyword arguments of `fedavg`: ``rounds``, ``cohort``, ``local`` and so on;
-    but not ``train``, because Flower trains the clients, and not ``tune``. The clients take steps
-    of plain SGD with the settings of ``local``; each node uses its own ``loss_fn``. The time that
+    ``settings`` are keyword arguments of `fedavg`: ``rounds``, ``cohort``, ``local`` and so on; a
+    ``server`` among them has neither ``tune`` nor a name of its own. The clients take steps of
+    plain SGD with the settings of ``local``; each node uses its own ``loss_fn``. The time that
     stragglers take is simulated, as in `fedavg`. A node that does not answer within
     ``reply_seconds`` (of real time) is left out of the round.
 
     >>> local = Local(batch_size=32, lr=0.1, epochs=1)
-    >>> server = Server(nn.Linear(4, 2), {"rounds": 3, "local": local}, num_nodes=2)
+    >>> server = ServerSetup(nn.Linear(4, 2), {"rounds": 3, "local": local}, num_nodes=2)
     >>> server.settings["rounds"], server.reply_seconds
     (3, 600.0)
     """
@@ -152,14 +152,14 @@ class Letters(Channel):
 # ----------------------------------------------------------------------------------- the client
 
 
-def client_app(setup: "Callable[[Context], Client]") -> "ClientApp":
+def client_app(setup: "Callable[[Context], ClientSetup]") -> "ClientApp":
     """A ClientApp that learns by `local_update_lean` and sends what `fedavg`'s clients send.
 
     What its codecs remember, such as residuals, stays in the node's state from round to round and
     never leaves the node.
 
     Args:
-        setup: makes the `Client` from Flower's context, e.g. with the data of
+        setup: makes the `ClientSetup` from Flower's context, e.g. with the data of
             ``context.node_config["partition-id"]``. It is called for each message.
     """
     _import_flwr()
@@ -199,7 +199,7 @@ def client_app(setup: "Callable[[Context], Client]") -> "ClientApp":
     return app
 
 
-def _learn(client: Client, channel: Letters, letter: Mapping[str, Any]) -> tuple[Any, float]:
+def _learn(client: ClientSetup, channel: Letters, letter: Mapping[str, Any]) -> tuple[Any, float]:
     """A client's round: returns the answer, and the loss for the experimenter's records."""
     start = channel.send(SERVER, client.name, letter["kind"], {})
     how = {name: letter[name] for name in HOW if name in letter}
@@ -217,7 +217,7 @@ def _learn(client: Client, channel: Letters, letter: Mapping[str, Any]) -> tuple
 # ----------------------------------------------------------------------------------- the server
 
 
-def server_app(setup: "Callable[[Context], Server]") -> "ServerApp":
+def server_app(setup: "Callable[[Context], ServerSetup]") -> "ServerApp":
     """A ServerApp that runs `fedavg` with Flower's nodes as clients, sorted by name.
 
     With the same settings, clients and seed as in process, the weights and the ledger are the same
@@ -236,7 +236,7 @@ def server_app(setup: "Callable[[Context], Server]") -> "ServerApp":
     return app
 
 
-def run(grid: "Grid", server: Server) -> Letters:
+def run(grid: "Grid", server: ServerSetup) -> Letters:
     """What the ServerApp does; returns the channel, whose ledger holds every message."""
     _check(server)
     channel = Letters(server.codecs, SERVER)
@@ -263,16 +263,16 @@ def run(grid: "Grid", server: Server) -> Letters:
         answers = _ask(grid, letters, "train", channel, server.reply_seconds)
         return [_outcome(channel, name, answers.get(nodes[name])) for name in names]
 
-    for record in fedavg(server.model, clients, channel, train=train, **server.settings):
+    for record in fedavg(server.model, Fleet(clients, train), channel, **server.settings):
         server.on_record(record)
     server.on_end(channel)
     return channel
 
 
-def _check(server: Server) -> None:
+def _check(server: ServerSetup) -> None:
     """Raise ValueError for settings and codecs that cannot be used over Flower."""
-    if unfit := {"train", "tune", "server"} & set(server.settings):
-        raise ValueError(f"settings {sorted(unfit)} cannot be used over Flower: leave them out")
+    if (central := server.settings.get("server")) and (central.tune or central.name != SERVER):
+        raise ValueError(f"{central}: over Flower there is no tune and no other name: leave it out")
     if (local := server.settings.get("local")) is not None and not local.plain:
         raise ValueError(
             f"{local}: over Flower clients take steps of plain SGD, so give Local(lr=...) without "
@@ -304,7 +304,7 @@ def _outcome(
 
 
 def _introduced(
-    grid: "Grid", server: Server, channel: Letters
+    grid: "Grid", server: ServerSetup, channel: Letters
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Ask all nodes who they are; returns {name: node id} and {name: number of samples}."""
     end = time.monotonic() + server.reply_seconds
@@ -375,7 +375,7 @@ def _letter(content: "RecordDict") -> dict[str, Any]:
     return dict(content.config_records[RECORD])
 
 
-def _fits(side: Client | Server) -> dict[str, str]:
+def _fits(side: ClientSetup | ServerSetup) -> dict[str, str]:
     """The values that must be equal at server and client, as texts."""
     shapes = {name: list(tensor.shape) for name, tensor in side.model.state_dict().items()}
     codecs = {kind: repr(codec) for kind, codec in sorted(side.codecs.items())}

@@ -227,7 +227,7 @@ class ReviewedJob:
     always; an owner sends her update, encoded by the channel's codec::
 
         job = ReviewedJob("local-sgd", "digits", owners, mocks)
-        fedavg(model, job.mocks, channel, train=job, local=Local(**settings_of(code)), ...)
+        fedavg(model, Fleet(mocks, job), channel, local=Local(**settings_of(code)), ...)
 
     Some settings, such as ``batch_size`` and the number of local steps, decide how much an update
     reveals. They must be in the reviewed code: in a dict ``SETTINGS`` at the top of ``main.py``,
@@ -279,7 +279,7 @@ class ReviewedJob:
             found = [name for name, (x, _) in self.mocks.items() if x is mock[0]]
             if not found:
                 raise ValueError(
-                    f"a client is not one of job {self.name!r}: pass job.mocks to fedavg as clients"
+                    f"a client is not one of job {self.name!r}: give fedavg Fleet(job.mocks, job)"
                 )
             try:
                 updates.append(self._at(found[0], start, seed, settings))

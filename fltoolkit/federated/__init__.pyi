@@ -1,6 +1,7 @@
 from .adaptive import AdaptiveLevels as AdaptiveLevels
 from .adaptive import ByteBudget as ByteBudget
 from .adaptive import Rule as Rule
+from .asynchronous import AsyncServer as AsyncServer
 from .asynchronous import Flight as Flight
 from .asynchronous import fedasync as fedasync
 from .asynchronous import fedbuff as fedbuff
@@ -20,7 +21,6 @@ from .clock import Polynomial as Polynomial
 from .clock import ReceivedUpdate as ReceivedUpdate
 from .clock import Scripted as Scripted
 from .clock import Staleness as Staleness
-from .data_parallel import Fleet as Fleet
 from .data_parallel import ddp as ddp
 from .decoupled_momentum import cosines as cosines
 from .decoupled_momentum import demo as demo
@@ -34,6 +34,7 @@ from .exchange import Ring as Ring
 from .exchange import ThroughServer as ThroughServer
 from .gossip import noloco as noloco
 from .gossip import sparta as sparta
+from .local_steps import Stream as Stream
 from .local_steps import diloco as diloco
 from .local_steps import seconds_waiting as seconds_waiting
 from .local_steps import streaming_diloco as streaming_diloco
@@ -56,7 +57,9 @@ from .rounds import Cohort as Cohort
 from .rounds import fedavg as fedavg
 from .rounds import interval_averaging as interval_averaging
 from .samples import Clients as Clients
+from .server import Server as Server
 from .server import Yogi as Yogi
+from .workers import Fleet as Fleet
 from .workers import Train as Train
 from .workers import Workers as Workers
 from .zeroth_order import decomfl as decomfl

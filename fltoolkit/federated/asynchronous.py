@@ -20,14 +20,13 @@ from torch import nn
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, LocalUpdate, check_function, travelling
 from fltoolkit.federated.clock import Clock, Even, Polynomial, Staleness, takes, weight_of
-from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import check_optimizer, move
-from fltoolkit.federated.workers import Train, Workers, send_update
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet, send_update
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, weighted_mean
 
-__all__ = ["Flight", "fedasync", "fedbuff"]
+__all__ = ["AsyncServer", "Flight", "fedasync", "fedbuff"]
 
 _Asked = tuple[float, int, str, int, Tree]  # end, order, client, step and model at its start
 
@@ -36,7 +35,7 @@ _Asked = tuple[float, int, str, int, Tree]  # end, order, client, step and model
 class Flight:
     """The state between two records: who is at work, from which model, and who is idle.
 
-    Give a flight to `fedasync` or `fedbuff` if you want to save the run and go on later; `save_run`
+    Give a flight to an `AsyncServer` if you want to save the run and go on later; `save_run`
     accepts it like a party. For runs in rounds, `Backlog` does the same.
 
     >>> flight = Flight(idle=["ann", "bea"])
@@ -84,6 +83,35 @@ class Flight:
             self.random.bit_generator.state = json.loads(state["random"])
 
 
+@dataclass(frozen=True, kw_only=True)
+class AsyncServer:
+    """What a server does that never waits for a round; `Server` is for rounds.
+
+    Args:
+        concurrency: how many clients are at work at any time; a new one is drawn from the others.
+        staleness: the weight of an update, from how often the model has changed meanwhile.
+        clock: how long each client takes. The function is called with the number of times that the
+            client was at work before, in place of the round. A client that drops out sends nothing,
+            and the model is sent to another client at once.
+        optimizer: over ``model.parameters()``; it gets minus the change as gradient. By default the
+            change is added.
+        flight: who is at work, for a run that goes on.
+
+    >>> AsyncServer(concurrency=10).staleness
+    Polynomial(a=0.5)
+    """
+
+    concurrency: int
+    staleness: Staleness = Polynomial()
+    clock: Clock = Even()
+    optimizer: torch.optim.Optimizer | None = None
+    flight: Flight | None = None
+
+    def __post_init__(self) -> None:
+        check_function("staleness", self.staleness)
+        check_function("clock", self.clock)
+
+
 class _Arrived(NamedTuple):
     """An update that has arrived, and the model it started from."""
 
@@ -99,43 +127,39 @@ class _Arrived(NamedTuple):
 @checked_at_call
 def fedasync(
     model: nn.Module,
-    clients: Clients,
+    clients: Clients | Fleet,
     channel: Channel,
     *,
     num_updates: int | range,
-    concurrency: int,
     local: Local,
+    server: AsyncServer,
     alpha: float = 0.6,
-    staleness: Staleness = Polynomial(),
-    clock: Clock = Even(),
-    train: Train = local_updates,
     seed: int = 0,
-    flight: Flight | None = None,
 ) -> Iterator[Record]:
     """Each client's model is mixed into the server's as soon as it arrives; one record per update.
 
-    ``x <- (1 - a) x + a x_new`` with ``a = alpha * staleness(t - tau)``: t is how often the
+    ``x <- (1 - a) x + a x_new`` with ``a = alpha * server.staleness(t - tau)``: t is how often the
     server's model has changed, and tau is the value of t when the model was sent to the client. The
     numbers of samples are not used. Source: Xie et al. 2019, arXiv 1903.03934, algorithm 1;
     ``local.prox`` is its rho.
 
     Records hold ``round`` (t), ``step`` (t + 1), ``client``, ``loss``, ``staleness``,
     ``num_failed`` (clients whose training failed since the last record), ``seconds`` and the totals
-    of bytes. Updates that are not ready at the end are not sent. There is no round to wait for, so
-    ``staleness`` and ``clock`` are arguments here, without an `Arrivals`. For the other arguments
-    see `fedavg` and `fedbuff`. Arguments are checked at the call. To save a run and go on::
+    of bytes. Updates that are not ready at the end are not sent. For the other arguments see
+    `fedavg` and `AsyncServer`. Arguments are checked at the call. To save a run and go on::
 
         parties = [Party("server", model), flight := Flight()]
         save_run(folder, parties, channel)              # after any record
         done = load_run(folder, parties, channel)       # on another day
-        fedasync(..., num_updates=range(done, 1000), flight=flight)
+        fedasync(..., num_updates=range(done, 1000), server=AsyncServer(..., flight=flight))
 
     >>> from fltoolkit.federated import Scripted
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
     >>> share = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
     >>> clients, clock = {"ann": share, "bea": share}, Scripted({"ann": [1.0], "bea": [2.5]})
-    >>> how = {"concurrency": 2, "clock": clock, "local": Local(batch_size=2, lr=0.1, epochs=1)}
-    >>> for record in fedasync(model, clients, Channel(), num_updates=4, **how):
+    >>> local, server = Local(2, lr=0.1, epochs=1), AsyncServer(concurrency=2, clock=clock)
+    >>> records = fedasync(model, clients, Channel(), num_updates=4, local=local, server=server)
+    >>> for record in records:
     ...     print(record["client"], record["seconds"], record["staleness"])
     ann 1.0 0
     ann 2.0 0
@@ -144,15 +168,15 @@ def fedasync(
     """
     if not 0 < alpha <= 1:
         raise ValueError(f"alpha={alpha}: the share of the new model, above 0 and at most 1")
-    workers = Workers(model, clients, local, train, seed, server="server")
-    moves, flight = to_come("num_updates", num_updates), flight or Flight()
-    at_work = _AtWork(workers, channel, concurrency, clock, staleness, moves, flight)
+    workers = Workers(model, as_fleet(clients), local, seed, "server")
+    at_work = _AtWork(workers, channel, server, to_come("num_updates", num_updates))
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
     for t, [update] in at_work.updates(1):
         share = alpha * update.weight
-        move(model, _toward(model.state_dict(), update.start, update.delta, share), None)
+        way = _toward(model.state_dict(), update.start, update.delta, share)
+        move(model, way, server.optimizer)
         about: Record = {"client": update.client, "loss": update.loss}
         about |= {"staleness": update.staleness, "num_failed": at_work.num_failed}
         yield {"round": t, "step": t + 1, **about, "seconds": update.seconds, **totals()}
@@ -161,19 +185,14 @@ def fedasync(
 @checked_at_call
 def fedbuff(
     model: nn.Module,
-    clients: Clients,
+    clients: Clients | Fleet,
     channel: Channel,
     *,
     rounds: int | range,
-    buffer_size: int,
-    concurrency: int,
     local: Local,
-    staleness: Staleness = Polynomial(),
-    clock: Clock = Even(),
-    server_optimizer: torch.optim.Optimizer | None = None,
-    train: Train = local_updates,
+    server: AsyncServer,
+    buffer_size: int,
     seed: int = 0,
-    flight: Flight | None = None,
 ) -> Iterator[Record]:
     """After each ``buffer_size`` updates, their mean changes the server's model and a record comes.
 
@@ -188,27 +207,21 @@ def fedbuff(
     Args:
         rounds: how often the server's model changes; ``range(done, rounds)`` for a run that goes
             on.
+        server: how many clients are at work, how long they take, and what a stale update weighs.
         buffer_size: K.
-        concurrency: how many clients are at work at any time; a new one is drawn from the others.
-        clock: the function is called with the number of times that the client was at work before,
-            in place of the round. A client that drops out sends nothing, and the model is sent to
-            another client at once.
-        flight: the saved `Flight`, for a run that goes on.
 
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
     >>> share = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
     >>> clients, local = {"ann": share, "bea": share}, Local(batch_size=2, lr=0.1, epochs=1)
-    >>> how = {"buffer_size": 2, "concurrency": 2, "local": local}
+    >>> how = {"local": local, "server": AsyncServer(concurrency=2), "buffer_size": 2}
     >>> records = fedbuff(model, clients, Channel(), rounds=2, **how)
     >>> [(record["seconds"], record["num_arrived"]) for record in records]
     [(1.0, 2), (2.0, 2)]
     """
     if buffer_size < 1:
         raise ValueError(f"buffer_size={buffer_size}: must be at least 1 update")
-    check_optimizer("server", model, server_optimizer)
-    workers = Workers(model, clients, local, train, seed, server="server")
-    moves, flight = to_come("rounds", rounds), flight or Flight()
-    at_work = _AtWork(workers, channel, concurrency, clock, staleness, moves, flight)
+    workers = Workers(model, as_fleet(clients), local, seed, "server")
+    at_work = _AtWork(workers, channel, server, to_come("rounds", rounds))
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
@@ -216,7 +229,7 @@ def fedbuff(
         weights = [update.weight for update in buffer]
         if any(weights):
             mean = weighted_mean([update.delta for update in buffer], weights)
-            move(model, _scaled(mean, sum(weights) / buffer_size), server_optimizer)
+            move(model, _scaled(mean, sum(weights) / buffer_size), server.optimizer)
         yield {
             "round": t,
             "step": t + 1,
@@ -239,23 +252,21 @@ class _AtWork:
 
     workers: Workers
     channel: Channel
-    concurrency: int
-    clock: Clock
-    staleness: Staleness
+    server: AsyncServer
     moves: range  # of the server's model: the numbers of those to come
-    flight: Flight
     num_failed: int = 0  # clients whose training failed since the last move
 
     def __post_init__(self) -> None:
-        check_function("staleness", self.staleness)
-        check_function("clock", self.clock)
-        if not 1 <= self.concurrency <= (most := len(self.workers.clients)):
-            raise ValueError(f"concurrency={self.concurrency}: must be 1 to {most} clients at work")
+        check_optimizer("server", self.workers.model, self.server.optimizer)
+        most, concurrency = len(self.workers.clients), self.server.concurrency
+        if not 1 <= concurrency <= most:
+            raise ValueError(f"concurrency={concurrency}: must be 1 to {most} clients at work")
         if not self.workers.are_here(self.channel):
             raise ValueError(
                 "fedasync and fedbuff need all clients in this process; over several processes use "
                 "fedavg, whose server waits for the end of a round"
             )
+        self.flight = Flight() if self.server.flight is None else self.server.flight
         self.flight.begin(self.workers, self.moves.start)
 
     def updates(self, count: int) -> Iterator[tuple[int, list[_Arrived]]]:
@@ -273,13 +284,13 @@ class _AtWork:
             flight.seconds, _, client, step, start = heapq.heappop(flight.at_work)
             number = flight.asked[client] - 1
             updates = self.workers.learn(self.channel, {client: start}, number, flight.optimizers)
-            update, server = updates[client], self.workers.server
-            delta, _ = send_update(client, server, update, self.channel)
+            update = updates[client]
+            delta, _ = send_update(client, self.workers.server, update, self.channel)
             flight.idle.append(client)
             if delta is not None and isinstance(update, LocalUpdate):
                 flight.missed_in_a_row = 0
                 late = self.channel.step - step
-                weight = weight_of(self.staleness, late)
+                weight = weight_of(self.server.staleness, late)
                 return _Arrived(client, flight.seconds, late, weight, start, delta, update.loss)
             self.num_failed += 1
             self._count_missed()
@@ -289,10 +300,10 @@ class _AtWork:
         flight, channel, server = self.flight, self.channel, self.workers.server
         idle, asked, random = flight.idle, flight.asked, flight.random
         assert random is not None
-        while idle and len(flight.at_work) < self.concurrency:
+        while idle and len(flight.at_work) < self.server.concurrency:
             client = idle.pop(int(random.integers(len(idle))))
             start = channel.send(server, client, "model", travelling(self.workers.model))
-            seconds = flight.seconds + takes(self.clock, client, asked[client])
+            seconds = flight.seconds + takes(self.server.clock, client, asked[client])
             number = asked.total()
             asked[client] += 1
             if seconds < math.inf:

@@ -5,8 +5,7 @@ Not here: where the messages go (exchange.py), several steps between two message
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -24,69 +23,23 @@ from fltoolkit.federated.client import (
 )
 from fltoolkit.federated.exchange import Exchange, ThroughServer
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.workers import Workers, client_seed
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree
 
-__all__ = ["Fleet", "ddp", "gradients", "worker_batches"]
-
-
-@dataclass
-class Fleet:
-    """What the workers remember between two steps or rounds; `save_run` accepts it like a party.
-
-    Attributes:
-        optimizers: the state of each worker's optimizer, by worker. In `ddp` all workers have
-            the same: it stands under the name of each.
-        weights: what each worker's model holds, where workers differ (`streaming_diloco`, `fedper`,
-            `ditto`).
-        waiting: what was sent and is not applied yet, the oldest first (`streaming_diloco`).
-        momenta: each worker's momentum (`demo`), or how its steps are corrected (`scaffold`,
-            `feddyn`).
-
-    >>> from functools import partial
-    >>> x, y = torch.ones(4, 1), torch.zeros(4, 1)
-    >>> sgd = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
-    >>> local = Local(2, optimizer=sgd, steps=1, loss_fn=nn.functional.mse_loss)
-    >>> fleet = Fleet()
-    >>> workers = {"ann": (x, y), "ben": (x, y)}
-    >>> _ = list(ddp(nn.Linear(1, 1), workers, Channel(), steps=3, local=local, fleet=fleet))
-    >>> list(fleet.state_dict()["optimizers"])
-    ['ann', 'ben']
-    """
-
-    optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    weights: dict[str, Tree] = field(default_factory=dict)
-    waiting: list[Tree] = field(default_factory=list)
-    momenta: dict[str, Tree] = field(default_factory=dict)
-    name = "fleet"  # of its file
-
-    def state_dict(self) -> dict[str, Any]:
-        """Plain values and tensors, so that it can be saved without pickle."""
-        return {
-            "optimizers": self.optimizers,
-            "weights": self.weights,
-            "waiting": self.waiting,
-            "momenta": self.momenta,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state_dict`."""
-        self.optimizers, self.weights = dict(state["optimizers"]), dict(state["weights"])
-        self.waiting, self.momenta = list(state["waiting"]), dict(state["momenta"])
+__all__ = ["ddp", "gradients", "worker_batches"]
 
 
 @checked_at_call
 def ddp(
     model: nn.Module,
-    workers: Clients,
+    workers: Clients | Fleet,
     channel: Channel,
     *,
     steps: int | range,
     local: Local,
     exchange: Exchange = ThroughServer(),
     seed: int = 0,
-    fleet: Fleet | None = None,
 ) -> Iterator[Record]:
     """Average the gradients of all workers at every step; one record per step.
 
@@ -105,14 +58,14 @@ def ddp(
     Args:
         model: changed in place before each record. It must have no buffers that are saved (such as
             those of BatchNorm): workers would have different ones.
-        workers: names to data ``(x, y)``.
+        workers: names to data ``(x, y)``; for a run that goes on, a `Fleet`, which keeps the state
+            of the optimizer.
         channel: with codecs for the kinds that the exchange sends.
         steps: how many steps; ``range(done, steps)`` for a run that goes on.
         local: batch size, optimizer, schedule, clipping and loss. ``steps=1``: a step between two
             messages. Clipping is applied to the mean gradient.
         exchange: `ThroughServer`, `AllGather` or `Ring`. `AllGather` with one worker sends nothing.
         seed: of the batches.
-        fleet: the state of the optimizer, for a run that goes on.
 
     Records hold ``step``, ``loss`` (mean of the workers that are in this process) and the running
     totals ``nbytes_up``, ``nbytes_down``, ``nbytes``.
@@ -135,14 +88,13 @@ def ddp(
     >>> model.weight.item(), len(channel.transfers)  # the gradients are -4 and -16: 0.1 * 10
     (1.0, 4)
     """
-    team = Workers(model, workers, local, seed=seed)
+    team = Workers(model, as_fleet(workers), local, seed)
     check_one_step(team)
     steps = to_come("steps", steps)
-    fleet = Fleet() if fleet is None else fleet
     yield CHECKED
 
-    totals, params = channel.begin(set(workers), [model]), learning(model)
-    optimizer = shared_optimizer(local, params, fleet)
+    totals, params = channel.begin(set(team.clients), [model]), learning(model)
+    optimizer = shared_optimizer(local, params, team.fleet)
     batches = worker_batches(team, steps)
     for step in steps:
         channel.step = step + 1
@@ -153,7 +105,7 @@ def ddp(
             param.grad = mean[name].to(param)
         take_step(optimizer, [*params.values()], local)
         optimizer.zero_grad()
-        fleet.optimizers = dict.fromkeys(workers, optimizer.state_dict())
+        team.fleet.optimizers = dict.fromkeys(team.clients, optimizer.state_dict())
         yield {"step": step + 1, **loss, **totals()}
 
 
@@ -167,9 +119,9 @@ def gradients(
     >>> model = nn.Linear(1, 1, bias=False)
     >>> model.load_state_dict({"weight": torch.zeros(1, 1)})
     <All keys matched successfully>
-    >>> workers = {"ann": (torch.tensor([[1.0], [2.0]]), torch.tensor([[2.0], [4.0]]))}
+    >>> fleet = Fleet({"ann": (torch.tensor([[1.0], [2.0]]), torch.tensor([[2.0], [4.0]]))})
     >>> local = Local(1, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)
-    >>> gradients(Workers(model, workers, local), Channel(), {"ann": torch.tensor([1])}, step=0)
+    >>> gradients(Workers(model, fleet, local), Channel(), {"ann": torch.tensor([1])}, step=0)
     ({'loss': 16.0}, {'ann': {'weight': tensor([[-16.]])}})
     """
     model, local, params = team.model, team.local, learning(team.model)
@@ -199,7 +151,8 @@ def worker_batches(team: Workers, steps: range) -> dict[str, Iterator[Tensor]]:
     """Which samples each worker's steps see, from the first of ``steps`` on.
 
     >>> local = Local(3, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)
-    >>> team = Workers(nn.Linear(1, 1), {"ann": (torch.zeros(6, 1), torch.zeros(6, 1))}, local)
+    >>> fleet = Fleet({"ann": (torch.zeros(6, 1), torch.zeros(6, 1))})
+    >>> team = Workers(nn.Linear(1, 1), fleet, local)
     >>> two = [rows.tolist() for rows in worker_batches(team, range(0, 2))["ann"]]
     >>> sorted(sum(two, []))  # two steps of three samples: an epoch of six
     [0, 1, 2, 3, 4, 5]

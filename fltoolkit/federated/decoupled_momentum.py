@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_count, take_step
 from fltoolkit.federated.data_parallel import (
-    Fleet,
     check_one_step,
     gradients,
     learning,
@@ -24,7 +23,7 @@ from fltoolkit.federated.data_parallel import (
 )
 from fltoolkit.federated.exchange import Exchange, ThroughServer
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.workers import Workers
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, weighted_mean
 
@@ -34,7 +33,7 @@ __all__ = ["cosines", "demo", "dion", "from_cosines"]
 @checked_at_call
 def demo(
     model: nn.Module,
-    workers: Clients,
+    workers: Clients | Fleet,
     channel: Channel,
     *,
     steps: int | range,
@@ -42,7 +41,6 @@ def demo(
     decay: float = 0.999,
     chunk: int = 64,
     seed: int = 0,
-    fleet: Fleet | None = None,
 ) -> Iterator[Record]:
     """DeMo (Peng, Quesnelle and Kingma 2024, arXiv 2411.19870, algorithm 1); one record per step.
 
@@ -63,11 +61,12 @@ def demo(
     of a matrix; here they follow the order in which the values lie in memory.
 
     Args:
+        workers: names to data ``(x, y)``; for a run that goes on, a `Fleet`, which keeps each
+            worker's momentum and the optimizer's state.
         local: batch size, optimizer (SGD for the paper's), schedule and loss, with ``steps=1``.
             ``clip_norm`` would clip signs: leave it None.
         decay: of the momentum.
         chunk: how many values are transformed together.
-        fleet: each worker's momentum and the optimizer's state, for a run that goes on.
 
     The other arguments, the records and the errors are those of `ddp`.
 
@@ -84,17 +83,17 @@ def demo(
     >>> (model.weight - before).detach().abs().round(decimals=4).unique()
     tensor([0.2500])
     """
-    team = Workers(model, workers, local, seed=seed)
+    team = Workers(model, as_fleet(workers), local, seed)
     check_one_step(team)
     steps = to_come("steps", steps)
     check_count("chunk", chunk)
     if not 0 <= decay <= 1:
         raise ValueError(f"decay={decay}: how much of the momentum is kept, from 0 to 1")
     _check_unclipped(local)
-    fleet = Fleet() if fleet is None else fleet
+    fleet = team.fleet
     yield CHECKED
 
-    totals, params = channel.begin(set(workers), [model]), learning(model)
+    totals, params = channel.begin(set(team.clients), [model]), learning(model)
     optimizer = shared_optimizer(local, params, fleet)
     shapes = {name: param.shape for name, param in params.items()}
     batches = worker_batches(team, steps)
@@ -107,7 +106,7 @@ def demo(
             old = fleet.momenta.get(worker) or {n: torch.zeros_like(g) for n, g in gradient.items()}
             momentum = {n: decay * old[n] + g for n, g in gradient.items()}
             coefficients = {n: cosines(m, chunk) for n, m in momentum.items()}
-            others = [w for w in workers if w != worker]
+            others = [w for w in team.clients if w != worker]
             sent.append(channel.broadcast(worker, others, "update", coefficients))
             rest = _without(momentum, sent[-1]) if channel.is_here(worker) else momentum
             fleet.momenta[worker] = rest
@@ -116,7 +115,7 @@ def demo(
             param.grad = from_cosines(mean[name], shapes[name]).sign().to(param)
         take_step(optimizer, [*params.values()], local)
         optimizer.zero_grad()
-        fleet.optimizers = dict.fromkeys(workers, optimizer.state_dict())
+        fleet.optimizers = dict.fromkeys(team.clients, optimizer.state_dict())
         yield {"step": step + 1, **loss, **totals()}
 
 
@@ -128,7 +127,7 @@ def _without(momentum: Tree, sent: Tree) -> Tree:
 @checked_at_call
 def dion(
     model: nn.Module,
-    workers: Clients,
+    workers: Clients | Fleet,
     channel: Channel,
     *,
     steps: int | range,
@@ -137,7 +136,6 @@ def dion(
     decay: float = 0.95,
     exchange: Exchange = ThroughServer(),
     seed: int = 0,
-    fleet: Fleet | None = None,
 ) -> Iterator[Record]:
     """Dion (Ahn et al. 2025, arXiv 2504.05295): orthonormal steps from two narrow means.
 
@@ -155,13 +153,14 @@ def dion(
     ``rank * (m + n)`` values of a matrix travel, as with `PowerSGD`.
 
     Args:
+        workers: names to data ``(x, y)``; for a run that goes on, a `Fleet`, which keeps each
+            worker's momenta and the optimizer's state.
         local: with ``steps=1``, and ``optimizer=muon_for(model, momentum=None)``: it says which
             matrices are hidden, takes their direction as it is and moves the rest with AdamW.
             ``clip_norm`` would clip directions: leave it None.
         rank: how many directions of a matrix move; larger: more bytes.
         decay: of the momentum, the paper's mu.
         exchange: `ThroughServer`, `AllGather` or `Ring`.
-        fleet: each worker's momenta and the optimizer's state, for a run that goes on.
 
     The other arguments, the records and the errors are those of `ddp`.
 
@@ -177,14 +176,14 @@ def dion(
     >>> [transfer.nbytes_dense // 4 for transfer in channel.transfers]  # and 12 + 8 of the others
     [28, 28, 6, 6]
     """
-    team = Workers(model, workers, local, seed=seed)
+    team = Workers(model, as_fleet(workers), local, seed)
     check_one_step(team)
     steps = to_come("steps", steps)
     check_count("rank", rank)
     if not 0 <= decay < 1:
         raise ValueError(f"decay={decay}: how much of the momentum is kept, from 0 to below 1")
     _check_unclipped(local)
-    fleet = Fleet() if fleet is None else fleet
+    fleet, workers = team.fleet, team.clients
     yield CHECKED
 
     totals, params = channel.begin(set(workers), [model]), learning(model)

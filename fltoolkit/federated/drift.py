@@ -20,21 +20,22 @@ from fltoolkit.federated.client import (
     outcome_of,
     travelling,
 )
-from fltoolkit.federated.data_parallel import Fleet, learning
+from fltoolkit.federated.data_parallel import learning
 from fltoolkit.federated.rounds import Cohort
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import move
-from fltoolkit.federated.workers import Workers, mean_loss
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, weighted_mean
 
 __all__ = [
+    "SERVER",
     "all_good",
     "corrected",
-    "everybody_here",
     "feddyn",
     "learn_corrected",
     "loss_of_all",
+    "plain_rounds",
     "plus",
     "scaffold",
 ]
@@ -43,7 +44,7 @@ __all__ = [
 @checked_at_call
 def scaffold(
     model: nn.Module,
-    clients: Clients,
+    clients: Clients | Fleet,
     channel: Channel,
     *,
     rounds: int | range,
@@ -51,8 +52,6 @@ def scaffold(
     local: Local,
     server_lr: float = 1.0,
     seed: int = 0,
-    fleet: Fleet | None = None,
-    server: str = "server",
 ) -> Iterator[Record]:
     """SCAFFOLD (Karimireddy et al. 2020, arXiv 1910.06378, algorithm 1); one record per round.
 
@@ -71,64 +70,58 @@ def scaffold(
     federated averaging.
 
     Args:
-        model, clients, channel, rounds, cohort, seed, server: as in `fedavg`.
+        model, channel, rounds, cohort, seed: as in `fedavg`.
+        clients: names to data; for a run that goes on, a `Fleet`, which keeps the control variates
+            by client, and the server's under "server", as ``momenta``.
         local: with ``lr``; ``prox`` and ``optimizer`` are not part of the method.
         server_lr: eta_g of the paper.
-        fleet: the control variates by client, and the server's under its name, as ``momenta``: for
-            a run that goes on.
 
     Records hold ``round``, ``step``, ``loss`` and the running totals of bytes.
 
     >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=4, loss_fn=nn.functional.mse_loss)
     >>> owners = {"ann": (x, 0 * x), "ben": (x, 4 * x)}
-    >>> model, fleet = nn.Linear(1, 1, bias=False), Fleet()
-    >>> for record in scaffold(
-    ...     model, owners, Channel(), rounds=20, cohort=2, local=local, fleet=fleet):
+    >>> model, fleet = nn.Linear(1, 1, bias=False), Fleet(owners)
+    >>> for record in scaffold(model, fleet, Channel(), rounds=20, cohort=2, local=local):
     ...     pass
     >>> round(model.weight.item(), 3)  # the best for both
     2.0
     >>> [round(fleet.momenta[owner]["weight"].item(), 2) for owner in owners]
     [4.0, -4.0]
     """
-    cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
-    team = Workers(model, clients, local, seed=seed, server=server)
-    rounds = to_come("rounds", rounds)
+    team = Workers(model, as_fleet(clients), local, seed, SERVER)
+    cohorts = plain_rounds(team, channel, rounds, cohort)
     if local.lr is None or local.prox or local.clip_norm:
         raise ValueError(
             f"lr={local.lr}, prox={local.prox}, clip_norm={local.clip_norm}: a control variate is "
             "made from steps of plain SGD. Give Local(batch_size, lr=..., steps=...)"
         )
-    everybody_here(team, channel, cohort)
-    fleet = Fleet() if fleet is None else fleet
     yield CHECKED
 
     totals, lr = channel.begin(set(team.clients), [model], sends_weights=True), local.lr
-    zero = {name: torch.zeros_like(p) for name, p in learning(model).items()}
-    c = fleet.momenta.setdefault(server, zero)
-    for round_ in rounds:
-        channel.step = round_ + 1
-        drawn = cohort.draw([*team.clients], seed, round_)
-        arrived = {k: channel.send(server, k, "model", _both(travelling(model), c)) for k in drawn}
-        starts, cs = ({k: _part(t, own) for k, t in arrived.items()} for own in (True, False))
-        old = {k: fleet.momenta.get(k, zero) for k in drawn}
+    zero, own = _zeros(model), team.fleet.momenta
+    c = own.setdefault(SERVER, zero)
+    for round_, drawn in cohorts:
+        arrived = {k: channel.send(SERVER, k, "model", _both(travelling(model), c)) for k in drawn}
+        starts, cs = ({k: _part(t, w) for k, t in arrived.items()} for w in (True, False))
+        old = {k: own.get(k, zero) for k in drawn}
         corrections = {k: plus(cs[k], old[k], -1) for k in drawn}
         updates = learn_corrected(team, channel, starts, corrections, round_)
         received = []
         for k, update in updates.items():
             scale = -1 / (update.num_steps * lr)
-            fleet.momenta[k] = {n: scale * update.delta[n] - corrections[k][n] for n in zero}
-            message = _both(update.delta, plus(fleet.momenta[k], old[k], -1))
-            received.append(channel.send(k, server, "update", message))
+            own[k] = {n: scale * update.delta[n] - corrections[k][n] for n in zero}
+            message = _both(update.delta, plus(own[k], old[k], -1))
+            received.append(channel.send(k, SERVER, "update", message))
         mean = weighted_mean(received, [1.0] * len(received))
         move(model, {n: server_lr * d for n, d in _part(mean, True).items()}, None)
-        c = fleet.momenta[server] = plus(c, _part(mean, False), len(drawn) / len(team.clients))
-        yield {"round": round_, "step": round_ + 1, **loss_of_all(updates), **totals()}
+        c = own[SERVER] = plus(c, _part(mean, False), len(drawn) / len(team.clients))
+        yield {"round": round_, "step": channel.step, **loss_of_all(updates), **totals()}
 
 
 @checked_at_call
 def feddyn(
     model: nn.Module,
-    clients: Clients,
+    clients: Clients | Fleet,
     channel: Channel,
     *,
     rounds: int | range,
@@ -136,8 +129,6 @@ def feddyn(
     local: Local,
     alpha: float,
     seed: int = 0,
-    fleet: Fleet | None = None,
-    server: str = "server",
 ) -> Iterator[Record]:
     """FedDyn (Acar et al. 2021, arXiv 2111.04263, algorithm 1); one record per round.
 
@@ -152,10 +143,11 @@ def feddyn(
     The messages are those of `fedavg`, to the byte. As in the paper every client weighs the same.
 
     Args:
-        model, clients, channel, rounds, cohort, seed, server: as in `fedavg`.
+        model, channel, rounds, cohort, seed: as in `fedavg`.
+        clients: names to data; for a run that goes on, a `Fleet`, which keeps g_k by client, and h
+            under "server", as ``momenta``.
         local: ``prox`` must be 0, since alpha takes its place.
         alpha: larger = shorter ways from the server's model.
-        fleet: g_k by client, and h under the server's name, as ``momenta``: for a run that goes on.
 
     Records hold ``round``, ``step``, ``loss`` and the running totals of bytes.
 
@@ -167,31 +159,26 @@ def feddyn(
     >>> round(model.weight.item(), 3)
     2.0
     """
-    cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
     if not alpha > 0 or local.prox:
         raise ValueError(f"alpha={alpha}, prox={local.prox}: give alpha above 0, and no prox")
-    team = Workers(model, clients, replace(local, prox=alpha), seed=seed, server=server)
-    rounds = to_come("rounds", rounds)
-    everybody_here(team, channel, cohort)
-    fleet = Fleet() if fleet is None else fleet
+    team = Workers(model, as_fleet(clients), replace(local, prox=alpha), seed, SERVER)
+    cohorts = plain_rounds(team, channel, rounds, cohort)
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [model], sends_weights=True)
-    zero = {name: torch.zeros_like(p) for name, p in learning(model).items()}
-    for round_ in rounds:
-        channel.step = round_ + 1
-        drawn = cohort.draw([*team.clients], seed, round_)
-        starts = {k: channel.send(server, k, "model", travelling(model)) for k in drawn}
-        old = {k: fleet.momenta.get(k, zero) for k in drawn}
+    zero, own = _zeros(model), team.fleet.momenta
+    for round_, drawn in cohorts:
+        starts = {k: channel.send(SERVER, k, "model", travelling(model)) for k in drawn}
+        old = {k: own.get(k, zero) for k in drawn}
         corrections = {k: {n: -t for n, t in old[k].items()} for k in drawn}
         updates = learn_corrected(team, channel, starts, corrections, round_)
         for k, update in updates.items():
-            fleet.momenta[k] = plus(old[k], update.delta, -alpha)
-        received = [channel.send(k, server, "update", u.delta) for k, u in updates.items()]
+            own[k] = plus(old[k], update.delta, -alpha)
+        received = [channel.send(k, SERVER, "update", u.delta) for k, u in updates.items()]
         mean, share = weighted_mean(received, [1.0] * len(received)), len(drawn) / len(team.clients)
-        h = fleet.momenta[server] = plus(fleet.momenta.get(server, zero), mean, -alpha * share)
+        h = own[SERVER] = plus(own.get(SERVER, zero), mean, -alpha * share)
         move(model, {**mean, **plus(mean, h, -1 / alpha)}, None)
-        yield {"round": round_, "step": round_ + 1, **loss_of_all(updates), **totals()}
+        yield {"round": round_, "step": channel.step, **loss_of_all(updates), **totals()}
 
 
 # ------------------------------------------------------------------------------ corrected steps
@@ -232,7 +219,7 @@ def learn_corrected(
 
     >>> local = Local(1, lr=1.0, steps=1, loss_fn=nn.functional.l1_loss)
     >>> x, start = torch.ones(1, 1), {"weight": torch.zeros(1, 1)}
-    >>> team = Workers(nn.Linear(1, 1, bias=False), {"ann": (x, 9 * x)}, local)
+    >>> team = Workers(nn.Linear(1, 1, bias=False), Fleet({"ann": (x, 9 * x)}), local)
     >>> two = {"ann": {"weight": torch.tensor([[-2.0]])}}
     >>> learn_corrected(team, Channel(), {"ann": start}, two, 0)["ann"].delta
     {'weight': tensor([[3.]])}
@@ -249,7 +236,8 @@ def learn_corrected(
             for start, (x, y), s, c in each
         ]
 
-    return all_good(replace(team, train=train).learn(channel, starts, round_, {}), round_)
+    trained = replace(team, fleet=replace(team.fleet, train=train))
+    return all_good(trained.learn(channel, starts, round_, {}), round_)
 
 
 def all_good(
@@ -270,15 +258,24 @@ def all_good(
     return good
 
 
-def everybody_here(team: Workers, channel: Channel, cohort: Cohort) -> None:
-    """Raise ValueError for a run over several processes, a cohort too large, or kept states.
+def plain_rounds(
+    team: Workers, channel: Channel, rounds: int | range, cohort: int | Cohort
+) -> Iterator[tuple[int, list[str]]]:
+    """The rounds of a method without stragglers: their numbers, and the cohort of each.
+
+    Raises ValueError for a run over several processes, a cohort too large, or kept states.
 
     >>> local = Local(1, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)
-    >>> team = Workers(nn.Linear(1, 1), {"ann": (torch.ones(1, 1), torch.ones(1, 1))}, local)
-    >>> everybody_here(team, Channel(), Cohort(2))  # doctest: +ELLIPSIS
+    >>> fleet = Fleet({k: (torch.ones(1, 1), torch.ones(1, 1)) for k in ("ann", "ben")})
+    >>> team = Workers(nn.Linear(1, 1), fleet, local)
+    >>> list(plain_rounds(team, Channel(), rounds=3, cohort=1))
+    [(0, ['ann']), (1, ['ann']), (2, ['ann'])]
+    >>> plain_rounds(team, Channel(), rounds=3, cohort=3)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: cohort=Cohort(size=2, with_replacement=False), keep_state=False: give 1 to 1 ...
+    ValueError: cohort=Cohort(size=3, with_replacement=False), keep_state=False: give 1 to 2 ...
     """
+    cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
+    to_train = to_come("rounds", rounds)
     if not team.are_here(channel):
         raise ValueError("this protocol runs in one process, and some clients are in others")
     if cohort.with_replacement or cohort.size > len(team.clients) or team.local.keep_state:
@@ -286,6 +283,13 @@ def everybody_here(team: Workers, channel: Channel, cohort: Cohort) -> None:
             f"cohort={cohort}, keep_state={team.local.keep_state}: give 1 to {len(team.clients)} "
             "clients without replacement, and leave keep_state False"
         )
+
+    def drawn() -> Iterator[tuple[int, list[str]]]:
+        for round_ in to_train:
+            channel.step = round_ + 1
+            yield round_, [*cohort.draw([*team.clients], team.seed, round_)]
+
+    return drawn()
 
 
 def loss_of_all(updates: Mapping[str, LocalUpdate]) -> Record:
@@ -306,7 +310,11 @@ def plus(tree: Tree, other: Tree, factor: float) -> Tree:
     return {name: t + factor * other[name] for name, t in tree.items() if name in other}
 
 
-CONTROL = "c/"
+def _zeros(model: nn.Module) -> Tree:
+    return {name: torch.zeros_like(p) for name, p in learning(model).items()}
+
+
+SERVER, CONTROL = "server", "c/"
 
 
 def _both(tree: Tree, control: Tree) -> Tree:

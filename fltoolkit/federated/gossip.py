@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_count, travelling
-from fltoolkit.federated.data_parallel import Fleet
 from fltoolkit.federated.exchange import Exchange, ThroughServer
 from fltoolkit.federated.local_steps import (
     added,
@@ -21,9 +20,8 @@ from fltoolkit.federated.local_steps import (
     inner_steps,
     record_of,
 )
-from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.workers import Train, Workers, client_seed
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, weighted_mean
 
@@ -33,7 +31,7 @@ __all__ = ["noloco", "sparta"]
 @checked_at_call
 def noloco(
     model: nn.Module,
-    workers: Clients,
+    workers: Clients | Fleet,
     channel: Channel,
     *,
     rounds: int | range,
@@ -41,9 +39,7 @@ def noloco(
     group: int = 2,
     lr: float = 0.7,
     momentum: float = 0.5,
-    train: Train = local_updates,
     seed: int = 0,
-    fleet: Fleet | None = None,
 ) -> Iterator[Record]:
     """NoLoCo (Kolehmainen et al. 2025, arXiv 2506.10911): local steps, then a random partner.
 
@@ -67,11 +63,12 @@ def noloco(
 
     Args:
         model: holds the first worker's weights before each record, and the common weights at the
-            beginning. What each worker holds is in ``fleet.weights``.
+            beginning.
+        workers: names to data ``(x, y)``, or a `Fleet`: what each worker holds is in its
+            ``weights``, and for a run that goes on it keeps momenta and optimizers, too.
         group: how many workers average; it divides the number of workers. 1: nobody sends.
         lr: of the outer step; 0.7 in the authors' settings.
         momentum: of the outer step; 0.5 in the authors' settings, for pairs.
-        fleet: for a run that goes on: each worker's weights, momentum and optimizer.
 
     The other arguments, the records and the errors are those of `diloco`.
 
@@ -79,50 +76,48 @@ def noloco(
 
     >>> workers = {f"w{k}": (torch.ones(4, 1), torch.full((4, 1), float(k))) for k in range(4)}
     >>> local = Local(2, lr=0.1, steps=5, loss_fn=nn.functional.mse_loss)
-    >>> channel, fleet = Channel(), Fleet()
-    >>> records = noloco(nn.Linear(1, 1), workers, channel, rounds=1, local=local, fleet=fleet)
+    >>> channel = Channel()
+    >>> records = noloco(nn.Linear(1, 1), workers, channel, rounds=1, local=local)
     >>> len(list(records)), [(t.sender, t.receiver) for t in channel.transfers]
     (1, [('w1', 'w2'), ('w2', 'w1'), ('w0', 'w3'), ('w3', 'w0')])
     """
-    team = Workers(model, workers, local, train, seed)
+    team = Workers(model, as_fleet(workers), local, seed)
     rounds = to_come("rounds", rounds)
     check_inner_steps(local)
     check_count("group", group)
-    if len(workers) % group:
-        raise ValueError(f"group={group}: must divide the number of workers, {len(workers)}")
+    if (number := len(team.clients)) % group:
+        raise ValueError(f"group={group}: must divide the number of workers, {number}")
     if not (0 < lr < math.inf and 0 <= momentum < 1):
         raise ValueError(f"lr={lr}, momentum={momentum}: above 0, and from 0 to below 1")
-    fleet = Fleet() if fleet is None else fleet
+    fleet = team.fleet
     yield CHECKED
 
-    totals = channel.begin(set(workers), [model], sends_weights=True)
-    _begin(model, team, fleet)
+    totals = channel.begin(set(team.clients), [model], sends_weights=True)
+    _begin(model, team)
     for round_ in rounds:
         channel.step = round_ + 1
-        loss, updates = inner_steps(team, channel, fleet.weights, round_, fleet)
-        for members in _dealt(list(workers), group, seed, round_):
+        loss, updates = inner_steps(team, channel, fleet.weights, round_)
+        for members in _dealt(list(team.clients), group, seed, round_):
             mean = _mean_in(channel, {w: added(fleet.weights[w], updates[w]) for w in members})
             for worker in members:
                 own, m = fleet.weights[worker], fleet.momenta[worker]
                 m = {n: momentum * m[n] + lr * (mean[n] - own[n]) for n in own}
                 fleet.momenta[worker], fleet.weights[worker] = m, added(own, m)
-        _show(model, team, channel, fleet)
+        _show(model, team, channel)
         yield record_of(round_, local, loss, totals())
 
 
 @checked_at_call
 def sparta(
     model: nn.Module,
-    workers: Clients,
+    workers: Clients | Fleet,
     channel: Channel,
     *,
     rounds: int | range,
     local: Local,
     fraction: float = 0.005,
     exchange: Exchange = ThroughServer(),
-    train: Train = local_updates,
     seed: int = 0,
-    fleet: Fleet | None = None,
 ) -> Iterator[Record]:
     """SPARTA: after each local step all workers average a few random values of the model.
 
@@ -142,10 +137,11 @@ def sparta(
 
     Args:
         model: holds the first worker's weights before each record, and the common weights at the
-            beginning. What each worker holds is in ``fleet.weights``.
+            beginning.
+        workers: names to data ``(x, y)``, or a `Fleet`: what each worker holds is in its
+            ``weights``, and for a run that goes on it keeps the optimizers, too.
         fraction: of the values that are averaged in a round, above 0 and at most 1.
         exchange: `ThroughServer` or `AllGather`.
-        fleet: for a run that goes on: each worker's weights and optimizer.
 
     The other arguments, the records and the errors are those of `diloco`.
 
@@ -158,19 +154,19 @@ def sparta(
     >>> len(list(records)), [transfer.nbytes_dense // 4 for transfer in channel.transfers]
     (2, [1, 1, 1, 1, 1, 1, 1, 1])
     """
-    team = Workers(model, workers, local, train, seed)
+    team = Workers(model, as_fleet(workers), local, seed)
     rounds = to_come("rounds", rounds)
     check_inner_steps(local)
     if not 0 < fraction <= 1:
         raise ValueError(f"fraction={fraction}: of the values, above 0 and at most 1")
-    fleet = Fleet() if fleet is None else fleet
+    fleet = team.fleet
     yield CHECKED
 
-    totals = channel.begin(set(workers), [model])
-    _begin(model, team, fleet)
+    totals = channel.begin(set(team.clients), [model])
+    _begin(model, team)
     for round_ in rounds:
         channel.step = round_ + 1
-        loss, updates = inner_steps(team, channel, fleet.weights, round_, fleet)
+        loss, updates = inner_steps(team, channel, fleet.weights, round_)
         flat = {w: _flat(added(fleet.weights[w], update)) for w, update in updates.items()}
         size = len(next(iter(flat.values())))
         drawn = _shuffled(size, seed, round_)[: max(1, round(fraction * size))]
@@ -178,21 +174,21 @@ def sparta(
         for worker, own in flat.items():
             own[drawn] = mean["drawn"]
             fleet.weights[worker] = _unflat(own, fleet.weights[worker])
-        _show(model, team, channel, fleet)
+        _show(model, team, channel)
         yield record_of(round_, local, loss, totals())
 
 
 # ---------------------------------------------------------------------------- steps of a round
 
 
-def _begin(model: nn.Module, team: Workers, fleet: Fleet) -> None:
+def _begin(model: nn.Module, team: Workers) -> None:
     """Give each worker the common weights and no momentum, unless it goes on with its own."""
     start = travelling(model)
     if odd := [name for name, tensor in start.items() if not tensor.is_floating_point()]:
         raise ValueError(f"the model has whole numbers {odd}, which have no place between two")
     for worker in team.clients:
-        fleet.weights.setdefault(worker, copied(start))
-        fleet.momenta.setdefault(worker, {n: torch.zeros_like(t) for n, t in start.items()})
+        team.fleet.weights.setdefault(worker, copied(start))
+        team.fleet.momenta.setdefault(worker, {n: torch.zeros_like(t) for n, t in start.items()})
 
 
 def _shuffled(count: int, seed: int, round_: int) -> Tensor:
@@ -225,7 +221,7 @@ def _unflat(values: Tensor, like: Tree) -> Tree:
     return {n: part.view_as(t) for (n, t), part in zip(like.items(), parts, strict=True)}
 
 
-def _show(model: nn.Module, team: Workers, channel: Channel, fleet: Fleet) -> None:
+def _show(model: nn.Module, team: Workers, channel: Channel) -> None:
     """The model becomes that of the first worker in this process."""
     first = next(filter(channel.is_here, team.clients), next(iter(team.clients)))
-    model.load_state_dict(fleet.weights[first], strict=False)
+    model.load_state_dict(team.fleet.weights[first], strict=False)

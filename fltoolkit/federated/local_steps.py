@@ -6,28 +6,27 @@ on. Not here: where the messages go (exchange.py), a message at every step (data
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, LocalUpdate, check_count, travelling
-from fltoolkit.federated.data_parallel import Fleet
 from fltoolkit.federated.exchange import Exchange, ThroughServer, balanced
-from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import check_optimizer, move
-from fltoolkit.federated.workers import Train, Workers, mean_loss
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree
 
-__all__ = ["diloco", "seconds_waiting", "streaming_diloco"]
+__all__ = ["Stream", "diloco", "seconds_waiting", "streaming_diloco"]
 
 
 @checked_at_call
 def diloco(
     model: nn.Module,
-    workers: Clients,
+    workers: Clients | Fleet,
     channel: Channel,
     *,
     rounds: int | range,
@@ -35,9 +34,7 @@ def diloco(
     outer: torch.optim.Optimizer | None = None,
     exchange: Exchange = ThroughServer(),
     moments: Mapping[str, int] | None = None,
-    train: Train = local_updates,
     seed: int = 0,
-    fleet: Fleet | None = None,
 ) -> Iterator[Record]:
     """DiLoCo (Douillard et al. 2023, arXiv 2311.08105, algorithm 1); one record per round.
 
@@ -70,7 +67,8 @@ def diloco(
 
     Args:
         model: what all workers hold between rounds; changed in place before each record.
-        workers: names to data ``(x, y)``.
+        workers: names to data ``(x, y)``; for a run that goes on, a `Fleet`, which keeps the states
+            of their optimizers. To begin after some steps of `ddp` (a warm start), give its fleet.
         channel: with codecs for the kinds that the exchange sends.
         rounds: how many rounds; ``range(done, rounds)`` for a run that goes on.
         local: the inner steps; with ``keep_state=True`` a worker's optimizer lives on.
@@ -79,10 +77,7 @@ def diloco(
         moments: which entries of the inner optimizers' states are averaged, too, and every how many
             rounds. They travel like the updates: give the channel codecs that keep a positive
             number positive, such as none. Needs ``keep_state=True``.
-        train: how workers learn; see `fedavg`.
         seed: of the batches.
-        fleet: the states of the workers' optimizers, for a run that goes on. To begin after some
-            steps of `ddp` (a warm start), give its fleet.
 
     Records hold ``round``, ``step`` (inner steps of each worker so far), ``loss`` (mean of the
     workers in this process) and the running totals ``nbytes_up``, ``nbytes_down``, ``nbytes``.
@@ -102,65 +97,90 @@ def diloco(
     [(1, 124), (2, 248), (3, 372)]
     [(10, 124), (20, 248), (30, 372)]
     """
-    team = Workers(model, workers, local, train, seed)
+    team = Workers(model, as_fleet(workers), local, seed)
     rounds = to_come("rounds", rounds)
     _check(team, outer)
     moments = _checked_moments(moments, local)
-    fleet = Fleet() if fleet is None else fleet
     yield CHECKED
 
-    totals = channel.begin(set(workers), [model])
+    totals = channel.begin(set(team.clients), [model])
     for round_ in rounds:
         channel.step = round_ + 1
-        starts = dict.fromkeys(workers, travelling(model))
-        loss, updates = inner_steps(team, channel, starts, round_, fleet)
+        starts = dict.fromkeys(team.clients, travelling(model))
+        loss, updates = inner_steps(team, channel, starts, round_)
         move(model, exchange(channel, updates), outer)
         for entry, every in moments.items():
             if (round_ + 1) % every == 0:
-                _average_moments(entry, list(workers), channel, exchange, fleet)
+                _average_moments(entry, team, channel, exchange)
         yield record_of(round_, local, loss, totals())
+
+
+@dataclass(frozen=True)
+class Stream:
+    """How the fragments of a model are exchanged while the workers go on computing.
+
+    Args:
+        fragments: into how many parts the model is divided.
+        overlap: how many rounds a message may take, 0 or more.
+        blend: the paper's alpha, from 0 (take over the shared weights) to 1 (ignore them).
+        exchange: `ThroughServer`, `AllGather` or `Ring`.
+
+    >>> Stream(4, overlap=-1)
+    Traceback (most recent call last):
+    ValueError: overlap=-1: how many rounds a message may take, 0 or more
+    """
+
+    fragments: int
+    overlap: int = 1
+    blend: float = 0.5
+    exchange: Exchange = ThroughServer()
+
+    def __post_init__(self) -> None:
+        check_count("fragments", self.fragments)
+        if not isinstance(self.overlap, int) or self.overlap < 0:
+            raise ValueError(
+                f"overlap={self.overlap!r}: how many rounds a message may take, 0 or more"
+            )
+        if not 0 <= self.blend <= 1:
+            raise ValueError(
+                f"blend={self.blend}: the share of a worker's own weights, from 0 to 1"
+            )
 
 
 @checked_at_call
 def streaming_diloco(
     model: nn.Module,
-    workers: Clients,
+    workers: Clients | Fleet,
     channel: Channel,
     *,
     rounds: int | range,
     local: Local,
-    fragments: int,
+    stream: Stream,
     outer: torch.optim.Optimizer | None = None,
-    overlap: int = 1,
-    blend: float = 0.5,
-    exchange: Exchange = ThroughServer(),
-    train: Train = local_updates,
     seed: int = 0,
-    fleet: Fleet | None = None,
 ) -> Iterator[Record]:
     """Streaming DiLoCo (Douillard et al. 2025, arXiv 2501.18512, alg. 2), one record per round.
 
-    The model's entries are divided into ``fragments`` of about equal size. A round:
+    The model's entries are divided into ``stream.fragments`` of about equal size. A round:
 
     1. every worker takes ``local.steps`` steps, from its own weights
     2. one fragment is sent, the next one in each round: how far a worker's weights are from the
-       fragment's shared weights. So each fragment is sent every ``fragments`` rounds, and the
+       fragment's shared weights. So each fragment is sent once in ``fragments`` rounds, and the
        largest message is that many times smaller
     3. the mean of the fragment that was sent ``overlap`` rounds ago has arrived: its shared weights
        move by it, through the outer optimizer, and each worker mixes them into its own:
        ``blend * own + (1 - blend) * shared``
 
-    With ``overlap=0, blend=0, fragments=1`` this is `diloco`. With ``overlap=1`` a worker goes on
+    With ``Stream(1, overlap=0, blend=0)`` this is `diloco`. With ``overlap=1`` a worker goes on
     for ``local.steps`` steps while the message is under way: it never waits if a round takes longer
     than the message does (see `seconds_waiting`). The paper sends 4-bit floats,
     ``Pipeline(Float8(3, 0))``.
 
     Args:
         model: the shared weights; changed in place before each record.
-        fragments: into how many parts the model is divided.
-        overlap: how many rounds a message may take, 0 or more.
-        blend: the paper's alpha, from 0 (take over the shared weights) to 1 (ignore them).
-        fleet: for a run that goes on: it holds each worker's weights and what is under way.
+        workers: names to data ``(x, y)``; for a run that goes on, a `Fleet`, which keeps each
+            worker's weights and what is under way.
+        stream: into how many fragments the model is divided, and how each is exchanged.
 
     The other arguments, the records and the errors are those of `diloco`.
 
@@ -169,39 +189,35 @@ def streaming_diloco(
     >>> workers = {name: (torch.ones(4, 4), torch.zeros(4, 2)) for name in ("ann", "ben")}
     >>> local, channel = Local(2, lr=0.1, steps=5, loss_fn=nn.functional.mse_loss), Channel()
     >>> records = streaming_diloco(
-    ...     nn.Linear(4, 2), workers, channel, rounds=2, local=local, fragments=2)
+    ...     nn.Linear(4, 2), workers, channel, rounds=2, local=local, stream=Stream(2))
     >>> len(list(records)), [transfer.nbytes_dense // 4 for transfer in channel.transfers]
     (2, [8, 8, 8, 8, 2, 2, 2, 2])
     """
-    team = Workers(model, workers, local, train, seed)
+    team = Workers(model, as_fleet(workers), local, seed)
     rounds = to_come("rounds", rounds)
     _check(team, outer)
-    check_count("fragments", fragments)
-    if not isinstance(overlap, int) or overlap < 0:
-        raise ValueError(f"overlap={overlap!r}: how many rounds a message may take, 0 or more")
-    if not 0 <= blend <= 1:
-        raise ValueError(f"blend={blend}: the share of a worker's own weights, from 0 to 1")
-    if fragments > (most := len(travelling(model))):
-        raise ValueError(f"fragments={fragments}: the model has {most} entries to divide")
-    fleet = Fleet() if fleet is None else fleet
+    if stream.fragments > (most := len(travelling(model))):
+        raise ValueError(f"fragments={stream.fragments}: the model has {most} entries to divide")
+    fleet, blend = team.fleet, stream.blend
     yield CHECKED
 
-    totals, parts = channel.begin(set(workers), [model]), balanced(travelling(model), fragments)
-    for worker in workers:
+    totals = channel.begin(set(team.clients), [model])
+    parts = balanced(travelling(model), stream.fragments)
+    for worker in team.clients:
         fleet.weights.setdefault(worker, copied(travelling(model)))
     for round_ in rounds:
         channel.step = round_ + 1
-        loss, updates = inner_steps(team, channel, fleet.weights, round_, fleet)
+        loss, updates = inner_steps(team, channel, fleet.weights, round_)
         fleet.weights = {w: added(fleet.weights[w], update) for w, update in updates.items()}
 
-        part, shared = parts[round_ % fragments], travelling(model)
+        part, shared = parts[round_ % stream.fragments], travelling(model)
         way = {
             worker: {name: fleet.weights[worker][name] - shared[name] for name in part}
-            for worker in workers
+            for worker in team.clients
         }
-        fleet.waiting.append(exchange(channel, way))
+        fleet.waiting.append(stream.exchange(channel, way))
 
-        if len(fleet.waiting) > overlap:
+        if len(fleet.waiting) > stream.overlap:
             mean = fleet.waiting.pop(0)
             move(model, mean, outer)
             shared = travelling(model)
@@ -234,11 +250,11 @@ def seconds_waiting(
 
 
 def inner_steps(
-    team: Workers, channel: Channel, starts: Mapping[str, Tree], round_: int, fleet: Fleet
+    team: Workers, channel: Channel, starts: Mapping[str, Tree], round_: int
 ) -> tuple[Record, dict[str, Tree]]:
     """The inner steps of all workers: their mean loss, and each worker's update."""
     updates = {}
-    for worker, update in team.learn(channel, starts, round_, fleet.optimizers).items():
+    for worker, update in team.learn(channel, starts, round_, team.fleet.optimizers).items():
         if not isinstance(update, LocalUpdate):
             raise FloatingPointError(f"worker {worker!r}, round {round_}: {update}")
         updates[worker] = update
@@ -267,18 +283,16 @@ def check_inner_steps(local: Local) -> None:
         raise ValueError(f"local.epochs={local.epochs}: give a number of inner steps, steps=50")
 
 
-def _average_moments(
-    entry: str, workers: list[str], channel: Channel, exchange: Exchange, fleet: Fleet
-) -> None:
+def _average_moments(entry: str, team: Workers, channel: Channel, exchange: Exchange) -> None:
     """Every worker's optimizer goes on with the mean of this entry of all states."""
-    states = {worker: fleet.optimizers[worker]["state"] for worker in fleet.optimizers}
+    states = {worker: kept["state"] for worker, kept in team.fleet.optimizers.items()}
     for worker, state in states.items():
         if lacking := [number for number, kept in state.items() if entry not in kept]:
             kept = ", ".join(state[lacking[0]])
             raise ValueError(f"moments: {worker!r} has no {entry!r}; its optimizer keeps {kept}")
     own = {w: {f"{k}.{entry}": kept[entry] for k, kept in s.items()} for w, s in states.items()}
     like = {n: torch.zeros_like(t) for n, t in next(iter(own.values()), {}).items()}
-    mean = exchange(channel, {worker: own.get(worker, like) for worker in workers})
+    mean = exchange(channel, {worker: own.get(worker, like) for worker in team.clients})
     for state in states.values():
         for number, kept in state.items():
             kept[entry] = mean[f"{number}.{entry}"].to(kept[entry])

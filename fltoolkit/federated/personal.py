@@ -10,21 +10,20 @@ from dataclasses import replace
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated.client import (
-    Local,
-    carried,
-    check_function,
-    filled,
-    travelling,
+from fltoolkit.federated.client import Local, carried, check_function, filled, travelling
+from fltoolkit.federated.drift import (
+    SERVER,
+    all_good,
+    learn_corrected,
+    loss_of_all,
+    plain_rounds,
+    plus,
 )
-from fltoolkit.federated.data_parallel import Fleet
-from fltoolkit.federated.drift import all_good, everybody_here, learn_corrected, loss_of_all, plus
-from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.rounds import Cohort
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import move
-from fltoolkit.federated.workers import Train, Workers
-from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet
+from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree, weighted_mean
 
 __all__ = ["ditto", "fedper", "normalization", "own_weights", "worst_tenth"]
@@ -33,17 +32,14 @@ __all__ = ["ditto", "fedper", "normalization", "own_weights", "worst_tenth"]
 @checked_at_call
 def fedper(
     model: nn.Module,
-    clients: Clients,
+    clients: Clients | Fleet,
     channel: Channel,
     *,
     rounds: int | range,
     cohort: int | Cohort,
     local: Local,
     at_home: Callable[[str], bool],
-    train: Train = local_updates,
     seed: int = 0,
-    fleet: Fleet | None = None,
-    server: str = "server",
 ) -> Iterator[Record]:
     """Federated averaging of a part of the model; the other part never leaves its owner.
 
@@ -57,67 +53,61 @@ def fedper(
     4. their mean, weighted by sample counts, moves the server's model
 
     Args:
-        model, clients, channel, rounds, cohort, local, train, seed, server: as in `fedavg`. The
-            model's entries that stay at home are everybody's first ones; they do not change here.
+        model, channel, rounds, cohort, local, seed: as in `fedavg`. The model's entries that stay
+            at home are everybody's first ones; they do not change here.
+        clients: names to data, or a `Fleet`, which keeps what stays at home as ``weights``: see
+            `own_weights`.
         at_home: whether the entry with this name stays; False for all of them is `fedavg`.
-        fleet: what stays at home, by client, as ``weights``: see `own_weights`.
 
     Records hold ``round``, ``step``, ``loss`` and the running totals of bytes.
 
     >>> import torch
     >>> model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
     >>> x, local = torch.ones(2, 4), Local(2, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)
-    >>> owners, fleet = {"ann": (x, x[:, :2]), "ben": (x, -x[:, :2])}, Fleet()
-    >>> records = fedper(model, owners, Channel(), rounds=2, cohort=2, local=local,
-    ...     at_home=lambda name: name.startswith("1."), fleet=fleet)
+    >>> fleet = Fleet({"ann": (x, x[:, :2]), "ben": (x, -x[:, :2])})
+    >>> records = fedper(model, fleet, Channel(), rounds=2, cohort=2, local=local,
+    ...     at_home=lambda name: name.startswith("1."))
     >>> [record["nbytes"] for record in records]
     [348, 696]
     >>> list(fleet.weights["ann"])
     ['1.weight', '1.bias']
     """
-    cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
-    team = Workers(model, clients, local, train, seed, server)
-    rounds = to_come("rounds", rounds)
+    team = Workers(model, as_fleet(clients), local, seed, SERVER)
+    cohorts = plain_rounds(team, channel, rounds, cohort)
     check_function("at_home", at_home)
-    everybody_here(team, channel, cohort)
     shared = [name for name in carried(model) if not at_home(name)]
     if not shared:
         raise ValueError("at_home keeps all entries, so nothing would be sent: train each alone")
-    fleet = Fleet() if fleet is None else fleet
+    fleet = team.fleet
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [model], sends_weights=True)
-    for round_ in rounds:
-        channel.step = round_ + 1
-        drawn = cohort.draw([*team.clients], seed, round_)
+    for round_, drawn in cohorts:
         sent = {name: travelling(model)[name] for name in shared}
         starts = {
-            k: own_weights(model, fleet, k) | channel.send(server, k, "model", sent) for k in drawn
+            k: own_weights(model, fleet, k) | channel.send(SERVER, k, "model", sent) for k in drawn
         }
         updates, received = all_good(team.learn(channel, starts, round_, {}), round_), []
         for k, update in updates.items():
             end = plus(starts[k], update.delta, 1)
             fleet.weights[k] = {name: tensor for name, tensor in end.items() if at_home(name)}
             news = {name: update.delta[name] for name in shared}
-            received.append(channel.send(k, server, "update", news))
+            received.append(channel.send(k, SERVER, "update", news))
         move(model, weighted_mean(received, [u.num_samples for u in updates.values()]), None)
-        yield {"round": round_, "step": round_ + 1, **loss_of_all(updates), **totals()}
+        yield {"round": round_, "step": channel.step, **loss_of_all(updates), **totals()}
 
 
 @checked_at_call
 def ditto(
     model: nn.Module,
-    clients: Clients,
+    clients: Clients | Fleet,
     channel: Channel,
     *,
     rounds: int | range,
     cohort: int | Cohort,
     local: Local,
     pull: float,
-    personal: Local | None = None,
     seed: int = 0,
-    fleet: Fleet | None = None,
-    server: str = "server",
 ) -> Iterator[Record]:
     """Ditto (Li et al. 2021, arXiv 2012.04221, algorithm 1): a model of one's own beside the mean.
 
@@ -127,10 +117,10 @@ def ditto(
     the byte.
 
     Args:
-        model, clients, channel, rounds, cohort, local, seed, server: as in `fedavg`.
+        model, channel, rounds, cohort, local, seed: as in `fedavg`.
+        clients: names to data, or a `Fleet`, which keeps the clients' own models as ``weights``:
+            see `own_weights`.
         pull: lambda of the paper. 0: each owner trains alone; larger = nearer to the server's.
-        personal: what a client does with its own model in a round; None: the same as ``local``.
-        fleet: the clients' own models as ``weights``: see `own_weights`.
 
     Records hold ``round``, ``step``, ``loss`` (of the shared model) and the totals of bytes.
 
@@ -138,30 +128,25 @@ def ditto(
     >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=9, loss_fn=nn.functional.mse_loss)
     >>> owners = {"ann": (x, 0 * x), "ben": (x, 4 * x)}
     >>> for pull in (0.0, 2.0):
-    ...     model, fleet = nn.Linear(1, 1, bias=False), Fleet()
-    ...     how = {"rounds": 30, "cohort": 2, "local": local, "fleet": fleet}
-    ...     for record in ditto(model, owners, Channel(), pull=pull, **how):
+    ...     model, fleet = nn.Linear(1, 1, bias=False), Fleet(owners)
+    ...     how = {"rounds": 30, "cohort": 2, "local": local}
+    ...     for record in ditto(model, fleet, Channel(), pull=pull, **how):
     ...         pass
     ...     own = [own_weights(model, fleet, owner)["weight"].item() for owner in owners]
     ...     print([abs(round(weight, 2)) for weight in [model.weight.item(), *own]])
     [2.0, 0.0, 4.0]
     [2.0, 1.0, 3.0]
     """
-    cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
-    team = Workers(model, clients, local, seed=seed, server=server)
-    alone = replace(team, local=replace(personal or local, prox=pull))
-    rounds = to_come("rounds", rounds)
-    everybody_here(team, channel, cohort)
-    fleet = Fleet() if fleet is None else fleet
+    team = Workers(model, as_fleet(clients), local, seed, SERVER)
+    alone, fleet = replace(team, local=replace(local, prox=pull)), team.fleet
+    cohorts = plain_rounds(team, channel, rounds, cohort)
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [model], sends_weights=True)
-    for round_ in rounds:
-        channel.step = round_ + 1
-        drawn = cohort.draw([*team.clients], seed, round_)
-        starts = {k: channel.send(server, k, "model", travelling(model)) for k in drawn}
+    for round_, drawn in cohorts:
+        starts = {k: channel.send(SERVER, k, "model", travelling(model)) for k in drawn}
         updates = all_good(team.learn(channel, starts, round_, {}), round_)
-        received = [channel.send(k, server, "update", u.delta) for k, u in updates.items()]
+        received = [channel.send(k, SERVER, "update", u.delta) for k, u in updates.items()]
 
         own = {k: fleet.weights.get(k, starts[k]) for k in drawn}
         pulls = {k: {n: pull * t for n, t in plus(own[k], starts[k], -1).items()} for k in drawn}
@@ -169,7 +154,7 @@ def ditto(
             fleet.weights[k] = plus(own[k], update.delta, 1)
 
         move(model, weighted_mean(received, [u.num_samples for u in updates.values()]), None)
-        yield {"round": round_, "step": round_ + 1, **loss_of_all(updates), **totals()}
+        yield {"round": round_, "step": channel.step, **loss_of_all(updates), **totals()}
 
 
 # ------------------------------------------------------------------- what each owner has in the end
@@ -179,7 +164,7 @@ def own_weights(model: nn.Module, fleet: Fleet, client: str) -> Tree:
     """The model of one client, for ``load_state_dict``: the shared one, with what is its own.
 
     >>> import torch
-    >>> fleet = Fleet(weights={"ann": {"bias": torch.ones(1)}})
+    >>> fleet = Fleet({}, weights={"ann": {"bias": torch.ones(1)}})
     >>> model = nn.Linear(1, 1)
     >>> own_weights(model, fleet, "ann")["bias"], "weight" in own_weights(model, fleet, "ben")
     (tensor([1.]), True)

@@ -18,21 +18,13 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Codec, Identity
-from fltoolkit.federated.adaptive import Rule
-from fltoolkit.federated.client import (
-    Local,
-    LocalUpdate,
-    check_count,
-    check_function,
-    travelling,
-)
+from fltoolkit.federated.client import Local, LocalUpdate, check_count, travelling
 from fltoolkit.federated.clock import Arrivals, Backlog, Drop, ReceivedUpdate
-from fltoolkit.federated.many_at_once import local_updates
-from fltoolkit.federated.means import Collecting, Mean, WithMasks, mean_of_all
+from fltoolkit.federated.means import Collecting, WithMasks
 from fltoolkit.federated.privacy import GaussianDP
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.server import check_optimizer, move
-from fltoolkit.federated.workers import Train, Workers, mean_loss, send_update
+from fltoolkit.federated.server import Server, check_optimizer, move
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss, send_update
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 
 __all__ = ["Cohort", "fedavg", "interval_averaging"]
@@ -73,20 +65,14 @@ class Cohort:
 @checked_at_call
 def fedavg(
     model: nn.Module,
-    clients: Clients,
+    clients: Clients | Fleet,
     channel: Channel,
     *,
     rounds: int | range,
     cohort: int | Cohort,
     local: Local,
-    arrivals: Arrivals = Arrivals(),
-    mean: Mean = mean_of_all,
-    server_optimizer: torch.optim.Optimizer | None = None,
-    tune: Rule | None = None,
-    train: Train = local_updates,
+    server: Server = Server(),
     seed: int = 0,
-    backlog: Backlog | None = None,
-    server: str = "server",
 ) -> Iterator[Record]:
     """Federated averaging (McMahan et al. 2017, arXiv 1602.05629, alg. 1); one record per round.
 
@@ -94,8 +80,8 @@ def fedavg(
 
     1. the server draws a cohort and sends it the ``model``
     2. each client trains from what it decoded, and sends back an ``update``: end minus start
-    3. the first ``arrivals.wait_for`` updates count, and late ones of earlier rounds by staleness
-    4. their mean, weighted by sample counts, moves the server's model
+    3. the first updates count (``server.arrivals``), and late ones of earlier rounds by staleness
+    4. their mean (``server.mean``), weighted by sample counts, moves the server's model
 
     ::
 
@@ -111,12 +97,12 @@ def fedavg(
     Buffers (BatchNorm) are averaged. Frozen parameters are never sent: everybody has them from the
     beginning. A tied weight is sent once.
 
-    Stragglers: when ``wait_for`` updates have arrived, the round ends. The other updates are late.
-    Their bytes count in the round that asked for them. A late update becomes part of the mean of
-    the round in which it arrives, with the weight that ``arrivals.staleness`` gives it. Staleness
-    is the number of rounds since the model from which the client started. Until its update arrives,
-    a client is busy and is not drawn. If a late update is dropped, its content is never sent again:
-    the client's error feedback takes it as delivered.
+    Stragglers: when ``arrivals.wait_for`` updates have arrived, the round ends. The others are
+    late. Their bytes count in the round that asked for them. A late update becomes part of the mean
+    of the round in which it arrives, with the weight that ``arrivals.staleness`` gives it:
+    staleness is the number of rounds since the model from which the client started. Until its
+    update arrives, a client is busy and is not drawn. If a late update is dropped, its content is
+    never sent again: the client's error feedback takes it as delivered.
 
     A client whose training gives NaN sends a ``control`` message that says so. A warning names this
     client, and the mean is made without it. Records hold
@@ -132,37 +118,26 @@ def fedavg(
 
     To save a run and go on::
 
-        parties = [Party("server", model, server_optimizer), backlog := Backlog()]
+        parties = [Party("server", model, optimizer), backlog := Backlog()]
         save_run(folder, parties, channel)              # after any record
         done = load_run(folder, parties, channel)       # on another day
-        fedavg(..., rounds=range(done, 20), backlog=backlog)
+        fedavg(..., rounds=range(done, 20), server=Server(optimizer=..., backlog=backlog))
 
-    Arguments are checked at the call, and the model is tried on two samples (not if you give your
-    own ``train``, since it may read samples in its own way). Training begins when the first record
-    is asked for.
+    Arguments are checked at the call, and the model is tried on two samples (not if the clients
+    are a `Fleet` with a ``train`` of its own, which may read samples in its own way). Training
+    begins when the first record is asked for.
 
     Args:
         model: the server's model. It is changed in place before each record. Clients also use the
             module to compute, and leave it as it was.
         clients: names to data ``(x, y)``, as tensors, numpy arrays or a torch Dataset; here in one
-            process, but only the channel connects them.
+            process, but only the channel connects them. A `Fleet` also says how they train.
         rounds: how many rounds; ``range(done, rounds)`` for a run that goes on.
         cohort: how many clients take part in a round, or a `Cohort`.
         local: what each of them does: batch size, learning rate or optimizer, epochs or steps.
-        arrivals: when a round ends, and what weight late updates have; by default no update is
-            late.
-        mean: how the updates become one: `mean_of_all`, `mean_of_senders` for top-k codecs,
-            `GaussianDP` for clipping and noise, a function of the arrivals (see `Mean`), or a mean
-            that sends the updates itself (see `Collecting`).
-        server_optimizer: over ``model.parameters()``; by default the mean update is added.
-        tune: a function that is called before each round with the record of the round before. It
-            returns the codec for the updates. The memory of the links is kept, and ``control``
-            messages tell the cohort about the new codec.
-        train: how clients learn; `local_updates` is fast, and any function with the same arguments
-            may be given.
+        server: what the server does with the updates: their mean, its optimizer, late updates,
+            codecs that change. By default it waits for all, and adds their mean.
         seed: the seed of cohorts, batches and random layers.
-        backlog: the late updates of earlier rounds, for a run that goes on.
-        server: the server's name in the ledger.
 
     Raises:
         ValueError, TypeError: an argument is not allowed; raised at the call.
@@ -179,32 +154,31 @@ def fedavg(
     2 204 204
     """
     cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
-    workers = Workers(model, clients, local, train, seed, server)
-    check_optimizer(server, model, server_optimizer)
+    if not isinstance(server, Server):
+        raise TypeError(f"server={server!r}: give what it does as one value, Server(mean=...)")
+    workers = Workers(model, as_fleet(clients), local, seed, server.name)
     rounds = to_come("rounds", rounds)
-    _check(len(workers.clients), cohort, arrivals, mean)
-    if tune is not None and not workers.are_here(channel):
-        raise ValueError("tune needs the bytes of all clients, and some are in other processes")
-    arrivals = replace(arrivals, wait_for=arrivals.wait_for or cohort.size)
-    backlog = Backlog() if backlog is None else backlog
+    _check(workers, channel, cohort, server)
+    arrivals = replace(server.arrivals, wait_for=server.arrivals.wait_for or cohort.size)
+    backlog = Backlog() if server.backlog is None else server.backlog
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
+    name, mean, record = server.name, server.mean, Record()
     masked, collecting = isinstance(mean, WithMasks), isinstance(mean, Collecting)
-    record: Record = {}
     for round_ in rounds:
         channel.step = round_ + 1
         drawn = cohort.draw(backlog.idle(workers.clients), seed, round_)
-        if tune is not None:
-            _announce_codec(channel, server, drawn, tune(record) if record else None)
+        if server.tune is not None:
+            _announce_codec(channel, name, drawn, server.tune(record) if record else None)
 
         due = arrivals.due(drawn, round_, backlog.seconds)  # a client that drops out is not in it
         received = []
         for some in _in_turn([*drawn]):
-            starts = {c: channel.send(server, c, "model", travelling(model)) for c in some}
+            starts = {c: channel.send(name, c, "model", travelling(model)) for c in some}
             asked = {c: start for c, start in starts.items() if c in due}
             for c, update in workers.learn(channel, asked, round_, backlog.optimizers).items():
-                delta, masks = send_update(c, server, update, channel, masked, hold=collecting)
+                delta, masks = send_update(c, name, update, channel, masked, hold=collecting)
                 weight, loss = drawn[c] * len(workers.clients[c][1]), _loss(update)
                 received.append(ReceivedUpdate(c, round_, due[c], weight, loss, delta, masks))
 
@@ -212,9 +186,9 @@ def fedavg(
         if counting and isinstance(mean, Collecting):
             own = {u.client: u.delta for u in counting if u.delta is not None}
             late = [u.client for u in received if u.delta is not None and u.client not in own]
-            move(model, mean.collect(channel, server, own, late), server_optimizer)
-        elif counting and channel.is_here(server):
-            move(model, mean(counting), server_optimizer)
+            move(model, mean.collect(channel, name, own, late), server.optimizer)
+        elif counting and channel.is_here(name):
+            move(model, mean(counting), server.optimizer)
         record = {"round": round_, "step": channel.step, **counts, **totals()}
         received, counting = [], []  # else they would stay in memory during the next round
         yield record
@@ -222,22 +196,22 @@ def fedavg(
 
 def interval_averaging(
     model: nn.Module,
-    replicas: Clients,
+    replicas: Clients | Fleet,
     channel: Channel,
     *,
     num_averages: int | range,
     local: Local,
-    arrivals: Arrivals = Arrivals(),
-    **settings: Any,
+    server: Server = Server(),
+    seed: int = 0,
 ) -> Iterator[Record]:
     """Average the weights of all replicas every ``local.steps`` steps.
 
     It is `fedavg` with everybody in the cohort. All replicas start equal; an average needs the
-    blocks of ``arrivals.wait_for`` of them. The others are backups: blocks that come late are
-    dropped (or count by ``arrivals.staleness``). Nobody begins the next block before the average is
-    made. A replica weighs as many samples as it has. These are the documented semantics of
-    coMind's FederatedAveragingOptimizer (2018), whose ``interval_steps`` is ``local.steps``, and
-    ``replicas_to_aggregate`` ``arrivals.wait_for``. ``settings`` are those of `fedavg`.
+    blocks of ``server.arrivals.wait_for`` of them. The others are backups: blocks that come late
+    are dropped (or count by ``arrivals.staleness``). Nobody begins the next block before the
+    average is made. A replica weighs as many samples as it has. These are the documented semantics
+    of coMind's FederatedAveragingOptimizer (2018), whose ``interval_steps`` is ``local.steps``, and
+    ``replicas_to_aggregate`` ``arrivals.wait_for``.
 
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
     >>> share = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
@@ -250,16 +224,8 @@ def interval_averaging(
         raise ValueError(
             f"local.epochs={local.epochs}: an interval is a number of steps, Local(steps=...)"
         )
-    return fedavg(
-        model,
-        replicas,
-        channel,
-        rounds=num_averages,
-        cohort=len(replicas),
-        local=local,
-        arrivals=arrivals,
-        **settings,
-    )
+    how: dict[str, Any] = {"local": local, "server": server, "seed": seed}
+    return fedavg(model, replicas, channel, rounds=num_averages, cohort=len(replicas), **how)
 
 
 # ---------------------------------------------------------------------------- steps of a round
@@ -330,19 +296,20 @@ def _loss(update: LocalUpdate | FloatingPointError) -> float:
     return update.loss if isinstance(update, LocalUpdate) else math.nan
 
 
-def _check(num_clients: int, cohort: Cohort, arrivals: Arrivals, mean: Mean) -> None:
+def _check(workers: Workers, channel: Channel, cohort: Cohort, server: Server) -> None:
+    check_optimizer(server.name, workers.model, server.optimizer)
+    num_clients, arrivals, mean = len(workers.clients), server.arrivals, server.mean
     if cohort.size > num_clients and not cohort.with_replacement:
         raise ValueError(f"cohort={cohort.size}: must be 1 to {num_clients} clients")
-    if not isinstance(arrivals, Arrivals):
-        raise TypeError(f"arrivals={arrivals!r}: give Arrivals(wait_for=..., clock=...)")
     if arrivals.wait_for is not None and arrivals.wait_for > cohort.size:
         raise ValueError(
             f"wait_for={arrivals.wait_for}: must be 1 to {cohort.size} updates, the cohort's size"
         )
-    check_function("mean", mean)
     drops = isinstance(arrivals.staleness, Drop)
     if isinstance(mean, GaussianDP | Collecting) and (cohort.with_replacement or not drops):
         raise ValueError(
             f"mean={mean}: each update must count once and alike. Leave with_replacement False and "
             "staleness=Drop()"
         )
+    if server.tune is not None and not workers.are_here(channel):
+        raise ValueError("tune needs the bytes of all clients, and some are in other processes")

@@ -1,18 +1,57 @@
-"""How a mean update changes the server's model: it is added, or an optimizer gets it.
+"""What the server does in a round, and how a mean update changes its model.
 
-Not here: the updates and their mean (rounds.py, means.py).
+Not here: a round (rounds.py), the mean of its updates (means.py).
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from fltoolkit.federated.adaptive import Rule
+from fltoolkit.federated.client import check_function
+from fltoolkit.federated.clock import Arrivals, Backlog
+from fltoolkit.federated.means import Mean, mean_of_all
 from fltoolkit.party import Party
 from fltoolkit.trees import Tree, is_finite
 
-__all__ = ["Yogi", "check_optimizer", "move"]
+__all__ = ["Server", "Yogi", "check_optimizer", "move"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """What the server does in each round of `fedavg`, as `Local` is what each client does.
+
+    Args:
+        mean: how the updates become one: `mean_of_all`, `mean_of_senders` for top-k codecs,
+            `GaussianDP` for clipping and noise, a function of the received updates (see `Mean`), or
+            a mean that sends the updates itself (see `Collecting`).
+        optimizer: over ``model.parameters()``; by default the mean update is added.
+        arrivals: when a round ends, and what weight late updates have; by default no update is
+            late.
+        tune: a function that is called before each round with the record of the round before. It
+            returns the codec for the updates. The memory of the links is kept, and ``control``
+            messages tell the cohort about the new codec.
+        backlog: the late updates of earlier rounds, for a run that goes on.
+        name: the server's name in the ledger.
+
+    >>> Server(arrivals=Arrivals(wait_for=5)).mean is mean_of_all
+    True
+    """
+
+    mean: Mean = mean_of_all
+    optimizer: torch.optim.Optimizer | None = None
+    arrivals: Arrivals = Arrivals()
+    tune: Rule | None = None
+    backlog: Backlog | None = None
+    name: str = "server"
+
+    def __post_init__(self) -> None:
+        check_function("mean", self.mean)
+        if not isinstance(self.arrivals, Arrivals):
+            raise TypeError(f"arrivals={self.arrivals!r}: give Arrivals(wait_for=..., clock=...)")
 
 
 class Yogi(torch.optim.Optimizer):
@@ -107,7 +146,7 @@ def check_optimizer(server: str, model: nn.Module, optimizer: Any) -> None:
         return
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(
-            f"server_optimizer={optimizer!r}: one of torch.optim, or fltoolkit.federated.Yogi; "
+            f"optimizer={optimizer!r}: one of torch.optim, or fltoolkit.federated.Yogi; "
             "None adds the mean update, which is SGD with lr=1"
         )
     Party(server, model, optimizer)  # raises an error for an optimizer of another model
@@ -115,6 +154,6 @@ def check_optimizer(server: str, model: nn.Module, optimizer: Any) -> None:
     named = model.named_parameters()
     if left := [name for name, p in named if p.requires_grad and id(p) not in moved]:
         raise ValueError(
-            f"server_optimizer does not move {left}, which the clients train: make it from "
+            f"the server's optimizer does not move {left}, which the clients train: make it from "
             "model.parameters(), or freeze these (requires_grad_(False))"
         )

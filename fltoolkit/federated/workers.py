@@ -1,15 +1,15 @@
 """The clients of a run as one value: who they are, how they train, and how an update is sent.
 
-Every protocol of this room carries it. It also knows which clients are in this process. Not here:
-what one client computes (client.py), who takes part in a round and how updates become one
-(rounds.py).
+Here: `Fleet`, clients with what they remember, and `Workers`, which every protocol of this room
+carries: it also knows which clients are in this process. Not here: what one client computes
+(client.py), who takes part in a round and how updates become one (rounds.py).
 """
 
 import math
 import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from fltoolkit.federated.samples import Clients, as_clients, check_fit
 from fltoolkit.history import Record
 from fltoolkit.trees import Tree, is_finite
 
-__all__ = ["Train", "Workers", "client_seed", "mean_loss", "send_update"]
+__all__ = ["Fleet", "Train", "Workers", "as_fleet", "client_seed", "mean_loss", "send_update"]
 
 Train = Callable[..., Sequence[LocalUpdate | FloatingPointError]]
 """``train(model, starts, data, local, seeds=seeds)``: `local_updates`, or anything called like it.
@@ -32,24 +32,93 @@ With ``Local(keep_state=True)`` it also gets ``states=``, what each client's opt
 """
 
 
+@dataclass
+class Fleet:
+    """Clients with a memory, or with a way of their own to train.
+
+    Every protocol of this room takes names to data, or a fleet in their place. A fleet keeps what
+    its clients remember between two rounds or steps, for a run that goes on; `save_run` accepts it
+    like a party. It also says how they train, where that is not `local_updates`: ``train`` is
+    called with the same arguments. (What `fedavg`, `fedasync` and `fedbuff` remember is in a
+    `Backlog` or a `Flight`, since it is the server's.)
+
+    Args:
+        clients: names to data ``(x, y)``.
+        train: how they train; a function of your own may read the samples in its own way, so the
+            model is not tried on them first.
+
+    Attributes:
+        optimizers: the state of each client's optimizer, by name. In `ddp` all workers have
+            the same: it stands under the name of each.
+        weights: what each client's model holds, where they differ (`streaming_diloco`, `fedper`,
+            `ditto`, `decomfl`).
+        waiting: what was sent and is not applied yet, the oldest first (`streaming_diloco`,
+            `decomfl`).
+        momenta: each worker's momentum (`demo`), or how its steps are corrected (`scaffold`,
+            `feddyn`).
+
+    >>> from functools import partial
+    >>> from fltoolkit.federated import ddp
+    >>> x, y = torch.ones(4, 1), torch.zeros(4, 1)
+    >>> sgd = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
+    >>> local = Local(2, optimizer=sgd, steps=1, loss_fn=nn.functional.mse_loss)
+    >>> fleet = Fleet({"ann": (x, y), "ben": (x, y)})
+    >>> _ = list(ddp(nn.Linear(1, 1), fleet, Channel(), steps=3, local=local))
+    >>> list(fleet.state_dict()["optimizers"])
+    ['ann', 'ben']
+    """
+
+    clients: Clients
+    train: Train = local_updates
+    optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    weights: dict[str, Tree] = field(default_factory=dict)
+    waiting: list[Tree] = field(default_factory=list)
+    momenta: dict[str, Tree] = field(default_factory=dict)
+    name = "fleet"  # of its file
+
+    def __len__(self) -> int:
+        """The number of clients."""
+        return len(self.clients)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values and tensors, so that it can be saved without pickle."""
+        return {name: getattr(self, name) for name in _MEMORY}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        for name in _MEMORY:
+            setattr(self, name, type(getattr(self, name))(state[name]))
+
+
+def as_fleet(clients: Clients | Fleet) -> Fleet:
+    """The fleet, or a new one of these clients.
+
+    >>> as_fleet({"ann": (torch.ones(4, 1), torch.zeros(4, 1))}).weights
+    {}
+    """
+    return clients if isinstance(clients, Fleet) else Fleet(clients)
+
+
+_MEMORY = ("optimizers", "weights", "waiting", "momenta")
+
+
 @dataclass(frozen=True)
 class Workers:
     """Clients that train copies of one model, each on its own samples.
 
     Raises TypeError or ValueError for clients that could not train. The model is tried on two
-    samples, unless ``train`` is a function of your own, since it may read samples in its own way.
+    samples, unless the fleet trains in a way of its own.
 
     Args:
         model: the module with which every client computes; it is left as it is.
-        clients: names to data ``(x, y)``; afterwards tensors, see `as_clients`.
+        fleet: the clients, and how they train. ``clients`` is their data as tensors.
         local: what a client does in a round.
-        train: the function that trains several clients.
         seed: the seed of batches and random layers.
         server: the name of the server, which no client may have; empty if there is none.
 
     >>> clients = {"ann": (torch.ones(4, 1), torch.zeros(4, 1))}
     >>> local = Local(batch_size=4, lr=0.25, steps=1, loss_fn=nn.functional.mse_loss)
-    >>> workers = Workers(nn.Linear(1, 1, bias=False), clients, local)
+    >>> workers = Workers(nn.Linear(1, 1, bias=False), Fleet(clients), local)
     >>> starts = {"ann": {"weight": torch.ones(1, 1)}}
     >>> updates = workers.learn(Channel(), starts, round_=0, states={})
     >>> updates["ann"].delta  # the gradient of the mean of (w x)^2 is 2 w x^2 = 2
@@ -57,17 +126,17 @@ class Workers:
     """
 
     model: nn.Module
-    clients: Clients
+    fleet: Fleet
     local: Local
-    train: Train = local_updates
     seed: int = 0
     server: str = ""
+    clients: Clients = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "clients", as_clients(self.clients, self.server))
+        object.__setattr__(self, "clients", as_clients(self.fleet.clients, self.server))
         check_settings(self.model, [], [], self.local)
-        check_function("train", self.train)
-        if self.train is local_updates:
+        check_function("train", self.fleet.train)
+        if self.fleet.train is local_updates:
             check_fit(self.model, self.clients, self.local)
 
     def are_here(self, channel: Channel) -> bool:
@@ -95,7 +164,7 @@ class Workers:
         data, kept = [self.clients[client] for client in here], self.local.keep_state
         more = {"states": [states.get(client) for client in here]} if kept else {}
         given = [starts[client] for client in here]
-        found = self.train(self.model, given, data, self.local, seeds=seeds, **more)
+        found = self.fleet.train(self.model, given, data, self.local, seeds=seeds, **more)
         learned = dict(zip(here, map(_checked, found), strict=True))
         for client, update in learned.items():
             if isinstance(update, FloatingPointError) and not self.are_here(channel):

@@ -25,12 +25,12 @@ from fltoolkit.federated.client import (
     loss_of,
     travelling,
 )
-from fltoolkit.federated.data_parallel import Fleet, learning
-from fltoolkit.federated.drift import everybody_here, plus
+from fltoolkit.federated.data_parallel import learning
+from fltoolkit.federated.drift import SERVER, plain_rounds, plus
 from fltoolkit.federated.rounds import Cohort
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.workers import Workers, client_seed
-from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed
+from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree, weighted_mean
 
 __all__ = ["decomfl", "direction", "fedkseed", "followed", "slope"]
@@ -39,7 +39,7 @@ __all__ = ["decomfl", "direction", "fedkseed", "followed", "slope"]
 @checked_at_call
 def decomfl(
     model: nn.Module,
-    clients: Clients,
+    clients: Clients | Fleet,
     channel: Channel,
     *,
     rounds: int | range,
@@ -49,8 +49,6 @@ def decomfl(
     directions: int = 1,
     rank: int | None = None,
     seed: int = 0,
-    fleet: Fleet | None = None,
-    server: str = "server",
 ) -> Iterator[Record]:
     """DeComFL (Li et al. 2024, arXiv 2405.15861); one record per round.
 
@@ -72,13 +70,14 @@ def decomfl(
     normalization of scores by the population's deviation, and with all clients judging each pair.
 
     Args:
-        model, clients, channel, rounds, cohort, seed, server: as in `fedavg`. The model may have
-            no buffers that are saved.
+        model, channel, rounds, cohort, seed: as in `fedavg`. The model may have no buffers that are
+            saved.
+        clients: names to data; for a run that goes on, a `Fleet`, which keeps each client's
+            weights, and all seeds and slopes so far.
         local: with ``lr`` and ``steps``.
         mu: how far from the weights the losses are measured.
         directions: along how many directions each step measures a slope.
         rank: of a direction's matrices; None: full. See `direction`.
-        fleet: each client's weights, and all seeds and slopes so far, for a run that goes on.
 
     Records hold ``round``, ``step`` and the running totals of bytes.
 
@@ -94,47 +93,44 @@ def decomfl(
     >>> {t.nbytes for t in channel.transfers if t.kind == "update"}
     {23}
     """
-    cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
-    team = Workers(model, clients, local, seed=seed, server=server)
-    rounds = to_come("rounds", rounds)
-    everybody_here(team, channel, cohort)
+    team = Workers(model, as_fleet(clients), local, seed, SERVER)
+    cohorts = plain_rounds(team, channel, rounds, cohort)
     _check(model, local, mu, directions=directions)
-    fleet = Fleet() if fleet is None else fleet
+    fleet = team.fleet
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [model])
-    unseen = {"seen": torch.tensor(0)} | _first(model, fleet, server)
+    unseen = {"seen": torch.tensor(0)} | _first(model, fleet)
     past, lr = fleet.waiting, (local.lr or 0.0) / directions
     count = (local.steps or 1) * directions
-    for round_ in rounds:
-        channel.step = round_ + 1
+    for round_, drawn in cohorts:
         random = np.random.default_rng([seed, round_, 1])
         seeds = torch.from_numpy(random.integers(2**31, size=count, dtype=np.int32))
         received = []
-        for k in cohort.draw([*team.clients], seed, round_):
+        for k in drawn:
             own = fleet.weights.get(k, unseen)
             missed = past[int(own["seen"]) :]
             news = {
                 "seeds": torch.cat([*(each["seeds"] for each in missed), seeds]),
                 "slopes": torch.cat([*(each["slopes"] for each in missed), torch.zeros(0)]),
             }
-            got = channel.send(server, k, "control", news)
+            got = channel.send(SERVER, k, "control", news)
             w = followed(own, got["seeds"][:-count], got["slopes"], lr, rank)
             fleet.weights[k] = w | {"seen": torch.tensor(len(past))}
             steps = got["seeds"][-count:].view(-1, directions)
             slopes = _slopes(team, k, w, steps, mu, round_, rank)
-            received.append(channel.send(k, server, "update", {"slopes": slopes}))
+            received.append(channel.send(k, SERVER, "update", {"slopes": slopes}))
         mean = weighted_mean(received, [1.0] * len(received))["slopes"]
         past.append({"seeds": seeds, "slopes": mean})
         end = followed(travelling(model), seeds, mean, lr, rank)
         model.load_state_dict(filled(model, end))
-        yield {"round": round_, "step": round_ + 1, **totals()}
+        yield {"round": round_, "step": channel.step, **totals()}
 
 
 @checked_at_call
 def fedkseed(
     model: nn.Module,
-    clients: Clients,
+    clients: Clients | Fleet,
     channel: Channel,
     *,
     rounds: int | range,
@@ -144,8 +140,6 @@ def fedkseed(
     mu: float = 1e-3,
     rank: int | None = None,
     seed: int = 0,
-    fleet: Fleet | None = None,
-    server: str = "server",
 ) -> Iterator[Record]:
     """FedKSeed (Qin et al. 2023, arXiv 2312.06353): few directions, fixed; one record per round.
 
@@ -165,10 +159,11 @@ def fedkseed(
     large slopes, is not here.
 
     Args:
-        model, clients, channel, rounds, cohort, local, mu, rank, seed, server: as in `decomfl`.
+        model, channel, rounds, cohort, local, mu, rank, seed: as in `decomfl`.
+        clients: names to data; for a run that goes on, a `Fleet`, which keeps the first model and
+            the sums.
         num_seeds: K, 1 to 2^31 - 1. All that can be learned lies in K directions, and a message to
             a client holds K numbers.
-        fleet: the first model and the sums, for a run that goes on.
 
     Records hold ``round``, ``step`` and the running totals of bytes.
 
@@ -183,36 +178,33 @@ def fedkseed(
     >>> sorted({(t.kind, t.nbytes) for t in channel.transfers})
     [('control', 45), ('update', 60)]
     """
-    cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
-    team = Workers(model, clients, local, seed=seed, server=server)
-    rounds = to_come("rounds", rounds)
-    everybody_here(team, channel, cohort)
+    team = Workers(model, as_fleet(clients), local, seed, SERVER)
+    cohorts = plain_rounds(team, channel, rounds, cohort)
     _check(model, local, mu, num_seeds=num_seeds)
-    fleet = Fleet() if fleet is None else fleet
+    fleet = team.fleet
     yield CHECKED
 
     totals, lr = channel.begin(set(team.clients), [model]), local.lr or 0.0
-    first = _first(model, fleet, server)
+    first = _first(model, fleet)
     candidates = np.random.default_rng([seed, 2]).integers(2**31, size=num_seeds, dtype=np.int32)
     seeds = torch.from_numpy(candidates)
     if not fleet.waiting:
         fleet.waiting = [{"sums": torch.zeros(num_seeds)}]
     rebuilt = fleet.waiting[0]["sums"], followed(first, seeds, fleet.waiting[0]["sums"], lr, rank)
-    for round_ in rounds:
-        channel.step = round_ + 1
-        sums, drawn = fleet.waiting[0]["sums"].clone(), cohort.draw([*team.clients], seed, round_)
+    for round_, drawn in cohorts:
+        sums = fleet.waiting[0]["sums"].clone()
         for k in drawn:
-            got = channel.send(server, k, "control", fleet.waiting[0])["sums"]
+            got = channel.send(SERVER, k, "control", fleet.waiting[0])["sums"]
             if not torch.equal(got, rebuilt[0]):  # equal sums make equal weights
                 rebuilt = got, followed(first, seeds, got, lr, rank)
             random = np.random.default_rng([client_seed(seed, round_, k), 1])
             chosen = torch.from_numpy(random.integers(num_seeds, size=local.steps, dtype=np.int32))
             slopes = _slopes(team, k, rebuilt[1], seeds[chosen][:, None], mu, round_, rank)
-            news = channel.send(k, server, "update", {"candidates": chosen, "slopes": slopes})
+            news = channel.send(k, SERVER, "update", {"candidates": chosen, "slopes": slopes})
             sums.index_add_(0, news["candidates"], news["slopes"] / len(drawn))
         fleet.waiting, rebuilt = [{"sums": sums}], (sums, followed(first, seeds, sums, lr, rank))
         model.load_state_dict(filled(model, rebuilt[1]))
-        yield {"round": round_, "step": round_ + 1, **totals()}
+        yield {"round": round_, "step": channel.step, **totals()}
 
 
 def direction(tree: Tree, seed: int, rank: int | None = None) -> Tree:
@@ -280,10 +272,10 @@ def slope(model: nn.Module, weights: Tree, z: Tree, mu: float, x: Any, y: Any, l
     return (there - back) / (2 * mu)
 
 
-def _first(model: nn.Module, fleet: Fleet, server: str) -> Tree:
+def _first(model: nn.Module, fleet: Fleet) -> Tree:
     """The first model, which everybody knows; the fleet keeps it for a run that goes on."""
     first = {name: t.clone() for name, t in travelling(model).items()}
-    return fleet.momenta.setdefault(server, first)
+    return fleet.momenta.setdefault(SERVER, first)
 
 
 def _slopes(

@@ -76,7 +76,8 @@ from fltoolkit import Channel, History, Party, evaluate, evaluated, load, splitn
 from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, Pipeline, Quantize, TopK
 from fltoolkit.data import partition_dirichlet
 from fltoolkit.federated import (
-    Arrivals, Backlog, Drop, Local, LogNormal, Polynomial, fedavg, mean_of_all, mean_of_senders)
+    Arrivals, Backlog, Drop, Local, LogNormal, Polynomial, Server, fedavg, mean_of_all,
+    mean_of_senders)
 """
 _CLIENTS = """
 parts = partition_dirichlet(data.y_train, {num_clients}, alpha={alpha}, seed={seed})
@@ -93,15 +94,15 @@ records = fedavg(
     rounds={num_rounds},
     cohort={cohort_size},
     local=Local(batch_size={batch}, lr={lr}, steps={local_steps}),
-    arrivals=arrivals,
-    mean={mean},
+    server=Server(mean={mean}, arrivals=arrivals),
     seed={seed},
 )
 server = Party("server", model, loss_fn=nn.NLLLoss())
 records = evaluated(records, lambda: evaluate([server], data.x_test, data.y_test), every=1)
 """
 _MOVED_INTERVAL = """
-interval, backlog, done = {local_steps}, Backlog(), 0
+averaging = Server(mean={mean}, arrivals=arrivals, backlog=Backlog())
+interval, done = {local_steps}, 0
 
 
 def rounds():
@@ -116,10 +117,8 @@ def rounds():
             rounds=range(done, {num_rounds}),
             cohort={cohort_size},
             local=Local(batch_size={batch}, lr={lr}, steps=now),
-            arrivals=arrivals,
-            mean={mean},
+            server=averaging,
             seed={seed},
-            backlog=backlog,
         ):
             yield record
             done = record["step"]

@@ -65,7 +65,7 @@ inner = {inner}
 outer = torch.optim.SGD(model.parameters(), lr={outer_lr})
 codec = {codec!r}
 channel = Channel({{"update": codec, "model": codec}})
-fleet, own_fleet, inner_steps = Fleet(), Fleet(), {inner_steps}
+fleet, own_fleet, inner_steps = Fleet(workers), Fleet(only), {inner_steps}
 
 
 def set_momentum(momentum):
@@ -91,8 +91,8 @@ def rounds():
         steps = min(inner_steps, {num_steps} - step)
         local = Local({batch}, optimizer=inner, steps=steps, clip_norm=1.0, keep_state=True)
         same = {{"rounds": range(round_, round_ + 1), "local": local, "seed": {seed}}}
-        (record,) = diloco(model, workers, channel, outer=outer, fleet=fleet, **same)
-        list(diloco(alone, only, Channel(), exchange=AllGather(), fleet=own_fleet, **same))
+        (record,) = diloco(model, fleet, channel, outer=outer, **same)
+        list(diloco(alone, own_fleet, Channel(), exchange=AllGather(), **same))
         round_, step = round_ + 1, step + steps
         record = {{**record, "step": step}}
         if step - tested >= {between} or step == {num_steps}:

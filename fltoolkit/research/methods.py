@@ -18,6 +18,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.cost import ModelCost
 from fltoolkit.data.batches import Batches
 from fltoolkit.data.partitions import split_features
+from fltoolkit.federated.asynchronous import AsyncServer
 from fltoolkit.federated.asynchronous import fedasync as train_fedasync
 from fltoolkit.federated.asynchronous import fedbuff as train_fedbuff
 from fltoolkit.federated.client import Local
@@ -26,6 +27,7 @@ from fltoolkit.federated.means import Mean, mean_of_all, mean_of_senders
 from fltoolkit.federated.privacy import GaussianDP
 from fltoolkit.federated.rounds import fedavg as train_fedavg
 from fltoolkit.federated.rounds import interval_averaging as train_intervals
+from fltoolkit.federated.server import Server
 from fltoolkit.history import Record
 from fltoolkit.party import Party
 from fltoolkit.research.protocol import (
@@ -236,11 +238,18 @@ def interval_of(task: Task) -> int:
     return task.settings.get("interval_steps", 1)
 
 
-def arrivals_of(task: Task, wait_for: str = "wait_for") -> Arrivals:
-    """The rule that says when a round ends; ``wait_for`` names the setting with the number."""
+def server_of(task: Task, *, wait_for: str = "wait_for") -> Server:
+    """What the server does in a round; ``wait_for`` names the setting with the number."""
     names = {"wait_for": wait_for, "timeout": "timeout", "staleness": "staleness", "clock": "clock"}
     given = {name: task.settings[key] for name, key in names.items() if key in task.settings}
-    return Arrivals(**given)
+    return Server(mean=mean_of(task), optimizer=optimizer_of(task), arrivals=Arrivals(**given))
+
+
+def async_server_of(task: Task) -> AsyncServer:
+    """What a server does that does not wait for rounds."""
+    given = {key: task.settings[key] for key in ("staleness", "clock") if key in task.settings}
+    concurrency = task.settings.get("concurrency", task.num_clients)
+    return AsyncServer(concurrency=concurrency, optimizer=optimizer_of(task), **given)
 
 
 def mean_of(task: Task) -> Mean:
@@ -249,7 +258,7 @@ def mean_of(task: Task) -> Mean:
     return privacy or (mean_of_senders if masked else mean_of_all)
 
 
-def server_optimizer_of(task: Task) -> torch.optim.Optimizer | None:
+def optimizer_of(task: Task) -> torch.optim.Optimizer | None:
     """The server's optimizer; None means that the server adds the mean update."""
     make = task.settings.get("server_optimizer")
     return None if make is None else make(task.model.parameters())
@@ -260,21 +269,13 @@ def upload_of(task: Task) -> Upload:
     return Upload(**{key: task.settings[key] for key in ("moved", "delta") if key in task.settings})
 
 
-def at_work(task: Task) -> int:
-    """The number of clients that train at any time, if the server does not wait for them."""
-    return task.settings.get("concurrency", task.num_clients)
-
-
 ARGUMENTS: dict[str, Callable[[Task], Any]] = {
     **dict.fromkeys(("rounds", "num_rounds", "num_epochs", "num_averages"), lambda t: t.rounds),
     "num_updates": lambda task: task.rounds * task.num_clients,
     "cohort": cohort_of,
-    "concurrency": at_work,
     "buffer_size": lambda task: task.settings.get("buffer_size", 1),
     "local": local_of,
-    "arrivals": arrivals_of,
-    "mean": mean_of,
-    "server_optimizer": server_optimizer_of,
+    "server": server_of,
     "version": lambda task: task.settings.get("version", 2),
     "gate": lambda task: task.gate,
     "upload": upload_of,
@@ -470,9 +471,7 @@ PROTOCOLS = {
             federated(
                 train_intervals,
                 local=lambda task: local_of(task, steps=interval_of(task)),
-                arrivals=lambda task: arrivals_of(task, wait_for="replicas_to_aggregate"),
-                server_optimizer=server_optimizer_of,
-                seed=lambda task: task.seed,
+                server=lambda task: server_of(task, wait_for="replicas_to_aggregate"),
             ),
             FEDERATED,
             LATE | SERVER | {"interval_steps": COUNT, "replicas_to_aggregate": COUNT},
@@ -483,7 +482,7 @@ PROTOCOLS = {
         ),
         Protocol(
             "fedasync",
-            federated(train_fedasync),
+            federated(train_fedasync, server=async_server_of),
             FEDERATED,
             LOCAL | LATE | {"alpha": AMOUNT, "concurrency": COUNT},
             epochs_or_steps,
@@ -492,7 +491,7 @@ PROTOCOLS = {
         ),
         Protocol(
             "fedbuff",
-            federated(train_fedbuff),
+            federated(train_fedbuff, server=async_server_of),
             FEDERATED,
             LOCAL | LATE | SERVER | {"buffer_size": COUNT, "concurrency": COUNT},
             rounds_only,

@@ -19,6 +19,8 @@ from fltoolkit.federated import (
     Polynomial,
     Ring,
     Scripted,
+    Server,
+    Stream,
     ThroughServer,
     ddp,
     demo,
@@ -42,7 +44,7 @@ RUNS: dict[str, Callable[..., Iterator[dict]]] = {
         diloco, rounds=3, local=ROUND, exchange=ThroughServer(multicast=True)
     ),
     "diloco, all to all": partial(diloco, rounds=3, local=ROUND, exchange=AllGather()),
-    "streaming, server": partial(streaming_diloco, rounds=4, local=ROUND, fragments=2),
+    "streaming, server": partial(streaming_diloco, rounds=4, local=ROUND, stream=Stream(2)),
     "demo": partial(demo, steps=4, local=Local(3, optimizer=SGD, steps=1), chunk=8),
 }
 LATE = Arrivals(
@@ -51,7 +53,7 @@ LATE = Arrivals(
 RUNS_OF_TWO: dict[str, Callable[..., Iterator[dict]]] = {
     "fedavg": partial(fedavg, rounds=4, cohort=2, local=ROUND),
     "fedavg, late": partial(
-        fedavg, rounds=5, cohort=3, local=ROUND, arrivals=LATE, mean=mean_of_senders
+        fedavg, rounds=5, cohort=3, local=ROUND, server=Server(arrivals=LATE, mean=mean_of_senders)
     ),
     "diloco, dealt": partial(diloco, rounds=3, local=ROUND),
 }

@@ -11,7 +11,7 @@ from distributed_scenarios import start
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated import ByteBudget, Local, fedasync, fedavg
+from fltoolkit.federated import AsyncServer, ByteBudget, Local, Server, fedasync, fedavg
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +56,11 @@ def test_what_needs_all_clients_here_says_so():
     how = {"local": Local(2, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)}
     model, tune = nn.Linear(1, 1), ByteBudget(print, nbytes=1, rounds=1)
     with pytest.raises(ValueError, match="fedavg, whose server waits"):
-        fedasync(model, clients, Elsewhere(), num_updates=1, concurrency=1, **how)
+        fedasync(
+            model, clients, Elsewhere(), num_updates=1, server=AsyncServer(concurrency=1), **how
+        )
     with pytest.raises(ValueError, match="tune needs the bytes of all clients"):
-        fedavg(model, clients, Elsewhere(), rounds=1, cohort=1, tune=tune, **how)
+        fedavg(model, clients, Elsewhere(), rounds=1, cohort=1, server=Server(tune=tune), **how)
 
 
 @pytest.mark.slow

@@ -31,10 +31,12 @@ from fltoolkit.federated import (
     Arrivals,
     Backlog,
     ByteBudget,
+    Fleet,
     Local,
     LogNormal,
     Polynomial,
     Scripted,
+    Server,
     fedavg,
     local_updates,
     mean_of_senders,
@@ -68,35 +70,36 @@ def dask():
         yield client
 
 
-def trained(channel, clients, *, train=ONE_BY_ONE, rounds=3, **how):
+def trained(channel, clients, *, rounds=3, **how):
     """The records, the final weights and the ledger of a run."""
-    model = network()
-    how = {"cohort": len(clients), "local": PLAIN} | how
-    records = list(fedavg(model, clients, channel, rounds=rounds, train=train, **how))
+    model, fleet = network(), clients if isinstance(clients, Fleet) else Fleet(clients, ONE_BY_ONE)
+    how = {"cohort": len(fleet), "local": PLAIN} | how
+    records = list(fedavg(model, fleet, channel, rounds=rounds, **how))
     weights = {name: tensor.tolist() for name, tensor in model.state_dict().items()}
     return records, weights, channel.transfers
 
 
 def on(channel, **how):
-    return trained(channel, channel.clients(NAMES), train=channel.train, **how)
+    return trained(channel, channel.fleet(NAMES), **how)
 
 
 LATE = Arrivals(wait_for=2, clock=LogNormal(1.0), staleness=Polynomial())
 SOME_DROP_OUT = Scripted({"w0": [1], "w1": [2, math.inf], "w2": [3], "w3": [math.inf, 1]})
+DROP_OUTS = Arrivals(timeout=9.0, clock=SOME_DROP_OUT)
 RUNS = {
     "plain": ({}, {}),
     "sparse with a residual, models in 8 bits": (
         {"update": SPARSE, "model": Pipeline(Quantize(8))},
-        {"cohort": 3, "mean": mean_of_senders, "rounds": 4},
+        {"cohort": 3, "server": Server(mean=mean_of_senders), "rounds": 4},
     ),
     "differences, kept optimizers": (
         {"model": Difference(Pipeline(TopK(0.5))), "update": Pipeline(QSGD(4))},
         {"local": KEPT, "cohort": 3, "rounds": 4},
     ),
-    "late": ({"update": SPARSE}, {"arrivals": LATE, "rounds": 5}),
+    "late": ({"update": SPARSE}, {"server": Server(arrivals=LATE), "rounds": 5}),
     "drop-outs": (
         {"model": Difference(Pipeline(Quantize(8)))},
-        {"arrivals": Arrivals(timeout=9.0, clock=SOME_DROP_OUT), "rounds": 5},
+        {"server": Server(arrivals=DROP_OUTS), "rounds": 5},
     ),
     "an answer to a message": (
         {"model": Difference(Pipeline(TopK(0.5))), "update": Pipeline(SameMask(answers="model"))},
@@ -125,8 +128,8 @@ def test_a_run_that_goes_on_is_the_whole_run(dask, tmp_path):
         parties = [Party("server", model), backlog := Backlog()]
         if rounds.start:
             assert load_run(tmp_path / "saved", parties, channel) == 2
-        how |= {"train": channel.train, "backlog": backlog}
-        list(fedavg(model, channel.clients(NAMES), channel, rounds=rounds, **how))
+        server = Server(backlog=backlog)
+        list(fedavg(model, channel.fleet(NAMES), channel, rounds=rounds, server=server, **how))
         save_run(tmp_path / "saved", parties, channel)
     assert {name: tensor.tolist() for name, tensor in model.state_dict().items()} == whole[1]
     assert channel.transfers == whole[2]
@@ -136,8 +139,8 @@ def test_a_run_that_goes_on_is_the_whole_run(dask, tmp_path):
 def test_codecs_may_be_tuned(dask):
     tune = ByteBudget(lambda fraction: Pipeline(TopK(fraction)), nbytes=20_000, rounds=3)
     codecs = {"update": Pipeline(TopK(0.1))}
-    here = trained(Channel(codecs), workers(), tune=tune)
-    assert on(DaskChannel(dask, samples, codecs), tune=tune) == here
+    here = trained(Channel(codecs), workers(), server=Server(tune=tune))
+    assert on(DaskChannel(dask, samples, codecs), server=Server(tune=tune)) == here
 
 
 def with_nan(client):
@@ -167,7 +170,7 @@ def test_mistakes_name_the_client(dask):
     with pytest.raises(RuntimeError, match="client 'w2': mat1 and mat2 shapes"):
         on(DaskChannel(dask, misshaped))
     with pytest.raises(ValueError, match="over Dask an update comes as the bytes"):
-        on(DaskChannel(dask, samples), mean=SecureSum(Pipeline(Grid(16, top=4.0))))
+        on(DaskChannel(dask, samples), server=Server(mean=SecureSum(Pipeline(Grid(16, top=4.0)))))
     with pytest.raises(ValueError, match="patience=0: give seconds, above 0"):
         DaskChannel(dask, samples, patience=0)
 
@@ -239,13 +242,13 @@ def test_a_worker_that_hangs_is_helped_and_one_that_joins_gets_clients(tmp_path)
     whole = trained(Channel({"update": SPARSE}), workers(), **how)
     with cluster(1) as machines, Client(machines) as client:
         channel = DaskChannel(client, samples, {"update": SPARSE}, patience=0.5)
-        clients = channel.clients(NAMES)
+        fleet = channel.fleet(NAMES)
         machines.scale(2)
         client.wait_for_workers(2, timeout=PATIENCE)
         gate = local_with(Gate(tmp_path))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            part = trained(channel, clients, train=channel.train, local=gate, rounds=3)
+            part = trained(channel, fleet, local=gate, rounds=3)
         (tmp_path / "open").write_text("yes")  # until now the first worker has waited
     assert part == whole
     assert "joined" in channel.events[0]

@@ -10,7 +10,7 @@ from fltoolkit import fedavg, pack
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Difference, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.engines import flower
-from fltoolkit.federated import Arrivals, Cohort, Local, mean_of_senders
+from fltoolkit.federated import Arrivals, Cohort, Fleet, Local, Server, mean_of_senders
 from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.models import seeded
 
@@ -56,16 +56,17 @@ def codecs() -> dict:
     return {"model": Pipeline(Quantize(8)), "update": sparse}
 
 
-def make_client(context: Context, **changes) -> flower.Client:
+def make_client(context: Context, **changes) -> flower.ClientSetup:
     number = context.node_config["partition-id"]
     settings = {"model": network(), "codecs": codecs(), **changes}
-    return flower.Client(f"client-{number}", x=data(number)[0], y=data(number)[1], **settings)
+    return flower.ClientSetup(f"client-{number}", x=data(number)[0], y=data(number)[1], **settings)
 
 
 def settings(model: nn.Module) -> dict:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     how = {"rounds": ROUNDS, "cohort": 3, "local": Local(4, epochs=2, lr=0.1)}
-    return {**how, "arrivals": Arrivals(wait_for=2), "server_optimizer": optimizer, "seed": 7}
+    server = Server(arrivals=Arrivals(wait_for=2), optimizer=optimizer)
+    return {**how, "server": server, "seed": 7}
 
 
 class LoopGrid:
@@ -100,12 +101,17 @@ class LoopGrid:
 def run(grid: LoopGrid, **changes) -> tuple[list, flower.Letters, nn.Module]:
     model, records = network(), []
     how = settings(model) | changes
-    server = flower.Server(model, how, NUM_NODES, codecs(), on_record=records.append)
+    server = flower.ServerSetup(model, how, NUM_NODES, codecs(), on_record=records.append)
     return records, flower.run(grid, server), model
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"mean": mean_of_senders}, {"cohort": Cohort(3, with_replacement=True)}]
+    "changes",
+    [
+        {},
+        {"server": Server(mean=mean_of_senders)},
+        {"cohort": Cohort(3, with_replacement=True)},
+    ],
 )
 def test_flower_is_fedavg(changes):
     grid = LoopGrid(flower.client_app(make_client))
@@ -113,7 +119,7 @@ def test_flower_is_fedavg(changes):
     alone, channel = network(), Channel(codecs())
     clients = {f"client-{k}": data(k) for k in range(NUM_NODES)}
     in_turn = functools.partial(local_updates, chunk=1)
-    same = list(fedavg(alone, clients, channel, train=in_turn, **settings(alone) | changes))
+    same = list(fedavg(alone, Fleet(clients, in_turn), channel, **settings(alone) | changes))
     assert records == same
     assert ledger.transfers == channel.transfers
     assert pack(model.state_dict()) == pack(alone.state_dict())
@@ -193,7 +199,7 @@ def test_a_damaged_message_names_client_and_round():
 
 def test_difference_needs_every_message_so_it_is_refused():
     lossy = {"model": Difference(Pipeline(Quantize(4)))}
-    server = flower.Server(network(), settings(network()), NUM_NODES, lossy)
+    server = flower.ServerSetup(network(), settings(network()), NUM_NODES, lossy)
     with pytest.raises(ValueError, match=r"model: Difference.*over Flower a message may be lost"):
         flower.run(LoopGrid(flower.client_app(make_client)), server)
 

@@ -27,7 +27,7 @@ from fltoolkit.engines import syft  # noqa: E402
 from fltoolkit.engines.syft import Datasite, MockDrive  # noqa: E402
 from fltoolkit.engines.syft_channel import SyftChannel  # noqa: E402
 from fltoolkit.engines.syft_jobs import Jobs, ReviewedJob, settings_of  # noqa: E402
-from fltoolkit.federated import Local  # noqa: E402
+from fltoolkit.federated import Fleet, Local, Server  # noqa: E402
 
 Q8 = {kind: Pipeline(Quantize(8)) for kind in ("activations", "gradients", "update")}
 X, Y = torch.randn(64, 12, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 3
@@ -479,13 +479,9 @@ def model():
 
 
 def fed(channel, clients, network, **more):
-    train = {"train": more.pop("train")} if "train" in more else {}
     local = Local(loss_fn=nn.functional.cross_entropy, **settings_of(CODE) | more)
-    list(
-        flt.fedavg(
-            network, clients, channel, rounds=2, cohort=2, local=local, server="bob", **train
-        )
-    )
+    bob = Server(name="bob")
+    list(flt.fedavg(network, clients, channel, rounds=2, cohort=2, local=local, server=bob))
     return network.state_dict()
 
 
@@ -515,7 +511,7 @@ def test_a_reviewed_setting_of_none_or_0_is_one_that_is_not_there(net):
     for owner in (net.alice, net.carol):
         private[owner.name] = tuple(owner.private("patients").values())
     channel = SyftChannel([net.alice, net.carol, net.bob])
-    ours = fed(channel, train.mocks, model(), train=train, **settings_of(code))
+    ours = fed(channel, Fleet(train.mocks, train), model(), **settings_of(code))
     theirs = fed(flt.Channel(), private, model(), **settings_of(code))
     assert all(map(torch.equal, ours.values(), theirs.values()))
 
@@ -525,7 +521,7 @@ def test_fedavg_by_reviewed_job_is_bit_identical_to_one_process(net, jobs):
     approve(jobs, "alice", "carol")
     channel, plain = SyftChannel([net.alice, net.carol, net.bob], Q8), flt.Channel(Q8)
     train = by_job(net, jobs)
-    ours = fed(channel, train.mocks, model(), train=train)
+    ours = fed(channel, Fleet(train.mocks, train), model())
     private = {o.name: tuple(o.private("patients").values()) for o in (net.alice, net.carol)}
     theirs = fed(plain, private, model())
     assert all(map(torch.equal, ours.values(), theirs.values()))
@@ -548,9 +544,9 @@ def test_a_job_that_was_not_approved_does_not_run(net, jobs):
     approve(jobs, "carol")
     train, channel = by_job(net, jobs), SyftChannel([net.alice, net.carol, net.bob])
     with pytest.raises(PermissionError, match=r"alice runs only jobs.* is pending. To approve it"):
-        fed(channel, train.mocks, model(), train=train)
-    with pytest.raises(ValueError, match=r"a client is not one of job .* pass job.mocks to fedavg"):
-        fed(channel, mocks(net), model(), train=train)
+        fed(channel, Fleet(train.mocks, train), model())
+    with pytest.raises(ValueError, match=r"a client is not one of job .* give fedavg Fleet"):
+        fed(channel, Fleet(mocks(net), train), model())
 
 
 def test_a_rejected_job_does_not_run_and_the_reason_is_told(net, jobs):
@@ -606,7 +602,7 @@ def test_other_settings_than_those_reviewed_are_refused(net, jobs):
     approve(jobs, "alice", "carol")
     train, channel = by_job(net, jobs), SyftChannel([net.alice, net.carol, net.bob])
     with pytest.raises(PermissionError, match=r"asks for .*'batch_size': 1, .* has approved"):
-        fed(channel, train.mocks, model(), train=train, batch_size=1)
+        fed(channel, Fleet(train.mocks, train), model(), batch_size=1)
 
 
 @pytest.mark.slow
@@ -615,7 +611,7 @@ def test_an_update_of_another_shape_than_the_model_does_not_leave_its_owner(net,
     train, wrong = by_job(net, jobs), nn.Sequential(nn.Linear(12, 4))
     channel = SyftChannel([net.alice, net.carol, net.bob])
     with pytest.raises(ValueError, match=r"job 'job-\d+': start does not fit the module"):
-        fed(channel, train.mocks, wrong, train=train)
+        fed(channel, Fleet(train.mocks, train), wrong)
     short = CODE.replace("return ", "start = dict(list(start.items())[:1])\n    return ")
     short = short.replace("nn.Linear(12, 3)", "nn.Linear(12, 3, bias=False)")
     jobs["bob"].submit("alice", f"{jobs['name']}-y", short)

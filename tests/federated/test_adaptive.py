@@ -13,6 +13,7 @@ from fltoolkit.federated import (
     ByteBudget,
     Local,
     LogNormal,
+    Server,
     fedavg,
 )
 from fltoolkit.models import seeded
@@ -53,7 +54,7 @@ def test_levels_in_a_run():
 
     channel, sizes, losses = Channel({"update": make(2)}), [], []
     rule = AdaptiveLevels(make, first=2)
-    for record in fedavg(net(), people(), channel, rounds=25, tune=rule, **HOW):
+    for record in fedavg(net(), people(), channel, rounds=25, server=Server(tune=rule), **HOW):
         now = [t for t in channel.transfers if t.step == record["step"]]
         sizes.append(sum(t.nbytes for t in now if t.kind == "update"))
         losses.append(record["loss"])
@@ -68,15 +69,14 @@ def test_levels_in_a_run():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", [0.002, 0.03, 0.9])
-@pytest.mark.parametrize("settings", [{}, {"arrivals": Arrivals(wait_for=2, clock=LogNormal(1.0))}])
-def test_a_budget_lands_within_two_percent(first, settings):
+@pytest.mark.parametrize("arrivals", [Arrivals(), Arrivals(wait_for=2, clock=LogNormal(1.0))])
+def test_a_budget_lands_within_two_percent(first, arrivals):
     """Wherever it begins, with stragglers, and with both directions counted."""
     budget, rounds = 225_000, 20
     channel = Channel({"update": sparse(first), "model": Pipeline(Quantize(8), Entropy())})
     rule = ByteBudget(sparse, budget, rounds, first)
-    records = list(
-        fedavg(net(), people(), channel, rounds=rounds, tune=rule, **{**HOW, **settings})
-    )
+    server = Server(tune=rule, arrivals=arrivals)
+    records = list(fedavg(net(), people(), channel, rounds=rounds, server=server, **HOW))
     print(f"from {first}: {records[-1]['nbytes']:,} of {budget:,}, fraction {rule.fraction:.4f}")
     assert abs(records[-1]["nbytes"] - budget) <= 0.02 * budget
     assert records[-1]["nbytes"] == channel.nbytes()
@@ -92,7 +92,12 @@ def test_without_the_rule_the_budget_is_missed():
 def test_a_budget_too_small_for_the_way_down_is_an_error():
     channel = Channel({"update": sparse(0.1)})
     run = fedavg(
-        net(), people(), channel, rounds=40, tune=ByteBudget(sparse, 100_000, 40, 0.1), **HOW
+        net(),
+        people(),
+        channel,
+        rounds=40,
+        server=Server(tune=ByteBudget(sparse, 100_000, 40, 0.1)),
+        **HOW,
     )
     with pytest.raises(ValueError, match="on the way down alone: compress the kind 'model' too"):
         list(run)
@@ -129,19 +134,26 @@ def test_a_rule_that_has_seen_the_history_goes_on_as_before():
 
     whole, rule = fresh(sparse(0.3)), ByteBudget(sparse, 225_000, 20, 0.3)
     model = net()
-    records = list(fedavg(model, people(), whole, rounds=20, tune=rule, **HOW))
+    records = list(fedavg(model, people(), whole, rounds=20, server=Server(tune=rule), **HOW))
     first, early = fresh(sparse(0.3)), ByteBudget(sparse, 225_000, 20, 0.3)
     half = net()
     backlog = Backlog()
-    how = HOW | {"backlog": backlog}
-    begun = list(fedavg(half, people(), first, rounds=8, tune=early, **how))
+    server = Server(tune=early, backlog=backlog)
+    begun = list(fedavg(half, people(), first, rounds=8, server=server, **HOW))
     assert begun == records[:8]
     late = ByteBudget(sparse, 225_000, 20, 0.3)
     codec = [late(record) for record in begun][-1]
     second = fresh(codec)
     with pytest.warns(UserWarning, match="update: saved with .* goes on with"):
         second.load_state_dict(first.state_dict())
-    more = fedavg(half, people(), second, rounds=range(8, 20), tune=late, **how)
+    more = fedavg(
+        half,
+        people(),
+        second,
+        rounds=range(8, 20),
+        server=Server(tune=late, backlog=backlog),
+        **HOW,
+    )
     assert [*begun, *more] == records
 
 

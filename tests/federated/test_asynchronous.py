@@ -11,9 +11,11 @@ from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
 from fltoolkit.federated import (
+    AsyncServer,
     Constant,
     Drop,
     Even,
+    Fleet,
     Flight,
     Local,
     LogNormal,
@@ -28,13 +30,14 @@ from fltoolkit.party import Party
 
 TWO = {"a": number(1), "b": number(10)}
 CLOCK = Scripted({"a": [1.0], "b": [3.0]})
-HAND = {"concurrency": 2, "local": Local(batch_size=None, lr=1, steps=1), "train": walk_by_x}
+HAND = {"local": Local(batch_size=None, lr=1, steps=1)}
 
 
-def trace(method, clients=TWO, channel=None, **settings):
-    model, channel, ws = One(), Channel() if channel is None else channel, []
-    records = []
-    for record in method(model, clients, channel, **(HAND | settings)):
+def trace(method, clients=TWO, concurrency=2, at_work=None, **settings):
+    """Two numbers by hand; ``at_work`` are further arguments of the server."""
+    model, channel, ws, records = One(), Channel(), [], []
+    settings["server"] = AsyncServer(concurrency=concurrency, **(at_work or {}))
+    for record in method(model, Fleet(clients, walk_by_x), channel, **HAND, **settings):
         ws.append(round(model.w.item(), 6))
         records.append(record)
     return ws, records, channel
@@ -50,7 +53,8 @@ def trace(method, clients=TWO, channel=None, **settings):
 )
 def test_fedasync_by_hand(staleness, expected):
     """a lands at 1, 2 and 3 s, b, who began from 0, at 3 s before a."""
-    ws, records, _ = trace(fedasync, num_updates=4, alpha=0.5, clock=CLOCK, staleness=staleness)
+    at_work = {"clock": CLOCK, "staleness": staleness}
+    ws, records, _ = trace(fedasync, num_updates=4, alpha=0.5, at_work=at_work)
     assert ws == expected
     assert column(records, "client") == ["a", "a", "b", "a"]
     assert column(records, "staleness") == [0, 0, 2, 1]
@@ -60,9 +64,8 @@ def test_fedasync_by_hand(staleness, expected):
 
 def test_fedbuff_by_hand():
     """K = 2. a and a at 2 s: mean 1. Then b, a move late, and a: (10/2 + 1) / 2 = 3."""
-    ws, records, channel = trace(
-        fedbuff, rounds=2, buffer_size=2, clock=CLOCK, staleness=Polynomial(1)
-    )
+    at_work = {"clock": CLOCK, "staleness": Polynomial(1)}
+    ws, records, channel = trace(fedbuff, rounds=2, buffer_size=2, at_work=at_work)
     assert ws == [1, 4]
     assert column(records, "seconds") == [2, 3]
     assert column(records, "num_stale") == [0, 1]
@@ -76,21 +79,25 @@ def test_fedbuff_by_hand():
 
 
 def test_a_buffer_of_stale_updates_that_weigh_nothing_moves_nothing():
-    clock = Scripted({"a": [1.0], "b": [2.0]})
-    ws, records, _ = trace(
-        fedbuff, rounds=3, buffer_size=1, clock=clock, staleness=Drop(), concurrency=2
-    )
+    at_work = {"clock": Scripted({"a": [1.0], "b": [2.0]}), "staleness": Drop()}
+    ws, records, _ = trace(fedbuff, rounds=3, buffer_size=1, at_work=at_work)
     assert column(records, "staleness") == [0, 1, 1]
     assert ws == [1, 1, 1]
 
 
-def test_fedbuff_gives_its_mean_to_the_servers_optimizer():
+@pytest.mark.parametrize(
+    ("method", "settings", "moved"),
+    [
+        (fedbuff, {"rounds": 1, "buffer_size": 2}, (1 + 1) / 2),
+        (fedasync, {"num_updates": 1, "alpha": 0.5}, 0.5 * 1),
+    ],
+)
+def test_the_servers_optimizer_gets_the_change(method, settings, moved):
     model = One()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    list(
-        fedbuff(model, TWO, Channel(), rounds=1, buffer_size=2, server_optimizer=optimizer, **HAND)
-    )
-    assert model.w.item() == 0.5 * (1 + 10) / 2
+    settings["server"] = AsyncServer(concurrency=2, clock=CLOCK, optimizer=optimizer)
+    list(method(model, Fleet(TWO, walk_by_x), Channel(), **settings, **HAND))
+    assert model.w.item() == 0.5 * moved
 
 
 def net_and_people():
@@ -101,6 +108,7 @@ def net_and_people():
     return model, {f"c{k}": (x[k::3], y[k::3]) for k in range(3)}
 
 
+ONE_AT_WORK = AsyncServer(concurrency=1)
 REAL = {"local": Local(batch_size=4, lr=0.1, epochs=1)}
 
 
@@ -112,9 +120,9 @@ def test_one_client_alone_trains_as_in_fedavg():
         if method == "fedavg":
             list(fedavg(*args, rounds=3, cohort=1, **REAL))
         elif method == "fedasync":
-            list(fedasync(*args, num_updates=3, concurrency=1, alpha=1, **REAL))
+            list(fedasync(*args, num_updates=3, server=ONE_AT_WORK, alpha=1, **REAL))
         else:
-            list(fedbuff(*args, rounds=3, buffer_size=1, concurrency=1, **REAL))
+            list(fedbuff(*args, rounds=3, server=ONE_AT_WORK, buffer_size=1, **REAL))
         models.append(model.state_dict())
     for other in models[1:]:
         torch.testing.assert_close(other, models[0], rtol=0, atol=1e-14)
@@ -125,7 +133,8 @@ def test_the_first_buffer_of_everybody_is_a_round_of_fedavg():
     other, _ = net_and_people()
     how = {"rounds": 1, "local": Local(batch_size=None, lr=0.1, steps=2)}
     list(fedavg(model, clients, Channel(), cohort=3, **how))
-    list(fedbuff(other, clients, Channel(), buffer_size=3, concurrency=3, **how))
+    server = AsyncServer(concurrency=3)
+    list(fedbuff(other, clients, Channel(), server=server, buffer_size=3, **how))
     torch.testing.assert_close(other.state_dict(), model.state_dict(), rtol=0, atol=1e-14)
 
 
@@ -137,12 +146,8 @@ def test_same_seed_same_bytes(method):
     for seed in (0, 0, 1):
         model, clients = net_and_people()
         channel = Channel({"update": ErrorFeedback(Pipeline(TopK(0.3)))})
-        records = list(
-            method(
-                model, clients, channel, concurrency=2, clock=LogNormal(1.0, dropout=0.2),
-                seed=seed, **moves, **REAL,
-            )
-        )  # fmt: skip
+        server = AsyncServer(concurrency=2, clock=LogNormal(1.0, dropout=0.2))
+        records = list(method(model, clients, channel, server=server, seed=seed, **moves, **REAL))
         runs.append((records, channel.transfers, model[1].weight.tolist()))
         assert sum(t.kind == "model" for t in channel.transfers) > 13  # drop-outs were sent it too
         links = [link for link in channel.state_dict()["links"] if link[2] == "update"]
@@ -154,11 +159,9 @@ def test_same_seed_same_bytes(method):
 def test_a_failing_client_is_named_counted_and_left_out():
     clients = TWO | {"bad": number(math.nan)}
     clock = Scripted({"a": [1.0], "b": [3.0], "bad": [1.5, 100.0]})
+    at_work = {"clock": clock, "staleness": Constant()}
     with pytest.warns(UserWarning, match="client 'bad' is left out"):
-        ws, records, _ = trace(
-            fedasync, clients, num_updates=4, alpha=0.5, clock=clock, staleness=Constant(),
-            concurrency=3,
-        )  # fmt: skip
+        ws, records, _ = trace(fedasync, clients, 3, at_work, num_updates=4, alpha=0.5)
     assert ws == [0.5, 1.0, 5.5, 3.75]
     assert column(records, "num_failed") == [0, 1, 0, 0]
 
@@ -166,7 +169,7 @@ def test_a_failing_client_is_named_counted_and_left_out():
 @pytest.mark.filterwarnings("ignore:client")
 def test_no_endless_loop():
     with pytest.raises(RuntimeError, match="20 times in a row a client dropped out or failed"):
-        trace(fedasync, num_updates=1, clock=Even(math.inf))
+        trace(fedasync, num_updates=1, at_work={"clock": Even(math.inf)})
     with pytest.raises(RuntimeError, match="20 times in a row"):
         trace(fedbuff, {c: number(math.nan) for c in "ab"}, rounds=1, buffer_size=1)
 
@@ -211,17 +214,13 @@ def test_resumed_is_uninterrupted(method, tmp_path):
     def go(server, channel, flight, start, end):
         mse = nn.functional.mse_loss
         how = {"local": Local(batch_size=4, lr=0.1, steps=3, loss_fn=mse)}
-        how |= {"concurrency": 3, "seed": 2, "clock": LogNormal(1.0, dropout=0.2)}
+        at_work = {"clock": LogNormal(1.0, dropout=0.2), "flight": flight}
+        how["server"] = AsyncServer(concurrency=3, optimizer=server.optimizer, **at_work)
         if method is fedbuff:
-            how |= {
-                "rounds": range(start, end),
-                "buffer_size": 2,
-                "server_optimizer": server.optimizer,
-            }
+            how |= {"rounds": range(start, end), "buffer_size": 2}
         else:
             how |= {"num_updates": range(start, end)}
-        records = method(server.module, data, channel, **how, flight=flight)
-        return list(records)
+        return list(method(server.module, data, channel, seed=2, **how))
 
     whole = fresh()
     records = go(*whole, 0, 14)
@@ -239,9 +238,9 @@ def test_resumed_is_uninterrupted(method, tmp_path):
 
 def test_going_on_needs_what_was_under_way():
     with pytest.raises(ValueError, match="to go on from 3, give the flight"):
-        next(fedasync(One(), TWO, Channel(), **HAND, num_updates=range(3, 5)))
-    flight = Flight()
-    next(fedasync(One(), TWO, Channel(), **HAND, num_updates=5, flight=flight))
+        trace(fedasync, num_updates=range(3, 5))
+    at_work = {"flight": Flight()}
+    trace(fedasync, num_updates=5, at_work=at_work)
     others = {"a": TWO["a"], "c": TWO["b"]}
     with pytest.raises(ValueError, match="'b', 'c'"):
-        next(fedasync(One(), others, Channel(), **HAND, num_updates=5, flight=flight))
+        trace(fedasync, others, num_updates=5, at_work=at_work)

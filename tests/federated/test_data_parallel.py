@@ -82,12 +82,12 @@ def test_a_saved_run_goes_on_with_the_same_weights(tmp_path):
     how = {"local": local(batch_size=3), "seed": 3}
     straight = network()
     list(ddp(straight, everybody(), Channel(codecs), steps=7, **how))
-    before, channel, fleet = network(), Channel(codecs), Fleet()
-    list(ddp(before, everybody(), channel, steps=4, fleet=fleet, **how))
+    before, channel, fleet = network(), Channel(codecs), Fleet(everybody())
+    list(ddp(before, fleet, channel, steps=4, **how))
     save_run(tmp_path, [Party("model", before, None), fleet], channel)
-    after, channel, fleet = network(seed=5), Channel(codecs), Fleet()
+    after, channel, fleet = network(seed=5), Channel(codecs), Fleet(everybody())
     step = load_run(tmp_path, [Party("model", after, None), fleet], channel)
-    list(ddp(after, everybody(), channel, steps=range(step, 7), fleet=fleet, **how))
+    list(ddp(after, fleet, channel, steps=range(step, 7), **how))
     for name, tensor in straight.state_dict().items():
         assert torch.equal(after.state_dict()[name], tensor), name
 

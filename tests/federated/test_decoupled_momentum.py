@@ -69,15 +69,15 @@ def test_two_steps_by_hand():
     Sent: (4, 0) / sqrt(2), which is (2, 2): signs (1, 1). The momentum keeps (1, -1). Then
     m = (1, -1) / 2 + (3, 1) = (3.5, 0.5), cosines (4, 3) / sqrt(2): sent (2, 2), left (1.5, -1.5).
     """
-    model, fleet = Pull(), Fleet()
-    workers = {name: (torch.tensor([[3.0, 1.0]]), torch.zeros(1)) for name in ("a", "b")}
+    model = Pull()
+    fleet = Fleet({name: (torch.tensor([[3.0, 1.0]]), torch.zeros(1)) for name in ("a", "b")})
     channel = Channel({"update": Pipeline(TopK(0.5))})
     left = []
-    for _ in demo(model, workers, channel, steps=2, local=LOCAL, decay=0.5, chunk=2, fleet=fleet):
+    for _ in demo(model, fleet, channel, steps=2, local=LOCAL, decay=0.5, chunk=2):
         left.append([round(v, 4) for v in fleet.momenta["b"]["w"].tolist()])
     assert left == [[1.0, -1.0], [1.5, -1.5]]
     assert model.w.tolist() == [0.5, 0.5]
-    assert channel.totals(workers)()["nbytes"] == channel.nbytes() > 0
+    assert channel.totals(fleet.clients)()["nbytes"] == channel.nbytes() > 0
 
 
 def test_it_learns_and_goes_on_where_it_was():
@@ -92,12 +92,11 @@ def test_it_learns_and_goes_on_where_it_was():
     workers = {"a": (x[:15], x[:15].argmax(1) % 3), "b": (x[15:], x[15:].argmax(1) % 3)}
     local = Local(5, optimizer=partial(torch.optim.SGD, lr=0.03), steps=1)
     codecs = {"update": Pipeline(TopK(0.25))}
-    straight, again, fleet = network(), network(), Fleet()
+    straight, again, fleet = network(), network(), Fleet(workers)
     records = list(demo(straight, workers, Channel(codecs), steps=30, local=local, chunk=8))
     assert records[-1]["loss"] < 0.7 * records[0]["loss"]
-    list(demo(again, workers, Channel(codecs), steps=12, local=local, chunk=8, fleet=fleet))
-    rest = {"steps": range(12, 30), "local": local, "chunk": 8, "fleet": fleet}
-    list(demo(again, workers, Channel(codecs), **rest))
+    list(demo(again, fleet, Channel(codecs), steps=12, local=local, chunk=8))
+    list(demo(again, fleet, Channel(codecs), steps=range(12, 30), local=local, chunk=8))
     assert torch.equal(straight[0].weight, again[0].weight)
 
 
@@ -129,10 +128,10 @@ def through_muon(model, batch_size):
 @pytest.mark.parametrize("rank", [2, 7])
 def test_narrow_means_are_dion_with_the_mean_gradient(rank):
     """Three workers with 8 samples each against the algorithm on one matrix with all 24."""
-    model, plain, three, fleet = three_layers(), three_layers(), some(3), Fleet()
-    how = {"local": through_muon(model, 8), "rank": rank, "fleet": fleet}
+    model, plain, three, fleet = three_layers(), three_layers(), some(3), Fleet(some(3))
+    how = {"local": through_muon(model, 8), "rank": rank}
     start = torch.randn(12, rank, generator=torch.Generator().manual_seed(3))
-    list(dion(model, three, Channel(), steps=6, seed=3, **how))
+    list(dion(model, fleet, Channel(), steps=6, seed=3, **how))
     x, y = (torch.cat(parts) for parts in zip(*three.values(), strict=True))
     hidden, q, momentum = plain[2].weight, start, torch.zeros(7, 12)
     rest = [p for p in plain.parameters() if p is not hidden]
@@ -156,16 +155,16 @@ def test_narrow_means_are_dion_with_the_mean_gradient(rank):
 
 
 def test_dion_sends_narrow_matrices_and_goes_on_where_it_was():
-    straight, again, fleet, channel = three_layers(), three_layers(), Fleet(), Channel()
+    straight, again, fleet, channel = three_layers(), three_layers(), Fleet(some(3)), Channel()
     how = {"local": through_muon(straight, 4), "rank": 2}
     list(dion(straight, some(3), channel, steps=4, **how))
     rest = sum(p.numel() for p in straight.parameters()) - 84
     up = [t.nbytes_dense // 4 for t in channel.transfers if t.receiver == ThroughServer().server]
     assert up == [*[rest + 2 * 7] * 3, *[2 * 12] * 3] * 4
-    list(dion(again, some(3), Channel(), steps=2, fleet=fleet, **how))
-    restored = Fleet()
+    list(dion(again, fleet, Channel(), steps=2, **how))
+    restored = Fleet(some(3))
     restored.load_state_dict(fleet.state_dict())
-    list(dion(again, some(3), Channel(), steps=range(2, 4), fleet=restored, **how))
+    list(dion(again, restored, Channel(), steps=range(2, 4), **how))
     for one, other in zip(straight.parameters(), again.parameters(), strict=True):
         assert torch.equal(one, other)
 

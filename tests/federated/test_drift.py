@@ -38,7 +38,7 @@ def trained(protocol, clients=FOUR, rounds=1, cohort=4, local=LOCAL, model=None,
 def test_the_first_round_of_scaffold_is_that_of_federated_averaging():
     """Control variates begin at zero."""
     model, _, records = trained(scaffold, cohort=3)
-    other, _, others = trained(fedavg, cohort=3, train=one_by_one)
+    other, _, others = trained(fedavg, Fleet(FOUR, one_by_one), cohort=3)
     assert torch.equal(weights(model), weights(other))
     assert records[0]["loss"] == others[0]["loss"]
     second, third = (trained(p, rounds=2)[0] for p in (scaffold, fedavg))
@@ -47,8 +47,8 @@ def test_the_first_round_of_scaffold_is_that_of_federated_averaging():
 
 def test_the_servers_control_variate_is_the_mean_of_the_clients():
     """Also of those that were not drawn (algorithm 1, line 17): their change is zero."""
-    fleet = Fleet()
-    trained(scaffold, rounds=5, cohort=2, fleet=fleet)
+    fleet = Fleet(FOUR)
+    trained(scaffold, fleet, rounds=5, cohort=2)
     for name, c in fleet.momenta["server"].items():
         mine = [fleet.momenta[k][name] if k in fleet.momenta else 0 * c for k in FOUR]
         assert torch.allclose(c, sum(mine) / 4, atol=1e-5), name
@@ -56,8 +56,8 @@ def test_the_servers_control_variate_is_the_mean_of_the_clients():
 
 
 def test_feddyns_h_is_the_mean_of_what_clients_remember():
-    fleet = Fleet()
-    trained(partial(feddyn, alpha=0.5), rounds=5, cohort=2, fleet=fleet)
+    fleet = Fleet(FOUR)
+    trained(partial(feddyn, alpha=0.5), fleet, rounds=5, cohort=2)
     for name, h in fleet.momenta["server"].items():
         mine = [fleet.momenta[k][name] if k in fleet.momenta else 0 * h for k in FOUR]
         assert torch.allclose(h, sum(mine) / 4, atol=1e-5), name
@@ -68,7 +68,8 @@ def test_feddyns_first_round_goes_twice_as_far_as_fedprox():
     """g_k = h = 0 before it, so h becomes -alpha times the mean, and h / alpha adds it again."""
     start = weights(network())
     model, *_ = trained(partial(feddyn, alpha=0.5))
-    other, *_ = trained(fedavg, local=Local(4, lr=0.1, steps=3, prox=0.5), train=one_by_one)
+    prox = Local(4, lr=0.1, steps=3, prox=0.5)
+    other, *_ = trained(fedavg, Fleet(FOUR, one_by_one), local=prox)
     assert torch.allclose(weights(model) - start, 2 * (weights(other) - start), atol=1e-6)
 
 
@@ -112,11 +113,10 @@ def test_scaffold_sends_twice_the_values_of_averaging_and_feddyn_the_same_bytes(
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_run_goes_on_where_it_was(protocol):
     straight, *_ = trained(protocol, rounds=4, cohort=2)
-    model, fleet = network(), Fleet()
-    trained(protocol, rounds=2, cohort=2, model=model, fleet=fleet)
-    restored = Fleet()
+    model, fleet, restored = network(), Fleet(FOUR), Fleet(FOUR)
+    trained(protocol, fleet, rounds=2, cohort=2, model=model)
     restored.load_state_dict(fleet.state_dict())
-    trained(protocol, rounds=range(2, 4), cohort=2, model=model, fleet=restored)
+    trained(protocol, restored, rounds=range(2, 4), cohort=2, model=model)
     assert torch.equal(weights(straight), weights(model))
 
 

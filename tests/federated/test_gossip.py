@@ -34,9 +34,9 @@ def pairs_of(channel, step):
 
 
 def test_a_group_of_all_workers_is_diloco():
-    model, other, fleet = network(), network(), Fleet()
+    model, other, fleet = network(), network(), Fleet(FOUR)
     outer = torch.optim.SGD(other.parameters(), lr=0.7, momentum=0.5)
-    list(noloco(model, FOUR, Channel(), rounds=4, local=INNER, group=4, fleet=fleet))
+    list(noloco(model, fleet, Channel(), rounds=4, local=INNER, group=4))
     list(diloco(other, FOUR, Channel(), rounds=4, local=INNER, outer=outer))
     assert torch.allclose(weights(model), weights(other), atol=1e-5)
     assert spread(fleet) < 1e-5
@@ -44,8 +44,8 @@ def test_a_group_of_all_workers_is_diloco():
 
 def test_pairs_against_the_step_written_plainly():
     """phi, m: two workers that exchanged move by the momentum of how far phi is from their mean."""
-    model, plain, channel, fleet = network(), network(), Channel(), Fleet()
-    list(noloco(model, FOUR, channel, rounds=4, local=INNER, seed=2, fleet=fleet))
+    model, plain, channel, fleet = network(), network(), Channel(), Fleet(FOUR)
+    list(noloco(model, fleet, channel, rounds=4, local=INNER, seed=2))
     start = {name: p.detach().clone() for name, p in plain.named_parameters()}
     phi = {w: dict(start) for w in FOUR}
     m = {w: {name: torch.zeros_like(t) for name, t in start.items()} for w in FOUR}
@@ -70,31 +70,31 @@ def test_pairs_against_the_step_written_plainly():
 
 
 def test_partners_change_and_hold_the_workers_together():
-    channel, fleet, alone = Channel(), Fleet(), Fleet()
-    list(noloco(network(), FOUR, channel, rounds=12, local=INNER, fleet=fleet))
+    channel, fleet, alone = Channel(), Fleet(FOUR), Fleet(FOUR)
+    list(noloco(network(), fleet, channel, rounds=12, local=INNER))
     found = [pairs_of(channel, step) for step in range(1, 13)]
     assert all(len(pairs) == 2 for pairs in found)
     assert len(set().union(*found)) == 6, "everybody meets everybody"
     assert len(channel.transfers) == 12 * 4
     silent = Channel()
-    list(noloco(network(), FOUR, silent, rounds=12, local=INNER, group=1, fleet=alone))
+    list(noloco(network(), alone, silent, rounds=12, local=INNER, group=1))
     assert not silent.transfers
     assert 0 < spread(fleet) < 0.6 * spread(alone)
 
 
 def test_all_values_each_round_are_diloco_with_a_plain_mean():
-    model, other, fleet = network(), network(), Fleet()
-    list(sparta(model, FOUR, Channel(), rounds=4, local=INNER, fraction=1, fleet=fleet))
+    model, other, fleet = network(), network(), Fleet(FOUR)
+    list(sparta(model, fleet, Channel(), rounds=4, local=INNER, fraction=1))
     list(diloco(other, FOUR, Channel(), rounds=4, local=INNER))
     assert torch.allclose(weights(model), weights(other), atol=1e-5)
     assert spread(fleet) < 1e-5
 
 
 def test_the_drawn_values_are_equal_afterwards_and_no_others():
-    fleet, size = Fleet(), weights(network()).numel()
+    fleet, size = Fleet(FOUR), weights(network()).numel()
     drawn, sgd = [], Local(4, lr=0.1, steps=1)
     channel = Channel()
-    for _ in sparta(network(), FOUR, channel, rounds=3, local=sgd, fraction=0.2, fleet=fleet):
+    for _ in sparta(network(), fleet, channel, rounds=3, local=sgd, fraction=0.2):
         flat = [torch.cat([t.flatten() for t in w.values()]) for w in fleet.weights.values()]
         drawn.append((torch.stack(flat) == flat[0]).all(0))
     assert [int(each.sum()) for each in drawn] == [round(0.2 * size)] * 3
@@ -104,24 +104,24 @@ def test_the_drawn_values_are_equal_afterwards_and_no_others():
 
 def test_many_means_of_few_values_hold_the_workers_together():
     how = {"rounds": 60, "local": ONE}
-    few, many = Fleet(), Fleet()
-    list(sparta(network(), FOUR, Channel(), fraction=0.02, fleet=few, **how))
+    few, many = Fleet(FOUR), Fleet(FOUR)
+    list(sparta(network(), few, Channel(), fraction=0.02, **how))
     gathered = Channel()
-    list(sparta(network(), FOUR, gathered, fraction=0.5, exchange=AllGather(), fleet=many, **how))
+    list(sparta(network(), many, gathered, fraction=0.5, exchange=AllGather(), **how))
     assert 0 < spread(many) < 0.5 * spread(few)
     assert len(gathered.transfers) == 60 * 12
 
 
 @pytest.mark.parametrize("protocol", [noloco, sparta])
 def test_a_run_goes_on_where_it_was(protocol):
-    straight, again, fleet = network(), network(), Fleet()
+    straight, again, fleet = network(), network(), Fleet(FOUR)
     records = list(protocol(straight, FOUR, Channel(), rounds=4, local=INNER))
     assert [record["step"] for record in records] == [3, 6, 9, 12]
     assert records[-1]["loss"] < records[0]["loss"]
-    list(protocol(again, FOUR, Channel(), rounds=2, local=INNER, fleet=fleet))
-    restored = Fleet()
+    list(protocol(again, fleet, Channel(), rounds=2, local=INNER))
+    restored = Fleet(FOUR)
     restored.load_state_dict(fleet.state_dict())
-    list(protocol(again, FOUR, Channel(), rounds=range(2, 4), local=INNER, fleet=restored))
+    list(protocol(again, restored, Channel(), rounds=range(2, 4), local=INNER))
     assert torch.equal(weights(straight), weights(again))
 
 

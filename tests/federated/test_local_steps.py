@@ -14,6 +14,7 @@ from fltoolkit.federated import (
     AllGather,
     Fleet,
     Local,
+    Stream,
     ThroughServer,
     ddp,
     diloco,
@@ -114,21 +115,21 @@ def test_sparse_messages_all_to_all_are_what_everybody_counts():
 
 
 def test_a_warm_start_goes_on_with_the_optimizers_of_ddp():
-    fleet, model = Fleet(), network()
+    fleet, model = Fleet(THREE), network()
     how = {"optimizer": ADAM, "keep_state": True}
-    list(ddp(model, THREE, Channel(), steps=5, local=Local(4, steps=1, **how), fleet=fleet))
+    list(ddp(model, fleet, Channel(), steps=5, local=Local(4, steps=1, **how)))
     assert fleet.optimizers["w1"]["state"][0]["step"] == 5
-    list(diloco(model, THREE, Channel(), rounds=1, local=Local(4, steps=3, **how), fleet=fleet))
+    list(diloco(model, fleet, Channel(), rounds=1, local=Local(4, steps=3, **how)))
     assert fleet.optimizers["w1"]["state"][0]["step"] == 8
 
 
 def test_a_run_goes_on_where_it_was():
-    straight, again, fleet = network(), network(), Fleet()
+    straight, again, fleet = network(), network(), Fleet(THREE)
     list(diloco(straight, THREE, Channel(), rounds=4, local=INNER))
-    list(diloco(again, THREE, Channel(), rounds=2, local=INNER, fleet=fleet))
-    restored = Fleet()
+    list(diloco(again, fleet, Channel(), rounds=2, local=INNER))
+    restored = Fleet(THREE)
     restored.load_state_dict(fleet.state_dict())
-    list(diloco(again, THREE, Channel(), rounds=range(2, 4), local=INNER, fleet=restored))
+    list(diloco(again, restored, Channel(), rounds=range(2, 4), local=INNER))
     assert torch.equal(weights(straight), weights(again))
 
 
@@ -137,10 +138,10 @@ def test_a_run_goes_on_where_it_was():
 
 def test_moments_are_averaged_every_so_many_rounds():
     """DES-LOC by hand: the first moment after rounds 2 and 4, the second after round 3."""
-    model, plain, channel, fleet = network(), network(), Channel(), Fleet()
+    model, plain, channel, fleet = network(), network(), Channel(), Fleet(THREE)
     periods = {"exp_avg": 2, "exp_avg_sq": 3}
-    how = {"rounds": 4, "local": INNER, "moments": periods, "seed": 2, "fleet": fleet}
-    list(diloco(model, THREE, channel, **how))
+    how = {"rounds": 4, "local": INNER, "moments": periods, "seed": 2}
+    list(diloco(model, fleet, channel, **how))
     start = {name: p.detach().clone() for name, p in plain.named_parameters()}
     states = dict.fromkeys(THREE)
     for round_ in range(4):
@@ -182,18 +183,18 @@ def test_moments_that_nobody_keeps():
 def test_one_fragment_without_overlap_is_diloco():
     model, other = network(), network()
     list(diloco(model, THREE, Channel(), rounds=4, local=INNER))
-    still = {"fragments": 1, "overlap": 0, "blend": 0.0}
-    list(streaming_diloco(other, THREE, Channel(), rounds=4, local=INNER, **still))
+    still = Stream(1, overlap=0, blend=0.0)
+    list(streaming_diloco(other, THREE, Channel(), rounds=4, local=INNER, stream=still))
     assert torch.allclose(weights(model), weights(other), atol=1e-5)
     delayed = network()
-    list(streaming_diloco(delayed, THREE, Channel(), rounds=4, local=INNER, fragments=1))
+    list(streaming_diloco(delayed, THREE, Channel(), rounds=4, local=INNER, stream=Stream(1)))
     assert not torch.allclose(weights(model), weights(delayed), atol=1e-3)
 
 
 def test_fragments_take_turns_and_arrive_a_round_later():
     model, channel, before = network(), Channel(), network()
     moved = []
-    for _ in streaming_diloco(model, THREE, channel, rounds=4, local=INNER, fragments=2):
+    for _ in streaming_diloco(model, THREE, channel, rounds=4, local=INNER, stream=Stream(2)):
         old = before.state_dict()
         moved.append([n for n, p in model.named_parameters() if not torch.equal(p, old[n])])
         before.load_state_dict(model.state_dict())
@@ -212,9 +213,8 @@ def test_blending_by_hand():
     to 0.5, b from 5 to 4.25; the way from the shared 8 (mean -5.625) is sent; -4.5 arrives: shared
     3.5, a (0.5 + 3.5) / 2 = 2, b 3.875. Round 3: a 0.5, b 3.96875; -5.625 arrives: shared -2.125.
     """
-    model, fleet = Pull(), Fleet()
-    how = {"rounds": 3, "local": HALF, "fragments": 1, "fleet": fleet}
-    records = streaming_diloco(model, PULLS, Channel(), **how)
+    model, fleet = Pull(), Fleet(PULLS)
+    records = streaming_diloco(model, fleet, Channel(), rounds=3, local=HALF, stream=Stream(1))
     found = []
     for _ in records:
         found.append((model.w.item(), *(fleet.weights[w]["w"].item() for w in "ab")))
@@ -242,10 +242,12 @@ def test_what_does_not_fit_is_refused():
     outer = torch.optim.SGD([model[0].weight], lr=0.7)
     with pytest.raises(ValueError, match="does not move"):
         diloco(model, THREE, Channel(), rounds=1, local=INNER, outer=outer)
-    streaming = partial(streaming_diloco, network(), THREE, Channel(), rounds=1, local=INNER)
-    for wrong in ({"fragments": 5}, {"blend": 1.5}, {"overlap": -1}):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            streaming(**{"fragments": 1, **wrong})
+    with pytest.raises(ValueError, match="blend"):
+        Stream(1, blend=1.5)
+    with pytest.raises(ValueError, match="overlap"):
+        Stream(1, overlap=-1)
+    with pytest.raises(ValueError, match="fragments=5: the model has"):
+        streaming_diloco(network(), THREE, Channel(), rounds=1, local=INNER, stream=Stream(5))
     same = {"rounds": 1, "local": INNER, "exchange": ThroughServer("w0")}
     with pytest.raises(ValueError, match="sends update to itself"):
         list(diloco(network(), THREE, Channel(), **same))

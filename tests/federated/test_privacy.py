@@ -9,7 +9,17 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
-from fltoolkit.federated import Arrivals, Cohort, Constant, GaussianDP, Local, LocalUpdate, fedavg
+from fltoolkit.federated import (
+    Arrivals,
+    Cohort,
+    Constant,
+    Fleet,
+    GaussianDP,
+    Local,
+    LocalUpdate,
+    Server,
+    fedavg,
+)
 from fltoolkit.federated.privacy import clipped
 
 
@@ -54,27 +64,28 @@ def far(module, starts, data, local, *, seeds):
     return [LocalUpdate({"w": 100 * x[0]}, 0.0, len(y), 1) for x, y in data]
 
 
-PEOPLE = {f"c{k}": (torch.arange(10.0)[None] - k, torch.zeros(1)) for k in range(4)}
-HOW = {"rounds": 5, "cohort": 4, "local": Local(None, steps=1, lr=1), "train": far}
+PEOPLE = Fleet({f"c{k}": (torch.arange(10.0)[None] - k, torch.zeros(1)) for k in range(4)}, far)
+HOW = {"rounds": 5, "cohort": 4, "local": Local(None, steps=1, lr=1)}
 
 
 def test_fedavg_with_clipping_moves_by_no_more_than_clip():
     """Whatever a residual has saved up."""
     model, last = Ten(), torch.zeros(10)
     channel = Channel({"update": ErrorFeedback(Pipeline(TopK(0.2)))})
-    for _ in fedavg(model, PEOPLE, channel, mean=GaussianDP(0.5, 0.0), **HOW):
+    for _ in fedavg(model, PEOPLE, channel, server=Server(mean=GaussianDP(0.5, 0.0)), **HOW):
         step = model.w.detach() - last
         assert 0.01 < step.norm() <= 0.5 + 1e-6
         last = model.w.detach().clone()
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{"cohort": Cohort(4, with_replacement=True)}, {"arrivals": Arrivals(staleness=Constant())}],
+    ("cohort", "arrivals"),
+    [(Cohort(4, with_replacement=True), Arrivals()), (4, Arrivals(staleness=Constant()))],
 )
-def test_what_would_count_a_client_twice_is_refused(settings):
+def test_what_would_count_a_client_twice_is_refused(cohort, arrivals):
+    server = Server(mean=GaussianDP(1, 1), arrivals=arrivals)
     with pytest.raises(ValueError, match="each update must count once and alike"):
-        fedavg(Ten(), PEOPLE, Channel(), mean=GaussianDP(1, 1), **(HOW | settings))
+        fedavg(Ten(), PEOPLE, Channel(), **HOW | {"cohort": cohort, "server": server})
 
 
 def test_mistakes_are_named(monkeypatch):

@@ -29,11 +29,13 @@ from fltoolkit.federated import (
     Cohort,
     Constant,
     Even,
+    Fleet,
     Local,
     LocalUpdate,
     LogNormal,
     Polynomial,
     Scripted,
+    Server,
     Yogi,
     fedavg,
     interval_averaging,
@@ -168,7 +170,7 @@ def test_any_way_of_local_training_gives_the_same_run():
     local = Local(4, lr=0.1, epochs=2, prox=0.1)
     for train in (plain, at_once, local_updates):
         model = net(torch.float64)
-        records = run(model, people(dtype=torch.float64), local=local, train=train)
+        records = run(model, Fleet(people(dtype=torch.float64), train), local=local)
         models.append(model)
         columns.append([r["nbytes"] for r in records])
     assert columns[0] == columns[1] == columns[2]
@@ -189,7 +191,7 @@ def test_prox_holds_clients_near_the_servers_model():
 def test_samples_are_what_weighs():
     """Two clients of 9 and 1 samples, moved by +1 and -1: the mean is 0.8, not 0."""
     model = One()
-    run(model, {"a": number(1, 9), "b": number(-1, 1)}, rounds=1, train=walk_by_x)
+    run(model, Fleet({"a": number(1, 9), "b": number(-1, 1)}, walk_by_x), rounds=1)
     assert model.w.item() == pytest.approx(0.8)
 
 
@@ -223,7 +225,7 @@ def test_with_replacement_who_is_drawn_twice_counts_twice():
         model, channel = One(), Channel()
         cohort = Cohort(4, with_replacement=True)
         (record,) = run(
-            model, clients, channel, rounds=1, cohort=cohort, train=walk_by_x, seed=seed
+            model, Fleet(clients, walk_by_x), channel, rounds=1, cohort=cohort, seed=seed
         )
         shares.append(model.w.item())
         assert len(channel.transfers) == 2 * record["num_arrived"]  # each works once
@@ -235,7 +237,8 @@ def test_with_replacement_who_is_drawn_twice_counts_twice():
 def test_no_global_random_number_is_drawn():
     torch.manual_seed(3)
     before = torch.get_rng_state()
-    run(net(), people(), cohort=3, local=BATCHES, arrivals=Arrivals(clock=LogNormal(1.0)))
+    server = Server(arrivals=Arrivals(clock=LogNormal(1.0)))
+    run(net(), people(), cohort=3, local=BATCHES, server=server)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -249,8 +252,8 @@ SLOW = Scripted({"a": [1.0], "b": [2.0], "c": [5.0]})  # c is asked in rounds 0 
 def trace(clients=TENS, rounds=4, **settings):
     model, channel, ws, records = One(), Channel(), [], []
     how = {"rounds": 4, "cohort": len(clients), "local": Local(None, lr=1, steps=1)}
-    how |= {"rounds": rounds, "arrivals": Arrivals(**settings)}
-    for record in fedavg(model, clients, channel, train=walk_by_x, **how):
+    how |= {"rounds": rounds, "server": Server(arrivals=Arrivals(**settings))}
+    for record in fedavg(model, Fleet(clients, walk_by_x), channel, **how):
         ws.append(round(model.w.item(), 4))
         records.append(record)
     return ws, records, channel
@@ -353,24 +356,25 @@ def test_interval_averaging_as_documented():
 
     model = One()
     averages = []
-    for _ in interval_averaging(
-        model, TENS, Channel(), num_averages=3, train=four_steps,
-        local=Local(batch_size=None, lr=1, steps=4),
-    ):  # fmt: skip
+    fleet, local = Fleet(TENS, four_steps), Local(batch_size=None, lr=1, steps=4)
+    for _ in interval_averaging(model, fleet, Channel(), num_averages=3, local=local):
         averages.append(model.w.item())
     assert averages == [148, 296, 444]
 
 
 def test_interval_averaging_with_a_backup_replica():
     """Fewer replicas than asked for: an error, no deadlock. A backup's block is dropped."""
-    how = {"num_averages": 2, "train": walk_by_x, "local": Local(batch_size=None, lr=1, steps=1)}
-    model = One()
-    list(
-        interval_averaging(model, TENS, Channel(), arrivals=Arrivals(wait_for=2, clock=SLOW), **how)
-    )
+    model, fleet = One(), Fleet(TENS, walk_by_x)
+
+    def averages(**arrivals):
+        how = {"num_averages": 2, "local": Local(batch_size=None, lr=1, steps=1)}
+        server = Server(arrivals=Arrivals(**arrivals))
+        return interval_averaging(model, fleet, Channel(), server=server, **how)
+
+    list(averages(wait_for=2, clock=SLOW))
     assert model.w.item() == 11
     with pytest.raises(ValueError, match="wait_for=4: must be 1 to 3 updates"):
-        interval_averaging(model, TENS, Channel(), arrivals=Arrivals(wait_for=4), **how)
+        averages(wait_for=4)
 
 
 # ---- Compression and its memory -----------------------------------------------------------------
@@ -403,7 +407,7 @@ class Ear(Channel):
 
 def test_clients_train_from_what_they_decoded():
     seen, channel = [], Ear({"model": Pipeline(Quantize(3))})
-    run(net(), people(), channel, local=BATCHES, train=spy(seen), cohort=3)
+    run(net(), Fleet(people(), spy(seen)), channel, local=BATCHES, cohort=3)
     decoded = [(to, tree) for _, to, kind, tree in channel.heard if kind == "model"]
     for (name, start, _), (to, tree) in zip(seen, decoded, strict=True):
         assert name == to
@@ -416,8 +420,16 @@ def test_a_residual_belongs_to_its_client_whatever_the_cohorts():
     make = lambda: ErrorFeedback(Pipeline(TopK(0.1), Quantize(6)))  # noqa: E731
     seen, channel = [], Ear({"update": make()})
     arrivals = Arrivals(clock=LogNormal(0.5, dropout=0.2), wait_for=2, timeout=3.0)
-    how = {"rounds": 20, "cohort": 3, "local": BATCHES, "arrivals": arrivals}
-    run(net(), people(), channel, train=spy(seen), **how)
+    server = Server(arrivals=arrivals)
+    run(
+        net(),
+        Fleet(people(), spy(seen)),
+        channel,
+        rounds=20,
+        cohort=3,
+        local=BATCHES,
+        server=server,
+    )
     residuals = {
         sender: ends[0]["residual"]
         for sender, _, kind, *ends in channel.state_dict()["links"]
@@ -472,7 +484,7 @@ def test_masked_mean_divides_by_those_who_sent():
     for mean in (mean_of_all, mean_of_senders):
         model = Two()
         channel = Channel({"update": Pipeline(TopK(0.5))})
-        run(model, clients, channel, rounds=1, train=walk, mean=mean)
+        run(model, Fleet(clients, walk), channel, rounds=1, server=Server(mean=mean))
         ends.append(model.w.tolist())
     assert ends == [[2, -3], [4, -6]]
 
@@ -546,7 +558,7 @@ def test_a_bad_update_touches_no_residual_and_a_client_may_come_back(bad):
     how = {"rounds": 3, "cohort": 6, "local": Local(None, lr=0.1, steps=1)}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for record in fedavg(model, people(), channel, train=sometimes, **how):
+        for record in fedavg(model, Fleet(people(), sometimes), channel, **how):
             links = channel.state_dict()["links"]
             residuals += [
                 e["residual"] for s, _, k, e, _ in links if (s, k) == ("client0", "update")
@@ -566,8 +578,12 @@ def test_if_everybody_fails_the_run_ends():
 
 @pytest.mark.filterwarnings("ignore:client")
 def test_who_has_failed_is_not_waited_for():
-    (record,) = run(net(), poisoned(), rounds=1, arrivals=Arrivals(wait_for=6))
+    (record,) = run(net(), poisoned(), rounds=1, server=Server(arrivals=Arrivals(wait_for=6)))
     assert (record["num_arrived"], record["num_failed"]) == (5, 1)
+
+
+def late(**arrivals):
+    return {"server": Server(arrivals=Arrivals(**arrivals))}
 
 
 @pytest.mark.parametrize(
@@ -575,27 +591,19 @@ def test_who_has_failed_is_not_waited_for():
     [
         (lambda: {"rounds": 0}, "rounds=0 leaves nothing"),
         (lambda: {"cohort": 7}, "cohort=7: must be 1 to 6 clients"),
-        (lambda: {"arrivals": Arrivals(wait_for=7)}, "wait_for=7: must be 1 to 6 updates"),
-        (lambda: {"arrivals": Arrivals(timeout=0)}, "timeout=0: virtual seconds above 0"),
-        (lambda: {"server": "client1"}, "both called 'client1'"),
+        (lambda: late(wait_for=7), "wait_for=7: must be 1 to 6 updates"),
+        (lambda: late(timeout=0), "timeout=0: virtual seconds above 0"),
+        (lambda: {"server": Server(name="client1")}, "both called 'client1'"),
         (lambda: {"local": Local(None, lr=1, epochs=1, steps=1)}, "give exactly one of them"),
         (lambda: {"local": Local(None, lr=-1, steps=1)}, "lr=-1"),
+        (lambda: late(clock=lambda client, round_: math.nan), "gives nan for 'client.' in round 0"),
+        (lambda: late(clock=lambda client, round_: -1.0), r"gives -1\.0 for"),
         (
-            lambda: {"arrivals": Arrivals(clock=lambda client, round_: math.nan)},
-            "gives nan for 'client.' in round 0",
-        ),
-        (
-            lambda: {"arrivals": Arrivals(clock=lambda client, round_: -1.0)},
-            r"gives -1\.0 for",
-        ),
-        (
-            lambda: {
-                "arrivals": Arrivals(
-                    clock=lambda client, round_: 1.5 + (client == "client1"),
-                    wait_for=5,
-                    staleness=lambda rounds: math.nan,
-                )
-            },
+            lambda: late(
+                clock=lambda client, round_: 1.5 + (client == "client1"),
+                wait_for=5,
+                staleness=lambda rounds: math.nan,
+            ),
             "gives nan for . rounds",
         ),
     ],
@@ -630,7 +638,7 @@ def test_a_client_with_other_data_is_named(unlike):
 def test_sgd_with_rate_1_is_plain_averaging():
     plain, model = net(), net()
     run(plain, people())
-    run(model, people(), server_optimizer=torch.optim.SGD(model.parameters(), lr=1.0))
+    run(model, people(), server=Server(optimizer=torch.optim.SGD(model.parameters(), lr=1.0)))
     assert same(plain, model)
     assert all(p.grad is None for p in model.parameters())
 
@@ -639,10 +647,9 @@ def test_server_momentum_by_hand():
     """FedAvgM, one client that always walks by 1: 1, then 1 + (0.5 + 1), then + (0.75 + 1)."""
     model, ws = One(), []
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.5)
-    for _ in fedavg(
-        model, {"a": number(1)}, Channel(), rounds=3, cohort=1, train=walk_by_x,
-        local=Local(batch_size=None, lr=1, steps=1), server_optimizer=optimizer,
-    ):  # fmt: skip
+    fleet, server = Fleet({"a": number(1)}, walk_by_x), Server(optimizer=optimizer)
+    how = {"cohort": 1, "local": Local(batch_size=None, lr=1, steps=1), "server": server}
+    for _ in fedavg(model, fleet, Channel(), rounds=3, **how):
         ws.append(model.w.item())
     assert ws == [1, 2.5, 4.25]
 
@@ -650,12 +657,8 @@ def test_server_momentum_by_hand():
 def test_adam_at_the_server_moves_everything_by_its_rate():
     model = net()
     before = weights(model)
-    run(
-        model,
-        people(),
-        rounds=1,
-        server_optimizer=torch.optim.Adam(model.parameters(), lr=0.01, eps=0),
-    )
+    adam = torch.optim.Adam(model.parameters(), lr=0.01, eps=0)
+    run(model, people(), rounds=1, server=Server(optimizer=adam))
     for a, b in zip(before, weights(model), strict=True):
         torch.testing.assert_close((a - b).abs(), torch.full_like(a, 0.01), rtol=1e-3, atol=0)
 
@@ -679,7 +682,7 @@ def test_yogi_by_hand():
 def test_yogi_at_the_server_learns_and_its_state_is_saved():
     model = net()
     optimizer = Yogi(model.parameters(), lr=0.03)
-    records = run(model, people(), rounds=15, server_optimizer=optimizer)
+    records = run(model, people(), rounds=15, server=Server(optimizer=optimizer))
     assert records[-1]["loss"] < 0.9 * records[0]["loss"]
     other = Yogi(net().parameters(), lr=0.5)
     other.load_state_dict(optimizer.state_dict())
@@ -690,14 +693,14 @@ def test_yogi_at_the_server_learns_and_its_state_is_saved():
 def test_an_optimizer_of_another_model_is_refused():
     other = torch.optim.SGD(net().parameters(), lr=1.0)
     with pytest.raises(ValueError, match="moves 4 parameters that are not its module's"):
-        run(net(), people(), server_optimizer=other)
+        run(net(), people(), server=Server(optimizer=other))
 
 
 def test_an_optimizer_of_half_the_model_is_refused():
     model = net()
     half = torch.optim.SGD([*model.parameters()][:2], lr=1.0)
     with pytest.raises(ValueError, match=r"does not move \['.*\.weight', '.*\.bias'\]"):
-        run(model, people(), server_optimizer=half)
+        run(model, people(), server=Server(optimizer=half))
     with pytest.raises(TypeError, match=r"one of torch\.optim"):
         check_optimizer("server", model, "SGD")
     check_optimizer("server", model, SGD(model.parameters(), 1.0))
@@ -709,7 +712,7 @@ def test_a_server_that_leaps_to_infinity_says_so():
     leaping = torch.optim.SGD(model.parameters(), lr=1e38, momentum=0.9)
     before = weights(model)
     with pytest.raises(FloatingPointError, match="the server's model would hold NaN or infinite"):
-        run(model, people(), local=fast, server_optimizer=leaping, rounds=1)
+        run(model, people(), local=fast, server=Server(optimizer=leaping), rounds=1)
     assert all(map(torch.equal, before, weights(model)))
 
 
@@ -720,7 +723,7 @@ def test_buffers_are_averaged(optimized):
         model = nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 3), nn.LogSoftmax(dim=1))
     clients = people([8, 24])
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5) if optimized else None
-    run(model, clients, rounds=1, server_optimizer=optimizer)
+    run(model, clients, rounds=1, server=Server(optimizer=optimizer))
     means = [0.1 * x.mean(0) for x, _ in clients.values()]
     torch.testing.assert_close(model[0].running_mean, (8 * means[0] + 24 * means[1]) / 32)
     assert model[0].num_batches_tracked == 1
@@ -745,7 +748,7 @@ def test_frozen_and_tied_weights():
     clients = people([9])
     run(model, clients, rounds=1)
     decaying = torch.optim.SGD(by_optimizer.parameters(), lr=1.0, weight_decay=0.1)
-    run(by_optimizer, clients, rounds=1, server_optimizer=decaying)
+    run(by_optimizer, clients, rounds=1, server=Server(optimizer=decaying))
     nll_loss(pooled(clients["client0"][0]), clients["client0"][1]).backward()
     expected = pooled.first.weight - 0.1 * pooled.first.weight.grad
     torch.testing.assert_close(model.first.weight, expected)
@@ -768,12 +771,11 @@ def test_a_run_that_goes_on_is_one_that_never_stopped(tmp_path):
         return model, optimizer, channel, Backlog()
 
     def go(model, optimizer, channel, backlog, start, rounds):
-        return run(
-            model, people(), channel, rounds=range(start, rounds), cohort=4,
-            local=Local(4, lr=0.1, epochs=1), mean=mean_of_senders,
-            arrivals=Arrivals(wait_for=2, clock=LogNormal(1.0), staleness=Polynomial()),
-            server_optimizer=optimizer, backlog=backlog,
-        )  # fmt: skip
+        arrivals = Arrivals(wait_for=2, clock=LogNormal(1.0), staleness=Polynomial())
+        how = {"arrivals": arrivals, "optimizer": optimizer, "backlog": backlog}
+        server, local = Server(mean=mean_of_senders, **how), Local(4, lr=0.1, epochs=1)
+        to_train = range(start, rounds)
+        return run(model, people(), channel, rounds=to_train, cohort=4, local=local, server=server)
 
     whole = fresh()
     records = go(*whole, 0, 12)
@@ -805,8 +807,8 @@ def test_tied_and_frozen_weights_cost_no_bytes(server_optimizer):
     clients = {"ann": (x[:6], x[:6].argmax(1) % 3), "ben": (x[6:], x[6:].argmax(1) % 3)}
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0) if server_optimizer else None
     channel, local = Channel(), Local(batch_size=3, lr=0.5, epochs=2)
-    how = {"rounds": 2, "cohort": 2, "local": local, "server_optimizer": optimizer}
-    list(fedavg(model, clients, channel, **how))
+    how = {"cohort": 2, "local": local, "server": Server(optimizer=optimizer)}
+    list(fedavg(model, clients, channel, rounds=2, **how))
     names = ("0.bias", "2.weight", "2.bias")
     message = len(pack({name: model.state_dict()[name] for name in names}))
     assert {t.nbytes for t in channel.transfers} == {message}
@@ -827,8 +829,8 @@ def test_clients_in_turn_are_all_at_once(monkeypatch):
         monkeypatch.setattr("fltoolkit.federated.rounds.AT_A_TIME", at_a_time)
         model, channel = network(), Channel(codecs)
         local = Local(3, lr=0.1, epochs=1)
-        run = fedavg(model, workers(), channel, rounds=4, cohort=4, local=local, arrivals=arrivals)
-        records = list(run)
+        how = {"cohort": 4, "local": local, "server": Server(arrivals=arrivals)}
+        records = list(fedavg(model, workers(), channel, rounds=4, **how))
         weights = {name: tensor.tolist() for name, tensor in model.state_dict().items()}
         found.append((records, weights, sorted(channel.transfers)))
     assert found[0] == found[1] == found[2]

@@ -9,7 +9,18 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated import Arrivals, Cohort, Drop, GaussianDP, Local, fedasync, fedavg, fedbuff
+from fltoolkit.federated import (
+    Arrivals,
+    AsyncServer,
+    Cohort,
+    Drop,
+    GaussianDP,
+    Local,
+    Server,
+    fedasync,
+    fedavg,
+    fedbuff,
+)
 from fltoolkit.federated.samples import as_clients, check_fit
 from fltoolkit.models import seeded
 
@@ -96,11 +107,11 @@ def test_a_last_batch_of_one_under_batchnorm_is_named():
 
 
 def test_servers_without_rounds_check_at_the_call_too():
-    model, clients = net(), {"a": (X, Y)}
+    model, clients, one = net(), {"a": (X, Y)}, AsyncServer(concurrency=1)
     with pytest.raises(ValueError, match="CrossEntropyLoss"):
-        fedasync(model, clients, Channel(), num_updates=1, concurrency=1, local=LOCAL)
+        fedasync(model, clients, Channel(), num_updates=1, local=LOCAL, server=one)
     with pytest.raises(ValueError, match="CrossEntropyLoss"):
-        fedbuff(model, clients, Channel(), rounds=1, buffer_size=1, concurrency=1, local=LOCAL)
+        fedbuff(model, clients, Channel(), rounds=1, local=LOCAL, server=one, buffer_size=1)
 
 
 VALUES = [
@@ -114,7 +125,11 @@ VALUES = [
     (partial(Arrivals, timeout=0), ValueError, "timeout=0: virtual seconds above 0"),
     (partial(Arrivals, staleness=Drop), TypeError, "staleness=.*Drop is a class"),
     (partial(Cohort, 0), ValueError, "cohort size=0: must be at least 1"),
-    (partial(start, {"a": (X, Y)}, mean=GaussianDP), TypeError, "mean=.*GaussianDP is a class"),
+    (
+        partial(Server, mean=GaussianDP),
+        TypeError,
+        "mean=.*GaussianDP is a class",
+    ),
 ]
 
 
@@ -164,10 +179,10 @@ def test_a_kept_optimizer_is_its_clients_and_is_saved_with_the_run():
     whole, half = net(nn.LogSoftmax(dim=1)), net(nn.LogSoftmax(dim=1))
     list(start(clients, whole, local, cohort=2, rounds=6))
     before, after = Backlog(), Backlog()
-    list(start(clients, half, local, cohort=2, rounds=3, backlog=before))
+    list(start(clients, half, local, cohort=2, rounds=3, server=Server(backlog=before)))
     assert 1 < len(before.optimizers) <= 3
     after.load_state_dict(before.state_dict())
-    list(start(clients, half, local, cohort=2, rounds=range(3, 6), backlog=after))
+    list(start(clients, half, local, cohort=2, rounds=range(3, 6), server=Server(backlog=after)))
     torch.testing.assert_close(half.state_dict(), whole.state_dict(), rtol=0, atol=0)
 
 

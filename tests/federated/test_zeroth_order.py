@@ -19,9 +19,11 @@ FOUR = some(4)
 LOCAL = Local(4, lr=0.05, steps=3)
 
 
-def trained(model, rounds=6, cohort=2, local=LOCAL, **how):
+def trained(model, rounds=6, cohort=2, local=LOCAL, clients=FOUR, **how):
     channel = Channel()
-    records = list(decomfl(model, FOUR, channel, rounds=rounds, cohort=cohort, local=local, **how))
+    records = list(
+        decomfl(model, clients, channel, rounds=rounds, cohort=cohort, local=local, **how)
+    )
     return channel, records
 
 
@@ -31,8 +33,8 @@ def loss(model):
 
 
 def test_whoever_missed_rounds_rebuilds_the_servers_weights_to_the_bit():
-    model, fleet, kept = network(), Fleet(), []
-    rounds = decomfl(model, FOUR, Channel(), rounds=8, cohort=1, local=LOCAL, fleet=fleet)
+    model, fleet, kept = network(), Fleet(FOUR), []
+    rounds = decomfl(model, fleet, Channel(), rounds=8, cohort=1, local=LOCAL)
     for _ in rounds:
         kept.append({name: t.clone() for name, t in model.state_dict().items()})
     seen = {k: int(own["seen"]) for k, own in fleet.weights.items()}
@@ -49,11 +51,11 @@ def test_messages_have_the_same_length_for_a_larger_model():
 
 
 def test_one_step_of_everybody_is_a_step_down_the_mean_loss_along_one_direction():
-    model, fleet = network(), Fleet()
+    model, fleet = network(), Fleet(FOUR)
     start = {name: p.detach().clone() for name, p in model.named_parameters()}
     loss(model).backward()
     gradient = {name: p.grad.clone() for name, p in model.named_parameters()}
-    trained(model, 1, 4, Local(None, lr=0.05, steps=1), mu=1e-2, fleet=fleet)
+    trained(model, 1, 4, Local(None, lr=0.05, steps=1), mu=1e-2, clients=fleet)
     (sent,) = fleet.waiting
     z = direction(start, int(sent["seeds"][0]))
     along = sum((z[name] * g).sum() for name, g in gradient.items())
@@ -72,9 +74,9 @@ def slope_by_hand(w, z, x, y, mu=1e-3):
 
 
 def test_an_evolution_strategy_of_low_rank_is_the_plain_loop():
-    model, fleet, lr, size = network(), Fleet(), 0.05, 5
+    model, fleet, lr, size = network(), Fleet(FOUR), 0.05, 5
     w = {name: p.detach().clone() for name, p in model.named_parameters()}
-    how = {"directions": size, "rank": 1, "fleet": fleet}
+    how = {"directions": size, "rank": 1, "clients": fleet}
     trained(model, 3, 4, Local(None, lr=lr, steps=1), **how)
     for sent in fleet.waiting:
         total = {name: torch.zeros_like(t) for name, t in w.items()}
@@ -128,42 +130,42 @@ def test_fedkseed_is_the_plain_loop():
 
 
 def test_fedkseed_sends_sums_and_slopes_and_goes_on():
-    def run(model, rounds, fleet=None):
+    def run(model, rounds, clients=FOUR):
         channel, local = Channel(), Local(4, lr=0.05, steps=3)
-        how = {"cohort": 2, "local": local, "num_seeds": 40, "fleet": fleet}
-        list(fedkseed(model, FOUR, channel, rounds=rounds, **how))
+        how = {"cohort": 2, "local": local, "num_seeds": 40}
+        list(fedkseed(model, clients, channel, rounds=rounds, **how))
         return channel
 
-    straight, again, fleet = network(), network(), Fleet()
+    straight, again, fleet = network(), network(), Fleet(FOUR)
     before = loss(straight)
     sent = run(straight, 80).transfers
     assert loss(straight) < 0.95 * before
     header = {"control": 13, "update": 28}
     assert {(t.kind, t.nbytes - header[t.kind]) for t in sent} == {("control", 160), ("update", 24)}
     run(again, 30, fleet)
-    restored = Fleet()
+    restored = Fleet(FOUR)
     restored.load_state_dict(fleet.state_dict())
     run(again, range(30, 80), restored)
     assert torch.equal(straight[0].weight, again[0].weight)
 
 
 def test_whoever_is_new_in_a_run_that_goes_on_begins_with_the_first_model():
-    straight, again, fleet = network(), network(), Fleet()
+    straight, again, fleet = network(), network(), Fleet(FOUR)
     trained(straight, 8, 1)
-    trained(again, 1, 1, fleet=fleet)
-    trained(again, range(1, 8), 1, fleet=fleet)
+    trained(again, 1, 1, clients=fleet)
+    trained(again, range(1, 8), 1, clients=fleet)
     assert torch.equal(straight[0].weight, again[0].weight)
 
 
 def test_it_learns_and_goes_on_where_it_was():
-    straight, again, fleet = network(), network(), Fleet()
+    straight, again, fleet = network(), network(), Fleet(FOUR)
     before = loss(straight)
     trained(straight, 60)
     assert loss(straight) < 0.9 * before
-    trained(again, 20, fleet=fleet)
-    restored = Fleet()
+    trained(again, 20, clients=fleet)
+    restored = Fleet(FOUR)
     restored.load_state_dict(fleet.state_dict())
-    trained(again, range(20, 60), fleet=restored)
+    trained(again, range(20, 60), clients=restored)
     assert torch.equal(straight[0].weight, again[0].weight)
 
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from fltoolkit import Channel, fedavg
 from fltoolkit.codecs import Pipeline
-from fltoolkit.federated import Arrivals, Cohort, Local, Scripted, ddp, diloco
+from fltoolkit.federated import Arrivals, Cohort, Local, Scripted, Server, ddp, diloco
 from fltoolkit.leakage import Listener
 from fltoolkit.models import seeded
 from fltoolkit.secrecy import (
@@ -325,7 +325,7 @@ LOCAL = Local(batch_size=4, lr=0.1, steps=2)
 DROPOUTS = RandomDropouts(0.34, seed=5)
 TRAININGS = {
     "fedavg": lambda model, channel, how: fedavg(
-        model, clients(), channel, rounds=4, cohort=5, local=LOCAL, mean=how
+        model, clients(), channel, rounds=4, cohort=5, local=LOCAL, server=Server(mean=how)
     ),
     "ddp": lambda model, channel, how: ddp(
         model, clients(), channel, steps=4, local=Local(4, lr=0.1, steps=1), exchange=how
@@ -364,18 +364,9 @@ def test_late_clients_of_fedavg_are_not_in_the_sum():
     weights = []
     for how in (PlainSum(CODEC), SecureSum(CODEC, threshold=0.5)):
         model, channel = network(), Channel()
-        records = list(
-            fedavg(
-                model,
-                clients(),
-                channel,
-                rounds=1,
-                cohort=6,
-                local=LOCAL,
-                arrivals=arrivals,
-                mean=how,
-            )
-        )
+        server = Server(arrivals=arrivals, mean=how)
+        run = fedavg(model, clients(), channel, rounds=1, cohort=6, local=LOCAL, server=server)
+        records = list(run)
         assert (records[0]["num_arrived"], records[0]["num_late"]) == (4, 2)
         weights.append([t.tolist() for t in model.state_dict().values()])
     assert weights[0] == weights[1]
@@ -384,7 +375,7 @@ def test_late_clients_of_fedavg_are_not_in_the_sum():
 
 
 def test_a_secret_mean_needs_updates_that_count_once():
-    run = {"rounds": 1, "local": LOCAL, "mean": SecureSum(CODEC)}
+    run = {"rounds": 1, "local": LOCAL, "server": Server(mean=SecureSum(CODEC))}
     with pytest.raises(ValueError, match="each update must count once"):
         fedavg(network(), clients(), Channel(), cohort=Cohort(3, with_replacement=True), **run)
 

@@ -3,15 +3,15 @@
 from flwr.app import Context
 
 from fedavg_digits.task import codecs, network, own_data
-from fltoolkit.engines.flower import Client, client_app
+from fltoolkit.engines.flower import ClientSetup, client_app
 
 
-def setup(context: Context) -> Client:
+def setup(context: Context) -> ClientSetup:
     config = context.run_config
     number = int(context.node_config["partition-id"])
     x, y = own_data(number, int(config["num-clients"]), int(config["seed"]))
     seed, compressed = int(config["seed"]), bool(config["compressed"])
-    return Client(f"client-{number}", network(seed), x, y, codecs(compressed))
+    return ClientSetup(f"client-{number}", network(seed), x, y, codecs(compressed))
 
 
 app = client_app(setup)

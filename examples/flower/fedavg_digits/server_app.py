@@ -9,11 +9,11 @@ from flwr.app import Context
 
 from fedavg_digits.task import codecs, network, settings
 from fltoolkit import History, load
-from fltoolkit.engines.flower import Letters, Server, server_app
+from fltoolkit.engines.flower import Letters, ServerSetup, server_app
 from fltoolkit.history import Record
 
 
-def setup(context: Context) -> Server:
+def setup(context: Context) -> ServerSetup:
     config = context.run_config
     out = Path(str(config["out"]))
     out.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ def setup(context: Context) -> Server:
 
     num_nodes = int(config["num-clients"])
     compressed = codecs(bool(config["compressed"]))
-    return Server(model, settings(config), num_nodes, compressed, on_record, on_end)
+    return ServerSetup(model, settings(config), num_nodes, compressed, on_record, on_end)
 
 
 app = server_app(setup)

@@ -5,7 +5,7 @@ from torch import nn
 from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, spread
 from fltoolkit import Channel, Party, evaluate, load
 from fltoolkit.data import partition_iid
-from fltoolkit.federated import Arrivals, Local, LogNormal, interval_averaging
+from fltoolkit.federated import Arrivals, Local, LogNormal, Server, interval_averaging
 from fltoolkit.models import splitnn_mlp
 
 REPLICAS, STEPS, AVERAGES = 6, 20, 30
@@ -25,7 +25,9 @@ def measure_of(wait_for: int):
             Channel(),
             num_averages=2 if quick else AVERAGES,
             local=Local(batch_size=10, lr=0.1, steps=STEPS),
-            arrivals=Arrivals(wait_for=wait_for, clock=LogNormal(sigma=1.0, seed=seed)),
+            server=Server(
+                arrivals=Arrivals(wait_for=wait_for, clock=LogNormal(sigma=1.0, seed=seed))
+            ),
             seed=seed,
         )
         *_, record = records

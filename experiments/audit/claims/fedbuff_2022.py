@@ -5,7 +5,7 @@ from torch import nn
 from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, spread, times
 from fltoolkit import Channel, Party, evaluate, fedavg, fedbuff, load
 from fltoolkit.data import partition_iid
-from fltoolkit.federated import Arrivals, Local, LogNormal
+from fltoolkit.federated import Arrivals, AsyncServer, Local, LogNormal, Server
 from fltoolkit.models import splitnn_mlp
 
 TARGET, CLIENTS, COHORT = 0.94, 50, 10
@@ -22,10 +22,15 @@ def measure_of(protocol: str):
         local = Local(batch_size=10, lr=0.1, epochs=1)
         how = {"local": local, "seed": seed}
         if protocol == "fedavg":
-            how |= {"rounds": 40, "cohort": COHORT, "arrivals": Arrivals(clock=clock)}
+            how |= {
+                "rounds": 40,
+                "cohort": COHORT,
+                "server": Server(arrivals=Arrivals(clock=clock)),
+            }
             records = fedavg(model, clients, channel, **how)
         else:
-            how |= {"rounds": 80, "buffer_size": 5, "concurrency": COHORT, "clock": clock}
+            how |= {"server": AsyncServer(concurrency=COHORT, clock=clock)}
+            how |= {"rounds": 80, "buffer_size": 5}
             records = fedbuff(model, clients, channel, **how)
         server, last = Party("server", model, loss_fn=nn.NLLLoss()), {}
         for record in records:

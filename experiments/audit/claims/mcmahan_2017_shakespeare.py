@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, spread
 from fltoolkit import Channel, Party, evaluate, fedavg
 from fltoolkit.data import Text, load_text, partition_iid
-from fltoolkit.federated import Local, local_update_lean
+from fltoolkit.federated import Fleet, Local, local_update_lean
 from fltoolkit.models import seeded
 
 CONTEXT, HIDDEN, TESTED = 64, 64, 200
@@ -66,7 +66,7 @@ def measure_of(name: str):
         server, reached = Party("server", model, loss_fn=nn.NLLLoss()), 0
         how = {"rounds": 1 if quick else ROUNDS, "cohort": 1 if quick else COHORT, "seed": seed}
         local = Local(10, lr=LR, epochs=1)
-        for record in fedavg(model, clients, Channel(), local=local, train=in_turn, **how):
+        for record in fedavg(model, Fleet(clients, in_turn), Channel(), local=local, **how):
             accuracy = float(evaluate([server], x_test, y_test)["accuracy"])
             if accuracy >= TARGET:
                 reached = int(record["round"]) + 1
