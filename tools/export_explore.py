@@ -366,7 +366,13 @@ def language_run(
 
 
 WORKERS_WORDS = {"by speaking role": "four workers with a few speakers each"}
-TOGETHER = ("methods", "null models", "warm start")  # groups of the experiment that are one task
+TOGETHER = (  # groups of the experiment that are one task
+    "methods",
+    "null models",
+    "warm start",
+    "ablations",
+    "no server, and moments",
+)
 
 
 def workers() -> list[dict[str, Any]]:
@@ -399,7 +405,7 @@ def workers() -> list[dict[str, Any]]:
 def worker_method(setting: data_parallel.Setting, names: Sequence[str]) -> dict[str, Any]:
     """A way to train, without its runs; its baseline is its own optimizer's, if that was run."""
     alone = setting.workers == 1 or setting.group == "null models"
-    every = setting.method in ("ddp", "demo")
+    every = setting.method in ("ddp", "demo", "dion", "sparta")
     like = (
         sorted((name for name in names if name.startswith(reference)), key=len)
         for reference in (OWN.get(setting.optimizer, REFERENCE), REFERENCE)
@@ -430,7 +436,7 @@ def worker_waits(setting: data_parallel.Setting, task: Task) -> int | None:
         "AllGather": 1 if num_workers > 1 else 0,
         "Ring": 2 * (num_workers - 1),
     }.get(type(setting.exchange).__name__)
-    if setting.method in ("ddp", "demo"):
+    if setting.method in ("ddp", "demo", "sparta"):
         times = steps
     elif setting.method in ("diloco", "streaming"):
         times = setting.warm + (steps - setting.warm) // setting.inner_steps

@@ -3,6 +3,7 @@
     python -m experiments.language                      # all settings; goes on where it was
     python -m experiments.language --only DiLoCo        # settings whose name holds this
     python -m experiments.language --seeds 10           # one seed of each first
+    python -m experiments.language --layers 4 --width 128 --seeds 10 --report  # another size
     python -m experiments.language --send-text          # the bytes of the text, sent away
     python -m experiments.language --report             # the tables, from what is there
     python -m experiments.language --write              # the same, into docs/language_results.md
@@ -41,6 +42,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", help="instead of each setting's own")
     parser.add_argument("--limit", type=int, help="at most so many runs, then end")
     parser.add_argument("--steps", type=int, default=Task.steps)
+    parser.add_argument("--layers", type=int, default=Task.layers, help="of another model size")
+    parser.add_argument("--width", type=int, default=Task.width, help="of another model size")
     parser.add_argument("--text", default=Task.text, choices=("shakespeare", "topics"))
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--send-text", action="store_true", help="what sending the text takes")
@@ -48,7 +51,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the tables into the page")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    task = Task(text=args.text, steps=args.steps)
+    task = Task(text=args.text, steps=args.steps, layers=args.layers, width=args.width)
     stored = read(args.out)
     if args.send_text:
         pooled.measure(task)

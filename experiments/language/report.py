@@ -8,6 +8,7 @@ from experiments.language import null_results, pooled
 from experiments.language.data_parallel import LONGER, LONGEST, Setting
 from experiments.language.task import Task
 from experiments.runs import (
+    Result,
     Row,
     Runs,
     factor_of,
@@ -33,6 +34,30 @@ GOALS = (  # steps at least; times fewer bytes; nats above AdamW; nats above its
 )
 
 
+MEAN_10, PAIRS = "local AdamW, H = 10, mean, float32", "NoLoCo, H = 10, pairs, float32"
+MOMENTS = (
+    "DES-LOC, H = 10, moments every 30 and 60, float32",
+    "Local Adam, H = 10, moments every 10, float32",
+)
+SPARTA = "SPARTA, 0.5 % of the values at every step, float32"
+COSTS = (
+    ("Muon, H = 10, float32", OWN["Muon"]),
+    ("Muon, every step, 2 bits", OWN["Muon"]),
+    ("Muon, H = 10, 2 bits", "Muon, H = 10, float32"),
+    ("AdamW, every step, bfloat16", REFERENCE),
+    ("DiLoCo, H = 10, float32", MEAN_10),
+    (PAIRS, "DiLoCo, H = 10, float32"),
+    (PAIRS, MEAN_10),
+    *((name, MEAN_10) for name in MOMENTS),
+    MOMENTS,
+    (SPARTA, "AdamW, one worker alone"),
+    (SPARTA, MEAN_10),
+    ("Dion, rank 4, 8 bits", OWN["Muon"]),
+    ("Dion, rank 4, 8 bits", "PowerSGD, rank 4, 8 bits, AdamW"),
+)
+TARGET, STEPS_PER_SECOND = 2.2, 10
+LINKS = {"s at 1 Gbit/s": 125e6, "s at 100 Mbit/s": 12.5e6, "s at 10 Mbit/s": 1.25e6}  # bytes per s
+NO_CURVE = (null_results.MEAN, null_results.WORST, *null_results.NOTHING)  # of their own
 WHOLE_TEXT = "AdamW, all tokens on one worker"
 SENT = {"to_one": "text to one worker", "to_all": "text to all workers"}
 
@@ -56,6 +81,12 @@ def data_parallel(rows: Sequence[Row]) -> str:
     for group in dict.fromkeys(setting.group for setting, _ in rows):
         mine = [row for row in rows if row[0].group == group]
         blocks += [f"### {group[0].upper()}{group[1:]}", _table(mine, rows)]
+    blocks += [
+        "### What costs what",
+        what_costs(rows),
+        "### Time to a target",
+        time_to_target(rows),
+    ]
     return "\n\n".join([*blocks, "### The goals", goals(rows)])
 
 
@@ -155,6 +186,61 @@ def _table(rows: Sequence[Row], every: Sequence[Row]) -> str:
             f"| {_times(runs, reference, 'uplink')} | {setting.claim} |"
         )
     return "\n".join(lines)
+
+
+def what_costs(rows: Sequence[Row]) -> str:
+    """Settings beside those that differ in one thing, paired by seed."""
+    lines = [
+        "| this | in place of this | seeds | nats more | times fewer bytes |",
+        "|---|---|---|---|---|",
+    ]
+    for name, reference in COSTS:
+        runs, other = runs_of(rows, name), runs_of(rows, reference)
+        if differences := nats_above(runs, other):
+            sent = mean_nbytes(runs), mean_nbytes(other)
+            times = f"{sent[1] / sent[0]:,.1f}" if all(sent) else ""
+            words = f"{len(differences)} | {mean_ci(differences, '+.3f')} | {times}"
+            lines.append(f"| {name} | {reference} | {words} |")
+    return "\n".join(lines)
+
+
+def time_to_target(rows: Sequence[Row]) -> str:
+    """Steps, bytes and seconds until a training loss was first seen, in runs of the task's length.
+
+    Losses are stored at about twelve moments of a run, so the steps are those of a moment. Whoever
+    has got the text computes alone what all workers compute together: as many steps as all of them.
+    """
+    lines = [
+        f"Until a training loss of {TARGET} nats: at most so many steps of each worker, and the MB "
+        f"sent until then. Seconds are computed: {STEPS_PER_SECOND} steps per second, and a link "
+        "that carries all messages one after the other.",
+        "",
+        f"| method | reached by seeds | steps | MB in all | {' | '.join(LINKS)} |",
+        "|---|---|---|---|" + "---|" * len(LINKS),
+    ]
+    for setting, runs in rows:
+        unlike = setting.steps or setting.by_role or setting.name.endswith(NO_CURVE)
+        if unlike or not all(result.get("curve") for result in runs.values()):
+            continue
+        text = setting.group == SEND_TEXT
+        found = [_reached(result, text) for result in runs.values()]
+        points = [point for point in found if point]
+        if points:
+            steps, sent = (mean(each) for each in zip(*points, strict=True))
+            seconds = [f"{steps / STEPS_PER_SECOND + sent / rate:,.0f}" for rate in LINKS.values()]
+            lines.append(
+                f"| {setting.name} | {len(points)} of {len(found)} | {steps:,.0f} "
+                f"| {sent / 1e6:,.1f} | {' | '.join(seconds)} |"
+            )
+    return "\n".join(lines)
+
+
+def _reached(result: Result, text: bool) -> tuple[float, float] | None:
+    """Steps and bytes at the first moment with the target's loss, if there was one."""
+    for step, sent, loss in result["curve"]:
+        if loss <= TARGET:
+            return (step * result["workers"], result["nbytes"]) if text else (step, sent)
+    return None
 
 
 def goals(rows: Sequence[Row]) -> str:
