@@ -189,11 +189,12 @@ def lora(
     True
     """
     generator = torch.Generator().manual_seed(seed)
-    chosen = {
-        f"{path}.weight": part.weight
+    weights = {
+        f"{path}.weight".removeprefix("."): part.weight  # a model that is one layer has no path
         for path, part in model.named_modules()
-        if isinstance(part, nn.Linear) and (where is None or where(f"{path}.weight"))
+        if isinstance(part, nn.Linear)
     }
+    chosen = {name: weight for name, weight in weights.items() if where is None or where(name)}
     scale = 2.0 * rank if alpha is None else alpha
     return FineTuned(
         model,

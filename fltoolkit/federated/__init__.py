@@ -13,6 +13,7 @@
     asynchronous  servers that do not wait for a round
     drift       owners who differ: steps that are corrected for it
     personal    owners who differ: parts of a model, or a model, that stay at home
+    adapters    LoRA factors of several clients, averaged exactly
     exchange    an average among workers: through a server, all to all, or in a ring
     data_parallel  gradients averaged at every step; what workers remember
     local_steps  many local steps, then an average of how far workers came; streamed in fragments

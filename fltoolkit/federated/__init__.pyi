@@ -1,3 +1,4 @@
+from .adapters import fedex_lora as fedex_lora
 from .adaptive import AdaptiveLevels as AdaptiveLevels
 from .adaptive import ByteBudget as ByteBudget
 from .adaptive import Rule as Rule
