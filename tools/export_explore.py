@@ -51,7 +51,7 @@ from fltoolkit.panels import compare_bytes
 from fltoolkit.plots.codec_report import draw_report
 from fltoolkit.plots.drawing import Area, Axis, Frame, Graphic, beside, chart, symbol
 from fltoolkit.plots.style import INK, PAPER
-from fltoolkit.research import NULL_MODELS, Experiment, sizes_of
+from fltoolkit.research import NULL_MODELS, Experiment, interval, sizes_of
 from fltoolkit.split import gates
 
 ROOT = Path(__file__).parents[1]
@@ -704,7 +704,8 @@ def codec_stop(tensor: Tensor, bits: int, fraction: float) -> list[float]:
 def leaks_of_stops() -> dict[str, list[float]]:
     """What attackers found behind the codec of a stop, where `experiments.leakage` has run it.
 
-    By stop: mean, least and largest explained variance of the images of digits, and how many seeds.
+    By stop: the mean of the explained variance of the images of digits, the ends of its 95 %
+    interval, and how many seeds.
     """
     stops = {
         repr(pipeline(bits, fraction)): f"{fraction:g}/{bits}"
@@ -715,8 +716,8 @@ def leaks_of_stops() -> dict[str, list[float]]:
     for setting, by_seed in leakage_rows_of(leakage.TASKS["digits"], runs.read(LEAKS)):
         stop = stops.get(repr(setting.up or codecs.Pipeline()))
         if setting.part == leakage.UP and stop:
-            shares = [round(run["explained_variance"], 5) for run in by_seed.values()]
-            found[stop] = [round(mean(shares), 5), min(shares), max(shares), len(shares)]
+            value = interval([run["explained_variance"] for run in by_seed.values()])
+            found[stop] = [*(round(each, 5) for each in value[:3]), value.num]
     return found
 
 

@@ -9,7 +9,6 @@
     { key: "federated", words: "federated averaging", look: "one", mark: "circle" },
     { key: "largeBatch", words: "large-batch SGD", look: "three", mark: "triangle" },
   ];
-  const CLIENTS = stops(1, 10000, 30).map((k) => Math.round(k));
   const whole = (list) => [...new Set(list.map((v) => Math.round(v)))];
 
   const told = (state, clients) => {
@@ -46,7 +45,7 @@
       `advise(model, num_samples=${state.samples}, num_clients=${state.clients}, epochs=${state.epochs}, rounds=${state.rounds}, nbytes_per_sample=${state.sample})\n`;
     explore.picture(byId("plot"), byId("said").textContent, (width) => {
       const { narrow, height, box } = explore.frame(width, 400, 320, 62);
-      const some = stops(1, 10000, 12).map((k) => Math.round(k)).filter((k) => k <= state.samples);
+      const some = whole(stops(1, 10000, 12)).filter((k) => k <= state.samples);
       const lines = METHODS.map((m) => some.map((k) => [k, told(state, k)[m.key] / k]));
       const owned = some.map((k) => [k, data / k]); // what a client would send if it sent its samples
       const all = [...lines, owned].flat().map(([, v]) => v).filter((v) => v > 0);
@@ -90,14 +89,14 @@
   explore.page({
     defaults: { clients: 100, parameters: 1e6, cut: 640, samples: 60000, sample: 136, share: 0.1, epochs: 10, rounds: 10, rate: 100, latency: 20 },
     stops: {
-      clients: whole(CLIENTS), parameters: stops(1e4, 1e9, 12), cut: whole([...stops(1, 1e5, 12), 128, 640]).sort((a, b) => a - b),
+      clients: whole(stops(1, 10000, 30)), parameters: stops(1e4, 1e9, 12), cut: whole([...stops(1, 1e5, 12), 128, 640]).sort((a, b) => a - b),
       samples: [...stops(1e3, 1e7, 12), 60000].sort((a, b) => a - b), sample: whole([...stops(1, 1e7, 12), 136]).sort((a, b) => a - b), share: Array.from({ length: 21 }, (_, k) => +(k / 20).toFixed(2)),
       epochs: whole(stops(1, 1000, 12)), rounds: whole(stops(1, 10000, 12)),
-      rate: [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000], latency: [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
+      rate: [...explore.RATES, 10000], latency: explore.LATENCIES,
     },
     words: {
       clients: (v) => grouped(v), parameters: (v) => grouped(v), cut: (v) => `${grouped(v)} values per sample`,
-      samples: (v) => grouped(v), sample: (v) => bytes(v), share: (v) => explore.percent(v, 0), epochs: (v) => grouped(v), rounds: (v) => grouped(v),
+      samples: (v) => grouped(v), sample: bytes, share: (v) => explore.percent(v, 0), epochs: (v) => grouped(v), rounds: (v) => grouped(v),
       rate: (v) => `${v} Mbit/s`, latency: (v) => `${v} ms`,
     },
     repair: (state) => ({ clients: Math.min(state.clients, state.samples) }),

@@ -8,7 +8,7 @@
   const tensors = Object.fromEntries(Object.entries(explore.data.tensors).map(([name, { shape, values }]) =>
     [name, { shape, data: new Float32Array(Uint8Array.from(atob(values), (c) => c.charCodeAt(0)).buffer) }]));
   const number = (value) => String(+value.toPrecision(3));
-  const error = (value) => (value >= 0.001 ? String(+value.toPrecision(3)) : value === 0 ? "0" : value.toExponential(1));
+  const error = (value) => (value >= 0.001 || !value ? number(value) : value.toExponential(1));
 
   /* What a stored attack on this codec found; other tensors were not attacked with these codecs. */
   const leak = (state) => {

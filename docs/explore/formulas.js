@@ -23,6 +23,8 @@ explore.bytes = (value) => {
 
 explore.percent = (value, digits = 1) => `${explore.grouped(100 * value, digits)} %`;
 
+explore.signed = (value, digits) => `${value.toFixed(digits) < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
+
 explore.flops = (value) => {
   const power = [1e3, 1e6, 1e9, 1e12, 1e15].filter((size) => value >= size).length;
   return `${+(value / 1000 ** power).toPrecision(3)} ${["", "k", "M", "G", "T", "P"][power]}FLOP`;
@@ -37,7 +39,19 @@ explore.seconds = (value) => {
 };
 
 explore.mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
-explore.summary = (values) => ({ value: explore.mean(values), low: Math.min(...values), high: Math.max(...values) });
+
+/* ---- fltoolkit.research.intervals ---- */
+
+/* interval: the mean of up to ten values, and the ends of its 95 % interval; those of a single value are the value. */
+const STUDENT = [12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157];
+explore.interval = (values) => {
+  const num = values.length, value = explore.mean(values);
+  const half = num > 1 ? STUDENT[num - 2] * Math.sqrt(explore.mean(values.map((v) => (v - value) ** 2)) / (num - 1)) : 0;
+  return { value, low: value - half, high: value + half, num };
+};
+
+/* paired: differences, by seed. */
+explore.paired = (values, others) => Object.keys(values).filter((seed) => seed in others).map((seed) => values[seed] - others[seed]);
 
 /* ---- fltoolkit.research.analysis: a run is {nbytes, up, down, waits, curve: [[bytes, score]]} ---- */
 
@@ -54,7 +68,7 @@ explore.until = (run, i) => {
 };
 
 /* value_within: the last value measured before more than `budget` was spent; null if none. Scores are
-   divided by `numTest`: correct samples become an accuracy. `cost` says what a run has cost, by default bytes. */
+   divided by `numTest`: correct samples become an accuracy. */
 explore.valueWithin = (run, budget, numTest = 1, cost = (r) => r.nbytes) => {
   let found = null;
   for (const [i, [, score]] of run.curve.entries()) {
@@ -73,19 +87,28 @@ explore.costToReach = (run, goal, numTest = 1, cost = (r) => r.nbytes, sign = 1)
 
 /* seconds_on: bytes / rate + waits * latency, here with a rate for each direction, in bytes per second.
    What goes from client to client leaves by one's uplink and comes in by another's downlink, so it
-   takes the slower of the two. With equal rates this is seconds_on. All pages take their seconds from here;
-   docs/links.md holds the sum against a clock. */
+   takes the slower of the two. With equal rates this is seconds_on. docs/links.md holds it against a clock. */
 explore.secondsOn = (run, rateUp, rateDown, latency) => {
   const across = run.nbytes - run.up - run.down;
   const sending = run.up / rateUp + run.down / rateDown + across / Math.min(rateUp, rateDown);
   return sending + run.waits * latency;
 };
 
-/* front: of points {cost, value}, those that no cheaper one equals in value; `sign` as above. */
+/* front: of points {cost, value, num, seeds: {seed: value}}, those that are better than all cheaper ones, and better by more
+   than noise than the front point before; `sign` as above. Each gets a `star`, in brackets if noise had no part in that. */
 explore.front = (points, sign = 1) => {
-  const best = [];
+  const best = [], several = points.some(({ num }) => num > 1);
+  let leading = null;
   for (const point of [...points].sort((a, b) => a.cost - b.cost || sign * (b.value - a.value))) {
-    if (!best.length || sign * point.value > sign * best[best.length - 1].value) best.push(point);
+    if (leading && sign * (point.value - leading.value) <= 0) continue;
+    const gains = best.map((other) => explore.paired(point.seeds, other.seeds).map((gain) => sign * gain)).reverse();
+    const i = Math.max(gains.findIndex((each) => each.length > 1), 0), before = best[best.length - 1 - i];
+    const known = before && gains[i].length > 1;
+    if (!before || (known ? explore.interval(gains[i]).low : sign * (point.value - before.value)) > 0) {
+      point.star = before && !known ? "(yes)" : "yes";
+      best.push(point);
+    }
+    if (!several || point.num > 1) leading = point;
   }
   return best;
 };

@@ -19,7 +19,7 @@
     const view = VIEWS[state.view];
     return tasks[state.data].rows.filter((row) => view.parts.includes(row.part)).map((row) => {
       const of = (key) => row.runs.map((run) => run[key]).filter((v) => v !== null);
-      return { ...row, ...explore.summary(of(view.key)), cost: mean(of(view.cost)), quality: mean(of(view.quality)), of };
+      return { ...row, ...explore.interval(of(view.key)), cost: mean(of(view.cost)), quality: mean(of(view.quality)), of };
     });
   };
   /* The family of a setting and its strength: the slider walks from the weakest to the strongest. */
@@ -98,8 +98,8 @@
     });
     place.setAttribute("aria-activedescendant", `m${rows.indexOf(row)}`);
     byId("all").innerHTML = table(
-      [["setting", "leak", "worst and best seed", "bytes per sample", view.quality === "accuracy" ? "accuracy" : "AUC of the task"],
-        ...rows.map((r) => [escape(r.name), r.value.toFixed(3), `${r.low.toFixed(3)}, ${r.high.toFixed(3)}`, grouped(r.cost, 1),
+      [["setting", "leak", "95 % interval", "bytes per sample", view.quality === "accuracy" ? "accuracy" : "AUC of the task"],
+        ...rows.map((r) => [escape(r.name), r.value.toFixed(3), `[${r.low.toFixed(3)}, ${r.high.toFixed(3)}]`, grouped(r.cost, 1),
           view.quality === "accuracy" ? percent(r.quality) : r.quality.toFixed(3)])], rows.indexOf(row));
   };
 

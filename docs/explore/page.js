@@ -36,6 +36,9 @@ explore.stops = (low, high, perDecade) => {
   return found;
 };
 
+explore.RATES = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]; // Mbit/s
+explore.LATENCIES = [0, ...explore.RATES.slice(3)]; // ms
+
 /* Run a page. `defaults` holds the state by name; its control is the element with that id. A slider has
    `stops[name]`, an array or a function of the state, and its value is the place in it. What differs from
    the defaults stands behind # in the address. `render(state)` draws; `words[name](value, state)` is what
@@ -180,7 +183,7 @@ explore.accuracyScale = (low, high, start, end) => {
     const at = errors.at(1 - value), free = ticks.every(([, other]) => Math.abs(at - other) > 24);
     if (value > low && value < high && free) ticks.push([value, at]);
   }
-  return { at: (accuracy) => errors.at(1 - accuracy), of: (pixel) => 1 - errors.of(pixel), ticks };
+  return { at: (accuracy) => errors.at(Math.max(1 - accuracy, 1e-9)), of: (pixel) => 1 - errors.of(pixel), ticks };
 };
 
 /* A scale of losses whose height is the logarithm of the distance to `floor`, a little below the best: good
@@ -194,7 +197,7 @@ explore.lossScale = (low, high, start, end, floor) => {
       if (ticks.every(([, other]) => Math.abs(at - other) > (step < 0.1 ? 34 : 26))) ticks.push([value, at]);
     }
   }
-  return { at: (loss) => above.at(loss - floor), of: (pixel) => floor + above.of(pixel), ticks };
+  return { at: (loss) => above.at(Math.max(loss - floor, 1e-9)), of: (pixel) => floor + above.of(pixel), ticks };
 };
 
 /* The frame of a figure: grid, tick words, axis titles. `x` and `y` are {scale, words, title}. */

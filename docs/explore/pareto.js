@@ -26,6 +26,8 @@
       short: (value) => percent(value),
       long: (value) => percent(value, 2),
       cell: (value) => percent(value, 2),
+      gap: (value) => explore.signed(100 * value, 2),
+      unit: "points",
       tick: explore.brief(percent),
       scale: (least, most, start, end) => {
         const top = Math.max(most, 0.985);

@@ -8,13 +8,14 @@
   const WITHIN = 0.15; // rules whose bytes are so near count as "the same bytes"
 
   const summed = (row) => {
-    const { value, ...ends } = explore.summary(row.runs.map((run) => run.accuracy));
+    const { value, ...ends } = explore.interval(row.runs.map((run) => run.accuracy));
     return { ...row, cost: mean(row.runs.map((run) => run.nbytes)), accuracy: value, ...ends };
   };
   const all = rows.map(summed), isNull = (p) => !["loss threshold", "vanilla, 8 bits", "vanilla, float32"].includes(p.family);
   const nullRows = nothing.map(summed), sentOnce = nullRows.filter((p) => p.cost > 0); // no method: the data sent, or nothing
   const times = (cost) => grouped(cost / dataBytes, cost >= dataBytes ? 1 : 2);
   const first = (part, name) => all.find((p) => p.part === part && p.name === name);
+  const bySeed = ({ runs }) => Object.fromEntries(runs.map(({ seed, accuracy }) => [seed, accuracy]));
   const vanilla = first("8-bit floats", "vanilla, float32");
   /* What the slider visits: in whole epochs from "never silent" on, and last the one with periods of 100 steps. */
   const STOPS = [
@@ -31,8 +32,8 @@
     const compared = point.part.startsWith("equal bytes");
     return all.filter((p) => isNull(p) && (compared ? p.part === point.part : p.part === "8-bit floats" && near(p)))
       .map((p) => {
-        const pairs = p.runs.map((run) => [run, point.runs.find((other) => other.seed === run.seed)]).filter(([, other]) => other);
-        return { ...p, gains: pairs.map(([run, other]) => run.accuracy - other.accuracy) };
+        const gains = explore.paired(bySeed(p), bySeed(point));
+        return { ...p, gains, gain: explore.interval(gains.map((gain) => 100 * gain)) };
       })
       .sort((a, b) => b.accuracy - a.accuracy);
   };
@@ -53,16 +54,16 @@
       `${grouped(vanilla.cost / point.cost, 1)} times fewer than float32, ` +
       `${times(point.cost)} times the data, ${point.runs.length} seeds. ` +
       `Steps that speak both ways ${percent(steps[0], 0)}, up only ${percent(steps[1], 0)}, silent ${percent(steps[2], 0)}.`;
-    const better = others.filter((p) => mean(p.gains) > 0);
+    const better = others.filter((p) => p.gain.low > 0);
     byId("verdict").textContent = !others.length
       ? "No other rule was run at these bytes."
       : `Of ${others.length} rule${others.length > 1 ? "s" : ""} at about these bytes, ${better.length} ` +
-        `${better.length === 1 ? "does" : "do"} better on average without looking at the loss` +
-        (better.length ? `; the best is ${others[0].family}.` : ".");
+        `${better.length === 1 ? "is" : "are"} better by more than noise without looking at the loss` +
+        `; the best on average is ${others[0].family}.`;
     byId("nulls").innerHTML = table([
       ["rule", "accuracy", "sent", "minus the threshold [points]", "better on"],
       ...others.map((p) => [escape(p.name), percent(p.accuracy, 2), bytes(p.cost),
-        (100 * mean(p.gains)).toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2, signDisplay: "always" }),
+        `${explore.signed(p.gain.value, 2)} [${explore.signed(p.gain.low, 2)}, ${explore.signed(p.gain.high, 2)}]`,
         `${p.gains.filter((g) => g > 0).length} of ${p.gains.length} seeds`]),
     ]);
     byId("nothing").innerHTML = table([
@@ -102,14 +103,15 @@
     picture(byId("beside"), `Accuracies of the seeds. ${byId("verdict").textContent}`, (width) => {
       const lines = [{ ...point, family: "loss threshold", mine: true }, ...others], left = 118;
       const box = { left, right: width - 14, top: 24, bottom: 34 + 26 * lines.length };
-      const scores = lines.flatMap((p) => p.runs.map((run) => run.accuracy));
+      const scores = lines.flatMap((p) => [p.low, p.high, ...p.runs.map((run) => run.accuracy)]);
       const x = scale(Math.min(...scores) - 0.001, Math.max(...scores) + 0.001, left, box.right, false, explore.isNarrow(width) ? 4 : 8);
-      const empty = { ticks: [] }, parts = [explore.axes(box, { scale: x, words: (v) => `${+(100 * v).toFixed(2)} %`, title: "test accuracy" }, { scale: empty, title: "small: a seed; large: their mean" })];
+      const empty = { ticks: [] }, parts = [explore.axes(box, { scale: x, words: (v) => `${+(100 * v).toFixed(2)} %`, title: "test accuracy" }, { scale: empty, title: "small: a seed; large: their mean and its 95 % interval" })];
       parts.push(`<path class="rule" stroke-dasharray="2 4" d="M${x.at(point.accuracy)} ${box.top}V${box.bottom}"/>`);
       lines.forEach((p, i) => {
         const y = box.top + 20 + 26 * i, [kind, look] = p.mine ? ["circle", "one"] : ["square", "two"];
         parts.push(`<text x="${left - 8}" y="${y + 4}" text-anchor="end"${p.mine ? ' class="strong"' : ""}>${escape(p.family)}</text>`);
         parts.push(`<path class="grid" d="M${left} ${y}H${box.right}"/>`);
+        parts.push(`<path class="spread" d="M${x.at(p.low)} ${y}H${x.at(p.high)}"/>`);
         for (const run of p.runs) parts.push(mark(kind, x.at(run.accuracy), y, `${look} hollow`, 3.5));
         parts.push(mark(kind, x.at(p.accuracy), y, look, 6.5));
       });

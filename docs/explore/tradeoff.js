@@ -1,11 +1,8 @@
 /* A figure of methods: what each one costs, what it brings, and two lines to drag: a budget and a goal.
 
-   Here: the figure, its sentences, the panel of the chosen method, the table of all. Not here: which runs
-   are shown and in which words (pareto.js, language.js), the numbers (formulas.js). */
+   Not here: which runs are shown and in which words (pareto.js, language.js), the numbers (formulas.js). */
 "use strict";
 
-explore.RATES = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
-explore.LATENCIES = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 explore.LOOKS = [["circle", "one"], ["square", "two"], ["down", "four"], ["circle", "one hollow"], ["square", "two hollow"]];
 explore.NULL = ["circle", "grey hollow"]; // the look of a null model
 
@@ -13,11 +10,11 @@ explore.NULL = ["circle", "grey hollow"]; // the look of a null model
    run as in formulas.js and, where it is not the curve's last one, its `value` at the end.
    - `taskOf(state)`, and `choosers`, the controls that choose it
    - `costs[key]`: {title, words, tick, stops, start, from, suffix}; `key` is that of a run, or "seconds"
-   - `metric`: {sign, name, title, short, long, cell, tick, scale, stops}
+   - `metric`: {sign, name, title, short, long, cell, gap, unit, tick, scale, stops}
    - `families(task)`: [[family, words, what it is, look]]
    - `startWith(task, points)`: the method that is chosen first; `relabel(task)`: words of other controls
    - `across`: what a message is called that goes neither up nor down
-   - `uplink`: the key whose factor stands beside the total; `about(method, base)`: more about a method;
+   - `uplink`: the key whose factor stands beside the total; `about(method)`: more about a method;
      `ledger(method)`: more rows */
 explore.tradeoff = (page) => {
   const { byId, escape, bytes, grouped, mean, mark, table } = explore;
@@ -33,13 +30,15 @@ explore.tradeoff = (page) => {
   };
   const scoreOf = (task) => task.num_test || 1;
   const atEnd = (run, task) => run.value ?? run.curve[run.curve.length - 1][1] / scoreOf(task);
+  const seedsOf = ({ runs }, task) => Object.fromEntries(runs.map((run) => [run.seed, atEnd(run, task)]));
+  const within = ({ num, low, high }, words = metric.cell) => (num > 1 ? ` [${words(low)}, ${words(high)}]` : "");
   const knows = (task, key) => task.methods.every(({ runs }) => runs.every((run) => (run[key === "seconds" ? "waits" : key] ?? null) !== null));
 
   const pointsOf = (task, state) =>
     task.methods
       .map((method) => {
-        const ends = explore.summary(method.runs.map((run) => atEnd(run, task)));
-        return { method, name: method.name, cost: mean(method.runs.map((run) => cost(run, state))), ...ends };
+        const seeds = seedsOf(method, task);
+        return { method, name: method.name, seeds, cost: mean(method.runs.map((run) => cost(run, state))), ...explore.interval(Object.values(seeds)) };
       })
       .sort((a, b) => a.cost - b.cost);
 
@@ -47,9 +46,9 @@ explore.tradeoff = (page) => {
   const bestWithin = (points, task, state) => {
     const found = points.map((point) => {
       const each = point.method.runs.map((run) => explore.valueWithin(run, state.budget, scoreOf(task), (r) => cost(r, state)));
-      return { ...point, reached: each.includes(null) ? null : mean(each) };
+      return { ...point, reached: each.includes(null) ? null : explore.interval(each) };
     });
-    return found.filter((p) => p.reached !== null).sort((a, b) => sign * (b.reached - a.reached));
+    return found.filter((p) => p.reached).sort((a, b) => sign * (b.reached.value - a.reached.value));
   };
 
   /* What each method needs to reach the target with every seed; null if one never does. */
@@ -72,7 +71,7 @@ explore.tradeoff = (page) => {
   const draw = (state, task, points, best, cheapest) => (width) => {
     const { narrow, height, box } = explore.frame(width, 480, 400), c = costs[state.x];
     const x = scaleOf(points, task, state, box, narrow ? 4 : 8);
-    const y = metric.scale(Math.min(...points.map((p) => p.low)), Math.max(...points.map((p) => p.high)), box.bottom, box.top);
+    const values = points.flatMap((p) => Object.values(p.seeds)), y = metric.scale(Math.min(...values), Math.max(...values), box.bottom, box.top);
     const front = explore.front(points, sign), chosen = points.find((p) => p.name === state.method);
     const looks = Object.fromEntries(page.families(task).map(([family, , , look]) => [family, look]));
     const parts = [explore.axes(box, { scale: x, words: c.tick || explore.brief(c.words), title: `${c.title} (log)` },
@@ -93,11 +92,11 @@ explore.tradeoff = (page) => {
     const marks = [], options = [];
     points.forEach((p, i) => {
       const [kind, look] = looks[p.method.family], px = x.at(p.cost), py = y.at(p.value), is = p === chosen;
-      if (is && p.low < p.high) marks.push(explore.spread(px, y.at(p.low), y.at(p.high)));
+      if (is && p.low < p.high) marks.push(explore.spread(px, ...[p.low, p.high].map((v) => inside(y.at(v), box.top, box.bottom))));
       options.push(explore.option(i, is, `${p.name}: ${metric.long(p.value)}, ${c.words(p.cost)}`, kind, px, py, look));
       taken.push(explore.around(px, py, is ? 11 : 6));
     });
-    if (best.length) marks.push(mark("diamond", atBudget, y.at(best[0].reached), "three"));
+    if (best.length) marks.push(mark("diamond", atBudget, y.at(best[0].reached.value), "three"));
     if (cheapest.length) marks.push(mark("triangle", Math.max(x.at(cheapest[0].needs), box.left), atTarget, "three", 6));
     const wanted = [chosen, points.find((p) => p.name === hovered), ...front, ...(narrow ? [] : points)]
       .filter((p, i, all) => p && all.indexOf(p) === i)
@@ -119,7 +118,7 @@ explore.tradeoff = (page) => {
     byId("legend").innerHTML = [
       ...page.families(task).filter(has).map(([, words, , [kind, look]]) => icon(kind, look) + escape(words)),
       icon("diamond", "three") + "best for the money", icon("triangle", "three") + "first at the target",
-      '<svg width="26" height="14" aria-hidden="true"><path class="front" d="M1 7h24"/></svg>front: nobody does better for less',
+      '<svg width="26" height="14" aria-hidden="true"><path class="front" d="M1 7h24"/></svg>front: better than all that costs less, beyond noise',
     ].map((item) => `<li>${item}</li>`).join("");
   };
 
@@ -139,7 +138,9 @@ explore.tradeoff = (page) => {
       byId("factor").innerHTML += ` <b>${grouped(total(method, "nbytes") / task.data_nbytes, 2)}</b> ` +
         `times the data (${bytes(task.data_nbytes)} without loss).`;
     }
-    byId("printed").innerHTML = page.about(method, base === method ? null : base);
+    const gains = base && base !== method ? explore.paired(seedsOf(method, task), seedsOf(base, task)) : [], gain = explore.interval(gains);
+    byId("printed").innerHTML = (gains.length ? `<b id="gap">${metric.gap(gain.value)}</b>${within(gain, metric.gap)} ${metric.unit} ` +
+      `beside ${escape(base.name)}, paired by seed (${gains.length}). ` : "") + page.about(method);
     byId("seeds").innerHTML = table([
       ["seed", metric.name, "sent", "waits"],
       ...method.runs.map((run) => [run.seed, metric.cell(atEnd(run, task)), bytes(run.nbytes), grouped(run.waits ?? NaN)]),
@@ -185,12 +186,11 @@ explore.tradeoff = (page) => {
     legend(task);
     explore.picture(place, "", draw(state, task, points, best, cheapest));
     place.setAttribute("aria-activedescendant", `m${points.indexOf(point)}`);
-    const spread = length > 1 ? ` [${metric.cell(point.low)}, ${metric.cell(point.high)}]` : "";
     byId("chosen").textContent =
-      `${point.name}: ${metric.long(point.value)}${spread} for ${c.words(point.cost)}${c.suffix || ""}, ` +
+      `${point.name}: ${metric.long(point.value)}${within(point)} for ${c.words(point.cost)}${c.suffix || ""}, ` +
       `${length} seed${length > 1 ? "s" : ""}.`;
     byId("atbudget").textContent = best.length
-      ? `With ${c.words(state.budget)} the best is ${best[0].name}: ${metric.long(best[0].reached)} (${stopped}).`
+      ? `With ${c.words(state.budget)} the best is ${best[0].name}: ${metric.long(best[0].reached.value)}${within(best[0].reached)} (${stopped}).`
       : `${c.words(state.budget)} buys no result of any method here: move the line to the right.`;
     byId("attarget").textContent = cheapest.length
       ? `${metric.short(state.target)} is cheapest with ${cheapest[0].name}: ${c.words(cheapest[0].needs)}; ` +
@@ -198,12 +198,10 @@ explore.tradeoff = (page) => {
       : `No method reaches ${metric.short(state.target)} with every seed.`;
     byId("settings").textContent = task.settings;
     details(task, points.find((p) => p.name === hovered) || point);
-    const front = new Set(explore.front(points, sign).map((p) => p.name));
-    const [one, other] = sign > 0 ? ["low", "high"] : ["high", "low"];
     byId("all").innerHTML = table(
-      [["method", metric.name, "worst and best seed", c.title, `to reach ${metric.short(state.target)}`, "front"],
-        ...points.map((p) => [escape(p.name), metric.cell(p.value), `${metric.cell(p[one])}, ${metric.cell(p[other])}`,
-          c.words(p.cost), p.needs === null ? "never" : c.words(p.needs), front.has(p.name) ? "yes" : ""])],
+      [["method", metric.name, "95 % interval", c.title, `to reach ${metric.short(state.target)}`, "front"],
+        ...points.map((p) => [escape(p.name), metric.cell(p.value), within(p),
+          c.words(p.cost), p.needs === null ? "never" : c.words(p.needs), p.star || ""])],
       points.indexOf(point));
   };
 
@@ -225,7 +223,7 @@ explore.tradeoff = (page) => {
     render,
   });
 
-  /* The picture with a mouse, a finger or a key. Listeners sit on the place, since its SVG is drawn anew. */
+  /* The picture with a mouse, a finger or a key. */
   const where = (event) => explore.where(place, event);
   const nearest = ([px, py], reach) => {
     const far = (p) => Math.hypot(shown.x.at(p.cost) - px, shown.y.at(p.value) - py);

@@ -34,14 +34,11 @@ const SECRET = Uint8Array.from(("b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097d
   .match(/../g).map((hex) => parseInt(hex, 16)));
 const ALL = (1n << 64n) - 1n;
 const PRIMES = [0x9e3779b185ebca87n, 0xc2b2ae3d27d4eb4fn, 0x165667b19e3779f9n, 0x85ebca77c2b2ae63n, 0x27d4eb2f165667c5n];
-const word = (bytes, at) => { // 64 bits, little-endian
-  let low = 0, high = 0;
-  for (let i = 3; i >= 0; i--) { low = low * 256 + bytes[at + i]; high = high * 256 + bytes[at + 4 + i]; }
-  return (BigInt(high) << 32n) | BigInt(low);
-};
-const half = (bytes, at) => BigInt([3, 2, 1, 0].reduce((sum, i) => sum * 256 + bytes[at + i], 0));
+const view = (bytes, at) => new DataView(bytes.buffer, bytes.byteOffset + at);
+const word = (bytes, at) => view(bytes, at).getBigUint64(0, true);
+const half = (bytes, at) => BigInt(view(bytes, at).getUint32(0, true));
 const turned = (x, by) => ((x << by) | (x >> (64n - by))) & ALL;
-const swapped = (x) => { let out = 0n; for (let i = 0; i < 8; i++) { out = (out << 8n) | (x & 255n); x >>= 8n; } return out; };
+const swapped = (x) => view(BigUint64Array.of(x), 0).getBigUint64(0);
 const folded = (a, b) => { const product = a * b; return (product & ALL) ^ (product >> 64n); };
 const stirred = (h) => { // XXH3_avalanche
   h ^= h >> 37n;

@@ -4,7 +4,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -41,7 +41,20 @@ from fltoolkit import advise
 from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK, num_kept
 from fltoolkit.cost import ModelCost
 from fltoolkit.plots import describe_codec
-from fltoolkit.research import Point, bytes_to_reach, groups, points, seconds_on, value_within
+from fltoolkit.research import (
+    Experiment,
+    Point,
+    bytes_to_reach,
+    compared,
+    front,
+    groups,
+    interval,
+    mean_ci,
+    paired,
+    points,
+    seconds_on,
+    value_within,
+)
 from fltoolkit.units import amount
 
 pytestmark = pytest.mark.browser
@@ -224,6 +237,55 @@ def test_budgets_of_seconds_use_every_evaluation(open_page: Open) -> None:
     assert earlier > 100  # a finished run would have cost more
 
 
+def test_intervals_are_those_of_python(open_page: Open) -> None:
+    tab, random = open_page("advisor"), np.random.default_rng(0)
+    for num in range(1, 11):
+        values = random.normal(size=num).tolist()
+        found = tab.evaluate("v => explore.interval(v)", values)
+        wanted = interval(values)
+        low, high = (wanted.low, wanted.high) if wanted.known else (wanted.mean, wanted.mean)
+        expected = {"value": wanted.mean, "low": low, "high": high, "num": num}
+        assert found == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_front_is_that_of_python(open_page: Open) -> None:
+    """Of points with some seeds in common, with a single seed, and with equal means and bytes."""
+    tab, random = open_page("advisor"), np.random.default_rng(0)
+    sizes, by_means = set(), 0
+    for _ in range(200):
+        found = [
+            Point(
+                str(k),
+                Experiment(),
+                int(random.integers(1, 8)),
+                {
+                    int(s): round(float(0.5 + 0.01 * k + 0.02 * random.normal()), 2)
+                    for s in random.permutation(4)[: random.integers(1, 5)]
+                },
+            )
+            for k in range(8)
+        ]
+        names = tab.evaluate(
+            "points => explore.front(points).map(p => p.name)",
+            [
+                {
+                    "name": p.name,
+                    "cost": p.nbytes,
+                    "value": p.value,
+                    "num": p.num_seeds,
+                    "seeds": {str(s): v for s, v in p.values.items()},
+                }
+                for p in found
+            ],
+        )
+        assert names == [p.name for p in front(found)]
+        sizes.add(len(names))
+        best = [max(q.value for q in found if q.nbytes <= p.nbytes) == p.value for p in found]
+        by_means += sum(best) > len(names)
+    assert len(sizes) > 2
+    assert by_means > 50  # noise took some off the front
+
+
 def test_amounts_read_as_in_python(open_page: Open) -> None:
     tab = open_page("advisor")
     for nbytes in (0, 999, 1000, 163_854, 9_345_678, 944_400_000, 4_608_337_890, 2.5e12):
@@ -233,20 +295,19 @@ def test_amounts_read_as_in_python(open_page: Open) -> None:
 # ------------------------------------------------------------------------------- what is shown
 
 
-def front_of_means(found: list[Point]) -> list[Point]:
-    """The page's front changes with the link, so means decide it, and no intervals."""
-    best: list[Point] = []
-    for point in sorted(found, key=lambda p: (p.nbytes, -p.value)):
-        if not best or point.value > best[-1].value:
-            best.append(point)
-    return best
+def around(values: Iterable[float]) -> str:
+    """The interval of accuracies as the pages show it; nothing for a single value."""
+    found = interval([100 * value for value in values])
+    return f" [{found.low:.2f} %, {found.high:.2f} %]" if found.known else ""
 
 
 @pytest.mark.parametrize(("data", "words"), PARTS)
 def test_the_one_plot_shows_the_stored_runs(open_page: Open, data: str, words: str) -> None:
     tab, results = open_page("pareto", f"#data={data}&partition={words}"), PARTS[data, words]
-    found = points(results)
-    best, by_name = {p.name for p in front_of_means(found)}, groups(results)
+    found, by_name = points(results), groups(results)
+    stars = {
+        row.point.name: {"*": "yes", "(*)": "(yes)", "": ""}[row.star] for row in compared(results)
+    }
     target = pareto_report.TARGETS[data]
     each = {n: [bytes_to_reach(r.history, target) for r in runs] for n, runs in by_name.items()}
     needs = {n: mean(b for b in found if b) for n, found in each.items() if None not in found}
@@ -254,16 +315,29 @@ def test_the_one_plot_shows_the_stored_runs(open_page: Open, data: str, words: s
         [
             p.name,
             percent(p.value, 2),
-            f"{percent(min(p.values.values()), 2)}, {percent(max(p.values.values()), 2)}",
+            around(p.values.values()),
             amount("nbytes", p.nbytes),
             amount("nbytes", needs[p.name]) if p.name in needs else "never",
-            "yes" if p.name in best else "",
+            stars[p.name],
         ]
         for p in found
     ]
-    for name in ("STC 1 % both ways", "SplitNN, float32", "loss gate 0.1, Float8"):
+    of = {p.name: p.values for p in found}
+    for name, base in (
+        ("STC 1 % both ways", pareto_report.BASELINE_FEDERATED),
+        ("SplitNN, float32", ""),
+        ("loss gate 0.1, Float8", pareto_report.BASELINE_SPLIT),
+    ):
         tab.select_option("#method", name)
         runs = by_name[name]
+        gains = [100 * gain for gain in paired(of[name], of[base])] if base else []
+        wanted = (
+            f"{mean_ci(gains, '+.2f')} points beside {base}, paired by seed ({len(gains)})."
+            if base
+            else ""
+        )
+        assert bool(gains) == bool(base)
+        assert wanted in tab.inner_text("#printed").replace("−", "-")
         assert cells(tab, "seeds") == [
             [
                 str(r.experiment.seed),
@@ -328,10 +402,10 @@ def test_averaging_by_rounds_and_bytes_to_a_target(open_page: Open, words: str, 
         found = float(shown[name][0].removesuffix(" %"))
         assert found == pytest.approx(100 * mean(r["accuracy"] for r in runs), abs=0.0051)
     for name, runs in rows:
-        accuracies = [r["accuracy"] for r in runs]
-        found = [float(v.removesuffix(" %")) for v in ", ".join(shown[name][:2]).split(", ")]
-        wanted = [100 * of(accuracies) for of in (mean, min, max)]
-        assert found == pytest.approx(wanted, abs=0.0051)  # a half may be rounded either way
+        told = [float(v) for v in re.findall(r"[\d.]+", " ".join(shown[name][:2]))]
+        wanted = interval([100 * r["accuracy"] for r in runs])[: len(told)]
+        assert len(told) == (3 if len(runs) > 1 else 1)
+        assert told == pytest.approx(wanted, abs=0.0051)  # a half may be rounded either way
     for x in ("rounds", "nbytes"):
         tab.select_option("#x", x)
         needs = {}
@@ -392,20 +466,23 @@ def test_language_models_show_the_stored_runs(open_page: Open, key: str) -> None
     for setting, runs in rows:
         nats = [r["nats"] for r in runs.values()]
         sent = mean(r["nbytes"] for r in runs.values())
-        value, spread, cost, _, _ = shown[setting.name]
+        value, ends, cost, _, _ = shown[setting.name]
         assert float(value) == pytest.approx(mean(nats), abs=6e-4)
-        ends = [float(each) for each in spread.split(", ")]
-        assert ends == pytest.approx([max(nats), min(nats)], abs=6e-4)
+        told = [float(each) for each in re.findall(r"[\d.]+", ends)]
+        assert told == (pytest.approx(interval(nats)[1:3], abs=6e-4) if len(nats) > 1 else [])
         assert cost == amount("nbytes", sent)
-    pairs = {
-        s.name: [mean(r[k] for r in runs.values()) for k in ("nbytes", "nats")] for s, runs in rows
-    }
-    beaten = {
-        name
-        for name, (cost, nats) in pairs.items()
-        if any(c <= cost and n <= nats and [c, n] != [cost, nats] for c, n in pairs.values())
-    }
-    assert {name for name, row in shown.items() if row[-1] == "yes"} == pairs.keys() - beaten
+    best = front(  # of less loss, which is more of minus the loss
+        Point(
+            s.name,
+            Experiment(),
+            mean(r["nbytes"] for r in runs.values()),
+            {seed: -r["nats"] for seed, r in runs.items()},
+        )
+        for s, runs in rows
+    )
+    assert {name for name, row in shown.items() if row[-1]} == {point.name for point in best}
+    single = all(len(runs) == 1 for _, runs in rows)
+    assert {row[-1] for row in shown.values()} - {"", "yes"} == ({"(yes)"} if single else set())
 
 
 @pytest.mark.parametrize("key", LANGUAGE)
@@ -440,8 +517,14 @@ def test_the_panel_of_a_language_model(open_page: Open, key: str) -> None:
             assert tab.inner_text("#factor") == "It sends nothing."
         if not base or base is runs:
             continue
-        above = mean(nats_above(runs, base))
-        assert float(tab.inner_text("#gap").replace("−", "-")) == pytest.approx(above, abs=6e-4)
+        above = nats_above(runs, base)
+        assert float(tab.inner_text("#gap").replace("−", "-")) == pytest.approx(
+            mean(above), abs=6e-4
+        )
+        told = re.findall(r"[−+][\d.]+", tab.inner_text("#printed").partition(" nats beside ")[0])
+        wanted = interval(above)[: len(told)]
+        assert [float(v.replace("−", "-")) for v in told] == pytest.approx(wanted, abs=6e-4)
+        assert len(told) == (3 if len(above) > 1 else 1)
         if sent:
             times = mean(r["nbytes"] for r in base.values()) / sent
             assert tab.inner_text("#ourstotal") == f"{times:,.1f}"
@@ -509,12 +592,13 @@ def test_the_budget_slider_names_the_best_of_the_stored_runs(open_page: Open) ->
         slide(tab, "budget", place)
         budget = 10 ** ((round(25 * math.log10(1e3)) + place) / 25)
         budget = float(f"{budget:.3g}")
-        best: dict[str, float] = {}
+        best: dict[str, list[float]] = {}
         for name, runs in by_name.items():
             each = [value_within(r.history, budget) for r in runs]
             if None not in each:
-                best[name] = mean(a for a in each if a is not None)
-        wanted = f"{percent(max(best.values()), 2)} (stopped there)"
+                best[name] = [100 * a for a in each if a is not None]
+        found = interval(max(best.values(), key=mean))
+        wanted = f"{found.mean:.2f} % [{found.low:.2f} %, {found.high:.2f} %] (stopped there)"
         said = tab.inner_text("#atbudget")
         assert said.startswith(f"With {amount('nbytes', budget)} the best is ")
         assert said.endswith(f": {wanted}.")
@@ -541,7 +625,8 @@ def test_silence_shows_the_stored_runs(open_page: Open) -> None:
     for place, runs in enumerate(stops):
         slide(tab, "threshold", place)
         said = tab.inner_text("#said")
-        assert percent(mean(r["accuracy"] for r in runs), 2) in said
+        accuracies = [r["accuracy"] for r in runs]
+        assert f"{percent(mean(accuracies), 2)}{around(accuracies)}" in said
         assert amount("nbytes", mean(r["nbytes"] for r in runs)) in said
         assert f"{len(runs)} seeds" in said
         shares = [
@@ -567,7 +652,16 @@ def test_silence_shows_the_stored_runs(open_page: Open) -> None:
         100 * (r["accuracy"] - next(o["accuracy"] for o in large if o["seed"] == r["seed"]))
         for r in of["equal bytes, large budget", "freeze"]
     ]
-    assert shown["freeze"][2:] == [f"{mean(gains):+.2f}", "4 of 5 seeds"]
+    assert shown["freeze"][2].replace("−", "-") == mean_ci(gains, "+.2f")
+    assert shown["freeze"][3] == "4 of 5 seeds"
+    lows = [
+        float(row[2].partition("[")[2].partition(",")[0].replace("−", "-"))
+        for row in shown.values()
+    ]
+    better = sum(low > 0 for low in lows)
+    verb = "is" if better == 1 else "are"
+    told = f"Of 5 rules at about these bytes, {better} {verb} better by more than noise"
+    assert tab.inner_text("#verdict").startswith(told)
 
 
 @pytest.mark.parametrize(
@@ -595,12 +689,9 @@ def test_leakage_shows_the_stored_runs(open_page: Open, data: str, view: str) ->
     shown = {row[0]: row[1:] for row in cells(tab, "all")}
     assert shown.keys() == {name for name, _ in rows}
     for name, runs in rows:
-        value, spread, _, quality = shown[name]
-        leaks = [leak(run) for run in runs]
-        assert float(value) == pytest.approx(mean(leaks), abs=6e-4)
-        assert [float(v) for v in spread.split(", ")] == pytest.approx(
-            [min(leaks), max(leaks)], abs=6e-4
-        )
+        value, ends, _, quality = shown[name]
+        told = [float(v) for v in (value, *ends.strip("[]").split(", "))]
+        assert told == pytest.approx(interval([leak(run) for run in runs])[:3], abs=6e-4)
         if view == "rare":
             assert float(quality) == pytest.approx(mean(r["task_auc"] for r in runs), abs=6e-4)
         else:
@@ -669,8 +760,9 @@ def test_codec_page_shows_what_attackers_found(open_page: Open) -> None:
         if not name:
             assert told == "not run"
             continue
-        share = float(told.partition(" %")[0])
-        assert share == pytest.approx(100 * mean(rows[name]), abs=0.051)
+        share = [float(v) for v in re.findall(r"-?[\d.]+(?= %)", told)]
+        wanted = [100 * each for each in interval(rows[name])[:3]]
+        assert share == pytest.approx(wanted, abs=0.051)
         assert told.endswith(f"{len(rows[name])} seeds")
         seen += 1
     assert seen == 5
