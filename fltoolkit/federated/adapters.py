@@ -11,12 +11,11 @@ from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, travelling
-from fltoolkit.federated.drift import all_good, everybody_here, loss_of_all
-from fltoolkit.federated.rounds import Cohort
+from fltoolkit.federated.drift import SERVER, all_good, loss_of_all, plain_rounds
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.workers import Workers
+from fltoolkit.federated.workers import Workers, as_fleet
 from fltoolkit.finetuning import FineTuned
-from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree
 
 __all__ = ["fedex_lora"]
@@ -31,7 +30,6 @@ def fedex_lora(
     rounds: int,
     local: Local,
     seed: int = 0,
-    server: str = "server",
 ) -> Iterator[Record]:
     """FedEx-LoRA (Singhal et al. 2024, arXiv 2410.09432); one record per round.
 
@@ -50,7 +48,7 @@ def fedex_lora(
     Args:
         tuned: a model with changes of `lora`, changed in place, its frozen weights, too. Save
             ``tuned.merged()``: a state dict holds the factors alone.
-        clients, channel, local, seed, server: as in `fedavg`. A codec for the kind ``model`` must
+        clients, channel, local, seed: as in `fedavg`. A codec for the kind ``model`` must
             decode alike for all clients.
         rounds: how many; a run cannot go on from a saved one.
 
@@ -70,26 +68,24 @@ def fedex_lora(
     >>> {t.kind: t.nbytes for t in channel.transfers}
     {'update': 62, 'model': 134}
     """
-    team = Workers(tuned, clients, local, seed=seed, server=server)
-    rounds_ = to_come("rounds", rounds)
-    everybody_here(team, channel, Cohort(len(team.clients)))
+    team = Workers(tuned, as_fleet(clients), local, seed, SERVER)
+    all_rounds = plain_rounds(team, channel, rounds, len(team.clients))
     if not isinstance(tuned, FineTuned) or any(not hasattr(c, "b") for c in tuned.changes.values()):
         raise TypeError("tuned: give a model whose changes all have factors, from finetuning.lora")
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [tuned], sends_weights=True)
-    for round_ in rounds_:
-        channel.step = round_ + 1
+    for round_, _ in all_rounds:
         starts = {k: travelling(tuned) for k in team.clients}
         updates = all_good(team.learn(channel, starts, round_, {}), round_)
-        received = {k: channel.send(k, server, "update", u.delta) for k, u in updates.items()}
+        received = {k: channel.send(k, SERVER, "update", u.delta) for k, u in updates.items()}
         every = {f"{k}/{name}": t for k, tree in received.items() for name, t in tree.items()}
-        got = [channel.send(server, k, "model", every) for k in team.clients]
+        got = [channel.send(SERVER, k, "model", every) for k in team.clients]
         if any(not torch.equal(one[n], t) for one in got for n, t in got[0].items()):
             raise ValueError("the codec of 'model' must decode alike for all clients")
         split = [{n: got[0][f"{k}/{n}"] for n in received[k]} for k in received]
         absorb(tuned, split)
-        yield {"round": round_, "step": round_ + 1, **loss_of_all(updates), **totals()}
+        yield {"round": round_, "step": channel.step, **loss_of_all(updates), **totals()}
 
 
 @torch.no_grad()
