@@ -1,8 +1,8 @@
 """What a reader has done so far: guesses, passed checks and the bill, kept beside the notebooks.
 
 The file ``course_progress.json`` is written completely or not at all. A damaged file is renamed,
-and raises no error. Nothing is written if no notebook of the course is in the working folder, or if
-the notebooks run to save their outputs. Not here: the card of one notebook (notebook.py).
+and a sentence says so. Nothing is written if no notebook of the course is in the working folder, or
+if the notebooks run to save their outputs. Not here: the card of one notebook (notebook.py).
 """
 
 import contextlib
@@ -107,8 +107,10 @@ def read_done(folder: Path | None) -> dict[str, Done]:
     except OSError:
         return {}
     except ValueError:
+        damaged = path.with_suffix(".damaged.json")
         with contextlib.suppress(OSError):
-            path.replace(path.with_suffix(".damaged.json"))
+            path.replace(damaged)
+            print(f"{path} is damaged, so nothing counts as done; it is kept as {damaged.name}.")
         return {}
     return {number: _done(part) for number, part in _mapping(content).items()}
 

@@ -203,7 +203,8 @@ class Notebook:
         ]
         counted = []
         if len(self.guesses):
-            counted.append(f"{len(done.made)} of {len(self.guesses)} guesses made")
+            made = min(len(done.made), len(self.guesses))  # an older edition may have asked more
+            counted.append(f"{made} of {len(self.guesses)} guesses made")
         if self.answers:
             passed = sum(name in self.answers for name in done.passed)
             counted.append(f"{passed} of {len(self.answers)} checks passed")

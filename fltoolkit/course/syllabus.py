@@ -46,7 +46,8 @@ NOTEBOOKS: list[Notebook] = [module.notebook for module in _FIRST + _THEN]
 
 def _counts(notebook: Notebook, done: Done) -> tuple[int, int, bool]:
     """Guesses that were made, checks that have passed, and whether these are all."""
-    guesses, checks = len(done.made), sum(name in notebook.answers for name in done.passed)
+    guesses = min(len(done.made), len(notebook.guesses))  # an older edition may have asked more
+    checks = sum(name in notebook.answers for name in done.passed)
     wanted = len(notebook.guesses) + len(notebook.answers)
     whole = guesses >= len(notebook.guesses) and checks == len(notebook.answers) and wanted > 0
     return guesses, checks, whole

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from course.answers import Printed
 
 from fltoolkit.course.done import FILE, Done, Guess, course_folder, read_done, remember
 from fltoolkit.course.done import Table as TableOfWords
@@ -27,9 +28,10 @@ def test_a_damaged_file_counts_as_nothing_done(tmp_path: Path, damage: str) -> N
     assert read_done(tmp_path)["01"].passed == ["size"]
 
 
-def test_an_unreadable_file_is_set_aside(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_set_aside(tmp_path: Path, capsys: Printed) -> None:
     (tmp_path / FILE).write_text("my work {")
     read_done(tmp_path)
+    assert "kept as course_progress.damaged.json" in capsys.readouterr().out
     assert (tmp_path / "course_progress.damaged.json").read_text() == "my work {"
 
 
