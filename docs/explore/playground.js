@@ -67,8 +67,7 @@ explore.serve = (engine, digits, post) => {
       if (waits && news.length > before && news[news.length - 1].kind === "message") break;
     }
     if (now() - posted > 30 || waits) tell();
-    const told = waits && !news.length;
-    if (running) timer = setTimeout(slice, told ? waits : 0);
+    if (running) timer = setTimeout(slice, news.length ? 0 : waits);
   };
 
   const begin = (setting) => {
@@ -148,7 +147,7 @@ const code = (s) => {
     ")\nfor record in records(experiment):\n    print(f\"{record['nbytes']:>12,} bytes  {record['accuracy']:.1%}\")\n";
 };
 
-/* The bytes of the next messages, of values like those that will come. */
+/* The bytes of messages with values like those that will come. */
 const sizes = (s) => {
   const shape = isSplit(s) ? [32, engine.CUT_WIDTHS[s.cut]] : null;
   const tree = shape ? [{ name: "h", dtype: 0, shape, data: Float32Array.from({ length: shape[0] * shape[1] }, (_, i) => Math.sin(i * i)) }]
@@ -161,7 +160,7 @@ const describe = (s) => {
   const [up, down] = sizes(s);
   if (isSplit(s)) return `For every 32 images Alice sends what her layers make of them, ${bytes(up)} up, and Bob answers how her numbers should change, ${bytes(down)} down.` +
     (s.threshold ? " Whenever the loss has hardly moved over a pass, they fall silent." : "");
-  return `In each round ${s.speak === "1" ? "each" : "each drawn one"} of ${s.owners} owners gets the network in ${bytes(down)} and sends back its change in ${bytes(up)}.`;
+  return `In each round ${s.speak === "1" ? "each" : "each drawn one"} of ${s.owners} owners gets the network in ${bytes(down)} and sends back its change in ${s.kept < 1 ? "about " : ""}${bytes(up)}.`;
 };
 
 /* missions: each solves itself */
@@ -180,33 +179,36 @@ const silenceOrBits = () => {
 };
 const oneBit = () => {
   const watched = (bits) => all().find((r) => isSplit(r.setting) && r.setting.bitsUp === bits && r.watched), [many, one] = [watched(32), watched(1)];
-  return many && one ? `The error of his guesses is ${percent(many.watched, 0)} of a blind guess's with 32 bits, and ${percent(one.watched, 0)} with one.` : "";
+  return many && one ? `Beside somebody who guesses blindly, his error is ${percent(many.watched, 0)} as large with 32 bits, and ${percent(one.watched, 0)} with one.` : "";
 };
 const RULES = { silenceOrBits, oneBit, tenOwners: (r) => r.setting.how === "averaged" && r.setting.skewed && r.setting.owners === 10 };
 const MISSIONS = [...document.querySelectorAll("#missions article")].map(({ dataset, children }) => {
-  const { name, book, rule } = dataset, [task, hint, moral] = [...children].map((child) => child.textContent);
+  const { rule } = dataset, [task, hint, moral] = [...children].map((child) => child.textContent);
   const [nbytes, accuracy] = (dataset.goal || "").split(" ").map(Number), goal = accuracy ? { nbytes, accuracy } : null;
   const check = !goal ? RULES[rule] : () => {
     const hit = all().filter(RULES[rule] || Boolean).map((run) => reached(run, goal)).find(Boolean);
     return hit ? `${percent(hit.accuracy)} for ${bytes(hit.nbytes)}.` : "";
   };
-  return { name, book, task, hint, moral, goal, check, start: JSON.parse(dataset.start) };
+  return { ...dataset, task, hint, moral, goal, check, start: JSON.parse(dataset.start) };
 });
-const notYet = (goal) => { // what the training that is shown has reached, once the budget is spent
-  if (!goal || !last || last.nbytes <= goal.nbytes || isOne(chosen)) return "";
+const notYet = ({ goal, advice, broke }) => { // what to do next
+  if (!last || isOne(chosen)) return "";
+  if (!goal) return advice && last.round >= 5 && chosen.threshold ? `<b>Half done.</b> ${advice}` : "";
   const found = within(path, goal.nbytes);
-  return `<b>Not yet.</b> ${bytes(goal.nbytes)} were spent ${(path.at(-1) || 1).accuracy < best - 0.2 ? "and the training broke: the answers are too coarse. Move “down” a little to the right" : found ? `at ${percent(found)} at best. Send fewer numbers, or fewer bits for each` : "before the first test. Send less for each image"}, and start again.`;
+  if (path.length && path.at(-1).accuracy < best - 0.3) return `<b>The training broke.</b> ${broke}`;
+  return last.nbytes <= goal.nbytes ? "" : `<b>Not yet.</b> ${bytes(goal.nbytes)} were spent ${found ? `at ${percent(found)} at best` : "before the first test"}. ${advice}`;
 };
 const solved = new Set((() => { try { return JSON.parse(localStorage.getItem("fltoolkit-missions") || "[]"); } catch { return []; } })());
 byId("mission").innerHTML = MISSIONS.map((m, i) => `<option value="${i + 1}">${m.name}</option>`).join("") + '<option value="0">none: just play</option>';
 
 const showMission = (state) => {
   const mission = MISSIONS[+state.mission - 1], task = byId("task"), verdict = byId("verdict");
-  [...byId("mission").options].forEach((option, i) => { option.textContent = (MISSIONS[i] ? MISSIONS[i].name : "none: just play") + (solved.has(i + 1) ? " ✓" : ""); });
+  MISSIONS.forEach(({ name }, i) => { byId("mission").options[i].textContent = name + (solved.has(i + 1) ? " ✓" : ""); });
   if (!mission) { task.textContent = "Choose whatever you like."; verdict.textContent = ""; return; }
   const words = mission.check();
   if (words && !solved.has(+state.mission)) {
     solved.add(+state.mission);
+    if (running) orders({ pause: true });
     try { localStorage.setItem("fltoolkit-missions", JSON.stringify([...solved])); } catch { /* a private window */ }
     showMission(state);
   }
@@ -214,7 +216,7 @@ const showMission = (state) => {
     task.dataset.mission = state.mission;
     task.innerHTML = `${escape(mission.task)} <details><summary>a hint</summary>${escape(mission.hint)}</details>`;
   }
-  const next = words ? `<b>✓ Solved.</b> ${escape(`${words} ${mission.moral}`)} Why: <a href="../../notebooks/${mission.book}.ipynb">notebook ${mission.book.slice(0, 2)}</a>. Then choose another mission.` : notYet(mission.goal);
+  const next = words ? `<b>✓ Solved.</b> ${escape(`${words} ${mission.moral}`)} Why: <a href="../../notebooks/${mission.book}.ipynb">notebook ${mission.book.slice(0, 2)}</a>. ${solved.size < MISSIONS.length ? "Then choose another mission" : "All missions are solved"}.` : notYet(mission);
   if (verdict.innerHTML !== next) verdict.innerHTML = next;
   verdict.dataset.solved = !!words;
   const link = byId("notebook");
@@ -301,7 +303,7 @@ const drawLevels = (state) => {
   byId("lost").textContent = words;
 };
 
-/* The parties and their packets. A packet's area grows with its bytes. */
+/* A packet's area grows with its bytes. */
 const places = (width, height) => {
   if (chosen && chosen.how === "averaged") {
     const n = chosen.owners, found = { server: [width / 2, 30, "server"] };
@@ -314,7 +316,7 @@ const drawScene = (time) => {
   const width = scene.clientWidth || 300, height = chosen && chosen.how === "averaged" ? 170 : 110, c = sized(scene, width, height), at = places(width, height);
   const ink = color("ink"), line = color("line"), up = color("one"), down = color("two"), hub = at.server || at.Bob;
   packets = packets.filter((p) => at[p.from] && at[p.to] && time - p.begun < p.takes);
-  const busy = new Set(packets.flatMap((p) => [p.from, p.to]));
+  const busy = new Set(packets.flatMap((p) => [p.from, p.to])), named = new Set();
   c.strokeStyle = line;
   for (const spot of Object.values(at)) { c.beginPath(); c.moveTo(spot[0], spot[1]); c.lineTo(hub[0], hub[1]); c.stroke(); }
   c.font = "12.5px system-ui, sans-serif";
@@ -327,7 +329,7 @@ const drawScene = (time) => {
     c.globalAlpha = 0.85;
     c.fillRect(x - side / 2, y - side / 2, side, side);
     c.globalAlpha = 1;
-    if (packets.length < 5 && share > 0.15 && share < 0.85) { c.fillStyle = ink; c.fillText(`${p.what}, ${bytes(p.nbytes)}`, Math.min(Math.max(x, 80), width - 80), y + (drift > 0 ? side / 2 + 14 : -side / 2 - 5)); }
+    if (packets.length < 5 && !named.has(p.what) && Math.abs(share - 0.5) < (at.server ? 0.2 : 0.35)) { named.add(p.what); c.fillStyle = ink; c.fillText(`${p.what}, ${bytes(p.nbytes)}`, Math.min(Math.max(x, 80), width - 80), y + (drift > 0 ? side / 2 + 14 : -side / 2 - 5)); }
   }
   for (const [name, [x, y, words]] of Object.entries(at)) {
     const half = words.length > 2 ? 34 : 12;
@@ -348,8 +350,7 @@ const drawPlot = (state) => {
   const mission = MISSIONS[+state.mission - 1], goal = mission && mission.goal, skewed = state.skewed && state.how === "averaged";
   const rows = skewed ? [...DIGITS.rows["non-IID"], ...DIGITS.rows.IID.filter(([, family]) => family === "null")] : DIGITS.rows.IID;
   const own = alone[`${state.owners}/${state.skewed}`], reached = path[path.length - 1];
-  const words = reached ? `${percent(reached.accuracy)} right after ${bytes(reached.nbytes)}` : "nothing trained yet";
-  picture(place, `Accuracy over bytes sent: ${words}. Sending the data brings 97.8 % for ${bytes(SEND)}.`, (width) => {
+  picture(place, `Accuracy over bytes sent: ${reached ? `${percent(reached.accuracy)} right after ${bytes(reached.nbytes)}` : "nothing trained yet"}. Sending the data brings 97.8 % for ${bytes(SEND)}.`, (width) => {
     const { narrow, height, box } = explore.frame(width, 360, 300);
     const x = scale(1e3, 4e8, box.left, box.right, true, narrow ? 4 : 6), y = explore.accuracyScale(0.2, 0.985, box.bottom, box.top);
     const parts = [explore.axes(box, { scale: x, words: explore.brief(bytes), title: "bytes sent so far (log)" },
@@ -493,7 +494,7 @@ byId("step").addEventListener("click", () => {
 byId("again").addEventListener("click", () => { fresh(); render(current); });
 byId("save").addEventListener("click", () => {
   const shown = place.querySelector("svg"), svg = shown.cloneNode(true), link = document.createElement("a"), all = (root) => [root, ...root.querySelectorAll("*")];
-  const copies = all(svg); // from disk a page may not read its style sheet: each element takes its looks along
+  const copies = all(svg); // a style sheet cannot be read from disk: each element takes its looks along
   all(shown).forEach((element, i) => ["fill", "stroke", "stroke-width", "font"].forEach((name) => copies[i].style.setProperty(name, getComputedStyle(element)[name])));
   svg.style.background = getComputedStyle(document.body).backgroundColor;
   link.href = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" }));
@@ -502,11 +503,12 @@ byId("save").addEventListener("click", () => {
 });
 
 let task = "";
+const bitsWords = (v) => (v === 32 ? "32 (as it is)" : String(v));
 set = explore.page({
   defaults: { mission: "1", owners: 4, kept: 1, threshold: 0, speak: "1", owed: true, skewed: false, rate: 10, watch: false, pace: "fast", seed: 0, ...MISSIONS[0].start },
   stops: { bitsUp: BITS, bitsDown: BITS, kept: KEPT, owners: Array.from({ length: 19 }, (_, i) => i + 2), threshold: [0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1], lr: [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5], rate: [0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000] },
   words: {
-    bitsUp: (v) => (v === 32 ? "32 (as it is)" : String(v)), bitsDown: (v) => (v === 32 ? "32 (as it is)" : String(v)),
+    bitsUp: bitsWords, bitsDown: bitsWords,
     kept: (v) => (v === 1 ? "all" : percent(v, v < 0.01 ? 1 : 0)), threshold: (v) => (v ? String(v) : "never silent"),
     rate: (v) => `${v} Mbit/s`, owners: String, lr: String,
   },
