@@ -145,6 +145,11 @@ PLACES = """() => ['up: activations', 'C silence', 'bytes sent'].map(words => {
   return [box.top, box.bottom]; })"""
 
 
+LEGEND = """() => Math.max(...[...document.querySelectorAll('svg[role=img] text')].filter(
+  text => text.textContent.startsWith('run 1: ')).map(
+    text => text.getBoundingClientRect().bottom))"""
+
+
 def test_bytes_and_states_are_in_sight_while_one_steers(notebook: Notebook, page: Any) -> None:
     page.set_viewport_size({"width": 1280, "height": 800})
     notebook.run_cell(0)
@@ -158,6 +163,13 @@ def test_bytes_and_states_are_in_sight_while_one_steers(notebook: Notebook, page
     sliders = [area.get_by_role("slider").nth(k).bounding_box() for k in (0, -1)]
     places += [[box["y"], box["y"] + box["height"]] for box in sliders]
     assert all(0 < top < bottom < low for top, bottom in places), places
+
+    page.set_viewport_size({"width": 900, "height": 800})
+    notebook.show(0)
+    page.wait_for_timeout(500)
+    notebook.screenshot("threshold_lab_900x800")
+    legend = page.evaluate(LEGEND)  # below the controls and the plots, and still in sight
+    assert 0 < legend < page.locator("#jp-main-statusbar").bounding_box()["y"], legend
 
 
 @pytest.mark.parametrize("width", [1280, 900])
