@@ -1,7 +1,9 @@
 """Averaging with very many clients: memory of a round, and clients per second on a Dask cluster.
 
-    python -m benchmarks.cluster_speed            # clients per second over 1, 2 and 16 workers
-    python -m benchmarks.cluster_speed --memory   # 1,000 and 10,000 clients in one round
+    python -m benchmarks.cluster_speed                                  # clients per second
+    python -m benchmarks.cluster_speed --simulated 1 2 16               # where clients only wait
+    python -m benchmarks.cluster_speed --memory                         # all of it takes long
+    python -m benchmarks.cluster_speed --memory --where "two workers"   # one part
 
 The model has 4,810 parameters (19 kB). Each client has 20 samples and takes one step. Memory is the
 most that a process held (VmHWM) in two rounds, the first of which makes every client's memory.
@@ -92,7 +94,10 @@ def memory(num_clients: int, updates: str, where: str) -> None:
         )
 
 
-def memory_table() -> None:
+WHERE = "one process", "two workers", "two workers, memory in files"
+
+
+def memory_table(chosen: list[str]) -> None:
     code = "import sys; from benchmarks.cluster_speed import memory; "
     code += "memory(int(sys.argv[1]), *sys.argv[2:])"
     for updates in UPDATES:
@@ -100,18 +105,18 @@ def memory_table() -> None:
         print(
             f"{'clients':>8s}  {'where':28s}{'server MB':>12s}{'s/round':>10s}{'a worker MB':>14s}"
         )
-        for where in ("one process", "two workers", "two workers, memory in files"):
+        for where in chosen:
             for number in (1_000, 10_000):
                 subprocess.run(
                     [sys.executable, "-c", code, str(number), updates, where], check=True
                 )
 
 
-def speed_table(num_rounds: int) -> None:
+def speed_table(num_rounds: int, real: list[int], waiting: list[int]) -> None:
     from distributed import Client, LocalCluster
 
     print(f"{'workers':>8s}  {'a client':26s}{'updates':30s}{'clients/s':>10s}{'of ideal':>10s}")
-    for simulated, counts in ((0.0, (1, 2)), (0.1, (1, 2, 16))):
+    for simulated, counts in ((0.0, real), (0.1, waiting)):
         for updates, codecs in UPDATES.items():
             first = 0.0
             for count in counts:
@@ -140,8 +145,13 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--memory", action="store_true", help="memory of a round")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--where", nargs="+", choices=WHERE, default=list(WHERE))
+    parser.add_argument("--workers", nargs="*", type=int, default=[], help="that train")
+    parser.add_argument("--simulated", nargs="*", type=int, default=[], help="workers that wait")
     args = parser.parse_args()
     if args.memory:
-        memory_table()
+        memory_table(args.where)
+    elif args.workers or args.simulated:
+        speed_table(args.rounds, args.workers, args.simulated)
     else:
-        speed_table(args.rounds)
+        speed_table(args.rounds, [1, 2], [1, 2, 16])

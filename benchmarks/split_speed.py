@@ -172,8 +172,8 @@ IMPORTS = {
 }
 
 
-def import_seconds(repeats: int) -> dict[str, float]:
-    """CPU seconds in fresh processes, once torch is there: the median of each."""
+def import_seconds(repeats: int) -> dict[str, list[float]]:
+    """CPU seconds in fresh processes, once torch is there."""
     code = (
         "import sys, time, torch; t = time.process_time(); exec(sys.argv[1]); "
         "print(time.process_time() - t)"
@@ -184,13 +184,13 @@ def import_seconds(repeats: int) -> dict[str, float]:
             command = [sys.executable, "-c", code, line]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             seconds[name].append(float(done.stdout))
-    return {name: statistics.median(values) for name, values in seconds.items()}
+    return seconds
 
 
 def import_table() -> None:
     print("\nImports once torch is imported, five fresh processes each, CPU seconds (goal: 0.15)")
     for name, seconds in import_seconds(5).items():
-        print(f"{name:34s}{seconds:14.3f}")
+        print(f"{name:34s}{statistics.median(seconds):14.3f}")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ class Rows:
     what: str
     module: str
     arguments: str
-    minutes: str
+    takes: str
 
 
 def rows(jobs: int) -> list[Rows]:
@@ -35,23 +35,31 @@ def rows(jobs: int) -> list[Rows]:
             "ten million parameters, Python's library: learning rates",
             large,
             f"--choose --text python {both}",
-            "3.5",
+            "3.5 minutes",
         ),
-        Rows("the same: the rows of the table", large, f"--text python {both}", "14 (estimate)"),
+        Rows(
+            "the same: the rows of the table",
+            large,
+            f"--text python {both}",
+            "14 minutes (estimate)",
+        ),
         Rows(
             "ten million parameters, Shakespeare: learning rates",
             large,
             f"--choose --text shakespeare {both}",
-            "15 (estimate)",
+            "15 minutes (estimate)",
         ),
         Rows(
-            "the same: the rows of the table", large, f"--text shakespeare {both}", "20 (estimate)"
+            "the same: the rows of the table",
+            large,
+            f"--text shakespeare {both}",
+            "20 minutes (estimate)",
         ),
         Rows(
             "VGG-11 in full width on CIFAR-10, vanilla and the loss threshold",
             "experiments.async_states",
             f"--data cifar10 --device cuda --workers {jobs}",
-            "never run",
+            "never run, so nobody knows how long",
         ),
     ]
 
@@ -64,7 +72,7 @@ def main() -> None:
     args = parser.parse_args()
     listed = rows(args.jobs)
     for number, each in enumerate(listed, 1):
-        print(f"{number}. {each.what}: {each.minutes} minutes")
+        print(f"{number}. {each.what}: {each.takes}")
         print(f"   python -m {each.module} {each.arguments}")
     if not args.run:
         return

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs.base import Codec, LinkState, Weighed, can_sum, walk
+from fltoolkit.codecs.base import Codec, Echoing, LinkState, Weighed, can_sum, walk
 from fltoolkit.codecs.stage import Parts, Stage, Symbols
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError, bound_to, pack, unpack
@@ -150,6 +150,23 @@ class Conformance:
             assert torch.equal(first, again)
             assert message == kept
             first.zero_()
+
+    def test_a_sender_knows_what_arrives(self, codec: Codec) -> None:
+        """``encode_and_decode``, where a codec has it, equals ``encode`` and ``decode``."""
+        if not isinstance(codec, Echoing):
+            return  # its messages are decoded
+        for case, tree in self.trees.items():
+            print(f"the tree is {case!r}")
+            one, two, receiver = (copy.deepcopy(codec) for _ in range(3))
+            assert isinstance(one, Echoing)
+            for _ in range(2):
+                message, arrives = one.encode_and_decode(tree)
+                assert message == two.encode(tree)
+                decoded = receiver.decode(message)
+                assert list(arrives) == list(decoded)
+                for name, tensor in decoded.items():
+                    assert arrives[name].dtype == tensor.dtype, name
+                    assert torch.equal(arrives[name], tensor), name
 
     def test_messages_in_another_order_are_read_alike_or_refused(self, codec: Codec) -> None:
         """A message that comes twice or too early decodes as ever, or it is a WireError.

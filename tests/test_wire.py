@@ -16,6 +16,7 @@ from fltoolkit.wire import (
     DTYPES,
     MAX_DIMENSIONS,
     MAX_ENTRIES,
+    Pieces,
     Reader,
     WireError,
     allowed_values,
@@ -50,6 +51,14 @@ def signed(header: bytes, *payloads: bytes) -> bytes:
     for payload in payloads:
         digest = xxhash.xxh3_64_intdigest(payload, seed=digest)
     return start + b"".join(payloads) + digest.to_bytes(8, "little")[:4]
+
+
+def test_pieces_are_sent_as_one_entry():
+    whole = torch.arange(10, dtype=torch.uint8)
+    cut = Pieces([bytes(range(3)), b"", whole.numpy()[3:9], bytearray([9])])
+    rest = {"h": torch.ones(2)}
+    assert pack({"w": cut, **rest}) == pack({"w": whole, **rest})
+    assert pack({**rest, "w": Pieces([])}) == pack({**rest, "w": whole[:0]})
 
 
 # --------------------------------------------------------------------------- the format itself

@@ -17,6 +17,7 @@ from fltoolkit.wire import pack, unpack
 __all__ = [
     "Codec",
     "Composed",
+    "Echoing",
     "Identity",
     "LinkState",
     "Masked",
@@ -99,6 +100,21 @@ class Weighed(Protocol):
 
 
 @runtime_checkable
+class Echoing(Protocol):
+    """A codec that can tell what a receiver makes of a message while it makes the message.
+
+    >>> import torch
+    >>> from fltoolkit.codecs import Pipeline, Quantize
+    >>> _, arrives = Pipeline(Quantize(1)).encode_and_decode({"w": torch.tensor([0.0, 1.0, 4.0])})
+    >>> arrives["w"]
+    tensor([0., 0., 4.])
+    """
+
+    def encode_and_decode(self, tree: Tree) -> tuple[bytes, Tree]:
+        """What ``encode`` returns, and what ``decode`` would make of it."""
+
+
+@runtime_checkable
 class Composed(Protocol):
     """A codec that is made of stages or of other codecs.
 
@@ -133,6 +149,14 @@ class Identity:
 
     def __hash__(self) -> int:
         return hash(Identity)
+
+
+def encode_and_decode(codec: Codec, tree: Tree) -> tuple[bytes, Tree]:
+    """The message, and what a receiver makes of it; this may share memory with ``tree``."""
+    if isinstance(codec, Echoing):
+        return codec.encode_and_decode(tree)
+    message = codec.encode(tree)
+    return message, codec.decode(message)
 
 
 def weigh(codec: Codec, tree: Tree) -> Sizes | None:

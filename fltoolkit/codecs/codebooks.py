@@ -193,11 +193,31 @@ class Float8(Quantizer):
 
     def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
         bias = self._search(values) if self.bias == "search" else self.bias
-        codes, _ = _float_tables(self.exponent, self.mantissa, int(bias))
-        upper, symbols = values.view(np.uint16)[1::2], np.empty(len(values), np.uint8)
+        return self._codes(values, int(bias)), np.array(bias, np.int8)
+
+    def _codes(self, values: Array, bias: int) -> Array:
+        """The table's code for the upper 16 bits of each value, nearly always without a look-up.
+
+        Exponent and mantissa are the highest bits of a magnitude: add half of the last bit that is
+        kept, and shift. What is no normal number then, or beyond the largest, is looked up.
+        """
+        table, _ = _float_tables(self.exponent, self.mantissa, bias)
+        drop, bits, least = 7 - self.mantissa, self.exponent + self.mantissa, 1 << self.mantissa
+        begin = np.uint16((128 - bias << 7) - (1 << drop >> 1))  # where normal numbers begin
+        symbols, memory = np.empty(len(values), np.uint8), np.empty((3, CHUNK), np.uint16)
         for _, places in chunks(len(values), len(values)):
-            np.take(codes, upper[places], out=symbols[places], mode="clip")
-        return symbols, np.array(bias, np.int8)
+            upper, code, sign = memory[:, : places.stop - places.start]
+            np.right_shift(values[places].view(np.uint32), 16, out=upper, casting="unsafe")
+            np.bitwise_and(upper, 0x7FFF, out=code)
+            code -= begin  # numbers below it wrap around
+            code >>= np.uint16(drop)
+            others = np.flatnonzero(code > (1 << bits) - 1 - least)
+            code += np.uint16(least)
+            np.right_shift(np.bitwise_and(upper, 0x8000, out=sign), 15 - bits, out=sign)
+            code |= sign
+            np.copyto(symbols[places], code, casting="unsafe")
+            symbols[places][others] = table[upper[others]]
+        return symbols
 
     def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
         expect(info, ())
@@ -211,7 +231,8 @@ class Float8(Quantizer):
         As long as nothing saturates, a larger bias only adds levels: so start at the largest such.
         From there on the error that saturation alone makes only grows: stop when that is too much.
         """
-        biases, largest = self._biases(), max(values.max(), -values.min())
+        low, high = torch.aminmax(torch.from_numpy(values))  # torch finds both in one pass
+        biases, largest = self._biases(), max(float(high), -float(low))
         fits = [bias for bias in biases if self._largest(bias) >= largest]
         best, least = biases[0], np.inf
         counts = np.broadcast_to(np.float64(1), len(values))
@@ -350,9 +371,12 @@ def _classes(values: Array) -> tuple[Array, Array]:
     A class is narrower than 1/128 of its values, and a level of a small float is far wider: so the
     middles tell its error to about a thousandth, in a hundredth of the time.
     """
-    upper, counts = values.view(np.uint16)[1::2], np.zeros(1 << 16, np.int64)
-    for start in range(0, len(upper), MANY):
-        counts += np.bincount(upper[start : start + MANY], minlength=1 << 16)
+    bits, counts, memory = values.view(np.uint32), np.zeros(1 << 16, np.int64), np.empty(MANY, "i4")
+    for start in range(0, len(bits), MANY):
+        part = bits[start : start + MANY]
+        upper = np.right_shift(part, 16, out=memory[: len(part)], casting="unsafe")
+        # torch takes 32-bit numbers as they are, which numpy turns into 64-bit ones first
+        counts += torch.bincount(torch.from_numpy(upper), minlength=1 << 16).numpy()
     used = np.flatnonzero(counts)
     middle = (used.astype(np.uint32) << 16 | 0x8000).view(np.float32)
     return middle, counts[used].astype(np.float64)

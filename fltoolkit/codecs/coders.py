@@ -29,6 +29,7 @@ from fltoolkit.codecs._range_coder import range_coder
 from fltoolkit.codecs.stage import Coder, Indices, Parts, Symbols, is_main, side
 from fltoolkit.wire import (
     MAX_DIMENSIONS,
+    Pieces,
     Reader,
     WireError,
     check_num_values,
@@ -69,12 +70,21 @@ class BitPack(Coder):
 
     def apply(self, parts: Parts) -> Parts:
         """Every `Symbols` and `Indices` becomes bytes."""
-        out: Parts = {}
+        return {
+            name: part
+            if isinstance(part, Tensor)
+            else torch.frombuffer(_joined(part.buffers), dtype=torch.uint8)
+            for name, part in self.pieces(parts).items()
+        }
+
+    def pieces(self, parts: Parts) -> dict[str, Tensor | Pieces]:
+        """As `apply`, but the bytes of an entry are joined only when the message is packed."""
+        out: dict[str, Tensor | Pieces] = {}
         for name, part in parts.items():
             if isinstance(part, Tensor):
                 out[name] = part
             else:
-                out[side(name, CODED)] = torch.frombuffer(self._encode(part), dtype=torch.uint8)
+                out[side(name, CODED)] = Pieces(self._encode(part))
         return out
 
     def undo(self, parts: Parts) -> Parts:
@@ -98,8 +108,9 @@ class BitPack(Coder):
                 raise WireError(f"entry {name!r}: {error}") from None
         return out
 
-    def _encode(self, part: Symbols | Indices) -> bytearray:
-        return _join(part, *(_packed(part) if isinstance(part, Symbols) else _gaps(part)))
+    def _encode(self, part: Symbols | Indices) -> list[Any]:
+        """The bytes of an entry, in pieces."""
+        return _entry(part, *(_packed(part) if isinstance(part, Symbols) else _gaps(part)))
 
     def _decode(self, data: Array, before: int) -> Symbols | Indices:
         """Decode one entry that this coder may have written; ``before`` as in `_decode` below."""
@@ -135,17 +146,17 @@ class Entropy(BitPack):
         """Which range coder is used here: ``constriction``, or ``plain`` where it is missing."""
         return range_coder().name
 
-    def _encode(self, part: Symbols | Indices) -> bytearray:
+    def _encode(self, part: Symbols | Indices) -> list[Any]:
         entry = None
         if isinstance(part, Symbols):
             if part.num_levels > 1 and part.values.numel():
-                entry = _join(part, *_modelled(part))
-                if len(entry) <= _nbytes(part.values.numel(), _width(part.num_levels)):
+                entry = _entry(part, *_modelled(part))
+                if _length(entry) <= _nbytes(part.values.numel(), _width(part.num_levels)):
                     return entry
         elif len(part.values) and part.size <= FREE_SYMBOLS + SPARSEST * len(part.values):
-            entry = _join(part, *_masked(part))
+            entry = _entry(part, *_masked(part))
         plain = super()._encode(part)
-        return plain if entry is None else min(plain, entry, key=len)
+        return plain if entry is None else min(plain, entry, key=_length)
 
 
 @dataclass
@@ -161,9 +172,9 @@ class Deflate(BitPack):
 
     methods = PLAIN | {DEFLATED}
 
-    def _encode(self, part: Symbols | Indices) -> bytearray:
-        plain = super()._encode(part)
-        return min((plain, *map(self._squeeze, [plain, *_unpacked(part)])), key=len)
+    def _encode(self, part: Symbols | Indices) -> list[Any]:
+        plain = _joined(super()._encode(part))
+        return [min((plain, *map(self._squeeze, [plain, *_unpacked(part)])), key=len)]
 
     def _squeeze(self, entry: bytearray) -> bytearray:
         return bytearray(_pad(bytes([DEFLATED]) + zlib.compress(entry, self.level), len(entry)))
@@ -212,15 +223,23 @@ class Zstd(Deflate):
             raise WireError(f"damaged bytes: {error}") from None
 
 
-def _join(part: Symbols | Indices, method: int, *payload: Any) -> bytearray:
-    """Put method, header and payload together; each byte is copied once."""
+def _entry(part: Symbols | Indices, method: int, *payload: Any) -> list[Any]:
+    """Method and header, then the payload: the pieces of an entry."""
     if isinstance(part, Symbols):
         numbers = [part.num_levels, part.values.dim(), *part.values.shape]
-        short = _least(part.values.numel()) - sum(memoryview(piece).nbytes for piece in payload)
+        short = _least(part.values.numel()) - _length([*payload])
         payload = (*payload, bytes(max(short, 0)))
     else:
         numbers = [part.size, len(part.values)]
-    return bytearray().join((bytes([method]), *map(varint, numbers), *payload))
+    return [bytes([method]) + b"".join(map(varint, numbers)), *payload]
+
+
+def _joined(pieces: list[Any]) -> bytearray:
+    return bytearray().join(pieces)
+
+
+def _length(pieces: list[Any]) -> int:
+    return sum(memoryview(piece).nbytes for piece in pieces)
 
 
 def _pad(data: bytes, count: int) -> bytes:
@@ -302,8 +321,9 @@ def _width(num_levels: int, whole: bool = False) -> int:
 def _unpacked(part: Symbols | Indices) -> list[bytearray]:
     """Longer forms of an entry, from which other compressors sometimes make a shorter result."""
     if isinstance(part, Symbols):
-        return [_join(part, *_packed(part, whole=True))]
-    return [_join(part, *_bitmap(part))] if part.size <= 64 * len(part.values) else []
+        return [_joined(_entry(part, *_packed(part, whole=True)))]
+    few = part.size > 64 * len(part.values)
+    return [] if few else [_joined(_entry(part, *_bitmap(part)))]
 
 
 def _pieces(width: int) -> list[tuple[int, int]]:

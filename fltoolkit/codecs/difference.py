@@ -8,7 +8,7 @@ again, such as the server's model. Not here: `ErrorFeedback`, for messages that 
 from collections.abc import Mapping
 from typing import Any
 
-from fltoolkit.codecs.base import Codec, check_codec, weigh
+from fltoolkit.codecs.base import Codec, check_codec, encode_and_decode, weigh
 from fltoolkit.codecs.stage import Sizes
 from fltoolkit.codecs.wrappers import Wrapper
 from fltoolkit.trees import Tree, check_finite, is_finite
@@ -73,8 +73,8 @@ class Difference(Wrapper):
         """Encode the difference; remember what the receiver will hold."""
         codec, news = self._next(), self._news(tree)
         with bound_to(self.known, _OUT_OF_ORDER):
-            message = codec.encode(news)
-            known = self._added(codec.decode(message))
+            message, arrives = encode_and_decode(codec, news)
+            known = self._added(arrives)
         for name, tensor in known.items():
             if tensor.is_floating_point() and not is_finite(tensor):
                 raise ValueError(f"entry {name!r}: {_TOO_LARGE}")
@@ -146,7 +146,7 @@ class Difference(Wrapper):
         if other := self._other(news):
             raise WireError(f"{other}: {_OUT_OF_ORDER}")
         return {
-            name: self.known[name] + t if self.known and t.is_floating_point() else t
+            name: self.known[name] + t if self.known and t.is_floating_point() else t.clone()
             for name, t in news.items()
         }
 

@@ -103,14 +103,35 @@ class Pipeline:
 
     def encode(self, tree: Tree) -> bytes:
         """Run all stages forward and pack the result."""
+        return self._message(tree, self._before_coder(tree))
+
+    def encode_and_decode(self, tree: Tree) -> tuple[bytes, Tree]:
+        """The message, and what a receiver makes of it; coders lose nothing, so none is undone.
+
+        For a sender that must know what arrives, such as `ErrorFeedback`. What is decoded may share
+        memory with ``tree``.
+        """
+        parts = self._before_coder(tree)
+        message = self._message(tree, parts)
+        for stage in reversed(self._stages[:-1]):
+            parts = stage.undo(parts)
+        return message, self._leave(parts)
+
+    def _before_coder(self, tree: Tree) -> Parts:
         parts = self._enter(tree)
-        for stage in self._stages:
+        for stage in self._stages[:-1]:
             parts = stage.apply(parts)
+        return parts
+
+    def _message(self, tree: Tree, parts: Parts) -> bytes:
+        coder = self._stages[-1]
+        assert isinstance(coder, Coder)
+        entries = coder.pieces(parts)
         with self._bound():
-            message = pack(_tensors(parts))
+            message = pack(entries)
             short = padding_nbytes(sum(tensor.numel() for tensor in tree.values()), len(message))
             if short:  # or a receiver refuses it: see "How large a message may become" in wire.py
-                message = pack({**_tensors(parts), PADDING: torch.zeros(short, dtype=torch.uint8)})
+                message = pack({**entries, PADDING: torch.zeros(short, dtype=torch.uint8)})
         return message
 
     def decode(self, message: bytes) -> Tree:

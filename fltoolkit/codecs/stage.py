@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from fltoolkit.trees import is_finite
-from fltoolkit.wire import WireError
+from fltoolkit.wire import Pieces, WireError
 
 __all__ = [
     "SEPARATOR",
@@ -212,6 +212,10 @@ class Coder(Stage):
     >>> [isinstance(stage, Coder) for stage in (BitPack(), Entropy(), Quantize(8))]
     [True, True, False]
     """
+
+    def pieces(self, parts: Parts) -> Mapping[str, Tensor | Pieces]:
+        """What `apply` returns, where bytes may lie in pieces that only the message joins."""
+        return self.apply(parts)  # type: ignore[return-value]
 
 
 @runtime_checkable

@@ -8,7 +8,16 @@ from typing import Any
 
 import torch
 
-from fltoolkit.codecs.base import Codec, LinkState, Masked, check_codec, check_names, walk, weigh
+from fltoolkit.codecs.base import (
+    Codec,
+    LinkState,
+    Masked,
+    check_codec,
+    check_names,
+    encode_and_decode,
+    walk,
+    weigh,
+)
 from fltoolkit.codecs.stage import SEPARATOR, Sizes, is_main
 from fltoolkit.trees import Tree, check_finite, dense_nbytes, is_finite
 from fltoolkit.wire import WireError, check_tree, pack, unpack
@@ -141,8 +150,7 @@ class ErrorFeedback(Wrapper):
     def encode(self, tree: Tree) -> bytes:
         """Encode ``tree`` plus residual; remember what the receiver will not get."""
         wanted = self._wanted(tree)
-        message = self.codec.encode(wanted)
-        sent = self.codec.decode(message)
+        message, sent = encode_and_decode(self.codec, wanted)
         for name, tensor in wanted.items():
             if tensor.is_floating_point():
                 self.residual[name] = tensor.detach().cpu() - sent[name]

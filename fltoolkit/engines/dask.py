@@ -212,6 +212,7 @@ class DaskChannel(Channel):
         placed = [(home, group) for home, names in homes.items() for group in _groups(names)]
         groups = [group for _, group in placed]
         outcomes: dict[str, LocalUpdate | FloatingPointError] = {}
+        suspects: list[str] = []  # workers died, and nobody knows at which of these clients
         for number, (home, _) in enumerate(placed):
             submit(number, home)
         while running:
@@ -224,26 +225,37 @@ class DaskChannel(Channel):
             number, _ = asked[future.key]
             if number not in running:  # another worker was faster
                 continue
-            outcomes |= self._outcomes(future, groups[number])
+            found = self._outcomes(future, groups[number])
+            outcomes |= found
+            suspects += [name for name in groups[number] if name not in found]
             for other in running.pop(number):
                 if other.done():
                     other.release()
                 else:
                     self._late.setdefault(asked[other.key][1], set()).add(other)
         self._meet(gone_only=True)
+        for name in suspects:  # one at a time, so that no other client is there when a worker dies
+            self._meet()
+            outcomes |= self._ask(model, local, {name: errands[name]})
         return outcomes
 
     def _outcomes(
         self, future: "Future", group: list[str]
     ) -> dict[str, LocalUpdate | FloatingPointError]:
-        """What a group has learned; its messages wait for `cross`."""
+        """What a group has learned; its messages wait for `cross`.
+
+        Nothing if several workers died while they had this group, and it has several clients.
+        """
         from distributed import KilledWorker
 
         try:
             answers = future.result()
         except KilledWorker as error:
+            if len(group) > 1:
+                self._say(f"workers died with {_words(group, 'client')}: each is tried alone")
+                return {}
             self._silent.update(group)
-            why = f"several workers died while it learned; is there enough memory? {error}"
+            why = f"each worker that trained it died; is there enough memory? {error}"
             return dict.fromkeys(group, FloatingPointError(why))
         outcomes: dict[str, LocalUpdate | FloatingPointError] = {}
         for client, message, why, memory, update in answers:
@@ -318,9 +330,9 @@ class DaskChannel(Channel):
             warnings.warn(words, stacklevel=2)
 
 
-def _words(workers: Sequence[str]) -> str:
-    shown = ", ".join(workers[:3]) + (", ..." if len(workers) > 3 else "")
-    return f"{len(workers)} workers ({shown})" if len(workers) > 1 else f"worker {shown}"
+def _words(names: Sequence[str], what: str = "worker") -> str:
+    shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    return f"{len(names)} {what}s ({shown})" if len(names) > 1 else f"{what} {shown}"
 
 
 def _at(worker: str, strict: bool = False) -> dict[str, Any]:

@@ -136,15 +136,15 @@ class Smallest(BitPack):
     True
     """
 
-    def _encode(self, part: Symbols | Indices) -> bytearray:
+    def _encode(self, part: Symbols | Indices) -> list[bytearray]:
         if isinstance(part, Indices) or not part.values.numel():
-            return _form(ENTROPY, part)
+            return [_form(ENTROPY, part)]
         methods = [ENTROPY, LZMA, BZ2] + [PREDICTED] * bool(_row(part.values.shape))
         if part.values.numel() > 2 * TRIED:
             some = part.values[: max(TRIED // part.values[0].numel(), 1)]
             sizes = {method: len(_form(method, part._replace(values=some))) for method in methods}
             methods = [m for m in methods if sizes[m] < NEARLY * min(sizes.values())]
-        return min((_form(method, part) for method in methods), key=len)
+        return [min((_form(method, part) for method in methods), key=len)]
 
     def _decode(self, data: Array, before: int) -> Symbols | Indices:
         reader = Reader(data.data)

@@ -5,7 +5,16 @@ import torch
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Codec, Identity, Pipeline, Quantize
-from fltoolkit.codecs.base import Composed, LinkState, Masked, Weighed, walk, weigh
+from fltoolkit.codecs.base import (
+    Composed,
+    Echoing,
+    LinkState,
+    Masked,
+    Weighed,
+    encode_and_decode,
+    walk,
+    weigh,
+)
 from fltoolkit.wire import pack, unpack
 
 
@@ -22,16 +31,24 @@ class Bare:
 def test_a_codec_needs_two_methods_and_may_offer_more():
     bare, tree = Bare(), {"w": torch.ones(3)}
     assert isinstance(bare, Codec)
-    assert not isinstance(bare, LinkState | Masked | Weighed | Composed)
+    assert not isinstance(bare, LinkState | Masked | Weighed | Echoing | Composed)
     assert isinstance(Identity(), Masked)
     assert not isinstance(Identity(), LinkState | Composed)
-    for what in (LinkState, Masked, Weighed, Composed):
+    for what in (LinkState, Masked, Weighed, Echoing, Composed):
         assert isinstance(Pipeline(Quantize(8)), what)
     channel = Channel({"model": bare})
     received, masks = channel.send_masked("server", "a", "model", tree)
     assert torch.equal(received["w"], tree["w"])
     assert masks == {}
     assert channel.state_dict()["links"] == [("server", "a", "model", {}, {})]
+
+
+def test_a_codec_that_cannot_tell_what_arrives_is_asked_to_decode():
+    tree = {"w": torch.ones(3)}
+    message, arrives = encode_and_decode(Bare(), tree)
+    assert message == pack(tree)
+    assert arrives["w"].tolist() == [1, 1, 1]
+    assert arrives["w"].data_ptr() != tree["w"].data_ptr()
 
 
 def test_what_cannot_be_weighed_is_none():

@@ -57,6 +57,15 @@ def test_every_message_is_read_once_and_in_order(codec):
     assert torch.equal(receiver.known["w"], sender.known["w"])
 
 
+def test_training_on_does_not_change_what_the_receiver_is_said_to_hold():
+    sender, model = Difference(Pipeline()), {"w": torch.ones(3), "steps": torch.tensor(7)}
+    sender.encode(model)
+    model["w"] += 1
+    model["steps"] += 1
+    assert sender.known["w"].tolist() == [1, 1, 1]
+    assert int(sender.known["steps"]) == 7
+
+
 def test_ends_that_hold_different_models_notice_it_at_the_next_message():
     """As after going back to an older save at one end only, or decoding with other bits."""
     sender, receiver = Difference(Identity()), Difference(Identity())

@@ -639,6 +639,20 @@ def test_the_search_among_many_values_is_as_good(e, m, power, monkeypatch):
     assert errors[0] <= 1.001 * errors[1]
 
 
+def test_codes_of_small_floats_are_those_of_their_table():
+    """The table looks each code up; `Float8` shifts bits instead, in all its formats."""
+    upper = np.arange(1 << 16, dtype=np.uint32)
+    upper = upper[upper & 0x7FFF < 0x7F80]  # the others are infinite or NaN
+    for exponent in range(1, 8):
+        for mantissa in range(8 - exponent):
+            stage, lowest = Float8(exponent, mantissa), (1 << exponent) - 128
+            for bias in {*range(lowest, 128, 17), lowest + 1, 126, 127}:
+                table, _ = codebooks._float_tables(exponent, mantissa, bias)
+                for lower in (0, 0xFFFF):
+                    codes = stage._codes((upper << 16 | lower).view(np.float32), bias)
+                    assert (codes == table[upper]).all(), (stage, bias, lower)
+
+
 def test_the_search_gives_up_outliers_when_that_pays():
     x = torch.cat([normal(100_000), torch.tensor([1e2])])
     assert there_and_back(Float8(2, 5), x)[-1] < 90

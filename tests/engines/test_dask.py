@@ -175,6 +175,39 @@ def test_mistakes_name_the_client(dask):
         DaskChannel(dask, samples, patience=0)
 
 
+def deadly(client):
+    x, y = workers()[client]
+    return x, (y.int() if client == "w2" else y)
+
+
+class Deadly(nn.Module):
+    """A loss that ends the process at labels of 32 bits, as a lack of memory would."""
+
+    def forward(self, output, y):
+        if y.dtype == torch.int32:
+            os._exit(1)
+        return nn.functional.nll_loss(output, y)
+
+
+@pytest.mark.slow
+def test_a_client_that_kills_its_workers_is_left_out_and_the_others_count(monkeypatch, recwarn):
+    from dask import config
+    from distributed import Client
+
+    monkeypatch.setattr("fltoolkit.engines.dask.GROUPS", 1)  # all clients of a worker are a group
+    bad = {name: with_nan(name) for name in NAMES}
+    with pytest.warns(UserWarning, match="client 'w2' is left out of round 0"):
+        here = trained(Channel({"update": SPARSE}), bad, rounds=1)
+    monkeypatch.setitem(config.config["distributed"]["scheduler"], "allowed-failures", 1)
+    with cluster() as machines, Client(machines) as client:
+        channel = DaskChannel(client, deadly, {"update": SPARSE})
+        there = on(channel, local=local_with(Deadly()), rounds=1)
+    words = " ".join(str(warning.message) for warning in recwarn)
+    assert "each is tried alone" in words
+    assert "client 'w2' is left out of round 0: each worker that trained it died" in words
+    assert there == here
+
+
 class Gate(nn.Module):
     """The loss, at which the first worker to come writes its process number and waits to be told.
 
