@@ -159,7 +159,7 @@ class Conformance:
             print(f"the tree is {case!r}")
             one, two, receiver = (copy.deepcopy(codec) for _ in range(3))
             assert isinstance(one, Echoing)
-            for _ in range(2):
+            for _ in range(1 if case == "huge range" else 2):  # a codec may add trees up
                 message, arrives = one.encode_and_decode(tree)
                 assert message == two.encode(tree)
                 decoded = receiver.decode(message)

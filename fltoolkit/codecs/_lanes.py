@@ -131,20 +131,24 @@ def write_lanes(calls: Sequence[tuple[Array, Array]], lanes: int) -> tuple[bytes
         # float64 holds all states exactly, and its division is faster than that of integers
         frequency = table.frequencies.astype(np.float64)
         before = np.cumsum(frequency) - frequency
-        full, rest = frequency * (1 << 32 - BITS), (1 << BITS) - frequency
-        for start in reversed(range(0, len(groups), lanes)):
-            row = groups[start : start + lanes]
-            x = states[: len(row)]
-            over = np.flatnonzero(x >= full.take(row))
-            large = x.take(over)
-            high = np.floor(large * 2.0**-16)
-            words.append((large - high * 2.0**16).astype("<u2"))
-            x[over] = high
-            times = x / frequency.take(row)
-            np.floor(times, out=times)
-            times *= rest.take(row)
-            x += times  # 2^15 (x div f) + (x mod f)
-            x += before.take(row)
+        ahead = max(AHEAD // lanes, 1) * lanes
+        for first in reversed(range(0, len(groups), ahead)):
+            here = groups[first : first + ahead]
+            f, c = frequency.take(here), before.take(here)
+            full, rest = f * (1 << 32 - BITS), (1 << BITS) - f
+            for start in reversed(range(0, len(here), lanes)):
+                row = slice(start, start + lanes)
+                x = states[: len(f[row])]
+                (over,) = (x >= full[row]).nonzero()
+                large = x.take(over).astype(np.uint32)
+                words.append(large.astype("<u2"))  # the lower half
+                large >>= WORD
+                x[over] = large
+                times = x / f[row]
+                np.floor(times, out=times)
+                times *= rest[row]
+                x += times  # 2^15 (x div f) + (x mod f)
+                x += c[row]
     packed = b"".join([word.tobytes() for word in reversed(words)])
     return states.astype("<u4").tobytes(), packed, left[::-1]
 
