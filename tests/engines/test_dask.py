@@ -198,7 +198,7 @@ def test_a_client_that_kills_its_workers_is_left_out_and_the_others_count(monkey
     bad = {name: with_nan(name) for name in NAMES}
     with pytest.warns(UserWarning, match="client 'w2' is left out of round 0"):
         here = trained(Channel({"update": SPARSE}), bad, rounds=1)
-    monkeypatch.setitem(config.config["distributed"]["scheduler"], "allowed-failures", 1)
+    monkeypatch.setitem(config.config["distributed"]["scheduler"], "allowed-failures", 0)
     with cluster() as machines, Client(machines) as client:
         channel = DaskChannel(client, deadly, {"update": SPARSE})
         there = on(channel, local=local_with(Deadly()), rounds=1)
