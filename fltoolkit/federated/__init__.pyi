@@ -63,5 +63,6 @@ from .server import Yogi as Yogi
 from .workers import Fleet as Fleet
 from .workers import Train as Train
 from .workers import Workers as Workers
+from .zeroth_order import Directions as Directions
 from .zeroth_order import decomfl as decomfl
 from .zeroth_order import fedkseed as fedkseed

@@ -8,6 +8,7 @@ parameter (rounds.py).
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,32 @@ from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree, weighted_mean
 
-__all__ = ["decomfl", "direction", "fedkseed", "followed", "slope"]
+__all__ = ["Directions", "decomfl", "direction", "fedkseed", "followed", "slope"]
+
+
+@dataclass(frozen=True)
+class Directions:
+    """The random directions along which clients measure how steep the loss is.
+
+    Args:
+        count: how many; in `decomfl` for each step, in `fedkseed` for the whole run.
+        rank: of a direction's matrices; None: full. See `direction`.
+        mu: how far from the weights the losses are measured.
+
+    >>> Directions(4, mu=0)
+    Traceback (most recent call last):
+    ValueError: mu=0: how far from the weights losses are measured, above 0
+    """
+
+    count: int
+    rank: int | None = None
+    mu: float = 1e-3
+
+    def __post_init__(self) -> None:
+        check_count("count", self.count)
+        check_count("rank", self.rank)
+        if not self.mu > 0:
+            raise ValueError(f"mu={self.mu}: how far from the weights losses are measured, above 0")
 
 
 @checked_at_call
@@ -45,16 +71,14 @@ def decomfl(
     rounds: int | range,
     cohort: int | Cohort,
     local: Local,
-    mu: float = 1e-3,
-    directions: int = 1,
-    rank: int | None = None,
+    along: Directions = Directions(1),
     seed: int = 0,
 ) -> Iterator[Record]:
     """DeComFL (Li et al. 2024, arXiv 2405.15861); one record per round.
 
     A round:
 
-    1. the server draws P = ``directions`` seeds for each of K = ``local.steps`` local steps. It
+    1. the server draws P = ``along.count`` seeds for each of K = ``local.steps`` local steps. It
        sends them to a cohort, with the seeds and mean slopes of all rounds that a client has missed
     2. each client takes the steps that it missed, and now has the server's weights, to the bit
     3. each client takes K steps ``w <- w - lr/P (g_1 z_1 + ... + g_P z_P)``, where seeds make the
@@ -65,9 +89,10 @@ def decomfl(
     Every client begins with the first model, which is not sent. As in the paper every client weighs
     the same.
 
-    With ``steps=1`` and ``rank=1`` this is an evolution strategy with perturbations of low rank in
-    pairs w + mu z and w - mu z: EGGROLL (Sarkar et al. 2025, arXiv 2511.16652) without its
-    normalization of scores by the population's deviation, and with all clients judging each pair.
+    With ``steps=1`` and ``Directions(P, rank=1)`` this is an evolution strategy with perturbations
+    of low rank in pairs w + mu z and w - mu z: EGGROLL (Sarkar et al. 2025, arXiv 2511.16652)
+    without its normalization of scores by the population's deviation, and with all clients judging
+    each pair.
 
     Args:
         model, channel, rounds, cohort, seed: as in `fedavg`. The model may have no buffers that are
@@ -75,9 +100,7 @@ def decomfl(
         clients: names to data; for a run that goes on, a `Fleet`, which keeps each client's
             weights, and all seeds and slopes so far.
         local: with ``lr`` and ``steps``.
-        mu: how far from the weights the losses are measured.
-        directions: along how many directions each step measures a slope.
-        rank: of a direction's matrices; None: full. See `direction`.
+        along: the directions along which each step measures a slope.
 
     Records hold ``round``, ``step`` and the running totals of bytes.
 
@@ -95,14 +118,14 @@ def decomfl(
     """
     team = Workers(model, as_fleet(clients), local, seed, SERVER)
     cohorts = plain_rounds(team, channel, rounds, cohort)
-    _check(model, local, mu, directions=directions)
+    _check(model, local)
     fleet = team.fleet
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [model])
     unseen = {"seen": torch.tensor(0)} | _first(model, fleet)
-    past, lr = fleet.waiting, (local.lr or 0.0) / directions
-    count = (local.steps or 1) * directions
+    past, lr = fleet.waiting, (local.lr or 0.0) / along.count
+    count = (local.steps or 1) * along.count
     for round_, drawn in cohorts:
         random = np.random.default_rng([seed, round_, 1])
         seeds = torch.from_numpy(random.integers(2**31, size=count, dtype=np.int32))
@@ -115,14 +138,14 @@ def decomfl(
                 "slopes": torch.cat([*(each["slopes"] for each in missed), torch.zeros(0)]),
             }
             got = channel.send(SERVER, k, "control", news)
-            w = followed(own, got["seeds"][:-count], got["slopes"], lr, rank)
+            w = followed(own, got["seeds"][:-count], got["slopes"], lr, along.rank)
             fleet.weights[k] = w | {"seen": torch.tensor(len(past))}
-            steps = got["seeds"][-count:].view(-1, directions)
-            slopes = _slopes(team, k, w, steps, mu, round_, rank)
+            steps = got["seeds"][-count:].view(-1, along.count)
+            slopes = _slopes(team, k, w, steps, along, round_)
             received.append(channel.send(k, SERVER, "update", {"slopes": slopes}))
         mean = weighted_mean(received, [1.0] * len(received))["slopes"]
         past.append({"seeds": seeds, "slopes": mean})
-        end = followed(travelling(model), seeds, mean, lr, rank)
+        end = followed(travelling(model), seeds, mean, lr, along.rank)
         model.load_state_dict(filled(model, end))
         yield {"round": round_, "step": channel.step, **totals()}
 
@@ -136,14 +159,12 @@ def fedkseed(
     rounds: int | range,
     cohort: int | Cohort,
     local: Local,
-    num_seeds: int = 1024,
-    mu: float = 1e-3,
-    rank: int | None = None,
+    along: Directions = Directions(1024),
     seed: int = 0,
 ) -> Iterator[Record]:
     """FedKSeed (Qin et al. 2023, arXiv 2312.06353): few directions, fixed; one record per round.
 
-    All steps of all clients go along the same K = ``num_seeds`` directions z_1 ... z_K. So K sums
+    All steps of all clients go along the same K = ``along.count`` directions z_1 ... z_K. So K sums
     say all that was ever learned: the weights are ``w_0 - lr (a_1 z_1 + ... + a_K z_K)``, where w_0
     is the first model. A round:
 
@@ -159,18 +180,18 @@ def fedkseed(
     large slopes, is not here.
 
     Args:
-        model, channel, rounds, cohort, local, mu, rank, seed: as in `decomfl`.
+        model, channel, rounds, cohort, local, seed: as in `decomfl`.
         clients: names to data; for a run that goes on, a `Fleet`, which keeps the first model and
             the sums.
-        num_seeds: K, 1 to 2^31 - 1. All that can be learned lies in K directions, and a message to
-            a client holds K numbers.
+        along: all directions that there are, 1 to 2^31 - 1. All that can be learned lies in them,
+            and a message to a client holds a number for each.
 
     Records hold ``round``, ``step`` and the running totals of bytes.
 
     >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=4, loss_fn=nn.functional.mse_loss)
     >>> owners = {"ann": (x, 2 * x), "ben": (x, 2 * x)}
     >>> model, channel = nn.Linear(1, 1, bias=False), Channel()
-    >>> how = {"rounds": 40, "cohort": 2, "local": local, "num_seeds": 8}
+    >>> how = {"rounds": 40, "cohort": 2, "local": local, "along": Directions(8)}
     >>> for record in fedkseed(model, owners, channel, **how):
     ...     pass
     >>> round(model.weight.item(), 2)
@@ -180,16 +201,16 @@ def fedkseed(
     """
     team = Workers(model, as_fleet(clients), local, seed, SERVER)
     cohorts = plain_rounds(team, channel, rounds, cohort)
-    _check(model, local, mu, num_seeds=num_seeds)
+    _check(model, local)
     fleet = team.fleet
     yield CHECKED
 
     totals, lr = channel.begin(set(team.clients), [model]), local.lr or 0.0
-    first = _first(model, fleet)
-    candidates = np.random.default_rng([seed, 2]).integers(2**31, size=num_seeds, dtype=np.int32)
+    rank, first = along.rank, _first(model, fleet)
+    candidates = np.random.default_rng([seed, 2]).integers(2**31, size=along.count, dtype=np.int32)
     seeds = torch.from_numpy(candidates)
     if not fleet.waiting:
-        fleet.waiting = [{"sums": torch.zeros(num_seeds)}]
+        fleet.waiting = [{"sums": torch.zeros(along.count)}]
     rebuilt = fleet.waiting[0]["sums"], followed(first, seeds, fleet.waiting[0]["sums"], lr, rank)
     for round_, drawn in cohorts:
         sums = fleet.waiting[0]["sums"].clone()
@@ -198,8 +219,10 @@ def fedkseed(
             if not torch.equal(got, rebuilt[0]):  # equal sums make equal weights
                 rebuilt = got, followed(first, seeds, got, lr, rank)
             random = np.random.default_rng([client_seed(seed, round_, k), 1])
-            chosen = torch.from_numpy(random.integers(num_seeds, size=local.steps, dtype=np.int32))
-            slopes = _slopes(team, k, rebuilt[1], seeds[chosen][:, None], mu, round_, rank)
+            chosen = torch.from_numpy(
+                random.integers(along.count, size=local.steps, dtype=np.int32)
+            )
+            slopes = _slopes(team, k, rebuilt[1], seeds[chosen][:, None], along, round_)
             news = channel.send(k, SERVER, "update", {"candidates": chosen, "slopes": slopes})
             sums.index_add_(0, news["candidates"], news["slopes"] / len(drawn))
         fleet.waiting, rebuilt = [{"sums": sums}], (sums, followed(first, seeds, sums, lr, rank))
@@ -279,31 +302,27 @@ def _first(model: nn.Module, fleet: Fleet) -> Tree:
 
 
 def _slopes(
-    team: Workers, k: str, w: Tree, seeds: Tensor, mu: float, round_: int, rank: int | None
+    team: Workers, k: str, w: Tree, seeds: Tensor, along: Directions, round_: int
 ) -> Tensor:
     """The slopes that a client measures on its way: a step for each row of seeds."""
     (x, y), local, found = team.clients[k], team.local, []
     batches = batch_indices(len(y), local, client_seed(team.seed, round_, k))
     for row, rows in zip(seeds, batches, strict=True):
         each = [
-            slope(team.model, w, direction(w, s, rank), mu, x[rows], y[rows], local.loss_fn)
-            for s in row.tolist()
+            slope(team.model, w, z, along.mu, x[rows], y[rows], local.loss_fn)
+            for z in (direction(w, s, along.rank) for s in row.tolist())
         ]
         if not np.isfinite(each).all():
             raise FloatingPointError(f"client {k!r}, round {round_}: a slope is {each}; lower lr")
         found += each
-        w = followed(w, row, torch.tensor(each), (local.lr or 0.0) / len(row), rank)
+        w = followed(w, row, torch.tensor(each), (local.lr or 0.0) / len(row), along.rank)
     return torch.tensor(found)
 
 
-def _check(model: nn.Module, local: Local, mu: float, **counts: int) -> None:
+def _check(model: nn.Module, local: Local) -> None:
     if local.lr is None or local.steps is None or local.prox or local.clip_norm:
         raise ValueError(
             "a step is w - lr g z and nothing else: give Local(batch_size, lr=..., steps=...)"
         )
-    if not mu > 0:
-        raise ValueError(f"mu={mu}: how far from the weights losses are measured, above 0")
-    for name, value in counts.items():
-        check_count(name, value)
     if travelling(model).keys() != learning(model).keys():
         raise ValueError("the model has buffers (such as BatchNorm's), which no direction moves")

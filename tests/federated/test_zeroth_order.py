@@ -10,7 +10,7 @@ from federated.small import workers as some
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated import Fleet, Local, decomfl, fedkseed
+from fltoolkit.federated import Directions, Fleet, Local, decomfl, fedkseed
 from fltoolkit.federated.client import batch_indices
 from fltoolkit.federated.workers import client_seed
 from fltoolkit.federated.zeroth_order import direction, followed
@@ -55,7 +55,7 @@ def test_one_step_of_everybody_is_a_step_down_the_mean_loss_along_one_direction(
     start = {name: p.detach().clone() for name, p in model.named_parameters()}
     loss(model).backward()
     gradient = {name: p.grad.clone() for name, p in model.named_parameters()}
-    trained(model, 1, 4, Local(None, lr=0.05, steps=1), mu=1e-2, clients=fleet)
+    trained(model, 1, 4, Local(None, lr=0.05, steps=1), along=Directions(1, mu=1e-2), clients=fleet)
     (sent,) = fleet.waiting
     z = direction(start, int(sent["seeds"][0]))
     along = sum((z[name] * g).sum() for name, g in gradient.items())
@@ -76,7 +76,7 @@ def slope_by_hand(w, z, x, y, mu=1e-3):
 def test_an_evolution_strategy_of_low_rank_is_the_plain_loop():
     model, fleet, lr, size = network(), Fleet(FOUR), 0.05, 5
     w = {name: p.detach().clone() for name, p in model.named_parameters()}
-    how = {"directions": size, "rank": 1, "clients": fleet}
+    how = {"along": Directions(size, rank=1), "clients": fleet}
     trained(model, 3, 4, Local(None, lr=lr, steps=1), **how)
     for sent in fleet.waiting:
         total = {name: torch.zeros_like(t) for name, t in w.items()}
@@ -107,7 +107,7 @@ def test_directions_of_low_rank_have_the_same_size():
 def test_fedkseed_is_the_plain_loop():
     model, lr, num, channel = network(), 0.05, 6, Channel()
     first = {name: p.detach().clone() for name, p in model.named_parameters()}
-    list(fedkseed(model, FOUR, channel, rounds=4, cohort=2, local=LOCAL, num_seeds=num))
+    list(fedkseed(model, FOUR, channel, rounds=4, cohort=2, local=LOCAL, along=Directions(num)))
     seeds = np.random.default_rng([0, 2]).integers(2**31, size=num, dtype=np.int32).tolist()
     zs, sums = [direction(first, s) for s in seeds], torch.zeros(num)
 
@@ -132,7 +132,7 @@ def test_fedkseed_is_the_plain_loop():
 def test_fedkseed_sends_sums_and_slopes_and_goes_on():
     def run(model, rounds, clients=FOUR):
         channel, local = Channel(), Local(4, lr=0.05, steps=3)
-        how = {"cohort": 2, "local": local, "num_seeds": 40}
+        how = {"cohort": 2, "local": local, "along": Directions(40)}
         list(fedkseed(model, clients, channel, rounds=rounds, **how))
         return channel
 
@@ -173,9 +173,9 @@ def test_what_does_not_fit_is_refused_at_the_call():
     norm = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3), nn.LogSoftmax(1))
     for words, model, how in (
         ("nothing else", network(), {"local": Local(4, lr=0.1, epochs=1)}),
-        ("mu=0", network(), {"mu": 0}),
-        ("directions=0", network(), {"directions": 0}),
         ("BatchNorm", norm, {}),
     ):
         with pytest.raises(ValueError, match=words):
             trained(model, **how)
+    with pytest.raises(ValueError, match="count=0"):
+        Directions(0)
