@@ -19,8 +19,6 @@ from fltoolkit.assignments.looks import alike
 from fltoolkit.assignments.master import Exercise, Master, kind_of, release, text_of
 from fltoolkit.assignments.names import match, moodle
 
-__all__ = ["LMS", "add_manual", "feedback", "fill_lms", "histogram", "rows", "write"]
-
 # the column that names a student, in the files that these systems export and import
 LMS = {
     "canvas": ("SIS Login ID", "ID", "SIS User ID", "Student"),

@@ -33,21 +33,6 @@ from fltoolkit.assignments.reading import (
     without_markers,
 )
 
-__all__ = [
-    "AssignmentError",
-    "Exercise",
-    "Master",
-    "Submission",
-    "assemble",
-    "check",
-    "collect",
-    "lint",
-    "load_master",
-    "own_numbers",
-    "read_submission",
-    "release",
-]
-
 NotebookJSON = dict[str, Any]
 MAX_ANSWER = 200_000  # characters
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"

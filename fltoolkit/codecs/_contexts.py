@@ -58,8 +58,6 @@ from fltoolkit.codecs._outer_products import (
 from fltoolkit.codecs._range_coder import range_coder
 from fltoolkit.wire import Reader, WireError, varint
 
-__all__ = ["read_grids", "write_grids"]
-
 MAX_LEVELS = 256
 SEGMENT = 1 << 21  # about how many symbols a grid has at most: this limits memory
 SMALL = 1 << 10  # tensors of fewer symbols become rows of the grid before them

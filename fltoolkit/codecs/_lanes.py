@@ -31,8 +31,6 @@ from numpy.typing import NDArray
 
 from fltoolkit.wire import WireError
 
-__all__ = ["FEWEST", "LEAST", "MOST", "LaneReader", "can_take", "num_lanes", "write_lanes"]
-
 BITS = 15  # of a state say which number comes next
 LOWEST = 1 << 16  # the lowest state
 FEWEST = 1 << 13  # numbers of one distribution, or the range coder takes them

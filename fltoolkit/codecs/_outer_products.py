@@ -14,8 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["Factors", "Levels", "Prediction", "best_factors", "find_levels", "one_thread"]
-
 LEVELS = 32  # how many levels there are for a row, for a column and for the sum of both
 RANK = 32  # outer products at most
 FACTOR = 511  # the largest number in a product: float32 then adds RANK products exactly

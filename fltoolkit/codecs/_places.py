@@ -29,18 +29,6 @@ from fltoolkit.codecs.stage import SEPARATOR, Indices, Parts, expect_finite, flo
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError, check_num_values, read_layout, write_layout
 
-__all__ = [
-    "densify",
-    "largest",
-    "largest_in_rows",
-    "put_back",
-    "random_places",
-    "received_places",
-    "shapes_behind",
-    "sparsify",
-    "take",
-]
-
 PLACES, LAYOUT = "@:"  # names of side information: see above
 SAMPLE = 16_384  # how many magnitudes are sampled to guess where the top k begin
 RUN = 8  # sampled values side by side: memory is read 16 floats at a time, so this is as fast

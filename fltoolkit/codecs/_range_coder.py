@@ -30,8 +30,6 @@ from numpy.typing import NDArray
 
 from fltoolkit.wire import WireError
 
-__all__ = ["Compiled", "Plain", "RangeCoder", "range_coder"]
-
 BITS = 24  # of the sum of all frequencies
 FULL = (1 << 64) - 1  # the first range
 LOWEST = 1 << 32  # the lowest range

@@ -17,9 +17,6 @@ from fltoolkit.codecs.quantize import CHUNK, Array, Draw, Quantizer, check_numbe
 from fltoolkit.codecs.stage import Parts, Stage, expect_finite, floats, is_main
 from fltoolkit.wire import WireError
 
-__all__ = ["BFloat16", "Float8", "Half", "LloydMax", "Quantiles"]
-
-
 MANY = 1 << 18  # with more values than this, the best bias of `Float8` is found by their classes
 
 

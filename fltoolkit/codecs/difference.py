@@ -14,8 +14,6 @@ from fltoolkit.codecs.wrappers import Wrapper
 from fltoolkit.trees import Tree, check_finite, is_finite
 from fltoolkit.wire import WireError, bound_to, check_tree
 
-__all__ = ["Difference"]
-
 
 class Difference(Wrapper):
     """Encode the tree minus what the receiver holds already; both ends add what was decoded.

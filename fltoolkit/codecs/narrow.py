@@ -21,8 +21,6 @@ from fltoolkit.codecs.stage import (
 )
 from fltoolkit.wire import WireError
 
-__all__ = ["Narrow"]
-
 LOWEST = "i"  # the name of the side information: the smallest number, in the entry's own dtype
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 

@@ -30,8 +30,6 @@ from fltoolkit.codecs.stage import (
 from fltoolkit.trees import check_finite
 from fltoolkit.wire import WireError
 
-__all__ = ["QSGD", "PlainQuantize", "Quantize", "Sign", "Ternary"]
-
 CHUNK = 1 << 16  # how many values are worked on at a time: they fit into the cache
 DITHER = 1 << 16  # random numbers are drawn in steps of 1/DITHER
 FLOAT32_MAX = float(torch.finfo(torch.float32).max)

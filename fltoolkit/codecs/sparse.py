@@ -43,8 +43,6 @@ from fltoolkit.codecs.stage import (
 from fltoolkit.trees import Tree, check_finite, is_finite
 from fltoolkit.wire import WireError, check_num_values
 
-__all__ = ["DGC", "STC", "PlainTopK", "RandTopK", "RandomK", "SameMask", "TopK", "num_kept"]
-
 SEED, MEAN = "?|"  # names of side information: of RandomK and of STC
 LARGEST = torch.finfo(torch.float32).max
 

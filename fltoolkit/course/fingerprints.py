@@ -5,8 +5,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["fingerprint"]
-
 
 def fingerprint(value: Any) -> str:
     """A line of text for a value, which differs for different values; assignments print it.

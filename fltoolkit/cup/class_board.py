@@ -5,8 +5,6 @@ from pathlib import Path
 
 from fltoolkit.cup.card import Card, read_card
 
-__all__ = ["board", "draw_history", "read_records"]
-
 
 def board(cards: Iterable[Card]) -> str:
     """A table of cards for each track and league, fewest bytes first; what failed stands below.

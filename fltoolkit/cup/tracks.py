@@ -18,8 +18,6 @@ from fltoolkit.data.datasets import PIXEL_STATISTICS, load
 from fltoolkit.data.partitions import partition_dirichlet, partition_shards
 from fltoolkit.data.text import load_text, speeches
 
-__all__ = ["LEAGUES", "TRACKS", "Drawn", "Track"]
-
 LEAGUES = {
     "open": "anything may be sent, also the data",
     "sums": "the server gets sums of whole numbers modulo 2^b, and nothing else",

@@ -18,15 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = [
-    "DataNotFoundError",
-    "damage_reported",
-    "fetch",
-    "fetch_unpacked",
-    "read_cifar",
-    "read_idx",
-]
-
 
 class DataNotFoundError(FileNotFoundError):
     """No usable copy of a data set: it is not on this machine, and no mirror delivered it."""

@@ -15,9 +15,6 @@ from fltoolkit.data.partitions import (
     generator,
 )
 
-__all__ = ["Batches"]
-
-
 Inputs = Tensor | tuple[Tensor, ...]
 """What one batch feeds in: a tensor, or for vertical data one tensor per feature party."""
 

@@ -10,14 +10,6 @@ import torch
 from jaxtyping import Int, Int64, Shaped
 from torch import Tensor
 
-__all__ = [
-    "partition_contiguous",
-    "partition_dirichlet",
-    "partition_iid",
-    "partition_shards",
-    "split_features",
-]
-
 
 def partition_iid(
     labels: Shaped[Tensor, " num_samples *target"], num_clients: int, *, seed: int

@@ -16,8 +16,6 @@ from torch import Tensor
 
 from fltoolkit.data._files import damage_reported, fetch
 
-__all__ = ["Text", "load_text", "speeches"]
-
 _SPEECH = re.compile(r"([A-Z][^\n:]{0,40}):\n(.*)", re.DOTALL)
 
 

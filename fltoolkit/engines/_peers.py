@@ -26,8 +26,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-__all__ = ["PeerError", "Peers"]
-
 MAGIC = b"FLT1"
 MESSAGE, WORD, GOODBYE = range(3)
 _ENVELOPE, _CRC = struct.Struct("<4sB3xIIQ"), struct.Struct("<I")

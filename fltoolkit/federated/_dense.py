@@ -23,9 +23,6 @@ from fltoolkit.federated.client import (
 )
 from fltoolkit.trees import Tree
 
-__all__ = ["Stack", "local_update_dense", "stack_of"]
-
-
 HOOKS = "_backward_hooks"  # of a tensor
 
 

@@ -18,8 +18,6 @@ from fltoolkit.finetuning import FineTuned
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree
 
-__all__ = ["fedex_lora"]
-
 
 @checked_at_call
 def fedex_lora(

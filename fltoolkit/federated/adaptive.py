@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from fltoolkit.codecs.base import Codec
 from fltoolkit.history import Record
 
-__all__ = ["AdaptiveLevels", "ByteBudget", "Rule"]
-
 Rule = Callable[[Record], Codec | None]
 """``rule(record)``: the codec of the updates after this record; None: as before.
 

@@ -26,8 +26,6 @@ from fltoolkit.federated.workers import Fleet, Workers, as_fleet, send_update
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, weighted_mean
 
-__all__ = ["AsyncServer", "Flight", "fedasync", "fedbuff"]
-
 _Asked = tuple[float, int, str, int, Tree]  # end, order, client, step and model at its start
 
 

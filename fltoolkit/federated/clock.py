@@ -15,21 +15,6 @@ import numpy as np
 from fltoolkit.federated.client import check_count, check_function, check_real
 from fltoolkit.trees import Tree
 
-__all__ = [
-    "Arrivals",
-    "Backlog",
-    "Clock",
-    "Constant",
-    "Drop",
-    "Even",
-    "Hinge",
-    "LogNormal",
-    "Polynomial",
-    "ReceivedUpdate",
-    "Scripted",
-    "Staleness",
-]
-
 
 def _check_positive(name: str, value: float) -> None:
     if not 0 < value < math.inf:

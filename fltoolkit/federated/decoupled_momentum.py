@@ -27,8 +27,6 @@ from fltoolkit.federated.workers import Fleet, Workers, as_fleet
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, weighted_mean
 
-__all__ = ["cosines", "demo", "dion", "from_cosines"]
-
 
 @checked_at_call
 def demo(

@@ -25,8 +25,6 @@ from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, weighted_mean
 
-__all__ = ["noloco", "sparta"]
-
 
 @checked_at_call
 def noloco(

@@ -20,8 +20,6 @@ from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree
 
-__all__ = ["Stream", "diloco", "seconds_waiting", "streaming_diloco"]
-
 
 @checked_at_call
 def diloco(

@@ -11,8 +11,6 @@ from fltoolkit.channel import Channel
 from fltoolkit.federated.clock import ReceivedUpdate
 from fltoolkit.trees import Tree, masked_mean, weighted_mean
 
-__all__ = ["Collecting", "Mean", "WithMasks", "mean_of_all", "mean_of_senders"]
-
 Mean = Callable[[Sequence[ReceivedUpdate]], Tree]
 """``mean(received)``: the update by which the server's model moves.
 

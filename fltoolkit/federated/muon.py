@@ -13,8 +13,6 @@ from torch import Tensor, nn
 
 from fltoolkit.federated.client import MakeOptimizer
 
-__all__ = ["Muon", "muon_for", "orthogonalized"]
-
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic that brings singular values near 1
 STEPS = 5
 

@@ -26,8 +26,6 @@ from fltoolkit.federated.workers import Fleet, Workers, as_fleet
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree, weighted_mean
 
-__all__ = ["ditto", "fedper", "normalization", "own_weights", "worst_tenth"]
-
 
 @checked_at_call
 def fedper(

@@ -27,8 +27,6 @@ from fltoolkit.federated.server import Server, check_optimizer, move
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss, send_update
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 
-__all__ = ["Cohort", "fedavg", "interval_averaging"]
-
 
 @dataclass(frozen=True)
 class Cohort:

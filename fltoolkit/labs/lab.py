@@ -5,8 +5,6 @@ from typing import Any
 from fltoolkit.labs.panel import Panel
 from fltoolkit.labs.steering import Steering
 
-__all__ = ["Lab"]
-
 
 class Lab(Steering):
     """An experiment with settings: start it, change them while it runs, compare the runs.

@@ -19,8 +19,6 @@ from fltoolkit.labs.picture import Trace, compose, status_in_words
 from fltoolkit.labs.steering import Steering
 from fltoolkit.plots.drawing import Graphic
 
-__all__ = ["Panel"]
-
 _SHARE = 1 / 40  # the part of the time that drawing may take while a run trains
 _SECONDS_BETWEEN = 0.1  # the least time between two drawings
 _SECONDS_AT_REST = 0.4  # after which the SVG is replaced with a PNG

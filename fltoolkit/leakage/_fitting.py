@@ -8,8 +8,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-__all__ = ["fitted", "mean_and_scale", "parted"]
-
 
 def parted(num_samples: int, seed: int) -> tuple[Tensor, Tensor, torch.Generator]:
     """The samples to fit, the fifth that is kept for validation, and the generator that chose."""

@@ -16,8 +16,6 @@ from fltoolkit.codecs.stage import Parts, RandomStage, floats
 from fltoolkit.leakage.dependence import batch_distance_correlation
 from fltoolkit.party import Optimizer, Party
 
-__all__ = ["NoPeek", "Noise"]
-
 _LARGEST = torch.finfo(torch.float32).max
 
 

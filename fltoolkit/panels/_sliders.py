@@ -6,8 +6,6 @@ from typing import Any
 
 from fltoolkit.plots.drawing import Graphic
 
-__all__ = []
-
 
 class SliderPicture:
     """The picture below the controls: SVG while they are moved, PNG when they are at rest.

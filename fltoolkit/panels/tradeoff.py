@@ -28,8 +28,6 @@ from fltoolkit.research.analysis import front, groups, metric_of, points, sizes_
 from fltoolkit.research.store import Result
 from fltoolkit.units import amount
 
-__all__ = ["TradeoffPanel", "describe_point"]
-
 _ON_THE_WAY = (2, 2)
 _LINES: tuple[tuple[str, float, tuple[int, ...]], ...] = (
     ("the front: the best at the end", 2, ()),

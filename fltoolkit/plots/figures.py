@@ -27,16 +27,6 @@ from fltoolkit.plots.style import COLORS, DASHES, describe, new_axes, tidy
 from fltoolkit.research.intervals import t_quantile
 from fltoolkit.units import amount, axis_of, byte_unit
 
-__all__ = [
-    "accuracy_over_bytes",
-    "curves",
-    "ledger",
-    "metric_over_steps",
-    "named_points",
-    "partition",
-    "save_figure",
-]
-
 Histories = History | Mapping[str, History | Sequence[History]]
 _MARKERS = "osD^vP*X"
 NAME_OF_POINT = "fltoolkit: the name of a point"

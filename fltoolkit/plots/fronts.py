@@ -34,8 +34,6 @@ from fltoolkit.research.intervals import interval
 from fltoolkit.research.store import Result
 from fltoolkit.units import amount, byte_unit
 
-__all__ = ["heat_map", "over_seconds", "pareto", "three_sizes"]
-
 SPLIT, SILENT, AVERAGED = ("o", COLORS[0]), ("D", COLORS[2]), ("^", COLORS[3])
 FEDERATED, OTHER = ("s", COLORS[1]), ("P", COLORS[4])
 SHAPES = {

@@ -14,8 +14,6 @@ from fltoolkit.research.analysis import by_task, failures, front, groups, metric
 from fltoolkit.research.store import Result
 from fltoolkit.research.tables import table
 
-__all__ = ["html_report"]
-
 LINKS = (("a home uplink", 1.25e6, 0.03), ("a weak mobile link", 31_250.0, 0.15))
 """Name, bytes per second (10 Mbit/s and 250 kbit/s), and seconds of latency per message."""
 

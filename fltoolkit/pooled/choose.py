@@ -9,8 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["at_random", "prototypes"]
-
 Samples = tuple[Tensor, Tensor]
 
 

@@ -38,8 +38,6 @@ from fltoolkit.codecs.stage import (
 )
 from fltoolkit.wire import MAX_DIMENSIONS, Reader, WireError, check_num_values, varint
 
-__all__ = ["Distinct", "Smallest", "lossless"]
-
 ENTROPY, PREDICTED, LZMA, BZ2 = range(4)
 MAX_LEVELS = 1 << 16
 # of more than twice TRIED symbols, all methods are tried on the first of them only, and then on all

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from fltoolkit.pooled.choose import prototypes
 
-__all__ = ["distilled"]
-
 STEPS, LR, BATCH, RIDGE, LAYERS = 200, 0.02, 500, 1e-3, 2
 
 

@@ -18,8 +18,6 @@ from torch import Tensor
 from fltoolkit.codecs.stage import Parts, Stage, floats, side, take_side, with_side
 from fltoolkit.wire import WireError, check_num_values
 
-__all__ = ["Jpeg"]
-
 RANGE, SHAPE = "r", "n"  # side information: each channel's least and largest value; the shape
 LEAST_SIDE, MOST_SIDE = 8, 65_535  # JPEG works on blocks of 8 x 8; its sizes have two bytes
 SCAN, END = b"\xff\xda", b"\xff\xd9"  # markers; END is nowhere else in a file

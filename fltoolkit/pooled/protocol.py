@@ -15,8 +15,6 @@ from fltoolkit.channel import Channel
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party
 
-__all__ = ["pool"]
-
 Samples = tuple[Tensor, Tensor]
 
 

@@ -13,8 +13,6 @@ from torch.nn.functional import avg_pool2d, interpolate
 from fltoolkit.codecs.stage import Parts, Stage, floats, side, take_side, with_side
 from fltoolkit.wire import WireError, check_num_values
 
-__all__ = ["Shrink"]
-
 FLAT = "f"  # side information: 1 if the images came as [samples, pixels]
 
 

@@ -10,8 +10,6 @@ from fltoolkit.channel import Channel
 from fltoolkit.pooled.compressors import lossless
 from fltoolkit.units import amount
 
-__all__ = ["beside_the_data", "lossless_nbytes", "times_the_data"]
-
 
 def lossless_nbytes(x: Tensor, y: Tensor | None = None, *, sample: int | None = None) -> int:
     """Bytes of these samples and labels, compressed without loss by `lossless`, as two messages.

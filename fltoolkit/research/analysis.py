@@ -19,25 +19,6 @@ from fltoolkit.research.experiment import Experiment
 from fltoolkit.research.intervals import interval, paired
 from fltoolkit.research.store import Result
 
-__all__ = [
-    "Point",
-    "Size",
-    "before",
-    "by_task",
-    "bytes_to_reach",
-    "c3_score",
-    "failures",
-    "front",
-    "front_within",
-    "groups",
-    "metric_of",
-    "on_link",
-    "points",
-    "seconds_on",
-    "sizes_of",
-    "value_within",
-]
-
 
 class Point(NamedTuple):
     """One setting at the end of its runs; there is one run for each seed.

@@ -27,8 +27,6 @@ from fltoolkit.research.protocol import COUNT, FLAG, Protocol, Setting
 from fltoolkit.research.task import Task
 from fltoolkit.research.text import allow
 
-__all__ = ["NULL_MODELS"]
-
 CHOICES = {"random": at_random, "prototypes": prototypes, "distilled": distilled}
 
 

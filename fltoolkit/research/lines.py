@@ -11,8 +11,6 @@ from typing import NamedTuple
 from fltoolkit.channel import Transfer
 from fltoolkit.research.text import allow
 
-__all__ = ["Line", "Lines", "read_lines"]
-
 
 class Line(NamedTuple):
     """A client's line: bytes per second in both directions, and seconds for each message.

@@ -52,8 +52,6 @@ from fltoolkit.split.uploads import Upload
 from fltoolkit.split.variants import train_local_loss, train_uploading
 from fltoolkit.split.vertical import average, train_vertical
 
-__all__ = ["PROTOCOLS"]
-
 Trained = Iterator[tuple[Record, Sequence[Party]]]
 """Every protocol yields a record together with the parties that are the whole network now."""
 

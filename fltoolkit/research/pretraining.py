@@ -17,8 +17,6 @@ from fltoolkit.data.text import Text
 from fltoolkit.models import gpt
 from fltoolkit.wire import WireError, pack, unpack
 
-__all__ = ["pretrained"]
-
 BATCH_SIZE, LR, WARM_UP, CLIP_NORM = 16, 6e-3, 50, 1.0
 
 

@@ -19,8 +19,6 @@ from fltoolkit.party import Party
 from fltoolkit.research.task import Task
 from fltoolkit.research.text import Call, build
 
-__all__ = ["AMOUNT", "CODEC", "COUNT", "FLAG", "OPTIMIZER", "Protocol", "Setting"]
-
 
 @dataclass(frozen=True)
 class Setting:

@@ -22,8 +22,6 @@ from fltoolkit.research.task import Task, samples
 from fltoolkit.research.text import build, read_call
 from fltoolkit.research.weighing import WeighingChannel
 
-__all__ = ["num_steps", "records", "run"]
-
 WEIGHED_IN_STEPS, WEIGHED_IN_ROUNDS = 53, 7
 """Every how many messages of a kind one is weighed: in a protocol with many records per round, and
 in one with one record per round, which sends fewer and larger messages. Both numbers are prime:

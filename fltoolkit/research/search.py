@@ -27,9 +27,6 @@ from fltoolkit.research.analysis import metric_of
 from fltoolkit.research.experiment import Experiment
 from fltoolkit.research.runs import records
 
-__all__ = ["Suggestion", "Tried", "space", "spend", "suggest"]
-
-
 NUM_JUDGED = 3
 """A run is judged by the median of this number of last evaluations within the budget."""
 

@@ -26,8 +26,6 @@ import fltoolkit
 from fltoolkit.history import History
 from fltoolkit.research.experiment import Experiment
 
-__all__ = ["Result", "Store", "StoreError", "code_version"]
-
 _APPLICATION = 0x666C746B  # "fltk" in the file's header marks a store of this package
 _VERSION = 1
 _TABLES = """

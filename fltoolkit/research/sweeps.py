@@ -29,8 +29,6 @@ from fltoolkit.research.experiment import Experiment, one_name_each
 from fltoolkit.research.runs import records
 from fltoolkit.research.store import LEASE, Result, Store, code_version
 
-__all__ = ["cluster", "sweep"]
-
 
 def sweep(
     experiments: Iterable[Experiment],

@@ -27,8 +27,6 @@ from fltoolkit.research.intervals import interval, paired
 from fltoolkit.research.store import Result
 from fltoolkit.units import amount
 
-__all__ = ["Compared", "compared", "table", "table_as_csv", "table_as_latex"]
-
 CHEAPER = "the cheaper front point"
 
 

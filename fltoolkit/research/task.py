@@ -26,8 +26,6 @@ from fltoolkit.models import mcmahan_cnn, splitnn_mlp
 from fltoolkit.party import SGD, Optimizer, Party
 from fltoolkit.research.text import build, read_call
 
-__all__ = ["Task"]
-
 FLAT = ("mlp", "splitnn_mlp", "mcmahan_2nn")
 """Models whose inputs are [samples, features]; the others get the samples as they are."""
 

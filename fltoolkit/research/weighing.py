@@ -17,8 +17,6 @@ from fltoolkit.history import Record
 from fltoolkit.links import Link, Once
 from fltoolkit.trees import Tree
 
-__all__ = ["WeighingChannel", "weigh"]
-
 
 class WeighingChannel(Channel):
     """A channel that weighs every ``every``-th message of each kind and direction; see `weigh`.

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from fltoolkit.federated.privacy import GaussianDP
 from fltoolkit.party import TrainingWarning
 
-__all__ = ["Promise", "promise"]
-
 LARGE = 10.0  # from this epsilon on, the bound on an attacker is next to no bound
 
 

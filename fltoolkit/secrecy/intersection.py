@@ -16,8 +16,6 @@ from torch import Tensor
 from fltoolkit.channel import Channel
 from fltoolkit.trees import Tree
 
-__all__ = ["align"]
-
 
 def align(
     channel: Channel, ids: Mapping[str, Sequence[str]]

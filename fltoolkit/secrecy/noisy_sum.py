@@ -26,8 +26,6 @@ from fltoolkit.secrecy.parties import pack_bits, unpack_bits
 from fltoolkit.secrecy.summing import SharedRotation
 from fltoolkit.trees import Tree, check_finite
 
-__all__ = ["NoisySum", "discrete_gaussian"]
-
 Integers = NDArray[np.int64]
 
 BETA = math.exp(-0.5)  # in the bound on the length of rounded vectors

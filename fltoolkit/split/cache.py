@@ -14,8 +14,6 @@ import torch
 from jaxtyping import Bool, Float32, Int64, Shaped
 from torch import Tensor
 
-__all__ = ["ActivationCache"]
-
 _FREE = -1
 
 

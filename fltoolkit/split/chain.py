@@ -16,8 +16,6 @@ from fltoolkit.channel import Channel
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party, TrainingWarning
 
-__all__ = ["split_step", "train_split"]
-
 Batch = TypeVar("Batch")
 
 

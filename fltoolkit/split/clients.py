@@ -17,8 +17,6 @@ from fltoolkit.party import Party
 from fltoolkit.split.chain import check_unshared, split_step
 from fltoolkit.trees import weighted_mean
 
-__all__ = ["train_relay", "train_splitfed"]
-
 FED_SERVER = "fed_server"  # its name in the ledger
 
 
@@ -33,7 +31,8 @@ class Counted(Protocol):
 class ClientData(Counted, Protocol):
     """What a client trains on, epoch by epoch; `fltoolkit.data.Batches` fits."""
 
-    def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]: ...
+    def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of this epoch."""
 
 
 @checked_at_call

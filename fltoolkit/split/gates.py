@@ -12,21 +12,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-__all__ = [
-    "AlwaysA",
-    "BangBang",
-    "BudgetGate",
-    "Decay",
-    "FreezeAfter",
-    "Gate",
-    "LogSpaced",
-    "LossGate",
-    "Periodic",
-    "Progress",
-    "State",
-    "gate_trace",
-]
-
 
 class State(str, Enum):
     """What is sent over the cut in a period: the states of Chen et al. 2021, arXiv 2107.09786.

@@ -14,8 +14,6 @@ from fltoolkit.party import Party
 from fltoolkit.split.chain import arriving, check_batch, check_batches, check_unshared
 from fltoolkit.split.gates import Gate, Progress, State, ask
 
-__all__ = ["train_local_loss", "train_uploading"]
-
 
 @checked_at_call
 def train_uploading(

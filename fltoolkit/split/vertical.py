@@ -14,9 +14,6 @@ from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party
 from fltoolkit.split.chain import arriving, check_batch, check_batches, check_unshared
 
-__all__ = ["add", "average", "concatenate", "train_vertical", "vertical_step"]
-
-
 Merge = Callable[[list[Tensor]], Tensor]
 
 
