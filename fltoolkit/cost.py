@@ -219,26 +219,22 @@ def split_nbytes(
     num_clients: int,
     epochs: int,
     label_nbytes: int = 0,
-    bytes_per_value: int = 4,
-    handover: bool = True,
 ) -> int:
-    """Total payload of split learning as a relay, exactly: 2 p q b E + p l E + (K E - 1) B.
+    """Total payload of split learning as a relay, exactly: 8 p q E + p l E + (K E - 1) B.
 
-    In each of E epochs, each of p samples sends q activations of b bytes and l bytes of label, and
-    gets q gradients of b bytes. K clients take turns. Each turn except the first begins with the
-    bottom of the client before, which has B bytes. A single client passes no bottom on, and
-    ``handover=False`` means that no client does.
+    In each of E epochs, each of p samples sends q activations of 4 bytes and l bytes of label, and
+    gets q gradients of 4 bytes. K clients take turns. Each turn except the first begins with the
+    bottom of the client before, which has B bytes. A single client passes no bottom on.
 
     >>> mlp = ModelCost(189_450, 183_040, 757_800, 732_160, 640, 377_344, 364_544)
     >>> split_nbytes(mlp, num_samples=60_000, num_clients=1, epochs=1)
     307200000
     """
     _check(num_samples=num_samples, num_clients=num_clients, epochs=epochs)
-    _check(bytes_per_value=bytes_per_value)
     if label_nbytes < 0:
         raise ValueError(f"label_nbytes={label_nbytes}: 8 for an int64 label, 0 if none is sent")
-    per_sample = 2 * model.cut_width * bytes_per_value + label_nbytes
-    num_handovers = num_clients * epochs - 1 if handover and num_clients > 1 else 0
+    per_sample = 2 * 4 * model.cut_width + label_nbytes
+    num_handovers = num_clients * epochs - 1 if num_clients > 1 else 0
     return num_samples * per_sample * epochs + num_handovers * model.nbytes_bottom
 
 
@@ -279,8 +275,6 @@ def advise(
     rounds: int,
     batch_size: int = 64,
     label_nbytes: int = 0,
-    bytes_per_value: int = 4,
-    handover: bool = True,
     nbytes_per_sample: float | None = None,
 ) -> Advice:
     """Compare large-batch SGD, federated averaging and split learning before any of them is run.
@@ -302,8 +296,6 @@ def advise(
         rounds: how often federated averaging communicates during these epochs.
         batch_size: samples for each client and step of large-batch SGD.
         label_nbytes: bytes for each sample and epoch if clients send labels: 8 for int64.
-        bytes_per_value: of activations and gradients at the cut; models have their own dtypes.
-        handover: whether the bottom is passed on from client to client.
         nbytes_per_sample: b, what a sample and its label take when they are compressed without loss
             (`fltoolkit.pooled.lossless_nbytes` measures it; MNIST: 136). Then the advice also says
             how many times the data each method sends, and warns where that is more than once.
@@ -324,8 +316,7 @@ def advise(
     Warning: sending the data costs 8
     """
     data = {"num_samples": num_samples, "epochs": epochs}
-    at_cut = {"label_nbytes": label_nbytes, "bytes_per_value": bytes_per_value}
-    split = partial(split_nbytes, model, **data, **at_cut, handover=handover)
+    split = partial(split_nbytes, model, **data, label_nbytes=label_nbytes)
     federated = partial(federated_nbytes, model, rounds=rounds)
     large_batch = partial(large_batch_nbytes, model, **data, batch_size=batch_size)
     nbytes = [method(num_clients=num_clients) for method in (large_batch, federated, split)]

@@ -128,7 +128,7 @@ def test_measure_says_what_does_not_fit():
 # bytes
 
 
-def relay_counted(cost, num_samples, num_clients, epochs, label_nbytes, bytes_per_value):
+def relay_counted(cost, num_samples, num_clients, epochs, label_nbytes):
     """The relay played message by message; clients hold uneven shares of the samples."""
     nbytes, holder = 0, 0
     for _ in range(epochs):
@@ -137,21 +137,18 @@ def relay_counted(cost, num_samples, num_clients, epochs, label_nbytes, bytes_pe
                 nbytes += cost.nbytes_bottom
                 holder = client
             for _ in range(client, num_samples, num_clients):
-                nbytes += cost.cut_width * bytes_per_value + label_nbytes  # up
-                nbytes += cost.cut_width * bytes_per_value  # down
+                nbytes += cost.cut_width * 4 + label_nbytes  # up
+                nbytes += cost.cut_width * 4  # down
     return nbytes
 
 
 @pytest.mark.parametrize("num_clients", [1, 2, 3, 7, 10])  # 3 and 7 do not divide 10
 @pytest.mark.parametrize("epochs", [1, 4])
 def test_split_bytes_are_those_of_the_relay_exactly(mlp, num_clients, epochs):
-    run = {"num_samples": 10, "num_clients": num_clients, "epochs": epochs}
-    how = {"label_nbytes": 8, "bytes_per_value": 2}
-    nbytes = split_nbytes(mlp, **run, **how)
+    run = {"num_samples": 10, "num_clients": num_clients, "epochs": epochs, "label_nbytes": 8}
+    nbytes = split_nbytes(mlp, **run)
     assert type(nbytes) is int
-    assert nbytes == relay_counted(mlp, **run, **how)
-    without = split_nbytes(mlp, **run, **how, handover=False)
-    assert without == 10 * epochs * (2 * 640 * 2 + 8)
+    assert nbytes == relay_counted(mlp, **run)
 
 
 def test_one_epoch_of_the_seed_model():
@@ -173,7 +170,6 @@ def test_large_batch_bytes_count_the_last_partial_step(mlp):
 
 def test_crossover_of_the_seed_model(mlp):
     assert mnist(mlp).crossover_clients == 392
-    assert mnist(mlp, handover=False).crossover_clients == 203
     assert mnist(mlp, 391).split.nbytes >= mnist(mlp, 391).federated.nbytes
     assert mnist(mlp, 392).split.nbytes < mnist(mlp, 392).federated.nbytes
     eta = mlp.num_parameters_client / mlp.num_parameters
@@ -195,13 +191,10 @@ def test_no_crossover(mlp):
     top=st.integers(1, 400),
     epochs=st.integers(1, 5),
     rounds=st.integers(1, 5),
-    handover=st.booleans(),
 )
-def test_crossover_is_what_a_search_finds(
-    num_samples, cut_width, bottom, top, epochs, rounds, handover
-):
+def test_crossover_is_what_a_search_finds(num_samples, cut_width, bottom, top, epochs, rounds):
     cost = ModelCost(bottom + top, bottom, 4 * (bottom + top), 4 * bottom, cut_width, 2, 1)
-    run = {"num_samples": num_samples, "epochs": epochs, "rounds": rounds, "handover": handover}
+    run = {"num_samples": num_samples, "epochs": epochs, "rounds": rounds}
     all_advice = [advise(cost, num_clients=k, **run) for k in range(2, num_samples + 1)]
     wins = [advice.split.nbytes < advice.federated.nbytes for advice in all_advice]
     expected = next((k for k in range(2, num_samples + 1) if all(wins[k - 2 :])), None)
@@ -210,14 +203,12 @@ def test_crossover_is_what_a_search_finds(
 
 def test_more_clients_make_split_cheaper_for_each_and_leave_federated_alone(mlp):
     clients = (2, 10, 100, 500, 1_000)
-    advice = [mnist(mlp, k, handover=False) for k in clients]
-    split = [a.split.nbytes_per_client for a in advice]
-    assert split == [307_200_000 / k for k in clients]
+    advice = [mnist(mlp, k) for k in clients]
     assert {a.federated.nbytes_per_client for a in advice} == {1_515_600}
     assert [a.fewest_bytes.name for a in advice][::4] == ["federated averaging", "split learning"]
-    relay = [mnist(mlp, k).split.nbytes_per_client for k in clients]
-    assert relay == sorted(relay, reverse=True)
-    assert all(a > b for a, b in zip(relay, split, strict=True))
+    split = [a.split.nbytes_per_client for a in advice]
+    assert split == [(307_200_000 + (k - 1) * 732_160) / k for k in clients]
+    assert split == sorted(split, reverse=True)
 
 
 def test_totals_stay_exact_when_clients_do_not_divide_samples(mlp):
@@ -258,7 +249,6 @@ def test_sizes_round_into_the_next_prefix(mlp):
         ({"epochs": 1.5}, "epochs=1.5: give a whole number"),
         ({"rounds": 0}, "rounds=0: give"),
         ({"batch_size": 0}, "batch_size=0: give"),
-        ({"bytes_per_value": 0}, "bytes_per_value=0: give"),
         ({"label_nbytes": -1}, "label_nbytes=-1: 8 for an int64 label, 0 if none"),
     ],
 )
