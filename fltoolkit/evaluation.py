@@ -17,6 +17,8 @@ from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit.party import Party, check_one_number, check_targets
 from fltoolkit.split.vertical import Merge, concatenate
 
+__all__ = ["evaluate", "forward"]
+
 LossFn = Callable[[Tensor, Tensor], Tensor]
 
 
