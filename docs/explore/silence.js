@@ -105,7 +105,7 @@
       const box = { left, right: width - 14, top: 24, bottom: 34 + 26 * lines.length };
       const scores = lines.flatMap((p) => [p.low, p.high, ...p.runs.map((run) => run.accuracy)]);
       const x = scale(Math.min(...scores) - 0.001, Math.max(...scores) + 0.001, left, box.right, false, explore.isNarrow(width) ? 4 : 8);
-      const empty = { ticks: [] }, parts = [explore.axes(box, { scale: x, words: (v) => `${+(100 * v).toFixed(2)} %`, title: "test accuracy" }, { scale: empty, title: "small: a seed; large: their mean and its 95 % interval" })];
+      const empty = { ticks: [] }, parts = [explore.axes(box, { scale: x, words: (v) => `${+(100 * v).toFixed(2)} %`, title: "test accuracy" }, { scale: empty, title: "small: a seed; large: mean, 95 % interval" })];
       parts.push(`<path class="rule" stroke-dasharray="2 4" d="M${x.at(point.accuracy)} ${box.top}V${box.bottom}"/>`);
       lines.forEach((p, i) => {
         const y = box.top + 20 + 26 * i, [kind, look] = p.mine ? ["circle", "one"] : ["square", "two"];
