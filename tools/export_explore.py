@@ -97,7 +97,7 @@ def read(path: Path) -> Any:
 # ------------------------------------------------------------------------------- the one plot
 
 
-PASSES = "A round of a null row is one pass over its samples, at the receiver or the owner."
+PASSES = "A round of a null row is one pass over its samples."
 
 
 def the_one_plot() -> dict[str, Any]:

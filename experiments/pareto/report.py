@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean
+from statistics import mean, mode
 
 from experiments.null_rows import (
     ALONE,
@@ -118,7 +118,7 @@ def parts_of(results: Iterable[Result]) -> Parts:
         parts.setdefault((e.data, words), []).append(result._replace(experiment=bare))
     order = [(data, words) for data in ("mnist", "digits") for words in PARTITIONS]
     whole = {key: _whole(parts[key]) for key in order if key in parts}
-    return {key: [*whole[key], *_null_rows(key, parts, whole[key])] for key in whole}
+    return {key: [*whole[key], *_null_rows(key, parts)] for key in whole}
 
 
 def null_runs(data: str) -> dict[str, dict[int, dict[str, float]]]:
@@ -148,9 +148,9 @@ def _whole(results: list[Result]) -> list[Result]:
     return [r for r in results if r.experiment.seed in whole]
 
 
-def _null_rows(key: tuple[str, str], parts: Parts, methods: list[Result]) -> list[Result]:
-    """The null rows of a task, of the methods' seeds; owners together; sent data also as IID."""
-    seeds, found = {r.experiment.seed for r in methods}, [r for r in parts[key] if is_null(r)]
+def _null_rows(key: tuple[str, str], parts: Parts) -> list[Result]:
+    """The null rows of a task, of all their seeds; owners together; sent data also as IID."""
+    found = [r for r in parts[key] if is_null(r)]
     names = {r.experiment.name for r in found}
     if key[1] != "IID":
         for r in parts.get((key[0], "IID"), []):
@@ -158,7 +158,6 @@ def _null_rows(key: tuple[str, str], parts: Parts, methods: list[Result]) -> lis
             all_samples = e.protocol == "pooled" and "num_kept" not in e.settings
             if all_samples and e.name not in names:
                 found.append(r._replace(experiment=replace(e, name=e.name + SAME)))
-    found = [r for r in found if r.experiment.seed in seeds or not seeds]
     rest = [r for r in found if r.experiment.protocol != "alone"]
     return [*rest, *all_owners(found, NUM_CLIENTS)]
 
@@ -223,7 +222,7 @@ def main_table(results: Sequence[Result], target: float, data: str) -> str:
     """A row a method and a null row, those with few bytes first."""
     by_name, rows = groups(results), compared(results)
     base = {row.point.name: row.point.nbytes for row in rows}
-    most = max((row.point.num_seeds for row in rows), default=1)
+    usual = mode(row.point.num_seeds for row in rows)
     lines = [
         "| method | accuracy [%] | minus the cheaper front row [points] | MB sent "
         "| times the data | times fewer "
@@ -242,7 +241,7 @@ def main_table(results: Sequence[Result], target: float, data: str) -> str:
         up, down, all_ = (
             mean(int(h[-1][key]) for h in runs) for key in ("nbytes_up", "nbytes_down", "nbytes")
         )
-        seeds = f" ({p.num_seeds} of {most} seeds)" if p.num_seeds < most else ""
+        seeds = f" ({p.num_seeds} seeds)" if p.num_seeds != usual else ""
         name = f"**{p.name}**" if protocol in NULL_MODELS else p.name
         cells = [
             f"{name}{seeds}",

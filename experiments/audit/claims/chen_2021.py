@@ -44,7 +44,7 @@ CLAIM = Claim(
     source="Chen, Li & Chakrabarti 2021, arXiv 2107.09786, abstract",
     known="abstract",
     ours="The same rule and 8-bit floats on MNIST, with the network of notebook 01, 15 epochs "
-    "(docs/async_states.md). Other codecs and a byte budget reach 105 times at -0.35 points there.",
+    "(docs/async_states.md). Other codecs and a byte budget reach 105 times at -0.29 points there.",
     judge=judge,
     measures={VANILLA: measure_of(PART, VANILLA)}
     | {f"loss threshold {t}": measure_of(PART, f"loss threshold {t}") for t in THRESHOLDS},
