@@ -49,6 +49,8 @@ def checked(message: bytes) -> Request:
         raise CupError(f"a party wrote past the wire: {error}") from None
     if why := about.get("error"):
         lines = about.get("lines") or ["?"]
+        if str(why).startswith("ModuleNotFoundError"):
+            why = f"{why}; Python's own modules, torch, NumPy and fltoolkit are there, no data set"
         raise CupError(f"the entry ended with an error (line {lines[-1]} as it runs): {why}")
     return about, arrays
 

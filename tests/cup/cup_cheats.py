@@ -118,6 +118,10 @@ REFUSED = {
         HONEST.replace('return "labels"', 'raise ValueError(str(me.y)); return "labels"'),
         "the entry ended with an error",
     ),
+    "a package that is not there": (
+        HONEST.replace('return "labels"', 'import no_such_package; return "labels"'),
+        "fltoolkit are there, no data set",
+    ),
     "scores that are not finite": (
         HONEST.replace("np.eye(10)[0]", "np.full(10, np.nan)"),
         "finite numbers for each sample",
