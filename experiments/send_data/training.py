@@ -234,7 +234,7 @@ def accuracy(model: nn.Module, weights: Tensor, x: Tensor, y: Tensor) -> float:
 
 
 class Owners:
-    """How all owners of a round learn: a function for ``fedavg(train=...)``.
+    """How all owners of a round learn: the ``train`` of a `Fleet`.
 
     What travels is the change since a first model that everybody makes from a seed, as one vector.
     The learning rate of round r is ``local.lr / sqrt(1 + r / slow)``.

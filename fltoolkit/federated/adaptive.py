@@ -1,6 +1,6 @@
 """Compression that changes during the run: how many levels or values, decided for each round.
 
-A rule reads a record and makes the codec of the next updates: ``fedavg(..., tune=rule)``. The
+A rule reads a record and makes the codec of the next updates: ``Server(tune=rule)``. The
 memory of the links' codecs, such as residuals, is kept. Not here: the codecs (the room
 codecs), the rounds (rounds.py).
 """

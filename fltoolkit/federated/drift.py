@@ -101,20 +101,21 @@ def scaffold(
     zero, own = _zeros(model), team.fleet.momenta
     c = own.setdefault(SERVER, zero)
     for round_, drawn in cohorts:
-        arrived = {k: channel.send(SERVER, k, "model", _both(travelling(model), c)) for k in drawn}
-        starts, cs = ({k: _part(t, w) for k, t in arrived.items()} for w in (True, False))
+        sent = _joined(travelling(model), c)
+        arrived = {k: _parted(channel.send(SERVER, k, "model", sent)) for k in drawn}
+        starts = {k: weights for k, (weights, _) in arrived.items()}
         old = {k: own.get(k, zero) for k in drawn}
-        corrections = {k: plus(cs[k], old[k], -1) for k in drawn}
+        corrections = {k: plus(control, old[k], -1) for k, (_, control) in arrived.items()}
         updates = learn_corrected(team, channel, starts, corrections, round_)
         received = []
         for k, update in updates.items():
             scale = -1 / (update.num_steps * lr)
             own[k] = {n: scale * update.delta[n] - corrections[k][n] for n in zero}
-            message = _both(update.delta, plus(own[k], old[k], -1))
+            message = _joined(update.delta, plus(own[k], old[k], -1))
             received.append(channel.send(k, SERVER, "update", message))
-        mean = weighted_mean(received, [1.0] * len(received))
-        move(model, {n: server_lr * d for n, d in _part(mean, True).items()}, None)
-        c = own[SERVER] = plus(c, _part(mean, False), len(drawn) / len(team.clients))
+        mean, change = _parted(weighted_mean(received, [1.0] * len(received)))
+        move(model, {n: server_lr * d for n, d in mean.items()}, None)
+        c = own[SERVER] = plus(c, change, len(drawn) / len(team.clients))
         yield {"round": round_, "step": channel.step, **loss_of_all(updates), **totals()}
 
 
@@ -317,10 +318,12 @@ def _zeros(model: nn.Module) -> Tree:
 SERVER, CONTROL = "server", "c/"
 
 
-def _both(tree: Tree, control: Tree) -> Tree:
-    return tree | {CONTROL + name: tensor for name, tensor in control.items()}
+def _joined(weights: Tree, control: Tree) -> Tree:
+    return weights | {CONTROL + name: tensor for name, tensor in control.items()}
 
 
-def _part(tree: Tree, weights: bool) -> Tree:
-    chosen = {name: t for name, t in tree.items() if name.startswith(CONTROL) != weights}
-    return {name.removeprefix(CONTROL): tensor for name, tensor in chosen.items()}
+def _parted(tree: Tree) -> tuple[Tree, Tree]:
+    """What `_joined` was given."""
+    control = {name: t for name, t in tree.items() if name.startswith(CONTROL)}
+    weights = {name: t for name, t in tree.items() if name not in control}
+    return weights, {name.removeprefix(CONTROL): t for name, t in control.items()}

@@ -34,7 +34,7 @@ def clipped(tree: Tree, clip: float) -> Tree:
 
 @dataclass(frozen=True)
 class GaussianDP:
-    """The mean of clipped updates plus Gaussian noise: ``fedavg(..., mean=GaussianDP(...))``.
+    """The mean of clipped updates plus Gaussian noise: ``Server(mean=GaussianDP(...))``.
 
     ``(sum_k clipped(delta_k) + N(0, (noise_multiplier * clip)^2)) / m`` for m updates. All updates
     have the same weight, because otherwise one client could change the mean by more than ``clip /

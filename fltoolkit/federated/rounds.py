@@ -26,6 +26,7 @@ from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import Server, check_optimizer, move
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss, send_update
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.trees import Tree
 
 
 @dataclass(frozen=True)
@@ -162,8 +163,9 @@ def fedavg(
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
-    name, mean, record = server.name, server.mean, Record()
-    masked, collecting = isinstance(mean, WithMasks), isinstance(mean, Collecting)
+    name, record = server.name, Record()
+    masked = isinstance(server.mean, WithMasks)
+    collecting = isinstance(server.mean, Collecting)
     for round_ in rounds:
         channel.step = round_ + 1
         drawn = cohort.draw(backlog.idle(workers.clients), seed, round_)
@@ -181,12 +183,8 @@ def fedavg(
                 received.append(ReceivedUpdate(c, round_, due[c], weight, loss, delta, masks))
 
         counting, counts = _close(received, len(drawn) - len(due), round_, arrivals, backlog)
-        if counting and isinstance(mean, Collecting):
-            own = {u.client: u.delta for u in counting if u.delta is not None}
-            late = [u.client for u in received if u.delta is not None and u.client not in own]
-            move(model, mean.collect(channel, name, own, late), server.optimizer)
-        elif counting and channel.is_here(name):
-            move(model, mean(counting), server.optimizer)
+        if counting and (collecting or channel.is_here(name)):
+            move(model, _mean_of(counting, received, channel, server), server.optimizer)
         record = {"round": round_, "step": channel.step, **counts, **totals()}
         received, counting = [], []  # else they would stay in memory during the next round
         yield record
@@ -288,6 +286,20 @@ def _close(
         "num_failed": len(received) - len(updates),
         "seconds": end,
     }
+
+
+def _mean_of(
+    counting: Sequence[ReceivedUpdate],
+    received: Sequence[ReceivedUpdate],
+    channel: Channel,
+    server: Server,
+) -> Tree:
+    """The mean of the updates that count; a mean that collects also hears who came too late."""
+    if not isinstance(server.mean, Collecting):
+        return server.mean(counting)
+    own = {u.client: u.delta for u in counting if u.delta is not None}
+    late = [u.client for u in received if u.delta is not None and u.client not in own]
+    return server.mean.collect(channel, server.name, own, late)
 
 
 def _loss(update: LocalUpdate | FloatingPointError) -> float:

@@ -293,7 +293,7 @@ class SecureSum:
     """The mean of updates by a secure sum: an `Exchange`, and a mean for `fedavg`.
 
     ``ddp(..., exchange=SecureSum(codec))``, ``diloco(..., exchange=SecureSum(codec))``,
-    ``fedavg(..., mean=SecureSum(codec))``. All clients weigh the same. Sums are exact to the last
+    ``Server(mean=SecureSum(codec))``. All clients weigh the same. Sums are exact to the last
     bit, so the mean is the same as that of `PlainSum` with the same arguments.
 
     Args:

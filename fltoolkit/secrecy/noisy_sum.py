@@ -54,7 +54,7 @@ def discrete_gaussian(sigma: float, count: int, random: np.random.Generator) -> 
 
 @dataclass
 class NoisySum:
-    """The noisy mean of updates by a secure sum: ``fedavg(..., mean=NoisySum(...))``.
+    """The noisy mean of updates by a secure sum: ``Server(mean=NoisySum(...))``.
 
     Each client clips its update, rotates it with signs that all share, rounds it to whole numbers
     by chance, adds discrete Gaussian noise, and the secure sum adds all modulo 2^bits. The noise
@@ -112,7 +112,7 @@ class NoisySum:
 
     def __call__(self, *_: object) -> Tree:
         """Not to be called: `fedavg` calls ``collect``, because this mean sends the updates."""
-        raise TypeError("NoisySum sends the updates itself: give it to fedavg as mean=")
+        raise TypeError("NoisySum sends the updates itself: give fedavg Server(mean=...)")
 
     def collect(
         self, channel: Channel, server: str, updates: Mapping[str, Tree], late: Collection[str]
