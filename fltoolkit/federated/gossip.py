@@ -97,7 +97,7 @@ def noloco(
         loss, updates = inner_steps(team, channel, fleet.weights, round_)
         for members in _dealt(list(team.clients), group, seed, round_):
             mean = _mean_in(channel, {w: added(fleet.weights[w], updates[w]) for w in members})
-            for worker in members:
+            for worker in filter(channel.is_here, members):
                 own, m = fleet.weights[worker], fleet.momenta[worker]
                 m = {n: momentum * m[n] + lr * (mean[n] - own[n]) for n in own}
                 fleet.momenta[worker], fleet.weights[worker] = m, added(own, m)
