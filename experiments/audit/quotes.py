@@ -71,10 +71,21 @@ QUOTES = {
         "and accuracy.",
         "abstract, arXiv 2411.19870v2 of 2026; version 1 of 2024 said several orders of magnitude",
     ),
+    "des-loc-2025": Quote(
+        "Through extensive experiments on language models of up to 1.7B, we show that DES-LOC can "
+        "communicate 170x less than DDP and 2x less than the previous state-of-the-art Local ADAM.",
+        "abstract, arXiv 2505.22549",
+    ),
     "diloco-2023": Quote(
         "On the widely used C4 dataset, we show that DiLoCo on 8 workers performs as well as fully "
         "synchronous optimization while communicating 500 times less.",
         "abstract, arXiv 2311.08105",
+    ),
+    "dion-2025": Quote(
+        "The rank-fraction parameter with error feedback enables low-rank updates that balance "
+        "quality with significant cost savings.",
+        "abstract, arXiv 2504.05295v3; version 2 also said: “eliminating the need for full "
+        "gradient synchronization while producing numerically equivalent results”",
     ),
     "ef-signsgd-2019": Quote(
         "We prove that our algorithm EF-SGD with arbitrary compression operator achieves the same "
@@ -115,6 +126,12 @@ QUOTES = {
         "Communication budget: used %.2f MB (+%.2f MB this round) / 200,000 MB",
         "what the template prints, as proposed in the review of flower, pull request 4013",
     ),
+    "factored-gossip-2026": Quote(
+        "On up to billion-parameter language models in low-bandwidth settings, our framework "
+        "substantially improves compute utilization compared to DiLoCo, with training progress "
+        "ranging from comparable to closely matching it, and is more robust to failures.",
+        "abstract, arXiv 2606.22768",
+    ),
     "grace-sign": Quote(
         "We've currently excluded this functionality from this code release because we could not "
         "create an efficient implementation purely based on the TF API.",
@@ -138,6 +155,11 @@ QUOTES = {
         "outperforms DiLoCo while communicating 8X less and having identical memory complexity.",
         "abstract, arXiv 2505.23725v1; the abstracts of 2026 no longer say it",
     ),
+    "noloco-2025": Quote(
+        "Our method requires significantly less communication overhead than fully sharded data "
+        "parallel training or even widely used low communication training method, DiLoCo.",
+        "abstract, arXiv 2506.10911v1",
+    ),
     "nopeek-2020": Quote(
         "We demonstrate that our method is resilient to such reconstruction attacks and is based "
         "on reduction of distance correlation between raw data and learned representations during "
@@ -160,6 +182,12 @@ QUOTES = {
         "framework's default hyperparameters, we observed that Local mode achieved the highest "
         "test_acc (0.991) with the fewest communication rounds.",
         "a user, TsingZ0/PFLlib, issue 243, July 2025",
+    ),
+    "photon-2024": Quote(
+        "Photon outperforms the wall-time of baseline distributed training methods by 35% via "
+        "communicating 64x-512xless. Our proposal is robust to data heterogeneity and converges "
+        "twice as fast as previous methods like DiLoCo.",
+        "abstract, arXiv 2411.02908",
     ),
     "powersgd-2019": Quote(
         "We propose a new low-rank gradient compressor based on power iteration that can i) "
@@ -189,6 +217,11 @@ QUOTES = {
         "optimizers can significantly improve the performance of federated learning.",
         "abstract, arXiv 2003.00295v5",
     ),
+    "scaling-diloco-2025": Quote(
+        "When well-tuned, DiLoCo scales better than data-parallel training with model size, and "
+        "can outperform data-parallel training even at small model sizes.",
+        "abstract, arXiv 2503.09799",
+    ),
     "secure-indexing-2022": Quote(
         "up to 40x compression in uplink communication with no meaningful loss in utility compared "
         "to uncompressed baselines",
@@ -207,6 +240,11 @@ QUOTES = {
         "compression ratios of up to 1-3% sparsity and 2-bit quantization while outperforming "
         "full-precision DiLoCo.",
         "abstract, arXiv 2508.15706v1",
+    ),
+    "sparta-2025": Quote(
+        "Our experiments demonstrate that SPARTA outperforms state-of-the-art federated learning "
+        "methods such as DiLoCo in both bandwidth efficiency and practical robustness.",
+        "abstract, as it stands on the page of an author, mattreed.com",
     ),
     "splitcom-2026": SPLITCOM,
     "splitcom-2026-language": SPLITCOM,

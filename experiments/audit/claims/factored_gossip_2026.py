@@ -1,0 +1,17 @@
+"""Averaging in two parts, of which one is sent while workers compute."""
+
+from experiments.audit.claim import Claim, untested
+
+CLAIM = Claim(
+    title="Factored Gossip DiLoCo: waits less than DiLoCo at comparable progress",
+    group="language models",
+    says="A first mixing that overlaps with computing and a second that blocks replace DiLoCo's "
+    "exact mean: processors are used better, and training progresses comparably.",
+    source="Hewa Koneputugodage et al. 2026, arXiv 2606.22768, abstract",
+    known="abstract",
+    ours="Nothing is run. Random partners alone stand in docs/language_results.md as NoLoCo.",
+    judge=untested(
+        "The claim is about how busy processors are on slow links. Bytes are measured here, and "
+        "the abstract does not promise fewer of them."
+    ),
+)

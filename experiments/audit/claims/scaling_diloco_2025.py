@@ -1,0 +1,41 @@
+"""Whether DiLoCo is better than a message at every step where models are small."""
+
+from experiments.audit.claim import (
+    Claim,
+    Finding,
+    Runs,
+    Verdict,
+    on_seeds,
+    spread,
+    untested,
+    upper,
+)
+from experiments.audit.measures import language
+
+EVERY, DILOCO = "AdamW, every step, float32", "DiLoCo, H = 10, float32"
+STORED = language(EVERY, DILOCO)
+
+
+def judge(runs: Runs) -> Finding:
+    """Better: the interval of the paired loss ends below zero."""
+    more = runs.nats(DILOCO, EVERY)
+    words = (
+        f"{spread(more, '+.3f')} nats per character above a message at every step, "
+        f"{on_seeds(runs)}. Their smallest model has 35 million parameters and is tuned; ours has "
+        "111,425, hardly tuned, and 600 steps."
+    )
+    return Finding(Verdict.REPRODUCED if upper(more) < 0 else Verdict.ELSEWHERE, words)
+
+
+CLAIM = Claim(
+    title="DiLoCo can be better than a message at every step, even at small sizes",
+    group="language models",
+    says="When it is well tuned, DiLoCo scales better with the size of the model than data "
+    "parallel training, and can outperform it even at small sizes.",
+    source="Charles et al. 2025, arXiv 2503.09799, abstract",
+    known="abstract",
+    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 10 local steps, 600 steps "
+    "(docs/language_results.md). How it grows with the model cannot be tested here.",
+    judge=judge if STORED["seeds"] else untested("The settings have not been run."),
+    **STORED,
+)
