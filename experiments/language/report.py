@@ -191,7 +191,9 @@ def _table(rows: Sequence[Row], every: Sequence[Row]) -> str:
 def what_costs(rows: Sequence[Row]) -> str:
     """Settings beside those that differ in one thing, paired by seed."""
     lines = [
-        "| this | in place of this | seeds | nats more | times fewer bytes |",
+        "(Times the data and null rows stand in the tables above.)",
+        "",
+        "| this | in place of this | seeds | difference [nats] | times fewer bytes |",
         "|---|---|---|---|---|",
     ]
     for name, reference in COSTS:
