@@ -17,9 +17,9 @@ import torch
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Codec, Echoing, LinkState, Weighed, can_sum, walk
-from fltoolkit.codecs.stage import Parts, Stage, Symbols
+from fltoolkit.codecs.stage import Part, Parts, Stage, Symbols
 from fltoolkit.trees import Tree
-from fltoolkit.wire import WireError, bound_to, pack, unpack
+from fltoolkit.wire import WireError, at_most, bound_to, pack, unpack
 
 __all__ = ["Conformance"]
 
@@ -57,6 +57,10 @@ TREES: dict[str, Tree] = {
     "far from zero": {"w": 100 + torch.rand(50, generator=torch.Generator().manual_seed(1))},
     "strange names": {"": normal(3), "layer.0/α β": normal(2, 2), "*": normal(4)},
 }
+
+
+def _numel(part: Part) -> int:
+    return part.numel() if isinstance(part, torch.Tensor) else part.values.numel()
 
 
 class Conformance:
@@ -303,6 +307,26 @@ class Conformance:
                         used.decode(pack(variant))
                     except WireError:
                         continue
+
+    def test_more_values_than_a_receiver_allows_are_refused(self, codec: Codec) -> None:
+        """A stage that makes more values than came asks `fltoolkit.wire.check_num_values` first.
+
+        Else a short forged message could fill the receiver's memory. docs/extend.md has a pattern.
+        """
+        stages = [copy.deepcopy(stage) for stage in walk(codec) if isinstance(stage, Stage)]
+        parts: Parts = {"w": normal(40, 50)}
+        for stage in stages:
+            parts = stage.apply(parts)
+        if sum(_numel(part) for part in parts.values()) >= 2000:
+            return  # no stage makes more
+
+        def undone(parts: Parts) -> Parts:
+            for stage in reversed(stages):
+                parts = stage.undo(parts)
+            return parts
+
+        with at_most(1999), pytest.raises(WireError, match="at most 1999 may be"):
+            undone(parts)
 
     def test_repr_evaluates_back(self, codec: Codec) -> None:
         """The repr is a call that makes an equal codec, also after the codec was used."""

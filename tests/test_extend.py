@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from fltoolkit.cli import main
+from fltoolkit.codecs import Pipeline
 from fltoolkit.plots.style import summary
 from fltoolkit.research import Experiment, Store, front, metric_of, points, run
 from fltoolkit.research import text as spec
+from fltoolkit.testing import Conformance
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")
 *MODULE, EXPERIMENT, PLOT, CLINICS, HUB, LOGGED = re.findall(
@@ -40,6 +42,20 @@ def folder(tmp_path, monkeypatch):
 def words(line):
     """What a shell makes of a line of the page."""
     return [word.strip("'") for word in line.split(" ")]
+
+
+def test_a_stage_that_makes_more_values_needs_the_check(folder):
+    page = importlib.import_module("my_module")
+    suite = Conformance()
+    for test in (
+        suite.test_names_shapes_and_dtypes_come_back,
+        suite.test_hostile_content_ends_in_a_wire_error_or_a_tree,
+        suite.test_more_values_than_a_receiver_allows_are_refused,
+    ):
+        test(Pipeline(page.EveryOther()))
+    page.check_num_values = lambda number: None  # a stage that forgot it
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        suite.test_more_values_than_a_receiver_allows_are_refused(Pipeline(page.EveryOther()))
 
 
 @pytest.mark.slow
