@@ -267,6 +267,11 @@ QUOTES = {
         "abstract, arXiv 1705.07878; the factor and the loss of this claim are those that another "
         "paper measured",
     ),
+    "pulse-2026": Quote(
+        "We find that update sparsity is consistently high, frequently exceeding 99% across "
+        "practically relevant settings.",
+        "abstract, arXiv 2602.03839v1",
+    ),
 }
 
 WHY_NOT = {

@@ -54,8 +54,12 @@ def effort(group: Group, rows: list[Row]) -> str:
 
 def write(groups: Mapping[str, Group], results: Mapping[str, Result]) -> None:
     """Put each table between its two marks on the page."""
-    page = PAGE.read_text(encoding="utf-8")
     for group in groups.values():
-        begin, end = (f"<!-- {group.name}: {word} -->" for word in ("begin", "end"))
-        page = put_between(page, begin, end, table(group, results).split("\n\n", 1)[1])
+        write_between(group.name, table(group, results).split("\n\n", 1)[1])
+
+
+def write_between(name: str, text: str) -> None:
+    """Put a text between the two marks of this name."""
+    begin, end = (f"<!-- {name}: {word} -->" for word in ("begin", "end"))
+    page = put_between(PAGE.read_text(encoding="utf-8"), begin, end, text)
     PAGE.write_text(page, encoding="utf-8")
