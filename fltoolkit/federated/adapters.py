@@ -13,7 +13,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, travelling
 from fltoolkit.federated.drift import SERVER, all_good, loss_of_all, plain_rounds
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.workers import Workers, as_fleet
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet
 from fltoolkit.finetuning import FineTuned
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree
@@ -22,7 +22,7 @@ from fltoolkit.trees import Tree
 @checked_at_call
 def fedex_lora(
     tuned: FineTuned,
-    clients: Clients,
+    clients: Clients | Fleet,
     channel: Channel,
     *,
     rounds: int,
@@ -107,7 +107,8 @@ def absorb(tuned: FineTuned, updates: list[Tree]) -> None:
         return [change() for change in tuned.changes.values()]
 
     each = [changes(update) for update in updates]
-    mean = {name: sum(u[name] for u in updates) / len(updates) for name in start}
+    first, *others = updates
+    mean = {n: sum((u[n] for u in others), first[n]) / len(updates) for n in start}
     frozen = dict(tuned.base.named_buffers())
     for name, of_mean, *of_each in zip(tuned.changes, changes(mean), *each, strict=True):
         frozen[name.replace("/", ".")].add_(torch.stack(of_each).mean(0) - of_mean)
