@@ -14,12 +14,14 @@ import argparse
 import itertools
 import platform
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from benchmarks import cluster_speed, round_speed
 from benchmarks.split_speed import (
@@ -39,8 +41,11 @@ from fltoolkit.codecs import (
     Quantize,
     Rotate,
     TopK,
+    codebooks,
+    quantize,
 )
 from fltoolkit.codecs import _contexts as contexts
+from fltoolkit.codecs._places import largest
 from fltoolkit.federated import Local, fedavg
 from fltoolkit.federated.many_at_once import local_updates
 
@@ -77,9 +82,10 @@ def processor() -> str:
 
 def split() -> Iterator[Row]:
     works = step_works()
-    plain, ours, *_ = works
-    seconds = interleaved({work: works[work] for work in (plain, ours)}, 600)
+    plain, ours, without, *_ = works
+    seconds = interleaved({work: works[work] for work in (plain, ours, without)}, 600)
     yield Row(ours, "x unsplit", *compared(seconds, ours, plain), 1.06)
+    yield Row(without, "x unsplit", *compared(seconds, without, plain))
 
 
 def entropy() -> Iterator[Row]:
@@ -107,8 +113,13 @@ def entropy() -> Iterator[Row]:
         yield Row(f"its message, {bits} bits", "x no lanes", length, length, 1.005)
 
 
-def codecs(num_values: int, chosen: dict[str, Pipeline], goals: dict[str, float]) -> Iterator[Row]:
-    """Compared with a copy to memory that was used before."""
+def codecs(
+    num_values: int,
+    chosen: dict[str, Pipeline],
+    goals: dict[str, float],
+    parts: Mapping[str, Callable[[Tensor], object]],
+) -> Iterator[Row]:
+    """Compared with a copy to memory that was used before; also parts of the work alone."""
     generator = torch.Generator().manual_seed(0)
     tensors = [torch.randn(num_values, generator=generator) for _ in range(5 * 10**7 // num_values)]
     # A process that has once freed so much gets its memory back without the system's help: glibc
@@ -121,10 +132,12 @@ def codecs(num_values: int, chosen: dict[str, Pipeline], goals: dict[str, float]
         message = codec.encode({"w": tensors[0]})
         if num_values < 5_000_000:
             works[f"decode {text}"] = partial(codec.decode, message)
+    for text, part in parts.items():
+        works[text] = lambda part=part: part(next(turn))
     seconds = interleaved(works, 15 if num_values < 5_000_000 else 9)
     for work in list(works)[1:]:
-        label = f"{work}, {num_values:,} values"
-        yield Row(label, "x warm copy", *compared(seconds, work, "copy"), goals[work])
+        label = f"  {work}" if work in parts else f"{work}, {num_values:,} values"
+        yield Row(label, "x warm copy", *compared(seconds, work, "copy"), goals.get(work, 0))
 
 
 def large() -> Iterator[Row]:
@@ -132,7 +145,19 @@ def large() -> Iterator[Row]:
         "TopK(0.01)": Pipeline(TopK(0.01)),
         "Quantize(8, stochastic)": Pipeline(Quantize(8, stochastic=True)),
     }
-    return codecs(25_000_000, chosen, dict(zip(chosen, (2.5, 3.5), strict=True)))
+    parts: dict[str, Callable[[Tensor], object]] = {
+        "which 1 % are largest, alone": lambda x: largest([x], len(x) // 100),
+        "16 random bits for two values, alone": lambda x: random_bits(len(x)),
+        "range of all values, alone": torch.aminmax,
+    }
+    return codecs(25_000_000, chosen, dict(zip(chosen, (2.5, 3.5), strict=True)), parts)
+
+
+def random_bits(num_values: int) -> None:
+    """As many as stochastic rounding takes, as many at a time."""
+    generator = np.random.SFC64(0)
+    for _ in range(num_values // quantize.CHUNK):
+        generator.random_raw(quantize.CHUNK // 8)
 
 
 def rotations() -> Iterator[Row]:
@@ -142,7 +167,8 @@ def rotations() -> Iterator[Row]:
         "Float8": Pipeline(Float8()),
     }
     goals = dict.fromkeys([*chosen, *(f"decode {text}" for text in chosen)], 8.0)
-    return codecs(1_663_370, chosen, goals | {"Float8": 5.0})
+    counting = {"classes of values counted, alone": lambda x: codebooks._classes(x.numpy())}
+    return codecs(1_663_370, chosen, goals | {"Float8": 5.0}, counting)
 
 
 def participant() -> Iterator[Row]:
@@ -209,13 +235,13 @@ def imports() -> Iterator[Row]:
 
 
 PARTS: dict[str, Callable[[], Iterator[Row]]] = {
-    "imports": imports,
     "batches": batches,
     "split": split,
     "entropy": entropy,
     "large": large,
     "rotations": rotations,
     "participant": participant,
+    "imports": imports,
     "2NN": lambda: rounds("2NN", 7, 3, ["FedJAX"]),
     "CNN": lambda: rounds("CNN", 3, 1, []),
 }

@@ -6,6 +6,7 @@
     python -m experiments.async_states --write         # the same into docs/async_states.md
     python -m experiments.async_states --data digits --epochs 5 --out runs/digits.jsonl
     python -m experiments.async_states --data cifar10  # VGG-11, on a GPU if there is one
+    python -m experiments.async_states --data cifar10 --time 20  # bytes and seconds of 20 steps
 
 Each finished run is one line of JSON in ``--out`` and is not run again; Ctrl-C loses only the
 runs in progress. What came out: docs/async_states.md.
@@ -19,7 +20,7 @@ from pathlib import Path
 import torch
 
 from experiments.async_states.report import draw, page, report
-from experiments.async_states.run import run
+from experiments.async_states.run import run, time_of_steps
 from experiments.async_states.settings import CUTS, MODELS, NUM_CLIENTS, SIZES, Task, settings
 from experiments.runs import read, rows_of, sweep
 
@@ -43,11 +44,15 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, default=FIGURE)
     parser.add_argument("--report", action="store_true", help="print tables, draw the figure")
     parser.add_argument("--write", action="store_true", help="put the tables into the page, draw")
+    parser.add_argument("--time", type=int, default=0, metavar="STEPS", help="of vanilla, no data")
     args = parser.parse_args()
     torch.set_num_threads(1)
     task = Task(args.data, args.model or MODELS[args.data], args.epochs, args.clients)
     gpu = task.model == "vgg11" and torch.cuda.is_available()
     device = args.device or ("cuda" if gpu else "cpu")
+    if args.time:
+        print(time_of_steps(task, args.time, device))
+        return
     chosen = [s for s in settings(task) if args.only in f"{s.part}: {s.name}"]
     if args.seeds is not None:
         chosen = [replace(setting, seeds=tuple(args.seeds)) for setting in chosen]
