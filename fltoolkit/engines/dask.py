@@ -12,6 +12,7 @@ a cluster: `save_run` saves it, and ``max_links`` keeps most of it in files.
 
 import queue
 import threading
+import time
 import uuid
 import warnings
 import zlib
@@ -282,8 +283,8 @@ class DaskChannel(Channel):
         there = set(self.dask.nthreads())
         if not there and not gone_only:
             self._say("no worker is there: waiting for one")
-            self.dask.wait_for_workers(1)
-            there = set(self.dask.nthreads())
+            while not (there := set(self.dask.nthreads())):  # `wait_for_workers` counts dead ones
+                time.sleep(0.2)
         if gone := sorted(self._workers - there):
             self._say(f"{_words(gone)} left; others do what it has not done")
             self._workers -= set(gone)
