@@ -122,7 +122,7 @@ def records(
         yield from pool(fleet.clients, receiver, channel, rounds=ROUNDS, seed=seed, **how)
         return
     if name == ALONE:  # each takes as many steps as among others
-        yield from alone(model, fleet, local, seed)
+        yield from alone(model, fleet, local, seed, ROUNDS * COHORT // OWNERS)
         return
     protocols: dict[str, Callable[..., Iterator[Record]]] = {
         "SCAFFOLD": scaffold,
@@ -135,18 +135,15 @@ def records(
 
 
 def alone(
-    model: nn.Sequential,
+    model: nn.Module,
     fleet: Fleet,
     local: Local,
     seed: int,
+    rounds: int,
 ) -> Iterator[Record]:
     """Each owner by itself: `ditto` without a pull, whose messages nobody needs."""
-    how: dict[str, Any] = {
-        "rounds": ROUNDS * COHORT // OWNERS,
-        "cohort": OWNERS,
-        "local": local,
-        "seed": seed,
-    }
+    cohort = len(fleet.clients)
+    how: dict[str, Any] = {"rounds": rounds, "cohort": cohort, "local": local, "seed": seed}
     yield from ditto(model, fleet, Channel(), pull=0.0, **how)
 
 

@@ -1,0 +1,123 @@
+"""Seeds and scalars in place of weights: four owners of the digits, from scratch.
+
+Clients send slopes of their loss along directions that seeds make, so the length of a message has
+nothing to do with that of the model. With each of these methods an owner measures 800 slopes, and
+with the others it takes 300 steps.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from statistics import mean
+from typing import Any
+
+from torch import nn
+
+from experiments.newer.owners import alone, data_of, network, right
+from experiments.newer.setting import Group, Setting, product
+from experiments.null_rows import (
+    ALONE,
+    COMMONEST,
+    MODEL_BACK,
+    ONE_BIT,
+    SEND,
+    UNTRAINED,
+    bits,
+    sent_in,
+)
+from experiments.runs import Result
+from fltoolkit import SGD, Channel, Party, fedavg
+from fltoolkit.data import partition_iid
+from fltoolkit.federated import Directions, Fleet, Local, decomfl, fedkseed, own_weights
+from fltoolkit.history import Record
+from fltoolkit.pooled import pool
+
+OWNERS, ROUNDS, STEPS, BATCH = 4, 30, 10, 12
+SLOPES, SLOPE_ROUNDS = 20, 40
+
+RATES, SMALL, LARGE = (0.2, 0.4), (0.003, 0.006), (0.03, 0.06)
+ONE, TEN = "DeComFL, one direction per step", "DeComFL, ten directions per step"
+EVOLUTION = "EGGROLL, 20 pairs of rank 1 per step"
+SEEDS_1024 = "FedKSeed, 1,024 seeds"
+ZEROTH: dict[str, tuple[Callable[..., Iterator[Record]], int]] = {  # and local steps
+    ONE: (decomfl, SLOPES),
+    TEN: (partial(decomfl, along=Directions(10)), SLOPES // 10),
+    EVOLUTION: (partial(decomfl, along=Directions(SLOPES, rank=1)), 1),
+    SEEDS_1024: (partial(fedkseed, along=Directions(1024)), SLOPES),
+}
+GRIDS = {
+    "FedAvg": product(lr=RATES),
+    ONE: product(lr=SMALL),
+    TEN: product(lr=LARGE),
+    EVOLUTION: product(lr=LARGE),
+    SEEDS_1024: product(lr=SMALL),
+    ALONE: product(lr=RATES),
+    SEND: product(lr=RATES),
+    ONE_BIT: product(lr=RATES),
+}
+
+
+def run(setting: Setting, seed: int) -> Result:
+    """Train once; the accuracy of the model and the bytes."""
+    data, name = data_of(setting.choosing), setting.name
+    parts = partition_iid(data.y_train, OWNERS, seed=seed)
+    owners = {f"owner_{k}": (data.x_train[p], data.y_train[p]) for k, p in enumerate(parts)}
+    fleet = Fleet(owners)
+    model: nn.Module = network(seed)
+    codecs: dict[str, Any] = {}
+    if name in (SEND, ONE_BIT):
+        codecs = {**(sent_in() if name == SEND else bits(1)), **MODEL_BACK}
+    channel = Channel(codecs)
+    for _ in records(setting, model, fleet, channel, seed):
+        pass
+    if name == COMMONEST:
+        found = float((data.y_test == data.y_train.bincount().argmax()).float().mean())
+    elif name == ALONE:
+        each = []
+        for owner in owners:
+            model.load_state_dict(own_weights(model, fleet, owner))
+            each.append(right(model, data).mean().item())
+        found = mean(each)
+    else:
+        found = right(model, data).mean().item()
+    return {"accuracy": found, "nbytes": 0 if name == ALONE else channel.nbytes()}
+
+
+def records(
+    setting: Setting,
+    model: nn.Module,
+    fleet: Fleet,
+    channel: Channel,
+    seed: int,
+) -> Iterator[Record]:
+    """The training of one row."""
+    name = setting.name
+    if name in (UNTRAINED, COMMONEST):
+        return
+    lr, how = setting.options["lr"], {"cohort": OWNERS, "seed": seed}
+    local = Local(BATCH, lr=lr, steps=STEPS)
+    if name in (SEND, ONE_BIT):
+        receiver = Party("receiver", model, SGD(model.parameters(), lr=lr), nn.NLLLoss())
+        steps = STEPS * OWNERS
+        more: dict[str, Any] = {"batch_size": BATCH, "steps_per_round": steps, "send_back": True}
+        yield from pool(fleet.clients, receiver, channel, rounds=ROUNDS, seed=seed, **more)
+    elif name == ALONE:
+        yield from alone(model, fleet, local, seed, ROUNDS)
+    elif name in ZEROTH:
+        protocol, steps = ZEROTH[name]
+        local = Local(BATCH, lr=lr, steps=steps)
+        yield from protocol(model, fleet, channel, rounds=SLOPE_ROUNDS, local=local, **how)
+    else:
+        yield from fedavg(model, fleet, channel, rounds=ROUNDS, local=local, **how)
+
+
+FROM_SCRATCH = Group(
+    "seeds",
+    "Seeds and scalars, from scratch: digits, four owners with equal shares",
+    "digits",
+    {"accuracy": "accuracy [%]"},
+    "FedAvg",
+    GRIDS,
+    (UNTRAINED, COMMONEST),
+    run,
+    seeds=(10, 11, 12),
+)
