@@ -10,12 +10,12 @@ import torch
 
 from experiments.newer import report
 from experiments.newer.owners import OWNERS_DIFFER
-from experiments.newer.seeds import FROM_SCRATCH
+from experiments.newer.seeds import FINE_TUNED, FROM_SCRATCH
 from experiments.newer.setting import Setting
 from experiments.runs import Result, read, sweep
 
 RESULTS = Path(__file__).parents[1] / "results" / "newer.jsonl"
-GROUPS = {group.name: group for group in (OWNERS_DIFFER, FROM_SCRATCH)}
+GROUPS = {group.name: group for group in (OWNERS_DIFFER, FROM_SCRATCH, FINE_TUNED)}
 
 
 def run(_task: None, setting: Setting, seed: int) -> Result:

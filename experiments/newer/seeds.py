@@ -1,12 +1,14 @@
-"""Seeds and scalars in place of weights: four owners of the digits, from scratch.
+"""Seeds and scalars in place of weights: four owners of the digits, from scratch and fine-tuned.
 
 Clients send slopes of their loss along directions that seeds make, so the length of a message has
 nothing to do with that of the model. With each of these methods an owner measures 800 slopes, and
-with the others it takes 300 steps.
+with the others it takes 300 steps. The pretrained network has learned images of MNIST: other
+writers, and another scanner.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from dataclasses import replace
+from functools import lru_cache, partial
 from statistics import mean
 from typing import Any
 
@@ -25,9 +27,10 @@ from experiments.null_rows import (
     sent_in,
 )
 from experiments.runs import Result
-from fltoolkit import SGD, Channel, Party, fedavg
+from fltoolkit import SGD, Channel, Party, fedavg, load
 from fltoolkit.data import partition_iid
-from fltoolkit.federated import Directions, Fleet, Local, decomfl, fedkseed, own_weights
+from fltoolkit.federated import Directions, Fleet, Local, decomfl, fedex_lora, fedkseed, own_weights
+from fltoolkit.finetuning import full, lora
 from fltoolkit.history import Record
 from fltoolkit.pooled import pool
 
@@ -35,6 +38,7 @@ OWNERS, ROUNDS, STEPS, BATCH = 4, 30, 10, 12
 SLOPES, SLOPE_ROUNDS = 20, 40
 
 RATES, SMALL, LARGE = (0.2, 0.4), (0.003, 0.006), (0.03, 0.06)
+BEFORE = "nothing: the pretrained network"
 ONE, TEN = "DeComFL, one direction per step", "DeComFL, ten directions per step"
 EVOLUTION = "EGGROLL, 20 pairs of rank 1 per step"
 SEEDS_1024 = "FedKSeed, 1,024 seeds"
@@ -44,6 +48,7 @@ ZEROTH: dict[str, tuple[Callable[..., Iterator[Record]], int]] = {  # and local 
     EVOLUTION: (partial(decomfl, along=Directions(SLOPES, rank=1)), 1),
     SEEDS_1024: (partial(fedkseed, along=Directions(1024)), SLOPES),
 }
+FACTORS, EXACT = "LoRA of rank 2, FedAvg", "LoRA of rank 2, FedEx-LoRA"
 GRIDS = {
     "FedAvg": product(lr=RATES),
     ONE: product(lr=SMALL),
@@ -56,6 +61,20 @@ GRIDS = {
 }
 
 
+@lru_cache(maxsize=1)
+def learned() -> nn.Sequential:
+    """64-32-10 that has learned 10,000 images of MNIST, cut and shrunk to 8 by 8."""
+    data, digits = load("mnist"), data_of(False).x_train
+    x, y = data.x_train[:10_000, :, 4:24, 4:24], data.y_train[:10_000]
+    x = nn.functional.adaptive_avg_pool2d(x, 8).flatten(1)
+    x = (x - x.mean()) / x.std() * digits.std()
+    model = network(0)
+    party = Party("server", model, SGD(model.parameters(), lr=0.1), nn.NLLLoss())
+    for _ in pool({"mnist": (x, y)}, party, Channel(), rounds=10, batch_size=32, seed=0):
+        pass
+    return model
+
+
 def run(setting: Setting, seed: int) -> Result:
     """Train once; the accuracy of the model and the bytes."""
     data, name = data_of(setting.choosing), setting.name
@@ -63,6 +82,10 @@ def run(setting: Setting, seed: int) -> Result:
     owners = {f"owner_{k}": (data.x_train[p], data.y_train[p]) for k, p in enumerate(parts)}
     fleet = Fleet(owners)
     model: nn.Module = network(seed)
+    if name in (FACTORS, EXACT):
+        model = lora(learned(), 2, seed=0)
+    elif setting.group == "tuned" and name != UNTRAINED:
+        model = full(learned())
     codecs: dict[str, Any] = {}
     if name in (SEND, ONE_BIT):
         codecs = {**(sent_in() if name == SEND else bits(1)), **MODEL_BACK}
@@ -91,7 +114,7 @@ def records(
 ) -> Iterator[Record]:
     """The training of one row."""
     name = setting.name
-    if name in (UNTRAINED, COMMONEST):
+    if name in (UNTRAINED, COMMONEST, BEFORE):
         return
     lr, how = setting.options["lr"], {"cohort": OWNERS, "seed": seed}
     local = Local(BATCH, lr=lr, steps=STEPS)
@@ -106,6 +129,8 @@ def records(
         protocol, steps = ZEROTH[name]
         local = Local(BATCH, lr=lr, steps=steps)
         yield from protocol(model, fleet, channel, rounds=SLOPE_ROUNDS, local=local, **how)
+    elif name == EXACT:
+        yield from fedex_lora(model, fleet, channel, rounds=ROUNDS, local=local, seed=seed)
     else:
         yield from fedavg(model, fleet, channel, rounds=ROUNDS, local=local, **how)
 
@@ -120,4 +145,16 @@ FROM_SCRATCH = Group(
     (UNTRAINED, COMMONEST),
     run,
     seeds=(10, 11, 12),
+)
+
+FINE_TUNED = replace(
+    FROM_SCRATCH,
+    name="tuned",
+    title="Seeds and scalars, fine-tuning: from MNIST to digits, four owners with equal shares",
+    grids={
+        "FedAvg": GRIDS["FedAvg"],
+        **dict.fromkeys((FACTORS, EXACT), product(lr=(0.02, 0.05))),
+        **GRIDS,
+    },
+    fixed=(BEFORE, UNTRAINED, COMMONEST),
 )
