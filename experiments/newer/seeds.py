@@ -30,7 +30,7 @@ from experiments.runs import Result
 from fltoolkit import SGD, Channel, Party, fedavg, load
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Directions, Fleet, Local, decomfl, fedex_lora, fedkseed, own_weights
-from fltoolkit.finetuning import full, lora
+from fltoolkit.finetuning import FineTuned, full, lora
 from fltoolkit.history import Record
 from fltoolkit.pooled import pool
 
@@ -116,7 +116,8 @@ def records(
     name = setting.name
     if name in (UNTRAINED, COMMONEST, BEFORE):
         return
-    lr, how = setting.options["lr"], {"cohort": OWNERS, "seed": seed}
+    lr = setting.options["lr"]
+    how: dict[str, Any] = {"cohort": OWNERS, "seed": seed}
     local = Local(BATCH, lr=lr, steps=STEPS)
     if name in (SEND, ONE_BIT):
         receiver = Party("receiver", model, SGD(model.parameters(), lr=lr), nn.NLLLoss())
@@ -129,7 +130,7 @@ def records(
         protocol, steps = ZEROTH[name]
         local = Local(BATCH, lr=lr, steps=steps)
         yield from protocol(model, fleet, channel, rounds=SLOPE_ROUNDS, local=local, **how)
-    elif name == EXACT:
+    elif isinstance(model, FineTuned) and name == EXACT:
         yield from fedex_lora(model, fleet, channel, rounds=ROUNDS, local=local, seed=seed)
     else:
         yield from fedavg(model, fleet, channel, rounds=ROUNDS, local=local, **how)
