@@ -4,10 +4,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import mean
 
 from fltoolkit.cup.card import Card, about_machine, draw_card, read_card
 from fltoolkit.cup.class_board import board, draw_history, read_records
-from fltoolkit.cup.referee import NUM_RUNS, rehearse, verify
+from fltoolkit.cup.referee import NUM_RUNS, bound, rehearse, verify
 from fltoolkit.cup.slots import CupError
 from fltoolkit.cup.tracks import LEAGUES, TRACKS
 
@@ -74,12 +75,16 @@ def _tracks(args: argparse.Namespace) -> int:
 
 
 def _rehearse(args: argparse.Namespace) -> int:
-    track, league = _where(args)
+    (track, league), scores = _where(args), []
     text, metric = args.entry.read_text(encoding="utf-8"), TRACKS[track].metric
     for number in range(args.runs):
         for record in rehearse(text, track=track, league=league, number=number):
             value = f"{metric} {record[metric]:.4f}   " if metric in record else ""
             print(f"exchange {record['exchange']}   {value}{record['nbytes']:,} bytes", flush=True)
+        scores.append(record[metric])
+    if args.runs == NUM_RUNS:  # what `verify` would decide by
+        least = bound(scores, higher_is_better=metric == "accuracy")
+        print(f"mean {mean(scores):.4f}, bound {least:.4f}; wanted: {TRACKS[track].wanted}")
     return 0
 
 

@@ -202,6 +202,21 @@ def answer(play, hosts, message):
     play.wire.up(*play._by_owner(hosts.ask([({"do": "answer"}, [message])], [0])))
 
 
+def test_five_rehearsals_end_with_what_a_verification_would_decide_by(tmp_path, capsys) -> None:
+    from fltoolkit.cup.commands import main
+
+    entry = tmp_path / "guess.py"
+    entry.write_text(hostile.HONEST)
+    where = ["--track", "digits", "--league", "open"]
+    assert main(["rehearse", str(entry), *where, "--runs", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    scores = [float(line.split()[3]) for line in lines if "accuracy 0" in line]
+    mean, least = (float(part.split()[1]) for part in lines[-1].split(";")[0].split(", "))
+    assert mean == pytest.approx(sum(scores) / 5, abs=1e-4)
+    assert least < mean
+    assert lines[-1].endswith("wanted: accuracy of at least 95 %")
+
+
 @FENCED
 @pytest.mark.slow
 def test_a_party_that_writes_past_the_wire():
