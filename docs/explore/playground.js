@@ -198,6 +198,7 @@ const notYet = ({ goal, advice, broke }) => { // what to do next
   if (path.length && path.at(-1).accuracy < best - 0.3) return `<b>The training broke.</b> ${broke}`;
   return last.nbytes <= goal.nbytes ? "" : `<b>Not yet.</b> ${bytes(goal.nbytes)} were spent ${found ? `at ${percent(found)} at best` : "before the first test"}. ${advice}`;
 };
+let advised = "";
 const solved = new Set((() => { try { return JSON.parse(localStorage.getItem("fltoolkit-missions") || "[]"); } catch { return []; } })());
 byId("mission").innerHTML = MISSIONS.map((m, i) => `<option value="${i + 1}">${m.name}</option>`).join("") + '<option value="0">none: just play</option>';
 
@@ -213,10 +214,10 @@ const showMission = (state) => {
     showMission(state);
   }
   if (task.dataset.mission !== state.mission) {
-    task.dataset.mission = state.mission;
+    task.dataset.mission = state.mission; advised = "";
     task.innerHTML = `${escape(mission.task)} <details><summary>a hint</summary>${escape(mission.hint)}</details>`;
   }
-  const next = words ? `<b>✓ Solved.</b> ${escape(`${words} ${mission.moral}`)} Why: <a href="../../notebooks/${mission.book}.ipynb">notebook ${mission.book.slice(0, 2)}</a>. ${solved.size < MISSIONS.length ? "Then choose another mission" : "All missions are solved"}.` : notYet(mission);
+  const next = words ? `<b>✓ Solved.</b> ${escape(`${words} ${mission.moral}`)} Why: <a href="../../notebooks/${mission.book}.ipynb">notebook ${mission.book.slice(0, 2)}</a>. ${solved.size < MISSIONS.length ? "Then choose another mission" : "All missions are solved"}.` : last ? (advised = notYet(mission)) : advised;
   if (verdict.innerHTML !== next) verdict.innerHTML = next;
   verdict.dataset.solved = !!words;
   const link = byId("notebook");

@@ -112,6 +112,7 @@ def test_mission_1_is_solved_by_ten_values_in_six_bits(open_here: Open) -> None:
     assert tab.get_attribute("#verdict", "data-solved") == "false"
     assert "fewest numbers, set both bits sliders" in tab.inner_text("#verdict")
     choose(tab, cut="5", bitsUp=4, bitsDown=2)  # the places of 5 and 3 bits
+    assert "fewest numbers" in tab.inner_text("#verdict")  # while one does what it says
     tab.click("#go")
     tab.wait_for_function("document.getElementById('verdict').textContent.includes('broke')")
     choose(tab, bitsUp=5, bitsDown=5)
