@@ -15,7 +15,7 @@ notebook = Notebook(
     guesses={
         "How many bytes did Alice send for one batch?": AT_LEAST_0,
         "Weights still equal, after float16 on the wire?": PERCENT,
-        "Right after a quarter of the bytes?": PERCENT,
+        "Right after about a quarter of the bytes?": PERCENT,
         "Bytes sent, in multiples of the raw images?": AT_LEAST_0,
         "Of six drawings, how many show the right digit?": Between(0, 6),
     },

@@ -14,8 +14,8 @@ notebook = Notebook(
     "Many clients",
     guesses={
         "Points that B buys after one epoch in A?": Between(-100, 100),
-        "Bytes that C saves against B?": Between(high=100),
-        "Batches in which Alice sends?": PERCENT,
+        "Bob's weights that are equal after B and after C?": PERCENT,
+        "Points by which the budget gate is better?": Between(-100, 100),
         "Factor of states and bits together?": AT_LEAST_0,
         "Factor with a C that uploads?": AT_LEAST_0,
     },

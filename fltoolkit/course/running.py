@@ -65,7 +65,8 @@ def need(rows: T, words: str = EARLY) -> T:
 def progress_bar(items: Iterable[T], doing: str, total: int | None = None) -> Iterator[T]:
     """Yield the items, and show while the cell runs what it is doing and how much is done.
 
-    The bar is one line of text, which is removed at the end. Saved notebooks have none.
+    The bar is one line of text, which is removed at the end, also if the cell shows pictures while
+    it runs. Saved notebooks have none.
 
     Args:
         items: what to go through; an item that is a text is shown beside the bar.
@@ -75,13 +76,31 @@ def progress_bar(items: Iterable[T], doing: str, total: int | None = None) -> It
     >>> list(progress_bar([1, 2], "counting"))
     [1, 2]
     """
-    file = sys.stdout if _shell() else sys.stderr  # in notebooks stderr is red
     hidden = saved_edition()
+    in_notebook = getattr(_shell(), "kernel", None) is not None
+    file = _OneOutput() if in_notebook and not hidden else sys.stderr
     with tqdm(items, doing, total, leave=False, file=file, ncols=90, disable=hidden) as bar:
         for item in bar:
             if isinstance(item, str):
                 bar.set_postfix_str(item)
             yield item
+
+
+class _OneOutput:
+    """A file for tqdm: one output of the cell, in which each text replaces the one before."""
+
+    encoding = "utf-8"
+
+    def __init__(self) -> None:
+        from IPython.display import display
+
+        self._handle: Any = display({"text/plain": ""}, raw=True, display_id=True)
+
+    def write(self, text: str) -> None:
+        self._handle.update({"text/plain": text.strip()}, raw=True)
+
+    def flush(self) -> None:
+        """Nothing waits: each text is shown at once."""
 
 
 def tell_in_words() -> None:

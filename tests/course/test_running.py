@@ -1,9 +1,13 @@
 """Choices by data set, progress bars, and trouble in one line instead of a traceback."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from course.answers import Printed
 from IPython.core.interactiveshell import InteractiveShell
 
+from fltoolkit.course import running
 from fltoolkit.course.running import InWords, by_dataset, need, progress_bar, tell_in_words
 
 
@@ -30,6 +34,22 @@ def test_the_bar_passes_on_and_the_saved_edition_has_none(
     assert "training" in capsys.readouterr().err
     monkeypatch.setenv("FLTOOLKIT_EDITION", "saved")
     assert list(progress_bar("ab", "training")) == ["a", "b"]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_in_a_notebook_the_bar_is_one_output_which_is_empty_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: Printed
+) -> None:
+    shown: list[str] = []
+
+    def update(data: dict[str, Any], raw: bool) -> None:
+        shown.append(data["text/plain"])
+
+    monkeypatch.setattr("IPython.display.display", lambda *_, **__: SimpleNamespace(update=update))
+    monkeypatch.setattr(running, "_shell", lambda: SimpleNamespace(kernel=True))
+    assert list(progress_bar("ab", "training")) == ["a", "b"]
+    assert shown[0].startswith("training")
+    assert shown[-1] == ""
     assert capsys.readouterr() == ("", "")
 
 
