@@ -15,11 +15,19 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fltoolkit.research.experiment import Experiment, read
+if TYPE_CHECKING:
+    from fltoolkit.research.experiment import Experiment
 
 __all__ = ["audit", "compare", "report", "run", "sweep"]
+
+PROTOCOLS = """\
+  split, relay, splitfed, split_async, u_shaped, vertical, uploading, local_loss: a network is cut
+  fedavg, interval_averaging, fedasync, fedbuff: whole networks are averaged
+  pooled, alone, nothing: send the data, one owner alone, nobody trains (to compare with)
+"""
+"""As text, so that --help imports nothing; a test compares it with the protocols that there are."""
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
@@ -35,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = _parser(
         "run",
         "Train one experiment and print a line at each evaluation: metric, loss, and all bytes\n"
-        "sent so far. The settings are those of fltoolkit.research.experiment.Experiment.",
+        "sent so far. docs/extend.md lists all settings with their defaults.",
         """
   fltoolkit run                                   split learning of digits, one client
   fltoolkit run experiment.yaml                   settings from a file
@@ -44,7 +52,10 @@ def run(arguments: Sequence[str]) -> int:
   fltoolkit run protocol=split_async 'gate=LossGate(0.1)' --print
   fltoolkit run 'optimizer=AdamW(lr=0.001)' metric=perplexity
   fltoolkit run --import my_module protocol=gossip 'data=my_data()' 'model=my_model(width=64)'
-""",
+
+protocols:
+"""
+        + PROTOCOLS,
     )
     parser.add_argument("what", nargs="*", metavar="FILE or SETTING=VALUE", help="see below")
     parser.add_argument("--print", action="store_true", help="show the settings, train nothing")
@@ -112,6 +123,8 @@ A file with three experiments of two seeds each:
     words = "run each experiment with these seeds, in place of those in the files"
     parser.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help=words)
     args = _parse(parser, arguments)
+    from fltoolkit.research.experiment import read
+
     experiments = [experiment for path in args.files for experiment in read(path)]
     if args.seeds:
         bare = {replace(experiment, seed=0).key: experiment for experiment in experiments}
@@ -147,7 +160,7 @@ def compare(arguments: Sequence[str]) -> int:
 
     >>> import tempfile
     >>> from fltoolkit.history import History
-    >>> from fltoolkit.research.store import Result, Store
+    >>> from fltoolkit.research import Experiment, Result, Store
     >>> path = Path(tempfile.mkdtemp()) / "results.db"
     >>> with Store(path) as store:
     ...     history = History([{"accuracy": 0.9, "nbytes": 300}])
@@ -191,6 +204,8 @@ def compare(arguments: Sequence[str]) -> int:
             print({table: "", table_as_csv: "# ", table_as_latex: "% "}[write] + task)
         text = write(mine, target=args.target, budget=args.budget, against=args.against)
         print(text.rstrip("\n"))
+        if write is table:
+            print(_directions(mine), end="")
         if len(tasks) > 1 or write is table:
             print()
     for title, error in failures(found).items():
@@ -219,7 +234,7 @@ def report(arguments: Sequence[str]) -> int:
     >>> import contextlib
     >>> import tempfile
     >>> from fltoolkit.history import History
-    >>> from fltoolkit.research.store import Result, Store
+    >>> from fltoolkit.research import Experiment, Result, Store
     >>> path = Path(tempfile.mkdtemp()) / "results.db"
     >>> record = {"accuracy": 0.9, "nbytes": 900, "nbytes_activations_up": 900, "num_waits": 9}
     >>> with Store(path) as store:
@@ -276,7 +291,15 @@ def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
     if args.modules:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
     for module in args.modules:
-        importlib.import_module(module)
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise
+            raise ImportError(
+                f"--import {module}: no such module in {os.getcwd()} or where Python looks. "
+                f"Go to the folder of {module}.py, or set PYTHONPATH to it"
+            ) from error
     return args
 
 
@@ -307,6 +330,19 @@ def _results(args: argparse.Namespace) -> list[Any]:
     return found
 
 
+def _directions(results: Sequence[Any]) -> str:
+    """A line that says which share of the bytes went to the clients: a codec up cannot save it."""
+    from fltoolkit.research.analysis import groups
+
+    shares = []
+    for name, runs in groups(results).items():
+        last = [run.history[-1] for run in runs]
+        sent = sum(int(each["nbytes"]) for each in last)
+        if sent and all("nbytes_down" in each for each in last):
+            shares.append(f"{name} {sum(int(each['nbytes_down']) for each in last) / sent:.0%}")
+    return f"\nsent down, to the clients, of all bytes: {', '.join(shares)}\n" * bool(shares)
+
+
 def _say_codes(results: Sequence[Any]) -> None:
     """A line if results were made by several versions of the code: they may differ for that."""
     counts = Counter(result.code or "before 0.2" for result in results)
@@ -327,8 +363,10 @@ def _nbytes(text: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
-def _experiment(words: Sequence[str]) -> Experiment:
+def _experiment(words: Sequence[str]) -> "Experiment":
     """The experiment of a file, or the defaults, with the settings that ``words`` give."""
+    from fltoolkit.research.experiment import Experiment, read
+
     values: dict[str, Any] = {}
     for word in words:
         key, equals, text = word.partition("=")

@@ -83,6 +83,16 @@ class Metric:
         """A value as it is shown, without its unit."""
         return f"{100 * value:.2f}" if self.unit == "%" else f"{value:.4g}"
 
+    def possible(self, value: float) -> float:
+        """The nearest value that this metric can have: in percent, from 0 to 1.
+
+        For the ends of an interval by Student's t, which knows nothing of this range.
+
+        >>> ACCURACY.possible(1.0146), PERPLEXITY.possible(1.0146)
+        (1.0, 1.0146)
+        """
+        return min(max(value, 0.0), 1.0) if self.unit == "%" else value
+
     def words(self, value: float) -> str:
         """A value as it is shown, with its unit."""
         return f"{self.number(value)} {self.unit}".rstrip()

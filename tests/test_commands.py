@@ -2,14 +2,17 @@
 
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from fltoolkit import research
 from fltoolkit.cli import COMMANDS, main
-from fltoolkit.commands import _nbytes
-from fltoolkit.research import Store
+from fltoolkit.commands import PROTOCOLS, _nbytes
+from fltoolkit.history import History
+from fltoolkit.research import NULL_MODELS, Experiment, Result, Store
 from fltoolkit.research import text as spec
 
 
@@ -93,7 +96,7 @@ def test_run_says_what_it_does(capsys):
         (["compare", "nothing.db"], "Make one with fltoolkit sweep"),
         (["run", "lr=fast"], "lr='fast' is a str"),
         (["run", "protocol=fedavg", "settings.masked=no"], "['masked'] = 'no': give True or False"),
-        (["run", "--import", "not_there"], "No module named 'not_there'"),
+        (["run", "--import", "not_there"], "Go to the folder of not_there.py, or set PYTHONPATH"),
     ],
 )
 def test_mistakes_are_told_in_a_line(words, message, capsys):
@@ -101,6 +104,34 @@ def test_mistakes_are_told_in_a_line(words, message, capsys):
     err = capsys.readouterr().err
     assert message in err
     assert err.startswith(f"fltoolkit {words[0]}: ")
+
+
+def test_the_help_of_run_names_every_protocol_and_imports_no_torch(capsys):
+    words = set(re.findall(r"\w+", PROTOCOLS))
+    assert words.issuperset({**research.PROTOCOLS, **NULL_MODELS})
+    for command in ("run", "sweep", "compare", "report"):
+        code = (
+            "import sys; from fltoolkit.cli import main\n"
+            f"try: main(['{command}', '--help'])\n"
+            "except SystemExit: sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.returncode == 0, command
+        assert ("pooled" in done.stdout) == (command == "run")
+
+
+def test_compare_says_what_goes_down(tmp_path, capsys):
+    rows = {
+        "both": {"nbytes": 400, "nbytes_down": 100},
+        "up only": {"nbytes": 300, "nbytes_down": 0},
+    }
+    with Store(tmp_path / "made_up.db") as store:
+        for name, row in rows.items():
+            experiment = Experiment(name=name, lr=row["nbytes"] / 1000)
+            store.add(Result(experiment, History([{**row, "accuracy": 0.9}]), "", 1.0))
+    assert main(["compare", str(tmp_path / "made_up.db")]) == 0
+    wanted = "sent down, to the clients, of all bytes: both 25%, up only 0%"
+    assert wanted in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

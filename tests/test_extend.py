@@ -6,6 +6,7 @@ The blocks of the page up to the protocol are the file my_module.py; what follow
 import importlib
 import re
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,16 @@ import pytest
 from fltoolkit.cli import main
 from fltoolkit.codecs import Pipeline
 from fltoolkit.plots.style import summary
-from fltoolkit.research import Experiment, Store, front, metric_of, points, run
+from fltoolkit.research import (
+    NULL_MODELS,
+    PROTOCOLS,
+    Experiment,
+    Store,
+    front,
+    metric_of,
+    points,
+    run,
+)
 from fltoolkit.research import text as spec
 from fltoolkit.testing import Conformance
 
@@ -83,6 +93,23 @@ def test_a_codec_for_a_kind_that_gossip_never_sends_is_an_error(folder):
         Experiment("gossip")
     with pytest.raises(ValueError, match=r"the settings of gossip are meetings"):
         Experiment(**own, settings={"neighbours": 2})
+
+
+def test_the_page_lists_all_settings_and_protocols():
+    rows = dict(re.findall(r"^\| `(\w+)` \| `(.*?)` \| [\w`\"]", PAGE, re.M))
+    defaults = {f.name: f.default for f in fields(Experiment)} | {"settings": {}, "codecs": {}}
+    assert {n: rows.get(n) for n in defaults} == {
+        n: repr(value).replace("'", '"') for n, value in defaults.items()
+    }
+    table = re.findall(
+        r"^\| `(\w+)` \| (`?\w+.*?) \| (.*) \|$", PAGE.split("its settings |")[1], re.M
+    )
+    protocols = {**PROTOCOLS, **NULL_MODELS}
+    for name, sends, settings in table[: len(protocols)]:
+        known = protocols.pop(name)
+        assert re.findall(r"`(\w+)`", sends) == list(known.sends)
+        assert re.findall(r"`(\w+)`", settings) == list(known.settings)
+    assert not protocols
 
 
 def test_without_the_module_the_error_says_how_to_name_it(folder, capsys):

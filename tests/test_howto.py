@@ -6,10 +6,24 @@ from pathlib import Path
 import pytest
 import torch
 
+from fltoolkit.pooled import lossless
+from fltoolkit.research import read, run
 from fltoolkit.research import text as spec
 
 PAGE = (Path(__file__).parents[1] / "docs" / "howto.md").read_text(encoding="utf-8")
 SUGGEST, TRAIN, GATE, EXPERIMENT, PAPER = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_row_that_sends_the_data(tmp_path):
+    (row,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    plan = tmp_path / "plan.yaml"
+    how = "{num_clients: 4, num_samples: 100, rounds: 1, lr: 0.1}"
+    plan.write_text(f"defaults: {how}\nexperiments:\n- {{protocol: fedavg}}\n{row}")
+    averaged, sent = read(plan)
+    assert sent.codecs == {"samples": repr(lossless()), "labels": repr(lossless())}
+    few = run(sent)[-1]
+    assert few["nbytes"] == few["nbytes_samples_up"] + few["nbytes_labels_up"] < 4000
+    assert run(averaged)[-1]["nbytes"] > 100 * few["nbytes"]
 
 
 @pytest.mark.slow

@@ -182,7 +182,7 @@ def code(experiment: Experiment) -> str:
         raise ValueError(f"{experiment.title}: its short form is another experiment: {values}")
     lines, null = [], experiment.protocol in NULL_MODELS
     for key, value in values.items():
-        if key == "protocol" and null:  # unknown by its name until NULL_MODELS is imported
+        if key == "protocol" and null:  # a reader sees where the null rows are
             lines.append(f"    {key}=NULL_MODELS[{value!r}],\n")
         elif isinstance(value, dict) and value:
             inner = "".join(f"        {name!r}: {each!r},\n" for name, each in value.items())

@@ -353,7 +353,8 @@ def take_side(
     if info.dtype != dtype or shape not in (None, tuple(info.shape)):
         raise WireError(
             f"entry {name!r}: expected side information {what!r}, {expected}, found "
-            f"{str(info.dtype).removeprefix('torch.')} of shape {tuple(info.shape)}"
+            f"{str(info.dtype).removeprefix('torch.')} of shape {tuple(info.shape)}. If apply sent "
+            "this, say so: take_side(..., dtype=, shape=)"
         )
     if not is_finite(info):
         raise WireError(f"entry {name!r}: expected finite side information {what!r}")

@@ -8,15 +8,16 @@ import platform
 import statistics
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 
 import fltoolkit
-from fltoolkit.plots.style import new_figure, picture
 from fltoolkit.units import amount
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Card", "about_machine", "draw_card", "read_card", "show_card"]
 
@@ -131,11 +132,13 @@ def about_machine() -> dict[str, str]:
     }
 
 
-def draw_card(card: Card, path: Path | None = None) -> Figure:
+def draw_card(card: Card, path: Path | None = None) -> "Figure":
     """The card as a picture, written to a file (PNG or SVG, by its name) if there is a path.
 
     Write ``draw_card(read_card(Path("card.json")), Path("card.png"))``.
     """
+    from fltoolkit.plots.style import new_figure
+
     figure = new_figure(6, 3.4)
     colour = "#2a7f3f" if card.accepted else "#9a3b26"
     lines = str(card).split("\n")
@@ -154,6 +157,8 @@ def show_card(card: Card) -> None:
     Write ``show_card(verify(text, track="digits", league="open"))``.
     """
     from IPython.display import display
+
+    from fltoolkit.plots.style import picture
 
     data, metadata = picture(draw_card(card), str(card))
     display(data, raw=True, metadata=metadata)

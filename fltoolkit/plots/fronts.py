@@ -83,7 +83,8 @@ def pareto(
     """The metric, such as accuracy [%], over all bytes sent: one point for each setting.
 
     The axis of bytes is logarithmic; what sends nothing stands at its left end. Named settings are
-    coloured and have bars, the 95 % interval of their mean by Student's t; the others are grey. A
+    coloured and have bars, the 95 % interval of their mean by Student's t, cut to the possible
+    range (no accuracy is above 100 %); the others are grey. A
     mark is filled if it is on the front, beyond noise (`fltoolkit.research.front`). The line is the
     best value that any setting had reached within so many bytes, as the mean over the seeds; the
     band is its 95 % interval (see `fltoolkit.research.front_within`). The line lies above the
@@ -123,7 +124,8 @@ def pareto(
     found = [point if point.nbytes else point._replace(nbytes=edge) for point in found]
     if band.size:
         band[0] = band[0].clip(min=edge)
-        _draw_front(ax, band[0] / size, *(scale * values for values in band[1:]))
+        ends_of_band = (np.vectorize(metric.possible)(values) for values in band[1:])
+        _draw_front(ax, band[0] / size, *(scale * values for values in ends_of_band))
     best = {point.name for point in front(found)}
     names = named_by_default(found) if names is None else names
     for point in sorted(found, key=lambda point: point.name in names):  # the named ones on top
@@ -181,7 +183,8 @@ def _mark(ax: Axes, point: Point, metric: Metric, size: float, named: bool, best
     scale = metric.scale
     marker, color = look(point)
     color = color if named else GREY
-    bars = [[scale * (point.value - point.low)], [scale * (point.high - point.value)]]
+    low, high = metric.possible(point.low), metric.possible(point.high)
+    bars = [[scale * (point.value - low)], [scale * (high - point.value)]]
     ax.errorbar(
         point.nbytes / size,
         scale * point.value,

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+import fltoolkit.research.baselines  # noqa: F401  the null rows are protocols, too
 from fltoolkit.codecs.base import Codec
 from fltoolkit.metrics import Metric
 from fltoolkit.research.methods import PROTOCOLS
@@ -49,7 +50,7 @@ class Experiment:
     True
     """
 
-    protocol: str = "split"  # one of PROTOCOLS, or the name of your own protocol
+    protocol: str = "split"  # one of PROTOCOLS or NULL_MODELS, or the name of your own
     data: str = "digits"  # a name for `fltoolkit.data.load`, or "my_data()", which gives a Dataset
     num_samples: int | None = None  # how many training samples are used; None: all
     validation: float = (

@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fltoolkit.history import History, Record
+from fltoolkit.research.analysis import failures
 from fltoolkit.research.experiment import Experiment, one_name_each
 from fltoolkit.research.runs import records
 from fltoolkit.research.store import LEASE, Result, Store, code_version
@@ -161,8 +162,7 @@ def _run_in_processes(
                     with _processes(1) as process:
                         alone = _run(alone, store, process, 1, bar, imports)
             if alone and store.claim(experiment.key):
-                store.add(Result(experiment, History(), _DIED, 0.0))
-                bar.update()
+                _keep(Result(experiment, History(), _DIED, 0.0), store, bar)
 
 
 _DIED = "its worker process died three times, twice of them alone: is there enough memory?"
@@ -203,14 +203,21 @@ def _run(
                 if result is None:
                     lost.append(experiment)
                     continue
-                store.add(result)
-                bar.set_postfix_str(experiment.title[:40], refresh=False)
-                bar.update()
+                _keep(result, store, bar)
         return lost
     finally:
         for future in running:
             future.cancel()
         store.release(claimed)  # of those that are in the store, none is left
+
+
+def _keep(result: Result, store: Store, bar: Any) -> None:
+    """Store a result, and name it at once if it failed: the sweep may go on for hours."""
+    store.add(result)
+    for title, error in failures([result]).items() if not bar.disable else ():
+        bar.write(f"failed: {title}: {error}", file=sys.stderr)
+    bar.set_postfix_str(result.experiment.title[:40], refresh=False)
+    bar.update()
 
 
 def _claimed(todo: list[Experiment], store: Store, bar: Any) -> Experiment | None:

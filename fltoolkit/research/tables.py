@@ -83,11 +83,11 @@ def table(
 ) -> str:
     """A Markdown table with one row for each setting, few bytes first; the front has a star.
 
-    In brackets stand 95 % confidence intervals of means over the seeds, by Student's t. A setting
-    is compared with the last front point that has fewer bytes, or with the setting that ``against``
-    names; these differences are paired by seed. A star in brackets, (*), stands for a point whose
-    gain may be noise, since it shares fewer than two seeds with the front point before it; see
-    `fltoolkit.research.front`.
+    In brackets stand 95 % confidence intervals of means over the seeds, by Student's t, cut to the
+    possible range: no accuracy is above 100 %. A setting is compared with the last front point that
+    has fewer bytes, or with the setting that ``against`` names; these differences are paired by
+    seed. A star in brackets, (*), stands for a point whose gain may be noise, since it shares fewer
+    than two seeds with the front point before it; see `fltoolkit.research.front`.
 
     Args:
         results: the results of a sweep, all of one task.
@@ -152,7 +152,7 @@ def table_as_csv(
 ) -> str:
     """The rows of `table` as CSV with plain numbers: bytes, and the metric as it is in records.
 
-    ``low`` and ``high`` are the ends of the 95 % interval, and empty for a single seed.
+    ``low`` and ``high`` are the ends of the 95 % interval, not cut, and empty for a single seed.
     ``difference`` is to the setting in ``against``, over ``shared_seeds`` seeds. ``front`` is 1 or
     0; with fewer than two shared seeds, noise has no part in it.
 
@@ -236,7 +236,8 @@ def _plain(values: list[float]) -> list[Any]:
 def _range(metric: Metric, values: list[float]) -> str:
     """``90.00 [89.10, 90.90]``; a single value stands alone."""
     found = interval(values)
-    ends = f" [{metric.number(found.low)}, {metric.number(found.high)}]" * found.known
+    low, high = metric.possible(found.low), metric.possible(found.high)
+    ends = f" [{metric.number(low)}, {metric.number(high)}]" * found.known
     return metric.number(found.mean) + ends
 
 

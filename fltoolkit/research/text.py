@@ -15,6 +15,7 @@ from fltoolkit import codecs, metrics, models
 from fltoolkit.codecs.base import Codec
 from fltoolkit.codecs.stage import Stage
 from fltoolkit.federated import clock, privacy, server
+from fltoolkit.pooled import compressors, jpeg, shrink
 from fltoolkit.split import gates
 
 __all__ = ["Call", "allow", "build", "read_call"]
@@ -30,6 +31,9 @@ _OTHERS = {  # each module, and those of its names that a text may hold
     "PoissonNLLLoss",
     optim: "SGD Adam AdamW Adamax NAdam RAdam Adagrad Adadelta RMSprop",
     server: "Yogi",
+    compressors: "Distinct Smallest",
+    jpeg: "Jpeg",
+    shrink: "Shrink",
 }
 
 

@@ -73,6 +73,10 @@ def test_side_information_is_taken_out():
     ("info", "match"),
     [
         (None, "'w': expected side information 'scale', float32 of shape .*none came"),
+        (
+            torch.ones(3),
+            r"found float32 of shape \(3,\)\. If apply sent this, .* take_side\(.*shape=\)",
+        ),
         (Symbols(torch.zeros(1), 2), "none came"),
         (torch.tensor(1.0).double(), "found float64 of shape"),
         (torch.zeros(1), r"found float32 of shape \(1,\)"),

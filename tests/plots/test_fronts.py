@@ -60,6 +60,18 @@ def test_the_legend_has_one_order(results):
     assert words == [text.get_text() for text in backwards.get_legend().get_texts()]
 
 
+def test_bars_end_where_a_value_can_be():
+    """The interval of "dear" by Student's t is 0.93 +- 0.38, and no accuracy is above 100 %."""
+    ax = plots.pareto(ALL)
+    (bar,) = (
+        line.get_segments()[0][:, 1]
+        for marks in ax.containers
+        for line in marks.lines[2]
+        if marks.lines[0].get_ydata()[0] == pytest.approx(93)
+    )
+    assert bar.tolist() == pytest.approx([54.88, 100], abs=0.01)
+
+
 def test_pictures_say_their_numbers():
     ax = plots.pareto(ALL)
     assert "cheap: 70.00 % for 210 B (front)" in summary(ax)

@@ -144,7 +144,7 @@ def test_the_table():
     assert lines[0].startswith(
         "| setting | accuracy [%] | minus the cheaper front point [points] |"
     )
-    assert "70.00 [-57.06, 197.06] |  | 210 B | 2 | 200 B (1 of 2 never) | 70.00" in lines[2]
+    assert "70.00 [0.00, 100.00] |  | 210 B | 2 | 200 B (1 of 2 never) | 70.00" in lines[2]
     assert "| +23.00 [-142.18, +188.18] |" in lines[3]
     assert lines[2].endswith("| * |")
     assert "| 2.0 kB |  |" in lines[3]
@@ -214,5 +214,5 @@ def test_latex_means_what_it_says():
     assert lines[0] == r"\begin{tabular}{lrrrrc}"
     minus = "minus the cheaper front point [points]"
     assert lines[2] == rf"setting & accuracy [\%] & {minus} & sent & seeds & front \\"
-    assert lines[4] == r"dear & 93.00 [54.88, 131.12] &  & 2.0 kB & 2 & $\star$ \\"
+    assert lines[4] == r"dear & 93.00 [54.88, 100.00] &  & 2.0 kB & 2 & $\star$ \\"
     assert lines[5].startswith(r"50 \%, a\_b \& \{c\} & 10.00 & -80.00 & 9.0 kB")

@@ -70,6 +70,14 @@ def test_a_failure_is_kept_and_the_others_go_on(path):
         assert quiet([DIVERGES], store, retry=True)[0].seconds != found[0].seconds
 
 
+def test_a_failure_is_named_at_once(path, capsys):
+    with Store(path) as store:
+        sweep([DIVERGES, *PLANS[:1]], store=store)
+    err = capsys.readouterr().err
+    assert 0 < err.index("failed: ") < err.index("2/2"), err
+    assert "FloatingPointError" in err
+
+
 def test_two_that_try_again_share_the_work(path, monkeypatch):
     """Another process has begun to try again what failed, too: this one takes what is left."""
     ran = []
