@@ -9,14 +9,14 @@ pairs of normal values. `Pairs` does the second part. It is not in the package: 
 """
 
 import math
-import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
 
-from experiments.newer.report import write_between
+from experiments.newer.report import command
 from fltoolkit.codecs import EDEN, Codec, Entropy, LloydMax, Pipeline, Quantize, Rotate
 from fltoolkit.codecs.stage import (
     Parts,
@@ -133,7 +133,7 @@ def weighed(codec: Codec, values: Tensor) -> tuple[float, float]:
     return bits, float(error) * 4**bits
 
 
-def table() -> str:
+def table(seeds: Sequence[int] = SEEDS) -> str:
     """A row for each codec."""
     lines = [
         "| code | bits per value, normal values | error over the least possible "
@@ -144,7 +144,7 @@ def table() -> str:
         for name, codec in codecs(bits).items():
             cells = []
             for make in (normal_values, gradient):
-                found = [weighed(codec, make(seed)) for seed in SEEDS]
+                found = [weighed(codec, make(seed)) for seed in seeds]
                 cells += [mean_ci([b for b, _ in found]), mean_ci([e for _, e in found])]
             lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -152,7 +152,4 @@ def table() -> str:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    printed = table()
-    print(printed)
-    if "--write" in sys.argv[1:]:
-        write_between("pairs", printed)
+    command("pairs", table, SEEDS)

@@ -1,6 +1,7 @@
 """The tables, as Markdown, from the runs that are there."""
 
-from collections.abc import Mapping
+import argparse
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 
@@ -63,3 +64,15 @@ def write_between(name: str, text: str) -> None:
     begin, end = (f"<!-- {name}: {word} -->" for word in ("begin", "end"))
     page = put_between(PAGE.read_text(encoding="utf-8"), begin, end, text)
     PAGE.write_text(page, encoding="utf-8")
+
+
+def command(name: str, table: Callable[[Sequence[int]], str], seeds: Sequence[int]) -> None:
+    """What a module with one table does: print it, and with --write put it into the page."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, nargs="+", default=seeds)
+    parser.add_argument("--write", action="store_true", help="write the table into the page")
+    args = parser.parse_args()
+    printed = table(args.seeds)
+    print(printed)
+    if args.write:
+        write_between(name, printed)

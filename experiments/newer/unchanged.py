@@ -9,14 +9,14 @@ What others get is rounded to bfloat16: 16 bits per weight. PULSE (Miahi and Bel
 symbols writes both; for a value it gets the difference of the 16 bits, read as whole numbers.
 """
 
-import sys
+from collections.abc import Sequence
 from statistics import mean
 
 import torch
 from torch import Tensor, nn
 
 from experiments.language import finetune
-from experiments.newer.report import write_between
+from experiments.newer.report import command
 from fltoolkit.codecs import Entropy, Narrow, Pipeline
 from fltoolkit.data import Batches
 from fltoolkit.research import mean_ci, pretrained
@@ -65,7 +65,7 @@ def measured(lr: float, seed: int, pretrained_steps: int = 1500) -> tuple[float,
     return 100 * (1 - mean(c for c, _ in found)), 8 * mean(b for _, b in found) / size
 
 
-def table() -> str:
+def table(seeds: Sequence[int] = SEEDS) -> str:
     """A row for each learning rate."""
     lines = [
         "| learning rate of AdamW | weights unchanged by a step [%] | bits per weight of a patch "
@@ -73,7 +73,7 @@ def table() -> str:
         "|---|---|---|---|",
     ]
     for lr in RATES:
-        same, bits = zip(*(measured(lr, seed) for seed in SEEDS), strict=True)
+        same, bits = zip(*(measured(lr, seed) for seed in seeds), strict=True)
         fewer = mean_ci([16 / b for b in bits], ".1f")
         lines.append(f"| {lr:g} | {mean_ci(list(same))} | {mean_ci(list(bits))} | {fewer} |")
     return "\n".join(lines)
@@ -81,7 +81,4 @@ def table() -> str:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    printed = table()
-    print(printed)
-    if "--write" in sys.argv[1:]:
-        write_between("unchanged", printed)
+    command("unchanged", table, SEEDS)

@@ -40,6 +40,7 @@ ELSEWHERE = {  # pages with tables of accuracy or nats, and what holds their nul
     "language_results.md": "the tests below",
     "send_the_data.md": "the page is about nothing else",
     "leakage.md": "the page says so",
+    "newer_methods.md": "a test below",
     "secrecy.md": "one training in all rows: they compare what hiding its updates costs",
     "performance.md": "one training in all rows: they compare machines and transports",
 }
@@ -103,6 +104,15 @@ def test_readme_says_beside_its_table_what_the_data_take() -> None:
     ((_, _, below),) = (t for t in tables(text) if compares(t[0]))
     assert "times the data" in below
     assert "one bit per pixel" in below
+
+
+def test_each_table_of_newer_methods_shows_the_null_rows() -> None:
+    found = [t for t in tables((DOCS / "newer_methods.md").read_text("utf-8")) if compares(t[0])]
+    assert len(found) >= 2
+    for head, rows, _ in found:
+        assert "times the data" in head
+        assert {SEND, ONE_BIT, UNTRAINED, COMMONEST} <= {row[0].strip("*") for row in rows}
+        assert any(row[0].startswith("**each owner alone") for row in rows)
 
 
 def test_leakage_says_where_its_null_rows_are() -> None:
