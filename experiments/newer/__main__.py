@@ -4,18 +4,20 @@ import argparse
 import time
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import torch
 
 from experiments.newer import report
+from experiments.newer.masked import ONE_BIT_EACH
 from experiments.newer.owners import OWNERS_DIFFER
 from experiments.newer.seeds import FINE_TUNED, FROM_SCRATCH
 from experiments.newer.setting import Setting
 from experiments.runs import Result, read, sweep
 
 RESULTS = Path(__file__).parents[1] / "results" / "newer.jsonl"
-GROUPS = {group.name: group for group in (OWNERS_DIFFER, FROM_SCRATCH, FINE_TUNED)}
+GROUPS = {group.name: group for group in (OWNERS_DIFFER, FROM_SCRATCH, FINE_TUNED, ONE_BIT_EACH)}
 
 
 def run(_task: None, setting: Setting, seed: int) -> Result:
@@ -66,4 +68,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    # Worker processes look `run` up by its module's name, and cannot find it in "__main__".
+    import_module("experiments.newer.__main__").main()

@@ -48,8 +48,8 @@ def effort(group: Group, rows: list[Row]) -> str:
     seeds = sorted({seed for _, runs in rows for seed in runs})
     return (
         f"Means and 95 % intervals of Student's t over the seeds {seeds[0]} to {seeds[-1]}, which "
-        f"decide first weights, batches and who has what; at most {most} trials of each method. "
-        f"{seconds / 60:.1f} CPU minutes."
+        f"decide first weights, batches and who has what; at most {most} stored trials of each "
+        f"method. {seconds / 60:.1f} CPU minutes."
     )
 
 

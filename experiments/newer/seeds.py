@@ -6,7 +6,7 @@ with the others it takes 300 steps. The pretrained network has learned images of
 writers, and another scanner.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from statistics import mean
@@ -28,6 +28,7 @@ from experiments.null_rows import (
 )
 from experiments.runs import Result
 from fltoolkit import SGD, Channel, Party, fedavg, load
+from fltoolkit.codecs import Codec
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Directions, Fleet, Local, decomfl, fedex_lora, fedkseed, own_weights
 from fltoolkit.finetuning import FineTuned, full, lora
@@ -75,8 +76,13 @@ def learned() -> nn.Sequential:
     return model
 
 
-def run(setting: Setting, seed: int) -> Result:
-    """Train once; the accuracy of the model and the bytes."""
+def run(
+    setting: Setting,
+    seed: int,
+    train: Callable[..., Iterator[Record]] | None = None,
+    more: Mapping[str, Codec] | None = None,
+) -> Result:
+    """Train once, by `records` or ``train``; the accuracy of the model and the bytes."""
     data, name = data_of(setting.choosing), setting.name
     parts = partition_iid(data.y_train, OWNERS, seed=seed)
     owners = {f"owner_{k}": (data.x_train[p], data.y_train[p]) for k, p in enumerate(parts)}
@@ -86,11 +92,11 @@ def run(setting: Setting, seed: int) -> Result:
         model = lora(learned(), 2, seed=0)
     elif setting.group == "tuned" and name != UNTRAINED:
         model = full(learned())
-    codecs: dict[str, Any] = {}
+    codecs: dict[str, Codec] = {**(more or {})}
     if name in (SEND, ONE_BIT):
         codecs = {**(sent_in() if name == SEND else bits(1)), **MODEL_BACK}
     channel = Channel(codecs)
-    for _ in records(setting, model, fleet, channel, seed):
+    for _ in (train or records)(setting, model, fleet, channel, seed):
         pass
     if name == COMMONEST:
         found = float((data.y_test == data.y_train.bincount().argmax()).float().mean())
