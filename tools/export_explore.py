@@ -440,6 +440,10 @@ def worker_waits(setting: data_parallel.Setting, task: Task) -> int | None:
         times = steps
     elif setting.method in ("diloco", "streaming"):
         times = setting.warm + (steps - setting.warm) // setting.inner_steps
+    elif setting.method == "noloco":  # partners send to each other at the same time
+        each, times = 1, steps // setting.inner_steps
+    elif setting.method == "dion":  # two means in each step
+        times = 2 * steps
     else:
         return None
     return None if each is None else each * times

@@ -434,6 +434,9 @@ def test_averaging_by_rounds_and_bytes_to_a_target(open_page: Open, words: str, 
         }
 
 
+TOGETHER = ("methods", "null models", "warm start", "ablations", "no server, and moments")
+
+
 def language_rows() -> dict[str, list[tuple[Any, dict[int, Any]]]]:
     """By the page's key of the task: settings and their finished runs."""
     task = Task()
@@ -441,9 +444,7 @@ def language_rows() -> dict[str, list[tuple[Any, dict[int, Any]]]]:
     found: dict[str, list[Any]] = {}
     for row in side_by_side:
         group = row[0].group
-        like = (
-            "workers" if group in ("methods", "null models", "warm start") else f"workers {group}"
-        )
+        like = "workers" if group in TOGETHER else f"workers {group}"
         found.setdefault(re.sub(r"\W+", "-", like), []).append(row)
     for name, module in (("split", language_split), ("finetune", finetune)):
         stored = read(WORKERS.with_name(f"language_{name}.jsonl"))
