@@ -22,7 +22,7 @@ import install
 
 ROOT = Path(__file__).resolve().parents[1]
 LOWEST = "lowest"
-EXTRAS = ".[lab,dev,intersection]"
+EXTRAS = ".[lab,dev]"
 QUICK = ["-m", "not browser and not slow and not solutions", "-n", "2"]
 QUICK += ["--dist", "worksteal", "-p", "no:nbval"]
 

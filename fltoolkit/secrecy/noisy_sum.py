@@ -180,7 +180,8 @@ class NoisySum:
             from dp_accounting import ZCDpEvent
             from dp_accounting.rdp import RdpAccountant
         except ImportError as error:
-            raise ImportError("epsilon needs dp-accounting: pip install dp-accounting") from error
+            wanted = "dp-accounting>=0.5.1"
+            raise ImportError(f"epsilon needs {wanted}: pip install '{wanted}'") from error
         if rounds < 1:
             raise ValueError(f"rounds={rounds}: one or more")
         delta = num_clients**-1.1 if delta is None else delta
