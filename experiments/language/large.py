@@ -208,7 +208,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes, one torch thread each")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--sizes", action="store_true", help="measure the bytes of the texts")
-    parser.add_argument("--library", type=Path, help="of another Python, for --sizes")
+    parser.add_argument("--folder", type=Path, help="of another Python, for --sizes")
     parser.add_argument("--report", action="store_true", help="print the tables")
     parser.add_argument("--write", action="store_true", help="write the tables into the page")
     args = parser.parse_args()
@@ -222,7 +222,7 @@ def main() -> None:
         return
     if args.sizes:
         for name, task in TASKS.items():
-            text = python_sources(folder=args.library) if name == "python" else text_of(name)
+            text = python_sources(folder=args.folder) if name == "python" else text_of(name)
             add(args.out, sizes(task, text))
         return
     jobs = []

@@ -1,10 +1,10 @@
 """Tables and figure of docs/send_the_data.md, from stored results."""
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
 from statistics import mean
 
+from experiments.leakage.settings import TASKS
 from experiments.runs import Result, read
 from experiments.send_data import law, membership
 from experiments.send_data.law import short
@@ -240,13 +240,11 @@ def leaks() -> list[Leak]:
             rows.append({**_base(r, data), "leak": max(gain, 0.0), "membership": r["membership"]})
         words = _averaged_words(runs)
         found.append(Leak(name, "averaged", rows, words))
-    stored = [r for r in read(RESULTS / "leakage.jsonl").values() if r["data"] == "mnist"]
-    part = "codecs on the activations"
     members = {r["key"]: r["membership"] for r in read(membership.PATH).values()}
-    kept = sorted((r for r in stored if r["part"] == part), key=lambda r: r["name"])
-    for name, group in groupby(kept, key=lambda r: r["name"]):
-        if name not in membership.NAMES:
-            continue
+    task, stored = TASKS["mnist"], read(RESULTS / "leakage.jsonl")
+    for setting in membership.settings():  # a run may be stored under another table that has it
+        keys = (setting.key(task, seed) for seed in task.seeds)
+        group, name = [stored[key] for key in keys if key in stored], setting.name
         rows = [
             {
                 "accuracy": r["accuracy"],
