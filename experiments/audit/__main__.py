@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from experiments.audit import page
-from experiments.audit.run import CLAIMS, RESULTS, audit, find, finding, missing, quick
-
 EXAMPLES = """
   fltoolkit audit                       the claims and their verdicts
   fltoolkit audit chen-2021             measure what is missing of one claim, and judge it
@@ -33,10 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = "measure and judge with these, such as 41 42 43; needs --out"
     parser.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help=words)
     parser.add_argument("--page", action="store_true", help="write the page")
-    parser.add_argument("--claims", type=Path, default=CLAIMS, help="folder of the claims")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="file of what was measured")
-    args = parser.parse_args(arguments)
-    claims = find(args.claims)
+    parser.add_argument("--claims", type=Path, help="folder of the claims")
+    parser.add_argument("--out", type=Path, help="file of what was measured")
+    args = parser.parse_args(arguments)  # --help ends here, so what follows may import torch
+    from experiments.audit import page
+    from experiments.audit.run import CLAIMS, RESULTS, audit, find, finding, missing, quick
+
+    args.out = args.out or RESULTS
+    claims = find(args.claims or CLAIMS)
     if strangers := [name for name in args.names if name not in claims]:
         raise ValueError(f"{strangers[0]!r} is no claim. There are: {', '.join(claims)}")
     chosen = {name: claims[name] for name in args.names} if args.names else claims
@@ -46,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = {name: replace(claim, seeds=args.seeds) for name, claim in chosen.items()}
     if args.quick:
         for name, claim in chosen.items():
-            found = quick(claim, args.seeds or (0,))
-            print(f"{name:26s} {found.verdict.value}", flush=True)
+            tried = quick(claim, args.seeds or (0,))
+            print(f"{name:26s} {tried.verdict.value}", flush=True)
         return 0
     if args.names or args.all:
         try:

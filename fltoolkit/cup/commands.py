@@ -4,15 +4,16 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean
+from typing import TYPE_CHECKING
 
-from fltoolkit.cup.card import Card, about_machine, draw_card, read_card
-from fltoolkit.cup.class_board import board, draw_history, read_records
-from fltoolkit.cup.referee import NUM_RUNS, bound, rehearse, verify
-from fltoolkit.cup.slots import CupError
-from fltoolkit.cup.tracks import LEAGUES, TRACKS
+if TYPE_CHECKING:
+    from fltoolkit.cup.card import Card
 
 __all__ = ["main"]
+
+TRACKS = ("digits", "mnist", "mnist_split", "shakespeare")
+LEAGUES, NUM_RUNS = ("open", "sums", "split"), 5
+"""As plain values, so that --help imports no torch; a test compares them with those of the cup."""
 
 EXAMPLES = """examples:
   fltoolkit cup rehearse my_entry.py --track digits --league open
@@ -67,6 +68,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _tracks(args: argparse.Namespace) -> int:
+    from fltoolkit.cup.tracks import LEAGUES, TRACKS
+
     for track in TRACKS.values():
         print(f"{track.name} ({', '.join(track.leagues)}): {track.wanted}\n    {track.about}")
     for name, about in LEAGUES.items():
@@ -75,6 +78,9 @@ def _tracks(args: argparse.Namespace) -> int:
 
 
 def _rehearse(args: argparse.Namespace) -> int:
+    from fltoolkit.cup.referee import bound, rehearse
+    from fltoolkit.cup.tracks import TRACKS
+
     (track, league), scores = _where(args), []
     text, metric = args.entry.read_text(encoding="utf-8"), TRACKS[track].metric
     for number in range(args.runs):
@@ -84,7 +90,8 @@ def _rehearse(args: argparse.Namespace) -> int:
         scores.append(record[metric])
     if args.runs == NUM_RUNS:  # what `verify` would decide by
         least = bound(scores, higher_is_better=metric == "accuracy")
-        print(f"mean {mean(scores):.4f}, bound {least:.4f}; wanted: {TRACKS[track].wanted}")
+        mean = sum(scores) / len(scores)
+        print(f"mean {mean:.4f}, bound {least:.4f}; wanted: {TRACKS[track].wanted}")
     return 0
 
 
@@ -97,6 +104,10 @@ def _where(args: argparse.Namespace) -> tuple[str, str]:
 
 
 def _verify(args: argparse.Namespace) -> int:
+    from fltoolkit.cup.card import draw_card, read_card
+    from fltoolkit.cup.referee import verify
+    from fltoolkit.cup.slots import CupError
+
     old = read_card(args.card) if args.card else None
     track, league = (old.track, old.league) if old else _where(args)
     num_runs = len(old.runs) if old else args.runs
@@ -118,7 +129,9 @@ def _verify(args: argparse.Namespace) -> int:
     return 0 if card.accepted else 1
 
 
-def _compared(old: Card, new: Card) -> int:
+def _compared(old: "Card", new: "Card") -> int:
+    from fltoolkit.cup.card import about_machine
+
     if old.result() == new.result():
         print("the card is confirmed: every number is the same")
         return 0
@@ -133,6 +146,10 @@ def _compared(old: Card, new: Card) -> int:
 
 
 def _board(args: argparse.Namespace) -> int:
+    from fltoolkit.cup.card import draw_card
+    from fltoolkit.cup.class_board import board
+    from fltoolkit.cup.referee import verify
+
     cards = []
     for path in sorted([*args.folder.glob("*.py"), *args.folder.glob("*/*.py")]):
         name = path.stem if path.parent == args.folder else path.parent.name
@@ -152,6 +169,8 @@ def _board(args: argparse.Namespace) -> int:
 
 
 def _history(args: argparse.Namespace) -> int:
+    from fltoolkit.cup.class_board import board, draw_history, read_records
+
     found = read_records(args.folder)
     if not found:
         raise ValueError(f"{args.folder} holds no records: TRACK/NAME/card.json and note.md")

@@ -57,7 +57,7 @@ def test_the_board_goes_on_after_files_that_are_no_entries(tmp_path, capsys, mon
             raise CupError("the entry ended with an error")
         return read_card(null / "card.json")
 
-    monkeypatch.setattr("fltoolkit.cup.commands.verify", verified)
+    monkeypatch.setattr("fltoolkit.cup.referee.verify", verified)
     assert main(["board", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     for name in ("anna", "ben", "dana"):
