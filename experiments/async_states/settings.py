@@ -27,9 +27,15 @@ LR = {"mlp": 0.03, "vgg11": 0.01}  # at 0.02 and more VGG-11 diverges in its fir
 SEEDS, MORE_SEEDS = (0, 1, 2), (0, 1, 2, 3, 4)
 FRESH_SEEDS = (5, 6, 7)  # no setting was chosen by looking at these
 MORE_FRESH_SEEDS = (*FRESH_SEEDS, 8, 9)  # of what README says
-SIZES = {"digits": (1437, 64), "mnist": (60_000, 784), "cifar10": (50_000, 3072)}  # samples, pixels
+SIZES = {  # samples, pixels
+    "digits": (1437, 64),
+    "mnist": (60_000, 784),
+    "cifar10": (50_000, 3072),
+    "cifar10_tenth": (5_000, 3072),  # every tenth image, for training and for the test
+}
 CUTS = {"mlp": 640, "vgg11": 128 * 8 * 8}  # activations a sample
-MODELS = {"digits": "mlp", "mnist": "mlp", "cifar10": "vgg11"}  # unless told otherwise
+MODELS = {"digits": "mlp", "mnist": "mlp", "cifar10": "vgg11", "cifar10_tenth": "vgg11"}
+"""The model of each data set, unless told otherwise."""
 
 
 @dataclass(frozen=True)
