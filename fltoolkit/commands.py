@@ -167,18 +167,19 @@ def compare(arguments: Sequence[str]) -> int:
     ...     store.add(Result(Experiment(name="8 bits"), history, "", 1.0))
     >>> compare([str(path), "--target", "0.8"])
     digits, mlp, 1 client
-    | setting | accuracy [%] | sent | seeds | bytes to 80 % | front |
-    |---|---|---|---|---|---|
-    | 8 bits | 90.00 | 300 B | 1 | 300 B | * |
+    | setting | accuracy [%] | sent | times the data | seeds | bytes to 80 % | front |
+    |---|---|---|---|---|---|---|
+    | 8 bits | 90.00 | 300 B | 0.0104 | 1 | 300 B | * |
     <BLANKLINE>
     0
     """
     parser = _parser(
         "compare",
         "Print a table of a store: the metric, what it is above a setting with fewer bytes, bytes\n"
-        "sent, and a star for each setting on the Pareto front: better than all with fewer bytes,\n"
-        "by more than noise. In brackets stand 95 % confidence intervals over the seeds, by\n"
-        "Student's t; differences are paired by seed. (*) needs a second seed to tell.",
+        "sent, how many times the training samples (compressed without loss) that is, and a star\n"
+        "for each setting on the Pareto front: better than all with fewer bytes, by more than\n"
+        "noise. In brackets stand 95 % confidence intervals over the seeds, by Student's t;\n"
+        "differences are paired by seed. (*) needs a second seed to tell.",
         """
   fltoolkit compare methods.db
   fltoolkit compare methods.db --target 0.95      and the bytes sent until this accuracy
@@ -194,18 +195,21 @@ def compare(arguments: Sequence[str]) -> int:
     form.add_argument("--latex", action="store_true", help="the table as a LaTeX tabular")
     args = _parse(parser, arguments)
     from fltoolkit.research.analysis import by_task, failures
+    from fltoolkit.research.data_size import data_nbytes
     from fltoolkit.research.tables import table, table_as_csv, table_as_latex
 
+    how = {"target": args.target, "budget": args.budget, "against": args.against}
     write = table_as_csv if args.csv else table_as_latex if args.latex else table
     found = _results(args)
     tasks = by_task(found)
     for task, mine in tasks.items():
         if len(tasks) > 1 or write is table:  # in CSV and LaTeX as a comment
             print({table: "", table_as_csv: "# ", table_as_latex: "% "}[write] + task)
-        text = write(mine, target=args.target, budget=args.budget, against=args.against)
+        text = write(mine, **how, data_nbytes=data_nbytes)
         print(text.rstrip("\n"))
         if write is table:
             print(_directions(mine), end="")
+            print(_unknown_data(mine), end="")
         if len(tasks) > 1 or write is table:
             print()
     for title, error in failures(found).items():
@@ -341,6 +345,19 @@ def _directions(results: Sequence[Any]) -> str:
         if sent and all("nbytes_down" in each for each in last):
             shares.append(f"{name} {sum(int(each['nbytes_down']) for each in last) / sent:.0%}")
     return f"\nsent down, to the clients, of all bytes: {', '.join(shares)}\n" * bool(shares)
+
+
+def _unknown_data(results: Sequence[Any]) -> str:
+    """A line for each data set whose size is not known, with the reason for the "-"."""
+    from fltoolkit.research.data_size import data_nbytes
+
+    reasons = {}
+    for result in results:
+        try:
+            data_nbytes(result.experiment)
+        except ValueError as error:
+            reasons[result.experiment.data] = error
+    return "".join(f"\ntimes the data: - for {name}: {why}\n" for name, why in reasons.items())
 
 
 def _say_codes(results: Sequence[Any]) -> None:

@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from fltoolkit import research
 from fltoolkit.cli import COMMANDS, main
 from fltoolkit.commands import PROTOCOLS, _nbytes
 from fltoolkit.cup import commands as cup_commands
 from fltoolkit.cup import referee, tracks
+from fltoolkit.data import Dataset
 from fltoolkit.history import History
 from fltoolkit.research import NULL_MODELS, Experiment, Result, Store
 from fltoolkit.research import text as spec
@@ -145,6 +147,45 @@ def test_compare_says_what_goes_down(tmp_path, capsys):
     assert main(["compare", str(tmp_path / "made_up.db")]) == 0
     wanted = "sent down, to the clients, of all bytes: both 25%, up only 0%"
     assert wanted in capsys.readouterr().out
+
+
+def windows():
+    """A text as samples that overlap, each with a sequence of targets."""
+    x = torch.arange(40).reshape(10, 4)
+    return Dataset(x, x + 1, x, x + 1)
+
+
+def unreadable():
+    raise OSError("its disk is in a drawer")
+
+
+def test_compare_says_how_many_times_the_data(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
+    monkeypatch.setenv("FLTOOLKIT_DATA", str(tmp_path))
+    monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache")
+    monkeypatch.setattr("pooch.retrieve", lambda *args, **more: pytest.fail("a download"))
+    spec.allow(windows, unreadable)
+    half, last = {"num_samples": 700}, History([{"accuracy": 0.9, "nbytes": 57_908}])
+    with Store(path := tmp_path / "made_up.db") as store:
+        for name, more in {
+            "all": {},
+            "half": half,
+            **{data: {"data": data} for data in ("fashion_mnist", "windows()", "unreadable()")},
+        }.items():
+            store.add(Result(Experiment(name=name, **more), last, "", 1.0))
+    assert main(["compare", str(path)]) == 0
+    out = capsys.readouterr().out
+    factors = dict(re.findall(r"\| (\S+) \| 90.00 (?:\|[^|]*)?\| 57.9 kB \| (\S+) \|", out))
+    assert float(factors["all"]) == pytest.approx(2, abs=0.02)
+    assert float(factors["half"]) == pytest.approx(4, abs=0.3)
+    assert [factors[data] for data in ("fashion_mnist", "windows()", "unreadable()")] == ["-"] * 3
+    assert "- for fashion_mnist: fashion_mnist: its files are not on this machine" in out
+    assert "- for windows(): its targets are sequences" in out
+    assert "- for unreadable(): its disk is in a drawer" in out
+    assert "- for digits" not in out
+    assert main(["compare", str(path), "--csv"]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("windows()")]
+    assert rows == ["windows(),0.9,,,57908.0,,1,,,,,,1"]
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

@@ -13,6 +13,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -81,6 +82,23 @@ _SOURCES = {
 }
 
 _TIMEOUT = 30  # seconds to wait for the next byte from a mirror
+_may_download: ContextVar[bool] = ContextVar("may_download", default=True)
+
+
+@contextmanager
+def without_downloads() -> Iterator[None]:
+    """Inside this context, a file that is not on this machine is a DataNotFoundError at once.
+
+    >>> with without_downloads():
+    ...     fetch("mnist", "a-file-that-nobody-has")
+    Traceback (most recent call last):
+    fltoolkit.data._files.DataNotFoundError: mnist: its files are not on this machine
+    """
+    token = _may_download.set(False)
+    try:
+        yield
+    finally:
+        _may_download.reset(token)
 
 
 def fetch(name: str, filename: str, *variants: str) -> Path:
@@ -182,6 +200,8 @@ def _find(name: str, *filenames: str) -> Path | None:
 
 
 def _download(name: str, filename: str) -> Path:
+    if not _may_download.get():
+        raise DataNotFoundError(f"{name}: its files are not on this machine")
     import pooch
 
     source, cache, failures = _SOURCES[name], _cache_folder() / name, ""

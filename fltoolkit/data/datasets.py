@@ -25,9 +25,10 @@ from fltoolkit.data._files import (
     fetch_unpacked,
     read_cifar,
     read_idx,
+    without_downloads,
 )
 
-__all__ = ["DataNotFoundError", "Dataset", "load", "load_emnist_federated"]
+__all__ = ["DataNotFoundError", "Dataset", "load", "load_emnist_federated", "without_downloads"]
 
 Array = NDArray[Any]
 

@@ -15,6 +15,7 @@ from .analysis import seconds_on as seconds_on
 from .analysis import sizes_of as sizes_of
 from .analysis import value_within as value_within
 from .baselines import NULL_MODELS as NULL_MODELS
+from .data_size import data_nbytes as data_nbytes
 from .experiment import Experiment as Experiment
 from .experiment import read as read
 from .intervals import Interval as Interval

@@ -7,7 +7,7 @@ the intervals themselves (intervals).
 import csv
 import io
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from statistics import mean
 from typing import Any, NamedTuple
 
@@ -23,11 +23,15 @@ from fltoolkit.research.analysis import (
     points,
     value_within,
 )
+from fltoolkit.research.experiment import Experiment
 from fltoolkit.research.intervals import interval, paired
 from fltoolkit.research.store import Result
 from fltoolkit.units import amount
 
 CHEAPER = "the cheaper front point"
+
+DataNbytes = Callable[[Experiment], float]
+"""The bytes of an experiment's training samples; raises ValueError where they are not known."""
 
 
 class Compared(NamedTuple):
@@ -80,6 +84,7 @@ def table(
     target: float | None = None,
     budget: float | None = None,
     against: str | None = None,
+    data_nbytes: DataNbytes | None = None,
 ) -> str:
     """A Markdown table with one row for each setting, few bytes first; the front has a star.
 
@@ -94,6 +99,9 @@ def table(
         target: adds a column: the bytes sent until the metric reached this value (95 % is 0.95).
         budget: adds a column: the value of the metric within this number of bytes.
         against: the name of the setting with which all others are compared.
+        data_nbytes: adds a column: the bytes sent, divided by what this function gives for an
+            experiment, for example `fltoolkit.research.data_nbytes`: how many times all training
+            samples, compressed without loss. Where it raises ValueError stands "-".
 
     >>> from fltoolkit.research.experiment import Experiment
     >>> def run(name, seed, nbytes, accuracy):
@@ -111,7 +119,7 @@ def table(
     | 4 bits | 87.60 [87.35, 87.85] |  | 400 B | 3 | * |
     | 8 bits | 89.63 [89.25, 90.01] | +2.03 [+1.89, +2.18] | 800 B | 3 | * |
     """
-    heads, rows = _cells(list(results), target, budget, against)
+    heads, rows = _cells(list(results), target, budget, against, data_nbytes)
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
@@ -122,6 +130,7 @@ def table_as_latex(
     target: float | None = None,
     budget: float | None = None,
     against: str | None = None,
+    data_nbytes: DataNbytes | None = None,
 ) -> str:
     r"""The rows of `table` as a LaTeX ``tabular``, with the rules of the package booktabs.
 
@@ -136,7 +145,7 @@ def table_as_latex(
     \bottomrule
     \end{tabular}
     """
-    heads, rows = _cells(list(results), target, budget, against)
+    heads, rows = _cells(list(results), target, budget, against, data_nbytes)
     lines = [r"\begin{tabular}{l" + "r" * (len(heads) - 2) + "c}", r"\toprule"]
     lines += [" & ".join(map(_latex, heads)) + r" \\", r"\midrule"]
     lines += [" & ".join(map(_latex, row)) + r" \\" for row in rows]
@@ -149,12 +158,14 @@ def table_as_csv(
     target: float | None = None,
     budget: float | None = None,
     against: str | None = None,
+    data_nbytes: DataNbytes | None = None,
 ) -> str:
     """The rows of `table` as CSV with plain numbers: bytes, and the metric as it is in records.
 
     ``low`` and ``high`` are the ends of the 95 % interval, not cut, and empty for a single seed.
     ``difference`` is to the setting in ``against``, over ``shared_seeds`` seeds. ``front`` is 1 or
-    0; with fewer than two shared seeds, noise has no part in it.
+    0; with fewer than two shared seeds, noise has no part in it. ``times_the_data`` is empty where
+    the data are not known.
 
     >>> from fltoolkit.research.experiment import Experiment
     >>> history = History([{"accuracy": 0.9, "nbytes": 300}])
@@ -165,7 +176,8 @@ def table_as_csv(
     results = list(results)
     by_name, rows = groups(results), compared(results, against)
     metric = metric_of(row.point.experiment for row in rows)
-    heads = ["setting", metric.name, "low", "high", "nbytes", "seeds"]
+    heads = ["setting", metric.name, "low", "high", "nbytes"]
+    heads += ["times_the_data"] * bool(data_nbytes) + ["seeds"]
     heads += ["nbytes_to_target"] if target is not None else []
     heads += ["within_budget"] if budget is not None else []
     heads += ["against", "difference", "difference_low", "difference_high", "shared_seeds"]
@@ -173,7 +185,11 @@ def table_as_csv(
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([*heads, "front"])
     for p, reference, gains, star in rows:
-        row: list[object] = [p.name, *_plain([*p.values.values()]), p.nbytes, p.num_seeds]
+        row: list[object] = [p.name, *_plain([*p.values.values()]), p.nbytes]
+        if data_nbytes:
+            times = _times(p, data_nbytes)
+            row.append("" if times is None else times)
+        row.append(p.num_seeds)
         histories = [run.history for run in by_name[p.name]]
         if target is not None:
             reached = [bytes_to_reach(history, target, metric) for history in histories]
@@ -187,14 +203,19 @@ def table_as_csv(
 
 
 def _cells(
-    results: list[Result], target: float | None, budget: float | None, against: str | None
+    results: list[Result],
+    target: float | None,
+    budget: float | None,
+    against: str | None,
+    data_nbytes: DataNbytes | None,
 ) -> tuple[list[str], list[list[str]]]:
     """The heads and the rows of a table, as people read them."""
     metric = metric_of(result.experiment for result in results)
     by_name, found = groups(results), compared(results, against)
     unit = "points" if metric.unit == "%" else metric.unit
     minus = [f"minus {against or CHEAPER}" + f" [{unit}]" * bool(unit)] if len(found) > 1 else []
-    heads, rows = ["setting", metric.axis, *minus, "sent", "seeds"], []
+    data = ["times the data"] * bool(data_nbytes)
+    heads, rows = ["setting", metric.axis, *minus, "sent", *data, "seeds"], []
     heads += [f"bytes to {_short(metric, target)}"] if target is not None else []
     if budget is not None:
         name, _, unit = metric.axis.partition(" [")
@@ -203,7 +224,11 @@ def _cells(
         histories = [run.history for run in by_name[point.name]]
         cells = [point.name, _range(metric, [*point.values.values()])]
         cells += [_gain(metric, gains, point.num_seeds) if reference else ""] * bool(minus)
-        cells += [amount("nbytes", point.nbytes), str(point.num_seeds)]
+        cells.append(amount("nbytes", point.nbytes))
+        if data_nbytes:
+            times = _times(point, data_nbytes)
+            cells.append("-" if times is None else f"{float(f'{times:.3g}'):,.6g}")
+        cells.append(str(point.num_seeds))
         if target is not None:
             reached = [n for h in histories if (n := bytes_to_reach(h, target, metric)) is not None]
             missed = len(histories) - len(reached)
@@ -216,6 +241,14 @@ def _cells(
             cells.append(_range(metric, within) if within else "")
         rows.append([*cells, star])
     return [*heads, "front"], rows
+
+
+def _times(point: Point, data_nbytes: DataNbytes) -> float | None:
+    """How many times the data a setting sent; None where the data are not known."""
+    try:
+        return point.nbytes / data_nbytes(point.experiment)
+    except ValueError:
+        return None
 
 
 def _within(histories: list[History], budget: float, metric: Metric) -> list[float]:

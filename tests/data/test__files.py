@@ -102,6 +102,12 @@ def test_without_network_the_error_names_three_ways_out(folders):
         load_emnist_federated()
 
 
+def test_without_downloads_a_missing_file_is_an_error_at_once(folders, monkeypatch):
+    monkeypatch.setattr("pooch.retrieve", lambda *args, **more: pytest.fail("a download"))
+    with datafiles.without_downloads(), pytest.raises(DataNotFoundError, match="not on this mach"):
+        load("mnist")
+
+
 def test_a_silent_mirror_does_not_hang(folders, monkeypatch):
     monkeypatch.setattr(datafiles, "_TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, never answers
