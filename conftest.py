@@ -1,7 +1,9 @@
 """What is left out where an engine or a system lacks something, told on top of each test run."""
 
+import gc
 import os
 import sys
+from collections.abc import Generator
 from importlib.util import find_spec
 
 import pytest
@@ -25,6 +27,17 @@ if sys.platform != "linux":  # the grader's fence is Linux's
 if sys.platform == "win32":  # no SIGSTOP and no SIGKILL
     collect_ignore_glob += ["tests/engines/test_torch_distributed.py"]
     collect_ignore_glob += ["tests/engines/distributed_scenarios.py"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays to the end: it is not searched for garbage, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -66,6 +66,7 @@ def modules_of(page: str) -> list[ModuleType]:
     return [importlib.import_module(name) for name in files if page != CORE or not is_room(name)]
 
 
+@cache
 def origins(module: ModuleType) -> dict[str, str]:
     """The module from which each name was imported; names that are defined here are missing."""
     file = Path(module.__file__ or "")

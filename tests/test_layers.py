@@ -5,6 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,10 @@ def imports_of(source: str) -> dict[str, set[str]]:
     return found
 
 
-IMPORTS = {name: imports_of(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
+@cache
+def imports() -> dict[str, dict[str, set[str]]]:
+    """What each file imports."""
+    return {name: imports_of(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
 
 
 def room_of(module: str) -> str:
@@ -78,7 +82,7 @@ def test_every_room_has_a_level():
 def test_imports_go_down():
     not_below = [
         f"{name} imports {imported}"
-        for name, found in IMPORTS.items()
+        for name, found in imports().items()
         for imported in filter(None, map(room_of, found))
         if imported != room_of(name) and LEVEL[imported] >= LEVEL[room_of(name)]
     ]
@@ -87,7 +91,7 @@ def test_imports_go_down():
 
 def test_there_is_no_circle():
     """Neither among files nor, since levels are strict, among rooms."""
-    waiting = {name: {i for i in found if i in FILES} for name, found in IMPORTS.items()}
+    waiting = {name: {i for i in found if i in FILES} for name, found in imports().items()}
     while ready := {name for name, needs in waiting.items() if not needs & waiting.keys()}:
         waiting = {name: needs for name, needs in waiting.items() if name not in ready}
     assert not waiting, f"these files import each other, or one that does: {sorted(waiting)}"
@@ -96,7 +100,7 @@ def test_there_is_no_circle():
 def test_no_private_name_crosses_a_module():
     crossing = [
         f"{name} takes {each} from {module}"
-        for name, found in IMPORTS.items()
+        for name, found in imports().items()
         for module, names in found.items()
         for each in names
         if each.startswith("_") and not each.startswith("__") and f"{module}.{each}" not in FILES
@@ -151,7 +155,7 @@ def test_no_private_attribute_of_another_file_is_used():
 def test_no_private_file_is_used_from_another_room():
     crossing = [
         f"{name} uses {module}"
-        for name, found in IMPORTS.items()
+        for name, found in imports().items()
         for module in found
         if "._" in module and room_of(module) != room_of(name)
     ]
@@ -165,7 +169,7 @@ def test_algorithms_never_import_data_or_plots():
     above = {"data", "models"} | set().union(*LEVELS[-5:])
     for name in FILES:
         if room_of(name) in CORE:
-            assert not {room_of(imported) for imported in IMPORTS[name]} & above, name
+            assert not {room_of(imported) for imported in imports()[name]} & above, name
 
 
 def listed(docstring: str | None) -> list[str]:

@@ -24,16 +24,21 @@ def solutions(master):
 
 def play(notebook):
     """What each cell printed, or the error that it raised, run one after the other."""
+    return dict(_played(tuple((cell["id"], cell["source"]) for cell in notebook["cells"])))
+
+
+@cache
+def _played(cells):
     space, said, out = {"__name__": "__main__"}, {}, io.StringIO()
-    for cell in notebook["cells"]:
+    for name, source in cells:
         out.seek(0)
         out.truncate()
         try:
             with contextlib.redirect_stdout(out):
-                exec(compile(cell["source"], cell["id"], "exec"), space)
-            said[cell["id"]] = out.getvalue()
+                exec(compile(source, name, "exec"), space)
+            said[name] = out.getvalue()
         except Exception as error:
-            said[cell["id"]] = error
+            said[name] = error.with_traceback(None)
     return said
 
 
