@@ -395,7 +395,9 @@ def test_rotations_take_any_number_of_dimensions(stage):
     ids=repr,
 )
 class TestSubspace(Conformance):
-    pass
+    @pytest.mark.slow
+    def test_hostile_content_ends_in_a_wire_error_or_a_tree(self, codec):
+        super().test_hostile_content_ends_in_a_wire_error_or_a_tree(codec)
 
 
 def test_a_subspace_is_a_projection_on_orthonormal_directions():

@@ -134,6 +134,7 @@ def test_one_party_of_vertical_data_is_split():
     assert (one["accuracy"], one["nbytes"]) == (split["accuracy"], split["nbytes"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("protocol", "settings"),
     [
