@@ -1,6 +1,7 @@
 """The audit: what papers and systems say they save, measured here with real bytes.
 
-    claim       what a claim is, and the five verdicts
+    claim       what a claim is, and the verdicts
+    rule        the one rule of inference: what an interval says about a bound
     stored      runs of the other experiments, found again by their keys
     measures    what claims measure: an experiment, a codec on an update
     run         finding the claims, measuring what is missing

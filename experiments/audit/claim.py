@@ -1,13 +1,16 @@
 """A claim as a value: what is said and where, what we measure, and how the verdict follows.
 
-Not here: measuring (run), the page (page), the claims themselves (claims/).
+Not here: the rule of inference (rule), measuring (run), the page (page), the claims (claims/).
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from math import exp, log
 from statistics import mean
 
+from experiments.audit import rule
+from experiments.audit.rule import Answer
 from fltoolkit.research import Experiment, interval, mean_ci, paired
 
 Values = dict[str, float]
@@ -23,6 +26,7 @@ class Verdict(Enum):
     UPLINK_ONLY = "uplink only"
     ELSEWHERE = "holds elsewhere"
     REFUTED = "refuted here"
+    UNDECIDED = "undecided here"
     SHOWN = "shown, not claimed"
     UNTESTED = "cannot be tested here"
 
@@ -35,7 +39,10 @@ MEANING = {
     "we measured otherwise",
     Verdict.SHOWN: "no printed sentence promises it, so that there is nothing to refute; the page "
     "shows what is sent or lost",
-    Verdict.UNTESTED: "we have not measured it; the reason is given",
+    Verdict.UNDECIDED: "we measured it with these seeds, and the interval holds both answers, or "
+    "there are fewer than three seeds",
+    Verdict.UNTESTED: "we have not run it, or not with a part that matters: the method's, its "
+    "tuning, the system itself; the reason is given",
 }
 
 GROUPS = ("split learning", "federated learning", "codecs", "language models", "systems")
@@ -45,7 +52,7 @@ KNOWN = {
     "abstract": "read in the abstract; the body was not at hand",
     "quoted": "quoted by others: the paper itself was not at hand",
     "code": "read in the source code, or seen by running it",
-    "memory": "from memory, not looked up yet",
+    "memory": "from memory: the table was looked for, and not found",
 }
 """How we know what is claimed."""
 
@@ -83,14 +90,13 @@ class Runs(Mapping[str, list[Values]]):
         """Nats above the reference, seed by seed; ``key`` is of the run, not of its reference."""
         return paired(self._values(name, key), self._values(reference, "nats"))
 
-    def scatter(self, name: str, key: str = "nats") -> float:
-        """How far the seeds of one setting lie apart: its largest value minus its least."""
-        values = self.all(name, key)
-        return max(values) - min(values)
-
     def _values(self, name: str, key: str) -> dict[int, float]:
         """One value by seed."""
         return {seed: values[key] for seed, values in self._by_seed[name].items()}
+
+
+FIXED = "Nothing: one setting, fixed before its runs."
+"""What was chosen by trials, of most claims."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,8 @@ class Claim:
     judge: Callable[[Runs], Finding]
     measures: Mapping[str, Measure] = field(default_factory=dict)
     seeds: Sequence[int] = (0, 1, 2)
+    chosen: str = FIXED  # how many trials our settings had, and with which seeds
+    no_command: str = ""  # why a claim without measures has none
     version: int = 1  # raise it when a measure that is a function changes what it measures
 
     def __post_init__(self) -> None:
@@ -135,24 +143,25 @@ def by_hand(verdict: Verdict, words: str) -> Callable[[Runs], Finding]:
     return lambda runs: Finding(verdict, words)
 
 
-def times(factors: Sequence[float]) -> str:
-    """The mean of factors and its interval: ``39.5 [39.1, 39.9]``."""
-    return spread(factors, ".1f" if mean(factors) < 100 else ",.0f")
+def times(factors: Sequence[float], form: str = "") -> str:
+    """The geometric mean of factors and its interval: ``39.5 [39.1, 39.9]``."""
+    found = interval([log(factor) for factor in factors])
+    form = form or (".1f" if found.mean < log(100) else ",.0f")
+    least, largest = (f"{bound(factors):{form}}" for bound in (min, max))
+    middle = f"{exp(found.mean):{form}}"
+    if least == largest or not found.known:
+        return middle
+    return f"{middle} [{exp(found.low):{form}}, {exp(found.high):{form}}]"
 
 
 def spread(values: Sequence[float], form: str = ".2f") -> str:
     """Mean [lower, upper] of a 95 % interval by Student's t; what is printed alike stands once.
 
-    Differences and factors come seed by seed, so that the interval is of pairs. It needs no more
-    than the values: with three seeds it is wide, and says so.
+    Differences come seed by seed, so that the interval is of pairs. It needs no more than the
+    values: with three seeds it is wide, and says so.
     """
     least, largest = (f"{bound(values):{form}}" for bound in (min, max))
     return f"{mean(values):{form}}" if least == largest else mean_ci(values, form)
-
-
-def upper(values: Sequence[float]) -> float:
-    """The upper end of that interval; infinite for a single value."""
-    return interval(values).high
 
 
 def on_seeds(runs: Runs) -> str:
@@ -161,32 +170,24 @@ def on_seeds(runs: Runs) -> str:
     return "on one seed" if num == 1 else f"on {num} seeds"
 
 
-def judge_saving(
-    runs: Runs,
-    name: str,
-    reference: str,
-    *,
-    claimed: float,
-    points: float,
-    of_any_task: bool = False,
-    why: str = "",
-) -> Finding:
-    """The usual verdict on "so many times fewer bytes, at a loss of at most so many points".
+def judged(score: Answer, total: Answer = True, up: Answer = False) -> Verdict:
+    """The verdict from the answers on the score and on the factors, both ways and up."""
+    found = rule.every(score, rule.either(total, up))
+    if found is False:
+        return Verdict.ELSEWHERE
+    if found is None or total is None:
+        return Verdict.UNDECIDED
+    return Verdict.REPRODUCED if total else Verdict.UPLINK_ONLY
 
-    A claim whose mean loss here is larger than ``points`` is *refuted here* if it is made of any
-    task, and *holds elsewhere* if it is made of another one. Otherwise, it is *reproduced* when the
-    factor of all bytes together is at least 0.9 of the claimed one, *uplink only* when that of the
-    bytes on the way up is, and *holds elsewhere* when neither is.
-    """
+
+def judge_saving(
+    runs: Runs, name: str, reference: str, *, claimed: float, points: float, why: str = ""
+) -> Finding:
+    """The usual verdict on "so many times fewer bytes, at a loss of at most so many points"."""
     up, total = (runs.fewer(name, reference, key) for key in ("nbytes_up", "nbytes"))
     lost = runs.points(name, reference)
-    words = f"{spread(lost, '+.2f')} points of accuracy. {why}".strip()
-    if mean(lost) < -points:
-        verdict = Verdict.REFUTED if of_any_task else Verdict.ELSEWHERE
-    elif mean(total) >= 0.9 * claimed:
-        verdict = Verdict.REPRODUCED
-    elif mean(up) >= 0.9 * claimed:
-        verdict = Verdict.UPLINK_ONLY
-    else:
-        verdict = Verdict.ELSEWHERE
-    return Finding(verdict, words, times(up), times(total))
+    verdict = judged(
+        rule.at_least(lost, -points), rule.saves(total, claimed), rule.saves(up, claimed)
+    )
+    words = f"{spread(lost, '+.2f')} points of accuracy, of which {points:g} may be lost. {why}"
+    return Finding(verdict, words.strip(), times(up), times(total))

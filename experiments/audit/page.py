@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from experiments.audit import opponent, quotes
+from experiments.audit import opponent, quotes, rule
 from experiments.audit.claim import GROUPS, KNOWN, MEANING, Claim, Finding, Verdict
 from experiments.runs import put_between
 
@@ -17,6 +17,7 @@ COLOURS = {
     Verdict.UPLINK_ONLY: "#8a6100",
     Verdict.ELSEWHERE: "#1565c0",
     Verdict.REFUTED: "#b3261e",
+    Verdict.UNDECIDED: "#00695c",
     Verdict.SHOWN: "#6a1b9a",
     Verdict.UNTESTED: "#5f6368",
 }
@@ -34,9 +35,11 @@ def report(found: Found) -> str:
     dearer = sum(each.dearer for each in known)
     lines += [f"| *{opponent.DEARER}* | {dearer} of {len(known)} | {opponent.MEANING} |"]
     lines += ["", f"{len(found)} claims; {measured(found)} of them are run by one command, "]
-    lines[-1] += f"{seeds(found)} with three seeds."
-    lines += ["", f"*Times the data* could be computed for {len(known)} claims; it is above 1 for "]
-    lines[-1] += f"{dearer} of them. The other sources do not say enough, and have no number here."
+    lines[-1] += f"{seeds(found)} with three seeds or more."
+    lines += ["", f"*Times the data* could be computed for {len(known)} claims by the numbers of "]
+    lines[-1] += f"their own sources; it is above 1 for {dearer} of them. The other sources do not "
+    lines[-1] += "say enough, and have no number here."
+    lines += ["", rule.RULE, "", *without_command(found)]
     for group in GROUPS:
         mine = {name: each for name, each in found.items() if each[0].group == group}
         if not mine:
@@ -62,18 +65,27 @@ def report(found: Found) -> str:
 def section(name: str, claim: Claim, finding: Finding) -> list[str]:
     """What is said, by whom, how we know; what we did; what came out."""
     seeds = f"; seeds {', '.join(map(str, claim.seeds))}" if len(claim.seeds) > 1 else ""
-    command = f"`fltoolkit audit {name}`{seeds}" if claim.measures else "none: nothing is run"
-    other = opponent.OPPONENTS.get(name)
-    data = [f"- **Times the data: {opponent.times_of(name)}.** {other.words}"] if other else []
+    command = f"`fltoolkit audit {name}`{seeds}" if claim.measures else f"none: {claim.no_command}"
+    chosen = [f"- **Chosen.** {claim.chosen}"] if claim.measures else []
     return [
         f"- **Claim.** {claim.says}",
         quotes.line_of(name, claim.known),
         f"- **Source.** {claim.source} ({KNOWN[claim.known]}).",
         f"- **Here.** {claim.ours}",
+        *chosen,
         f"- **Command.** {command}",
         f"- **Verdict: {finding.verdict.value}.** {finding.words}",
-        *data,
+        *opponent.line_of(name),
     ]
+
+
+def without_command(found: Found) -> list[str]:
+    """The claims that no command runs, and why."""
+    why = {name: claim.no_command for name, (claim, _) in found.items() if not claim.measures}
+    if not why:
+        return []
+    listed = "; ".join(f"[{name}](#{name}): {words}" for name, words in why.items())
+    return [f"**Not run by one command**, {len(why)} claims: {listed}."]
 
 
 def counted(found: Found) -> Counter[Verdict]:

@@ -118,9 +118,9 @@ QUOTES = {
         "a user, KarhouTam/FL-bench, issue 150, January 2025",
     ),
     "flower-iid-partitioner": Quote(
-        "Partitioner creates each partition sampled randomly from the dataset. [...] Load a single "
-        "IID partition based on the partition index.",
-        "flower.ai/docs/datasets, flwr_datasets.partitioner.IidPartitioner",
+        "Partitioner creates each partition sampled randomly from the dataset.",
+        "flower.ai/docs/datasets/ref-api/flwr_datasets.partitioner.IidPartitioner.html, and the "
+        "docstring in version 0.6.1",
     ),
     "flowertune-budget": Quote(
         "Communication budget: used %.2f MB (+%.2f MB this round) / 200,000 MB",
@@ -193,7 +193,7 @@ QUOTES = {
         "We propose a new low-rank gradient compressor based on power iteration that can i) "
         "compress gradients rapidly, ii) efficiently aggregate the compressed gradients using "
         "all-reduce, and iii) achieve test performance on par with SGD.",
-        "abstract, arXiv 1905.13727v3; the factor is a table's, from memory",
+        "abstract, arXiv 1905.13727v3; the factor is a table's",
     ),
     "protocol-models-2025": Quote(
         "We propose a novel compression algorithm that compresses both forward and backward "

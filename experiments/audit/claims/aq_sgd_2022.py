@@ -1,6 +1,7 @@
 """Few bits for the change of an activation against few bits for the activation."""
 
-from experiments.audit.claim import Claim, Finding, Runs, Verdict, spread, times
+from experiments.audit import rule
+from experiments.audit.claim import Claim, Finding, Runs, judged, spread, times
 from fltoolkit.codecs import Entropy, Pipeline, Quantize
 from fltoolkit.research import Experiment
 from fltoolkit.split import AlwaysA
@@ -25,7 +26,7 @@ def trained(name: str, codecs: dict, **settings) -> Experiment:
 
 
 def judge(runs: Runs) -> Finding:
-    """No loss to speak of (0.3 points), and better than the same bits without memory."""
+    """As good as float32; only what goes up is coded."""
     lost = runs.points("differences in 2 bits", "float32")
     gained = runs.points("differences in 2 bits", "2 bits")
     words = (
@@ -33,10 +34,9 @@ def judge(runs: Runs) -> Finding:
         f"{spread(gained, '+.2f')} from plain 2 bits. Gradients travel in "
         "float32 here, so that the factor is the way up's."
     )
-    free = sum(lost) / len(lost) >= -0.3
     up = runs.fewer("differences in 2 bits", "float32", "nbytes_up")
     total = runs.fewer("differences in 2 bits", "float32")
-    verdict = Verdict.UPLINK_ONLY if free else Verdict.ELSEWHERE
+    verdict = judged(rule.at_least(lost, -rule.POINTS), total=False, up=True)
     return Finding(verdict, words, times(up), times(total))
 
 

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, spread, times
+from experiments.audit import rule
+from experiments.audit.claim import Claim, Finding, Runs, Values, judged, spread, times
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, load, pack, splitnn_mlp, unpack
 from fltoolkit.split import train_split
 from fltoolkit.trees import Tree
@@ -64,15 +65,15 @@ def measure_of(num: int):
 
 
 def judge(runs: Runs) -> Finding:
-    """The paper's own losses are below a point at 2 to 16."""
+    """At most a point is lost, which is what the paper's own logs lose at 2 to 16."""
     words = ", ".join(
         f"{name}: {spread(runs.points(name, 'float32'), '+.2f')}"
         for name in ("2 in one", "8 in one")
     )
-    lost = runs.points("2 in one", "float32") + runs.points("8 in one", "float32")
+    lost = [runs.points(name, "float32") for name in ("2 in one", "8 in one")]
     return Finding(
-        Verdict.REPRODUCED if min(lost) >= -1 else Verdict.ELSEWHERE,
-        f"Points of accuracy, {words}.",
+        judged(rule.every(*(rule.at_least(each, -1) for each in lost))),
+        f"Points of accuracy, of which 1 may be lost: {words}.",
         times(runs.fewer("8 in one", "float32", "nbytes_up")),
         times(runs.fewer("8 in one", "float32")),
     )

@@ -1,15 +1,15 @@
 """Moments of the optimizer averaged less often than weights."""
 
+from experiments.audit import rule
 from experiments.audit.claim import (
     Claim,
     Finding,
     Runs,
-    Verdict,
+    judged,
     on_seeds,
     spread,
     times,
     untested,
-    upper,
 )
 from experiments.audit.measures import language
 
@@ -20,7 +20,7 @@ STORED = language(EVERY, LOCAL_ADAM, DES_LOC, KEPT)
 
 
 def judge(runs: Runs) -> Finding:
-    """Half of Local Adam's bytes, and no worse than it by what seeds of AdamW differ by."""
+    """Half of Local Adam's bytes, and as good as it."""
     more, factors = runs.nats(DES_LOC, LOCAL_ADAM), runs.fewer(DES_LOC, LOCAL_ADAM)
     words = (
         f"{times(factors)} times fewer bytes than Local Adam, at {spread(more, '+.3f')} nats per "
@@ -29,8 +29,7 @@ def judge(runs: Runs) -> Finding:
         f"{spread(runs.nats(KEPT, LOCAL_ADAM), '+.3f')} nats. The factors of the table are those "
         "against Local Adam."
     )
-    good = min(factors) >= 0.9 * 2 and upper(more) <= runs.scatter(EVERY)
-    verdict = Verdict.REPRODUCED if good else Verdict.ELSEWHERE
+    verdict = judged(rule.at_most(more, rule.NATS), rule.saves(factors, 2))
     return Finding(verdict, words, times(factors), times(factors))
 
 

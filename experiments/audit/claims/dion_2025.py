@@ -1,15 +1,15 @@
 """Orthonormal steps whose messages are narrow matrices."""
 
+from experiments.audit import rule
 from experiments.audit.claim import (
     Claim,
     Finding,
     Runs,
-    Verdict,
+    judged,
     on_seeds,
     spread,
     times,
     untested,
-    upper,
 )
 from experiments.audit.measures import language
 
@@ -19,7 +19,7 @@ STORED = language(EVERY, MUON, DION, POWER)
 
 
 def judge(runs: Runs) -> Finding:
-    """The loss of Muon, whose matrices travel whole, up to what seeds of AdamW differ by."""
+    """As good as Muon, whose matrices travel whole."""
     more, factors = runs.nats(DION, MUON), runs.fewer(DION, MUON)
     words = (
         f"{spread(more, '+.3f')} nats per character against Muon with whole matrices in float32, "
@@ -28,8 +28,7 @@ def judge(runs: Runs) -> Finding:
         "package holds the other half of the sentence: narrow means give the steps of the whole "
         "mean gradient. The rate is Muon's, untuned."
     )
-    good = upper(more) <= runs.scatter(EVERY)
-    verdict = Verdict.REPRODUCED if good else Verdict.ELSEWHERE
+    verdict = judged(rule.at_most(more, rule.NATS))
     return Finding(verdict, words, times(factors), times(factors))
 
 

@@ -10,6 +10,7 @@ CLAIM = Claim(
     source="EXO Gym, commit 9fa323c",
     known="code",
     ours="Read in the source in November 2026, not run.",
+    no_command="its source was read",
     judge=by_hand(
         Verdict.UNTESTED,
         "Nobody was found to claim it, and it was not run: in the source only DeMo adds bytes up, "

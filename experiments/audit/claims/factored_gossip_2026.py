@@ -10,6 +10,7 @@ CLAIM = Claim(
     source="Hewa Koneputugodage et al. 2026, arXiv 2606.22768, abstract",
     known="abstract",
     ours="Nothing is run. Random partners alone stand in docs/language_results.md as NoLoCo.",
+    no_command="the claim is about waiting, which no byte shows",
     judge=untested(
         "The claim is about how busy processors are on slow links. Bytes are measured here, and "
         "the abstract does not promise fewer of them."

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, on_seeds, spread, times
+from experiments.audit import rule
+from experiments.audit.claim import Claim, Finding, Runs, Values, judged, on_seeds, spread, times
 from fltoolkit import Batches, Channel, Party, evaluate, fedavg, load
 from fltoolkit.codecs import Entropy, Pipeline
 from fltoolkit.codecs.stage import Parts, Stage, Symbols, floats, take_symbols
@@ -153,11 +154,9 @@ def judge(runs: Runs) -> Finding:
         f"it is {fewer} times fewer bytes both ways."
     )
     if max(up) >= 1:
-        verdict = Verdict.ELSEWHERE
         words += " After so few rounds the draws are too near to even for a coder to gain."
-    else:
-        both = [a + b for a, b in zip(up, down, strict=True)]
-        verdict = Verdict.REPRODUCED if max(both) < 2 else Verdict.UPLINK_ONLY
+    both = [a + b for a, b in zip(up, down, strict=True)]
+    verdict = judged(True, rule.at_most(both, 2), rule.at_most(up, 1))
     factors = (times(runs.fewer(MASKS, WEIGHTS, key)) for key in ("nbytes_up", "nbytes"))
     return Finding(verdict, words, *factors)
 

@@ -13,6 +13,8 @@ CLAIM = Claim(
     ours="flwr 1.41.0 as it installs, November 2026: ten clients go through the four stages of its "
     "client code, and its own serializer makes the bytes (python -m "
     "experiments.secrecy.flower_secagg, in the environment of make flower). 25,450 values.",
+    no_command="it has a command of its own, `python -m experiments.secrecy.flower_secagg`, in "
+    "Flower's environment",
     judge=by_hand(
         Verdict.SHOWN,
         "64.15 bits per value are sent: masked numbers below 2^32 travel as int64. It is as many "

@@ -11,6 +11,7 @@ CLAIM = Claim(
     known="code",
     ours="Measured by hand in November 2026 and read again in the commit that is named. "
     "tests/codecs/test_other_systems.py holds the trap.",
+    no_command="measured by hand with a commit that no package index has",
     judge=by_hand(
         Verdict.SHOWN,
         "8 bits per value: a tensor of bytes is what is sent, a quarter of float32. Packed, "

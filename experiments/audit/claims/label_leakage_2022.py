@@ -1,6 +1,7 @@
 """Labels from the gradients that come back."""
 
-from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, spread
+from experiments.audit import rule
+from experiments.audit.claim import Claim, Finding, Runs, Values, judged, spread
 from experiments.audit.measures import leakage
 from experiments.leakage.settings import BINARY, DOWN
 from experiments.runs import Result
@@ -11,15 +12,16 @@ def read(result: Result) -> Values:
 
 
 def judge(runs: Runs) -> Finding:
-    """An AUC of 0.9 gives labels away."""
+    """An AUC of 0.9 gives labels away: the abstract has no figure."""
     length = runs.all("a rare label", "length")
     direction = runs.all("ten labels", "direction")
     words = (
         f"AUC of a rare label by the gradient's length {spread(length)}, and of ten labels by its "
-        f"direction {spread(direction)}, in the best epoch; 0.5 is chance."
+        f"direction {spread(direction)}, in the best epoch; 0.5 is chance. At least 0.9 counts as "
+        "given away, which is our figure: the abstract has none."
     )
-    leaks = min(length + direction) > 0.9
-    return Finding(Verdict.REPRODUCED if leaks else Verdict.REFUTED, words)
+    leaks = rule.every(rule.at_least(length, 0.9), rule.at_least(direction, 0.9))
+    return Finding(judged(leaks), words)
 
 
 CLAIM = Claim(

@@ -1,17 +1,20 @@
 """Rounds of federated averaging, the CNN."""
 
-from experiments.audit.claim import Claim, Finding, Runs, Verdict
+from experiments.audit import rule
+from experiments.audit.claim import Claim, Finding, Runs, judged, spread
 from experiments.audit.measures import fedavg
 
 PAPER = 20
 
 
 def judge(runs: Runs) -> Finding:
-    """Within a fifth."""
-    (values,) = runs["float32"]
-    words = f"Round {values['rounds']:.0f}, on one seed."
-    near = 0 < values["rounds"] <= 1.2 * PAPER
-    return Finding(Verdict.REPRODUCED if near else Verdict.REFUTED, words)
+    """As few rounds, or fewer, up to a fifth."""
+    rounds = runs.all("float32", "rounds")
+    words = (
+        f"{spread(rounds, '.0f')} rounds against {PAPER}. One seed answers no question: a run "
+        "takes an hour here."
+    )
+    return Finding(judged(rule.at_most(rounds, 1.2 * PAPER)), words)
 
 
 CLAIM = Claim(

@@ -5,7 +5,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
-from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, spread
+from experiments.audit import rule
+from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, judged, spread, times
 from fltoolkit import Channel, Party, evaluate, fedavg
 from fltoolkit.data import Text, load_text, partition_iid
 from fltoolkit.federated import Fleet, Local, local_update_lean
@@ -81,21 +82,18 @@ def measure_of(name: str):
 
 
 def judge(runs: Runs) -> Finding:
-    """Fewer rounds by role than with roles mixed, on every seed."""
+    """Fewer rounds by role than with roles mixed."""
     role, mixed = runs.all(BY_ROLE, "rounds"), runs.all(MIXED, "rounds")
     if not all(role + mixed):
         return Finding(Verdict.ELSEWHERE, f"Some runs never reach {TARGET:.0%}.")
-    (first, *_) = runs[BY_ROLE]
+    (first, *_), fewer = runs[BY_ROLE], runs.fewer(BY_ROLE, MIXED, "rounds")
     words = (
         f"{spread(role, '.0f')} rounds by role and {spread(mixed, '.0f')} with roles mixed to "
-        f"{TARGET:.0%}, {first['clients']:.0f} clients, of whom the largest has "
-        f"{first['largest']:.0%} of the text. How many rounds FedSGD takes is not measured."
+        f"{TARGET:.0%}, {times(fewer)} times fewer; {first['clients']:.0f} clients, of whom the "
+        f"largest has {first['largest']:.0%} of the text. How many rounds FedSGD takes "
+        "is not measured."
     )
-    if all(a < b for a, b in zip(role, mixed, strict=True)):
-        verdict = Verdict.REPRODUCED
-    else:
-        verdict = Verdict.ELSEWHERE
-    return Finding(verdict, words)
+    return Finding(judged(rule.saves(fewer, 1, share=1)), words)
 
 
 CLAIM = Claim(
@@ -109,9 +107,9 @@ CLAIM = Claim(
     ours="A reduced run: the 1.1 million characters of char-rnn instead of all plays, an LSTM of "
     f"one layer and {HIDDEN} units instead of two and 256, one local epoch, batch 10, ten clients "
     f"in a round, and {TARGET:.0%} on held-out text instead of 54 %. One learning rate for both, "
-    "where the paper chooses one for each. Rate and target were chosen on seed 0. Only the "
-    "order of the two is tested.",
+    "where the paper chooses one for each. Only the order of the two is tested.",
     seeds=(1, 2, 3),
+    chosen="The rate and the target, by trials on seed 0, whose number is not stored.",
     judge=judge,
     measures={name: measure_of(name) for name in (BY_ROLE, MIXED)},
 )

@@ -7,20 +7,25 @@ PAPER = 664
 
 
 def judge(runs: Runs) -> Finding:
-    """As few rounds, or fewer."""
+    """Fewer rounds than the paper's, for reasons that we do not know, are no agreement."""
     rounds = runs.all("float32", "rounds")
-    words = f"{spread(rounds, '.0f')} rounds against {PAPER}."
-    reached = min(rounds) > 0 and max(rounds) <= PAPER
-    return Finding(Verdict.REPRODUCED if reached else Verdict.ELSEWHERE, words)
+    words = (
+        f"{spread(rounds, '.0f')} rounds here at a rate of 0.1, where the paper has {PAPER} "
+        "with the best of many rates; why, we do not know. So ours is not the paper's setting. "
+        "The quoted sentence compares with FedSGD (1,796 rounds in the same table), which we did "
+        "not run."
+    )
+    return Finding(Verdict.UNTESTED, words)
 
 
 CLAIM = Claim(
     title="Federated averaging: 664 rounds to 97 % on MNIST, clients unlike",
     group="federated learning",
     says="The same with two shards of sorted samples per client: 664 rounds to 97 %.",
-    source="McMahan et al. 2017, arXiv 1602.05629, table 1, in a conversion to text",
+    source="McMahan et al. 2017, arXiv 1602.05629, table 1, read in a conversion to text",
     known="read",
     ours="The same network, split and settings on MNIST (docs/fedavg_results.md).",
     judge=judge,
+    chosen="The rate, as the best of 2 trials on seed 10 and the test images.",
     measures={"float32": fedavg("two shards a client", "float32", 0.97)},
 )

@@ -1,6 +1,7 @@
 """A loss that makes activations unlike the images."""
 
-from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, spread, upper
+from experiments.audit import rule
+from experiments.audit.claim import Claim, Finding, Runs, Values, judged, spread
 from experiments.audit.measures import leakage
 from experiments.runs import Result
 
@@ -17,12 +18,13 @@ def read(result: Result) -> Values:
 
 
 def judge(runs: Runs) -> Finding:
-    """Less leaks on both data sets. "Prevent" has no number in the abstract, and gets none here."""
-    words, falls = [], True
+    """Less leaks, and at most a point of accuracy is lost, on both data sets."""
+    words, answers = [], []
     for data in ("digits", "mnist"):
         names = (f"{data}, NoPeek 3", f"{data}, float32")
         less = runs.points(*names, "explained_variance")
-        falls &= upper(less) < 0
+        kept = rule.at_least(runs.points(*names), -1)
+        answers += [rule.at_most(less, 0.0), kept]
         before, after = (spread(runs.all(name, "explained_variance")) for name in names[::-1])
         words.append(
             f"{data}: a trained decoder explains {after} of the variance, and {before} without "
@@ -30,10 +32,10 @@ def judge(runs: Runs) -> Finding:
         )
     last = (
         "Less leaks, as is claimed; most of it still does, and the abstract prints no threshold "
-        "for what prevented means."
+        "for what prevented means. Whether the accuracy is kept within a point, three seeds cannot "
+        "tell."
     )
-    verdict = Verdict.ELSEWHERE if falls else Verdict.REFUTED
-    return Finding(verdict, f"{'; '.join(words)}. {last}")
+    return Finding(judged(rule.every(*answers)), f"{'; '.join(words)}. {last}")
 
 
 CLAIM = Claim(

@@ -10,11 +10,12 @@ CLAIM = Claim(
     source="NVFlare, cifar10-splitnn/model.py at commit 56f4951; pull request 5050, August 2026",
     known="read",
     ours="Read in client.py at commit 50ee1cc, not run.",
+    no_command="its source was read",
     judge=by_hand(
-        Verdict.REPRODUCED,
-        "Each site saves its own half and returns only a path. A first version of the pull request "
-        "sent the trained top model to the owner of the images; a reviewer saw that the docstring "
-        "says otherwise, before it was merged. Activations and gradients travel in 16 bits, "
-        "uncompressed.",
+        Verdict.UNTESTED,
+        "NVFlare was read, not run. In its source each site saves its own half and returns only "
+        "a path. A first version of the pull request sent the trained top model to the owner of "
+        "the images; a reviewer saw that the docstring says otherwise, before it was merged. "
+        "Activations and gradients travel in 16 bits, uncompressed.",
     ),
 )

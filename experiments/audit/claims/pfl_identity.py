@@ -20,7 +20,7 @@ def measure(seed: int, quick: bool, *, secret: bool) -> Values:
 
 
 def judge(runs: Runs) -> Finding:
-    """Equal weights are the identity; bytes are what it leaves out."""
+    """Equal weights are the identity, which has no noise; bytes are what it leaves out."""
     same = runs.all("secret", "weights") == runs.all("clear", "weights")
     more = times([1 / factor for factor in runs.fewer("secret", "clear", "nbytes_up")])
     words = (

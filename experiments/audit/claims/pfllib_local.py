@@ -2,8 +2,9 @@
 
 from functools import partial
 
-from experiments.audit import stored
-from experiments.audit.claim import Claim, Finding, Runs, Verdict, spread
+from experiments.audit import rule, stored
+from experiments.audit.claim import Claim, Finding, Runs, judged, spread
+from experiments.audit.measures import OF_OWNERS
 from experiments.newer.setting import SEEDS
 from experiments.null_rows import ALONE
 
@@ -15,8 +16,8 @@ def judge(runs: Runs) -> Finding:
     gains = {name: runs.points(ALONE, name) for name in TOGETHER}
     listed = ", ".join(f"{name} {spread(each, '+.2f')}" for name, each in gains.items())
     words = f"An owner alone, minus the method, in points: {listed}. It sends nothing."
-    right = all(min(each) > 0 for name, each in gains.items() if name in TOGETHER[:2])
-    return Finding(Verdict.REPRODUCED if right else Verdict.ELSEWHERE, words)
+    right = (rule.at_least(gains[name], 0.0) for name in TOGETHER[:2])
+    return Finding(judged(rule.every(*right)), words)
 
 
 CLAIM = Claim(
@@ -28,6 +29,7 @@ CLAIM = Claim(
     ours="Digits, twenty owners with two shards of sorted samples, an owner's accuracy on test "
     "images distributed as its own classes are (docs/newer_methods.md). FedProx was not run.",
     judge=judge,
+    chosen=OF_OWNERS,
     measures={name: partial(stored.owners, name) for name in (ALONE, *TOGETHER)},
     seeds=SEEDS,
 )

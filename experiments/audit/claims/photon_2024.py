@@ -11,6 +11,7 @@ CLAIM = Claim(
     known="abstract",
     ours="Nothing is run. Local AdamW with a plain mean, which is its method, stands in "
     "docs/language_results.md at 10 local steps; its factors need 64 to 512.",
+    no_command="the models and the number of steps are too large for any machine here",
     judge=untested(
         "A factor of 64 to 512 by local steps alone would be one to nine messages in a run of 600 "
         "steps, and the claim is about models of up to 7 billion parameters."

@@ -61,7 +61,7 @@ def judge(runs: Runs) -> Finding:
 CLAIM = Claim(
     title="PowerSGD: 136 times less with rank 2 at the same accuracy",
     group="codecs",
-    says="Gradients as products of rank 2: 136 times less, 94.4 % as with SGD, ResNet-18 on "
+    says="Gradients as products of rank 2: 136 times less, at the accuracy of SGD, ResNet-18 on "
     "CIFAR-10.",
     source="Vogels et al. 2019, arXiv 1905.13727, table; the factor is recomputed below",
     known="memory",

@@ -2,7 +2,8 @@
 
 from functools import partial
 
-from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, spread
+from experiments.audit import rule
+from experiments.audit.claim import Claim, Finding, Runs, Values, judged, spread, times
 from experiments.newer import unchanged
 
 THEIRS, OURS = 1e-6, 3e-3
@@ -20,12 +21,12 @@ def judge(runs: Runs) -> Finding:
     fewer = {name: [16 / run["bits"] for run in runs[name]] for name in runs}
     words = (
         f"At a learning rate of {THEIRS:g}, a step leaves {spread(same['theirs'])} % of the "
-        f"bfloat16 weights as they are, and a lossless patch is {spread(fewer['theirs'], '.0f')} "
+        f"bfloat16 weights as they are, and a lossless patch is {times(fewer['theirs'], '.0f')} "
         f"times shorter than all weights. At {OURS:g}, which fine-tunes this model best, it is "
-        f"{spread(same['ours'])} % and {spread(fewer['ours'], '.1f')} times."
+        f"{spread(same['ours'])} % and {times(fewer['ours'])} times. The "
+        "verdict is on the quoted sentence; a patch over 100 times shorter is not reached here."
     )
-    right = min(same["theirs"]) > 99
-    return Finding(Verdict.REPRODUCED if right else Verdict.ELSEWHERE, words)
+    return Finding(judged(rule.at_least(same["theirs"], 99)), words)
 
 
 CLAIM = Claim(

@@ -8,14 +8,14 @@ ONE_PASS = Experiment("split", data="mnist", rounds=1, batch_size=64, lr=0.03)
 
 
 def judge(runs: Runs) -> Finding:
-    """Saving bandwidth is sending less than the images."""
+    """No sentence is tested: what one pass sends is shown."""
     multiples = [nbytes / RAW for nbytes in runs.all("one pass", "nbytes")]
     words = (
         f"One pass over MNIST sends {spread(multiples, '.1f')} times the bytes of all its images. "
         "The tables that the tutorial shows are about hundreds of clients and a large network; its "
         "own network, with one client, counts nothing."
     )
-    return Finding(Verdict.SHOWN if min(multiples) > 1 else Verdict.REPRODUCED, words)
+    return Finding(Verdict.SHOWN, words)
 
 
 CLAIM = Claim(

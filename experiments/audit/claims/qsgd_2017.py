@@ -4,7 +4,8 @@ import math
 
 from torch import nn
 
-from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, spread
+from experiments.audit import rule
+from experiments.audit.claim import Claim, Finding, Runs, Values, judged, spread
 from fltoolkit import load
 from fltoolkit.codecs import QSGD, Entropy, Pipeline
 from fltoolkit.models import splitnn_mlp
@@ -34,8 +35,7 @@ def judge(runs: Runs) -> Finding:
         f"{spread(bits)} bits per value, with a squared error of {spread(error, '.3f')} of the "
         "gradient's own square (the paper's bound is 1)."
     )
-    holds = max(bits) <= 2.8 and max(error) <= 1
-    return Finding(Verdict.REPRODUCED if holds else Verdict.REFUTED, words)
+    return Finding(judged(rule.every(rule.at_most(bits, 2.8), rule.at_most(error, 1))), words)
 
 
 CLAIM = Claim(

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, spread
+from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, spread, times
 from fltoolkit import pack
 from fltoolkit.codecs import EDEN, BitPack, Pipeline
 from fltoolkit.codecs.stage import Indices, Symbols
@@ -90,22 +90,22 @@ def measure_of(bits: int):
 
 
 def judge(runs: Runs) -> Finding:
-    """Near is within twice EDEN's error at all four sizes."""
+    """Without the shared random numbers it is another method; what ours does is told."""
     names = list(runs)
     ratios = {n: [v["error"] / v["eden"] for v in runs[n]] for n in names}
     listed = "; ".join(
         f"{n.replace('1 bits', '1 bit')}: {spread(runs.all(n, 'error'), '.4f')} against "
         f"{spread(runs.all(n, 'eden'), '.4f')}, "
-        f"{spread(ratios[n], '.1f')} times it, in {spread(runs.all(n, 'bits'))} and "
+        f"{times(ratios[n])} times it, in {spread(runs.all(n, 'bits'))} and "
         f"{spread(runs.all(n, 'eden_bits'))} bits per value"
         for n in names
     )
     words = (
-        f"Squared error of the mean, ours against EDEN: {listed}. The server rotates back once "
-        f"instead of {CLIENTS} times."
+        "The random numbers that both ends share are not built here, and the paper's levels are "
+        f"made for them. Squared error of the mean of our plain edition, against EDEN: {listed}. "
+        f"The server rotates back once instead of {CLIENTS} times."
     )
-    near = all(max(found) <= 2 for found in ratios.values())
-    return Finding(Verdict.REPRODUCED if near else Verdict.ELSEWHERE, words)
+    return Finding(Verdict.UNTESTED, words)
 
 
 CLAIM = Claim(
@@ -119,8 +119,8 @@ CLAIM = Claim(
     ours="A plain edition: the levels come from gradient descent, and the two ends share no random "
     "numbers, with which the paper's levels are better. Ten vectors of 16,384 log-normal values, "
     "one in 512 values sent exactly, all headers counted; EDEN unbiased, with a rotation of its "
-    "own for each client. Times are not measured. The abstract has no figures: near means within "
-    "twice EDEN's error at 1 to 4 bits.",
+    "own for each client. Times are not measured. The abstract has no figures for "
+    "competitive.",
     judge=judge,
     measures={f"{bits} bits": measure_of(bits) for bits in BITS},
 )

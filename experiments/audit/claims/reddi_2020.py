@@ -21,13 +21,13 @@ def with_server(optimizer: str) -> Experiment:
 
 
 def judge(runs: Runs) -> Finding:
-    """Better on every seed, by either of the adaptive ones."""
+    """Rates decide here, and ours were not tuned."""
     gains = {name: runs.points(name, "plain mean") for name in runs if name != "plain mean"}
     words = ", ".join(f"{name} {spread(gain, '+.2f')}" for name, gain in gains.items())
-    better = any(min(gain) > 0 for name, gain in gains.items() if name in ("FedYogi", "FedAdam"))
     return Finding(
-        Verdict.REPRODUCED if better else Verdict.ELSEWHERE,
-        f"Points against the plain mean: {words}. Rates were chosen once, from docs/federated.md.",
+        Verdict.UNTESTED,
+        "The paper tunes both rates of each method on a grid, and we tuned none: they were chosen "
+        f"once, from docs/federated.md. With them, in points against the plain mean: {words}.",
     )
 
 
@@ -41,10 +41,12 @@ CLAIM = Claim(
     ours="Digits, ten clients with Dirichlet(0.3), three in a round, 25 rounds. No byte more is "
     "sent.",
     judge=judge,
+    chosen="Nothing for this claim: the rates are those of docs/federated.md.",
     measures={
         "plain mean": BASE,
         "FedAvgM": with_server("SGD(lr=1.0, momentum=0.5)"),
         "FedYogi": with_server("Yogi(lr=0.03)"),
         "FedAdam": with_server("Adam(lr=0.03)"),
     },
+    seeds=range(10, 20),
 )

@@ -11,6 +11,7 @@ CLAIM = Claim(
     known="code",
     ours="Read in the source in November 2026, not run. The same rule in our code, "
     "`fltoolkit.split.train_uploading`, is measured in the row on CIFAR-10.",
+    no_command="its source was read",
     judge=by_hand(
         Verdict.SHOWN,
         "Activations are still sent with every batch; only gradients are saved. So it cannot save"

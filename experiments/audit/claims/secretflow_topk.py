@@ -10,6 +10,7 @@ CLAIM = Claim(
     known="code",
     ours="Measured by hand in November 2026 with the commit that is named. A "
     "tensor of 128 x 512 float32, which is 262,144 bytes.",
+    no_command="measured by hand with a commit that no package index has",
     judge=by_hand(
         Verdict.SHOWN,
         "655,845 bytes at sparsity 0.5 (2.5 times larger than dense), 328,165 at 0.75, 131,547 at"

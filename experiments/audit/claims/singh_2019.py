@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict
+from experiments.audit import rule
+from experiments.audit.claim import Claim, Finding, Runs, Values, judged
 from fltoolkit.cost import advise
 from fltoolkit.cost import measure as cost_of
 from fltoolkit.models import splitnn_mlp
@@ -42,8 +43,7 @@ def judge(runs: Runs) -> Finding:
         f"{min(below):.3f} times the bytes of averaging, and with two more {max(above):.3f} times. "
         "Bytes for one epoch against one round: accuracy is not part of this."
     )
-    right = min(below) > 1 > max(above)
-    return Finding(Verdict.REPRODUCED if right else Verdict.REFUTED, words)
+    return Finding(judged(rule.every(rule.at_least(below, 1), rule.at_most(above, 1))), words)
 
 
 CLAIM = Claim(

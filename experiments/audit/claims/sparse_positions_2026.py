@@ -10,10 +10,13 @@ def read(result: Result) -> Values:
 
 
 def judge(runs: Runs) -> Finding:
-    """More than half of what leaks is due to places."""
+    """What values alone tell is not measured."""
     shares = runs.all("top-k 10%", "share") + runs.all("RandTopK 10%", "share")
-    words = f"Places alone explain {spread(shares)} of what places and values explain together."
-    return Finding(Verdict.REPRODUCED if min(shares) > 0.5 else Verdict.REFUTED, words)
+    words = (
+        f"Places alone explain {spread(shares)} of what places and values explain together. What "
+        "values alone explain is not measured."
+    )
+    return Finding(Verdict.UNTESTED, words)
 
 
 PART = "codecs on the activations"

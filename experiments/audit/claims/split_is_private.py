@@ -10,14 +10,13 @@ def read(result: Result) -> Values:
 
 
 def judge(runs: Runs) -> Finding:
-    """Half of the variance explained is a leak."""
+    """No sentence is tested: what is seen is shown."""
     digits, mnist = runs.all("digits", "explained"), runs.all("MNIST", "explained")
     words = (
         f"An attacker with images of its own explains {spread(digits)} of the variance of the "
         f"digits, and {spread(mnist)} of MNIST's, from the activations. 1 would be a copy."
     )
-    leaks = min(digits + mnist) > 0.5
-    return Finding(Verdict.SHOWN if leaks else Verdict.REPRODUCED, words)
+    return Finding(Verdict.SHOWN, words)
 
 
 PART = "codecs on the activations"

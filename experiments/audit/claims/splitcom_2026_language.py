@@ -1,8 +1,7 @@
 """Sending an activation only if it has moved, where a language model is fine-tuned."""
 
-from statistics import mean
-
-from experiments.audit.claim import Claim, Finding, Runs, Verdict, on_seeds, spread, times, untested
+from experiments.audit import rule
+from experiments.audit.claim import Claim, Finding, Runs, judged, on_seeds, spread, times, untested
 from experiments.audit.measures import split_language
 
 DENSE, MOVED = "float32", "sent if moved by 30%"
@@ -10,15 +9,12 @@ STORED = split_language("tune", DENSE, MOVED)
 
 
 def judge(runs: Runs) -> Finding:
-    """23.8 times less, within 0.02 nats."""
+    """23.8 times less in all, or 71 times on the way up, and as good as float32."""
     more = runs.nats(MOVED, DENSE)
     up, total = (runs.fewer(MOVED, DENSE, key) for key in ("nbytes_up", "nbytes"))
     words = f"{spread(more, '+.3f')} nats per character above float32, {on_seeds(runs)}."
-    if mean(more) > 0.02 or mean(up) < 0.9 / (1 - 0.986):
-        verdict = Verdict.ELSEWHERE
-    else:
-        holds = mean(total) >= 0.9 / (1 - 0.958)
-        verdict = Verdict.REPRODUCED if holds else Verdict.UPLINK_ONLY
+    enough = rule.saves(total, 1 / (1 - 0.958)), rule.saves(up, 1 / (1 - 0.986))
+    verdict = judged(rule.at_most(more, rule.NATS), *enough)
     return Finding(verdict, words, times(up), times(total))
 
 

@@ -10,6 +10,7 @@ CLAIM = Claim(
     source="Stack Overflow, a question on top-k in TensorFlow Federated",
     known="code",
     ours="tests/codecs/test_other_systems.py has both mistakes beside our codec.",
+    no_command="it is a test of ours, `tests/codecs/test_other_systems.py`",
     judge=by_hand(
         Verdict.SHOWN,
         "The magnitudes travel without their signs, error feedback makes it worse, and where "

@@ -11,18 +11,22 @@ FEDAVG, STC = "FedAvg, float32", "STC 1 % both ways"
 
 
 def judge(runs: Runs) -> Finding:
-    """It must get there, in fewer bytes, and in no more rounds."""
+    """The paper counts iterations, with a message each; ours are rounds of a whole epoch."""
     reached = [values for values in runs[STC] if values["nbytes"]]
     rounds = mean(runs.all(FEDAVG, "rounds"))
     words = f"{len(reached)} of {len(runs[STC])} runs reach {TARGET:.0%} in 15 rounds"
     if not reached:
-        return Finding(Verdict.REFUTED, f"{words}.")
+        return Finding(Verdict.UNTESTED, f"{words}.")
     dense = mean(runs.all(FEDAVG, "nbytes"))
     fewer = [dense / values["nbytes"] for values in reached]
     took = mean(values["rounds"] for values in reached)
-    words += f", for fewer bytes and in {took:.0f} rounds, where averaging takes {rounds:.0f}."
-    holds = len(reached) == len(runs[STC]) and min(fewer) > 1 and took <= rounds
-    return Finding(Verdict.REPRODUCED if holds else Verdict.ELSEWHERE, words, "", times(fewer))
+    words += (
+        f"; these send {times(fewer)} times fewer bytes until then, in {took:.0f} rounds, where "
+        f"averaging takes {rounds:.0f}. The claim compares training iterations: the paper sends a "
+        "ternary message after each, and ours after a whole pass, so that a round of ours is not "
+        "one of theirs."
+    )
+    return Finding(Verdict.UNTESTED, words)
 
 
 CLAIM = Claim(
