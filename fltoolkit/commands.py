@@ -25,6 +25,8 @@ __all__ = ["audit", "compare", "report", "run", "sweep"]
 PROTOCOLS = """\
   split, relay, splitfed, split_async, u_shaped, vertical, uploading, local_loss: a network is cut
   fedavg, interval_averaging, fedasync, fedbuff: whole networks are averaged
+  diloco, streaming_diloco, noloco, sparta, ddp, demo, dion: a few workers train one model
+  decomfl, fedkseed: seeds and slopes are sent in place of gradients
   pooled, alone, nothing: send the data, one owner alone, nobody trains (to compare with)
 """
 """As text, so that --help imports nothing; a test compares it with the protocols that there are."""

@@ -7,7 +7,8 @@ which are in the rooms split and federated.
 import copy
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from inspect import signature
 from typing import Any, cast
 
@@ -23,11 +24,24 @@ from fltoolkit.federated.asynchronous import fedasync as train_fedasync
 from fltoolkit.federated.asynchronous import fedbuff as train_fedbuff
 from fltoolkit.federated.client import Local
 from fltoolkit.federated.clock import Arrivals
+from fltoolkit.federated.data_parallel import ddp as train_ddp
+from fltoolkit.federated.decoupled_momentum import demo as train_demo
+from fltoolkit.federated.decoupled_momentum import dion as train_dion
+from fltoolkit.federated.exchange import AllGather, Ring, ThroughServer
+from fltoolkit.federated.gossip import noloco as train_noloco
+from fltoolkit.federated.gossip import sparta as train_sparta
+from fltoolkit.federated.local_steps import Stream
+from fltoolkit.federated.local_steps import diloco as train_diloco
+from fltoolkit.federated.local_steps import streaming_diloco as train_streaming
 from fltoolkit.federated.means import Mean, mean_of_all, mean_of_senders
+from fltoolkit.federated.muon import muon_for
 from fltoolkit.federated.privacy import GaussianDP
 from fltoolkit.federated.rounds import fedavg as train_fedavg
 from fltoolkit.federated.rounds import interval_averaging as train_intervals
 from fltoolkit.federated.server import Server
+from fltoolkit.federated.zeroth_order import Directions
+from fltoolkit.federated.zeroth_order import decomfl as train_decomfl
+from fltoolkit.federated.zeroth_order import fedkseed as train_fedkseed
 from fltoolkit.history import Record
 from fltoolkit.party import Party
 from fltoolkit.research.protocol import (
@@ -211,6 +225,18 @@ def federated(
     return run
 
 
+def by_round(
+    train: Callable[..., Iterator[Record]], **own: Callable[[Task], Any]
+) -> Callable[[Task, Channel], Trained]:
+    """As `federated`, for a function whose records count inner steps: here they count messages."""
+
+    def run(task: Task, channel: Channel) -> Trained:
+        for record, parties in federated(train, **own)(task, channel):
+            yield record | {"step": channel.step}, parties
+
+    return run
+
+
 def cohort_of(task: Task) -> int:
     """The number of clients in a round."""
     return task.settings.get("cohort_size", task.num_clients)
@@ -229,6 +255,33 @@ def local_of(task: Task, *, steps: int | None = None) -> Local:
         loss_fn=task.loss_fn,
         keep_state=settings.get("keep_state", False),
     )
+
+
+def inner_steps_of(task: Task) -> int:
+    """The steps of each worker between two messages; 1 if the settings give none."""
+    return task.settings.get("local_steps", 1)
+
+
+def inner_of(task: Task) -> Local:
+    """The steps of each worker between two messages."""
+    return local_of(task, steps=inner_steps_of(task))
+
+
+def single_of(task: Task) -> Local:
+    """One step between two messages."""
+    return local_of(task, steps=1)
+
+
+def directions_of(task: Task) -> Local:
+    """A single step, whose hidden matrices move along given directions, as `dion` needs it."""
+    rates = {"adamw_lr": task.settings["adamw_lr"]} if "adamw_lr" in task.settings else {}
+    optimizer = muon_for(task.layers, momentum=None, lr=task.lr, **rates)
+    return Local(task.batch_size, optimizer=optimizer, steps=1, loss_fn=task.loss_fn)
+
+
+def batches_at_once(task: Task) -> int:
+    """The steps in a pass over the samples, when each worker takes a batch at the same time."""
+    return math.ceil(len(task.data.y_train) / (task.batch_size * task.num_clients))
 
 
 def interval_of(task: Task) -> int:
@@ -256,9 +309,9 @@ def mean_of(task: Task) -> Mean:
     return privacy or (mean_of_senders if masked else mean_of_all)
 
 
-def optimizer_of(task: Task) -> torch.optim.Optimizer | None:
-    """The server's optimizer; None means that the server adds the mean update."""
-    make = task.settings.get("server_optimizer")
+def optimizer_of(task: Task, name: str = "server_optimizer") -> torch.optim.Optimizer | None:
+    """The optimizer of the common model; None means that the mean update is added."""
+    make = task.settings.get(name)
     return None if make is None else make(task.model.parameters())
 
 
@@ -272,8 +325,10 @@ ARGUMENTS: dict[str, Callable[[Task], Any]] = {
     "num_updates": lambda task: task.rounds * task.num_clients,
     "cohort": cohort_of,
     "buffer_size": lambda task: task.settings.get("buffer_size", 1),
+    "steps": lambda task: task.rounds * batches_at_once(task),
     "local": local_of,
     "server": server_of,
+    "outer": lambda task: optimizer_of(task, "outer"),
     "version": lambda task: task.settings.get("version", 2),
     "gate": lambda task: task.gate,
     "upload": upload_of,
@@ -341,6 +396,30 @@ def rounds_only(experiment: Any) -> None:
         )
 
 
+def plain_sgd_only(experiment: Any) -> None:
+    """Raise ValueError for an optimizer: what the clients send says nothing about its state."""
+    tested_once(experiment)
+    if experiment.optimizer:
+        raise ValueError(
+            f"optimizer={experiment.optimizer!r}: {experiment.protocol} makes its own steps, with "
+            "lr. Leave optimizer out"
+        )
+
+
+def has(name: str, experiment: Any) -> None:
+    """Raise ValueError for settings that lack what the protocol cannot do without."""
+    tested_once(experiment)
+    if name not in experiment.settings:
+        words = experiment.method.settings[name].words
+        raise ValueError(f"settings lack {name}, which {experiment.protocol} needs: {words}")
+
+
+def has_rank(experiment: Any) -> None:
+    """Raise ValueError where nobody says in how many directions a matrix may move."""
+    plain_sgd_only(experiment)
+    has("rank", experiment)
+
+
 def all_samples_everywhere(experiment: Any) -> None:
     """Raise ValueError for a partition of the samples: these clients divide columns."""
     if experiment.partition != "iid":
@@ -390,6 +469,12 @@ def intervals_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) 
     return 3 * step * task.num_clients * interval_of(task) * task.batch_size * cost.flops_forward
 
 
+def workers_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) -> float:
+    """FLOPs of all layers at all workers, with ``local_steps`` between two messages."""
+    each = inner_steps_of(task) * task.batch_size
+    return 3 * step * task.num_clients * each * cost.flops_forward
+
+
 def updates_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) -> float:
     """FLOPs of all layers for the updates that arrived."""
     each = task.settings.get("buffer_size", 1)
@@ -425,12 +510,54 @@ PRIVACY = Setting(
     as_text=True,
 )
 
+EXCHANGE = Setting(
+    "ThroughServer(), AllGather() or Ring()",
+    lambda value: isinstance(value, ThroughServer | AllGather | Ring),
+    as_text=True,
+)
+DIRECTIONS = Setting(
+    "directions such as Directions(8)", lambda value: isinstance(value, Directions), as_text=True
+)
+STREAM = Setting(
+    "a stream such as Stream(4, overlap=1)", lambda value: isinstance(value, Stream), as_text=True
+)
+MOMENTS = Setting(
+    "entries of the optimizer's state with numbers of rounds, such as {'exp_avg': 3}",
+    lambda value: isinstance(value, Mapping) and all(map(COUNT.allowed, value.values())),
+)
+
 AT_THE_CUT, FEDERATED = ("activations", "gradients"), ("model", "update", "control")
 WITH_CLIENTS = (*AT_THE_CUT, "labels", "model")
 LOCAL = {"local_epochs": COUNT, "local_steps": COUNT, "prox": AMOUNT, "keep_state": FLAG}
 LATE = {"staleness": STALENESS, "clock": CLOCK}
 COHORT = {"cohort_size": COUNT, "wait_for": COUNT, "timeout": AMOUNT}
 THROUGH, SERVER = {"through": CODEC}, {"server_optimizer": OPTIMIZER}
+STEPS, ALONG = {"local_steps": COUNT, "keep_state": FLAG}, {"along": DIRECTIONS}
+
+
+def among_workers(
+    name: str,
+    train: Callable[..., Iterator[Record]],
+    settings: Mapping[str, Setting],
+    *,
+    sends: Sequence[str] = ("model", "update"),
+    local: Callable[[Task], Local] = inner_of,
+    check: Callable[[Any], None] = tested_once,
+    counted: bool = True,
+) -> Protocol:
+    """A protocol of workers who train one model together and send at the same time."""
+    every_step = local in (single_of, directions_of)
+    return Protocol(
+        name,
+        by_round(train, local=local),
+        sends,
+        settings,
+        check,
+        records_per_round=batches_at_once if every_step else one_record_per_round,
+        together=everybody,
+        flops=workers_work if counted else None,
+    )
+
 
 PROTOCOLS = {
     protocol.name: protocol
@@ -495,6 +622,50 @@ PROTOCOLS = {
             rounds_only,
             records_per_round=one_record_per_round,
             flops=updates_work,
+        ),
+        among_workers(
+            "diloco",
+            train_diloco,
+            STEPS | {"outer": OPTIMIZER, "exchange": EXCHANGE, "moments": MOMENTS},
+        ),
+        among_workers(
+            "streaming_diloco",
+            train_streaming,
+            STEPS | {"outer": OPTIMIZER, "stream": STREAM},
+            check=partial(has, "stream"),
+        ),
+        among_workers(
+            "noloco",
+            train_noloco,
+            STEPS | {"group": COUNT, "lr": AMOUNT, "momentum": AMOUNT},
+            sends=("model",),
+        ),
+        among_workers("sparta", train_sparta, STEPS | {"fraction": AMOUNT, "exchange": EXCHANGE}),
+        among_workers("ddp", train_ddp, {"exchange": EXCHANGE}, local=single_of),
+        among_workers(
+            "demo",
+            train_demo,
+            {"decay": AMOUNT, "chunk": COUNT},
+            sends=("update",),
+            local=single_of,
+        ),
+        among_workers(
+            "dion",
+            train_dion,
+            {"rank": COUNT, "decay": AMOUNT, "adamw_lr": AMOUNT, "exchange": EXCHANGE},
+            local=directions_of,
+            check=has_rank,
+        ),
+        *(
+            among_workers(
+                name,
+                train,
+                {"local_steps": COUNT, "cohort_size": COUNT} | ALONG,
+                sends=("control", "update"),
+                check=plain_sgd_only,
+                counted=False,
+            )
+            for name, train in (("decomfl", train_decomfl), ("fedkseed", train_fedkseed))
         ),
         Protocol("u_shaped", u_shaped, AT_THE_CUT, THROUGH | {"tail": COUNT}, one_client),
         Protocol(

@@ -14,7 +14,14 @@ from torch import nn, optim
 from fltoolkit import codecs, metrics, models
 from fltoolkit.codecs.base import Codec
 from fltoolkit.codecs.stage import Stage
-from fltoolkit.federated import clock, privacy, server
+from fltoolkit.federated import (
+    clock,
+    exchange,
+    local_steps,
+    privacy,
+    server,
+    zeroth_order,
+)
 from fltoolkit.pooled import compressors, jpeg, shrink
 from fltoolkit.split import gates
 
@@ -31,6 +38,9 @@ _OTHERS = {  # each module, and those of its names that a text may hold
     "PoissonNLLLoss",
     optim: "SGD Adam AdamW Adamax NAdam RAdam Adagrad Adadelta RMSprop",
     server: "Yogi",
+    exchange: "ThroughServer AllGather Ring",
+    local_steps: "Stream",
+    zeroth_order: "Directions",
     compressors: "Distinct Smallest",
     jpeg: "Jpeg",
     shrink: "Shrink",

@@ -61,6 +61,15 @@ KINDS = {
     "split_async": CUT | {"labels_up", "model_across", "control_down"},
     **dict.fromkeys(("fedavg", "interval_averaging", "fedasync", "fedbuff"), FEDERATED),
     "vertical": CUT,
+    **dict.fromkeys(("diloco", "streaming_diloco", "sparta", "ddp", "dion"), FEDERATED),
+    "noloco": {"model_across"},
+    "demo": {"update_across"},
+    **{name: {"control_down", "update_up"} for name in ("decomfl", "fedkseed")},
+}
+NEEDED = {
+    "dion": {"rank": 2},
+    "noloco": {"group": 3},
+    "streaming_diloco": {"stream": "Stream(2, overlap=0)"},
 }
 ALONE = {
     "u_shaped": CUT | {"activations_down", "gradients_up"},
@@ -73,7 +82,8 @@ ALONE = {
 def test_bytes_add_up_and_the_same_seed_gives_the_same(protocol):
     gate = "Periodic(3, every=2)" if PROTOCOLS[protocol].gated else ""
     clients = 1 if protocol in ALONE else 3
-    experiment = Experiment(protocol, num_clients=clients, gate=gate, **SMALL | {"rounds": 2})
+    how = {"settings": NEEDED.get(protocol, {}), "gate": gate, **SMALL, "rounds": 2}
+    experiment = Experiment(protocol, num_clients=clients, **how)
     history = run(experiment)
     assert history == run(experiment)
     assert history != run(Experiment.from_dict({**experiment.to_dict(), "seed": 1}))

@@ -1,0 +1,181 @@
+"""Protocols made from a signature send the same bytes, and end with the same weights, as a call."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from fltoolkit import Channel, splitnn_mlp
+from fltoolkit.codecs import Entropy, Pipeline, Quantize
+from fltoolkit.federated import (
+    AllGather,
+    Directions,
+    Local,
+    Ring,
+    Stream,
+    ddp,
+    decomfl,
+    demo,
+    diloco,
+    dion,
+    fedkseed,
+    muon_for,
+    noloco,
+    sparta,
+    streaming_diloco,
+)
+from fltoolkit.research import Experiment, run
+from fltoolkit.research.task import Task, samples
+
+HOW = {"num_clients": 4, "num_samples": 192, "rounds": 2, "seed": 3}
+TWO_STEPS = Local(32, lr=0.05, steps=2)
+ONE_STEP = Local(32, lr=0.05, steps=1)
+ADAM = Local(32, optimizer=partial(torch.optim.AdamW, lr=0.001), steps=2, keep_state=True)
+
+
+def nesterov(model):
+    return torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
+
+
+# name: the settings of an experiment, and the call that is the same
+CASES = {
+    "diloco": (
+        {"local_steps": 2, "outer": "SGD(lr=0.7, momentum=0.9, nesterov=True)"},
+        lambda m: (diloco, {"rounds": 2, "local": TWO_STEPS, "outer": nesterov(m)}),
+    ),
+    "diloco, moments": (
+        {"local_steps": 2, "keep_state": True, "moments": {"exp_avg": 1, "exp_avg_sq": 2}},
+        lambda m: (
+            diloco,
+            {"rounds": 2, "local": ADAM, "moments": {"exp_avg": 1, "exp_avg_sq": 2}},
+        ),
+    ),
+    "streaming_diloco": (
+        {"local_steps": 2, "stream": "Stream(2, overlap=0)"},
+        lambda m: (
+            streaming_diloco,
+            {"rounds": 2, "local": TWO_STEPS, "stream": Stream(2, overlap=0)},
+        ),
+    ),
+    "noloco": (
+        {"local_steps": 2, "group": 2, "lr": 0.5, "momentum": 0.25},
+        lambda m: (
+            noloco,
+            {"rounds": 2, "local": TWO_STEPS, "group": 2, "lr": 0.5, "momentum": 0.25},
+        ),
+    ),
+    "sparta": (
+        {"fraction": 0.25, "exchange": "AllGather()"},
+        lambda m: (
+            sparta,
+            {"rounds": 2, "local": ONE_STEP, "fraction": 0.25, "exchange": AllGather()},
+        ),
+    ),
+    "ddp": (
+        {"exchange": "Ring()"},
+        lambda m: (ddp, {"steps": 4, "local": ONE_STEP, "exchange": Ring()}),
+    ),
+    "demo": (
+        {"decay": 0.9, "chunk": 16},
+        lambda m: (demo, {"steps": 4, "local": ONE_STEP, "decay": 0.9, "chunk": 16}),
+    ),
+    "dion": (
+        {"rank": 2, "decay": 0.9, "adamw_lr": 0.002},
+        lambda m: (
+            dion,
+            {
+                "steps": 4,
+                "local": Local(
+                    32, optimizer=muon_for(m, momentum=None, lr=0.05, adamw_lr=0.002), steps=1
+                ),
+                "rank": 2,
+                "decay": 0.9,
+            },
+        ),
+    ),
+    "decomfl": (
+        {"local_steps": 2, "along": "Directions(2, rank=1)", "cohort_size": 2},
+        lambda m: (
+            decomfl,
+            {"rounds": 2, "local": TWO_STEPS, "along": Directions(2, rank=1), "cohort": 2},
+        ),
+    ),
+    "fedkseed": (
+        {"local_steps": 2, "along": "Directions(16)"},
+        lambda m: (
+            fedkseed,
+            {"rounds": 2, "local": TWO_STEPS, "along": Directions(16), "cohort": 4},
+        ),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_an_experiment_is_the_function_called_directly(name):
+    settings, call = CASES[name]
+    protocol = name.partition(",")[0]
+    more = {"optimizer": "AdamW(lr=0.001)"} if "moments" in settings else {}
+    codecs = {} if more or protocol == "decomfl" else {"update": Pipeline(Quantize(8), Entropy())}
+    codecs = {"model": Pipeline(Quantize(8))} if protocol == "noloco" else codecs
+    experiment = Experiment(protocol, settings=settings, codecs=codecs, **HOW, **more)
+    assert Experiment.from_json(experiment.to_json()) == experiment
+
+    kept = {k: experiment.method.settings[k].used(v) for k, v in experiment.settings.items()}
+    task = Task(experiment, kept, samples("digits", "mlp", 192, 0.0))
+    *_, (_, parties) = experiment.method.train(task, mine := Channel(codecs))
+    model = splitnn_mlp(64, 10, seed=3)
+    first = {n: t.clone() for n, t in model.state_dict().items()}
+    train, how = call(model)
+    shares = dict(zip(task.names, task.shares, strict=True))
+    for _ in train(model, shares, channel := Channel(codecs), seed=3, **how):
+        pass
+    assert mine.transfers == channel.transfers
+    assert channel.nbytes() > 0
+    ended = parties[-1].module.state_dict()
+    assert all(torch.equal(ended[n], t) for n, t in model.state_dict().items())
+    assert any(not torch.equal(ended[n], t) for n, t in first.items())
+
+    history = run(experiment)
+    assert history[-1]["nbytes"] == channel.nbytes()
+    assert history.column("round") == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "more", "why"),
+    [
+        ("dion", {}, "settings lack rank, which dion needs"),
+        ("streaming_diloco", {}, "a stream such as"),
+        ("dion", {"settings": {"rank": 2}, "optimizer": "Adam(lr=0.1)"}, "Leave optimizer out"),
+        ("decomfl", {"optimizer": "Adam(lr=0.1)"}, "Leave optimizer out"),
+        ("diloco", {"settings": {"moments": {"exp_avg": 0}}}, "numbers of rounds"),
+        ("diloco", {"settings": {"exchange": "Entropy()"}}, "ThroughServer"),
+        ("fedkseed", {"settings": {"along": "Directions(0)"}}, "count"),
+        ("noloco", {"evaluations": 2}, "tested once"),
+    ],
+)
+def test_what_does_not_fit_is_said_at_once(protocol, more, why):
+    with pytest.raises(ValueError, match=why):
+        Experiment(protocol, num_clients=4, **more)
+
+
+def test_dion_needs_a_row_of_layers(monkeypatch):
+    from fltoolkit.research import text
+
+    monkeypatch.setattr(text, "_NAMES", {**text._NAMES})
+
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(64, 10)
+
+        def forward(self, x):
+            return nn.functional.log_softmax(self.layer(x.flatten(1)), dim=1)
+
+    def odd(*, seed):
+        return Odd()
+
+    text.allow(odd)
+    with pytest.raises(TypeError, match=r"nn\.Sequential"):
+        run(Experiment("dion", settings={"rank": 2}, model="odd()", **HOW))
