@@ -281,6 +281,7 @@ class Links:
         check_kind(kind)
         if sender == receiver:
             raise ValueError(f"{sender!r} sends {kind} to itself: a message needs two parties")
+        # without a codec, messages are the plain frames that `wire.pack` makes: Identity
         codec = self.codecs.get(kind) or self._chosen.get(link) or Identity()
         ends = self._ends[link] = Ends(copy.deepcopy(codec), copy.deepcopy(codec))
         for end in ends:

@@ -74,7 +74,7 @@ __all__ = [
 if sys.byteorder != "little":  # pragma: no cover
     raise ImportError("fltoolkit's wire format is written for little-endian machines only")
 
-MARK = 0xF1
+MARK = b"\xf1"
 CHECKSUM_NBYTES = 4
 MAX_DIMENSIONS = 15
 """How many dimensions a tensor may have: the number takes four bits in the header."""
@@ -279,7 +279,7 @@ def unpack(message: bytes | bytearray | memoryview) -> Tree:
         )
     view = memoryview(message)
     view = view.cast("B") if view.c_contiguous else memoryview(bytes(view))
-    if len(view) > 1 and view[0] == MARK and view[1] < 0x80:
+    if len(view) > 1 and view[0] == MARK[0] and view[1] < 0x80:
         start, length = 2, view[1]  # a short header, nearly always
     else:
         start, length = _read_length(view)
@@ -317,10 +317,10 @@ def unpack(message: bytes | bytearray | memoryview) -> Tree:
 
 
 def _frame(tree: Mapping[str, Tensor | Pieces]) -> list[Any]:
-    """A frame without its checksum: the header, and the memory of each entry."""
+    """A frame without its checksum: mark, length and layout, then the memory of each entry."""
     try:
-        header = _write_header(tuple([(name, t.dtype, t.shape) for name, t in tree.items()]))
-        return [header, *map(_memory, tree.values())]
+        layout = write_layout(tuple([(name, t.dtype, t.shape) for name, t in tree.items()]))
+        return [MARK + varint(len(layout)) + layout, *map(_memory, tree.values())]
     except Exception:  # torch raises many kinds of errors for tensors of unusual kinds
         check_tree(tree)
         raise
@@ -467,24 +467,18 @@ def _read_layout(layout: bytes, base: int) -> tuple[tuple[Entry, ...], int]:
     return tuple(entries), sum(nbytes for *_, nbytes in entries)
 
 
-@lru_cache(maxsize=256)
-def _write_header(entries: tuple[tuple[str, torch.dtype, torch.Size], ...]) -> bytes:
-    """Everything before the payload."""
-    layout = write_layout(entries)
-    return bytes((MARK,)) + varint(len(layout)) + layout
-
-
 def _read_length(view: memoryview) -> tuple[int, int]:
     """Where the header begins and how long it is."""
     reader = Reader(view)
-    if (mark := reader.byte("the frame's mark")) != MARK:
+    if (mark := reader.byte("the frame's mark")) != MARK[0]:
         raise WireError(
-            f"offset 0: expected 0x{MARK:02x} (fltoolkit frame, version 1), found 0x{mark:02x}"
+            f"offset 0: expected 0x{MARK.hex()} (fltoolkit frame, version 1), found 0x{mark:02x}"
         )
     length = reader.count("the header's length")
     return reader.offset, length
 
 
+@lru_cache(maxsize=256)
 def varint(number: int) -> bytes:
     """Unsigned LEB128: 7 bits in each byte, lowest first; the high bit says that more follow.
 

@@ -130,8 +130,13 @@ class Composed(Protocol):
 class Identity:
     """Full precision: the plain frame of wire.py. Lossless; carries NaN and infinity exactly."""
 
-    encode = staticmethod(pack)
-    decode = staticmethod(unpack)
+    def encode(self, tree: Tree) -> bytes:
+        """The frame of `fltoolkit.wire.pack`."""
+        return pack(tree)
+
+    def decode(self, message: bytes) -> Tree:
+        """The tree that `fltoolkit.wire.unpack` reads."""
+        return unpack(message)
 
     def masks(self, message: bytes) -> Tree:
         """No masks: every entry was sent whole; see `Pipeline.masks`."""

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +26,10 @@ from fltoolkit.federated.workers import Fleet, Workers, as_fleet, send_update
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, weighted_mean
 
-_Asked = tuple[float, int, str, int, Tree]  # end, order, client, step and model at its start
+_AtWork = tuple[float, int, str, int, Tree]  # end, order, client, step and model at its start
+
+
+SERVER = "server"  # its name in the ledger
 
 
 @dataclass
@@ -44,7 +47,7 @@ class Flight:
     seconds: float = 0.0
     idle: list[str] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)  # how often each client was asked
-    at_work: list[_Asked] = field(default_factory=list)  # a heap by time, then by order
+    at_work: list[_AtWork] = field(default_factory=list)  # a heap by time, then by order
     missed_in_a_row: int = 0  # answers that did not come, since the last one that did
     random: np.random.Generator | None = None  # None: the run has not begun
     optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)  # as in Backlog
@@ -110,18 +113,6 @@ class AsyncServer:
         check_function("clock", self.clock)
 
 
-class _Arrived(NamedTuple):
-    """An update that has arrived, and the model it started from."""
-
-    client: str
-    seconds: float
-    staleness: int  # how often the server's model has changed in between
-    weight: float  # for this staleness
-    start: Tree
-    delta: Tree
-    loss: float
-
-
 @checked_at_call
 def fedasync(
     model: nn.Module,
@@ -153,8 +144,8 @@ def fedasync(
 
     >>> from fltoolkit.federated import Scripted
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
-    >>> share = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
-    >>> clients, clock = {"ann": share, "bea": share}, Scripted({"ann": [1.0], "bea": [2.5]})
+    >>> data = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
+    >>> clients, clock = {"ann": data, "bea": data}, Scripted({"ann": [1.0], "bea": [2.5]})
     >>> local, server = Local(2, lr=0.1, epochs=1), AsyncServer(concurrency=2, clock=clock)
     >>> records = fedasync(model, clients, Channel(), num_updates=4, local=local, server=server)
     >>> for record in records:
@@ -166,18 +157,32 @@ def fedasync(
     """
     if not 0 < alpha <= 1:
         raise ValueError(f"alpha={alpha}: the share of the new model, above 0 and at most 1")
-    workers = Workers(model, as_fleet(clients), local, seed, "server")
-    at_work = _AtWork(workers, channel, server, to_come("num_updates", num_updates))
+    workers = Workers(model, as_fleet(clients), local, seed, SERVER)
+    to_train = to_come("num_updates", num_updates)
+    queue = _Queue(workers, channel, server, to_train.start)
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
-    for t, [update] in at_work.updates(1):
-        share = alpha * update.weight
-        way = _toward(model.state_dict(), update.start, update.delta, share)
-        move(model, way, server.optimizer)
-        about: Record = {"client": update.client, "loss": update.loss}
-        about |= {"staleness": update.staleness, "num_failed": at_work.num_failed}
-        yield {"round": t, "step": t + 1, **about, "seconds": update.seconds, **totals()}
+    t, num_failed, optimizers = to_train.start, 0, queue.flight.optimizers
+    while t < to_train.stop:
+        channel.step = t + 1
+        for client in queue.drawn():
+            start = channel.send(SERVER, client, "model", travelling(model))
+            queue.put(client, start, channel.step)
+        client, start, staleness, round_ = queue.take(channel.step)
+        update = workers.learn(channel, {client: start}, round_, optimizers)[client]
+        delta, _ = send_update(client, SERVER, update, channel)
+        num_failed += queue.note(missed=delta is None)
+        if delta is None or not isinstance(update, LocalUpdate):
+            continue
+
+        a, x = alpha * weight_of(server.staleness, staleness), model.state_dict()
+        change = {n: start[n] + d - x[n].to(d) for n, d in delta.items()}  # x_new - x
+        move(model, _scaled(change, a), server.optimizer)
+        about: Record = {"client": client, "loss": update.loss, "staleness": staleness}
+        about |= {"num_failed": num_failed, "seconds": queue.flight.seconds}
+        yield {"round": t, "step": t + 1, **about, **totals()}
+        t, num_failed = t + 1, 0
 
 
 @checked_at_call
@@ -209,8 +214,8 @@ def fedbuff(
         buffer_size: K.
 
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
-    >>> share = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
-    >>> clients, local = {"ann": share, "bea": share}, Local(batch_size=2, lr=0.1, epochs=1)
+    >>> data = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
+    >>> clients, local = {"ann": data, "bea": data}, Local(batch_size=2, lr=0.1, epochs=1)
     >>> how = {"local": local, "server": AsyncServer(concurrency=2), "buffer_size": 2}
     >>> records = fedbuff(model, clients, Channel(), rounds=2, **how)
     >>> [(record["seconds"], record["num_arrived"]) for record in records]
@@ -218,113 +223,107 @@ def fedbuff(
     """
     if buffer_size < 1:
         raise ValueError(f"buffer_size={buffer_size}: must be at least 1 update")
-    workers = Workers(model, as_fleet(clients), local, seed, "server")
-    at_work = _AtWork(workers, channel, server, to_come("rounds", rounds))
+    workers = Workers(model, as_fleet(clients), local, seed, SERVER)
+    to_train = to_come("rounds", rounds)
+    queue = _Queue(workers, channel, server, to_train.start)
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
-    for t, buffer in at_work.updates(buffer_size):
-        weights = [update.weight for update in buffer]
-        if any(weights):
-            mean = weighted_mean([update.delta for update in buffer], weights)
-            move(model, _scaled(mean, sum(weights) / buffer_size), server.optimizer)
+    t, num_failed, optimizers = to_train.start, 0, queue.flight.optimizers
+    buffer: list[tuple[Tree, float, int]] = []
+    while t < to_train.stop:
+        channel.step = t + 1
+        for client in queue.drawn():
+            start = channel.send(SERVER, client, "model", travelling(model))
+            queue.put(client, start, channel.step)
+        client, start, staleness, round_ = queue.take(channel.step)
+        update = workers.learn(channel, {client: start}, round_, optimizers)[client]
+        delta, _ = send_update(client, SERVER, update, channel)
+        num_failed += queue.note(missed=delta is None)
+        if delta is None or not isinstance(update, LocalUpdate):
+            continue
+
+        buffer.append((delta, update.loss, staleness))
+        if len(buffer) < buffer_size:
+            continue
+        deltas, losses, late = zip(*buffer, strict=True)
+        s = [weight_of(server.staleness, staleness) for staleness in late]
+        if any(s):
+            mean = weighted_mean(deltas, s)  # sum_k s_k delta_k / sum_k s_k
+            move(model, _scaled(mean, sum(s) / buffer_size), server.optimizer)
         yield {
             "round": t,
             "step": t + 1,
-            "loss": sum(update.loss for update in buffer) / buffer_size,
+            "loss": sum(losses) / buffer_size,
             "num_arrived": buffer_size,
-            "num_stale": sum(update.staleness > 0 for update in buffer),
-            "num_failed": at_work.num_failed,
-            "staleness": sum(update.staleness for update in buffer) / buffer_size,
-            "seconds": buffer[-1].seconds,
+            "num_stale": sum(staleness > 0 for staleness in late),
+            "num_failed": num_failed,
+            "staleness": sum(late) / buffer_size,
+            "seconds": queue.flight.seconds,
             **totals(),
         }
+        t, num_failed, buffer = t + 1, 0, []
 
 
 # ------------------------------------------------------------------------------------ its steps
 
 
-@dataclass
-class _AtWork:
-    """The clients at work, and their updates in the order of their arrival."""
+class _Queue:
+    """The clients at work, in the order in which they will be ready: the clock of both servers."""
 
-    workers: Workers
-    channel: Channel
-    server: AsyncServer
-    moves: range  # of the server's model: the numbers of those to come
-    num_failed: int = 0  # clients whose training failed since the last move
-
-    def __post_init__(self) -> None:
-        check_optimizer("server", self.workers.model, self.server.optimizer)
-        most, concurrency = len(self.workers.clients), self.server.concurrency
+    def __init__(self, workers: Workers, channel: Channel, server: AsyncServer, done: int):
+        check_optimizer(SERVER, workers.model, server.optimizer)
+        most, concurrency = len(workers.clients), server.concurrency
         if not 1 <= concurrency <= most:
             raise ValueError(f"concurrency={concurrency}: must be 1 to {most} clients at work")
-        if not self.workers.are_here(self.channel):
+        if not workers.are_here(channel):
             raise ValueError(
                 "fedasync and fedbuff need all clients in this process; over several processes use "
                 "fedavg, whose server waits for the end of a round"
             )
-        self.flight = Flight() if self.server.flight is None else self.server.flight
-        self.flight.begin(self.workers, self.moves.start)
+        self.server, self.num_clients = server, most
+        self.flight = Flight() if server.flight is None else server.flight
+        self.flight.begin(workers, done)
 
-    def updates(self, count: int) -> Iterator[tuple[int, list[_Arrived]]]:
-        """For each move of the server's model: its number, and the updates that it waits for."""
-        for move_ in self.moves:
-            self.channel.step = move_ + 1
-            yield move_, [self._next() for _ in range(count)]
-            self.num_failed = 0
-
-    def _next(self) -> _Arrived:
-        """The next update that arrives; clients whose training fails are counted on the way."""
-        flight = self.flight
-        while True:
-            self._send_models()
-            flight.seconds, _, client, step, start = heapq.heappop(flight.at_work)
-            number = flight.asked[client] - 1
-            updates = self.workers.learn(self.channel, {client: start}, number, flight.optimizers)
-            update = updates[client]
-            delta, _ = send_update(client, self.workers.server, update, self.channel)
-            flight.idle.append(client)
-            if delta is not None and isinstance(update, LocalUpdate):
-                flight.missed_in_a_row = 0
-                late = self.channel.step - step
-                weight = weight_of(self.server.staleness, late)
-                return _Arrived(client, flight.seconds, late, weight, start, delta, update.loss)
-            self.num_failed += 1
-            self._count_missed()
-
-    def _send_models(self) -> None:
-        """Draw idle clients and send them the model, until ``concurrency`` clients are at work."""
-        flight, channel, server = self.flight, self.channel, self.workers.server
-        idle, asked, random = flight.idle, flight.asked, flight.random
+    def drawn(self) -> Iterator[str]:
+        """Draw one idle client after the other, until ``concurrency`` clients are at work."""
+        idle, at_work, random = self.flight.idle, self.flight.at_work, self.flight.random
         assert random is not None
-        while idle and len(flight.at_work) < self.server.concurrency:
-            client = idle.pop(int(random.integers(len(idle))))
-            start = channel.send(server, client, "model", travelling(self.workers.model))
-            seconds = flight.seconds + takes(self.server.clock, client, asked[client])
-            number = asked.total()
-            asked[client] += 1
-            if seconds < math.inf:
-                heapq.heappush(flight.at_work, (seconds, number, client, channel.step, start))
-            else:
-                idle.append(client)
-                self._count_missed()
+        while idle and len(at_work) < self.server.concurrency:
+            yield idle.pop(int(random.integers(len(idle))))
 
-    def _count_missed(self) -> None:
-        """Count one more missing answer; raise if there are too many in a row, to end the loop."""
-        self.flight.missed_in_a_row += 1
-        if self.flight.missed_in_a_row >= 10 * len(self.workers.clients):
+    def put(self, client: str, start: Tree, step: int) -> None:
+        """Let the clock say when a client that was sent a model is ready, or that it drops out."""
+        flight = self.flight
+        seconds = flight.seconds + takes(self.server.clock, client, flight.asked[client])
+        number = flight.asked.total()
+        flight.asked[client] += 1
+        if seconds < math.inf:
+            heapq.heappush(flight.at_work, (seconds, number, client, step, start))
+        else:
+            flight.idle.append(client)
+            self.note(missed=True)
+
+    def take(self, step: int) -> tuple[str, Tree, int, int]:
+        """The next client that is ready.
+
+        Returns its name, the model from which it starts, how often the server's model has changed
+        meanwhile, and how often the client was at work before.
+        """
+        self.flight.seconds, _, client, sent, start = heapq.heappop(self.flight.at_work)
+        self.flight.idle.append(client)
+        return client, start, step - sent, self.flight.asked[client] - 1
+
+    def note(self, *, missed: bool) -> bool:
+        """Count missing answers in a row; raise if there are too many, to end the loop."""
+        self.flight.missed_in_a_row = self.flight.missed_in_a_row + 1 if missed else 0
+        if self.flight.missed_in_a_row >= 10 * self.num_clients:
             raise RuntimeError(
                 f"{self.flight.missed_in_a_row} times in a row a client dropped out or failed in "
                 "training: nobody is left to learn from. Lower the clock's dropout or lr, or check "
                 "the data"
             )
-
-
-def _toward(own: Tree, start: Tree, delta: Tree, share: float) -> Tree:
-    """How much the server's model changes: a share of the difference to the client's model."""
-    way = {name: start[name] + d - own[name].to(d) for name, d in delta.items()}
-    return _scaled(way, share)
+        return missed
 
 
 def _scaled(tree: Tree, factor: float) -> Tree:

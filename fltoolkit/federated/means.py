@@ -1,6 +1,7 @@
 """How the updates of a round are averaged: a mean is a function of received updates.
 
-Not here: the arithmetic (trees.py), a mean with noise (privacy.py).
+A mean also decides how updates are sent: one by one (`Mean`), with masks (`WithMasks`), or by
+itself (`Collecting`). Not here: the arithmetic (trees.py), a mean with noise (privacy.py).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,7 +25,7 @@ your own.
 class WithMasks:
     """A mean that needs to know which coordinates of each update were sent.
 
-    With such a mean, `fedavg` asks the channel for the masks (`Channel.send_masked`), and each
+    With such a mean, `send_for` asks the channel for the masks (`Channel.send_masked`), and each
     received update holds them. With any other mean, masks are not computed, and they are empty.
 
     >>> import torch
@@ -49,7 +50,8 @@ class WithMasks:
 class Collecting(Protocol):
     """A mean that sends the updates itself, because the server may not see a single one.
 
-    With such a mean, `fedavg` sends no update. `fltoolkit.secrecy.SecureSum` is one.
+    With such a mean, a client holds its update back until the round has ended: then `collect` sends
+    all that are in time. `fltoolkit.secrecy.SecureSum` is one.
 
     >>> isinstance(mean_of_all, Collecting)
     False
@@ -91,6 +93,47 @@ def mean_of_senders(received: Sequence[ReceivedUpdate]) -> Tree:
     See `fltoolkit.trees.masked_mean`, and `WithMasks` for an example.
     """
     return masked_mean(deltas(received), [u.masks for u in received], [u.weight for u in received])
+
+
+def send_for(
+    mean: Mean, channel: Channel, client: str, server: str, delta: Tree
+) -> tuple[Tree, Tree]:
+    """Send an update as its mean needs it: what arrives, and masks of the coordinates that did.
+
+    A mean that collects sends updates when the round has ended, so here nothing is sent.
+
+    >>> import torch
+    >>> send_for(mean_of_all, Channel(), "ann", "server", {"w": torch.ones(2)})
+    ({'w': tensor([1., 1.])}, {})
+    """
+    if isinstance(mean, Collecting):
+        return delta, {}
+    if isinstance(mean, WithMasks):
+        return channel.send_masked(client, server, "update", delta)
+    return channel.send(client, server, "update", delta), {}
+
+
+def average(
+    mean: Mean,
+    channel: Channel,
+    server: str,
+    counting: Sequence[ReceivedUpdate],
+    late: Sequence[ReceivedUpdate],
+) -> Tree:
+    """The mean of the updates that count; an empty tree if none do, or if the server is elsewhere.
+
+    A mean that collects also gets the names of the clients whose updates came too late.
+
+    >>> average(mean_of_all, Channel(), "server", [], [])
+    {}
+    """
+    found: Tree = {}
+    if counting and isinstance(mean, Collecting):
+        updates = {u.client: u.delta for u in counting if u.delta is not None}
+        found = mean.collect(channel, server, updates, [u.client for u in late])
+    elif counting and channel.is_here(server):
+        found = mean(counting)
+    return found if channel.is_here(server) else {}
 
 
 def deltas(received: Sequence[ReceivedUpdate]) -> list[Tree]:

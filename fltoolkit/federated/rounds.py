@@ -17,16 +17,15 @@ import torch
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs.base import Codec, Identity
+from fltoolkit.codecs.base import Identity
 from fltoolkit.federated.client import Local, LocalUpdate, check_count, travelling
 from fltoolkit.federated.clock import Arrivals, Backlog, Drop, ReceivedUpdate
-from fltoolkit.federated.means import Collecting, WithMasks
+from fltoolkit.federated.means import Collecting, average
 from fltoolkit.federated.privacy import GaussianDP
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import Server, check_optimizer, move
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss, send_update
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
-from fltoolkit.trees import Tree
 
 
 @dataclass(frozen=True)
@@ -82,61 +81,27 @@ def fedavg(
     3. the first updates count (``server.arrivals``), and late ones of earlier rounds by staleness
     4. their mean (``server.mean``), weighted by sample counts, moves the server's model
 
-    ::
-
-        fedavg(model, clients, Channel(), rounds=20, cohort=10,
-               local=Local(batch_size=10, lr=0.1, epochs=1))
-
     Both directions go through ``channel``: give it codecs for the kinds ``model`` and ``update``.
-    Codec memory such as residuals belongs to the client's own link and is kept between its rounds.
-
-    FedSGD is ``Local(batch_size=None, steps=1, ...)`` with everybody in the cohort; FedProx is
-    ``Local(prox=...)`` above 0; FedAvgM, FedAdam and FedYogi (Reddi et al. 2020, arXiv 2003.00295)
-    are server optimizers: any of torch.optim, or `Yogi`, with minus the mean update as gradient.
-    Buffers (BatchNorm) are averaged. Frozen parameters are never sent: everybody has them from the
-    beginning. A tied weight is sent once.
-
-    Stragglers: when ``arrivals.wait_for`` updates have arrived, the round ends. The others are
-    late. Their bytes count in the round that asked for them. A late update becomes part of the mean
-    of the round in which it arrives, with the weight that ``arrivals.staleness`` gives it:
-    staleness is the number of rounds since the model from which the client started. Until its
-    update arrives, a client is busy and is not drawn. If a late update is dropped, its content is
-    never sent again: the client's error feedback takes it as delivered.
-
-    A client whose training gives NaN sends a ``control`` message that says so. A warning names this
-    client, and the mean is made without it. Records hold
-
-    - ``round`` and ``step`` (= round + 1)
-    - ``loss``: the mean local loss of the clients in time, weighted by samples. It is not sent;
-      only the experimenter sees it. It is missing if no client was in time
-    - ``num_arrived``: updates in time; ``num_late``: late updates of this round's cohort;
-      ``num_stale``: late updates of earlier rounds that arrived in this round; ``num_failed``:
-      clients whose training failed
-    - ``seconds``: virtual time since the beginning; ``nbytes_up``, ``nbytes_down``, ``nbytes``:
-      totals
-
-    To save a run and go on::
-
-        parties = [Party("server", model, optimizer), backlog := Backlog()]
-        save_run(folder, parties, channel)              # after any record
-        done = load_run(folder, parties, channel)       # on another day
-        fedavg(..., rounds=range(done, 20), server=Server(optimizer=..., backlog=backlog))
-
-    Arguments are checked at the call, and the model is tried on two samples (not if the clients
-    are a `Fleet` with a ``train`` of its own, which may read samples in its own way). Training
-    begins when the first record is asked for.
+    Frozen parameters are never sent, and a tied weight is sent once. Buffers are averaged. A client
+    whose training gives NaN says so in a ``control`` message, and the mean is made without it.
+    docs/federated.md has late clients, server optimizers and saved runs. Notebook 04 writes a round
+    by hand, as ``one_round``.
 
     Args:
-        model: the server's model. It is changed in place before each record. Clients also use the
-            module to compute, and leave it as it was.
-        clients: names to data ``(x, y)``, as tensors, numpy arrays or a torch Dataset; here in one
-            process, but only the channel connects them. A `Fleet` also says how they train.
+        model: the server's, changed in place before each record. Clients only compute with it.
+        clients: names to data ``(x, y)``, or a `Fleet`, which also says how they train.
         rounds: how many rounds; ``range(done, rounds)`` for a run that goes on.
         cohort: how many clients take part in a round, or a `Cohort`.
         local: what each of them does: batch size, learning rate or optimizer, epochs or steps.
-        server: what the server does with the updates: their mean, its optimizer, late updates,
-            codecs that change. By default it waits for all, and adds their mean.
-        seed: the seed of cohorts, batches and random layers.
+        server: what the server does with the updates. By default it waits for all of them, and adds
+            their mean.
+        seed: of cohorts, batches and random layers.
+
+    Records hold ``round``, ``step`` (= round + 1), ``loss`` (mean local loss of the clients in
+    time, weighted by samples; only the experimenter sees it), ``num_arrived`` (updates in time),
+    ``num_late`` (of this cohort), ``num_stale`` (late ones of earlier rounds that count now),
+    ``num_failed``, ``seconds`` (virtual time so far) and the totals ``nbytes_up``, ``nbytes_down``,
+    ``nbytes``.
 
     Raises:
         ValueError, TypeError: an argument is not allowed; raised at the call.
@@ -144,8 +109,8 @@ def fedavg(
         RuntimeError: so many clients dropped out that the round would never end.
 
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
-    >>> share = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
-    >>> clients = {"ann": share, "bea": share, "cem": share}
+    >>> data = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
+    >>> clients = {"ann": data, "bea": data, "cem": data}
     >>> local = Local(batch_size=2, lr=0.1, epochs=1)
     >>> for record in fedavg(model, clients, Channel(), rounds=2, cohort=2, local=local):
     ...     print(record["num_arrived"], record["nbytes_up"], record["nbytes_down"])
@@ -162,31 +127,46 @@ def fedavg(
     backlog = Backlog() if server.backlog is None else server.backlog
     yield CHECKED
 
-    totals = channel.begin(set(workers.clients), [model], sends_weights=True)
-    name, record = server.name, Record()
-    masked = isinstance(server.mean, WithMasks)
-    collecting = isinstance(server.mean, Collecting)
-    for round_ in rounds:
-        channel.step = round_ + 1
+    def one_round(round_: int, before: Record) -> Record:
         drawn = cohort.draw(backlog.idle(workers.clients), seed, round_)
         if server.tune is not None:
-            _announce_codec(channel, name, drawn, server.tune(record) if record else None)
+            _announce_codec(channel, server, drawn, before)
 
-        due = arrivals.due(drawn, round_, backlog.seconds)  # a client that drops out is not in it
+        due = arrivals.due(drawn, round_, backlog.seconds)  # when; who drops out is not in it
         received = []
-        for some in _in_turn([*drawn]):
-            starts = {c: channel.send(name, c, "model", travelling(model)) for c in some}
-            asked = {c: start for c, start in starts.items() if c in due}
-            for c, update in workers.learn(channel, asked, round_, backlog.optimizers).items():
-                delta, masks = send_update(c, name, update, channel, masked, hold=collecting)
-                weight, loss = drawn[c] * len(workers.clients[c][1]), _loss(update)
-                received.append(ReceivedUpdate(c, round_, due[c], weight, loss, delta, masks))
+        for part in _in_parts(drawn):
+            starts = {k: channel.send(server.name, k, "model", travelling(model)) for k in part}
+            trained = {k: starts[k] for k in part if k in due}
+            for k, update in workers.learn(channel, trained, round_, backlog.optimizers).items():
+                delta, masks = send_update(k, server.name, update, channel, server.mean)
+                n_k, loss = drawn[k] * len(workers.clients[k][1]), _loss(update)
+                received.append(ReceivedUpdate(k, round_, due[k], n_k, loss, delta, masks))
 
-        counting, counts = _close(received, len(drawn) - len(due), round_, arrivals, backlog)
-        if counting and (collecting or channel.is_here(name)):
-            move(model, _mean_of(counting, received, channel, server), server.optimizer)
-        record = {"round": round_, "step": channel.step, **counts, **totals()}
-        received, counting = [], []  # else they would stay in memory during the next round
+        end = _end_of_round(received, len(drawn) - len(due), arrivals, backlog.seconds)
+        good = sorted((u for u in received if u.delta is not None), key=lambda u: u.seconds)
+        in_time = [u for u in good[: arrivals.wait_for] if u.seconds <= end]
+        late = good[len(in_time) :]
+        stale = arrivals.weighed(backlog.take(until=end), round_)
+        backlog.late += late
+
+        counting = arrivals.weighed(in_time, round_) + stale
+        if mean := average(server.mean, channel, server.name, counting, late):
+            move(model, mean, server.optimizer)
+        return {
+            **mean_loss([u.loss for u in in_time], [u.weight for u in in_time]),
+            "num_arrived": len(in_time),
+            "num_late": len(late),
+            "num_stale": len(stale),
+            "num_failed": len(received) - len(good),
+            "seconds": end,
+        }
+
+    totals = channel.begin(set(workers.clients), [model], sends_weights=True)
+    record = Record()
+    for round_ in rounds:
+        channel.step = round_ + 1
+        outcome = one_round(round_, before=record)
+        record = {"round": round_, "step": channel.step, **outcome, **totals()}
         yield record
 
 
@@ -210,8 +190,8 @@ def interval_averaging(
     ``replicas_to_aggregate`` ``arrivals.wait_for``.
 
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
-    >>> share = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
-    >>> replicas, local = {"one": share, "two": share}, Local(batch_size=2, lr=0.1, steps=5)
+    >>> data = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
+    >>> replicas, local = {"one": data, "two": data}, Local(batch_size=2, lr=0.1, steps=5)
     >>> records = interval_averaging(model, replicas, Channel(), num_averages=3, local=local)
     >>> [record["num_arrived"] for record in records]
     [2, 2, 2]
@@ -226,80 +206,53 @@ def interval_averaging(
 
 # ---------------------------------------------------------------------------- steps of a round
 
-AT_A_TIME = 1000  # clients of a round: of more, only the updates that have arrived are in memory
+AT_A_TIME = 1000
 
 
-def _in_turn(cohort: list[str]) -> Iterator[list[str]]:
-    return (cohort[k : k + AT_A_TIME] for k in range(0, len(cohort), AT_A_TIME))
+def _in_parts(cohort: Iterable[str]) -> Iterator[list[str]]:
+    """The cohort in parts of `AT_A_TIME` clients: so many models at a time are in memory."""
+    order = [*cohort]
+    return (order[k : k + AT_A_TIME] for k in range(0, len(order), AT_A_TIME))
 
 
 def _announce_codec(
-    channel: Channel, server: str, cohort: Iterable[str], codec: Codec | None
+    channel: Channel, server: Server, cohort: Iterable[str], before: Record
 ) -> None:
-    """Change the codec of the updates, and send its name to the cohort."""
-    if codec is not None:
+    """Let ``server.tune`` choose the codec of the updates, and send its name to the cohort."""
+    if before and server.tune is not None and (codec := server.tune(before)) is not None:
         channel.change_codec("update", codec, keep=True)
     name = repr(channel.codecs.get("update", Identity())).encode()
     for client in cohort:
         message = {"codec": torch.frombuffer(bytearray(name), dtype=torch.uint8)}
-        channel.send(server, client, "control", message)
+        channel.send(server.name, client, "control", message)
 
 
-def _close(
-    received: Sequence[ReceivedUpdate],
-    num_silent: int,
-    round_: int,
-    arrivals: Arrivals,
-    backlog: Backlog,
-) -> tuple[list[ReceivedUpdate], Record]:
-    """End a round: the updates that count, with their weights, and what the record says of them.
+def _end_of_round(
+    received: Sequence[ReceivedUpdate], num_silent: int, arrivals: Arrivals, now: float
+) -> float:
+    """When the round ends: with update ``wait_for``, with the last answer, or at the timeout.
 
-    The round ends with the ``wait_for``-th update, when all clients have answered, or at the
-    timeout. If two updates arrive at the same time, the client that was drawn first comes first.
+    Raises FloatingPointError if training failed at all clients that have answered.
     """
-    updates = sorted((u for u in received if u.delta is not None), key=lambda u: u.seconds)
-    if received and not updates:
+    times = sorted(u.seconds for u in received if u.delta is not None)
+    if received and not times:
         raise FloatingPointError(
-            f"round {round_}: training failed at {sorted(u.client for u in received)}, which is "
-            "everybody who was asked. The model has diverged or the data hold NaN: lower lr or "
-            "check the data. All records so far are good."
+            f"round {received[0].round_}: training failed at {sorted(u.client for u in received)}, "
+            "which is everybody who was asked. The model has diverged or the data hold NaN: lower "
+            "lr or check the data. All records so far are good."
         )
-    wait_for = arrivals.wait_for or len(received)
-    if len(updates) >= wait_for:
-        end = updates[wait_for - 1].seconds
+    wait_for = arrivals.wait_for
+    assert wait_for is not None
+    if len(times) >= wait_for:
+        end = times[wait_for - 1]
     else:
         end = math.inf if num_silent or not received else max(u.seconds for u in received)
-    if (end := min(end, backlog.seconds + arrivals.timeout)) == math.inf:
+    if (end := min(end, now + arrivals.timeout)) == math.inf:
         raise RuntimeError(
-            f"wait_for={wait_for}, updates that come: {len(updates)}, clients that dropped "
-            f"out: {num_silent}. The round would never end: give a timeout, or wait for fewer"
+            f"wait_for={wait_for}, updates that come: {len(times)}, clients that dropped out: "
+            f"{num_silent}. The round would never end: give a timeout, or wait for fewer"
         )
-    num_in_time = sum(u.seconds <= end for u in updates[:wait_for])
-    in_time, late = updates[:num_in_time], updates[num_in_time:]
-    stale = arrivals.weighed(backlog.take(until=end), round_)
-    backlog.late += late
-    return arrivals.weighed(in_time, round_) + stale, {
-        **mean_loss([u.loss for u in in_time], [u.weight for u in in_time]),
-        "num_arrived": len(in_time),
-        "num_late": len(late),
-        "num_stale": len(stale),
-        "num_failed": len(received) - len(updates),
-        "seconds": end,
-    }
-
-
-def _mean_of(
-    counting: Sequence[ReceivedUpdate],
-    received: Sequence[ReceivedUpdate],
-    channel: Channel,
-    server: Server,
-) -> Tree:
-    """The mean of the updates that count; a mean that collects also hears who came too late."""
-    if not isinstance(server.mean, Collecting):
-        return server.mean(counting)
-    own = {u.client: u.delta for u in counting if u.delta is not None}
-    late = [u.client for u in received if u.delta is not None and u.client not in own]
-    return server.mean.collect(channel, server.name, own, late)
+    return end
 
 
 def _loss(update: LocalUpdate | FloatingPointError) -> float:

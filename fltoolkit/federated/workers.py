@@ -19,6 +19,7 @@ from torch import nn
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, LocalUpdate, check_function, check_settings
 from fltoolkit.federated.many_at_once import local_updates
+from fltoolkit.federated.means import Mean, mean_of_all, send_for
 from fltoolkit.federated.samples import Clients, as_clients, check_fit
 from fltoolkit.history import Record
 from fltoolkit.trees import Tree, is_finite
@@ -212,26 +213,20 @@ def send_update(
     server: str,
     update: LocalUpdate | FloatingPointError,
     channel: Channel,
-    masked: bool = False,
-    hold: bool = False,
+    mean: Mean = mean_of_all,
 ) -> tuple[Tree | None, Tree]:
-    """Send a client's update; return what arrives, and masks of the coordinates that arrived.
+    """Send a client's update as the mean needs it; return what arrives, and masks: see `send_for`.
 
-    If training has failed, the client sends a ``control`` message instead, and None arrives. With
-    ``hold`` the update is not sent: it is returned as it is, for a mean that sends it later.
+    If training has failed, the client sends a ``control`` message instead, and None arrives.
 
     >>> update = LocalUpdate({"w": torch.ones(2)}, loss=0.5, num_samples=4, num_steps=1)
     >>> send_update("ann", "server", update, Channel())
     ({'w': tensor([1., 1.])}, {})
     """
-    if isinstance(update, FloatingPointError):
-        warnings.warn(
-            f"client {client!r} is left out of round {channel.step - 1}: {update}", stacklevel=3
-        )
-        channel.send(client, server, "control", {"failed": torch.ones((), dtype=torch.uint8)})
-        return None, {}
-    if hold:
-        return update.delta, {}
-    if masked:
-        return channel.send_masked(client, server, "update", update.delta)
-    return channel.send(client, server, "update", update.delta), {}
+    if isinstance(update, LocalUpdate):
+        return send_for(mean, channel, client, server, update.delta)
+    warnings.warn(
+        f"client {client!r} is left out of round {channel.step - 1}: {update}", stacklevel=3
+    )
+    channel.send(client, server, "control", {"failed": torch.ones((), dtype=torch.uint8)})
+    return None, {}
