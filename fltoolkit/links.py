@@ -287,13 +287,16 @@ class Links:
         for end in ends:
             if isinstance(end, LinkState):
                 end.start_link(zlib.crc32("|".join(link).encode()) + self._changes.get(kind, 0))
-        self._introduce(link)
+        self._connect_answers(link)
         if link in self._away:
             _load_states(ends, kind, torch.load(self._away.pop(link), weights_only=True))
         return ends
 
-    def _introduce(self, link: Link) -> None:
-        """Tell a stage that answers a message which codec sent or received it at the same end."""
+    def _connect_answers(self, link: Link) -> None:
+        """Give each stage that replies the codec that handled the message it replies to.
+
+        Both are at the same end of the two links: see `SameMask`.
+        """
         sender, receiver, _ = link
         ends = self._ends[link]
         for part in walk(ends.sending):  # the sender of this message has received the answered one

@@ -166,10 +166,10 @@ class Party:
         return output.detach()
 
     def backward(self, g: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."] | None:
-        """Learn from ``g``, the gradient of the loss with respect to this part's last output.
+        """Take one optimizer step with ``g``, the gradient of the loss for this part's last output.
 
-        Returns the gradient with respect to the input, or None if the input does not require a
-        gradient.
+        Without an optimizer nothing is learned here. Returns the gradient with respect to the
+        input, or None if the input does not require a gradient.
         """
         if self.pending is None:
             raise RuntimeError(f"party {self.name!r}: backward needs a forward before it")
@@ -180,12 +180,12 @@ class Party:
     def loss_and_grad(
         self, h: Shaped[Tensor, "batch ..."], y: Shaped[Tensor, "batch ..."]
     ) -> tuple[float, Float[Tensor, "batch ..."] | None]:
-        """Compute the loss at this last part, and learn from it.
+        """Compute the loss at this last part, and take one optimizer step with its gradient.
 
-        Returns the loss, and its gradient with respect to ``h`` (None if ``h`` does not require
-        one). Raises FloatingPointError if the loss or this gradient is NaN or infinite, and
-        ValueError if torch would silently broadcast output and targets. Nothing is learned in these
-        cases.
+        Without an optimizer nothing is learned here. Returns the loss, and its gradient with
+        respect to ``h`` (None if ``h`` does not require one). Raises FloatingPointError if the loss
+        or this gradient is NaN or infinite, and ValueError if torch would silently broadcast output
+        and targets. Nothing is learned in these cases.
         """
         if self.loss_fn is None:
             raise ValueError(f"party {self.name!r} comes last and has no loss_fn: give it one")

@@ -18,6 +18,7 @@ from fltoolkit.data import Dataset, partition_iid
 from fltoolkit.models import seeded
 from fltoolkit.split import (
     ActivationCache,
+    Bookmark,
     train_async,
     train_async_relay,
     train_split,
@@ -92,7 +93,7 @@ def run(
     channel, gate = Channel(setting.codecs), copy.deepcopy(setting.gate)
     cache = ActivationCache(len(data.y_train), seed=seed)
     batches = [Batches(data.x_train, data.y_train, BATCH_SIZE, seed=seed)]
-    hold: dict[str, Any] = {"gate": gate, "upload": setting.upload, "cache": cache}
+    hold: dict[str, Any] = {"gate": gate, "upload": setting.upload, "bookmark": Bookmark(cache)}
     if setting.clients == 1:
         records = train_async(alices[0], bob, batches[0], channel, num_epochs=task.epochs, **hold)
     else:

@@ -43,6 +43,7 @@ from fltoolkit.federated import (
     ThroughServer,
     ddp,
     demo,
+    des_loc,
     diloco,
     dion,
     muon_for,
@@ -467,5 +468,8 @@ def _records(
         how["stream"] = Stream(2, exchange=exchange)
     elif setting.method != "noloco":
         how["exchange"] = exchange
-    for record in METHODS[setting.method](model, fleet, channel, **how):
+    train = des_loc if "moments" in setting.options else METHODS[setting.method]
+    if train is des_loc:  # it has no outer optimizer
+        del how["outer"]
+    for record in train(model, fleet, channel, **how):
         yield {**record, "step": record["step"] + setting.warm}

@@ -36,6 +36,7 @@ from .exchange import ThroughServer as ThroughServer
 from .gossip import noloco as noloco
 from .gossip import sparta as sparta
 from .local_steps import Stream as Stream
+from .local_steps import des_loc as des_loc
 from .local_steps import diloco as diloco
 from .local_steps import seconds_waiting as seconds_waiting
 from .local_steps import streaming_diloco as streaming_diloco

@@ -19,7 +19,7 @@ from fltoolkit.federated.client import (
     filled,
     finished,
     loss_of,
-    travelling,
+    sent_entries,
 )
 from fltoolkit.trees import Tree
 
@@ -83,7 +83,7 @@ def local_update_dense(
     """`local_update_lean` of the module that the stack was made of; plain SGD without prox."""
     start = filled(module, start)
     check_settings(module, [start], [(x, y)], local)
-    end = {name: start[name].clone() for name in travelling(module)}  # in the module's order
+    end = {name: start[name].clone() for name in sent_entries(module)}  # in the module's order
     layers = [(end[f"{name}.weight"], end[f"{name}.bias"]) for name, _ in stack.layers]
     gradients = [torch.empty_like(weight) for weight, _ in layers]
     x, losses, lr = x.flatten(1) if stack.flatten else x, [], local.lr or 0.0

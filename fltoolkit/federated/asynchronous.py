@@ -18,10 +18,10 @@ import torch
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated.client import Local, LocalUpdate, check_function, travelling
+from fltoolkit.federated.client import Local, LocalUpdate, check_function, sent_entries
 from fltoolkit.federated.clock import Clock, Even, Polynomial, Staleness, takes, weight_of
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.server import check_optimizer, move
+from fltoolkit.federated.server import apply_update, check_optimizer
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, send_update
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, weighted_mean
@@ -46,7 +46,7 @@ class Flight:
 
     seconds: float = 0.0
     idle: list[str] = field(default_factory=list)
-    asked: Counter[str] = field(default_factory=Counter)  # how often each client was asked
+    times_asked: Counter[str] = field(default_factory=Counter)  # how often each client was drawn
     at_work: list[_AtWork] = field(default_factory=list)  # a heap by time, then by order
     missed_in_a_row: int = 0  # answers that did not come, since the last one that did
     random: np.random.Generator | None = None  # None: the run has not begun
@@ -71,12 +71,13 @@ class Flight:
             "missed_in_a_row": self.missed_in_a_row,
         }
         own |= {"optimizers": self.optimizers} if self.optimizers else {}
-        return {**own, "asked": dict(self.asked), "at_work": self.at_work, "random": random}
+        return {**own, "asked": dict(self.times_asked), "at_work": self.at_work, "random": random}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved `state_dict`."""
         self.seconds, self.idle = state["seconds"], list(state["idle"])
-        self.asked, self.missed_in_a_row = Counter(state["asked"]), state["missed_in_a_row"]
+        self.times_asked = Counter(state["asked"])
+        self.missed_in_a_row = state["missed_in_a_row"]
         self.at_work, self.random = list(state["at_work"]), None
         self.optimizers = dict(state.get("optimizers", {}))
         if state["random"]:
@@ -167,7 +168,7 @@ def fedasync(
     while t < to_train.stop:
         channel.step = t + 1
         for client in queue.drawn():
-            start = channel.send(SERVER, client, "model", travelling(model))
+            start = channel.send(SERVER, client, "model", sent_entries(model))
             queue.put(client, start, channel.step)
         client, start, staleness, round_ = queue.take(channel.step)
         update = workers.learn(channel, {client: start}, round_, optimizers)[client]
@@ -178,7 +179,7 @@ def fedasync(
 
         a, x = alpha * weight_of(server.staleness, staleness), model.state_dict()
         change = {n: start[n] + d - x[n].to(d) for n, d in delta.items()}  # x_new - x
-        move(model, _scaled(change, a), server.optimizer)
+        apply_update(model, _scaled(change, a), server.optimizer)
         about: Record = {"client": client, "loss": update.loss, "staleness": staleness}
         about |= {"num_failed": num_failed, "seconds": queue.flight.seconds}
         yield {"round": t, "step": t + 1, **about, **totals()}
@@ -234,7 +235,7 @@ def fedbuff(
     while t < to_train.stop:
         channel.step = t + 1
         for client in queue.drawn():
-            start = channel.send(SERVER, client, "model", travelling(model))
+            start = channel.send(SERVER, client, "model", sent_entries(model))
             queue.put(client, start, channel.step)
         client, start, staleness, round_ = queue.take(channel.step)
         update = workers.learn(channel, {client: start}, round_, optimizers)[client]
@@ -250,7 +251,7 @@ def fedbuff(
         s = [weight_of(server.staleness, staleness) for staleness in late]
         if any(s):
             mean = weighted_mean(deltas, s)  # sum_k s_k delta_k / sum_k s_k
-            move(model, _scaled(mean, sum(s) / buffer_size), server.optimizer)
+            apply_update(model, _scaled(mean, sum(s) / buffer_size), server.optimizer)
         yield {
             "round": t,
             "step": t + 1,
@@ -295,9 +296,9 @@ class _Queue:
     def put(self, client: str, start: Tree, step: int) -> None:
         """Let the clock say when a client that was sent a model is ready, or that it drops out."""
         flight = self.flight
-        seconds = flight.seconds + takes(self.server.clock, client, flight.asked[client])
-        number = flight.asked.total()
-        flight.asked[client] += 1
+        seconds = flight.seconds + takes(self.server.clock, client, flight.times_asked[client])
+        number = flight.times_asked.total()
+        flight.times_asked[client] += 1
         if seconds < math.inf:
             heapq.heappush(flight.at_work, (seconds, number, client, step, start))
         else:
@@ -312,7 +313,7 @@ class _Queue:
         """
         self.flight.seconds, _, client, sent, start = heapq.heappop(self.flight.at_work)
         self.flight.idle.append(client)
-        return client, start, step - sent, self.flight.asked[client] - 1
+        return client, start, step - sent, self.flight.times_asked[client] - 1
 
     def note(self, *, missed: bool) -> bool:
         """Count missing answers in a row; raise if there are too many, to end the loop."""

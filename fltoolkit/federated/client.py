@@ -25,11 +25,11 @@ __all__ = [
     "Local",
     "LocalUpdate",
     "Schedule",
-    "carried",
     "filled",
     "local_update",
     "local_update_lean",
-    "travelling",
+    "sent_entries",
+    "sent_names",
 ]
 
 LossFn = Callable[[Tensor, Tensor], Tensor]
@@ -154,8 +154,8 @@ class Local:
 class LocalUpdate(NamedTuple):
     """What one client has learned.
 
-    ``delta`` is end minus start for every entry that travels (see `carried`): for parameters that
-    learn and for buffers, also for whole numbers such as BatchNorm's ``num_batches_tracked``.
+    ``delta`` is end minus start for every entry that is sent (see `sent_names`): for parameters
+    that learn and for buffers, also for whole numbers such as BatchNorm's ``num_batches_tracked``.
     ``loss`` is the mean of the losses of the batches; each loss is computed before its step and
     without the proximal term. ``state`` is the state that the client's optimizer keeps for its next
     round, with ``Local(keep_state=True)`` only.
@@ -196,8 +196,8 @@ def local_update(
     weights, mode and gradients do not change. Frozen parameters stay frozen.
 
     Args:
-        start: weights and buffers, with the names of ``module.state_dict()``. Entries that do not
-            travel (see `carried`) may be left out: they are then the module's own.
+        start: weights and buffers, with the names of ``module.state_dict()``. Entries that are not
+            sent (see `sent_names`) may be left out: they are then the module's own.
         local: batch size, optimizer, number of steps and loss.
         seed: 0 or more.
         state: the state that the client's optimizer has kept: ``state`` of its last update. None
@@ -237,7 +237,7 @@ def local_update(
             optimizer.zero_grad()
             loss.backward()
             take_step(optimizer, params, local)
-    update = finished(start, travelling(model), losses, len(y), local)
+    update = finished(start, sent_entries(model), losses, len(y), local)
     return update._replace(state=optimizer.state_dict() if local.keep_state else None)
 
 
@@ -283,7 +283,7 @@ def local_update_lean(
     with training(module), _borrowed(module, start), seeded_layers(seed, device):
         first = [param.detach().clone() for param in params] if prox else []
         losses = [step(rows.to(device)) for rows in batches]
-        return finished(start, travelling(module), torch.stack(losses).tolist(), len(y), local)
+        return finished(start, sent_entries(module), torch.stack(losses).tolist(), len(y), local)
 
 
 @torch.no_grad()
@@ -400,16 +400,16 @@ def _diverged(what: str) -> FloatingPointError:
     return FloatingPointError(f"{what}. Local training has diverged or the data hold NaN: {advice}")
 
 
-def carried(module: nn.Module) -> list[str]:
-    """The names of the entries of ``module.state_dict()`` that travel between server and clients.
+def sent_names(module: nn.Module) -> list[str]:
+    """The names of those entries of ``module.state_dict()`` that server and clients send.
 
-    Parameters that learn, and buffers. A weight that has several names (tied weights) travels once,
+    Parameters that learn, and buffers. A weight that has several names (tied weights) is sent once,
     under the last of them, which is the one that counts when a state is loaded. A frozen parameter
-    (``requires_grad=False``) does not travel: everybody has it from the beginning.
+    (``requires_grad=False``) is not sent: everybody has it from the beginning.
 
     >>> tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).requires_grad_(False))
     >>> tied[1].bias = tied[0].bias
-    >>> carried(tied)
+    >>> sent_names(tied)
     ['0.weight', '1.bias']
     """
     tensors = module.state_dict(keep_vars=True)
@@ -419,34 +419,34 @@ def carried(module: nn.Module) -> list[str]:
 
 
 def filled(module: nn.Module, tree: Tree) -> Tree:
-    """The tree with the entries of ``module.state_dict()`` that do not travel; see `carried`.
+    """The tree, and the entries of ``module.state_dict()`` that are not sent; see `sent_names`.
 
     Frozen parameters are the module's own. A tied weight has the same value under all its names.
 
     >>> model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1).requires_grad_(False))
-    >>> list(travelling(model)), list(filled(model, travelling(model)))
+    >>> list(sent_entries(model)), list(filled(model, sent_entries(model)))
     (['0.weight', '0.bias'], ['0.weight', '0.bias', '1.weight', '1.bias'])
     """
     own = module.state_dict(keep_vars=True)
     if own.keys() <= tree.keys():
         return tree
-    come = {id(own[name]): tensor for name, tensor in tree.items() if name in own}
-    others = {*carried(module), *tree}
-    silent = [name for name in own if name not in others]  # in the module's order, as ever
-    return {**tree, **{name: come.get(id(own[name]), own[name].detach()) for name in silent}}
+    received = {id(own[name]): tensor for name, tensor in tree.items() if name in own}
+    others = {*sent_names(module), *tree}
+    unsent = [name for name in own if name not in others]  # in the order of the state_dict
+    return {**tree, **{name: received.get(id(own[name]), own[name].detach()) for name in unsent}}
 
 
-def travelling(module: nn.Module) -> Tree:
-    """The entries that `carried` names, with their values.
+def sent_entries(module: nn.Module) -> Tree:
+    """The entries of ``module.state_dict()`` that are sent, with their values; see `sent_names`.
 
     >>> model = nn.Linear(1, 2)
     >>> model.weight.requires_grad_(False).shape  # everybody has it: it is not sent
     torch.Size([2, 1])
-    >>> {name: list(tensor.shape) for name, tensor in travelling(model).items()}
+    >>> {name: list(tensor.shape) for name, tensor in sent_entries(model).items()}
     {'bias': [2]}
     """
     state = module.state_dict()
-    return {name: state[name] for name in carried(module)}
+    return {name: state[name] for name in sent_names(module)}
 
 
 def take_step(optimizer: torch.optim.Optimizer, params: Sequence[Tensor], local: Local) -> None:

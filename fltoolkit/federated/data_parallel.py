@@ -14,10 +14,10 @@ from fltoolkit.channel import Channel
 from fltoolkit.federated.client import (
     Local,
     batch_indices,
-    carried,
     loss_of,
     make_optimizer,
     seeded_layers,
+    sent_names,
     take_step,
     training,
 )
@@ -93,7 +93,7 @@ def ddp(
     steps = to_come("steps", steps)
     yield CHECKED
 
-    totals, params = channel.begin(set(team.clients), [model]), learning(model)
+    totals, params = channel.begin(set(team.clients), [model]), trainable(model)
     optimizer = shared_optimizer(local, params, team.fleet)
     batches = worker_batches(team, steps)
     for step in steps:
@@ -124,14 +124,14 @@ def gradients(
     >>> gradients(Workers(model, fleet, local), Channel(), {"ann": torch.tensor([1])}, step=0)
     ({'loss': 16.0}, {'ann': {'weight': tensor([[-16.]])}})
     """
-    model, local, params = team.model, team.local, learning(team.model)
+    model, local, params = team.model, team.local, trainable(team.model)
     losses, grads = [], {}
     for worker, (x, y) in team.clients.items():
         if not channel.is_here(worker):
             grads[worker] = {name: torch.zeros_like(p, device="cpu") for name, p in params.items()}
             continue
         device = next(iter(params.values())).device
-        with training(model), seeded_layers(client_seed(0, step, worker), device):
+        with training(model), seeded_layers(client_seed(team.seed, step, worker), device):
             output = model(x[rows[worker]].to(device))
             loss = loss_of(local.loss_fn, output, y[rows[worker]].to(device))
         if not torch.isfinite(loss):
@@ -169,10 +169,10 @@ def worker_batches(team: Workers, steps: range) -> dict[str, Iterator[Tensor]]:
     return batches
 
 
-def learning(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters that learn, each once, by the name under which it travels."""
+def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that learn, each once, by the name under which it is sent."""
     every = dict(model.named_parameters(remove_duplicate=False))
-    return {name: every[name] for name in carried(model) if name in every}
+    return {name: every[name] for name in sent_names(model) if name in every}
 
 
 def shared_optimizer(
@@ -192,7 +192,7 @@ def check_one_step(team: Workers) -> None:
         )
     if local.prox:
         raise ValueError(f"local.prox={local.prox}: a single step does not move from its start")
-    if buffers := [name for name in carried(model) if name not in learning(model)]:
+    if buffers := [name for name in sent_names(model) if name not in trainable(model)]:
         raise ValueError(
             f"the model has buffers {buffers}, which no gradient moves: workers would come to hold "
             "different ones. Use diloco, which averages them, or a model without (LayerNorm)"

@@ -17,8 +17,8 @@ from fltoolkit.federated.client import Local, check_count, take_step
 from fltoolkit.federated.data_parallel import (
     check_one_step,
     gradients,
-    learning,
     shared_optimizer,
+    trainable,
     worker_batches,
 )
 from fltoolkit.federated.exchange import Exchange, ThroughServer
@@ -91,7 +91,7 @@ def demo(
     fleet = team.fleet
     yield CHECKED
 
-    totals, params = channel.begin(set(team.clients), [model]), learning(model)
+    totals, params = channel.begin(set(team.clients), [model]), trainable(model)
     optimizer = shared_optimizer(local, params, fleet)
     shapes = {name: param.shape for name, param in params.items()}
     batches = worker_batches(team, steps)
@@ -122,6 +122,9 @@ def _without(momentum: Tree, sent: Tree) -> Tree:
     return {n: m - from_cosines(sent[n], m.shape).to(m) for n, m in momentum.items()}
 
 
+MU = 0.95  # of `dion`: how much of its momentum a step keeps
+
+
 @checked_at_call
 def dion(
     model: nn.Module,
@@ -131,7 +134,6 @@ def dion(
     steps: int | range,
     local: Local,
     rank: int,
-    decay: float = 0.95,
     exchange: Exchange = ThroughServer(),
     seed: int = 0,
 ) -> Iterator[Record]:
@@ -143,8 +145,8 @@ def dion(
     1. every worker adds the gradient of its own batch to its own momentum: ``M <- M + G``
     2. the means of ``P = M Q`` [m, rank] and of the gradients of all other parameters are exchanged
     3. the columns of P are made orthonormal, and the mean of ``R = M^T P`` [n, rank] is exchanged
-    4. every worker takes ``(1 - decay) P R^T`` out of its momentum. The rest stays for later steps,
-       which is the error feedback
+    4. every worker takes ``(1 - mu) P R^T`` out of its momentum, with the paper's mu of 0.95. The
+       rest stays for later steps, which is the error feedback
     5. ``Q <- R`` with columns of length 1, and a hidden matrix moves along ``-sqrt(m / n) P Q^T``
 
     Both means are linear in M, so the steps are those of one worker with the mean gradient; only
@@ -157,7 +159,6 @@ def dion(
             matrices are hidden, takes their direction as it is and moves the rest with AdamW.
             ``clip_norm`` would clip directions: leave it None.
         rank: how many directions of a matrix move; larger: more bytes.
-        decay: of the momentum, the paper's mu.
         exchange: `ThroughServer`, `AllGather` or `Ring`.
 
     The other arguments, the records and the errors are those of `ddp`.
@@ -178,13 +179,11 @@ def dion(
     check_one_step(team)
     steps = to_come("steps", steps)
     check_count("rank", rank)
-    if not 0 <= decay < 1:
-        raise ValueError(f"decay={decay}: how much of the momentum is kept, from 0 to below 1")
     _check_unclipped(local)
     fleet, workers = team.fleet, team.clients
     yield CHECKED
 
-    totals, params = channel.begin(set(workers), [model]), learning(model)
+    totals, params = channel.begin(set(workers), [model]), trainable(model)
     optimizer = shared_optimizer(local, params, fleet)
     shapes = {name: params[name].shape for name in _hidden(optimizer, params)}
     batches = worker_batches(team, steps)
@@ -205,7 +204,7 @@ def dion(
             q[n] = nn.functional.normalize(r[n + ".R"], dim=0)
             mean[n] = min(1.0, rows_ / columns) ** 0.5 * p[n] @ q[n].T
         for worker, m in momenta.items():
-            rest = {n: m[n] - (1 - decay) * p[n] @ r[n + ".R"].T for n in shapes}
+            rest = {n: m[n] - (1 - MU) * p[n] @ r[n + ".R"].T for n in shapes}
             fleet.momenta[worker] = rest | {n + ".Q": q[n] for n in shapes}
         for name, param in params.items():
             param.grad = mean[name].to(param)

@@ -18,12 +18,12 @@ from fltoolkit.federated.client import (
     local_update,
     make_optimizer,
     outcome_of,
-    travelling,
+    sent_entries,
 )
-from fltoolkit.federated.data_parallel import learning
+from fltoolkit.federated.data_parallel import trainable
 from fltoolkit.federated.rounds import Cohort
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.server import move
+from fltoolkit.federated.server import apply_update
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, weighted_mean
@@ -101,7 +101,7 @@ def scaffold(
     zero, own = _zeros(model), team.fleet.momenta
     c = own.setdefault(SERVER, zero)
     for round_, drawn in cohorts:
-        sent = _joined(travelling(model), c)
+        sent = _joined(sent_entries(model), c)
         arrived = {k: _parted(channel.send(SERVER, k, "model", sent)) for k in drawn}
         starts = {k: weights for k, (weights, _) in arrived.items()}
         old = {k: own.get(k, zero) for k in drawn}
@@ -114,7 +114,7 @@ def scaffold(
             message = _joined(update.delta, plus(own[k], old[k], -1))
             received.append(channel.send(k, SERVER, "update", message))
         mean, change = _parted(weighted_mean(received, [1.0] * len(received)))
-        move(model, {n: server_lr * d for n, d in mean.items()}, None)
+        apply_update(model, {n: server_lr * d for n, d in mean.items()}, None)
         c = own[SERVER] = plus(c, change, len(drawn) / len(team.clients))
         yield {"round": round_, "step": channel.step, **loss_of_all(updates), **totals()}
 
@@ -169,7 +169,7 @@ def feddyn(
     totals = channel.begin(set(team.clients), [model], sends_weights=True)
     zero, own = _zeros(model), team.fleet.momenta
     for round_, drawn in cohorts:
-        starts = {k: channel.send(SERVER, k, "model", travelling(model)) for k in drawn}
+        starts = {k: channel.send(SERVER, k, "model", sent_entries(model)) for k in drawn}
         old = {k: own.get(k, zero) for k in drawn}
         corrections = {k: {n: -t for n, t in old[k].items()} for k in drawn}
         updates = learn_corrected(team, channel, starts, corrections, round_)
@@ -178,7 +178,7 @@ def feddyn(
         received = [channel.send(k, SERVER, "update", u.delta) for k, u in updates.items()]
         mean, share = weighted_mean(received, [1.0] * len(received)), len(drawn) / len(team.clients)
         h = own[SERVER] = plus(own.get(SERVER, zero), mean, -alpha * share)
-        move(model, {**mean, **plus(mean, h, -1 / alpha)}, None)
+        apply_update(model, {**mean, **plus(mean, h, -1 / alpha)}, None)
         yield {"round": round_, "step": channel.step, **loss_of_all(updates), **totals()}
 
 
@@ -225,7 +225,7 @@ def learn_corrected(
     >>> learn_corrected(team, Channel(), {"ann": start}, two, 0)["ann"].delta
     {'weight': tensor([[3.]])}
     """
-    named = {id(p): name for name, p in learning(team.model).items()}
+    named = {id(p): name for name, p in trainable(team.model).items()}
     order = [named[id(p)] for p in team.model.parameters() if p.requires_grad]
 
     def train(module: nn.Module, given: Any, data: Any, local: Local, *, seeds: Any) -> list[Any]:
@@ -312,7 +312,7 @@ def plus(tree: Tree, other: Tree, factor: float) -> Tree:
 
 
 def _zeros(model: nn.Module) -> Tree:
-    return {name: torch.zeros_like(p) for name, p in learning(model).items()}
+    return {name: torch.zeros_like(p) for name, p in trainable(model).items()}
 
 
 SERVER, CONTROL = "server", "c/"

@@ -116,12 +116,12 @@ class Ring:
         count, held = len(workers), {w: dict(tree) for w, tree in trees.items()}
         chunks = balanced(held[workers[0]], count)
         for turn in range(count - 1):
-            travelling = []
+            passed_on = []
             for place, worker in enumerate(workers):
                 part = {name: held[worker][name] for name in chunks[(place - turn) % count]}
                 neighbour = workers[(place + 1) % count]
-                travelling.append((neighbour, channel.send(worker, neighbour, "update", part)))
-            for neighbour, part in travelling:
+                passed_on.append((neighbour, channel.send(worker, neighbour, "update", part)))
+            for neighbour, part in passed_on:
                 if channel.is_here(neighbour):
                     held[neighbour].update({n: held[neighbour][n] + t for n, t in part.items()})
         mean: Tree = {}

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated.client import Local, check_count, travelling
+from fltoolkit.federated.client import Local, check_count, sent_entries
 from fltoolkit.federated.exchange import Exchange, ThroughServer
 from fltoolkit.federated.local_steps import (
     added,
@@ -35,8 +35,7 @@ def noloco(
     rounds: int | range,
     local: Local,
     group: int = 2,
-    lr: float = 0.7,
-    momentum: float = 0.5,
+    outer: tuple[float, float] = (0.7, 0.5),
     seed: int = 0,
 ) -> Iterator[Record]:
     """NoLoCo (Kolehmainen et al. 2025, arXiv 2506.10911): local steps, then a random partner.
@@ -65,8 +64,7 @@ def noloco(
         workers: names to data ``(x, y)``, or a `Fleet`: what each worker holds is in its
             ``weights``, and for a run that goes on it keeps momenta and optimizers, too.
         group: how many workers average; it divides the number of workers. 1: nobody sends.
-        lr: of the outer step; 0.7 in the authors' settings.
-        momentum: of the outer step; 0.5 in the authors' settings, for pairs.
+        outer: learning rate and momentum of step 4; by default the authors' for pairs.
 
     The other arguments, the records and the errors are those of `diloco`.
 
@@ -85,8 +83,9 @@ def noloco(
     check_count("group", group)
     if (number := len(team.clients)) % group:
         raise ValueError(f"group={group}: must divide the number of workers, {number}")
+    lr, momentum = outer
     if not (0 < lr < math.inf and 0 <= momentum < 1):
-        raise ValueError(f"lr={lr}, momentum={momentum}: above 0, and from 0 to below 1")
+        raise ValueError(f"outer={outer}: a learning rate above 0, a momentum from 0 to below 1")
     fleet = team.fleet
     yield CHECKED
 
@@ -181,7 +180,7 @@ def sparta(
 
 def _begin(model: nn.Module, team: Workers) -> None:
     """Give each worker the common weights and no momentum, unless it goes on with its own."""
-    start = travelling(model)
+    start = sent_entries(model)
     if odd := [name for name, tensor in start.items() if not tensor.is_floating_point()]:
         raise ValueError(f"the model has whole numbers {odd}, which have no place between two")
     for worker in team.clients:

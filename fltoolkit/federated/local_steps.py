@@ -1,8 +1,9 @@
 """DiLoCo and its relatives: many local steps, then workers exchange how far they have come.
 
 Here: `diloco`, of which local AdamW with a plain mean, MuLoCo, SparseLoCo and FedAvg among few
-workers are settings, and `streaming_diloco`, which sends a fragment at a time while computing goes
-on. Not here: where the messages go (exchange.py), a message at every step (data_parallel.py).
+workers are settings; `des_loc`, which averages the optimizers' moments, too; `streaming_diloco`,
+which sends a fragment at a time while computing goes on. Not here: where the messages go
+(exchange.py), a message at every step (data_parallel.py).
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,10 +13,10 @@ import torch
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated.client import Local, LocalUpdate, check_count, travelling
+from fltoolkit.federated.client import Local, LocalUpdate, check_count, sent_entries
 from fltoolkit.federated.exchange import Exchange, ThroughServer, balanced
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.server import check_optimizer, move
+from fltoolkit.federated.server import apply_update, check_optimizer
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree
@@ -31,7 +32,6 @@ def diloco(
     local: Local,
     outer: torch.optim.Optimizer | None = None,
     exchange: Exchange = ThroughServer(),
-    moments: Mapping[str, int] | None = None,
     seed: int = 0,
 ) -> Iterator[Record]:
     """DiLoCo (Douillard et al. 2023, arXiv 2311.08105, algorithm 1); one record per round.
@@ -44,24 +44,10 @@ def diloco(
     4. every worker moves the weights of the beginning of the round by the mean, through the same
        outer optimizer; so all of them begin the next round with equal weights
 
-    All start from the same weights and only updates travel, so a mean of few values, as of top-k
-    codecs, is small in both directions. Every worker weighs the same. Settings::
-
-        AdamW = partial(torch.optim.AdamW, lr=4e-3)
-        inner = Local(8, optimizer=AdamW, steps=50, keep_state=True, clip_norm=1.0)
-        outer = torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
-
-    - DiLoCo: ``local=inner, outer=outer``
-    - local AdamW with a plain mean: ``local=inner`` (SGD inside: federated averaging)
-    - MuLoCo (Thérien et al. 2025, arXiv 2505.23725): `Muon` inside, ``outer`` as above
-    - SparseLoCo (Sarfi et al. 2025, arXiv 2508.15706): ``exchange=AllGather()``, no outer momentum,
-      codec ``ErrorFeedback(Pipeline(TopK(0.02), Quantize(2), Entropy()), decay=0.95)``
-    - DES-LOC (Iacob et al. 2025, arXiv 2505.22549): ``moments={"exp_avg": 3, "exp_avg_sq": 6}``.
-      With 1 and 1, Local Adam: three times the bytes of the weights alone, where DES-LOC has 1.5
-
-    As the replicas are equal between rounds, one model stands for all of them here, and one outer
-    optimizer. Over torch.distributed each process has both, and needs a worker or the server. Give
-    it zeros as samples of the workers that live elsewhere: they are not read.
+    All start from the same weights and only updates are sent, so a mean of few values, as of top-k
+    codecs, is small in both directions. Every worker weighs the same. As the replicas are equal
+    between rounds, one model and one outer optimizer stand for all of them here. docs/federated.md
+    has the settings of MuLoCo and SparseLoCo, and runs over several processes.
 
     Args:
         model: what all workers hold between rounds; changed in place before each record.
@@ -70,11 +56,9 @@ def diloco(
         channel: with codecs for the kinds that the exchange sends.
         rounds: how many rounds; ``range(done, rounds)`` for a run that goes on.
         local: the inner steps; with ``keep_state=True`` a worker's optimizer lives on.
-        outer: a torch optimizer over ``model.parameters()``; None adds the mean.
+        outer: a torch optimizer over ``model.parameters()``; None adds the mean, which is
+            federated averaging.
         exchange: `ThroughServer`, `AllGather` or `Ring`.
-        moments: which entries of the inner optimizers' states are averaged, too, and every how many
-            rounds. They travel like the updates: give the channel codecs that keep a positive
-            number positive, such as none. Needs ``keep_state=True``.
         seed: of the batches.
 
     Records hold ``round``, ``step`` (inner steps of each worker so far), ``loss`` (mean of the
@@ -98,17 +82,65 @@ def diloco(
     team = Workers(model, as_fleet(workers), local, seed)
     rounds = to_come("rounds", rounds)
     _check(team, outer)
-    moments = _checked_moments(moments, local)
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [model])
     for round_ in rounds:
         channel.step = round_ + 1
-        starts = dict.fromkeys(team.clients, travelling(model))
+        starts = dict.fromkeys(team.clients, sent_entries(model))
         loss, updates = inner_steps(team, channel, starts, round_)
-        move(model, exchange(channel, updates), outer)
-        for entry, every in moments.items():
-            if (round_ + 1) % every == 0:
+        apply_update(model, exchange(channel, updates), outer)
+        yield record_of(round_, local, loss, totals())
+
+
+@checked_at_call
+def des_loc(
+    model: nn.Module,
+    workers: Clients | Fleet,
+    channel: Channel,
+    *,
+    rounds: int | range,
+    local: Local,
+    moments: Mapping[str, int],
+    exchange: Exchange = ThroughServer(),
+    seed: int = 0,
+) -> Iterator[Record]:
+    """DES-LOC (Iacob et al. 2025, arXiv 2505.22549): moments are averaged, too, but less often.
+
+    A round is that of `diloco` without an outer optimizer. After it, the workers also average those
+    entries of their optimizers' states whose period has come. With a period of 1 for all moments
+    this is Local Adam, which sends three times the bytes of the weights alone; with
+    ``{"exp_avg": 3, "exp_avg_sq": 6}`` it is 1.5 times as much.
+
+    Args:
+        local: with ``keep_state=True``.
+        moments: which entries are averaged, and every how many rounds. They are sent like the
+            updates: give the channel codecs that keep a positive number positive, such as none.
+
+    The other arguments, the records and the errors are those of `diloco`.
+
+    >>> workers = {name: (torch.ones(4, 1), torch.zeros(4, 1)) for name in ("ann", "ben")}
+    >>> how = {"optimizer": torch.optim.AdamW, "loss_fn": nn.functional.mse_loss}
+    >>> local, channel = Local(2, steps=5, keep_state=True, **how), Channel()
+    >>> model, moments = nn.Linear(1, 1), {"exp_avg": 1, "exp_avg_sq": 2}
+    >>> _ = list(des_loc(model, workers, channel, rounds=2, local=local, moments=moments))
+    >>> [sum(t.nbytes_dense // 8 for t in channel.transfers if t.step == step) for step in (1, 2)]
+    [8, 12]
+    """
+    team = Workers(model, as_fleet(workers), local, seed)
+    rounds = to_come("rounds", rounds)
+    check_inner_steps(local)
+    _check_moments(moments, local)
+    yield CHECKED
+
+    totals = channel.begin(set(team.clients), [model])
+    for round_ in rounds:
+        channel.step = round_ + 1
+        starts = dict.fromkeys(team.clients, sent_entries(model))
+        loss, updates = inner_steps(team, channel, starts, round_)
+        apply_update(model, exchange(channel, updates), None)
+        for entry, period in moments.items():
+            if (round_ + 1) % period == 0:
                 _average_moments(entry, team, channel, exchange)
         yield record_of(round_, local, loss, totals())
 
@@ -194,31 +226,31 @@ def streaming_diloco(
     team = Workers(model, as_fleet(workers), local, seed)
     rounds = to_come("rounds", rounds)
     _check(team, outer)
-    if stream.fragments > (most := len(travelling(model))):
+    if stream.fragments > (most := len(sent_entries(model))):
         raise ValueError(f"fragments={stream.fragments}: the model has {most} entries to divide")
     fleet, blend = team.fleet, stream.blend
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [model])
-    parts = balanced(travelling(model), stream.fragments)
+    parts = balanced(sent_entries(model), stream.fragments)
     for worker in team.clients:
-        fleet.weights.setdefault(worker, copied(travelling(model)))
+        fleet.weights.setdefault(worker, copied(sent_entries(model)))
     for round_ in rounds:
         channel.step = round_ + 1
         loss, updates = inner_steps(team, channel, fleet.weights, round_)
         fleet.weights = {w: added(fleet.weights[w], update) for w, update in updates.items()}
 
-        part, shared = parts[round_ % stream.fragments], travelling(model)
-        way = {
+        part, shared = parts[round_ % stream.fragments], sent_entries(model)
+        progress = {
             worker: {name: fleet.weights[worker][name] - shared[name] for name in part}
             for worker in team.clients
         }
-        fleet.waiting.append(stream.exchange(channel, way))
+        fleet.waiting.append(stream.exchange(channel, progress))
 
         if len(fleet.waiting) > stream.overlap:
             mean = fleet.waiting.pop(0)
-            move(model, mean, outer)
-            shared = travelling(model)
+            apply_update(model, mean, outer)
+            shared = sent_entries(model)
             for own in fleet.weights.values():
                 own.update({n: blend * own[n] + (1 - blend) * shared[n] for n in mean})
         yield record_of(round_, local, loss, totals())
@@ -296,15 +328,14 @@ def _average_moments(entry: str, team: Workers, channel: Channel, exchange: Exch
             kept[entry] = mean[f"{number}.{entry}"].to(kept[entry])
 
 
-def _checked_moments(moments: Mapping[str, int] | None, local: Local) -> Mapping[str, int]:
-    for entry, every in (moments or {}).items():
-        check_count(f"moments[{entry!r}]", every)
-    if moments and not local.keep_state:
+def _check_moments(moments: Mapping[str, int], local: Local) -> None:
+    for entry, period in moments.items():
+        check_count(f"moments[{entry!r}]", period)
+    if not moments or not local.keep_state:
         raise ValueError(
-            f"moments={dict(moments)}: a new optimizer in each round has no state to average. "
-            "Give Local(keep_state=True)"
+            f"moments={dict(moments)}, keep_state={local.keep_state}: give entries that optimizers "
+            "keep from round to round, such as exp_avg, and Local(keep_state=True)"
         )
-    return moments or {}
 
 
 def _check(team: Workers, outer: torch.optim.Optimizer | None) -> None:

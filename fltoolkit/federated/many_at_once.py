@@ -22,7 +22,6 @@ from fltoolkit.federated.client import (
     Local,
     LocalUpdate,
     batch_indices,
-    carried,
     check_settings,
     descend,
     filled,
@@ -31,6 +30,7 @@ from fltoolkit.federated.client import (
     local_update_lean,
     loss_of,
     outcome_of,
+    sent_names,
     training,
 )
 from fltoolkit.trees import Tree, dense_nbytes
@@ -262,7 +262,7 @@ class _Stacked:
         self.buffers = [name for name, _ in module.named_buffers()]
         self.first = [self.state[n].clone() for n in self.learning] if local.prox else []
         self.device = own[self.learning[0]].device
-        self.ends = {alias: self.state[saved[alias]] for alias in carried(module)}
+        self.ends = {alias: self.state[saved[alias]] for alias in sent_names(module)}
         self.gradients = vmap(grad_and_value(self._forward, has_aux=True))
 
     def _forward(self, params: Tree, fixed: Tree, x: Tensor, y: Tensor) -> tuple[Tensor, Tree]:

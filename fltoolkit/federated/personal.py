@@ -10,7 +10,7 @@ from dataclasses import replace
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated.client import Local, carried, check_function, filled, travelling
+from fltoolkit.federated.client import Local, check_function, filled, sent_entries, sent_names
 from fltoolkit.federated.drift import (
     SERVER,
     all_good,
@@ -21,7 +21,7 @@ from fltoolkit.federated.drift import (
 )
 from fltoolkit.federated.rounds import Cohort
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.server import move
+from fltoolkit.federated.server import apply_update
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree, weighted_mean
@@ -73,7 +73,7 @@ def fedper(
     team = Workers(model, as_fleet(clients), local, seed, SERVER)
     cohorts = plain_rounds(team, channel, rounds, cohort)
     check_function("at_home", at_home)
-    shared = [name for name in carried(model) if not at_home(name)]
+    shared = [name for name in sent_names(model) if not at_home(name)]
     if not shared:
         raise ValueError("at_home keeps all entries, so nothing would be sent: train each alone")
     fleet = team.fleet
@@ -81,7 +81,7 @@ def fedper(
 
     totals = channel.begin(set(team.clients), [model], sends_weights=True)
     for round_, drawn in cohorts:
-        sent = {name: travelling(model)[name] for name in shared}
+        sent = {name: sent_entries(model)[name] for name in shared}
         starts = {
             k: own_weights(model, fleet, k) | channel.send(SERVER, k, "model", sent) for k in drawn
         }
@@ -91,7 +91,8 @@ def fedper(
             fleet.weights[k] = {name: tensor for name, tensor in end.items() if at_home(name)}
             news = {name: update.delta[name] for name in shared}
             received.append(channel.send(k, SERVER, "update", news))
-        move(model, weighted_mean(received, [u.num_samples for u in updates.values()]), None)
+        mean = weighted_mean(received, [u.num_samples for u in updates.values()])
+        apply_update(model, mean, None)
         yield {"round": round_, "step": channel.step, **loss_of_all(updates), **totals()}
 
 
@@ -142,7 +143,7 @@ def ditto(
 
     totals = channel.begin(set(team.clients), [model], sends_weights=True)
     for round_, drawn in cohorts:
-        starts = {k: channel.send(SERVER, k, "model", travelling(model)) for k in drawn}
+        starts = {k: channel.send(SERVER, k, "model", sent_entries(model)) for k in drawn}
         updates = all_good(team.learn(channel, starts, round_, {}), round_)
         received = [channel.send(k, SERVER, "update", u.delta) for k, u in updates.items()]
 
@@ -151,7 +152,8 @@ def ditto(
         for k, update in learn_corrected(alone, channel, own, pulls, round_).items():
             fleet.weights[k] = plus(own[k], update.delta, 1)
 
-        move(model, weighted_mean(received, [u.num_samples for u in updates.values()]), None)
+        mean = weighted_mean(received, [u.num_samples for u in updates.values()])
+        apply_update(model, mean, None)
         yield {"round": round_, "step": channel.step, **loss_of_all(updates), **totals()}
 
 
@@ -167,7 +169,7 @@ def own_weights(model: nn.Module, fleet: Fleet, client: str) -> Tree:
     >>> own_weights(model, fleet, "ann")["bias"], "weight" in own_weights(model, fleet, "ben")
     (tensor([1.]), True)
     """
-    whole = travelling(model) | fleet.weights.get(client, {})
+    whole = sent_entries(model) | fleet.weights.get(client, {})
     return {name: tensor.clone() for name, tensor in filled(model, whole).items()}
 
 

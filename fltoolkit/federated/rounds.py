@@ -18,12 +18,12 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Identity
-from fltoolkit.federated.client import Local, LocalUpdate, check_count, travelling
+from fltoolkit.federated.client import Local, LocalUpdate, check_count, sent_entries
 from fltoolkit.federated.clock import Arrivals, Backlog, Drop, ReceivedUpdate
 from fltoolkit.federated.means import Collecting, average
 from fltoolkit.federated.privacy import GaussianDP
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.server import Server, check_optimizer, move
+from fltoolkit.federated.server import Server, apply_update, check_optimizer
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss, send_update
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 
@@ -135,7 +135,7 @@ def fedavg(
         due = arrivals.due(drawn, round_, backlog.seconds)  # when; who drops out is not in it
         received = []
         for part in _in_parts(drawn):
-            starts = {k: channel.send(server.name, k, "model", travelling(model)) for k in part}
+            starts = {k: channel.send(server.name, k, "model", sent_entries(model)) for k in part}
             trained = {k: starts[k] for k in part if k in due}
             for k, update in workers.learn(channel, trained, round_, backlog.optimizers).items():
                 delta, masks = send_update(k, server.name, update, channel, server.mean)
@@ -151,7 +151,7 @@ def fedavg(
 
         counting = arrivals.weighed(in_time, round_) + stale
         if mean := average(server.mean, channel, server.name, counting, late):
-            move(model, mean, server.optimizer)
+            apply_update(model, mean, server.optimizer)
         return {
             **mean_loss([u.loss for u in in_time], [u.weight for u in in_time]),
             "num_arrived": len(in_time),

@@ -17,7 +17,7 @@ from fltoolkit.federated.means import Mean, mean_of_all
 from fltoolkit.party import Party
 from fltoolkit.trees import Tree, is_finite
 
-__all__ = ["Server", "Yogi", "check_optimizer", "move"]
+__all__ = ["Server", "Yogi", "apply_update", "check_optimizer"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,15 +100,16 @@ class Yogi(torch.optim.Optimizer):
 
 
 @torch.no_grad()
-def move(model: nn.Module, delta: Tree, optimizer: torch.optim.Optimizer | None) -> None:
+def apply_update(model: nn.Module, delta: Tree, optimizer: torch.optim.Optimizer | None) -> None:
     """Change the model by a difference: add it, or give minus it to the optimizer as gradient.
 
     Raises FloatingPointError if the result would be NaN or infinite; then the model is not changed.
 
     >>> model = nn.Linear(1, 1, bias=False)
     >>> _ = nn.init.ones_(model.weight)
-    >>> move(model, {"weight": torch.tensor([[0.5]])}, None)
-    >>> move(model, {"weight": torch.tensor([[0.5]])}, torch.optim.SGD(model.parameters(), lr=0.1))
+    >>> apply_update(model, {"weight": torch.tensor([[0.5]])}, None)
+    >>> sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> apply_update(model, {"weight": torch.tensor([[0.5]])}, sgd)
     >>> round(model.weight.item(), 2)
     1.55
     """

@@ -24,9 +24,9 @@ from fltoolkit.federated.client import (
     check_count,
     filled,
     loss_of,
-    travelling,
+    sent_entries,
 )
-from fltoolkit.federated.data_parallel import learning
+from fltoolkit.federated.data_parallel import trainable
 from fltoolkit.federated.drift import SERVER, plain_rounds, plus
 from fltoolkit.federated.rounds import Cohort
 from fltoolkit.federated.samples import Clients
@@ -145,7 +145,7 @@ def decomfl(
             received.append(channel.send(k, SERVER, "update", {"slopes": slopes}))
         mean = weighted_mean(received, [1.0] * len(received))["slopes"]
         past.append({"seeds": seeds, "slopes": mean})
-        end = followed(travelling(model), seeds, mean, lr, along.rank)
+        end = followed(sent_entries(model), seeds, mean, lr, along.rank)
         model.load_state_dict(filled(model, end))
         yield {"round": round_, "step": channel.step, **totals()}
 
@@ -297,7 +297,7 @@ def slope(model: nn.Module, weights: Tree, z: Tree, mu: float, x: Any, y: Any, l
 
 def _first(model: nn.Module, fleet: Fleet) -> Tree:
     """The first model, which everybody knows; the fleet keeps it for a run that goes on."""
-    first = {name: t.clone() for name, t in travelling(model).items()}
+    first = {name: t.clone() for name, t in sent_entries(model).items()}
     return fleet.momenta.setdefault(SERVER, first)
 
 
@@ -324,5 +324,5 @@ def _check(model: nn.Module, local: Local) -> None:
         raise ValueError(
             "a step is w - lr g z and nothing else: give Local(batch_size, lr=..., steps=...)"
         )
-    if travelling(model).keys() != learning(model).keys():
+    if sent_entries(model).keys() != trainable(model).keys():
         raise ValueError("the model has buffers (such as BatchNorm's), which no direction moves")

@@ -5,7 +5,7 @@ Here: what this lab trains, and the script of a run. What all labs share is in s
 """
 
 from collections.abc import Collection, Mapping
-from math import inf, isfinite
+from math import isfinite
 from typing import Any
 
 from fltoolkit.codecs.base import Codec, Identity
@@ -62,7 +62,7 @@ model, alone = (
     gpt(len(text.alphabet), context={context}, width={width}, seed={seed}) for _ in range(2)
 )
 inner = {inner}
-outer = torch.optim.SGD(model.parameters(), lr={outer_lr})
+outer = torch.optim.SGD(model.parameters(), lr=1.0)
 codec = {codec!r}
 channel = Channel({{"update": codec, "model": codec}})
 fleet, own_fleet, inner_steps = Fleet(workers), Fleet(only), {inner_steps}
@@ -136,10 +136,11 @@ class LanguageLab(Lab):
 
     Settings:
 
-    - ``inner_steps`` (H), ``bits``, ``top_k`` (1: off) and ``momentum`` (outer, Nesterov) act on
-      the running training, from the next round on. A change of ``bits`` or ``top_k`` makes a new
-      codec for both directions. Its residuals begin at zero, so what error feedback had kept for
-      later rounds is never sent. A momentum of 0 forgets the velocity
+    - ``inner_steps`` (H), ``bits``, ``top_k`` (1: off) and ``momentum`` (outer, Nesterov, with a
+      learning rate of 1) act on the running training, from the next round on. A change of
+      ``bits`` or ``top_k`` makes a new codec for both directions. Its residuals begin at zero, so
+      what error feedback had kept for later rounds is never sent. A momentum of 0 forgets the
+      velocity
     - ``optimizer`` (inner, "AdamW" or "Muon") and ``seed`` act at the next Start
 
     Args:
@@ -147,7 +148,6 @@ class LanguageLab(Lab):
         num_steps: how long a run is, in inner steps of each worker.
         num_workers: among whom the windows of the text are divided.
         width, context: the size of the GPT, which has two layers.
-        outer_lr: the outer learning rate. With 1 and no momentum the mean update is added.
         prompt: what the model goes on from when it writes.
         levels: losses to compare with as dotted lines, by name, e.g. that of an n-gram.
         values: the first values of the settings.
@@ -185,7 +185,6 @@ class LanguageLab(Lab):
         num_workers: int = 4,
         width: int = 32,
         context: int = 32,
-        outer_lr: float = 1.0,
         prompt: str = "The ",
         levels: Mapping[str, float] | None = None,
         **values: Any,
@@ -193,8 +192,6 @@ class LanguageLab(Lab):
         super().__init__(**{**_START, **values})
         check_count("num_steps", num_steps)
         check_count("num_workers", num_workers)
-        if not 0 < outer_lr < inf:
-            raise ValueError(f"outer_lr={outer_lr}: above 0 and finite, e.g. 1 or 0.7")
         if wrong := {name: loss for name, loss in (levels or {}).items() if not isfinite(loss)}:
             raise ValueError(f"levels={wrong}: a line needs a finite loss")
         lines = tuple((levels or {}).items())
@@ -219,11 +216,11 @@ class LanguageLab(Lab):
         code = f'load_text("{text}")' if named else "text  # the Text of the lab: put it here"
         self.given = {"text": (self.text, code)}
         self.num_steps, self.num_workers, self.prompt = num_steps, num_workers, prompt
-        self.width, self.context, self.outer_lr = width, context, outer_lr
+        self.width, self.context = width, context
 
     def constants(self) -> dict[str, Any]:
         """The sizes of a run, of its model and of its tests."""
-        names = ("num_steps", "num_workers", "prompt", "width", "context", "outer_lr")
+        names = ("num_steps", "num_workers", "prompt", "width", "context")
         return {name: getattr(self, name) for name in names}
 
     def write_start(self, values: Mapping[str, Any], moved: Collection[str]) -> str:

@@ -9,7 +9,6 @@ from itertools import count, islice
 import numpy as np
 import torch
 from torch import Tensor
-from torch.optim.lr_scheduler import LambdaLR
 
 from fltoolkit.channel import Channel
 from fltoolkit.history import CHECKED, Record, checked_at_call
@@ -28,7 +27,6 @@ def pool(
     batch_size: int,
     seed: int,
     steps_per_round: int | None = None,
-    decay: bool = False,
     send_back: bool = False,
 ) -> Iterator[Record]:
     """Send all samples to one party, and train there: the opponent of every other protocol.
@@ -52,7 +50,6 @@ def pool(
         seed: of the order of the receiver's batches.
         steps_per_round: how many batches a round has; None: one pass over what came. With fewer
             samples than others train on, a fixed number keeps the computing equal.
-        decay: lower the learning rate from step to step, in a straight line to 0.
         send_back: whether the owners get the trained model, in the last round. Most protocols
             leave the last model at the server, so it is not sent by default.
 
@@ -73,8 +70,9 @@ def pool(
     [(2, True), (4, True)]
     """
     _check(owners, receiver, rounds, batch_size, steps_per_round)
-    totals = channel.begin(set(owners), [receiver.module], sends_weights=send_back)
     yield CHECKED
+
+    totals = channel.begin(set(owners), [receiver.module], sends_weights=send_back)
     received = []
     for name, (x, y) in owners.items():
         rows = _in_order(y)
@@ -83,18 +81,11 @@ def pool(
     x, y = (torch.cat(parts) for parts in zip(*received, strict=True))
     batches = _batches(len(y), batch_size, seed)
     per_round = steps_per_round or -(-len(y) // batch_size)
-    total, schedule = rounds * per_round, None
-    if decay:
-        optimizer = receiver.optimizer
-        assert isinstance(optimizer, torch.optim.Optimizer)
-        schedule = LambdaLR(optimizer, lambda step: 1 - step / total)
     for round_ in range(rounds):
         losses = 0.0
         for rows in islice(batches, per_round):
             losses += receiver.loss_and_grad(x[rows], y[rows])[0]
             channel.step += 1
-            if schedule:
-                schedule.step()
         if send_back and round_ == rounds - 1:
             for name in owners:
                 channel.send(receiver.name, name, "model", receiver.weights())

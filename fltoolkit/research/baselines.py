@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
 
 from fltoolkit.channel import Channel
 from fltoolkit.party import Party
@@ -43,16 +44,39 @@ def pooled(task: Task, channel: Channel) -> Trained:
             for name, (x, y) in owners.items()
         }
     server = task.party("server", task.model, has_loss=True)
+    if settings.get("decay", False):
+        server.optimizer = Falling(server.optimizer, task.rounds * steps_of_a_pass(task))
     for record in pool(
         *(owners, server, channel),
         rounds=task.rounds,
         batch_size=task.batch_size,
         seed=task.seed,
         steps_per_round=steps_of_a_pass(task),
-        decay=settings.get("decay", False),
         send_back=settings.get("send_back", False),
     ):
         yield record, [server]
+
+
+class Falling:
+    """An optimizer whose learning rate falls in a straight line to 0, from step to step."""
+
+    def __init__(self, optimizer: Any, num_steps: int):
+        self.optimizer, self.param_groups = optimizer, optimizer.param_groups
+        self.schedule = LambdaLR(optimizer, lambda step: 1 - step / num_steps)
+
+    def step(self) -> None:
+        """A step of the optimizer, then one of its learning rate."""
+        self.optimizer.step()
+        self.schedule.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The states of both."""
+        return {"optimizer": self.optimizer.state_dict(), "schedule": self.schedule.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.load_state_dict(state["schedule"])
 
 
 def alone(task: Task, channel: Channel) -> Trained:

@@ -58,7 +58,7 @@ from fltoolkit.research.protocol import (
 )
 from fltoolkit.research.task import Task
 from fltoolkit.research.text import allow
-from fltoolkit.split.asynchronous import train_async, train_async_relay
+from fltoolkit.split.asynchronous import Bookmark, train_async, train_async_relay
 from fltoolkit.split.cache import ActivationCache
 from fltoolkit.split.chain import train_split
 from fltoolkit.split.clients import train_relay, train_splitfed
@@ -332,7 +332,7 @@ ARGUMENTS: dict[str, Callable[[Task], Any]] = {
     "version": lambda task: task.settings.get("version", 2),
     "gate": lambda task: task.gate,
     "upload": upload_of,
-    "cache": lambda task: ActivationCache(len(task.data.y_train), seed=task.seed),
+    "bookmark": lambda task: Bookmark(ActivationCache(len(task.data.y_train), seed=task.seed)),
     "seed": lambda task: task.seed,
 }
 """How the value of a protocol's argument is made from a task, for the names in its signature."""

@@ -20,7 +20,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.history import Record, to_come
+from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.links import Link
 from fltoolkit.party import Party
 from fltoolkit.split.cache import ActivationCache
@@ -67,13 +67,18 @@ class Bookmark:
 
     Use one bookmark for one run only: a training that gets a used bookmark continues its run.
 
+    Args:
+        cache: the label party's cache, e.g. with a capacity or on disk; by default it is in memory
+            and holds all samples.
+
     >>> sorted(Bookmark().state_dict())
     ['holder', 'losses', 'num_steps', 'parts', 'version', 'version_of']
     """
 
     name = "asynchronous states"  # of the file in which it is saved
 
-    def __init__(self) -> None:
+    def __init__(self, cache: ActivationCache | None = None) -> None:
+        self.cache = cache
         self.num_steps = 0  # done so far
         self.version = 0  # how often a bottom has learned
         self.holder = ""  # the client with the newest bottom
@@ -188,6 +193,7 @@ def async_step(
     return loss, stale
 
 
+@checked_at_call
 def train_async(
     alice: Party,
     bob: Party,
@@ -197,7 +203,6 @@ def train_async(
     gate: Gate,
     num_epochs: int,
     upload: Upload = Upload(),
-    cache: ActivationCache | None = None,
     bookmark: Bookmark | None = None,
 ) -> Iterator[Record]:
     """Train a client and a label party, who has the labels, in the states that ``gate`` decides.
@@ -221,9 +226,8 @@ def train_async(
         gate: e.g. ``LossGate(0.05)`` or ``Periodic(4)``; a fresh one for each run.
         num_epochs: over all samples.
         upload: which activations of a batch are sent; see `Upload`.
-        cache: the label party's cache, e.g. with a capacity or on disk; by default it is in memory
-            and holds all samples.
-        bookmark: for saving the run and going on later with the same bits; see `Bookmark`.
+        bookmark: for saving the run and going on later with the same bits, and for a label party
+            that cannot keep all activations in memory; see `Bookmark`.
 
     >>> from torch import nn
     >>> from fltoolkit import Batches
@@ -237,11 +241,15 @@ def train_async(
     """
     to_come("num_epochs", num_epochs)
     check_clients([alice], bob, [batches])
-    memories = memories_of([batches.num_samples], upload, cache)
-    clients, bookmark = [CachedClient(alice, batches, memories[0])], bookmark or Bookmark()
-    return _Training(clients, bob, gate, num_epochs, bookmark, relay=False).steps(channel)
+    bookmark = bookmark or Bookmark()
+    memories = memories_of([batches.num_samples], upload, bookmark.cache)
+    clients = [CachedClient(alice, batches, memories[0])]
+    training = _Training(clients, bob, gate, num_epochs, bookmark, relay=False)
+    yield CHECKED
+    yield from training.steps(channel)
 
 
+@checked_at_call
 def train_async_relay(
     alices: Sequence[Party],
     bob: Party,
@@ -251,7 +259,6 @@ def train_async_relay(
     gate: Gate,
     num_rounds: int,
     upload: Upload = Upload(),
-    cache: ActivationCache | None = None,
     bookmark: Bookmark | None = None,
 ) -> Iterator[Record]:
     """Several clients in turn, as in `train_relay`, in the states that ``gate`` decides.
@@ -275,10 +282,12 @@ def train_async_relay(
     """
     to_come("num_rounds", num_rounds)
     check_clients(alices, bob, batches)
-    memories = memories_of([data.num_samples for data in batches], upload, cache)
-    clients = list(map(CachedClient, alices, batches, memories))
     bookmark = bookmark or Bookmark()
-    return _Training(clients, bob, gate, num_rounds, bookmark, relay=True).steps(channel)
+    memories = memories_of([data.num_samples for data in batches], upload, bookmark.cache)
+    clients = list(map(CachedClient, alices, batches, memories))
+    training = _Training(clients, bob, gate, num_rounds, bookmark, relay=True)
+    yield CHECKED
+    yield from training.steps(channel)
 
 
 @dataclass

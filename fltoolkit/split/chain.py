@@ -7,6 +7,7 @@ Notebook 01 derives `split_step`, notebooks 02 and 02b the rest.
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from jaxtyping import Shaped
@@ -59,16 +60,16 @@ def split_step(
     """
     _check_chain(parties, labels_from)
     channel.step += 1
-    *senders, last = parties
-    h, learning = x, False
-    for here, there in zip(senders, parties[1:], strict=True):
+    cuts, last = list(pairwise(parties)), parties[-1]
+    h, someone_learns = x, False
+    for here, there in cuts:
         h = channel.send(here.name, there.name, "activations", {"h": here.forward(h)})["h"]
-        learning = learning or here.optimizer is not None
-        h.requires_grad_(learning)
+        someone_learns = someone_learns or here.optimizer is not None
+        h.requires_grad_(someone_learns)
     if labels_from is not None and labels_from != last.name:
         y = channel.send(labels_from, last.name, "labels", {"y": y})["y"]
     loss, g = last.loss_and_grad(h, y)
-    for here, there in zip(reversed(senders), reversed(parties), strict=False):
+    for here, there in reversed(cuts):
         if g is None:  # no party before this one learns: no gradient need be sent
             break
         g = channel.send(there.name, here.name, "gradients", {"g": g})["g"]
@@ -170,11 +171,11 @@ def check_batches(batches: Any) -> None:
 
 def arriving(batches: Iterable[Batch]) -> Iterator[Batch]:
     """The batches one by one; warns at the end if there was none."""
-    some = False
+    none_came = True
     for batch in batches:
-        some = True
+        none_came = False
         yield batch
-    if not some:
+    if none_came:
         warnings.warn(
             "there was not a single batch, so nothing was trained. Batches that were walked "
             "through once are used up: call batches.epochs(...) again for each training. (A run "

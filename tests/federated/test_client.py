@@ -16,7 +16,7 @@ from torch.nn.functional import mse_loss, nll_loss
 from fltoolkit.data import Batches
 from fltoolkit.federated import Local, local_update, local_update_lean
 from fltoolkit.federated import many_at_once as many
-from fltoolkit.federated.client import batch_indices, carried, filled
+from fltoolkit.federated.client import batch_indices, filled, sent_names
 from fltoolkit.federated.many_at_once import _together, clients_at_once, local_updates
 from fltoolkit.models import mcmahan_cnn, seeded
 from fltoolkit.trees import weighted_mean
@@ -150,8 +150,8 @@ def test_one_client_is_ordinary_training_over_batches(train, name):
         optimizer.step()
         losses.append(loss.item())
     update = train(module, start, x, y, Local(**HOW), seed=5)
-    assert [*update.delta] == carried(module)
-    for entry in carried(module):
+    assert [*update.delta] == sent_names(module)
+    for entry in sent_names(module):
         assert torch.equal(update.delta[entry], model.state_dict()[entry] - start[entry]), entry
     assert update.loss == sum(losses) / len(losses)
     assert (update.num_samples, update.num_steps) == (22, 12)
@@ -219,7 +219,7 @@ def test_lean_equals_plain_with_a_proximal_term(name):
     assert_equal(local_update_lean(*args, Local(**HOW, prox=0.7), seed=3), plain, 1e-14)
     without = local_update(*args, Local(**HOW), seed=3)
     every = dict(module.named_parameters(remove_duplicate=False))
-    names = [entry for entry in carried(module) if entry in every]
+    names = [entry for entry in sent_names(module) if entry in every]
     moved, freely = (sum(u.delta[n].square().sum() for n in names) for u in (plain, without))
     assert moved < freely
 
@@ -613,9 +613,9 @@ def test_tied_weights_travel_once_and_frozen_ones_never():
         module = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 2))
     module[1].weight = module[0].weight
     module[2].requires_grad_(False)
-    assert carried(module) == ["0.bias", "1.weight", "1.bias"]
+    assert sent_names(module) == ["0.bias", "1.weight", "1.bias"]
     start = {
-        name: tensor + 1 for name, tensor in start_of(module).items() if name in carried(module)
+        name: tensor + 1 for name, tensor in start_of(module).items() if name in sent_names(module)
     }
     whole = filled(module, start)
     assert whole.keys() == module.state_dict().keys()

@@ -134,8 +134,8 @@ def test_what_is_not_allowed():
     for settings, words in (
         ({"group": 3}, "must divide the number of workers, 4"),
         ({"group": 0}, "group=0"),
-        ({"lr": 0.0}, "lr=0.0"),
-        ({"momentum": 1.0}, "momentum=1.0"),
+        ({"outer": (0.0, 0.5)}, "a learning rate above 0"),
+        ({"outer": (0.7, 1.0)}, "a momentum from 0 to below 1"),
         ({"local": Local(4, lr=0.1, epochs=1)}, "give a number of inner steps"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -17,6 +17,7 @@ from fltoolkit.federated import (
     Stream,
     ThroughServer,
     ddp,
+    des_loc,
     diloco,
     local_update,
     seconds_waiting,
@@ -142,7 +143,7 @@ def test_moments_are_averaged_every_so_many_rounds():
     model, plain, channel, fleet = network(), network(), Channel(), Fleet(THREE)
     periods = {"exp_avg": 2, "exp_avg_sq": 3}
     how = {"rounds": 4, "local": INNER, "moments": periods, "seed": 2}
-    list(diloco(model, fleet, channel, **how))
+    list(des_loc(model, fleet, channel, **how))
     start = {name: p.detach().clone() for name, p in plain.named_parameters()}
     states = dict.fromkeys(THREE)
     for round_ in range(4):
@@ -170,12 +171,12 @@ def test_moments_are_averaged_every_so_many_rounds():
 def test_moments_that_nobody_keeps():
     how = {"rounds": 1, "local": INNER, "moments": {"momentum": 1}}
     with pytest.raises(ValueError, match="has no 'momentum'; its optimizer keeps step, exp_avg"):
-        list(diloco(network(), THREE, Channel(), **how))
+        list(des_loc(network(), THREE, Channel(), **how))
     forgetful = Local(4, optimizer=ADAM, steps=3)
     with pytest.raises(ValueError, match="keep_state=True"):
-        diloco(network(), THREE, Channel(), rounds=1, local=forgetful, moments={"exp_avg": 1})
+        des_loc(network(), THREE, Channel(), rounds=1, local=forgetful, moments={"exp_avg": 1})
     with pytest.raises(ValueError, match="exp_avg"):
-        diloco(network(), THREE, Channel(), rounds=1, local=INNER, moments={"exp_avg": 0})
+        des_loc(network(), THREE, Channel(), rounds=1, local=INNER, moments={"exp_avg": 0})
 
 
 # ---- streaming ----------------------------------------------------------------------------------

@@ -170,10 +170,10 @@ def test_float8_with_searched_bias_in_both_directions():
 def test_a_small_cache_and_one_on_disk(tmp_path):
     gate = LogSpaced()
     whole = run(gate)
-    on_disk = run(LogSpaced(), cache=ActivationCache(300, folder=tmp_path))
+    on_disk = run(LogSpaced(), bookmark=Bookmark(ActivationCache(300, folder=tmp_path)))
     assert same(weights(*whole[1]), weights(*on_disk[1]))
     cache = ActivationCache(300, capacity=70)
-    small = run(LogSpaced(), num_epochs=7, cache=cache)
+    small = run(LogSpaced(), num_epochs=7, bookmark=Bookmark(cache))
     assert len(cache) == 70
     assert "C" in states(small[0])
     assert small[0][-1]["loss"] < small[0][0]["loss"]
@@ -241,11 +241,14 @@ def test_what_is_wrong_is_said_at_the_call():
     gate_trace([1.0] * 3, used)
     for settings, match in [
         ({"gate": used}, "begins in state C"),
-        ({"gate": AlwaysA(), "cache": ActivationCache(299)}, "299 samples, the clients have 300"),
+        (
+            {"gate": AlwaysA(), "bookmark": Bookmark(ActivationCache(299))},
+            "299 samples, the clients have 300",
+        ),
         ({"gate": AlwaysA(), "num_epochs": 0}, "num_epochs=0 leaves nothing"),
         ({"gate": Odd(every=0)}, "every=0: whole steps, 1 or more"),
         (
-            {"gate": AlwaysA(), "upload": Upload(delta=True), "cache": filled(300)},
+            {"gate": AlwaysA(), "upload": Upload(delta=True), "bookmark": Bookmark(filled(300))},
             "begins with an empty cache",
         ),
     ]:
@@ -254,7 +257,7 @@ def test_what_is_wrong_is_said_at_the_call():
     with pytest.raises(ValueError, match="needs a cache for all 600 samples, not 200"):
         train_async_relay(
             *parties(2), [batches(), batches()], Channel(), gate=AlwaysA(), num_rounds=1,
-            upload=Upload(delta=True), cache=ActivationCache(600, capacity=200),
+            upload=Upload(delta=True), bookmark=Bookmark(ActivationCache(600, capacity=200)),
         )  # fmt: skip
     with pytest.raises(ValueError, match="every=1 or more"):
         train_uploading(alice, bob, batches().epochs(1), Channel(), gate=LossGate(0.1))
@@ -307,10 +310,10 @@ def test_a_run_that_goes_on_is_one_that_never_stopped(tmp_path, gate, upload, ca
         return *parties(), Channel(codecs)
 
     def train(alice, bob, channel, bookmark):
-        cache = ActivationCache(300, capacity)
+        bookmark.cache = ActivationCache(300, capacity)
         return train_async(
             alice, bob, batches(), channel, gate=copy.deepcopy(gate), num_epochs=4,
-            upload=upload, cache=cache, bookmark=bookmark,
+            upload=upload, bookmark=bookmark,
         )  # fmt: skip
 
     whole, resumed = saved_and_resumed(tmp_path, build, train, stop)
@@ -358,5 +361,5 @@ def test_a_bookmark_belongs_to_one_run():
     with pytest.raises(ValueError, match=r"\['alice0'\], this one has \['alice0', 'alice1'\]"):
         train_async_relay(
             alices, bob, [batches(), batches()], Channel(), gate=AlwaysA(), num_rounds=1,
-            bookmark=bookmark, cache=ActivationCache(600),
+            bookmark=bookmark,
         )  # fmt: skip

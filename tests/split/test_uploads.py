@@ -9,6 +9,7 @@ from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.split import (
     ActivationCache,
     AlwaysA,
+    Bookmark,
     State,
     Upload,
 )
@@ -25,9 +26,8 @@ def test_delta_is_the_same_training_and_smaller_numbers():
     errors = {}
     for upload in (Upload(), Upload(delta=True)):
         cache = ActivationCache(300)
-        _, (alice, _), _ = run(
-            _Planned("AABBBB"), num_epochs=6, upload=upload, cache=cache, channel=Channel(coarse)
-        )
+        how = {"upload": upload, "bookmark": Bookmark(cache), "channel": Channel(coarse)}
+        _, (alice, _), _ = run(_Planned("AABBBB"), num_epochs=6, **how)
         with torch.no_grad():
             h = alice.module(DATA.x_train[:300])
         errors[upload.delta] = float((cache.read(torch.arange(300))[0] - h).norm() / h.norm())
