@@ -102,7 +102,7 @@ def public_names(module: ModuleType) -> Iterator[Public]:
     came_from = origins(module)
     offered_here = {*getattr(module, "__all__", []), *at_door}
     lines = positions(module)
-    for name in sorted(offered_here, key=lambda name: lines.get(name, 0)):
+    for name in sorted(offered_here, key=lambda name: (lines.get(name, 0), name)):
         origin = came_from.get(name, "")
         if not origin or origin.rpartition(".")[2].startswith("_"):
             where = door if name in at_door else module

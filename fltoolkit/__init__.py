@@ -24,7 +24,7 @@ each room in an hour. A room is a package; its own docstring names its files in 
     testing     the tests that every codec inherits
     leakage     a room: what others learn from what crossed, and what helps
     research    a room: runs as values, sweeps, fronts, suggestions
-    secrecy     a room: sums that nobody sees the terms of, and what they cost
+    secrecy     a room: sums whose terms stay secret, and what they cost
     units       amounts and byte units, for axes and prose
     fence       runs a program that nobody trusts
     plots       a room: pictures that stay, pictures that move

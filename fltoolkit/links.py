@@ -69,7 +69,7 @@ class Ends(NamedTuple):
 
 
 class Once:
-    """Both codecs of a message to several receivers: made once, read once, given to each.
+    """The codec of a message to several receivers: it is encoded once and decoded once for all.
 
     Every receiver decodes the same bytes with a codec that has the same memory, so all of them
     hold the same numbers. That is why decoding once stands for all. Each receiver gets a copy.

@@ -145,7 +145,7 @@ def most_values(nbytes: int) -> int:
 
 
 def padding_nbytes(num_values: int, nbytes: int) -> int:
-    """How many bytes must be added so that a message may become so many values: nearly always 0.
+    """How many bytes a message is too short for so many values by `most_values`; usually 0.
 
     >>> padding_nbytes(10**6, 100), padding_nbytes(10**9, 100)
     (0, 239945)

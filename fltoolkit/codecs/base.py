@@ -47,7 +47,7 @@ class Codec(Protocol):
 
 @runtime_checkable
 class LinkState(Protocol):
-    """What a codec has besides if it keeps memory between messages: a residual, a generator.
+    """A codec that keeps memory between messages, such as a residual or a random generator.
 
     The channel gives each directed link its own copy of the codec and calls ``start_link`` of the
     copy. It saves and restores the state of the copy together with the run. So two clients never
@@ -96,7 +96,7 @@ class Weighed(Protocol):
     """
 
     def weigh(self, tree: Tree) -> Sizes | None:
-        """The sizes of the message of ``tree``; None if they are not known. Moves no state."""
+        """The sizes of the message of ``tree``; None if they are not known. Changes no state."""
 
 
 @runtime_checkable

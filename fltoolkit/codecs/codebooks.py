@@ -271,7 +271,7 @@ class _Narrow(Stage):
     leaves_floats = False
 
     def omega(self, n: int) -> float | None:
-        """None: what arrives is not right on average."""
+        """None: the decoded values are biased."""
         return None
 
     def apply(self, parts: Parts) -> Parts:

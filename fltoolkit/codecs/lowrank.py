@@ -122,7 +122,7 @@ class PowerSGD(RandomStage):
         return out
 
     def omega(self, n: int) -> float | None:
-        """None: the decoded values are not right on average."""
+        """None: the decoded values are biased."""
         return None
 
     def alpha(self, n: int) -> float | None:
@@ -236,11 +236,11 @@ class Subspace(Stage):
         return out
 
     def omega(self, n: int) -> float | None:
-        """None: the decoded values are not right on average, the subspace being fixed."""
+        """None: the decoded values are biased, because the subspace is fixed."""
         return None
 
     def alpha(self, n: int) -> float | None:
-        """None: a row at right angles to the subspace is lost whole."""
+        """None: a row orthogonal to the subspace is lost completely."""
         return None
 
 

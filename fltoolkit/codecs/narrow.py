@@ -42,7 +42,7 @@ class Narrow(Stage):
     """
 
     def apply(self, parts: Parts) -> Parts:
-        """Each entry of whole numbers becomes `Symbols`, and the smallest number travels along."""
+        """Each entry of whole numbers becomes `Symbols`; the smallest number is sent with them."""
         out = dict(parts)
         for name, part in parts.items():
             if not (isinstance(part, Tensor) and is_main(name) and part.dtype in INTEGERS):

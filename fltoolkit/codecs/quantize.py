@@ -150,7 +150,7 @@ class Quantizer(Stage):
         raise NotImplementedError
 
     def omega(self, n: int) -> float | None:
-        """None: the decoded values are not right on average."""
+        """None: the decoded values are biased."""
         return None
 
     def alpha(self, n: int) -> float | None:

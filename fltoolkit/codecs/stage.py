@@ -143,7 +143,7 @@ class Stage:
         return {}
 
     def weigh(self, parts: Parts) -> Sizes:
-        """How large the parts are that this stage passes on, before a coder writes them.
+        """The sizes of the parts that this stage returns, before a coder turns them into bytes.
 
         A stage overrides this only if its tensors hold less than they take in memory.
         """

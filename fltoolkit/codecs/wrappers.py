@@ -38,7 +38,7 @@ class Wrapper:
     """
 
     sends_later = False  # True: what one message leaves out is added to the next one
-    in_order = False  # True: who decodes remembers, so each message is read once and in order
+    in_order = False  # True: decoding needs all messages before, each of them once and in order
 
     def __init__(self, codec: Codec):
         check_codec(f"{type(self).__name__}({codec!r})", codec)

@@ -147,7 +147,7 @@ class Local:
 
     @property
     def plain(self) -> bool:
-        """Whether it is SGD with one learning rate and nothing else: then faster code computes."""
+        """Whether it is SGD with one learning rate and nothing else, which has faster code."""
         return self.optimizer is None and self.clip_norm is None
 
 
@@ -450,7 +450,7 @@ def sent_entries(module: nn.Module) -> Tree:
 
 
 def take_step(optimizer: torch.optim.Optimizer, params: Sequence[Tensor], local: Local) -> None:
-    """One step of the optimizer with the gradients that are there: clipped, at the rate due."""
+    """Let the optimizer take a step, with clipped gradients and the schedule's learning rate."""
     if local.clip_norm is not None:
         nn.utils.clip_grad_norm_(params, local.clip_norm)
     if local.schedule is None:

@@ -249,7 +249,7 @@ class Arrivals:
 
 
 class ReceivedUpdate(NamedTuple):
-    """The answer of one client, as the server received it.
+    """A client's update as it arrives at the server, or the report that its training failed.
 
     >>> import torch
     >>> ReceivedUpdate("ann", 0, 1.0, 100, 0.3, {"w": torch.zeros(2)}, {}).weight
@@ -267,7 +267,7 @@ class ReceivedUpdate(NamedTuple):
 
 @dataclass
 class Backlog:
-    """What a round passes on to the next: late updates that have not arrived yet, and the time.
+    """What the next round needs: the late updates that have not arrived yet, and the virtual time.
 
     With ``Local(keep_state=True)`` a backlog also keeps the states of the clients' optimizers, by
     client id: the server never reads them, and they are never sent. Give a backlog to `fedavg` if

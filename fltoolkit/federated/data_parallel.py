@@ -183,7 +183,7 @@ def shared_optimizer(
 
 
 def check_one_step(team: Workers) -> None:
-    """Raise for what a protocol that averages gradients cannot do."""
+    """Raise ValueError for settings that a protocol which averages gradients cannot have."""
     model, local = team.model, team.local
     if local.steps != 1:
         raise ValueError(

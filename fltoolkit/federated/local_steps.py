@@ -308,7 +308,7 @@ def copied(tree: Tree) -> Tree:
 
 
 def check_inner_steps(local: Local) -> None:
-    """Raise where a round is not a number of steps."""
+    """Raise ValueError if local training is not a number of steps."""
     if local.steps is None:
         raise ValueError(f"local.epochs={local.epochs}: give a number of inner steps, steps=50")
 

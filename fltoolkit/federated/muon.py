@@ -107,7 +107,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def muon_for(model: nn.Sequential, **settings: Any) -> MakeOptimizer:
-    """What makes a `Muon` for this model, for ``Local(optimizer=...)``.
+    """A function that makes a `Muon` for this model, for ``Local(optimizer=...)``.
 
     Hidden are all matrices that learn, except those in the first item of the row (embeddings) and
     in the last (the head). ``settings`` are those of `Muon`.

@@ -161,7 +161,7 @@ def ditto(
 
 
 def own_weights(model: nn.Module, fleet: Fleet, client: str) -> Tree:
-    """The model of one client, for ``load_state_dict``: the shared one, with what is its own.
+    """The whole model of one client: the shared entries, and those that the client keeps.
 
     >>> import torch
     >>> fleet = Fleet({}, weights={"ann": {"bias": torch.ones(1)}})
@@ -187,7 +187,7 @@ def normalization(model: nn.Module) -> Callable[[str], bool]:
 
 
 def worst_tenth(values: Sequence[float]) -> float:
-    """The mean of the lowest tenth of the owners' values, and of the lowest one at least.
+    """The mean of the lowest tenth of the owners' values; of fewer than 20, the lowest value.
 
     >>> worst_tenth([0.9, 0.2, 0.8]), worst_tenth(range(100))
     (0.2, 4.5)

@@ -150,7 +150,7 @@ def _with_a_single(clients: Clients, local: Local) -> Iterator[tuple[str, int]]:
 def _named(
     client: str, model: nn.Module, x: Tensor, y: Tensor, output: Tensor | None = None
 ) -> Iterator[None]:
-    """Errors of the model, or with its output of the loss, get the client's name and a remedy."""
+    """Add the client's name and a remedy to errors of the model, or of the loss."""
     try:
         yield
     except (RuntimeError, ValueError, TypeError, IndexError) as error:

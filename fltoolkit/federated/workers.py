@@ -35,7 +35,7 @@ With ``Local(keep_state=True)`` it also gets ``states=``, what each client's opt
 
 @dataclass
 class Fleet:
-    """Clients with a memory, or with a way of their own to train.
+    """Clients, what they remember, and the function that trains them.
 
     Every protocol of this room takes names to data, or a fleet in their place. A fleet keeps what
     its clients remember between two rounds or steps, for a run that goes on; `save_run` accepts it

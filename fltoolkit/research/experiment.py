@@ -200,7 +200,7 @@ class Experiment:
 
     @property
     def key(self) -> str:
-        """16 hexadecimal digits, made from all settings but the name; code does not change them."""
+        """16 hexadecimal digits of all settings but the name; the same for every version."""
         what = {**asdict(self), "format": 1}
         del what["name"]
         for name in _NEW:

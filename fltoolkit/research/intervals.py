@@ -64,7 +64,7 @@ def interval(values: Sequence[float]) -> Interval:
 
 @lru_cache
 def t_quantile(num: int) -> float:
-    """Student's t for the mean of ``num`` values: how many standard errors an interval goes out.
+    """Student's t for ``num`` values: the half-width of an interval, in standard errors.
 
     >>> round(t_quantile(3), 3), round(t_quantile(5), 3)
     (4.303, 2.776)

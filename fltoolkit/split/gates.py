@@ -53,7 +53,7 @@ class Gate(Protocol):
     state: State
 
     def check(self, progress: Progress) -> State | None:
-        """The state of the next period, which is now ``state``; None: it will be when it begins."""
+        """Decide about the next period: set ``state``, and return it or None."""
 
     def state_dict(self) -> dict[str, Any]:
         """What must be kept to go on later."""
@@ -268,7 +268,7 @@ class FreezeAfter(_Planned):
 
 @dataclass
 class LogSpaced(_Planned):
-    """A in the periods 0, 1, 3, 7, 15, ...: twice as long a silence each time.
+    """A in the periods 0, 1, 3, 7, 15, ...: each silence is twice as long as the one before.
 
     >>> "".join(state.value for state in gate_trace([1.0] * 10, LogSpaced()))
     'AABABCCABC'

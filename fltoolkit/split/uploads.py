@@ -63,7 +63,7 @@ class Memory(NamedTuple):
     upload: Upload = Upload()
 
     def check_fresh(self) -> None:
-        """Raise ValueError for a new run whose two ends could not remember the same."""
+        """Raise ValueError if the client's copy of the cache would differ from the start."""
         if self.mirror is not None and len(self.cache):
             raise ValueError(
                 f"{self.upload} begins with an empty cache on both sides: make a fresh one"
