@@ -5,8 +5,9 @@ BIN := .venv/bin
 SETUP := .venv/.ready
 LAB := .venv/.lab
 export OMP_NUM_THREADS ?= 1
-# two processes; a file's tests stay together, for they share what took long to make
-PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+# a file's tests stay together, for they share what took long to make; they wait for kernels and
+# browsers a third of the time, so that three processes keep two cores busy
+PYTEST := $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 # what takes longest begins first, so that no core is idle at the end
 FIRST := $(addprefix tests/,assignments test_examples.py browser) notebooks tests/explore tests/engines
 REST := $(filter-out $(FIRST),$(patsubst %/,%,$(wildcard tests/[a-z]*/)) $(wildcard tests/test_*.py))
@@ -36,14 +37,14 @@ types: $(SETUP)
 	$(BIN)/mypy
 
 unit: $(SETUP)
-	$(BIN)/pytest -q -n 2 --dist worksteal -p no:nbval -m "not browser and not slow and not solutions"
+	$(BIN)/pytest -q -n 2 --dist worksteal -p no:nbval -m "not browser and not slow and not later and not solutions"
 
 # the next three and `make site` in one run, so that no core is idle at the end of each
 long: $(SETUP)
-	$(PYTEST) $(NBVAL) -m "slow or browser" $(FIRST) $(REST)
+	$(PYTEST) $(NBVAL) -m "slow or later or browser" $(FIRST) $(REST)
 
 slow: $(SETUP)
-	$(PYTEST) -m slow tests
+	$(PYTEST) -m "slow or later" tests
 
 other-machines: $(SETUP)  ## what could depend on the processor, as on one with AVX2 and one with SSE
 	$(BIN)/python tests/machines.py

@@ -31,7 +31,7 @@ def test_arrays(values, dtype, recwarn):
     assert not recwarn  # torch warns of memory that cannot be written
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_tables_and_columns_of_pandas():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"a": [0.5, 1.5], "b": [2, 3], "label": [1, 0]})

@@ -150,7 +150,7 @@ def test_worker_processes_know_it_too(folder):
         assert [r.error for r in store.results()] == [""] * 3
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_clinics_are_clients(folder):
     importlib.import_module("my_module")
     page = {}
@@ -201,7 +201,7 @@ def test_a_model_and_a_data_set_of_the_hub(folder, monkeypatch):
     assert last["nbytes"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_the_loop_for_tensorboard_and_a_metric_of_torchmetrics(folder):
     pytest.importorskip("tensorboard", reason="needs pip install tensorboard")
     pytest.importorskip("torchmetrics", reason="needs pip install torchmetrics")

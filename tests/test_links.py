@@ -72,7 +72,7 @@ def test_a_codec_changed_in_mid_run_acts_from_the_next_message_on():
         channel.change_codec("update", None)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_thousands_of_clients_with_a_few_in_memory(tmp_path):
     """Residuals of all but the last links wait in files; the bytes and trees are the same."""
     codec = ErrorFeedback(Pipeline(TopK(0.1), Quantize(8, stochastic=True)))

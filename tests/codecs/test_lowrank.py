@@ -395,7 +395,7 @@ def test_rotations_take_any_number_of_dimensions(stage):
     ids=repr,
 )
 class TestSubspace(Conformance):
-    @pytest.mark.slow
+    @pytest.mark.later
     def test_hostile_content_ends_in_a_wire_error_or_a_tree(self, codec):
         super().test_hostile_content_ends_in_a_wire_error_or_a_tree(codec)
 

@@ -356,7 +356,7 @@ def test_nearest_rounding_is_biased():
     assert ((mean - x).abs() > tolerance(Quantize(3), x)).sum() > 30
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_omega_is_nearly_reached_by_adversaries():
     d = 101
     worst = torch.full((d,), 1 / (d**0.5 + 1))  # see Ternary.omega
@@ -640,7 +640,7 @@ def test_the_search_among_many_values_is_as_good(e, m, power, monkeypatch):
     assert errors[0] <= 1.001 * errors[1]
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_codes_of_small_floats_are_those_of_their_table():
     """The table looks each code up; `Float8` shifts bits instead, in all its formats."""
     upper = np.arange(1 << 16, dtype=np.uint32)

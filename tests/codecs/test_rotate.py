@@ -26,7 +26,7 @@ SIZES = [1, 2, 3, 5, 8, 13, 64, 100]
 
 @pytest.mark.parametrize("codec", ROTATING, ids=repr)
 class TestRotatingCodecs(Conformance):
-    @pytest.mark.slow
+    @pytest.mark.later
     def test_hostile_content_ends_in_a_wire_error_or_a_tree(self, codec):
         super().test_hostile_content_ends_in_a_wire_error_or_a_tree(codec)
 
@@ -416,7 +416,7 @@ def test_a_handful_of_values_is_not_unbiased():
     assert DRIVE().omega(100) is DRIVE().alpha(100) is EDEN(4, unbiased=False).alpha(100) is None
 
 
-@pytest.mark.slow
+@pytest.mark.later
 @pytest.mark.parametrize("n", [1, 2, 3, 13, 100])
 def test_one_bit_contracts(n):
     stage, shape = DRIVE(unbiased=False), torch.eye(n, 1)[:, 0]

@@ -381,7 +381,7 @@ def test_random_places_do_not_change():
     assert random_places(7, 10, 8).tolist() == [1, 2, 3, 4, 6, 7, 8, 9]
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_random_places_are_uniform():
     for n, k in ((10, 3), (10, 5), (10, 8), (5, 5), (1, 1)):
         counts = np.zeros(n)

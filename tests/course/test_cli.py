@@ -64,7 +64,7 @@ def test_a_notebook_that_was_only_run_is_not_called_changed(tmp_path):
     assert outdated(tmp_path) == []
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_another_day(tmp_path, capsys, monkeypatch):
     """Some notebooks were run, some edited, some finished, and one has a newer version."""
 

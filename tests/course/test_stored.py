@@ -17,7 +17,7 @@ def test_a_worker_alone_sent_nothing_and_learned_less() -> None:
     assert together.times_text > 100
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_few_messages_of_two_bits_lose_little_and_their_words_can_be_read() -> None:
     known = set(words(load_text("topics").decode(load_text("topics").train)))
     share = {}
@@ -36,7 +36,7 @@ def words(text: str) -> list[str]:
     return re.findall("[a-z]+", text.lower())
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_the_same_seed_writes_the_same_and_mostly_known_characters() -> None:
     model = stored_model("Muon, every step, float32")
     assert model.write("The ", 40) == model.write("The ", 40)

@@ -109,7 +109,7 @@ def test_batches_arguments_are_checked(call, message):
         call(torch.zeros(4, 2), torch.arange(4))
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_arrays_and_tables_give_the_batches_of_tensors():
     x, y = torch.arange(14.0).reshape(7, 2), torch.arange(7)
     wanted = list(Batches(x, y, 3, seed=1).epoch(0))

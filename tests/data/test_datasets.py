@@ -95,7 +95,7 @@ def test_unknown_name_lists_what_is_allowed(name):
         load(name)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 @needs_mnist
 def test_real_mnist(monkeypatch):
     published = {

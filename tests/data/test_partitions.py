@@ -99,7 +99,7 @@ def test_dirichlet_proportions_have_the_stated_moments():
     assert shares.var() == pytest.approx(variance, rel=0.15)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 @given(alpha=st.floats(1e-300, 1e300), num_clients=st.integers(1, 30), seed=SEEDS)
 def test_dirichlet_leaves_nobody_empty(alpha, num_clients, seed):
     parts = partition_dirichlet(torch.arange(30) % 3, num_clients, alpha=alpha, seed=seed)
@@ -116,7 +116,7 @@ def test_shards_give_two_classes():
     assert share_of_commonest_class(y, parts) < 0.7  # 1 would be one class each
 
 
-@pytest.mark.slow
+@pytest.mark.later
 @given(
     labels=st.lists(st.integers(0, 9), min_size=24, max_size=100),
     num_clients=st.integers(1, 8),

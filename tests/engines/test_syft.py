@@ -220,7 +220,7 @@ def test_a_message_without_permission_is_refused(net):
     SyftChannel([net.bob, net.carol]).send("bob", "carol", "control", {"a": X})
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_peer_who_claims_to_be_another_is_refused_where_syft_would_believe_it(monkeypatch):
     net = network("bob", "carol", "alice")  # alice is a peer of both
 
@@ -418,7 +418,7 @@ def test_a_lost_message_and_a_party_out_of_step_are_noticed(net):
         bob.receive("alice", "bob", "activations")
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_run_that_died_goes_on_and_ends_with_the_same_weights(net, tmp_path, monkeypatch):
     codecs = {"gradients": Pipeline(Quantize(4, stochastic=True))}
     sites, names = [net.alice, net.carol, net.bob], ["alice", "carol"]
@@ -501,7 +501,7 @@ def approve(jobs, *owners):
         jobs[owner].approve(jobs[owner].review(jobs["name"]), "read it")
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_reviewed_setting_of_none_or_0_is_one_that_is_not_there(net):
     """FedSGD, as `fedavg` wants it said: ``batch_size=None``."""
     code = CODE.replace('"batch_size": 16', '"batch_size": None, "prox": 0.0')
@@ -543,7 +543,7 @@ def test_fedavg_by_reviewed_job_is_bit_identical_to_one_process(net, jobs):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_job_that_was_not_approved_does_not_run(net, jobs):
     approve(jobs, "carol")
     train, channel = by_job(net, jobs), SyftChannel([net.alice, net.carol, net.bob])
@@ -571,7 +571,7 @@ def test_the_submitter_cannot_approve(net, jobs):
         jobs["bob"].review(jobs["name"])
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_job_that_was_changed_after_the_review_does_not_run(net, jobs):
     review = jobs["alice"].review(jobs["name"])
     jobs["alice"].approve(review)
@@ -590,7 +590,7 @@ def test_a_job_that_was_changed_after_the_review_does_not_run(net, jobs):
     assert jobs["alice"].approved(jobs["name"]).code == CODE.replace("0.1", "0.9")
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_run_sh_is_shown_and_never_runs_here_though_syft_would_approve_it(net, jobs, tmp_path):
     net.alice.sync()
     path = jobs["alice"]._job(jobs["name"]).job_submission_path.relative_to(net.alice.folder)
@@ -604,7 +604,7 @@ def test_run_sh_is_shown_and_never_runs_here_though_syft_would_approve_it(net, j
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_other_settings_than_those_reviewed_are_refused(net, jobs):
     approve(jobs, "alice", "carol")
     train, channel = by_job(net, jobs), SyftChannel([net.alice, net.carol, net.bob])
@@ -637,7 +637,7 @@ def test_an_update_of_another_shape_than_the_model_does_not_leave_its_owner(net,
     assert not [t for t in channel.transfers if t.kind == "update"]
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_an_approved_job_can_hide_private_data_in_an_update_of_the_right_shape(net, jobs):
     thief = CODE.replace("return local_update", "update = local_update")
     thief += "    update.delta['0.weight'][0] = data['x'][0]\n    return update\n"

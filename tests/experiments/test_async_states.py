@@ -32,7 +32,7 @@ VANILLA = Setting("part", "family", "vanilla", AlwaysA())
 PAGE = Path(__file__).parents[2] / "docs" / "async_states.md"
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_vanilla_is_split_training():
     data = dataset(DIGITS)
     model = splitnn_mlp(data.x_train.shape[1], data.num_classes, seed=1)
@@ -50,7 +50,7 @@ def test_vanilla_is_split_training():
         assert result["nbytes_of"][kind] == channel.nbytes(kind=kind)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 @pytest.mark.parametrize("clients", [1, 3])
 def test_bytes_and_steps_add_up(clients):
     setting = Setting("part", "family", "p", Periodic(2), FLOAT8, clients=clients)
@@ -61,7 +61,7 @@ def test_bytes_and_steps_add_up(clients):
     assert len(result["curve"]) == DIGITS.epochs
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_same_seed_same_result():
     budget = Setting("part", "family", "b", BudgetGate(400_000, STEPS), FLOAT8)
     first, second, other = (run(DIGITS, budget, seed) for seed in (0, 0, 1))

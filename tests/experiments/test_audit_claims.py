@@ -86,7 +86,7 @@ def test_masks_pass_gradients_to_their_probabilities():
     assert torch.equal(codec.decode(codec.encode(counts))["w"], counts["w"])
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_values_are_rounded_to_levels_without_bias_or_sent_whole():
     namespace = claim("quic_fl_2022")
     x = torch.randn(64, generator=torch.Generator().manual_seed(0))

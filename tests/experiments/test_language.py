@@ -34,7 +34,7 @@ def test_a_small_run_of_each_method(method):
     assert run(SMALL, setting, 1)["nats"] != result["nats"]
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_warm_start_sends_every_step_first():
     setting = Setting("s", inner_steps=2, warm=2)
     result = run(SMALL, setting, 0)
@@ -43,7 +43,7 @@ def test_a_warm_start_sends_every_step_first():
     assert later["nbytes"] < result["nbytes"] < every["nbytes"]
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_one_worker_alone_has_its_own_quarter_and_sends_nothing():
     null = Setting("s", "ddp", workers=1, exchange=AllGather())
     alone = run(SMALL, null, 0)
@@ -53,7 +53,7 @@ def test_one_worker_alone_has_its_own_quarter_and_sends_nothing():
     assert whole["curve"][-1][0] == 18
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_the_topology_of_the_uplink():
     """All to all, a message goes to both others, and counts once where only the uplink counts."""
     gathered = run(SMALL, Setting("s", "ddp", exchange=AllGather()), 0)

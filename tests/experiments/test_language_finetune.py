@@ -44,7 +44,7 @@ def test_settings_differ_in_key_and_name():
     assert len(ways) == len(finetune.settings(task))
 
 
-@pytest.mark.slow
+@pytest.mark.later
 @pytest.mark.parametrize("codec", [None, finetune.eden(2)])
 def test_a_run_counts_all_but_the_first_download(codec):
     setting = Setting("p", "n", "ends", 1e-2, codec=codec)

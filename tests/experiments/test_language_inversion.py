@@ -28,7 +28,7 @@ def test_links_differ_in_key_and_name():
     assert each[0].key(task, 0) == replace(each[0], name="other").key(task, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_an_open_link_tells_and_loud_noise_does_not():
     plain, loud = (
         inversion.run(SMALL, Setting("s", codec, cut=1), 0)

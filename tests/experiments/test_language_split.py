@@ -43,7 +43,7 @@ def test_the_key_depends_on_all_that_a_run_depends_on():
     assert len({setting.key(SMALL, 0), *others}) == 1 + len(others)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 @pytest.mark.parametrize(
     "setting",
     [

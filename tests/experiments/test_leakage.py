@@ -18,7 +18,7 @@ SMALL = Task("digits", 200, 150, 60, 2, 50, 0.06, 3, (0, 1))
 PAGE = Path(__file__).parents[2] / "docs" / "leakage.md"
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_run_has_all_that_the_tables_need():
     result = run(SMALL, Setting(UP, "top-k", Pipeline(TopK(0.1))), 0)
     assert 0 < result["positions"] < 1
@@ -30,7 +30,7 @@ def test_a_run_has_all_that_the_tables_need():
     json.dumps(result, allow_nan=False)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_same_seed_same_result_and_nopeek_is_in_it():
     setting = Setting(UP, "4 bits", Pipeline(Quantize(4)), nopeek=1.0)
     first, again, other = (run(SMALL, s, 1) for s in (setting, setting, replace(setting, nopeek=0)))

@@ -112,7 +112,7 @@ def test_the_page_is_what_the_store_says():
     assert links_report.page(text.replace("0", "1"), rows) != text
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_one_batch_after_the_other_is_split_learning():
     """`ahead=0` ends where `train_split` ends; a batch ahead ends elsewhere, and learns as well."""
     both = Both(seed=0)

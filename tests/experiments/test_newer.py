@@ -41,7 +41,7 @@ def test_no_choice_sees_the_test_part():
     assert not {tuple(row.tolist()) for row in held} & {tuple(row.tolist()) for row in test}
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_run_is_the_same_again():
     setting = Setting("owners", "FedPer, last layer at home", {"lr": 0.3})
     results = read(RESULTS)
@@ -60,7 +60,7 @@ def test_the_page_is_what_the_results_say():
         assert not missing(rows) - {"each owner alone, worst"}  # a column of this table
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_the_nearest_of_all_points_is_sent_for_each_pair_and_an_odd_value_too():
     stage, grid = pairs.Pairs(2), pairs.normal_grid(2)
     x = pairs.normal_values(1)[:21].view(3, 7)

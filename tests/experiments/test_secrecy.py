@@ -67,7 +67,7 @@ def test_the_page_holds_the_tables_of_the_stored_runs():
         assert block in page, f"python -m experiments.secrecy --report prints:\n{block}"
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_the_figure_shows_the_bytes_of_the_table(tmp_path):
     """3.1 bits more per value for the sum of ten, and for keys and shares."""
     words = draw(read(RESULTS), tmp_path / "secrecy.png")

@@ -161,7 +161,7 @@ def transfers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 WORKERS = Task("topics", context=16, layers=1, width=16, batch_size=2, workers=3, steps=6)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 @pytest.mark.parametrize(
     ("setting", "side_by_side"),
     [

@@ -138,7 +138,7 @@ def test_the_first_buffer_of_everybody_is_a_round_of_fedavg():
     torch.testing.assert_close(other.state_dict(), model.state_dict(), rtol=0, atol=1e-14)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 @pytest.mark.parametrize("method", [fedasync, fedbuff])
 def test_same_seed_same_bytes(method):
     """With compression, drop-outs and stragglers; and each client keeps its own residual."""
@@ -195,7 +195,7 @@ def test_mistakes_are_named(settings, complaint):
 # ---- saved and resumed --------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.later
 @pytest.mark.parametrize("method", [fedasync, fedbuff])
 def test_resumed_is_uninterrupted(method, tmp_path):
     """Stragglers under way, drop-outs, residuals and a server optimizer, saved in the middle."""

@@ -361,7 +361,7 @@ def test_a_wrong_network_fails_with_its_own_words():
         local_updates(module, [start_of(module)] * 2, data, Local(**HOW), seeds=[0, 1], chunk=2)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_small_models_of_like_clients_learn_at_once_and_others_in_turn():
     how = Local(batch_size=10, lr=0.1, epochs=3)
     assert clients_at_once(net("MLP"), [72] * 10, how) == 64

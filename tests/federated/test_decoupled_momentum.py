@@ -80,7 +80,7 @@ def test_two_steps_by_hand():
     assert channel.totals(fleet.clients)()["nbytes"] == channel.nbytes() > 0
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_it_learns_and_goes_on_where_it_was():
     def network():
         torch_model = nn.Sequential(nn.Linear(5, 3), nn.LogSoftmax(1))

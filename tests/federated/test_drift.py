@@ -91,7 +91,7 @@ BOWLS = {
 DOWN = Local(None, lr=0.3, steps=10, loss_fn=lambda output, y: (output - y).square().sum() / 2)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_owners_who_differ_pull_averaging_away_from_the_best_model_and_not_these_two():
     """The best w of both is (0.5 * 0 + 2 * 1) / 2.5 = 0.8; after long local training the mean of
     the ends is near the mean of 0 and 1."""

@@ -69,7 +69,7 @@ def test_pairs_against_the_step_written_plainly():
     assert torch.equal(model[0].weight, fleet.weights["w0"]["0.weight"])
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_partners_change_and_hold_the_workers_together():
     channel, fleet, alone = Channel(), Fleet(FOUR), Fleet(FOUR)
     list(noloco(network(), fleet, channel, rounds=12, local=INNER))
@@ -83,7 +83,7 @@ def test_partners_change_and_hold_the_workers_together():
     assert 0 < spread(fleet) < 0.6 * spread(alone)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_all_values_each_round_are_diloco_with_a_plain_mean():
     model, other, fleet = network(), network(), Fleet(FOUR)
     list(sparta(model, fleet, Channel(), rounds=4, local=INNER, fraction=1))
@@ -104,7 +104,7 @@ def test_the_drawn_values_are_equal_afterwards_and_no_others():
     assert {t.nbytes_dense for t in channel.transfers} == {4 * round(0.2 * size)}
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_many_means_of_few_values_hold_the_workers_together():
     how = {"rounds": 60, "local": ONE}
     few, many = Fleet(FOUR), Fleet(FOUR)
@@ -115,7 +115,7 @@ def test_many_means_of_few_values_hold_the_workers_together():
     assert len(gathered.transfers) == 60 * 12
 
 
-@pytest.mark.slow
+@pytest.mark.later
 @pytest.mark.parametrize("protocol", [noloco, sparta])
 def test_a_run_goes_on_where_it_was(protocol):
     straight, again, fleet = network(), network(), Fleet(FOUR)

@@ -101,7 +101,7 @@ def test_one_step_of_sgd_is_every_step_averaging():
     assert torch.allclose(weights(model), weights(other), atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_sparse_messages_all_to_all_are_what_everybody_counts():
     """SparseLoCo: each worker's residual fades, and the mean is of what was sent."""
     codecs = {"update": ErrorFeedback(Pipeline(TopK(0.1), Quantize(2)), decay=0.95)}
@@ -182,7 +182,7 @@ def test_moments_that_nobody_keeps():
 # ---- streaming ----------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_one_fragment_without_overlap_is_diloco():
     model, other = network(), network()
     list(diloco(model, THREE, Channel(), rounds=4, local=INNER))

@@ -80,7 +80,7 @@ def test_without_a_pull_each_owner_of_ditto_trains_alone():
         assert all(torch.equal(own[n], t) for n, t in alone.items()), name
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_strong_pull_leaves_no_model_of_ones_own():
     """With lr * pull = 1 a step ends at the server's model, minus the step of the loss."""
     how = {"cohort": 4, "local": Local(4, lr=0.1, steps=3)}

@@ -101,7 +101,7 @@ def test_mistakes_are_named(monkeypatch):
     assert GaussianDP(1.0, 0.0).epsilon(rounds=1, fraction=0.1, delta=1e-5) == math.inf
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_accountant():
     """One full round against the closed form of Renyi accounting, and what must be monotonic."""
     pytest.importorskip("dp_accounting")

@@ -452,7 +452,7 @@ def test_a_residual_belongs_to_its_client_whatever_the_cohorts():
     assert len({residual["0.weight"].sum().item() for residual in residuals.values()}) == 6
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_residuals_in_files_are_the_same_residuals(tmp_path):
     """With memory for two links only, the others wait in files."""
     ends = []
@@ -636,7 +636,7 @@ def test_a_client_with_other_data_is_named(unlike):
 # ---- The server's model -------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_sgd_with_rate_1_is_plain_averaging():
     plain, model = net(), net()
     run(plain, people())
@@ -681,7 +681,7 @@ def test_yogi_by_hand():
         Yogi(model.parameters(), tau=0)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_yogi_at_the_server_learns_and_its_state_is_saved():
     model = net()
     optimizer = Yogi(model.parameters(), lr=0.03)
@@ -820,7 +820,7 @@ def test_tied_and_frozen_weights_cost_no_bytes(server_optimizer):
     assert not torch.equal(model[0].weight, tied)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_clients_in_turn_are_all_at_once(monkeypatch):
     """A large cohort is asked in parts; with codecs that remember, late updates and drop-outs."""
     codecs = {

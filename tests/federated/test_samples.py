@@ -186,7 +186,7 @@ def test_a_kept_optimizer_is_its_clients_and_is_saved_with_the_run():
     torch.testing.assert_close(half.state_dict(), whole.state_dict(), rtol=0, atol=0)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_what_vmap_cannot_train_is_said_once(recwarn):
     clients = {f"c{k}": (X, Y) for k in range(12)}
     model = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.2), nn.Linear(8, 3), nn.LogSoftmax(dim=1))

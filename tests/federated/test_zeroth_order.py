@@ -129,7 +129,7 @@ def test_fedkseed_is_the_plain_loop():
         torch.testing.assert_close(model.state_dict()[name], t, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_fedkseed_sends_sums_and_slopes_and_goes_on():
     def run(model, rounds, clients=FOUR):
         channel, local = Channel(), Local(4, lr=0.05, steps=3)
@@ -158,7 +158,7 @@ def test_whoever_is_new_in_a_run_that_goes_on_begins_with_the_first_model():
     assert torch.equal(straight[0].weight, again[0].weight)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_it_learns_and_goes_on_where_it_was():
     straight, again, fleet = network(), network(), Fleet(FOUR)
     before = loss(straight)

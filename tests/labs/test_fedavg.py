@@ -67,7 +67,7 @@ def test_the_script_knows_the_whole_codec_after_several_moves() -> None:
     assert_repeated(lab)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_slider_that_is_dragged_in_a_pause_is_one_move() -> None:
     """What it passed on its way changes nothing: neither bits nor what is drawn."""
     lab = small(4, bits_up=8)
@@ -115,7 +115,7 @@ def test_everything_else_waits_for_the_next_start() -> None:
     assert per_record(lab, "nbytes_up")[0] < run.history[0]["nbytes_up"]
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_the_interval_acts_on_the_running_training_and_the_script_moves_it_too() -> None:
     settings: dict[str, Any] = {"wait_for": 1, "staleness": "polynomial", "cohort_size": 3}
     lab, still = small(6, **settings), small(6, **settings)
@@ -140,7 +140,7 @@ def test_the_interval_acts_on_the_running_training_and_the_script_moves_it_too()
     assert "interval =" not in still.script(), "who did not move it needs no more than fedavg"
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_move_makes_clients_forget_and_the_legend_says_so() -> None:
     lab = small(top_k=0.1, error_feedback=True, cohort_size=5)
     run = lab.run(2)
@@ -173,7 +173,7 @@ def test_codecs() -> None:
     assert remembering.codec == Pipeline(TopK(0.1), Quantize(4), Entropy())
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_who_waits_for_fewer_has_late_updates_and_is_done_sooner() -> None:
     patient, hasty = small(cohort_size=5), small(cohort_size=5, wait_for=1)
     for lab in (patient, hasty):
@@ -186,7 +186,7 @@ def test_who_waits_for_fewer_has_late_updates_and_is_done_sooner() -> None:
 # ------------------------------------------------------------------ which settings are shown
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_only_what_is_shown_can_be_set_and_the_rest_stays() -> None:
     lab = small(2, show=("alpha", "cohort_size"), bits_up=4)
     assert set(lab.settings) == {"alpha", "cohort_size"}
@@ -219,7 +219,7 @@ def test_values_of_your_own_are_among_the_options() -> None:
 # ------------------------------------------------------------------ the picture
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_the_picture_has_bytes_by_direction_ghosts_and_marks() -> None:
     lab = small(show=(*CODECS, "alpha"))
     lab.run()
@@ -260,7 +260,7 @@ def test_a_round_is_called_one_and_failures_have_a_row_once_there_are_some() -> 
     assert nbytes > 0
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_no_label_of_a_move_lies_on_another() -> None:
     lab = small(10)
     for bits in (1, 2, 4, 8, 1, 2, 4, 8):
@@ -274,7 +274,7 @@ def test_no_label_of_a_move_lies_on_another() -> None:
     assert all(b.y - a.y >= 13 for a, b in pairwise(labels))
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_move_is_named_right_of_its_line_wherever_there_is_room() -> None:
     lab = small(10)
     for bits in (2, 8):

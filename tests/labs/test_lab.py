@@ -79,7 +79,7 @@ def test_a_cell_that_is_run_again_stops_what_it_started(
         assert lab.wait(SECONDS)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_lab_that_is_gone_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     Kernel(monkeypatch).run("one", 1)
     lab = weakref.ref(small())

@@ -55,7 +55,7 @@ def test_it_is_diloco_beside_the_first_worker_alone_who_sends_nothing() -> None:
     assert losses[0] != losses[1]
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_it_is_tested_every_ten_steps_or_more_and_at_the_end() -> None:
     lab = small(23, inner_steps=5)
     run = lab.run()
@@ -154,7 +154,7 @@ def _moved_to_zero() -> LanguageLab:
     return lab
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_everything_else_waits_for_the_next_start() -> None:
     lab = small(4)
     now = {key for key, setting in lab.settings.items() if setting.acts == "now"}
@@ -166,7 +166,7 @@ def test_everything_else_waits_for_the_next_start() -> None:
     assert lab.run().history[-1]["loss"] != first.history[-1]["loss"]
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_change_of_the_codec_forgets_the_residuals_and_the_legend_says_so() -> None:
     lab = small(20, bits=2)
     run = lab.run(2)
@@ -333,7 +333,7 @@ def test_plots_do_not_move_while_texts_are_added() -> None:
     assert words_in(picture_of(small())).count("nothing yet") == 3, "of both plots and the texts"
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_run_counts_steps_and_goes_by_rounds() -> None:
     lab = small(20, inner_steps=5)
     lab.run(3)

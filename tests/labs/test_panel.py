@@ -60,7 +60,7 @@ def lab(screen: Screen) -> Iterator[ThresholdLab]:
         timer.join(SECONDS)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_at_first_a_picture_that_can_stay(lab: ThresholdLab, screen: Screen) -> None:
     sentence, controls = screen.widgets
     assert controls is lab.panel.widget
@@ -106,7 +106,7 @@ def test_start_without_a_change_says_that_it_repeats(
     wait_until(lambda: "repeats" not in note(lab))
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_buttons_do_what_they_say(lab: ThresholdLab) -> None:
     buttons = lab.panel.buttons
 
@@ -138,7 +138,7 @@ def test_buttons_do_what_they_say(lab: ThresholdLab) -> None:
     assert enabled() == {"start", "step"}
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_sliders_act_on_the_running_training(lab: ThresholdLab) -> None:
     controls = lab.panel.controls
     lab.panel.buttons["start"].click()
@@ -172,7 +172,7 @@ def test_a_choice_whose_value_is_none_stays_in_the_list() -> None:
     assert (wait_for.index, wait_for.label) == (0, "all")
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_the_labs_own_set_moves_the_slider(lab: ThresholdLab) -> None:
     lab.set("threshold", 0.02)
     lab.set("seed", 7)
@@ -209,7 +209,7 @@ def test_svg_while_it_moves_and_png_at_rest(
     assert len(screen.ids) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_run_in_the_cell_ends_with_its_picture(lab: ThresholdLab, screen: Screen) -> None:
     short = ThresholdLab(num_epochs=2, cut=2)
     short.run(10)
@@ -277,7 +277,7 @@ def test_an_error_in_a_button_is_shown(lab: ThresholdLab) -> None:
     assert "ValueError: nothing was run yet" in note(lab)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_the_script_opens_and_closes(lab: ThresholdLab) -> None:
     lab.step()
     assert lab.wait(SECONDS)

@@ -7,7 +7,7 @@ from fltoolkit.labs.picture import Trace, compose
 from fltoolkit.split import LossGate, Progress
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_trace_catches_up_to_the_same_picture() -> None:
     lab = small(20, threshold=0.3)
     run = lab._going()
@@ -24,7 +24,7 @@ def test_a_trace_catches_up_to_the_same_picture() -> None:
         assert messages == sum(t.kind == kind for t in run.training.channel.transfers)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_the_band_is_the_gates() -> None:
     lab = small(20, threshold=0.3)
     lab.run(60)
@@ -49,7 +49,7 @@ def test_the_band_is_the_gates() -> None:
         assert drawn[step] == pytest.approx(band)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_mark_stands_where_the_move_was_made() -> None:
     lab = small(20, threshold=0.3)
     lab.run(60)
@@ -61,7 +61,7 @@ def test_a_mark_stands_where_the_move_was_made() -> None:
     assert over_steps.marks == [(60, "threshold 0.05")]
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_the_axes_are_those_of_the_end_from_the_first_record_on() -> None:
     lab = small(12, threshold=0.0)
     lab.run(1)

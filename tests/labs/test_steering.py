@@ -44,7 +44,7 @@ def test_the_script_gives_the_same_records_whatever_was_done_by_hand() -> None:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_the_script_is_plain_code_with_the_moves_at_their_steps() -> None:
     lab = small(threshold=0.3)
     lab.run(30)

@@ -154,7 +154,7 @@ def test_the_gradient_of_nopeek_is_that_of_the_written_loss():
     assert not any(torch.equal(a, b) for a, b in pairs)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_nopeek_lowers_distance_correlation():
     correlations = []
     for weight in (0.0, 20.0):

@@ -59,7 +59,7 @@ def test_the_samples_themselves_are_compared_too() -> None:
     assert "the data" in advisor_panel(num_clients=10)._lines()
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_the_panel_shows_svg_at_once_and_png_at_rest(shown: list[dict[str, Any]]) -> None:
     panel = advisor_panel(num_clients=10, seconds_at_rest=1)
     panel._ipython_display_()

@@ -78,7 +78,7 @@ def test_it_moves_by_itself_and_rests_as_a_picture(shown: list[dict[str, Any]]) 
         ElementTree.fromstring(data["text/html"])
 
 
-@pytest.mark.slow
+@pytest.mark.later
 @pytest.mark.usefixtures("once")
 def test_the_slider_trains_and_remembers(shown: list[dict[str, Any]]) -> None:
     panel = playground()
@@ -98,7 +98,7 @@ def test_the_slider_trains_and_remembers(shown: list[dict[str, Any]]) -> None:
     panel._picture.timer.cancel()
 
 
-@pytest.mark.slow
+@pytest.mark.later
 @pytest.mark.usefixtures("once")
 def test_a_run_that_stopped_in_words(shown: list[dict[str, Any]]) -> None:
     """■ while the first curve grows: no traceback, and the slider works afterwards."""
@@ -121,7 +121,7 @@ def test_a_run_that_stopped_in_words(shown: list[dict[str, Any]]) -> None:
     panel._picture.timer.cancel()
 
 
-@pytest.mark.slow
+@pytest.mark.later
 @pytest.mark.usefixtures("once")
 def test_the_saving_is_told_only_after_both_trainings(shown: list[dict[str, Any]]) -> None:
     panel = playground(bits=2)

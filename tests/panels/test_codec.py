@@ -15,7 +15,7 @@ from fltoolkit.plots import describe_codec
 pytest.importorskip("ipywidgets")
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_the_codec_panel_follows_its_controls(shown: list[dict[str, Any]]) -> None:
     tensors = {"activation": normal(20, 30).relu(), "update": 0.01 * normal(20, 30)}
     panel = codec_panel(tensors, seconds_at_rest=1)
@@ -52,7 +52,7 @@ def test_sliders_that_do_nothing_are_off_and_the_panel_says_so() -> None:
     assert off["TopK, then Quantize"] == []
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_slider_that_is_off_would_change_nothing() -> None:
     panel = codec_panel(normal(500), bits=2, fraction=0.05)
     for name in panel.controls["codec"].options:
@@ -64,7 +64,7 @@ def test_a_slider_that_is_off_would_change_nothing() -> None:
             panel.controls[key].value = kept
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_every_choice_reaches_both_ends(shown: list[dict[str, Any]]) -> None:
     panel = codec_panel(normal(20, 30), seconds_at_rest=60)
     panel._ipython_display_()

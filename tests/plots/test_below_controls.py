@@ -48,7 +48,7 @@ def test_a_page_that_was_not_loaded_anew_has_one_picture(below: BelowControls) -
     assert below.again.value == ""
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_a_page_loaded_anew_gets_the_latest_picture_and_those_that_follow(
     below: BelowControls,
 ) -> None:

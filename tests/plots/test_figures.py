@@ -33,7 +33,7 @@ def test_accuracy_over_bytes_has_units_and_values() -> None:
     assert all(a != b for a, b in zip(*looks, strict=True)), "told apart by colour, dash and marker"
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_records_without_the_key_are_left_out() -> None:
     history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0, "accuracy": 0.5}])
     assert len(plots.metric_over_steps(history).lines[0].get_xdata()) == 2
@@ -69,7 +69,7 @@ def test_seeds_with_other_bytes_are_compared_where_all_have_values() -> None:
     assert ax.lines[0].get_ydata() == pytest.approx([10, 20])
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_labels_at_the_ends_do_not_overlap() -> None:
     ax = plots.accuracy_over_bytes({f"run {k}": run(0.2, 0.9 + k / 1000) for k in range(7)})
     ax.figure.draw_without_rendering()
@@ -210,7 +210,7 @@ def test_many_steps_are_no_place_where_x_stands_still() -> None:
     assert len(line.get_xdata()) == 2000
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_eight_methods_have_eight_colours() -> None:
     """Notebook 11 compares eight; two of them had one colour."""
     history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0}])

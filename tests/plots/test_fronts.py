@@ -33,14 +33,14 @@ def test_of_a_large_sweep_the_front_is_named_and_the_rest_is_grey(results):
     assert colors.count(GREY) == len(found) - len(best)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_of_a_small_one_all_are(results):
     few = {point.name for point in points(results)[:5]}
     ax = plots.pareto([r for r in results if r.experiment.name in few])
     assert {label.get_text() for label in labels(ax)} == few
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_names_have_their_points_colour_and_do_not_cover_each_other(results):
     names = {"FedAvg, float32", "SplitNN, float32", "FedPAQ + Entropy", "3 bits + EF both ways"}
     ax = plots.pareto(results, names=names)
@@ -53,7 +53,7 @@ def test_names_have_their_points_colour_and_do_not_cover_each_other(results):
     assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_the_legend_has_one_order(results):
     ax = plots.pareto(results)
     backwards = plots.pareto(results[::-1])
@@ -75,7 +75,7 @@ def test_bars_end_where_a_value_can_be():
     assert bar.tolist() == pytest.approx([54.88, 100], abs=0.01)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_pictures_say_their_numbers():
     ax = plots.pareto(ALL)
     assert "cheap: 70.00 % for 210 B (front)" in summary(ax)

@@ -247,7 +247,7 @@ def test_a_real_kernel_keeps_one_png_per_cell(tmp_path: Path) -> None:
     assert len(json.dumps(picture)) < 100_000
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_matrices_move_below_the_charts_and_stay_as_a_picture(
     shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from plots.made_histories import run
 from fltoolkit import plots
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_show_displays_a_png_and_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = []
     monkeypatch.setattr("IPython.display.display", lambda data, **more: shown.append((data, more)))

@@ -151,7 +151,7 @@ def test_shrinking_and_enlarging():
         Shrink(1)
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_times_the_data():
     data = load("digits")
     nbytes = lossless_nbytes(data.x_train, data.y_train)

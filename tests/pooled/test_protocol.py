@@ -130,7 +130,7 @@ def test_bad_arguments_are_refused_at_the_call(digits):
     assert not channel.transfers
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_fewer_samples(digits):
     x, y = digits.x_train, digits.y_train
     fewer, labels = at_random(x, y, 100, seed=3)

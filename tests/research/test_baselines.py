@@ -35,7 +35,7 @@ def test_fewer_samples_are_chosen_by_each_owner(choose):
         assert last["accuracy"] > 0.3
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_an_owner_alone_sends_nothing_and_is_worse_than_all():
     how = {**SMALL, "rounds": 8, "num_samples": 600}
     alone = [run(Experiment("alone", settings={"owner": k}, **how))[-1] for k in (1, 4)]

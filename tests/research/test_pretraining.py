@@ -18,7 +18,7 @@ def loss(model):
         return float(nn.functional.nll_loss(model(x), y))
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_it_learns_once_and_is_then_read(tmp_path):
     state = torch.get_rng_state()
     first = pretrained(TEXT, num_steps=150, **SMALL, folder=tmp_path)

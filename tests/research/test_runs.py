@@ -144,7 +144,7 @@ def test_one_party_of_vertical_data_is_split():
     assert (one["accuracy"], one["nbytes"]) == (split["accuracy"], split["nbytes"])
 
 
-@pytest.mark.slow
+@pytest.mark.later
 @pytest.mark.parametrize(
     ("protocol", "settings"),
     [

@@ -151,7 +151,7 @@ def test_a_store_that_is_made_while_one_looks_is_no_file_of_another_program(path
     others[0].join()
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_many_open_a_new_store_at_once(tmp_path):
     """SQLite's locks are between connections: threads with one each stand for processes."""
     together = threading.Barrier(6)

@@ -40,7 +40,7 @@ class TestSumming(Conformance):
     # 2^bits levels have none at zero, so zeros come back as small numbers
     trees: ClassVar = {case: tree for case, tree in TREES.items() if case != "all zero"}
 
-    @pytest.mark.slow
+    @pytest.mark.later
     def test_hostile_content_ends_in_a_wire_error_or_a_tree(self, codec):
         super().test_hostile_content_ends_in_a_wire_error_or_a_tree(codec)
 

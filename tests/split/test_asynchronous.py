@@ -215,7 +215,7 @@ def test_bottoms_are_handed_on_only_to_those_who_need_them():
     assert {r["client"] for r in records} == {"alice0", "alice1", "alice2"}
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_relay_budget_counts_the_hand_over():
     _, _, _, channel = relay(train_async_relay, BudgetGate(20_000_000, 6 * 40), num_rounds=40)
     assert abs(channel.nbytes() / 20_000_000 - 1) < 0.02

@@ -17,7 +17,7 @@ from fltoolkit.split.asynchronous import CachedClient, async_step
 from fltoolkit.split.uploads import Memory
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_delta_is_the_same_training_and_smaller_numbers():
     coarse = {"activations": Pipeline(Quantize(4))}
     plain = run(AlwaysA(), num_epochs=8)
@@ -34,7 +34,7 @@ def test_delta_is_the_same_training_and_smaller_numbers():
     assert errors[True] < 0.1 * errors[False]  # what one message lost, the next one brings
 
 
-@pytest.mark.slow
+@pytest.mark.later
 def test_rows_that_hardly_moved_stay_at_home():
     nothing = run(AlwaysA(), num_epochs=8, upload=Upload(moved=1e-9))
     some = run(AlwaysA(), num_epochs=8, upload=Upload(moved=0.05))
