@@ -5,11 +5,13 @@ BIN := .venv/bin
 SETUP := .venv/.ready
 LAB := .venv/.lab
 export OMP_NUM_THREADS ?= 1
-# a file's tests stay together, for they share what took long to make; they wait for kernels and
-# browsers a third of the time, so that three processes keep two cores busy
-PYTEST := $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+# a file's tests stay together, for they share what took long to make. They wait for kernels and
+# browsers a third of the time, so three processes keep two cores busy; with little memory: PROCESSES=2
+PROCESSES ?= 3
+PYTEST := $(BIN)/pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 # what takes longest begins first, so that no core is idle at the end
-FIRST := $(addprefix tests/,assignments test_examples.py browser) notebooks tests/explore tests/engines
+FIRST := $(addprefix tests/,assignments test_examples.py browser test_set_up.py test_fuzz.py) notebooks \
+  $(addprefix tests/,explore engines)
 REST := $(filter-out $(FIRST),$(patsubst %/,%,$(wildcard tests/[a-z]*/)) $(wildcard tests/test_*.py))
 NBVAL := --nbval-lax --nbval-cell-timeout=600 --nbval-kernel-startup-timeout=300 -p no:cacheprovider
 # uv leaves compiling to the first import; each later one would compile torch again if nothing were kept

@@ -3,6 +3,8 @@
 A new codec is added here, once. (stored_runs.py has those of version 0.1.0, whose bytes are kept.)
 """
 
+from typing import Any
+
 from fltoolkit.codecs import (
     DGC,
     DRIVE,
@@ -36,6 +38,8 @@ from fltoolkit.codecs import (
     TopK,
     Zstd,
 )
+from fltoolkit.codecs.base import walk
+from fltoolkit.codecs.stage import Stage
 
 PIPELINES: list[Codec] = [
     Identity(),
@@ -113,5 +117,22 @@ DIFFERENCES: list[Codec] = [
     Difference(Only(Pipeline(Quantize(8)), min_size=20)),
     Difference(Pipeline(STC(0.1), Entropy()), first=Pipeline(Quantize(8, stochastic=True))),
 ]
+
+
+def for_conformance(codecs: list[Codec]) -> list[Any]:
+    """For ``parametrize``: single stages and long pipelines in `make check`, pairs later."""
+    import pytest
+
+    return [
+        pytest.param(
+            codec,
+            id=repr(codec),
+            marks=[pytest.mark.later]
+            if sum(isinstance(s, Stage) for s in walk(codec)) == 2
+            else [],
+        )
+        for codec in codecs
+    ]
+
 
 CODECS = [*PIPELINES, *ROTATING, *LOW_RANK, *DIFFERENCES]

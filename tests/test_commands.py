@@ -61,6 +61,7 @@ def test_a_codec_of_ones_own(tmp_path, capsys, monkeypatch):
     assert "plan.db: 1 of 2 experiments are left out" in err
 
 
+@pytest.mark.later
 def test_seeds_are_a_list_and_other_code_is_said(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("plan.json").write_text('{"num_samples": 64, "rounds": 1, "seeds": [0, 1]}')
@@ -110,6 +111,7 @@ def test_mistakes_are_told_in_a_line(words, message, capsys):
     assert err.startswith(f"fltoolkit {words[0]}: ")
 
 
+@pytest.mark.later
 def test_no_help_imports_torch():
     code = """if True:
         import sys

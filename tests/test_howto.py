@@ -14,6 +14,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "howto.md").read_text(encoding="utf
 SUGGEST, TRAIN, GATE, EXPERIMENT, PAPER = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
+@pytest.mark.later
 def test_the_row_that_sends_the_data(tmp_path):
     (row,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     plan = tmp_path / "plan.yaml"
@@ -35,6 +36,7 @@ def test_settings_for_so_many_bytes(capsys):
     assert "Experiment(" in capsys.readouterr().out
 
 
+@pytest.mark.later
 def test_stop_and_go_on(tmp_path):
     page: dict = {}
     exec(TRAIN, page)

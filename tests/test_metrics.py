@@ -141,6 +141,7 @@ def test_a_party_refuses_targets_that_would_be_broadcast():
     assert party.loss_and_grad(torch.ones(4, 2), torch.ones(4, 1))[0] >= 0
 
 
+@pytest.mark.later
 def test_metrics_of_the_whole_set_do_not_depend_on_batches():
     party = whole(nn.CrossEntropyLoss())
     x, y = drawn(60, 3), torch.arange(60) % 3
@@ -157,6 +158,7 @@ def test_metrics_of_the_whole_set_do_not_depend_on_batches():
         Metric("both", ACCURACY.measure, of_all=AUROC.of_all)
 
 
+@pytest.mark.later
 def test_a_metric_of_torchmetrics():
     torchmetrics = pytest.importorskip("torchmetrics", reason="pip install torchmetrics>=1.4")
     theirs = Metric("theirs", None, of_all=torchmetrics.AUROC("multiclass", num_classes=3))

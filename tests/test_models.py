@@ -35,6 +35,7 @@ def test_vgg16_has_13_convolutions_and_the_wide_head():
     assert model[:2](torch.empty(1, 3, 32, 32, device="meta")).shape == (1, 64, 32, 32)
 
 
+@pytest.mark.later
 def test_resnet50_has_50_layers_and_the_small_stem():
     model = on_meta(resnet50, 100)
     weighted = [m for m in model.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
@@ -94,6 +95,7 @@ def test_seeded_keeps_meta_and_draws_the_weights_a_plain_seed_would():
     assert torch.equal(splitnn_mlp(seed=7)[0].weight, expected)
 
 
+@pytest.mark.later
 def test_a_block_adds_its_shortcut():
     block = resnet50(10, seed=0)[4]  # the second of its stage: the shortcut is the input itself
     nn.init.zeros_(block.residual[-1].weight)  # BatchNorm's scale: nothing left to add
@@ -171,6 +173,7 @@ def test_generate_is_greedy_without_a_generator_and_sees_the_context_only():
     assert model.seen == [1, 2, 3, 4, 4, 4]
 
 
+@pytest.mark.later
 def test_generate_draws_as_likely_as_the_model_says():
     random = torch.Generator().manual_seed(0)
     state = torch.get_rng_state()

@@ -128,7 +128,7 @@ def ditto(
     >>> owners = {"ann": (x, 0 * x), "ben": (x, 4 * x)}
     >>> for pull in (0.0, 2.0):
     ...     model, fleet = nn.Linear(1, 1, bias=False), Fleet(owners)
-    ...     how = {"rounds": 30, "cohort": 2, "local": local}
+    ...     how = {"rounds": 10, "cohort": 2, "local": local}
     ...     for record in ditto(model, fleet, Channel(), pull=pull, **how):
     ...         pass
     ...     own = [own_weights(model, fleet, owner)["weight"].item() for owner in owners]

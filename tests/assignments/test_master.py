@@ -64,6 +64,7 @@ def test_another_seed_prints_something_else(number):
         assert not same_output(one[name], two[name])
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda w: f"{w.assignment}: {w.name}")
 def test_what_a_mistake_costs(wrong):
     master = master_of(wrong.assignment)

@@ -133,6 +133,7 @@ def test_structure_and_segments_in_lanes(num_levels, monkeypatch):
     assert torch.equal(Entropy().undo({NAME: coded})["w"].values, part.values)
 
 
+@pytest.mark.later
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("bits", [8, 4])
 def test_damaged_bytes_are_found(bits):

@@ -4,7 +4,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from every_codec import LOW_RANK
+from every_codec import LOW_RANK, for_conformance
 
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
@@ -30,7 +30,7 @@ MAX = torch.finfo(torch.float32).max
 TINY = 2.0**-149
 
 
-@pytest.mark.parametrize("codec", LOW_RANK, ids=repr)
+@pytest.mark.parametrize("codec", for_conformance(LOW_RANK))
 class TestPowerSGD(Conformance):
     pass
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from every_codec import PIPELINES
+from every_codec import PIPELINES, for_conformance
 
 from fltoolkit.channel import Channel
 from fltoolkit.cli import main
@@ -48,7 +48,7 @@ from fltoolkit.trees import dense_nbytes, masked_mean
 from fltoolkit.wire import WireError, pack, unpack
 
 
-@pytest.mark.parametrize("codec", PIPELINES, ids=repr)
+@pytest.mark.parametrize("codec", for_conformance(PIPELINES))
 class TestCodecs(Conformance):
     pass
 

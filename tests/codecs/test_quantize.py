@@ -539,6 +539,7 @@ def squared_error(stage, x):
     return float(((there_and_back(stage, x) - x).double() ** 2).mean())
 
 
+@pytest.mark.later
 def test_lloyd_max_is_near_the_known_optimum():
     """Max 1960, table I, for N(0, 1): 0.1175 with 4 levels, 0.03454 with 8, 0.009497 with 16."""
     x = normal(300_000)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from every_codec import ROTATING
+from every_codec import ROTATING, for_conformance
 
 from fltoolkit.codecs import DRIVE, EDEN, Entropy, ErrorFeedback, Pipeline, Quantize, Rotate, TopK
 from fltoolkit.codecs.quantize import CHUNK
@@ -24,7 +24,7 @@ CODED = [
 SIZES = [1, 2, 3, 5, 8, 13, 64, 100]
 
 
-@pytest.mark.parametrize("codec", ROTATING, ids=repr)
+@pytest.mark.parametrize("codec", for_conformance(ROTATING))
 class TestRotatingCodecs(Conformance):
     @pytest.mark.later
     def test_hostile_content_ends_in_a_wire_error_or_a_tree(self, codec):
@@ -347,6 +347,7 @@ def test_levels_need_bits(bits):
         gaussian_levels(bits)
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("x", [normal(100_000), with_spikes(100_000)], ids=["normal", "spiky"])
 def test_errors_are_those_of_the_papers(x):
     """pi/2 - 1 and 1 - 2/pi for one bit; D / (1 - D) and D in general, whatever the values are."""
@@ -409,6 +410,7 @@ def test_nearly_unbiased_for_large_tensors_even_sparse_ones(stage):
     assert off > 5 * chance  # this scale shrinks everything
 
 
+@pytest.mark.later
 def test_a_handful_of_values_is_not_unbiased():
     """Why no omega is stated."""
     _, off, chance = moments([DRIVE()], torch.tensor([1.0, 0.5]), 200)

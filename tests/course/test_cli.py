@@ -94,6 +94,7 @@ def test_another_day(tmp_path, capsys, monkeypatch):
     assert "02_many_alices.ipynb: there is a newer one" in again()
 
 
+@pytest.mark.later
 def test_the_edition_is_made_without_the_package(tmp_path):
     tool = [sys.executable, "-S", str(shipped().parent / "tools" / "make_edition.py")]
     subprocess.run([*tool, str(tmp_path / "notebooks")], check=True)

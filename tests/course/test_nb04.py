@@ -1,5 +1,6 @@
 """Answers of notebook 04, against real messages."""
 
+import pytest
 import torch
 from course.answers import NAN, Case
 from torch import nn
@@ -31,6 +32,7 @@ CASES = {
 }
 
 
+@pytest.mark.later
 def test_twenty_rounds_of_one_client_send_what_one_round_of_twenty_sends() -> None:
     x, y = torch.rand(4, 64), torch.zeros(4, dtype=torch.long)
     clients = {f"client_{k}": (x, y) for k in range(20)}

@@ -27,6 +27,7 @@ def test_938_batches_of_64_the_last_of_32():
     assert sizes == [64] * 937 + [32]
 
 
+@pytest.mark.later
 @given(
     num_samples=st.integers(1, 60),
     batch_size=st.integers(1, 70),

@@ -125,6 +125,7 @@ def test_real_mnist(monkeypatch):
     assert len(Batches(mnist.x_train, mnist.y_train, 64, seed=0)) == 938
 
 
+@pytest.mark.later
 @needs_mnist
 def test_mnist_is_not_served_as_fashion_mnist(monkeypatch):
     monkeypatch.setenv("FLTOOLKIT_DATA", str(REAL_MNIST))

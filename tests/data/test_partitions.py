@@ -55,6 +55,7 @@ def test_another_seed_is_another_partition_and_no_global_rng_is_touched(kind):
     assert np.array_equal(numpy_state, np.random.get_state()[1])  # noqa: NPY002
 
 
+@pytest.mark.later
 @given(num_samples=st.integers(1, 200), num_clients=st.integers(1, 50), seed=SEEDS)
 def test_iid_is_even(num_samples, num_clients, seed):
     num_clients = min(num_clients, num_samples)

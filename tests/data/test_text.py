@@ -69,6 +69,7 @@ def test_another_text_is_not_served_as_shakespeare(tmp_path, monkeypatch):
         load_text("shakespeare")
 
 
+@pytest.mark.later
 def test_shakespeare():
     shared = Path(__file__).parents[3] / "shared" / "data" / "tinyshakespeare" / "input.txt"
     try:

@@ -71,6 +71,7 @@ def stored(drive, name="msgv2_"):
 # ---------------------------------------------------------------------- the seams of syft
 
 
+@pytest.mark.later
 def test_public_login_works_on_the_drive_in_memory(tmp_path):
     drive = MockDrive(tmp_path)
     with drive.patched(), contextlib.redirect_stdout(io.StringIO()):
@@ -143,6 +144,7 @@ def test_the_drive_of_a_datasite_has_the_two_calls_we_use(net):
 # ----------------------------------------------------------------- peers, mocks, permissions
 
 
+@pytest.mark.later
 def test_each_sees_the_mock_and_only_the_owner_the_private_part(net):
     assert torch.equal(net.alice.private("patients")["x"], X[:40])
     mock = net.bob.mock("patients", "alice")
@@ -553,6 +555,7 @@ def test_a_job_that_was_not_approved_does_not_run(net, jobs):
         fed(channel, Fleet(mocks(net), train), model())
 
 
+@pytest.mark.later
 def test_a_rejected_job_does_not_run_and_the_reason_is_told(net, jobs):
     jobs["alice"].reject(jobs["alice"].review(jobs["name"]), "too many epochs")
     with pytest.raises(PermissionError, match="is rejected: too many epochs"):

@@ -284,6 +284,7 @@ def test_a_file_without_a_claim_and_a_claim_without_a_group(tmp_path):
         Claim("t", "gossip", "s", "s", "read", "o", lambda runs: Finding(Verdict.REFUTED, ""))
 
 
+@pytest.mark.later
 def test_the_command_finds_the_audit(capsys):
     assert commands.audit(["vepakomma-2018"]) == 0
     assert "reproduced" in capsys.readouterr().out

@@ -23,6 +23,7 @@ PLAIN = Setting("part", "float32")
 PAGE = Path(__file__).parents[2] / "docs" / "fedavg_results.md"
 
 
+@pytest.mark.later
 def test_float32_is_plain_fedavg():
     result = run(DIGITS, PLAIN, 1)
     data = load("digits").flat()

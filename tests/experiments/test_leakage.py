@@ -41,6 +41,7 @@ def test_same_seed_same_result_and_nopeek_is_in_it():
     assert "shown" not in first
 
 
+@pytest.mark.later
 def test_the_binary_task_finds_the_rare_label():
     result = run(SMALL, Setting(BINARY, "float32", binary=True), 1)
     assert max(result["norm_auc"]) > 0.9
@@ -48,6 +49,7 @@ def test_the_binary_task_finds_the_rare_label():
     assert result["positions"] is None
 
 
+@pytest.mark.later
 def test_a_run_that_diverges_is_named_and_the_others_go_on(tmp_path, monkeypatch):
     wild = replace(SMALL, lr=1e30)
     jobs = [(wild, Setting(UP, "float32"), 0), (SMALL, Setting(UP, "8 bits"), 0)]

@@ -20,6 +20,7 @@ def kept():
     return pareto_report.read_kept()
 
 
+@pytest.mark.later
 def test_the_list():
     everything = experiments("digits", range(3))
     assert len({e.key for e in everything}) == len(everything)
@@ -71,6 +72,7 @@ def test_keeping_and_reading(tmp_path):
     assert back.history.column("nbytes") == history.column("nbytes")
 
 
+@pytest.mark.later
 def test_means_are_over_the_same_seeds():
     def made_up(name, seed):
         return Result(replace(experiments("digits", range(1))[0], name=name, seed=seed), [], "", 0)

@@ -127,6 +127,7 @@ def test_both_kinds_of_runs_learn_and_count_what_they_send(held):
     assert sent["nbytes"] == 623 + 200 * 300 + 100
 
 
+@pytest.mark.later
 def test_owners_stop_at_the_deadline_and_keep_what_they_have(held):
     owners = Together(4, 1, 50, 0.05, 0.1, widths=(4, 4, 8), num_samples=400, batch_size=20)
     test = Pixels(held.x_test, held.y_test, CPU).x[:, :, 2:-2, 2:-2], held.y_test

@@ -204,6 +204,7 @@ def test_waits_of_a_split_transformer_are_counted(
     assert export.split_waits(setting, task) == len(transfers[0].transfers)
 
 
+@pytest.mark.later
 def test_bytes_and_waits_of_fine_tuning(
     monkeypatch: pytest.MonkeyPatch, transfers: list[Any]
 ) -> None:

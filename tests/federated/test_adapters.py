@@ -31,6 +31,7 @@ def merged_alone(start, k, round_):
     return client.merged()
 
 
+@pytest.mark.later
 def test_each_round_ends_at_the_mean_of_the_clients_merged_weights():
     model = tuned()
     rounds = fedex_lora(model, FOUR, Channel(), rounds=3, local=LOCAL)

@@ -90,6 +90,7 @@ def test_compressed_gradients_still_learn(codec):
     assert records[-1]["nbytes"] == channel.nbytes()
 
 
+@pytest.mark.later
 def test_a_saved_run_goes_on_with_the_same_weights(tmp_path):
     codecs = {kind: ErrorFeedback(Pipeline(Quantize(2))) for kind in ("update", "model")}
     how = {"local": local(batch_size=3), "seed": 3}

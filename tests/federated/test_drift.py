@@ -35,6 +35,7 @@ def trained(protocol, clients=FOUR, rounds=1, cohort=4, local=LOCAL, model=None,
     return model, channel, records
 
 
+@pytest.mark.later
 def test_the_first_round_of_scaffold_is_that_of_federated_averaging():
     """Control variates begin at zero."""
     model, _, records = trained(scaffold, cohort=3)

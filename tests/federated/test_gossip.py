@@ -33,6 +33,7 @@ def pairs_of(channel, step):
     return {frozenset((t.sender, t.receiver)) for t in channel.transfers if t.step == step}
 
 
+@pytest.mark.later
 def test_a_group_of_all_workers_is_diloco():
     model, other, fleet = network(), network(), Fleet(FOUR)
     outer = torch.optim.SGD(other.parameters(), lr=0.7, momentum=0.5)
@@ -42,6 +43,7 @@ def test_a_group_of_all_workers_is_diloco():
     assert spread(fleet) < 1e-5
 
 
+@pytest.mark.later
 def test_pairs_against_the_step_written_plainly():
     """phi, m: two workers that exchanged move by the momentum of how far phi is from their mean."""
     model, plain, channel, fleet = network(), network(), Channel(), Fleet(FOUR)

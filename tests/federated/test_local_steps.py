@@ -70,6 +70,7 @@ def test_two_rounds_by_hand():
     assert [plain.w.item() for _ in diloco(plain, PULLS, Channel(), rounds=1, local=HALF)] == [3.5]
 
 
+@pytest.mark.later
 def test_against_the_algorithm_written_plainly():
     model, plain, workers = network(), network(), THREE
     outer = torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
@@ -93,6 +94,7 @@ def test_against_the_algorithm_written_plainly():
         assert torch.allclose(p, start[name], atol=1e-5), name
 
 
+@pytest.mark.later
 def test_one_step_of_sgd_is_every_step_averaging():
     one = Local(None, optimizer=partial(torch.optim.SGD, lr=0.1), steps=1)
     model, other = network(), network()
@@ -125,6 +127,7 @@ def test_a_warm_start_goes_on_with_the_optimizers_of_ddp():
     assert fleet.optimizers["w1"]["state"][0]["step"] == 8
 
 
+@pytest.mark.later
 def test_a_run_goes_on_where_it_was():
     straight, again, fleet = network(), network(), Fleet(THREE)
     list(diloco(straight, THREE, Channel(), rounds=4, local=INNER))
@@ -138,6 +141,7 @@ def test_a_run_goes_on_where_it_was():
 # ---- moments ------------------------------------------------------------------------------------
 
 
+@pytest.mark.later
 def test_moments_are_averaged_every_so_many_rounds():
     """DES-LOC by hand: the first moment after rounds 2 and 4, the second after round 3."""
     model, plain, channel, fleet = network(), network(), Channel(), Fleet(THREE)

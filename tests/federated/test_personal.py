@@ -61,6 +61,7 @@ def test_fedbn_keeps_every_entry_of_batch_norm():
     assert not normalization(network())("0.weight")
 
 
+@pytest.mark.later
 def test_the_shared_model_of_ditto_is_that_of_federated_averaging():
     model, _, records = trained(ditto, pull=0.3)
     other, _, others = trained(fedavg)
@@ -68,6 +69,7 @@ def test_the_shared_model_of_ditto_is_that_of_federated_averaging():
     assert [r["nbytes"] for r in records] == [r["nbytes"] for r in others]
 
 
+@pytest.mark.later
 def test_without_a_pull_each_owner_of_ditto_trains_alone():
     fleet = Fleet(FOUR)
     model, *_ = trained(ditto, fleet, cohort=4, pull=0.0)
@@ -100,6 +102,7 @@ def test_who_was_never_drawn_has_the_shared_model():
     assert torch.equal(own_weights(model, fleet, missing)["0.weight"], model[0].weight)
 
 
+@pytest.mark.later
 @pytest.mark.parametrize(
     ("protocol", "how"),
     [(ditto, {"pull": 0.1}), (fedper, {"at_home": lambda name: name.startswith("2.")})],

@@ -171,6 +171,7 @@ def test_a_kept_optimizer_goes_on_where_the_clients_last_round_ended():
     assert distance[True] < 1e-6 < 1e-3 < distance[False]
 
 
+@pytest.mark.later
 def test_a_kept_optimizer_is_its_clients_and_is_saved_with_the_run():
     from fltoolkit.federated import Backlog
 

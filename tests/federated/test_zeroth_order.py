@@ -73,6 +73,7 @@ def slope_by_hand(w, z, x, y, mu=1e-3):
     return float(loss_at(there, x, y) - loss_at(back, x, y)) / (2 * mu)
 
 
+@pytest.mark.later
 def test_an_evolution_strategy_of_low_rank_is_the_plain_loop():
     model, fleet, lr, size = network(), Fleet(FOUR), 0.05, 5
     w = {name: p.detach().clone() for name, p in model.named_parameters()}

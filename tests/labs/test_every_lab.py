@@ -23,6 +23,7 @@ def test_same_seed_same_bytes(make: Make, length: str) -> None:
     assert one == two != other
 
 
+@pytest.mark.later
 @each_lab
 def test_the_script_stops_where_the_run_was_stopped(make: Make, length: str) -> None:
     lab = make()

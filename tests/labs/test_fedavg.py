@@ -83,6 +83,7 @@ def test_a_slider_that_is_dragged_in_a_pause_is_one_move() -> None:
 # ------------------------------------------------------------------ what acts when
 
 
+@pytest.mark.later
 def test_codecs_act_on_the_next_round_and_on_their_direction_alone() -> None:
     lab = small()
     lab.run(2)

@@ -202,6 +202,7 @@ records = evaluated(
         return Identity() if bits == 32 else Pipeline(Quantize(bits))
 
 
+@pytest.mark.later
 def test_a_lab_may_measure_bits_per_character() -> None:
     lab = Characters(bits_up=32)
     lab.run(20)

@@ -72,6 +72,7 @@ def test_at_first_a_picture_that_can_stay(lab: ThresholdLab, screen: Screen) -> 
     assert len(lab._listeners) == 1
 
 
+@pytest.mark.later
 def test_controls_hide_the_sentence_and_are_hidden_without_a_kernel(
     lab: ThresholdLab, screen: Screen
 ) -> None:
@@ -219,6 +220,7 @@ def test_a_run_in_the_cell_ends_with_its_picture(lab: ThresholdLab, screen: Scre
     assert "run 1 finished, step 46 of 46" in screen.pictures[-1]["text/plain"]
 
 
+@pytest.mark.later
 def test_drawing_takes_its_share_and_no_more(
     lab: ThresholdLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,6 +245,7 @@ def test_drawing_takes_its_share_and_no_more(
     assert 15 <= len(drawn) <= 20, "ten a second, however quick it is"
 
 
+@pytest.mark.later
 def test_what_cannot_be_drawn_does_not_end_the_training(
     lab: ThresholdLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,6 +275,7 @@ def test_an_error_in_training_is_shown_with_its_traceback(screen: Screen) -> Non
     assert lab.wait(SECONDS)
 
 
+@pytest.mark.later
 def test_an_error_in_a_button_is_shown(lab: ThresholdLab) -> None:
     lab.panel._press(lab.script)
     assert "ValueError: nothing was run yet" in note(lab)
@@ -298,6 +302,7 @@ def test_the_pace_can_be_chosen(lab: ThresholdLab) -> None:
     assert lab.current.runner.seconds_per_record == 0
 
 
+@pytest.mark.later
 def test_the_menu_shows_the_pace_that_a_cell_chose(
     lab: ThresholdLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,7 @@ def test_of_several_moves_between_two_records_the_last_counts() -> None:
     assert lab.current.now()["threshold"] == 0.5
 
 
+@pytest.mark.later
 def test_a_move_before_the_first_record_is_how_the_run_began() -> None:
     lab = small(threshold=0.3)
     lab._going()
@@ -161,6 +162,7 @@ def test_named_data_are_loaded_by_the_script() -> None:
     assert by_script(lab, data=None)["history"] == lab.current.history
 
 
+@pytest.mark.later
 def test_same_settings_same_bytes_and_torchs_generator_untouched() -> None:
     torch.manual_seed(5)
     expected = torch.rand(1)
@@ -261,6 +263,7 @@ def test_a_pace_to_watch_holds_for_start_and_not_for_run() -> None:
     lab.stop()
 
 
+@pytest.mark.later
 def test_a_run_with_the_settings_of_an_earlier_one_repeats_it() -> None:
     lab = small(2)
     one, two = lab.run(), lab.run()

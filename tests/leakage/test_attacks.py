@@ -76,6 +76,7 @@ def trained(parties, channel, epochs=3):
     return records, [p.clone() for party in parties for p in party.module.parameters()]
 
 
+@pytest.mark.later
 def test_listening_changes_nothing_and_hears_what_arrived():
     plain, listener = Channel(CODECS), Listener(CODECS)
     records, weights = trained(two_parties(), plain)
@@ -139,6 +140,7 @@ def test_an_open_link_explains_nearly_everything():
     assert guess.shape == VICTIMS.shape
 
 
+@pytest.mark.later
 def test_a_relation_that_is_not_linear_is_learned():
     class Factors(nn.Module):
         def forward(self, x):

@@ -47,6 +47,7 @@ def test_a_probe_finds_tokens_through_an_unknown_linear_layer(hidden, reach):
     assert share(guess, victims) == 1 == decoder.validation
 
 
+@pytest.mark.later
 def test_only_reach_finds_what_stands_at_the_neighbour():
     known, victims = windows(200), windows(50, seed=1)
 

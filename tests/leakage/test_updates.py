@@ -85,6 +85,7 @@ def test_wrong_shapes_are_named(samples):
         match_samples(torch.ones(2, 40), torch.ones(3, 40), torch.ones(40))
 
 
+@pytest.mark.later
 def test_who_learns_by_heart_is_found_out_and_who_has_not_trained_is_not(samples):
     x, y = samples
     draw = torch.Generator().manual_seed(1)

@@ -75,6 +75,7 @@ def test_the_panel_shows_svg_at_once_and_png_at_rest(shown: list[dict[str, Any]]
     assert len(shown) == 5, "one picture at first, three while moving, one at rest"
 
 
+@pytest.mark.later
 def test_every_slider_reaches_both_ends(shown: list[dict[str, Any]]) -> None:
     panel = advisor_panel(seconds_at_rest=60)
     panel._ipython_display_()

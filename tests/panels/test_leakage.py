@@ -24,6 +24,7 @@ def describe(codec: Pipeline | None, **settings: Any) -> Any:
     return describe_leak(parties, codec, auxiliary, victims, labels, **settings)
 
 
+@pytest.mark.later
 def test_a_report_says_what_leaks() -> None:
     open_link, coarse = describe(None), describe(Pipeline(Noise(5.0), Quantize(2)))
     assert open_link.explained_variance > 0.8 > 0.3 > coarse.explained_variance
@@ -35,6 +36,7 @@ def test_a_report_says_what_leaks() -> None:
     assert describe(None).explained_variance == open_link.explained_variance
 
 
+@pytest.mark.later
 def test_positions_alone() -> None:
     codec = Pipeline(TopK(0.05))
     whole, positions = describe(codec), describe(codec, positions_only=True)

@@ -9,6 +9,7 @@ from fltoolkit.panels import TradeoffPanel
 from fltoolkit.plots.drawing import Stroke, Words
 
 
+@pytest.mark.later
 def test_the_panel_points_and_tells():
     pytest.importorskip("ipywidgets", reason="the panel is for notebooks")
     panel = TradeoffPanel(ALL)

@@ -23,6 +23,7 @@ def channel() -> Channel:
     return made
 
 
+@pytest.mark.later
 def test_accuracy_over_bytes_has_units_and_values() -> None:
     ax = plots.accuracy_over_bytes({"split": run(0.5, 0.9), "federated": run(0.3, 0.8)})
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("bytes sent [MB]", "accuracy [%]")
@@ -53,6 +54,7 @@ def test_a_step_that_is_a_round_is_called_one() -> None:
     assert plots.metric_over_steps(relay).get_xlabel() == "step", "a round of it has 30 steps"
 
 
+@pytest.mark.later
 def test_several_seeds_are_mean_and_band() -> None:
     ax = plots.accuracy_over_bytes({"split": [run(0.4, 0.8), run(0.6, 0.9)]})
     assert ax.lines[0].get_ydata() == pytest.approx([50, 85])
@@ -77,6 +79,7 @@ def test_labels_at_the_ends_do_not_overlap() -> None:
     assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
 
 
+@pytest.mark.later
 def test_no_line_leads_through_the_axes_to_a_name() -> None:
     """It would look like data. A piece of the line stands beside its name, outside the axes."""
     early = History([{"nbytes": n, "accuracy": n / 4e6} for n in (1, 1_000_000)])
@@ -202,6 +205,7 @@ def test_where_no_byte_is_sent_the_line_goes_straight_up() -> None:
     assert bar.get_ydata() == pytest.approx([90, 97]), "their range is a pale bar"
 
 
+@pytest.mark.later
 def test_many_steps_are_no_place_where_x_stands_still() -> None:
     """More than 500 records were taken for one place, and became a straight line."""
     rows = [{"step": n, "nbytes": float(n**2)} for n in range(2000)]

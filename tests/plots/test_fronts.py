@@ -63,6 +63,7 @@ def test_the_legend_has_one_order(results):
     assert words == [text.get_text() for text in backwards.get_legend().get_texts()]
 
 
+@pytest.mark.later
 def test_bars_end_where_a_value_can_be():
     """The interval of "dear" by Student's t is 0.93 +- 0.38, and no accuracy is above 100 %."""
     ax = plots.pareto(ALL)
@@ -114,6 +115,7 @@ def test_the_best_so_far_uses_every_evaluation_and_agrees_with_the_table() -> No
         assert {value for _, value, *_ in line} <= reached
 
 
+@pytest.mark.later
 def test_in_one_column_names_of_points_stand_in_a_legend_below(tmp_path, monkeypatch):
     ax = plots.pareto(ALL)
     figure, seen = ax.figure, {}

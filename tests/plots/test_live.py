@@ -51,6 +51,7 @@ def check_one_picture_stays(shown: list[dict[str, Any]], words: str) -> None:
     assert words in shown[-1]["text/plain"]
 
 
+@pytest.mark.later
 def test_records_pass_unchanged_and_the_end_is_drawn(shown: list[dict[str, Any]]) -> None:
     records = list(training())
     passed = list(watch(records, y=("loss", "accuracy"), title="SplitNN"))
@@ -75,6 +76,7 @@ def test_bytes_that_go_neither_up_nor_down_are_said(shown: list[dict[str, Any]])
     assert shown[-1]["text/plain"].endswith("; sent 133.5 kB")
 
 
+@pytest.mark.later
 def test_without_a_total_there_is_no_bar_that_stays_empty(shown: list[dict[str, Any]]) -> None:
     list(watch(training(20), 20, seconds_between=0))
     list_of_known = shown[0]["text/html"]
@@ -148,6 +150,7 @@ def test_an_interrupted_training_step_says_stopped(shown: list[dict[str, Any]]) 
     check_one_picture_stays(shown, "stopped: 3, ")
 
 
+@pytest.mark.later
 def test_wrong_x_is_explained_and_absent_y_is_shown(shown: list[dict[str, Any]]) -> None:
     with pytest.raises(ValueError, match=r"x='round' is no key.*'step', 'loss'"):
         list(watch(training(), x="round"))

@@ -57,6 +57,7 @@ def smooth_images():
     return torch.from_numpy(np.clip(steps + 128, 0, 255).astype(np.uint8))
 
 
+@pytest.mark.later
 def test_each_form_is_the_smallest_somewhere():
     text = torch.from_numpy(
         np.frombuffer(bytearray(b"to be or not to be, that is the question. "), np.uint8)

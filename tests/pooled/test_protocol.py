@@ -63,6 +63,7 @@ def test_the_receiver_has_exactly_the_samples_and_learns(digits):
     assert evaluate([server], digits.x_test, digits.y_test)["accuracy"] > 0.93
 
 
+@pytest.mark.later
 def test_what_a_codec_loses_is_lost(digits):
     one_bit = {"samples": lossless(Quantize(1)), "labels": lossless()}
     received = []
@@ -102,6 +103,7 @@ def test_a_round_has_the_steps_that_were_asked_for(digits):
     assert [r["step"] for r in records] == [7, 14]
 
 
+@pytest.mark.later
 def test_the_model_can_be_sent_back(digits):
     channel = Channel(CODECS)
     how = {"rounds": 2, "batch_size": 100, "seed": 0, "send_back": True}

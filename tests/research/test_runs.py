@@ -112,6 +112,7 @@ def test_through_is_how_it_is_tested():
     assert run(one)[-1]["nbytes"] == run(other)[-1]["nbytes"]
 
 
+@pytest.mark.later
 def test_a_model_that_travels_as_differences():
     codecs = {"model": Difference(Pipeline(Quantize(4), Entropy()))}
     sent = [
@@ -172,6 +173,7 @@ def test_an_interval_of_one_step_is_the_default_and_costs_as_much():
     assert three["client_flops"] == 3 * one["client_flops"]
 
 
+@pytest.mark.later
 def test_an_optimizer_by_name():
     plain = Experiment("relay", num_clients=2, **SMALL)
     same = Experiment("relay", num_clients=2, optimizer="SGD(lr=0.05)", **SMALL)
@@ -306,6 +308,7 @@ def test_each_client_has_a_line_of_its_own(tmp_path):
         run(Experiment("fedavg", num_clients=2, lines=lines, **SMALL))
 
 
+@pytest.mark.later
 def test_records_go_to_tensorboard_by_three_lines(tmp_path):
     pytest.importorskip("tensorboard", reason="needs pip install tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

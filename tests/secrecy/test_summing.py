@@ -109,6 +109,7 @@ def test_the_conformance_suite_finds_a_codec_that_claims_too_much(liar):
         Conformance().test_what_claims_to_sum_sums(liar)
 
 
+@pytest.mark.later
 def test_stochastic_rounding_is_right_on_average():
     x = torch.tensor([-0.9, -0.5, 0.0, 0.123, 0.7])
     summed = Summed(Pipeline(Grid(2, top=1.0)), num_values=5, round_=0)

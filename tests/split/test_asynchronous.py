@@ -167,6 +167,7 @@ def test_float8_with_searched_bias_in_both_directions():
     assert accuracy > evaluate(full[1], DATA.x_test, DATA.y_test)["accuracy"] - 0.03 > 0.6
 
 
+@pytest.mark.later
 def test_a_small_cache_and_one_on_disk(tmp_path):
     gate = LogSpaced()
     whole = run(gate)

@@ -101,6 +101,7 @@ def test_labels_of_a_plain_cut_hold_all_inputs_but_the_first():
     assert {t.kind for t in channel.transfers} == {"activations", "gradients"}
 
 
+@pytest.mark.later
 def test_differences_are_aq_sgd():
     """Wang et al. 2022, algorithm 1: m <- m + Q(h - m) for each sample, both ends hold m."""
     quantize = Pipeline(Quantize(3))
@@ -169,6 +170,7 @@ def test_a_subspace_both_ways_trains_the_network_with_a_projection_at_its_cut():
     assert 3.5 < plain.nbytes() / channel.nbytes() < 4
 
 
+@pytest.mark.later
 def test_few_bits_each_way_still_learn():
     channel = Channel({kind: Pipeline(EDEN(4)) for kind in ("activations", "gradients")})
     records = list(train_split(parties_of(network(), "plain"), data().epochs(12), channel))

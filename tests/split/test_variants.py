@@ -76,6 +76,7 @@ def test_uploading_in_state_c_saves_at_most_half():
     assert channel.nbytes() == channel.nbytes(kind="activations") > 0
 
 
+@pytest.mark.later
 def test_a_loss_of_her_own_needs_no_gradient_from_outside():
     alice, bob = parties()
     torch.manual_seed(0)
