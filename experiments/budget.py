@@ -4,19 +4,23 @@
     python -m experiments.budget --write    # put it into docs/results.md
 
 A trial is a stored run whose only use was a choice, or one of several learning rates that stand in
-a table. A table is marked as unequal if its methods had different numbers of trials.
+a table. A table is marked as unequal if its methods had different numbers of trials. What was tried
+and not stored cannot be counted: the table says so.
 """
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from experiments.async_states import settings as silence
 from experiments.fedavg_results import settings as averaging
-from experiments.language import data_parallel, finetune, large
+from experiments.language import data_parallel, finetune, large, split
 from experiments.language import task as language_task
+from experiments.newer import __main__ as newer
+from experiments.newer.setting import CHOICE_SEEDS
 from experiments.pareto.report import is_null, read_kept
 from experiments.runs import put_between, read
 
@@ -30,24 +34,42 @@ class Trials(NamedTuple):
     """The trials of the methods of one table."""
 
     table: str
-    counts: Counter[str]  # by method
+    counts: Counter[str]  # by method; 0: nothing of it is stored
     chosen_on: str
+    more: str = ""  # what else was tried, but not stored
 
 
 def one_axis() -> Iterator[Trials]:
-    """This page: a setting for each method, written down before the sweep."""
+    """This page: one learning rate for a family of methods, but codecs that were looked at."""
     names = {r.experiment.name.partition(" (")[0] for r in read_kept() if not is_null(r)}
+    few = {name for name in names if "few bits" in name or name == "delta-coded cache, 2 bits"}
+    chosen = few | {name for name in names if name.startswith("freeze")}
     words = "nothing: one learning rate for a family of methods"
-    yield Trials("this page", Counter(dict.fromkeys(names, 1)), words)
+    yield Trials("this page", Counter(dict.fromkeys(names - chosen, 1)), words)
+    words = (
+        "test images: few bits as in [silence](async_states.md); budgets, periods and the codec of "
+        "the bottom by data set"
+    )
+    yield Trials("this page", Counter(dict.fromkeys(chosen, 0)), words)
+
+
+def silent() -> Iterator[Trials]:
+    """Silence and byte budgets: thresholds, periods, budgets and bits, tried and not stored."""
+    task = silence.Task()
+    names = {s.name for s in silence.settings(task) if s.codecs}
+    words = "test images, some of the seeds 0 to 4; few bits are told on 5 to 9"
+    yield Trials("[silence](async_states.md)", Counter(dict.fromkeys(names, 0)), words)
 
 
 def averaged() -> Iterator[Trials]:
-    """100 clients: learning rates of float32, and which few bits."""
+    """100 clients: learning rates of float32, and which few bits; the others stand as they are."""
     task, stored = averaging.Task(), read(RESULTS / "fedavg.jsonl")
     counts: Counter[str] = Counter()
     for setting in averaging.settings():
         if setting.seeds == averaging.CHOSEN_ON and setting.key(task, 10) in stored:
             counts["few bits up and down" if setting.codecs else "FedAvg, float32"] += 1
+    confirmed = {averaging.FLOAT32, "{} up, {} down".format(*averaging.WINNER)}
+    counts |= Counter({s.name: 1 for s in averaging.iid() if s.name not in confirmed})
     yield Trials("[100 clients](fedavg_results.md)", counts, "test images, seed 10")
 
 
@@ -63,7 +85,23 @@ def four_workers() -> Iterator[Trials]:
         replace(s, lr=1.0).key(task, 0): s.name for s in reversed(data_parallel.settings(task))
     }
     counts = Counter({names[same]: len(each) for same, each in rates.items()})
-    yield Trials("[language models](language_results.md)", counts, "held-out tenth, seeds 0, 1")
+    page, words = "[language models](language_results.md)", "held-out tenth, seeds 0, 1"
+    yield Trials(page, counts, words, "; those on the seeds 0 and 1 are not stored")
+
+
+def cut_text() -> Iterator[Trials]:
+    """A transformer in two parts: what was tried on one seed."""
+    stored = read(RESULTS / "language_split.jsonl")
+    for title, task in split.TASKS.items():
+        settings = split.settings(task)
+        tried = [s.name for s in settings if s.key(task, split.CHOOSING) in stored]
+        if title == "longer":  # its table shows these trials
+            yield Trials(
+                "a transformer in two parts: scratch and tune, by the trials of longer",
+                Counter(dict.fromkeys(tried, 1)),
+                "held-out windows, seed 100",
+                "; the learning rates' are not stored",
+            )
 
 
 def ten_million() -> Iterator[Trials]:
@@ -90,21 +128,47 @@ def tuned_text() -> Iterator[Trials]:
         yield Trials(f"fine-tuning, {title}", counts, "held-out tenth, seed 100")
 
 
+def newer_methods() -> Iterator[Trials]:
+    """Each group of the page on newer methods."""
+    stored = read(newer.RESULTS)
+    for group in newer.GROUPS.values():
+        counts = Counter(
+            trial.name for trial in group.trials() if trial.key(None, CHOICE_SEEDS[0]) in stored
+        )
+        words = "a fifth of the training images, seeds 100, 101"
+        table = f"[newer methods](newer_methods.md), {group.title.partition(':')[0]}"
+        more = "; some of other grids are not stored" if group.name in ("tuned", "bits") else ""
+        yield Trials(table, counts, words, more)
+
+
+def pictures() -> Iterator[Trials]:
+    """CIFAR-10 in send_the_data.md."""
+    names = {result["name"] for result in read(RESULTS / "send_data.jsonl").values()}
+    yield Trials("[CIFAR-10](send_the_data.md)", Counter(dict.fromkeys(names, 0)), "not recorded")
+
+
+PARTS: list[Callable[[], Iterator[Trials]]] = [
+    *(one_axis, silent, averaged, four_workers, ten_million),
+    *(cut_text, tuned_text, newer_methods, pictures),
+]
+
+
 def table() -> str:
     """All of them as Markdown; methods with equally many trials share a row."""
     lines = [
         "| table | methods | stored trials each | chosen on | equal? |",
         "|---|---|---|---|---|",
     ]
-    parts = (one_axis, averaged, four_workers, ten_million, tuned_text)
-    for trials in (each for part in parts for each in part() if each.counts):
+    for trials in (each for part in PARTS for each in part() if each.counts):
         numbers = sorted(set(trials.counts.values()), reverse=True)
         for number in numbers:
             names = sorted(name for name, n in trials.counts.items() if n == number)
             many = len(names) > 4
             words = f"{len(names)} {'others' if len(numbers) > 1 else 'methods'}" if many else ""
             equal = "yes" if len(numbers) == 1 else "**no**"
-            cells = [trials.table, words or "; ".join(names), str(number), trials.chosen_on, equal]
+            equal = equal if number else "not known"
+            count = f"{number}{trials.more}" if number else "not stored"
+            cells = [trials.table, words or "; ".join(names), count, trials.chosen_on, equal]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

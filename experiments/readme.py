@@ -18,6 +18,9 @@ from experiments.language import data_parallel, null_results, split
 from experiments.language import report as language_report
 from experiments.language.__main__ import RESULTS as LANGUAGE
 from experiments.language.task import Task as LanguageTask
+from experiments.leakage import settings as leakage
+from experiments.leakage.__main__ import RESULTS as LEAKS
+from experiments.leakage.report import rows_of as leakage_rows_of
 from experiments.null_rows import ALONE, ONE_BIT, data_nbytes
 from experiments.pareto import report as pareto_report
 from experiments.runs import Runs, differences, factor_of, mean_nbytes, nats_above, read, rows_of
@@ -32,6 +35,7 @@ LONGEST = "Muon, H = 65, 2 bits, 5,400 steps"
 def phrases() -> Iterator[str]:
     """Each phrase as README has it, apart from line breaks and stars."""
     yield from first_screen()
+    yield from reconstructed()
     yield from split_images()
     yield from averaged_images()
     yield from language()
@@ -56,6 +60,18 @@ def first_screen() -> Iterator[str]:
     yield f"{data_nbytes('mnist') / 1e6:.1f} MB without loss and {megabytes} in one bit per pixel"
     right = 100 * mean(run["accuracy"] for run in one_bit.values())
     yield f"from these {megabytes} one party learns {right:.1f} %"
+
+
+def reconstructed() -> Iterator[str]:
+    """What an attacker explains of the images behind 8-bit activations."""
+    for data, words in (
+        ("digits", "of the images' variance on 8 x 8 digits"),
+        ("mnist", "on MNIST"),
+    ):
+        rows = leakage_rows_of(leakage.TASKS[data], read(LEAKS))
+        (runs,) = (r for s, r in rows if (s.part, s.name) == (leakage.UP, "8 bits"))
+        share = mean(100 * run["explained_variance"] for run in runs.values())
+        yield f"{share:.0f} % {words}"
 
 
 def split_images() -> Iterator[str]:
@@ -95,9 +111,10 @@ def language() -> Iterator[str]:
         yield f"{factor_of(runs, adamw):,.0f} times{way} {above} nats above the same optimizer"
         factor = float(language_report.times_the_data(runs).replace(",", ""))
         yield f"{short(factor)} times the data"
-        below = nats_above(adamw, runs)
         if name == LONGER:
-            yield f"{mean_ci(below, '.3f')} below AdamW"
+            yield f"{mean_ci(nats_above(adamw, runs), '.3f')} below AdamW"
+        else:
+            yield f"{mean_ci(nats_above(runs, adamw), '+.3f')} nats from AdamW"
 
 
 def cut_text() -> Iterator[str]:
@@ -111,31 +128,37 @@ def cut_text() -> Iterator[str]:
         data = mean(null_results.data_nbytes("split", title).values())
         size = f"{mean_nbytes(runs) / 1e6:.1f} MB, {times(runs, data)} times the data"
         yield f"{factor_of(runs, reference):.1f} times at {nats} nats ({size})"
+        coded = mean_ci(differences(runs, reference, "nats_coded", 1.0), "+.3f")
+        yield f"{coded} if the cut is coded in use, too"
 
 
 def one_axis() -> Iterator[str]:
     """Split or federated, by accuracy, MB and times the data."""
     results = pareto_report.parts_of(pareto_report.read_kept())["mnist", "IID"]
-    found: dict[str, list[dict[str, float]]] = {}
-    for r in results:
-        last = {key: r.history[-1][key] for key in ("accuracy", "nbytes")}
-        found.setdefault(r.experiment.name, []).append(last)
+    found = pareto_report.ends_of(results)
+    few, cache, stc = "3 bits + EF both ways", "delta-coded cache, 2 bits", "STC 1 %"
+    float32 = pareto_report.BASELINE_FEDERATED
 
     def words(name: str) -> tuple[str, str, str]:
-        right, sent = (mean(run[key] for run in found[name]) for key in ("accuracy", "nbytes"))
+        each = found[name].values()
+        right, sent = (mean(run[key] for run in each) for key in ("accuracy", "nbytes"))
         size = f"{sent / 1e6:,.1f}" if sent < 5e6 else f"{sent / 1e6:,.0f}"
         return f"{100 * right:.1f} %", f"{size} MB", short(sent / data_nbytes("mnist"))
 
-    right, size, factor = words("3 bits + EF both ways")
-    yield f"{right} for {size} ({factor} times the data)"
     for name, baseline in (
-        ("STC 1 % both ways", pareto_report.BASELINE_FEDERATED),
-        ("delta-coded cache, 2 bits", pareto_report.BASELINE_SPLIT),
+        (few, float32),
+        (f"{stc} both ways", float32),
+        (cache, pareto_report.BASELINE_SPLIT),
     ):
         (right, size, factor), (_, whole, most) = words(name), words(baseline)
-        yield f"{right} for {size} ({factor}; float32: {whole}, {most})"
+        gain = mean_ci(differences(found[name], found[baseline]), "+.2f")
+        times_words = f"{factor} times the data; {gain} points from float32"
+        yield f"{right} for {size} ({times_words}, which sends {whole}, {most} times the data)"
+    yield f"{mean_ci(differences(found[few], found[cache]), '+.2f')} points from split to federated"
     yield f"{words(ALONE)[0]} for nothing"
-    yield f"{words('STC 1 %')[2]} times the data on MNIST"
+    up = (mean(run["nbytes_up"] for run in found[name].values()) for name in (float32, stc))
+    yield f"An uplink {next(up) / next(up):.0f} times smaller"
+    yield f"{words(stc)[2]} times the data on MNIST"
 
 
 def main() -> None:

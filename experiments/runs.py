@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from fltoolkit.research import mean_ci, paired
+from fltoolkit.research import interval, mean_ci, paired
 
 Result = dict[str, Any]
 Runs = dict[int, Result]  # by seed
@@ -121,9 +121,23 @@ def put_between(page: str, begin: str, end: str, inside: str) -> str:
     return f"{before}{begin}\n\n{inside}\n\n{end}{rest.split(end)[1]}"
 
 
-def accuracies(runs: Runs) -> list[float]:
-    """In percent."""
-    return [100 * result["accuracy"] for result in runs.values()]
+def accuracies(runs: Runs) -> str:
+    """In percent: their mean, and its interval as `share_ci` has it."""
+    return share_ci([100 * result["accuracy"] for result in runs.values()])
+
+
+def share_ci(
+    values: Sequence[float], form: str = ".2f", *, least: float = 0.0, most: float = 100.0
+) -> str:
+    """Mean and 95 % interval of shares. Its ends are cut to what is possible: 0 to 100 %.
+
+    >>> share_ci([99.0, 99.5, 100.0]), share_ci([0.5, 1.0], ".1f", most=1.0), share_ci([99.0])
+    ('99.50 [98.26, 100.00]', '0.8 [0.0, 1.0]', '99.00')
+    """
+    if len(values) < 2:
+        return mean_ci(values, form)
+    found = interval(values)
+    return f"{found.mean:{form}} [{max(found.low, least):{form}}, {min(found.high, most):{form}}]"
 
 
 def differences(
@@ -139,12 +153,44 @@ def gain_of(
 ) -> str:
     """The mean of `differences` and its 95 % interval, in words; empty without a reference.
 
+    How many seeds are in common is said where it is not all of them.
+
     >>> gain_of({1: {"accuracy": 0.9}}, {2: {"accuracy": 0.8}})
     'no seed in common'
+    >>> gain_of({1: {"accuracy": 0.75}, 2: {"accuracy": 1.0}}, {1: {"accuracy": 0.5}})
+    '+25.00 (1 seed in common)'
     """
     if not reference:
         return ""
-    return mean_ci(differences(runs, reference, key, scale), form) or "no seed in common"
+    return gain_words(differences(runs, reference, key, scale), len(runs), form)
+
+
+def gain_words(found: Sequence[float], num_seeds: int, form: str = "+.2f") -> str:
+    """Differences that are paired by seed, in words; ``num_seeds``: how many the row has.
+
+    >>> gain_words([], 3), gain_words([1.0], 1), gain_words([], 0)
+    ('no seed in common', '+1.00', '')
+    """
+    if not found:
+        return "no seed in common" * bool(num_seeds)
+    some = f" ({len(found)} seed{'s' * (len(found) > 1)} in common)"
+    return mean_ci(found, form) + some * (len(found) < num_seeds)
+
+
+def verdict(*goals: tuple[Sequence[float], float]) -> str:
+    """Whether differences stay below their limits: by their whole intervals, or by their means.
+
+    >>> verdict(([0.01, 0.02, 0.03], 0.05)), verdict(([0.01, 0.02, 0.03], 0.04))
+    ('met', 'met in the mean alone')
+    >>> verdict(([0.01, 0.02, 0.03], 0.01)), verdict(([0.01, 0.02, 0.03], -0.01))
+    ('missed in the mean alone', 'missed')
+    """
+    found = [(interval(values), limit) for values, limit in goals]
+    if all(each.mean <= limit for each, limit in found):
+        sure, word = all(each.high <= limit for each, limit in found), "met"
+    else:
+        sure, word = any(each.low > limit for each, limit in found), "missed"
+    return word if sure else f"{word} in the mean alone"
 
 
 def nats_above(runs: Runs, reference: Runs) -> list[float]:

@@ -25,6 +25,7 @@ from experiments.runs import (
     factor_of,
     gain_of,
     put_between,
+    verdict,
 )
 from fltoolkit import History, plots
 from fltoolkit.research import mean_ci
@@ -42,11 +43,12 @@ def report(rows: Sequence[Row]) -> str:
     blocks = []
     for part in dict.fromkeys(setting.part for setting, _ in rows):
         mine = [row for row in rows if row[0].part == part]
+        own = next((runs for setting, runs in mine if not setting.codecs), {})
         if part.startswith("equal bytes"):
             table = equal_table(mine)
         else:
-            table = clients_table(mine) if mine[0][0].clients > 1 else main_table(mine, vanilla)
-        blocks += [f"### {part}", table + null_lines(mine, vanilla)]
+            table = (clients_table if mine[0][0].clients > 1 else main_table)(mine, own)
+        blocks += [f"### {part}", table + null_lines(mine, own)]
     if vanilla:
         blocks += ["### the goal", goal(rows, vanilla)]
     return "\n\n".join([*blocks, effort(rows)])
@@ -58,7 +60,10 @@ def page(text: str, rows: Sequence[Row]) -> str:
 
 
 def null_lines(rows: Sequence[Row], vanilla: Runs) -> str:
-    """The null rows at the end of a table, as many columns as the table has."""
+    """The null rows at the end of a table, as many columns as the table has.
+
+    Their differences are to the table's own vanilla, of the seeds that both have.
+    """
     first, (setting, _) = next(iter(rows[0][1].values())), rows[0]
     several, equal = setting.clients > 1, setting.part.startswith("equal bytes")
     found = null_runs(first["data"]) if first["model"] == "mlp" else {}
@@ -68,9 +73,9 @@ def null_lines(rows: Sequence[Row], vanilla: Runs) -> str:
         if name in (ALONE, WORST) and not several:
             continue
         nbytes = mean(result["nbytes"] for result in runs.values())
-        line = f"| **{name}** | {len(runs)} | {mean_ci(accuracies(runs))} |"
+        line = f"| **{name}** | {len(runs)} | {accuracies(runs)} |"
         sent = f" {megabytes(nbytes)} | {times(nbytes, first['data'])} |"
-        gains = "" if several or equal else f" {gain_of(runs, vanilla)} |"
+        gains = "" if equal else f" {gain_of(runs, vanilla)} |"
         lines.append(f"{line}{gains}{sent}" + (" |" * (4 if several else 2)))
     if lacking:
         lines += ["", f"Not measured yet: {', '.join(sorted(lacking))}."]
@@ -102,7 +107,7 @@ def main_table(rows: Sequence[Row], reference: Runs) -> str:
     ]
     for setting, runs in rows:
         lines.append(
-            f"| {setting.name} | {_seeds(runs)} | {mean_ci(accuracies(runs))} | "
+            f"| {setting.name} | {_seeds(runs)} | {accuracies(runs)} | "
             f"{gain_of(runs, reference)} | {_mb(runs)} | "
             f"{_times(runs)} | {factor_of(runs, reference):,.1f} | {_shares(runs)} |"
         )
@@ -126,7 +131,7 @@ def equal_table(rows: Sequence[Row]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for setting, runs in rows:
-        line = f"| {setting.name} | {_seeds(runs)} | {mean_ci(accuracies(runs))} | {_mb(runs)} |"
+        line = f"| {setting.name} | {_seeds(runs)} | {accuracies(runs)} | {_mb(runs)} |"
         line += f" {_times(runs)} |"
         gains = differences(runs, threshold)
         if runs is threshold or len(gains) < 2:
@@ -137,13 +142,12 @@ def equal_table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def clients_table(rows: Sequence[Row]) -> str:
+def clients_table(rows: Sequence[Row], reference: Runs) -> str:
     """What the bytes of several clients were spent on."""
-    reference = next((runs for setting, runs in rows if not setting.codecs), {})
     lines = [
-        "| setting | seeds | accuracy [%] | MB sent | times the data | times fewer "
-        "| activations + gradients [MB] | handed-on models [MB] | labels [MB] |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| setting | seeds | accuracy [%] | minus vanilla [points] | MB sent | times the data "
+        "| times fewer | activations + gradients [MB] | handed-on models [MB] | labels [MB] |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for setting, runs in rows:
         of = [result["nbytes_of"] for result in runs.values()]
@@ -152,7 +156,8 @@ def clients_table(rows: Sequence[Row]) -> str:
             for kinds in (("activations", "gradients"), ("model",), ("labels",))
         ]
         lines.append(
-            f"| {setting.name} | {_seeds(runs)} | {mean_ci(accuracies(runs))} | {_mb(runs)} | "
+            f"| {setting.name} | {_seeds(runs)} | {accuracies(runs)} | "
+            f"{gain_of(runs, reference)} | {_mb(runs)} | "
             f"{_times(runs)} | {factor_of(runs, reference):,.1f} | {' | '.join(cells)} |"
         )
     return "\n".join(lines)
@@ -169,9 +174,9 @@ def goal(rows: Sequence[Row], reference: Runs) -> str:
             found[setting.name + where] = (differences(runs, reference), factor)
     lines = [f"At least {GOAL_FACTOR} times fewer bytes than vanilla, best first:", ""]
     for name, (points, factor) in sorted(found.items(), key=lambda item: -mean(item[1][0])):
-        met = "met" if mean(points) >= -GOAL_POINTS else "missed"
-        spread = mean_ci(points, "+.2f")
-        lines.append(f"- {name}: {factor:,.0f} times fewer, {spread} points: {met}")
+        met = verdict(([-value for value in points], GOAL_POINTS))
+        spread = f"{mean_ci(points, '+.2f')} points (seeds in common: {len(points)})"
+        lines.append(f"- {name}: {factor:,.0f} times fewer, {spread}: {met}")
     return "\n".join(lines) if found else f"No setting sends {GOAL_FACTOR} times fewer bytes."
 
 

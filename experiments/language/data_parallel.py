@@ -15,7 +15,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from experiments.language.task import FRESH_SEEDS, Cosine, Task, halves, held_out, model_of, text_of
+from experiments.language.task import (
+    FRESH_SEEDS,
+    MORE_FRESH_SEEDS,
+    Cosine,
+    Task,
+    halves,
+    held_out,
+    model_of,
+    text_of,
+)
 from experiments.runs import Result
 from fltoolkit import Channel
 from fltoolkit.codecs import (
@@ -221,6 +230,7 @@ def _by_role() -> Iterator[Setting]:
     yield Setting(
         "Muon, H = 5, 2 bits, by role", optimizer="Muon", inner_steps=5, codecs=TWO_BITS, **role
     )
+    yield Setting("Muon, every step, float32, by role", "ddp", "Muon", **role)
 
 
 def _warm() -> Iterator[Setting]:
@@ -302,9 +312,10 @@ def _longer() -> Iterator[Setting]:
     longer = {"steps": LONGER, "group": f"{LONGER:,} steps"}
     end = f", {LONGER:,} steps"
     muon = {"optimizer": "Muon", "codecs": TWO_BITS, **longer}
-    yield Setting(f"Muon, every step, float32{end}", "ddp", "Muon", **longer)
-    yield Setting(f"Muon, H = 10, 2 bits{end}", inner_steps=10, **muon)
-    yield Setting(f"AdamW, every step, float32{end}", "ddp", **longer)
+    told: dict[str, Any] = {"seeds": MORE_FRESH_SEEDS}
+    yield Setting(f"Muon, every step, float32{end}", "ddp", "Muon", **longer, **told)
+    yield Setting(f"Muon, H = 10, 2 bits{end}", inner_steps=10, **muon, **told)
+    yield Setting(f"AdamW, every step, float32{end}", "ddp", **longer, **told)
     yield Setting(f"Muon, H = 5, 2 bits{end}", inner_steps=5, **muon)
     yield Setting(f"AdamW, one worker alone{end}", "ddp", exchange=AllGather(), workers=1, **longer)
     yield Setting(

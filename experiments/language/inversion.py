@@ -18,7 +18,7 @@ import torch
 
 from experiments.language.command import main
 from experiments.language.split import CONTEXT, SEEDS, text_of
-from experiments.runs import Result, Row, rows_of
+from experiments.runs import Result, Row, rows_of, share_ci
 from fltoolkit import Channel, Party
 from fltoolkit.codecs import EDEN, Codec, Pipeline, Quantize, Subspace, TopK
 from fltoolkit.leakage import (
@@ -138,7 +138,7 @@ def table_of(rows: Sequence[Row]) -> str:
     for setting, runs in rows:
         size = sum(run["nbytes"] for run in runs.values()) / len(runs)
         shares = [
-            mean_ci([100 * run[name] for run in runs.values()], ".1f")
+            share_ci([100 * run[name] for run in runs.values()], ".1f")
             for name in ("nearest", "probe", "network", "neighbours")
         ]
         lines.append(f"| {setting.name} | {len(runs)} | {size:.1f} | {' | '.join(shares)} |")

@@ -17,13 +17,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from statistics import mean
 
 import torch
 
 from experiments.language.command import PAGE, between_marks
 from experiments.language.data_parallel import NESTEROV, SPARSE, TWO_BITS, Setting, trained
 from experiments.language.task import Task, python_sources, text_of
-from experiments.runs import Result, Runs, add, mean_nbytes, read, sweep
+from experiments.runs import Result, Runs, add, gain_of, mean_nbytes, nats_above, read, sweep
 from fltoolkit import Channel
 from fltoolkit.data import Text
 from fltoolkit.federated import AllGather
@@ -163,20 +164,60 @@ def _table(task: Task, found: Sequence[tuple[Setting, Runs]], size: Result) -> s
         "without loss. Intervals: 95 %, by Student's t over the seeds, paired by seed.",
         "",
         "| method | learning rate | seeds | nats per character | minus AdamW | MB in all "
-        "| times fewer | times the text |",
-        "|---|---|---|---|---|---|---|---|",
+        "| MB up / down / to each other | times fewer | times the text |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for setting, runs in found:
         sent = size["nbytes"] if setting.whole_text else mean_nbytes(runs)
-        paired = [runs[n]["nats"] - reference[n]["nats"] for n in sorted(runs) if n in reference]
+        up, down = (
+            size["nbytes"] * (key == "nbytes_up")
+            if setting.whole_text
+            else mean(result[key] for result in runs.values())
+            for key in ("nbytes_up", "nbytes_down")
+        )
         fewer = f"{mean_nbytes(reference) / sent:,.1f}" if sent and reference else ""
         lines.append(
             f"| {setting.name} | {setting.rate:g} | {len(runs)} "
             f"| {mean_ci([result['nats'] for result in runs.values()], '.3f')} "
-            f"| {mean_ci(paired, '+.3f')} | {sent / 1e6:,.1f} | {fewer} "
-            f"| {f'{sent / text:,.1f}' if sent else 'nothing is sent'} |"
+            f"| {gain_of(runs, reference, '+.3f', 'nats', 1)} | {sent / 1e6:,.1f} "
+            f"| {' / '.join(f'{each / 1e6:,.1f}' for each in (up, down, sent - up - down))} "
+            f"| {fewer} | {times_of(sent / text) if sent else 'nothing is sent'} |"
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *_pairs({s.name: runs for s, runs in found})])
+
+
+def times_of(factor: float) -> str:
+    """Three digits of it are known.
+
+    >>> times_of(131505.4), times_of(35.52)
+    ('132,000', '35.5')
+    """
+    return f"{float(f'{factor:.3g}'):,g}"
+
+
+ALONE = "Muon, one worker alone"
+PAIRS = (
+    *(
+        (ALONE, f"{name}")
+        for name in (
+            "MuLoCo, H = 30, 2 bits",
+            "SparseLoCo, H = 30, top 2 %, 2 bits",
+            "DiLoCo, H = 30, float32",
+        )
+    ),
+    (ALONE, REFERENCE),
+    ("Muon, H = 30, float32", "Muon, every step, float32"),
+    ("Muon, H = 30, 2 bits", "Muon, H = 30, float32"),
+)
+
+
+def _pairs(runs: Mapping[str, Runs]) -> Iterator[str]:
+    """Rows that the page compares, paired by seed."""
+    yield "| this | in place of this | seeds in common | difference [nats] |"
+    yield "|---|---|---|---|"
+    for this, other in PAIRS:
+        if found := nats_above(runs.get(this, {}), runs.get(other, {})):
+            yield f"| {this} | {other} | {len(found)} | {mean_ci(found, '+.3f')} |"
 
 
 def _trials(task: Task, stored: Mapping[str, Result]) -> str:

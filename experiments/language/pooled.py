@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from experiments.language.data_parallel import deal
-from experiments.language.task import FRESH_SEEDS, Task, text_of
+from experiments.language.task import MORE_FRESH_SEEDS, Task, text_of
 from experiments.runs import Result, read
 from fltoolkit import Channel
 from fltoolkit.pooled import lossless
@@ -45,7 +45,7 @@ def run(task: Task, seed: int) -> Result:
 def measure(task: Task, path: Path = PATH) -> None:
     """Send the text for each seed that is not in the file."""
     there = read(path)
-    for seed in FRESH_SEEDS:
+    for seed in MORE_FRESH_SEEDS:
         if str(seed) not in there:
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(run(task, seed)) + "\n")

@@ -13,7 +13,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from statistics import mean
@@ -325,14 +325,13 @@ def table(rows: Sequence[Row], title: str) -> str:
     found = {setting.name: runs for setting, runs in rows}
     data, gone = null_results.data_nbytes("split", title), null_results.lacking("split", title)
     lines = [
-        "| setting | seeds | nats per character | minus float32 | nats, coded in use | MB in all "
-        "| times the data | times fewer bytes |",
-        "|---|---|---|---|---|---|---|---|",
+        "| setting | seeds | nats per character | minus float32 | nats, coded in use "
+        "| minus float32, coded in use | MB in all | times the data | times fewer bytes |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for setting, runs in rows:
         reference = found.get("float32 (U)" if setting.part == U else "float32", {})
-        coded = mean_ci([r["nats_coded"] for r in runs.values()], ".3f")
-        lines.append(line(setting.name, runs, reference, coded, data))
+        lines.append(line(setting.name, runs, reference, data))
     float32 = found.get("float32", {})
     for name, runs in null_results.rows("split", title).items():
         known = {  # with all windows, float32's run is computed at home
@@ -340,19 +339,32 @@ def table(rows: Sequence[Row], title: str) -> str:
             for seed, run in runs.items()
             if seed in float32
         }
-        lines.append(line(f"**{name}**", known, float32, "", data))
-    return "\n".join([*lines, *["", gone] * bool(gone)])
+        lines.append(line(f"**{name}**", known, float32, data))
+    return "\n".join([*lines, *["", gone] * bool(gone), *beside_plain(found)])
 
 
-def line(name: str, runs: Runs, reference: Runs, coded: str, data: Mapping[int, int]) -> str:
-    """A row of the table."""
+def beside_plain(found: Mapping[str, Runs]) -> Iterator[str]:
+    """Differences to what the other side holds, in place of the same bits as they are."""
+    for bits in (4, 3, 2):
+        one, two = (f"{word}, {bits} bits (EDEN)" for word in ("differences", "rotated"))
+        if one in found and two in found:
+            gains = (
+                gain_of(found[one], found[two], "+.3f", key, 1) for key in ("nats", "nats_coded")
+            )
+            yield from ("", "{} in place of {}: {} nats, {} coded in use.".format(one, two, *gains))
+
+
+def line(name: str, runs: Runs, reference: Runs, data: Mapping[int, int]) -> str:
+    """A row of the table; whoever has the text rounds nothing at a cut."""
+    coded = all("nats_coded" in run for run in runs.values())
     sent = mean_nbytes(runs)
     times = [run["nbytes"] / data[seed] for seed, run in runs.items() if seed in data]
     cells = [
         str(len(runs)),
         mean_ci([r["nats"] for r in runs.values()], ".3f"),
         gain_of(runs, reference, "+.3f", "nats", 1),
-        coded,
+        mean_ci([r["nats_coded"] for r in runs.values()], ".3f") if coded else "",
+        gain_of(runs, reference, "+.3f", "nats_coded", 1) if coded else "",
         megabytes(sent),
         f"{float(f'{mean(times):.3g}'):,g}" if times else "not measured",
         f"{mean_nbytes(reference) / sent:,.1f}" if reference and sent else "",
@@ -364,9 +376,12 @@ def effort(task: Task, rows: Sequence[Row]) -> str:
     """What was run."""
     runs = [run for _, found in rows for run in found.values()]
     seconds = sum(run["seconds"] for run in runs)
+    seeds = {", ".join(map(str, sorted(found))) for _, found in rows}
+    words = " or ".join(sorted(seeds, key=len))
     return (
-        f"{len(runs)} runs of {task.epochs} epochs over {task.num_windows:,} windows of {CONTEXT} "
-        f"characters ({task.text}{', in capital letters' if task.upper else ''}), batch "
+        f"{len(runs)} runs, seeds of a row: {words}; {task.epochs} epochs over "
+        f"{task.num_windows:,} windows of {CONTEXT} characters "
+        f"({task.text}{', in capital letters' if task.upper else ''}), batch "
         f"{task.batch_size}, AdamW {task.lr:g}, together {seconds / 60:.0f} CPU minutes."
     )
 

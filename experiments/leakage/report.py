@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -18,7 +19,7 @@ from experiments.leakage.settings import (
     Task,
     settings,
 )
-from experiments.runs import Result, Row, Runs, differences
+from experiments.runs import Result, Row, Runs, differences, share_ci
 from fltoolkit import plots
 from fltoolkit.plots.drawing import keep_apart
 from fltoolkit.plots.style import COLORS
@@ -73,11 +74,11 @@ def up_table(rows: Sequence[Row]) -> str:
     ]
     for setting, runs in rows:
         cells = [
-            mean_ci([100 * run["accuracy"] for run in runs.values()], ".1f"),
+            share_ci([100 * run["accuracy"] for run in runs.values()], ".1f"),
             f"{mean(_column(runs, 'nbytes_up')):,.1f}",
             mean_ci(_column(runs, "dcor"), ".3f"),
             mean_ci([max(value, 0) ** 0.5 for value in _column(runs, "corrected_dcor")], ".3f"),
-            mean_ci(_column(runs, "explained_variance"), ".3f"),
+            share_ci(_column(runs, "explained_variance"), ".3f", least=-inf, most=1),
             mean_ci([value for value in _column(runs, "positions") if value is not None], ".3f"),
         ]
         lines.append(f"| {setting.name} | {len(runs)} | {' | '.join(cells)} |")
@@ -96,12 +97,14 @@ def down_table(rows: Sequence[Row]) -> str:
     for setting, runs in rows:
         good = _column(runs, "task_auc") if binary else [100 * a for a in _column(runs, "accuracy")]
         cells = [
-            mean_ci(good, ".3f" if binary else ".1f"),
+            share_ci(good, ".3f" if binary else ".1f", most=1 if binary else 100),
             f"{mean(_column(runs, 'nbytes_down')):,.1f}",
         ]
         for attack in ("norm_auc", "direction_auc"):
-            cells.append(mean_ci([max(epochs) for epochs in _column(runs, attack)], ".2f"))
-            cells.append(mean_ci([mean(epochs) for epochs in _column(runs, attack)], ".2f"))
+            cells.append(share_ci([max(epochs) for epochs in _column(runs, attack)], ".2f", most=1))
+            cells.append(
+                share_ci([mean(epochs) for epochs in _column(runs, attack)], ".2f", most=1)
+            )
         lines.append(f"| {setting.name} | {len(runs)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

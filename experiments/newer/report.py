@@ -6,9 +6,8 @@ from pathlib import Path
 from statistics import mean
 
 from experiments.newer.setting import Group
-from experiments.null_rows import megabytes, times
-from experiments.runs import Result, Row, Runs, gain_of, put_between, rows_of
-from fltoolkit.research import mean_ci
+from experiments.null_rows import ALONE, megabytes, times
+from experiments.runs import Result, Row, Runs, gain_of, put_between, rows_of, share_ci
 
 PAGE = Path(__file__).parents[2] / "docs" / "newer_methods.md"
 
@@ -16,26 +15,30 @@ PAGE = Path(__file__).parents[2] / "docs" / "newer_methods.md"
 def table(group: Group, results: Mapping[str, Result]) -> str:
     """A row for each method: bytes, scores, and the paired difference from the reference."""
     rows = rows_of(None, group.settings(results), results)
-    reference = next((runs for setting, runs in rows if setting.name == group.reference), {})
+    reference, alone = (
+        next((runs for setting, runs in rows if setting.name == name), {})
+        for name in (group.reference, ALONE)
+    )
     heads = [*group.scores.values()]
     lines = [
         f"| method | MB sent | times the data | {' | '.join(heads)} | {heads[0].split(' [')[0]}, "
-        f"minus {group.reference} | chosen |",
-        "|---" * (len(heads) + 5) + "|",
+        f"minus {group.reference} | minus an owner alone | chosen |",
+        "|---" * (len(heads) + 6) + "|",
     ]
-    lines += [line(group, row, reference) for row in rows]
+    lines += [line(group, row, reference, alone) for row in rows]
     return "\n".join([f"### {group.title}", "", *lines, "", effort(group, rows)])
 
 
-def line(group: Group, row: Row, reference: Runs) -> str:
+def line(group: Group, row: Row, reference: Runs, alone: Runs) -> str:
     """One row."""
     setting, runs = row
     sent = mean(run["nbytes"] for run in runs.values())
     cells = [megabytes(sent), times(sent, group.data)]
     for score in group.scores:
-        cells.append(mean_ci([100 * run[score] for run in runs.values() if score in run]))
-    own = setting.name == group.reference
-    cells.append("" if own else gain_of(runs, reference, key=next(iter(group.scores))))
+        cells.append(share_ci([100 * run[score] for run in runs.values() if score in run]))
+    for name, other in ((group.reference, reference), (ALONE, alone)):
+        own = setting.name == name
+        cells.append("" if own else gain_of(runs, other, key=next(iter(group.scores))))
     cells.append(", ".join(f"{name} {value:g}" for name, value in setting.options.items()))
     name = setting.name if setting.name in group.methods else f"**{setting.name}**"
     return f"| {name} | {' | '.join(cells)} |"

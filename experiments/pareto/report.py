@@ -6,7 +6,7 @@ repository.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean, mode
@@ -28,7 +28,7 @@ from experiments.pareto.settings import (
     TASKS,
     experiments,
 )
-from experiments.runs import put_between
+from experiments.runs import Runs, differences, gain_of, gain_words, put_between, share_ci
 from fltoolkit import plots
 from fltoolkit.cost import published_tables
 from fltoolkit.history import History
@@ -41,7 +41,7 @@ from fltoolkit.research import (
     compared,
     front,
     groups,
-    mean_ci,
+    interval,
     points,
 )
 
@@ -109,26 +109,49 @@ def read_kept(path: Path = KEPT) -> list[Result]:
 
 
 def parts_of(results: Iterable[Result]) -> Parts:
-    """By task; names lose the part of them that tells it."""
+    """By task, all rows of the same seeds; names lose the part of them that tells the task.
+
+    A null row may have more seeds than the methods: `null_runs` has all of them.
+    """
+    parts = _by_task(results)
+    order = [(data, words) for data in ("mnist", "digits") for words in PARTITIONS]
+    found: Parts = {}
+    for key in order:
+        if key in parts:
+            methods = _whole(parts[key])
+            seeds, null = {r.experiment.seed for r in methods}, _null_rows(key, parts)
+            shown = [r for r in null if not seeds or r.experiment.seed in seeds]
+            found[key] = [*methods, *shown]
+    return found
+
+
+def _by_task(results: Iterable[Result]) -> Parts:
     parts: Parts = {}
     for result in results:
         e = result.experiment
         words = next(w for w, partition in PARTITIONS.items() if partition == e.partition)
         bare = replace(e, name=e.name.removesuffix(f" ({words})"))
         parts.setdefault((e.data, words), []).append(result._replace(experiment=bare))
-    order = [(data, words) for data in ("mnist", "digits") for words in PARTITIONS]
-    whole = {key: _whole(parts[key]) for key in order if key in parts}
-    return {key: [*whole[key], *_null_rows(key, parts)] for key in whole}
+    return parts
 
 
 def null_runs(data: str) -> dict[str, dict[int, dict[str, float]]]:
     """Accuracy and bytes of the IID null rows by name and seed, for tables on the same network."""
     found: dict[str, dict[int, dict[str, float]]] = {}
-    for r in parts_of(read_kept()).get((data, "IID"), []):
-        if is_null(r):
-            last = {key: r.history[-1][key] for key in ("accuracy", "nbytes")}
-            found.setdefault(r.experiment.name, {})[r.experiment.seed] = last
+    parts = _by_task(read_kept())
+    for r in _null_rows((data, "IID"), parts) if (data, "IID") in parts else []:
+        last = {key: r.history[-1][key] for key in ("accuracy", "nbytes")}
+        found.setdefault(r.experiment.name, {})[r.experiment.seed] = last
     return found
+
+
+def more_seeds(data: str, results: Iterable[Result]) -> Iterator[str]:
+    """The null rows that have more seeds than the table shows."""
+    shown = ends_of(results)
+    for name, runs in null_runs(data).items():
+        if name in shown and len(runs) > len(shown[name]):
+            right = share_ci([100 * run["accuracy"] for run in runs.values()])
+            yield f"The row {name} has {len(runs)} seeds in all: {right} %."
 
 
 def is_null(result: Result) -> bool:
@@ -193,6 +216,8 @@ def report(parts: Parts) -> str:
     for (data, words), results in parts.items():
         blocks += [f"### {data}, 10 clients, {words}", settings_of(data, results)]
         blocks += [main_table(results, TARGETS[data], data)]
+        blocks += more_seeds(data, results) if words == "IID" else []
+    blocks += ["### One thing in place of another", pairs(parts)]
     blocks += ["### Factors in print and ours", factors(parts)]
     blocks += ["### Tables 1 and 2 of Vepakomma et al. 2018", vepakomma()]
     return "\n\n".join(blocks)
@@ -220,19 +245,20 @@ def settings_of(data: str, results: Sequence[Result]) -> str:
 
 def main_table(results: Sequence[Result], target: float, data: str) -> str:
     """A row a method and a null row, those with few bytes first."""
-    by_name, rows = groups(results), compared(results)
+    by_name, rows, ends = groups(results), compared(results), ends_of(results)
     base = {row.point.name: row.point.nbytes for row in rows}
     usual = mode(row.point.num_seeds for row in rows)
     lines = [
-        "| method | accuracy [%] | minus the cheaper front row [points] | MB sent "
-        "| times the data | times fewer "
+        "| method | accuracy [%] | minus the cheaper front row [points] "
+        "| minus float32 of its family [points] | MB sent | times the data | times fewer "
         f"| MB to {100 * target:g} % | MB up / down / handed on | front |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for p, _, gains, star in rows:
+    for p, reference_name, gains, star in rows:
         protocol = p.experiment.protocol
         family = BASELINE_FEDERATED if protocol == "fedavg" else BASELINE_SPLIT
         reference = None if protocol in NULL_MODELS else base.get(family)
+        float32 = ends.get(family, {}) if reference and p.name != family else {}
         runs = [run.history for run in by_name[p.name]]
         reached = [n for h in runs if (n := bytes_to_reach(h, target)) is not None]
         to_target = megabytes(mean(reached), 2) if len(reached) == len(runs) else "never"
@@ -245,8 +271,9 @@ def main_table(results: Sequence[Result], target: float, data: str) -> str:
         name = f"**{p.name}**" if protocol in NULL_MODELS else p.name
         cells = [
             f"{name}{seeds}",
-            mean_ci([100 * value for value in p.values.values()]),
-            mean_ci([100 * gain for gain in gains], "+.2f"),
+            share_ci([100 * value for value in p.values.values()]),
+            gain_words([100 * g for g in gains], p.num_seeds if reference_name else 0),
+            gain_of(ends[p.name], float32),
             megabytes(p.nbytes),
             times(p.nbytes, data),
             f"{reference / p.nbytes:,.1f}" if reference else "",
@@ -258,6 +285,65 @@ def main_table(results: Sequence[Result], target: float, data: str) -> str:
     names = {row.point.name.removesuffix(SAME) for row in rows}
     if lacking := missing(names):
         lines += ["", f"Not measured yet: {', '.join(sorted(lacking))}."]
+    return "\n".join([*lines, *beside_alone(results)])
+
+
+def ends_of(results: Iterable[Result]) -> dict[str, Runs]:
+    """The last record of each run, by name and seed."""
+    found: dict[str, Runs] = {}
+    for r in results:
+        if len(r.history):
+            found.setdefault(r.experiment.name, {})[r.experiment.seed] = r.history[-1]
+    return found
+
+
+def beside_alone(results: Sequence[Result]) -> Iterator[str]:
+    """Which methods are below an owner that stays alone, as far as the seeds can tell."""
+    ends = ends_of(results)
+    names = dict.fromkeys(r.experiment.name for r in results if not is_null(r))
+    gains = {name: differences(ends[name], ends.get(ALONE, {})) for name in names if name in ends}
+    known = {name: interval(gain) for name, gain in gains.items() if len(gain) > 1}
+    below = [name for name, found in known.items() if found.high < 0]
+    unclear = [name for name, found in known.items() if not found.beyond_zero]
+    for words, chosen in (("below", below), ("not to be told from", unclear)):
+        if chosen:
+            told = f"Methods {words} the mean of the owners alone, paired by seed (95 %): "
+            yield from ("", told + "; ".join(chosen) + ".")
+
+
+PAIRS = (
+    ("SplitNN, 4 bits all ways", "SplitNN, 4 bits both ways"),
+    ("SplitFed, Float8", "SplitNN, Float8"),
+    ("loss gate 0.1, Float8", "periodic 4, Float8"),
+    ("SplitNN, 4 bits both ways", "RandTopK 10 %"),
+    ("3 bits + EF both ways", "delta-coded cache, 2 bits"),
+    ("3 bits + EF both ways", "SplitNN, 4 bits all ways"),
+    ("3 bits + EF both ways", BASELINE_SPLIT),
+    (BASELINE_FEDERATED, BASELINE_SPLIT),
+    (ONE_BIT, BASELINE_FEDERATED),
+    (f"{ONE_BIT}, trained longer", ONE_BIT),
+    (
+        "send one for each class and owner: distilled samples, 4 bits per pixel",
+        "send one for each class and owner: prototypes, 2 bits per pixel",
+    ),
+)
+"""What the page compares in words."""
+
+
+def pairs(parts: Parts) -> str:
+    """Rows that the page compares, by task: points of accuracy, paired by seed."""
+    tasks = {f"{data}, {words}": ends_of(results) for (data, words), results in parts.items()}
+    lines = [
+        f"| this | in place of this | {' | '.join(f'{task} [points]' for task in tasks)} |",
+        "|---|---" + "|---" * len(tasks) + "|",
+    ]
+    for this, other in PAIRS:
+        cells = []
+        for ends in tasks.values():
+            one, two = (ends.get(name) or ends.get(name + SAME, {}) for name in (this, other))
+            cells.append(gain_of(one, two) if one else "")
+        if any(cells):
+            lines.append(f"| {' | '.join([this, other, *cells])} |")
     return "\n".join(lines)
 
 

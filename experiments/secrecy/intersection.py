@@ -11,13 +11,12 @@ from statistics import mean
 import torch
 from torch import Tensor, nn
 
-from experiments.runs import Result
+from experiments.runs import Result, share_ci
 from experiments.secrecy.run import dataset
 from fltoolkit import SGD, Channel, Party, load, train_vertical
 from fltoolkit.codecs import EDEN, Pipeline
 from fltoolkit.models import seeded
 from fltoolkit.pooled import lossless_nbytes
-from fltoolkit.research import mean_ci
 from fltoolkit.secrecy import align
 
 SIZES, SHARED = (100, 1000, 10_000), 0.8
@@ -110,7 +109,7 @@ def intersection_table(results: Sequence[Result]) -> str:
         lines.append(f"| {head} | `align` |  | {_kb(both)} | {_mean(mine, 'seconds')} |")
         for name in WAYS:
             ways = [r["ways"][name] for r in mine]
-            right = mean_ci([100 * w["accuracy"] for w in ways])
+            right = share_ci([100 * w["accuracy"] for w in ways])
             sent = _kb([w["nbytes"] for w in ways])
             cells = [head, f"training, {name}", right, sent, _mean(ways, "seconds")]
             lines.append(f"| {' | '.join(cells)} |")

@@ -12,14 +12,13 @@ from statistics import mean
 import torch
 from torch import Tensor, nn
 
-from experiments.runs import Result
+from experiments.runs import Result, share_ci
 from experiments.secrecy.run import dataset
 from fltoolkit import Channel, fedavg
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import GaussianDP, Local, Server, mean_of_all
 from fltoolkit.models import seeded
 from fltoolkit.pooled import lossless_nbytes
-from fltoolkit.research import mean_ci
 from fltoolkit.secrecy import NoisySum, promise
 
 CLIENTS, ROUNDS, CLIP, LOCAL = 100, 10, 0.5, Local(7, lr=0.5, steps=8)
@@ -119,7 +118,7 @@ def noise_table(results: Sequence[Result]) -> str:
     for name in NAMES:
         mine = [r for r in results if r["name"] == name]
         if mine:
-            right = mean_ci([100 * r["accuracy"] for r in mine], ".1f")
+            right = share_ci([100 * r["accuracy"] for r in mine], ".1f")
             epsilon = mine[0]["epsilon"]
             sent = f"{mean(r['nbytes_up'] for r in mine) / 1000:,.0f}"
             said = f"{epsilon:.2f}" if epsilon else "none"

@@ -51,7 +51,7 @@ def table(rows: Sequence[Row]) -> str:
         whole = sum(up.values())
         cells = [
             setting.name,
-            mean_ci(accuracies(runs)),
+            accuracies(runs),
             *(kilobytes(up.get(kind, 0)) for kind in ("update", *ROUNDS)),
             kilobytes(whole),
             kilobytes(sum(down.values())),

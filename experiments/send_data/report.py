@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import mean
 
 from experiments.leakage.settings import TASKS
-from experiments.runs import Result, read
+from experiments.runs import Result, read, share_ci
 from experiments.send_data import law, membership
 from experiments.send_data.law import short
 from fltoolkit.research import mean_ci
@@ -75,7 +75,7 @@ def pictures_table() -> str:
         sent, seen = mean(r["nbytes"] for r in runs), mean(map(samples_seen, runs))
         lines.append(
             f"| {name} | {len(runs)} | {short(sent / 1e6)} | {short(sent / data)} "
-            f"| {mean_ci([100 * r['accuracy'] for r in runs], '.1f')} | {seen / 1e3:,.0f} "
+            f"| {share_ci([100 * r['accuracy'] for r in runs], '.1f')} | {seen / 1e3:,.0f} "
             f"| {' | '.join(as_good(runs, owners))} |"
         )
     return "\n".join(lines)
@@ -286,9 +286,9 @@ def leak_table() -> str:
         auc = mean_ci([r["membership"] for r in leak.runs if "membership" in r], ".3f") or known
         lines.append(
             f"| {leak.name} | {len(leak.runs)} "
-            f"| {mean_ci([100 * a for a in leak.each('accuracy')], '.1f')} "
+            f"| {share_ci([100 * a for a in leak.each('accuracy')], '.1f')} "
             f"| {short(leak.mean('nbytes') / 1e6)} | {short(leak.mean('times'))} "
-            f"| {mean_ci(leak.each('leak'), '.3f')} | {auc} | {leak.words} |"
+            f"| {share_ci(leak.each('leak'), '.3f', most=1)} | {auc} | {leak.words} |"
         )
     steps = one_step()
     if steps:

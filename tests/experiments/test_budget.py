@@ -15,14 +15,21 @@ def test_unequal_numbers_of_trials_are_marked(monkeypatch):
     def made_up():
         yield budget.Trials("mine", Counter({"tuned": 7, "plain": 1}), "test")
 
-    for part in ("one_axis", "averaged", "four_workers", "ten_million"):
-        monkeypatch.setattr(budget, part, lambda: iter(()))
-    monkeypatch.setattr(budget, "tuned_text", made_up)
+    monkeypatch.setattr(budget, "PARTS", [made_up])
     assert budget.table().splitlines()[2:] == [
         "| mine | tuned | 7 | test | **no** |",
         "| mine | plain | 1 | test | **no** |",
     ]
-    monkeypatch.setattr(
-        budget, "tuned_text", lambda: (t._replace(counts=Counter("ab")) for t in made_up())
-    )
+    even = [lambda: (t._replace(counts=Counter("ab")) for t in made_up())]
+    monkeypatch.setattr(budget, "PARTS", even)
     assert budget.table().splitlines()[2:] == ["| mine | a; b | 1 | test | yes |"]
+
+
+def test_what_is_not_stored_is_said(monkeypatch):
+    monkeypatch.setattr(budget, "PARTS", [lambda: iter([budget.Trials("mine", Counter(a=0), "t")])])
+    assert budget.table().splitlines()[2:] == ["| mine | a | not stored | t | not known |"]
+
+
+def test_every_page_with_chosen_settings_has_a_row():
+    pages = ("async_states", "fedavg_results", "language_results", "newer_methods", "send_the_data")
+    assert not [page for page in pages if f"]({page}.md)" not in budget.table()]

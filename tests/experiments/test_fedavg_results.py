@@ -110,7 +110,7 @@ def test_a_report_says_who_never_got_there():
         for seed in (0, 1)
     }
     printed = report(rows_of(DIGITS, [setting, few], runs))
-    assert "| few | 94.50 [88.15, 100.85] | +0.00 [+0.00, +0.00] | 0.1 | 0.1 |" in printed
+    assert "| few | 94.50 [88.15, 100.00] | +0.00 [+0.00, +0.00] | 0.1 | 0.1 |" in printed
     assert "| 25.0 | 0.1, 1 of 2 never | never |" in printed
     assert "few: 25.0 times fewer, +0.00 [+0.00, +0.00] points (seeds: 2): met" in printed
 

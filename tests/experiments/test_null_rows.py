@@ -225,7 +225,7 @@ def test_a_report_says_what_was_not_measured() -> None:
     record = {"step": 1, "nbytes": 3 * data_nbytes("digits"), "accuracy": 0.9}
     history = History([{**record, "nbytes_up": 1, "nbytes_down": 0}])
     printed = pareto_report.main_table([Result(e, history, "", 1.0)], 0.94, "digits")
-    assert "| mine | 90.00 |  | 0.087 | 3.0 |" in printed
+    assert "| mine | 90.00 |  |  | 0.087 | 3.0 |" in printed
     assert "Not measured yet: " in printed
     assert all(name in printed for name in REQUIRED)
 

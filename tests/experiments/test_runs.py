@@ -60,7 +60,7 @@ def test_rows_and_words_by_hand():
     ((_, runs),) = rows_of("digits", [Setting()], results)
     assert list(runs) == [0, 2]
     assert rows_of("mnist", [Setting()], results) == []
-    assert accuracies(runs) == pytest.approx([50, 52])
+    assert accuracies(runs) == "51.00 [38.29, 63.71]"
     assert differences(runs, {2: {"accuracy": 0.5}}) == pytest.approx([2])
     assert factor_of(runs, {0: {"nbytes": 4000}}) == 2
     assert factor_of(runs, {}) == 0

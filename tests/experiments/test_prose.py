@@ -1,0 +1,60 @@
+"""Intervals in the sentences of the pages of results are those that a command prints."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("results", "language_results", "async_states", "fedavg_results", "newer_methods")
+NUMBER = r"[-+]?\d+(?:\.\d+)?"
+TOLD = re.compile(rf"(?:({NUMBER})(?: [a-z%]+)? )?\[({NUMBER}), ({NUMBER})\]")
+Interval = tuple[float, ...]
+
+
+def parts(text: str) -> tuple[str, str]:
+    """What commands print (tables, blocks of code, what stands between two marks), and the rest."""
+    printed, prose, inside, code = [], [], False, False
+    for line in text.splitlines():
+        inside ^= line.startswith("<!--")
+        code ^= line.startswith("```")
+        (printed if inside or code or line.startswith("|") else prose).append(line)
+    return "\n".join(printed), " ".join(prose)
+
+
+def intervals(text: str) -> list[Interval]:
+    """Mean and ends of each interval, or the ends alone where no number stands before them."""
+    return [tuple(map(float, filter(None, found))) for found in TOLD.findall(plain(text))]
+
+
+def plain(text: str) -> str:
+    """On one line, without stars and the commas of thousands."""
+    return re.sub(r"(?<=\d),(?=\d{3})", "", re.sub(r"[ \n]+", " ", text.replace("*", "")))
+
+
+def lacking(prose: str, printed: str) -> list[Interval]:
+    """Intervals of the prose that nothing prints; signs may be turned around."""
+    known: set[Interval] = set()
+    for found in intervals(printed):
+        turned = tuple(-each for each in (*found[:-2], *found[:-3:-1]))
+        known |= {found, turned, found[-2:], turned[-2:]}
+    return [each for each in intervals(prose) if each not in known]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_interval_of_a_sentence_is_printed(page: str) -> None:
+    texts = {name: parts((DOCS / f"{name}.md").read_text("utf-8")) for name in PAGES}
+    printed = "\n".join(text for text, _ in texts.values())
+    assert not lacking(texts[page][1], printed)
+
+
+def test_the_sentences_hold_intervals() -> None:
+    prose = (parts((DOCS / f"{page}.md").read_text("utf-8"))[1] for page in PAGES)
+    assert sum(len(intervals(text)) for text in prose) > 80
+
+
+def test_a_wrong_interval_is_found() -> None:
+    printed = "| a | +0.10 [-0.20, +0.40] |"
+    assert not lacking("It is 0.10 points [-0.20, 0.40] better, or -0.10 [-0.40, +0.20].", printed)
+    assert lacking("It is 0.11 points [-0.20, 0.40] better.", printed) == [(0.11, -0.2, 0.4)]
+    assert lacking("which may be luck [-0.20, 0.50].", printed) == [(-0.2, 0.5)]
