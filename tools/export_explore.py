@@ -122,6 +122,8 @@ def the_one_plot() -> dict[str, Any]:
                 "runs": [],
             }
             methods.setdefault(e.name, method)["runs"].append(one_run(result, NUM_TEST[data]))
+        for method in methods.values():
+            packed(method)
         tasks.append(
             {
                 "data": data,
@@ -136,6 +138,26 @@ def the_one_plot() -> dict[str, Any]:
             }
         )
     return {"tasks": tasks}
+
+
+def packed(method: dict[str, Any]) -> dict[str, Any]:
+    """The method with one ledger, the mean of its runs, and the bytes of curves as differences."""
+    ledgers = [run.pop("ledger") for run in method["runs"]]
+    method["ledger"] = [
+        [*rows[0][:2], *(whole_mean(column) for column in list(zip(*rows, strict=True))[2:])]
+        for rows in zip(*ledgers, strict=True)
+    ]
+    for run in method["runs"]:
+        before = 0
+        for point in run["curve"]:
+            point[0], before = point[0] - before, point[0]
+    return method
+
+
+def whole_mean(sizes: Sequence[int | None]) -> int | None:
+    """The mean of sizes, if all of them are known."""
+    known = [size for size in sizes if size is not None]
+    return round(mean(known)) if len(known) == len(sizes) else None
 
 
 def one_run(result: Any, num_test: int) -> dict[str, Any]:
@@ -244,14 +266,16 @@ def rounds_of_averaging() -> dict[str, Any]:
                 "data_nbytes": data_nbytes("mnist"),
                 "settings": f"2NN (784 to 200 to 200 to 10). {effort_of_rounds(mine)} {PASSES}",
                 "methods": [
-                    {
-                        "name": setting.name,
-                        "family": "federated",
-                        "baseline": fedavg.FLOAT32,
-                        "code": command("fedavg_results", f"{part}: {setting.name}"),
-                        "printed": None,
-                        "runs": [one_averaging(run) for run in found.values()],
-                    }
+                    packed(
+                        {
+                            "name": setting.name,
+                            "family": "federated",
+                            "baseline": fedavg.FLOAT32,
+                            "code": command("fedavg_results", f"{part}: {setting.name}"),
+                            "printed": None,
+                            "runs": [one_averaging(run) for run in found.values()],
+                        }
+                    )
                     for setting, found in mine
                 ]
                 + sent_or_alone(partition),
@@ -270,7 +294,7 @@ def sent_or_alone(partition: str) -> list[dict[str, Any]]:
         method = {"name": e.name, "family": NULL_ROW, "baseline": "", "code": code(e)}
         methods.setdefault(e.name, {**method, "printed": None, "runs": []})
         methods[e.name]["runs"].append(one_run(result, NUM_TEST["mnist"]))
-    return list(methods.values())
+    return [packed(method) for method in methods.values()]
 
 
 def one_averaging(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -325,7 +349,7 @@ def language() -> dict[str, Any]:
 
 def language_task(key: str, group: str, words: str, settings: str, rows: Any) -> dict[str, Any]:
     """A choice of the page; ``rows`` are (method without runs, its runs). None have no nats."""
-    methods = [{**about, "runs": found} for about, found in rows if found]
+    methods = [packed({**about, "runs": found}) for about, found in rows if found]
     like = [m for m in methods if m["baseline"] == m["name"]] or methods
     reference = next((m for m in like if m["name"].startswith(REFERENCE)), like[0])
     target = max(run["curve"][-1][1] for run in reference["runs"])
@@ -721,7 +745,8 @@ def leaks_of_stops() -> dict[str, list[float]]:
         stop = stops.get(repr(setting.up or codecs.Pipeline()))
         if setting.part == leakage.UP and stop:
             value = interval([run["explained_variance"] for run in by_seed.values()])
-            found[stop] = [*(round(each, 5) for each in value[:3]), value.num]
+            ends = (value.mean, value.low, min(value.high, 1.0))
+            found[stop] = [*(round(each, 5) for each in ends), value.num]
     return found
 
 

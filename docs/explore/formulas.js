@@ -2,9 +2,7 @@
 
    Each is the twin of a Python function that is named above it; tests/explore holds them equal.
 
-   Why these are plain scripts and no ES modules: a page that was opened from a folder (file://) has
-   no origin, so Chromium refuses its `import` and `fetch`. Scripts with `src` are allowed. They share
-   one global name, `explore`. */
+   No ES modules: to a page from a folder (file://) Chromium refuses `import` and `fetch`, but not `src`. */
 "use strict";
 
 const explore = { data: {} };
@@ -42,12 +40,12 @@ explore.mean = (values) => values.reduce((sum, value) => sum + value, 0) / value
 
 /* ---- fltoolkit.research.intervals ---- */
 
-/* interval: the mean of up to ten values, and the ends of its 95 % interval; those of a single value are the value. */
+/* interval: the mean of up to ten values, and the ends of its 95 % interval, cut to `most`; of one value it is the value. */
 const STUDENT = [12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157];
-explore.interval = (values) => {
+explore.interval = (values, most = Infinity) => {
   const num = values.length, value = explore.mean(values);
   const half = num > 1 ? STUDENT[num - 2] * Math.sqrt(explore.mean(values.map((v) => (v - value) ** 2)) / (num - 1)) : 0;
-  return { value, low: value - half, high: value + half, num };
+  return { value, low: value - half, high: Math.min(value + half, most), num };
 };
 
 /* paired: differences, by seed. */
@@ -55,9 +53,14 @@ explore.paired = (values, others) => Object.keys(values).filter((seed) => seed i
 
 /* ---- fltoolkit.research.analysis: a run is {nbytes, up, down, waits, curve: [[bytes, score]]} ---- */
 
-/* A run as it was at its i-th evaluation. Bytes in total are stored for each of them, the rest for the end
-   only: directions are shared as at the end, and rounds, waits and computing grow by equal steps, since
-   evaluations are evenly spaced. */
+/* Curves are stored with the bytes since the evaluation before. */
+explore.summed = (tasks) => {
+  for (const { curve } of tasks.flatMap((t) => t.methods.flatMap((m) => m.runs))) curve.reduce((sum, at) => (at[0] += sum), 0);
+  return tasks;
+};
+
+/* A run as it was at its i-th evaluation. Only its bytes in total are stored: directions are shared as at the end,
+   and rounds, waits and computing grow by equal steps. */
 explore.until = (run, i) => {
   const last = run.curve.length - 1, [nbytes] = run.curve[i];
   if (i === last) return run;
@@ -86,8 +89,7 @@ explore.costToReach = (run, goal, numTest = 1, cost = (r) => r.nbytes, sign = 1)
 };
 
 /* seconds_on: bytes / rate + waits * latency, here with a rate for each direction, in bytes per second.
-   What goes from client to client leaves by one's uplink and comes in by another's downlink, so it
-   takes the slower of the two. With equal rates this is seconds_on. docs/links.md holds it against a clock. */
+   From client to client the slower of the two counts. docs/links.md holds it against a clock. */
 explore.secondsOn = (run, rateUp, rateDown, latency) => {
   const across = run.nbytes - run.up - run.down;
   const sending = run.up / rateUp + run.down / rateDown + across / Math.min(rateUp, rateDown);

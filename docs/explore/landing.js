@@ -8,7 +8,7 @@
     document.documentElement.dataset.framed = "";
     for (const link of document.links) link.target = "_parent";
   }
-  const task = explore.data.pareto.tasks.find((t) => t.data === "mnist" && t.partition === "IID");
+  const task = explore.summed(explore.data.pareto.tasks).find((t) => t.data === "mnist" && t.partition === "IID");
   const place = byId("plot"), play = byId("play");
   const BUDGETS = explore.stops(1e6, 1e9, 40);
 

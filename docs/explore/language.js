@@ -3,7 +3,7 @@
 
 (() => {
   const { byId, escape, bytes, mean } = explore;
-  const { tasks } = explore.data.language;
+  const tasks = explore.summed(explore.data.language.tasks);
   const groups = [...new Set(tasks.map((task) => task.group))];
   byId("task").innerHTML = groups.map((group) => `<optgroup label="${escape(group)}">` +
     tasks.map((t) => (t.group === group ? `<option value="${t.key}">${escape(t.words)}</option>` : "")).join("") + "</optgroup>").join("");

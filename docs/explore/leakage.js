@@ -19,7 +19,7 @@
     const view = VIEWS[state.view];
     return tasks[state.data].rows.filter((row) => view.parts.includes(row.part)).map((row) => {
       const of = (key) => row.runs.map((run) => run[key]).filter((v) => v !== null);
-      return { ...row, ...explore.interval(of(view.key)), cost: mean(of(view.cost)), quality: mean(of(view.quality)), of };
+      return { ...row, ...explore.interval(of(view.key), 1), cost: mean(of(view.cost)), quality: mean(of(view.quality)), of };
     });
   };
   /* The family of a setting and its strength: the slider walks from the weakest to the strongest. */

@@ -3,7 +3,7 @@
 
 (() => {
   const { escape, bytes, percent, grouped } = explore;
-  const tasks = [...explore.data.pareto.tasks, ...explore.data.fedavg.tasks];
+  const tasks = explore.summed([...explore.data.pareto.tasks, ...explore.data.fedavg.tasks]);
   const METHOD = "3 bits + EF both ways"; // where the page begins
   const taskOf = (state) => tasks.find((t) => t.data === state.data && t.partition === state.partition);
 
@@ -21,6 +21,7 @@
     },
     metric: {
       sign: 1,
+      most: 1,
       name: "accuracy",
       title: "test accuracy (log of the errors)",
       short: (value) => percent(value),

@@ -8,7 +8,7 @@
   const WITHIN = 0.15; // rules whose bytes are so near count as "the same bytes"
 
   const summed = (row) => {
-    const { value, ...ends } = explore.interval(row.runs.map((run) => run.accuracy));
+    const { value, ...ends } = explore.interval(row.runs.map((run) => run.accuracy), 1);
     return { ...row, cost: mean(row.runs.map((run) => run.nbytes)), accuracy: value, ...ends };
   };
   const all = rows.map(summed), isNull = (p) => !["loss threshold", "vanilla, 8 bits", "vanilla, float32"].includes(p.family);

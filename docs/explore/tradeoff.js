@@ -6,11 +6,11 @@
 explore.LOOKS = [["circle", "one"], ["square", "two"], ["down", "four"], ["circle", "one hollow"], ["square", "two hollow"]];
 explore.NULL = ["circle", "grey hollow"]; // the look of a null model
 
-/* Run a page. Data: `tasks` of {target, settings, methods}, a method is {name, family, baseline, code, runs}, a
+/* Run a page. Data: `tasks` of {target, settings, methods}, a method is {name, family, baseline, code, ledger, runs}, a
    run as in formulas.js and, where it is not the curve's last one, its `value` at the end.
    - `taskOf(state)`, and `choosers`, the controls that choose it
    - `costs[key]`: {title, words, tick, stops, start, from, suffix}; `key` is that of a run, or "seconds"
-   - `metric`: {sign, name, title, short, long, cell, gap, unit, tick, scale, stops}
+   - `metric`: {sign, most, name, title, short, long, cell, gap, unit, tick, scale, stops}
    - `families(task)`: [[family, words, what it is, look]]
    - `startWith(task, points)`: the method that is chosen first; `relabel(task)`: words of other controls
    - `across`: what a message is called that goes neither up nor down
@@ -38,7 +38,7 @@ explore.tradeoff = (page) => {
     task.methods
       .map((method) => {
         const seeds = seedsOf(method, task);
-        return { method, name: method.name, seeds, cost: mean(method.runs.map((run) => cost(run, state))), ...explore.interval(Object.values(seeds)) };
+        return { method, name: method.name, seeds, cost: mean(method.runs.map((run) => cost(run, state))), ...explore.interval(Object.values(seeds), metric.most) };
       })
       .sort((a, b) => a.cost - b.cost);
 
@@ -46,7 +46,7 @@ explore.tradeoff = (page) => {
   const bestWithin = (points, task, state) => {
     const found = points.map((point) => {
       const each = point.method.runs.map((run) => explore.valueWithin(run, state.budget, scoreOf(task), (r) => cost(r, state)));
-      return { ...point, reached: each.includes(null) ? null : explore.interval(each) };
+      return { ...point, reached: each.includes(null) ? null : explore.interval(each, metric.most) };
     });
     return found.filter((p) => p.reached).sort((a, b) => sign * (b.reached.value - a.reached.value));
   };
@@ -145,12 +145,11 @@ explore.tradeoff = (page) => {
       ["seed", metric.name, "sent", "waits"],
       ...method.runs.map((run) => [run.seed, metric.cell(atEnd(run, task)), bytes(run.nbytes), grouped(run.waits ?? NaN)]),
     ]);
-    const { ledger } = method.runs[0], more = page.ledger ? page.ledger(method) : [];
+    const { ledger } = method, more = page.ledger ? page.ledger(method) : [];
     const full = ledger.every(([, , nominal]) => nominal !== null);
-    const of = (i, column) => bytes(mean(method.runs.map((run) => run.ledger[i][column])));
     byId("ledger").innerHTML = table([
       ["message", "way", "sent", ...(full ? ["nominal", "bound if independent"] : [])],
-      ...ledger.map(([kind, direction], i) => [kind, ways[direction], of(i, 3), ...(full ? [of(i, 2), of(i, 4)] : [])]),
+      ...ledger.map(([kind, direction, nominal, sent, bound]) => [kind, ways[direction], ...(full ? [sent, nominal, bound] : [sent]).map(bytes)]),
       ["all", "", bytes(total(method, "nbytes")), ...(full ? ["", ""] : [])], ...more,
     ]);
     byId("code").textContent = method.code;
