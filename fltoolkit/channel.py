@@ -194,7 +194,9 @@ class Channel:
         return True
 
     def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
-        """Carry one message over a link: open, encode, decode, count. `send` calls this.
+        """Carry one message over a link: encode, decode, count. All methods that send call this.
+
+        The codec of a kind that has none is `Identity`, whose ``encode`` is `fltoolkit.wire.pack`.
 
         This is the method that a subclass overrides. A subclass that only watches calls
         ``super().cross(link, tree, once)`` and looks at the result. A subclass that carries

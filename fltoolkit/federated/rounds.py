@@ -152,14 +152,8 @@ def fedavg(
         counting = arrivals.weighed(in_time, round_) + stale
         if mean := average(server.mean, channel, server.name, counting, late):
             apply_update(model, mean, server.optimizer)
-        return {
-            **mean_loss([u.loss for u in in_time], [u.weight for u in in_time]),
-            "num_arrived": len(in_time),
-            "num_late": len(late),
-            "num_stale": len(stale),
-            "num_failed": len(received) - len(good),
-            "seconds": end,
-        }
+        counts = _counts(in_time, late, stale, num_failed=len(received) - len(good))
+        return {**counts, "seconds": end}
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
     record = Record()
@@ -253,6 +247,18 @@ def _end_of_round(
             f"{num_silent}. The round would never end: give a timeout, or wait for fewer"
         )
     return end
+
+
+def _counts(
+    in_time: Sequence[ReceivedUpdate],
+    late: Sequence[ReceivedUpdate],
+    stale: Sequence[ReceivedUpdate],
+    num_failed: int,
+) -> Record:
+    """The mean loss of the clients in time, and how many updates of each kind there were."""
+    loss = mean_loss([u.loss for u in in_time], [u.weight for u in in_time])
+    counts = {"num_arrived": len(in_time), "num_late": len(late), "num_stale": len(stale)}
+    return {**loss, **counts, "num_failed": num_failed}
 
 
 def _loss(update: LocalUpdate | FloatingPointError) -> float:
