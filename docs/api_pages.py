@@ -13,7 +13,6 @@ import importlib
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -91,11 +90,13 @@ def positions(module: ModuleType) -> dict[str, int]:
     return found
 
 
-def public_names(module: ModuleType) -> Iterator[Public]:
+@cache
+def public_names(module: ModuleType) -> list[Public]:
     """What a module offers: the names of its ``__all__``, and what its room's door takes from it.
 
     A name that was imported from another public module is left out: it is documented there.
     """
+    found = []
     door = importlib.import_module(module.__name__.rpartition(".")[0])
     offered = [] if door.__name__ == "fltoolkit" else getattr(door, "__all__", [])
     at_door = {name for name in offered if origins(door)[name] == module.__name__}
@@ -106,7 +107,8 @@ def public_names(module: ModuleType) -> Iterator[Public]:
         origin = came_from.get(name, "")
         if not origin or origin.rpartition(".")[2].startswith("_"):
             where = door if name in at_door else module
-            yield Public(f"{where.__name__}.{name}", name, module, vars(module)[name])
+            found.append(Public(f"{where.__name__}.{name}", name, module, vars(module)[name]))
+    return found
 
 
 @cache

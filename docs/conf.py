@@ -7,6 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # for api_pages
+# jsonschema, which reads notebooks, would compile 38 grammars of addresses
+sys.modules.setdefault("rfc3987_syntax", None)
 
 project = "fltoolkit"
 html_title = "fltoolkit: how much accuracy does a byte buy?"
@@ -14,6 +16,7 @@ html_theme = "furo"
 html_static_path, html_css_files = ["static"], ["print.css"]
 extensions = ["myst_nb", "api_pages"]
 root_doc = "docs/index"
+exclude_patterns = [".*", "build"]  # folders that need not be searched
 include_patterns = ["README.md", "docs/*.md", "docs/api/*.rst", "notebooks/*.ipynb"]
 nb_execution_mode = "off"
 myst_enable_extensions = ["dollarmath"]

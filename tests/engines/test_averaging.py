@@ -64,12 +64,11 @@ def test_what_needs_all_clients_here_says_so():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("clients", "processes"), [(3, 2), (12, 3)])
-def test_the_example_prints_the_same_however_clients_are_dealt(clients, processes):
+def test_the_example_prints_the_same_however_clients_are_dealt():
     script = ["examples/torchrun_fedavg.py", "--rounds", "2", "--compressed"]
-    script += ["--clients", str(clients)]
+    script += ["--clients", "8"]  # three, three and two for the processes
     torchrun = ["-m", "torch.distributed.run", "--master-port", "29618"]
-    torchrun += ["--nproc-per-node", str(processes)]
+    torchrun += ["--nproc-per-node", "3"]
     one, several = (
         subprocess.run(
             [sys.executable, *how, *script], check=True, capture_output=True, text=True, timeout=600
