@@ -25,7 +25,7 @@ __all__ = ["audit", "compare", "report", "run", "sweep"]
 PROTOCOLS = """\
   split, relay, splitfed, split_async, u_shaped, vertical, uploading, local_loss: a network is cut
   fedavg, interval_averaging, fedasync, fedbuff: whole networks are averaged
-  diloco, streaming_diloco, noloco, sparta, ddp, demo, dion: a few workers train one model
+  diloco, des_loc, streaming_diloco, noloco, sparta, ddp, demo, dion: a few workers, one model
   decomfl, fedkseed: seeds and slopes are sent in place of gradients
   pooled, alone, nothing: send the data, one owner alone, nobody trains (to compare with)
 """

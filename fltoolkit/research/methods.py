@@ -31,6 +31,7 @@ from fltoolkit.federated.exchange import AllGather, Ring, ThroughServer
 from fltoolkit.federated.gossip import noloco as train_noloco
 from fltoolkit.federated.gossip import sparta as train_sparta
 from fltoolkit.federated.local_steps import Stream
+from fltoolkit.federated.local_steps import des_loc as train_des_loc
 from fltoolkit.federated.local_steps import diloco as train_diloco
 from fltoolkit.federated.local_steps import streaming_diloco as train_streaming
 from fltoolkit.federated.means import Mean, mean_of_all, mean_of_senders
@@ -277,6 +278,11 @@ def directions_of(task: Task) -> Local:
     rates = {"adamw_lr": task.settings["adamw_lr"]} if "adamw_lr" in task.settings else {}
     optimizer = muon_for(task.layers, momentum=None, lr=task.lr, **rates)
     return Local(task.batch_size, optimizer=optimizer, steps=1, loss_fn=task.loss_fn)
+
+
+def noloco_step_of(task: Task) -> tuple[float, float]:
+    """Learning rate and momentum of the outer step of `noloco`; by default its authors'."""
+    return task.settings.get("lr", 0.7), task.settings.get("momentum", 0.5)
 
 
 def batches_at_once(task: Task) -> int:
@@ -544,12 +550,13 @@ def among_workers(
     local: Callable[[Task], Local] = inner_of,
     check: Callable[[Any], None] = tested_once,
     counted: bool = True,
+    **own: Callable[[Task], Any],
 ) -> Protocol:
     """A protocol of workers who train one model together and send at the same time."""
     every_step = local in (single_of, directions_of)
     return Protocol(
         name,
-        by_round(train, local=local),
+        by_round(train, local=local, **own),
         sends,
         settings,
         check,
@@ -623,10 +630,12 @@ PROTOCOLS = {
             records_per_round=one_record_per_round,
             flops=updates_work,
         ),
+        among_workers("diloco", train_diloco, STEPS | {"outer": OPTIMIZER, "exchange": EXCHANGE}),
         among_workers(
-            "diloco",
-            train_diloco,
-            STEPS | {"outer": OPTIMIZER, "exchange": EXCHANGE, "moments": MOMENTS},
+            "des_loc",
+            train_des_loc,
+            STEPS | {"exchange": EXCHANGE, "moments": MOMENTS},
+            check=partial(has, "moments"),
         ),
         among_workers(
             "streaming_diloco",
@@ -639,6 +648,7 @@ PROTOCOLS = {
             train_noloco,
             STEPS | {"group": COUNT, "lr": AMOUNT, "momentum": AMOUNT},
             sends=("model",),
+            outer=noloco_step_of,
         ),
         among_workers("sparta", train_sparta, STEPS | {"fraction": AMOUNT, "exchange": EXCHANGE}),
         among_workers("ddp", train_ddp, {"exchange": EXCHANGE}, local=single_of),
@@ -652,7 +662,7 @@ PROTOCOLS = {
         among_workers(
             "dion",
             train_dion,
-            {"rank": COUNT, "decay": AMOUNT, "adamw_lr": AMOUNT, "exchange": EXCHANGE},
+            {"rank": COUNT, "adamw_lr": AMOUNT, "exchange": EXCHANGE},
             local=directions_of,
             check=has_rank,
         ),

@@ -17,6 +17,7 @@ from fltoolkit.federated import (
     ddp,
     decomfl,
     demo,
+    des_loc,
     diloco,
     dion,
     fedkseed,
@@ -44,10 +45,10 @@ CASES = {
         {"local_steps": 2, "outer": "SGD(lr=0.7, momentum=0.9, nesterov=True)"},
         lambda m: (diloco, {"rounds": 2, "local": TWO_STEPS, "outer": nesterov(m)}),
     ),
-    "diloco, moments": (
+    "des_loc": (
         {"local_steps": 2, "keep_state": True, "moments": {"exp_avg": 1, "exp_avg_sq": 2}},
         lambda m: (
-            diloco,
+            des_loc,
             {"rounds": 2, "local": ADAM, "moments": {"exp_avg": 1, "exp_avg_sq": 2}},
         ),
     ),
@@ -62,7 +63,7 @@ CASES = {
         {"local_steps": 2, "group": 2, "lr": 0.5, "momentum": 0.25},
         lambda m: (
             noloco,
-            {"rounds": 2, "local": TWO_STEPS, "group": 2, "lr": 0.5, "momentum": 0.25},
+            {"rounds": 2, "local": TWO_STEPS, "group": 2, "outer": (0.5, 0.25)},
         ),
     ),
     "sparta": (
@@ -81,7 +82,7 @@ CASES = {
         lambda m: (demo, {"steps": 4, "local": ONE_STEP, "decay": 0.9, "chunk": 16}),
     ),
     "dion": (
-        {"rank": 2, "decay": 0.9, "adamw_lr": 0.002},
+        {"rank": 2, "adamw_lr": 0.002},
         lambda m: (
             dion,
             {
@@ -90,7 +91,6 @@ CASES = {
                     32, optimizer=muon_for(m, momentum=None, lr=0.05, adamw_lr=0.002), steps=1
                 ),
                 "rank": 2,
-                "decay": 0.9,
             },
         ),
     ),
@@ -115,11 +115,10 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_an_experiment_is_the_function_called_directly(name):
     settings, call = CASES[name]
-    protocol = name.partition(",")[0]
     more = {"optimizer": "AdamW(lr=0.001)"} if "moments" in settings else {}
-    codecs = {} if more or protocol == "decomfl" else {"update": Pipeline(Quantize(8), Entropy())}
-    codecs = {"model": Pipeline(Quantize(8))} if protocol == "noloco" else codecs
-    experiment = Experiment(protocol, settings=settings, codecs=codecs, **HOW, **more)
+    codecs = {} if more or name == "decomfl" else {"update": Pipeline(Quantize(8), Entropy())}
+    codecs = {"model": Pipeline(Quantize(8))} if name == "noloco" else codecs
+    experiment = Experiment(name, settings=settings, codecs=codecs, **HOW, **more)
     assert Experiment.from_json(experiment.to_json()) == experiment
 
     kept = {k: experiment.method.settings[k].used(v) for k, v in experiment.settings.items()}
@@ -149,7 +148,8 @@ def test_an_experiment_is_the_function_called_directly(name):
         ("streaming_diloco", {}, "a stream such as"),
         ("dion", {"settings": {"rank": 2}, "optimizer": "Adam(lr=0.1)"}, "Leave optimizer out"),
         ("decomfl", {"optimizer": "Adam(lr=0.1)"}, "Leave optimizer out"),
-        ("diloco", {"settings": {"moments": {"exp_avg": 0}}}, "numbers of rounds"),
+        ("des_loc", {"settings": {"moments": {"exp_avg": 0}}}, "numbers of rounds"),
+        ("des_loc", {}, "settings lack moments"),
         ("diloco", {"settings": {"exchange": "Entropy()"}}, "ThroughServer"),
         ("fedkseed", {"settings": {"along": "Directions(0)"}}, "count"),
         ("noloco", {"evaluations": 2}, "tested once"),

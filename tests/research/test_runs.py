@@ -61,12 +61,13 @@ KINDS = {
     "split_async": CUT | {"labels_up", "model_across", "control_down"},
     **dict.fromkeys(("fedavg", "interval_averaging", "fedasync", "fedbuff"), FEDERATED),
     "vertical": CUT,
-    **dict.fromkeys(("diloco", "streaming_diloco", "sparta", "ddp", "dion"), FEDERATED),
+    **dict.fromkeys(("diloco", "des_loc", "streaming_diloco", "sparta", "ddp", "dion"), FEDERATED),
     "noloco": {"model_across"},
     "demo": {"update_across"},
     **{name: {"control_down", "update_up"} for name in ("decomfl", "fedkseed")},
 }
 NEEDED = {
+    "des_loc": {"moments": {"exp_avg": 2}, "keep_state": True},
     "dion": {"rank": 2},
     "noloco": {"group": 3},
     "streaming_diloco": {"stream": "Stream(2, overlap=0)"},
@@ -82,7 +83,14 @@ ALONE = {
 def test_bytes_add_up_and_the_same_seed_gives_the_same(protocol):
     gate = "Periodic(3, every=2)" if PROTOCOLS[protocol].gated else ""
     clients = 1 if protocol in ALONE else 3
-    how = {"settings": NEEDED.get(protocol, {}), "gate": gate, **SMALL, "rounds": 2}
+    optimizer = "AdamW(lr=0.001)" if protocol == "des_loc" else ""
+    how = {
+        "optimizer": optimizer,
+        "settings": NEEDED.get(protocol, {}),
+        "gate": gate,
+        **SMALL,
+        "rounds": 2,
+    }
     experiment = Experiment(protocol, num_clients=clients, **how)
     history = run(experiment)
     assert history == run(experiment)
