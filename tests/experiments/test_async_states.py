@@ -151,6 +151,17 @@ def test_other_tasks_have_no_table_of_equal_bytes():
     assert not any(s.part.startswith("equal") for s in settings(DIGITS))
 
 
+def test_a_tenth_is_every_tenth_image(monkeypatch):
+    x, y = torch.arange(30.0).reshape(30, 1, 1, 1), torch.arange(30) % 10
+    whole = Dataset(x, y, x[:20], y[:20], num_classes=10)
+    monkeypatch.setattr("experiments.async_states.run.load", {"cifar10": whole}.__getitem__)
+    dataset.cache_clear()
+    tenth = dataset(Task("cifar10_tenth", "vgg11"))
+    assert tenth.x_train.flatten().tolist() == [0, 10, 20]
+    assert len(tenth.y_test) == 2
+    assert Task("cifar10_tenth", "vgg11").num_steps == 15 * 79
+
+
 def test_sizes_are_those_of_the_data():
     data = dataset(DIGITS)
     assert SIZES["digits"] == tuple(data.x_train.shape)
