@@ -4,12 +4,14 @@
     python -m benchmarks.cluster_speed --simulated 1 2 16               # where clients only wait
     python -m benchmarks.cluster_speed --memory                         # all of it takes long
     python -m benchmarks.cluster_speed --memory --where "two workers"   # one part
+    python -m benchmarks.cluster_speed --draw docs/engines.md    # the figure of a printed table
 
 The model has 4,810 parameters (19 kB). Each client has 20 samples and takes one step. Memory is the
 most that a process held (VmHWM) in two rounds, the first of which makes every client's memory.
 """
 
 import argparse
+import re
 import subprocess
 import sys
 import time
@@ -141,6 +143,27 @@ def speed_table(num_rounds: int, real: list[int], waiting: list[int]) -> None:
                 )
 
 
+FIGURE = Path(__file__).parents[1] / "docs" / "images" / "cluster_speed.png"
+ROW = re.compile(r"^ +(\d+)  waits 100 ms \(simulated\) +(.*?) +(\d+) +\d+%$", re.MULTILINE)
+
+
+def draw(text: str, path: Path = FIGURE) -> None:
+    """Clients per second over workers that wait, from the rows that `speed_table` printed."""
+    from fltoolkit import plots
+
+    rows = [(int(count), updates, float(rate)) for count, updates, rate in ROW.findall(text)]
+    figure = plots.new_figure()
+    ax = figure.subplots()
+    for updates in dict.fromkeys(row[1] for row in rows):
+        points = [(count, rate) for count, name, rate in rows if name == updates]
+        ax.plot(*zip(*points, strict=True), marker="o", label=f"updates {updates}")
+    most = max(row[0] for row in rows)
+    ax.plot([1, most], [10, 10 * most], color="grey", ls=":", label="10 per worker: no other cost")
+    ax.set(xlabel="workers, whose clients wait 100 ms", ylabel="clients per second")
+    ax.legend()
+    figure.savefig(path, dpi=144)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--memory", action="store_true", help="memory of a round")
@@ -148,8 +171,11 @@ if __name__ == "__main__":
     parser.add_argument("--where", nargs="+", choices=WHERE, default=list(WHERE))
     parser.add_argument("--workers", nargs="*", type=int, default=[], help="that train")
     parser.add_argument("--simulated", nargs="*", type=int, default=[], help="workers that wait")
+    parser.add_argument("--draw", type=Path, metavar="FILE", help="that holds a printed table")
     args = parser.parse_args()
-    if args.memory:
+    if args.draw:
+        draw(args.draw.read_text(encoding="utf-8"))
+    elif args.memory:
         memory_table(args.where)
     elif args.workers or args.simulated:
         speed_table(args.rounds, args.workers, args.simulated)

@@ -10,17 +10,18 @@ client's name. Between two rounds the memory of all clients is in this process, 
 a cluster: `save_run` saves it, and ``max_links`` keeps most of it in files.
 """
 
+import math
 import queue
 import threading
 import time
 import uuid
 import warnings
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from xxhash import xxh3_64_intdigest
 
 from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec, LinkState
@@ -41,6 +42,9 @@ Samples = Callable[[str], tuple[Tensor, Tensor]]
 
 GROUPS, MOST = 4, 32
 """A worker's clients of a round are given to it in so many groups, of so many clients at most."""
+
+MOST_OF_A_SHARE = 1.1
+"""So many times an equal share of the clients a worker gets at most: a round waits for the last."""
 
 
 class Errand(NamedTuple):
@@ -297,17 +301,14 @@ class DaskChannel(Channel):
     def _homes(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Which clients belong to which worker.
 
-        Each client ranks all workers by a hash, and the first one that is there and not late is
-        its own. So most clients keep their worker, and their samples, when one comes or leaves.
+        Each client ranks all workers by a hash, and the first one that is there, not late and not
+        full is its own. So most clients keep their worker, and their samples, when one comes or
+        leaves.
         """
         for home, futures in list(self._late.items()):
             self._late[home] = {future for future in futures if not future.done()}
         able = [w for w in self._workers if not self._late.get(w)] or list(self._workers)
-        homes: dict[str, list[str]] = {}
-        for name in names:
-            own = max(able, key=lambda worker: zlib.crc32(f"{name} {worker}".encode()))
-            homes.setdefault(own, []).append(name)
-        return homes
+        return _dealt(list(names), sorted(able))
 
     def _helped(
         self, running: dict[int, list["Future"]], asked: dict[Any, tuple[int, str]]
@@ -329,6 +330,17 @@ class DaskChannel(Channel):
         self.events.append(words := f"round {max(self.step - 1, 0)}: {what}")
         if warn:
             warnings.warn(words, stacklevel=2)
+
+
+def _dealt(names: Sequence[str], workers: Sequence[str]) -> dict[str, list[str]]:
+    """The clients of each worker, by the hashes of both names; no worker gets far too many."""
+    most = math.ceil(MOST_OF_A_SHARE * len(names) / len(workers))
+    homes: dict[str, list[str]] = {}
+    for name in names:
+        free = [worker for worker in workers if len(homes.get(worker, [])) < most]
+        own = max(free, key=lambda worker: xxh3_64_intdigest(f"{name} {worker}".encode()))
+        homes.setdefault(own, []).append(name)
+    return homes
 
 
 def _words(names: Sequence[str], what: str = "worker") -> str:

@@ -26,7 +26,7 @@ from fltoolkit.codecs import (
     SameMask,
     TopK,
 )
-from fltoolkit.engines.dask import DaskChannel
+from fltoolkit.engines.dask import DaskChannel, _dealt
 from fltoolkit.federated import (
     Arrivals,
     Backlog,
@@ -115,6 +115,18 @@ def test_a_cluster_is_one_process(dask, name):
     assert on(DaskChannel(dask, samples, codecs), **how) == trained(
         Channel(codecs), workers(), **how
     )
+
+
+def test_clients_are_dealt_evenly_and_keep_their_workers():
+    machines = [f"tcp://127.0.0.1:{port}" for port in range(33_000, 33_016)]
+    names = [str(k) for k in range(640)]
+    homes = _dealt(names, machines)
+    assert sorted(name for mine in homes.values() for name in mine) == sorted(names)
+    assert max(map(len, homes.values())) <= 44, "40 are an equal share"
+    before = {name: home for home, mine in homes.items() for name in mine}
+    after = {name: home for home, mine in _dealt(names, machines[1:]).items() for name in mine}
+    moved = [n for n in names if after[n] != before[n] != machines[0]]
+    assert len(moved) < 64, "one machine left, and the clients of the others stay"
 
 
 @pytest.mark.slow
