@@ -7,7 +7,6 @@ Writes accuracy_over_bytes.png and one JSON-lines history a run into --out.
 """
 
 import argparse
-import statistics
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -33,6 +32,7 @@ from fltoolkit import (
 from fltoolkit.data import Dataset, partition_iid
 from fltoolkit.history import Record
 from fltoolkit.plots import watch
+from fltoolkit.research import mean_ci
 
 LR, BATCH_SIZE = 0.03, 64
 Run = tuple[Iterator[Record], Channel, int]  # the training, its ledger, its number of steps
@@ -100,7 +100,7 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     histories: dict[str, list[History]] = {}
     print(data, f"\n{args.epochs} epochs, {args.seeds} seed(s), batch {BATCH_SIZE}, lr {LR}\n")
-    print(f"{'method':24s}{'accuracy':>20s}{'MB up':>10s}{'MB down':>10s}{'MB sent':>10s}{'s':>7s}")
+    print(f"{'method':24s}{'accuracy':>24s}{'MB up':>10s}{'MB down':>10s}{'MB sent':>10s}{'s':>7s}")
     for name in [args.only] if args.only else METHODS:
         start, runs = time.perf_counter(), []
         for seed in range(args.seeds):
@@ -112,11 +112,11 @@ def main() -> None:
             runs.append(history.having("accuracy"))
         histories[TITLES[name]] = runs
         finals = [100 * run[-1]["accuracy"] for run in runs]
-        spread = f"{statistics.mean(finals):.2f} % [{min(finals):.2f}, {max(finals):.2f}]"
+        spread = f"{mean_ci(finals)} %"  # in brackets the 95 % interval by Student's t
         sizes = [runs[0][-1][key] / 1e6 for key in ("nbytes_up", "nbytes_down")]
         seconds = (time.perf_counter() - start) / args.seeds
         print(
-            f"{TITLES[name]:24s}{spread:>20s}{sizes[0]:10.2f}{sizes[1]:10.2f}"
+            f"{TITLES[name]:24s}{spread:>24s}{sizes[0]:10.2f}{sizes[1]:10.2f}"
             f"{channel.nbytes() / 1e6:10.2f}{seconds:7.1f}"
         )
     ax = plots.accuracy_over_bytes(histories)
