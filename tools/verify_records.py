@@ -34,7 +34,8 @@ def problem(folder: Path) -> str:
         return f"{folder.name}: the card is of the track {card.track}, not {folder.parent.name}"
     if read_entry(text).sha256 != card.sha256:
         return f"{folder.name}: the card is of another file; verify again"
-    new = verify(text, track=card.track, league=card.league, name=folder.name)
+    more = {"track": card.track, "league": card.league, "name": folder.name}
+    new = verify(text, **more, tell=lambda line: print(line, file=sys.stderr, flush=True))
     print(f"```\n{new}\n```", flush=True)
     return "" if new.accepted else f"{folder.name}: not accepted"
 
