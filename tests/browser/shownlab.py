@@ -151,4 +151,4 @@ def use_each_control(opened: Notebook, cell: int, name: str) -> None:
                 follows(f"{kind} {number + 1}", lambda act=act, it=control: act(it))
                 if kind == "button" and number == 0:
                     page.wait_for_timeout(500)
-                    opened.themed(f"running_{name}_{cell}")
+                    opened.screenshot(f"running_{name}_{cell}")

@@ -10,6 +10,7 @@ import nbformat
 import pytest
 from labserver import Notebook, Server, open_notebook, wait_for, write_notebook
 from shownlab import use_each_control
+from shownpanels import PANELS
 
 from fltoolkit.course.cli import copy_notebooks
 
@@ -221,6 +222,9 @@ def test_each_notebook_moves_soon_and_each_of_its_controls_does_something(
         cells = enumerate(opened.cells())
         cell = next(n for n, c in cells if c["cell_type"] == "code" and line in c["source"])
         opened.run_with_needed(cell)
+        for panel, follows in PANELS.items():
+            if panel in line:
+                follows(opened, cell)
         use_each_control(opened, cell, Path(name).stem)
 
 
@@ -239,7 +243,7 @@ def it_moves_soon(opened: Notebook, name: str) -> None:
     seconds = time.monotonic() - start
     live = [n for n, cell in enumerate(opened.cells()) if cell.get("outputs")]
     opened.show(live[-1])
-    opened.themed(f"first_{Path(name).stem}")
+    opened.screenshot(f"first_{Path(name).stem}")
     opened.stop()
     computed = float(opened.ask("import time; print(time.process_time())"))
     print(

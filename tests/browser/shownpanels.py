@@ -1,26 +1,15 @@
-"""The panels of notebooks 07 and 08 and of the codec gallery in JupyterLab: all follows them."""
+"""What follows in the panels of notebooks 07 and 08 and of the codec gallery when one acts.
 
-import shutil
-from pathlib import Path
+test_notebooks_in_lab.py has these notebooks open and looks here at their panels.
+"""
+
 from typing import Any
 
-import pytest
-from labserver import Notebook, Server, open_notebook, wait_for
+from labserver import Notebook, wait_for
 
 from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.codecs.stage import Stage
 from fltoolkit.leakage import Noise
-
-pytestmark = pytest.mark.browser
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-
-
-def opened(folder: Path, server: Server, page: Any, name: str) -> tuple[Notebook, list[str]]:
-    """A notebook without the outputs that it was saved with, and the sources of its cells."""
-    shutil.copy(NOTEBOOKS / name, folder)
-    notebook = open_notebook(page, server, name)
-    page.evaluate("() => jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
-    return notebook, [cell["source"] for cell in notebook.cells()]
 
 
 def codec(bits: int = 32, sigma: float = 0.0) -> str:
@@ -32,18 +21,17 @@ def picture(notebook: Notebook, cell: int) -> dict[str, Any]:
     return notebook.outputs(cell)[2]["data"]  # after a sentence and the controls
 
 
-def test_notebook_07_points_at_settings(folder: Path, server: Server, page: Any) -> None:
-    notebook, sources = opened(folder, server, page, "07_the_trade_off.ipynb")
-    (cell,) = [n for n, source in enumerate(sources) if "panel = TradeoffPanel(" in source]
-    notebook.run_with_needed(cell)
-    area = notebook.show(cell)
+def points_at_settings(notebook: Notebook, cell: int) -> None:
+    """Notebook 07."""
+    page, area = notebook.page, notebook.show(cell)
     area.locator("img[src^='data:image/png']").wait_for()
     notebook.screenshot("tradeoff_panel_start")
     words = area.locator(".widget-html").last  # below the picture
     words.get_by_text("delta-coded cache: ").wait_for()
     names = notebook.ask("print(*panel.slider.options, sep='|')").split("|")
 
-    notebook.ask("panel._picture._rest = 5")  # long enough to see what is drawn while moving
+    # long enough to see what is drawn while moving
+    notebook.ask("rest, panel._picture._rest = panel._picture._rest, 5")
     slider = area.get_by_role("slider")
     slider.focus()
     page.keyboard.press("ArrowRight")
@@ -69,15 +57,12 @@ def test_notebook_07_points_at_settings(folder: Path, server: Server, page: Any)
     notebook.ask(f"panel.select({names[0]!r})")  # another cell moves the slider
     words.get_by_text(f"{names[0]}: ").wait_for()
     wait_for(page, lambda: picture(notebook, cell)["text/plain"].startswith(f"{names[0]}: "))
+    notebook.ask("panel._picture._rest = rest")
 
 
-def test_notebook_08_bits_and_noise_change_what_is_seen(
-    folder: Path, server: Server, page: Any
-) -> None:
-    notebook, sources = opened(folder, server, page, "08_what_leaks.ipynb")
-    (cell,) = [n for n, source in enumerate(sources) if source.startswith("leak_panel(")]
-    notebook.run_with_needed(cell)
-    area = notebook.show(cell)
+def bits_and_noise_change_what_is_seen(notebook: Notebook, cell: int) -> None:
+    """Notebook 08."""
+    page, area = notebook.page, notebook.show(cell)
     area.locator("img[src^='data:image/png']").wait_for()
     sentence = area.locator(".widget-html").first
     sentence.get_by_text(codec(bits=2, sigma=0.5), exact=True).wait_for()
@@ -117,14 +102,9 @@ def test_notebook_08_bits_and_noise_change_what_is_seen(
     notebook.screenshot("leak_panel_positions")
 
 
-def test_the_codec_gallery_follows_dropdown_and_keyboard(
-    folder: Path, server: Server, page: Any
-) -> None:
-    notebook, sources = opened(folder, server, page, "codec_gallery.ipynb")
-    (cell,) = [n for n, source in enumerate(sources) if "= codec_panel(" in source]
-    notebook.run_all()
-    notebook.wait_until_idle(180)
-    area = notebook.show(cell)
+def follows_dropdown_and_keyboard(notebook: Notebook, cell: int) -> None:
+    """The codec gallery."""
+    page, area = notebook.page, notebook.show(cell)
     readout, sentence = (area.locator(".widget-html").nth(n) for n in (0, 1))
     readout.get_by_text("Quantize(bits=4").wait_for()
     area.locator("img[src^='data:image/png']").wait_for()
@@ -154,7 +134,10 @@ def test_the_codec_gallery_follows_dropdown_and_keyboard(
     area.locator("img[src^='data:image/png']").wait_for()  # everything rests: PNG again
     notebook.screenshot("codec_gallery_lloydmax")
     assert sentence.inner_text() == shown
-    assert notebook.ask("print(describe_codec(update, panel.codec) == panel.report)") == "True"
+    assert (
+        notebook.ask("print(describe_codec(tensors['update'], panel.codec) == panel.report)")
+        == "True"
+    )
 
     chosen.select_option("Sign")
     readout.get_by_text("Sign uses no bits and no fraction: switched off").wait_for()
@@ -162,3 +145,12 @@ def test_the_codec_gallery_follows_dropdown_and_keyboard(
     notebook.screenshot("codec_gallery_sign")
     wait_for(page, lambda: "image/png" in picture(notebook, cell))
     assert picture(notebook, cell)["text/plain"].startswith("Sign: ")
+    chosen.select_option("Quantize, nearest")
+    readout.get_by_text("Quantize(bits=").wait_for()
+
+
+PANELS = {
+    "TradeoffPanel(": points_at_settings,
+    "leak_panel(": bits_and_noise_change_what_is_seen,
+    "codec_panel(": follows_dropdown_and_keyboard,
+}
