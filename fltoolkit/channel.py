@@ -136,7 +136,7 @@ class Channel:
         """
         link = Link(sender, receiver, kind)
         received, message = self.cross(link, tree)
-        codec = self.links.open(link).receiving
+        codec = self.links.codecs_of(link).receiving
         if not message or not isinstance(codec, Masked):
             return received, {}
         return received, codec.masks(message)  # a message that was decoded within the limit
@@ -183,7 +183,7 @@ class Channel:
         if not receivers:
             return {name: tensor.detach().cpu().clone() for name, tensor in tree.items()}
         # the group is a link of its own, named after all: another group has another memory
-        once = Once(self.links.open(Link(sender, ", ".join(receivers), kind)))
+        once = Once(self.links.codecs_of(Link(sender, ", ".join(receivers), kind)))
         for receiver in receivers:
             received = self.cross(Link(sender, receiver, kind), tree, once).tree
             once.counted = multicast
@@ -200,8 +200,8 @@ class Channel:
 
         This is the method that a subclass overrides. A subclass that only watches calls
         ``super().cross(link, tree, once)`` and looks at the result. A subclass that carries
-        messages to another process takes the two codecs from ``self.links.open(link, once)``. If
-        the sender is in this process, it encodes with the sender's codec; if the receiver is, it
+        messages to another process takes the two codecs from ``links.codecs_of(link, once)``.
+        If the sender is in this process, it encodes with the sender's codec; if the receiver is, it
         calls `decode`. It calls `count` once for each message.
 
         Args:
@@ -209,7 +209,7 @@ class Channel:
             tree: what is sent.
             once: the codecs of a `broadcast`, for `Links.open`, `decode` and `count`; else None.
         """
-        sending = self.links.open(link, once).sending
+        sending = self.links.codecs_of(link, once).sending
         try:
             message = sending.encode(tree)
             received = self.decode(link, message, once)
@@ -221,7 +221,7 @@ class Channel:
 
     def decode(self, link: Link, message: bytes, once: Once | None = None) -> Tree:
         """The tree that the receiver decodes from a message; at most ``max_values`` values."""
-        receiving = self.links.open(link, once).receiving
+        receiving = self.links.codecs_of(link, once).receiving
         if self.max_values is None:
             return receiving.decode(message)
         with at_most(self.max_values):

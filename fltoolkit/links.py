@@ -59,7 +59,8 @@ class Ends(NamedTuple):
     """The two codecs of a link, each with a memory of its own: only bytes connect them.
 
     >>> from fltoolkit.codecs import ErrorFeedback
-    >>> ends = Links({"update": ErrorFeedback(Identity())}).open(Link("alice", "server", "update"))
+    >>> links = Links({"update": ErrorFeedback(Identity())})
+    >>> ends = links.codecs_of(Link("alice", "server", "update"))
     >>> ends.sending is ends.receiving
     False
     """
@@ -79,7 +80,7 @@ class Once:
     >>> from fltoolkit.codecs.pipeline import Pipeline
     >>> from fltoolkit.codecs.quantize import Quantize
     >>> links = Links({"model": Pipeline(Quantize(2, stochastic=True))})
-    >>> once = Once(links.open(Link("server", "all", "model")))
+    >>> once = Once(links.codecs_of(Link("server", "all", "model")))
     >>> tree = {"w": torch.linspace(0, 1, 5)}
     >>> once.encode(tree) == once.encode(tree)
     True
@@ -149,7 +150,7 @@ class Links:
 
     >>> from fltoolkit.codecs import ErrorFeedback
     >>> links = Links({"update": ErrorFeedback(Identity())})
-    >>> one, other = (links.open(Link(name, "server", "update")) for name in ("alice", "bob"))
+    >>> one, other = (links.codecs_of(Link(name, "server", "update")) for name in ("alice", "bob"))
     >>> one.sending is other.sending, links.in_memory()[0].sender
     (False, 'alice')
     """
@@ -178,7 +179,7 @@ class Links:
         self._changes: dict[str, int] = {}  # how often a kind's codec was changed
         self._chosen: dict[Link, Codec] = {}  # what the function gave for a link last
 
-    def open(self, link: Link, once: Once | None = None) -> Ends:
+    def codecs_of(self, link: Link, once: Once | None = None) -> Ends:
         """The two codecs of a link. They are made when the link is used for the first time.
 
         Args:
@@ -273,7 +274,7 @@ class Links:
         self._ends, self._away, self._changes = {}, {}, dict(state["changes"])
         self._chosen = {}
         for sender, receiver, kind, *saved in state["links"]:
-            _load_states(self.open(Link(sender, receiver, kind)), kind, saved)
+            _load_states(self.codecs_of(Link(sender, receiver, kind)), kind, saved)
 
     def _begin(self, link: Link) -> Ends:
         """Make a codec for each end of a link; if a file holds the link's state, load it."""

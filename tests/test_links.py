@@ -180,13 +180,13 @@ def test_links_opened_after_a_change_draw_the_same_whether_saved_or_not():
 def test_a_link_has_two_codecs_that_share_nothing():
     links = Links({"update": ErrorFeedback(Pipeline(TopK(0.5)))})
     link = Link("ann", "server", "update")
-    ends = links.open(link)
-    assert links.open(link) is ends
+    ends = links.codecs_of(link)
+    assert links.codecs_of(link) is ends
     assert ends.sending == ends.receiving == links.codecs["update"]
     ends.sending.encode({"w": torch.tensor([1.0, 2.0])})
     assert ends.sending.residual["w"].tolist() == [1, 0]
     assert ends.receiving.residual == links.codecs["update"].residual == {}
-    assert isinstance(links.open(Link("ann", "server", "model")).sending, Identity)
+    assert isinstance(links.codecs_of(Link("ann", "server", "model")).sending, Identity)
     assert links.in_memory() == [link, Link("ann", "server", "model")]
 
 
@@ -194,7 +194,7 @@ def test_who_answers_listens_at_its_own_end():
     """The label party's `SameMask` sends at the places that came, the client's reads them so."""
     links = Links({"activations": Pipeline(TopK(0.5)), "gradients": Pipeline(SameMask())})
     up, down = (
-        links.open(Link(*link))
+        links.codecs_of(Link(*link))
         for link in [("alice", "bob", "activations"), ("bob", "alice", "gradients")]
     )
     message = up.sending.encode({"h": torch.tensor([0.0, 3.0])})
@@ -372,11 +372,11 @@ def test_another_codec_begins_anew_and_a_saved_run_goes_on():
     channel, tree = Channel(by_sender(bits)), {"w": normal(40)}
     channel.send("ann", "server", "update", tree)
     link = channel.links.in_memory()[0]
-    before = channel.links.open(link)
+    before = channel.links.codecs_of(link)
     resumed = Channel(by_sender(bits))
     resumed.load_state_dict(channel.state_dict())
     expected = channel.send("ann", "server", "update", tree)["w"]
-    assert channel.links.open(link) is before
+    assert channel.links.codecs_of(link) is before
     assert torch.equal(resumed.send("ann", "server", "update", tree)["w"], expected)
     bits["ann"] = 5
     fresh = Channel(by_sender(bits)).send("ann", "server", "update", tree)["w"]

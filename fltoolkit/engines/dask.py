@@ -153,7 +153,7 @@ class DaskChannel(Channel):
     def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
         """Encode a model for a worker, or decode an update that came from one."""
         if link.receiver in self._names and link.kind == "model":
-            message = self.links.open(link, once).sending.encode(tree)
+            message = self.links.codecs_of(link, once).sending.encode(tree)
             if message == self._last:
                 message = self._last  # one copy in memory for all who get the same
             self._out[link.receiver], self._last = (link, message), message
@@ -277,8 +277,8 @@ class DaskChannel(Channel):
 
     def _ends_of(self, link: Link) -> tuple[Codec, Codec]:
         """The client's ends of its two links: where the model comes, and where the update goes."""
-        up = self.links.open(Link(link.receiver, link.sender, "update"))
-        return self.links.open(link).receiving, up.sending
+        up = self.links.codecs_of(Link(link.receiver, link.sender, "update"))
+        return self.links.codecs_of(link).receiving, up.sending
 
     # ---- who is there
 

@@ -123,7 +123,7 @@ class Letters(Channel):
     def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
         """Encode a message that is sent from here, or decode one that has come from elsewhere."""
         sender, receiver, kind = link
-        sending = self.links.open(link, once).sending
+        sending = self.links.codecs_of(link, once).sending
         if sender == self.here:
             message = sending.encode(tree)
             self.out[receiver] = kind, message

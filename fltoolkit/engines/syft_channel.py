@@ -103,7 +103,7 @@ class SyftChannel(Channel):
 
     def _post(self, link: Link, tree: Tree, once: Once | None = None) -> None:
         sender, receiver, kind = link
-        sending = self.links.open(link, once).sending
+        sending = self.links.codecs_of(link, once).sending
         site, number = self._site(sender), self._posted.get(link[:2], 0)
         path = f"{fltoolkit.__version__}/{self._run}/{self.step}-{number}-{kind}"
         try:

@@ -138,7 +138,7 @@ class DistributedChannel(Channel):
         nothing = {name: _emptied(tensor) for name, tensor in tree.items()}
         if sender in self.here:
             try:
-                message = self.links.open(link, once).sending.encode(tree)
+                message = self.links.codecs_of(link, once).sending.encode(tree)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"step {self.step}, {_arrow(link)}: {error}") from error
             self.peers.send(self.ranks[receiver], message, _mark(link))

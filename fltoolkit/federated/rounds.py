@@ -78,7 +78,8 @@ def fedavg(
 
     1. the server draws a cohort and sends it the ``model``
     2. each client trains from what it decoded, and sends back an ``update``: end minus start
-    3. the first updates count (``server.arrivals``), and late ones of earlier rounds by staleness
+    3. the first updates count (``server.arrivals``); late ones are dropped, or count in a later
+       round if ``server.arrivals.staleness`` says so
     4. their mean (``server.mean``), weighted by sample counts, moves the server's model
 
     Both directions go through ``channel``: give it codecs for the kinds ``model`` and ``update``.
@@ -136,8 +137,8 @@ def fedavg(
         received = []
         for part in _in_parts(drawn):
             starts = {k: channel.send(server.name, k, "model", sent_entries(model)) for k in part}
-            trained = {k: starts[k] for k in part if k in due}
-            for k, update in workers.learn(channel, trained, round_, backlog.optimizers).items():
+            at_work = {k: starts[k] for k in part if k in due}
+            for k, update in workers.learn(channel, at_work, round_, backlog.optimizers).items():
                 delta, masks = send_update(k, server.name, update, channel, server.mean)
                 n_k, loss = drawn[k] * len(workers.clients[k][1]), _loss(update)
                 received.append(ReceivedUpdate(k, round_, due[k], n_k, loss, delta, masks))
@@ -150,6 +151,7 @@ def fedavg(
         backlog.late += late
 
         counting = arrivals.weighed(in_time, round_) + stale
+        # a secret mean collects its updates only here; empty if the server is in another process
         if mean := average(server.mean, channel, server.name, counting, late):
             apply_update(model, mean, server.optimizer)
         counts = _counts(in_time, late, stale, num_failed=len(received) - len(good))

@@ -60,7 +60,7 @@ class WeighingChannel(Channel):
         due, sizes = sums.messages % self.every == 0, None
         if due:
             with suppress(TypeError, ValueError):  # sending raises the same error, with the link
-                sizes = weigh(self.links.open(link, once).sending, tree)
+                sizes = weigh(self.links.codecs_of(link, once).sending, tree)
         arrival = super().cross(link, tree, once)
         self._sums[name] = sums  # after sending, because a message that failed has no sizes
         nbytes = len(arrival.message)

@@ -83,7 +83,7 @@ def test_a_link_that_lost_a_message_can_start_again():
         def cross(self, link, tree, once=None):
             if len(self.transfers) not in self.lost:
                 return super().cross(link, tree, once)
-            message = self.links.open(link).sending.encode(tree)
+            message = self.links.codecs_of(link).sending.encode(tree)
             self.count(link, message, tree)
             return Delivery({}, message)
 
@@ -232,7 +232,7 @@ def test_nan_does_not_arrive_to_stay(codec, value):
     """A message that was made otherwise is refused, and the next one is read as if it had not."""
     channel = Channel({"model": codec})
     channel.send("server", "a", "model", {"w": torch.ones(2)})
-    receiver = channel.links.open(Link("server", "a", "model")).receiving
+    receiver = channel.links.codecs_of(Link("server", "a", "model")).receiving
     entries = {"w": torch.tensor([0.0, value])}
     if "Only" in repr(codec):
         entries["\x1f"] = torch.frombuffer(bytearray(pack({})), dtype=torch.uint8)

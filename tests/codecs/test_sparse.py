@@ -729,7 +729,7 @@ def test_an_answer_to_another_message_is_refused():
     answers = []
     for seed in range(2):
         channel.send("alice", "bob", "activations", {"h": normal(8, 40, seed=seed)})
-        gradients = channel.links.open(Link("bob", "alice", "gradients"))
+        gradients = channel.links.codecs_of(Link("bob", "alice", "gradients"))
         answers.append(gradients.sending.encode({"g": normal(8, 40)}))
     assert len(answers[0]) == len(answers[1])
     with pytest.raises(WireError, match="it answers another message than the one"):
@@ -778,7 +778,7 @@ def test_same_mask_complains():
         channel.send("bob", "alice", "gradients", {"g": normal(5)})
     with pytest.raises(ValueError, match="'e' is empty"):
         channel.send("bob", "alice", "gradients", {"g": normal(4), "e": normal(0)})
-    decoder = channel.links.open(Link("bob", "alice", "gradients")).receiving
+    decoder = channel.links.codecs_of(Link("bob", "alice", "gradients")).receiving
     for bad in ({"g": normal(3)}, {"g": normal(2), "f": normal(2)}, {"g": normal(1, 2)}):
         with pytest.raises(WireError):
             decoder.decode(pack(bad))
