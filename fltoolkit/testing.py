@@ -245,6 +245,26 @@ class Conformance:
             each = torch.stack(values).mean(0)
             torch.testing.assert_close(mean[name], each, rtol=1e-4, atol=1e-4)
 
+    def test_values_that_are_left_out_are_announced(self, codec: Codec) -> None:
+        """A stage that sends few values says ``leaves_out = True``: then no model is sent with it.
+
+        The magnitudes of 16 values are between 1 and 2, so rounding to few levels gives few zeros,
+        even if the levels are shares of the norm of all values, as in `QSGD`.
+        """
+        stages = [part for part in walk(codec) if isinstance(part, Stage)]
+        if any(stage.leaves_out for stage in stages):
+            return
+        size = 1 + torch.rand(4, 4, generator=torch.Generator().manual_seed(0))
+        tree = {"w": size * normal(4, 4).sign()}
+        out = copy.deepcopy(codec).decode(copy.deepcopy(codec).encode(tree))
+        zeros = float((out["w"] == 0).float().mean())
+        names = ", ".join(type(stage).__name__ for stage in stages) or type(codec).__name__
+        assert zeros <= 0.5, (
+            f"{zeros:.0%} of the values arrive as 0, though none was between -1 and 1: set "
+            f"leaves_out = True in the stage that leaves them out (of {names}). Then the package "
+            "refuses to send whole models with it, which would lose most of their weights"
+        )
+
     def test_state_can_be_saved(self, codec: Codec) -> None:
         """After saving and loading, the next message is the same as without."""
         sender = copy.deepcopy(codec)

@@ -69,7 +69,9 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
     Args:
         histories: one History, or {name: History}, or {name: [History, ...]} with one run for each
             seed. In the last case the line is the mean of the runs, and the band its 95 % interval
-            by Student's t at each ``x``, over the range of ``x`` that all runs cover.
+            by Student's t at each ``x``, over the range of ``x`` that all runs cover. Runs without
+            a common range, such as samples sent once whose size differs from seed to seed, are
+            one point with a bar: the mean of their last ``x`` and ``y``.
         y: key of the vertical axis; only records that hold both keys are used.
         x: key of the horizontal axis.
         ax: the Axes to draw in; by default new Axes in a new figure.
@@ -86,7 +88,9 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
     if not named:
         raise ValueError("no histories to plot: pass a History or {name: History}")
     bands = {
-        name: _band([_points(run, x, y, name) for run in ([h] if isinstance(h, History) else h)])
+        name: _band(
+            [_points(run, x, y, name) for run in ([h] if isinstance(h, History) else h)], name
+        )
         for name, h in named.items()
     }
     ax = ax or new_axes()
@@ -120,13 +124,18 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
             label=name or "_",
         )
         last = amount(y, mean[-1] / unit_y)
-        ends.append((mean[-1], f"{name} {last}".strip(), color, dash))
+        apart = seeds > 1 and _apart([_points(run, x, y, name) for run in named[name]])
+        note = ", mean of the ends" * apart
+        ends.append((mean[-1], f"{name} {last}{note}".strip(), color, dash))
         end = amount(x, xs[-1] / unit_x)
         sentence = f"{name or 'the line'} ends at {_bare(label_y)} {last}, {_bare(label_x)} {end}"
         if seeds > 1:
+            if len(xs) == 1:  # a band of no width could not be seen
+                ax.vlines(xs, low, high, color=color)
             ax.fill_between(xs, low, high, color=color, alpha=0.2, linewidth=0)
             spread_of = f"{amount(y, low[-1] / unit_y)} to {amount(y, high[-1] / unit_y)}"
-            sentence += f" (mean of {seeds} runs, 95 % interval (t): {spread_of})"
+            runs_at = f"{seeds} runs" + f" that share no range of {_bare(label_x)}" * apart
+            sentence += f" (mean of {runs_at}, 95 % interval (t): {spread_of})"
         sentences.append(sentence)
     _label_ends(ax, ends)
     return describe(ax, "; ".join(sentences))
@@ -378,20 +387,30 @@ def _points(history: History, x: str, y: str, name: str) -> np.ndarray:
     return np.array([rows.column(x), rows.column(y)], dtype=float).T
 
 
-def _band(runs: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """x, and of several runs lower end, mean and upper end, over the range of x that all cover."""
+def _apart(runs: Sequence[np.ndarray]) -> bool:
+    """Whether no x lies between the ends of all runs."""
+    return bool(max(run[0, 0] for run in runs) > min(run[-1, 0] for run in runs))
+
+
+def _band(
+    runs: Sequence[np.ndarray], name: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """x, and of several runs lower end, mean and upper end, over the range of x that all cover.
+
+    Runs without a common range give one point, the mean of their ends.
+    """
     if not runs:
-        raise ValueError("an empty list of histories: give at least one run for each name")
+        raise ValueError(f"{name!r} has an empty list of histories: give at least one run")
     if len(runs) == 1:  # drawn unchanged, since x may repeat or decrease
         xs, ys = runs[0].T
         return xs, ys, ys, ys
-    start, end = max(run[0, 0] for run in runs), min(run[-1, 0] for run in runs)
-    if start > end:
-        raise ValueError(
-            f"these runs have no common range of x: one starts at {start}, after {end}"
-        )
-    xs = np.unique(np.concatenate([run[:, 0] for run in runs]).clip(start, end))
-    ys = np.stack([np.interp(xs, run[:, 0], run[:, 1]) for run in runs])
+    if _apart(runs):
+        xs = np.mean([run[-1:, 0] for run in runs], axis=0)
+        ys = np.stack([run[-1:, 1] for run in runs])
+    else:
+        start, end = max(run[0, 0] for run in runs), min(run[-1, 0] for run in runs)
+        xs = np.unique(np.concatenate([run[:, 0] for run in runs]).clip(start, end))
+        ys = np.stack([np.interp(xs, run[:, 0], run[:, 1]) for run in runs])
     middle = ys.mean(axis=0)
     half = t_quantile(len(runs)) * ys.std(axis=0, ddof=1) / math.sqrt(len(runs))
     return xs, middle - half, middle, middle + half

@@ -306,7 +306,8 @@ def three_sizes(records: Record | Mapping[str, Record], ax: Axes | None = None) 
     }
     if not rows:
         raise ValueError(
-            "these records have no sizes by kind: pass the last record of research.run(...)"
+            f"no sizes by kind in the records of {', '.join(named or ()) or 'this run'}: a run "
+            "that sends nothing has none; of others pass the last record of research.run(...)"
         )
     ax = ax or new_axes(width=7.5, height=1.2 + 0.55 * len(rows))
     known = [n for s in rows.values() for n in (s.nominal, s.real) if n == n]  # the rest is NaN

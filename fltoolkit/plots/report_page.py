@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 from fltoolkit.plots.figures import curves
 from fltoolkit.plots.fronts import over_seconds, pareto, three_sizes
 from fltoolkit.plots.style import picture, summary
-from fltoolkit.research.analysis import by_task, failures, front, groups, metric_of, points
+from fltoolkit.research.analysis import (
+    by_task,
+    failures,
+    front,
+    groups,
+    metric_of,
+    points,
+    sizes_of,
+)
 from fltoolkit.research.store import Result
 from fltoolkit.research.tables import table
 
@@ -91,7 +99,8 @@ def _task(
     yield "<h3>The settings on the front</h3>"
     yield _figure(
         lambda: curves(lines, metric.name, "nbytes"),
-        "The metric during training, over the bytes sent so far.",
+        "The metric during training, over the bytes sent so far. A setting whose seeds share no "
+        "range of bytes, such as samples sent once, is a point: the mean of their ends.",
     )
     for name, rate, latency in LINKS:
         words = f"{name}: {8 * rate / 1e6:g} Mbit/s, {1000 * latency:g} ms per message"
@@ -99,12 +108,13 @@ def _task(
             lambda r=rate, s=latency: over_seconds(lines, rate=r, latency=s, metric=metric),
             f"The same over the time on {words}. The time for computing is not included.",
         )
-    yield "<h3>The ledger</h3>"
     last = {name: by_name[name][0].history[-1] for name in best[-3:]}
-    yield _figure(
-        lambda: three_sizes(last),
-        "Nominal size, real size, and the entropy of the symbols as if they were independent.",
-    )
+    if any(sizes_of(record) for record in last.values()):  # what sends nothing has no sizes
+        yield "<h3>The ledger</h3>"
+        yield _figure(
+            lambda: three_sizes(last),
+            "Nominal size, real size, and the entropy of the symbols as if they were independent.",
+        )
     yield "<h3>Settings</h3>"
     for point in found:
         code = html.escape(point.experiment.to_code())

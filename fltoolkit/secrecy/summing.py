@@ -156,6 +156,7 @@ class SharedMask(_Fewer):
     fraction: float  # larger = less compression
     seed: int = 0
     round_: int = 0
+    leaves_out = True
 
     def _draw(self, name: str, n: int) -> Any:
         order = np.argsort(self._random(name, n), kind="stable")

@@ -1,15 +1,17 @@
 """Stages: what they hand on, what it weighs, who answers whom; a stranger's side information."""
 
 import math
+from dataclasses import dataclass
 
 import pytest
 import torch
 
-from fltoolkit.codecs import DGC, Quantize, SameMask, TopK
+from fltoolkit.codecs import DGC, QSGD, Pipeline, Quantize, SameMask, TopK
 from fltoolkit.codecs.stage import (
     Answered,
     Answering,
     Indices,
+    Parts,
     Stage,
     Symbols,
     floats,
@@ -19,6 +21,7 @@ from fltoolkit.codecs.stage import (
     take_symbols,
     with_side,
 )
+from fltoolkit.testing import Conformance
 from fltoolkit.wire import WireError
 
 
@@ -109,3 +112,23 @@ def test_symbols_stay_where_they_are():
     parts = {"w": Symbols(torch.tensor([0, 3]).byte(), 4)}
     assert take_symbols(parts, "w", 4).tolist() == [0, 3]
     assert "w" in parts
+
+
+@dataclass
+class _Largest(Stage):
+    """Places are kept, zeros are sent elsewhere; it does not say ``leaves_out``."""
+
+    def apply(self, parts: Parts) -> Parts:
+        kept = {n: x.where(x.abs() >= x.abs().max(), 0) for n, x in floats(parts).items()}
+        return {**parts, **kept}
+
+    def undo(self, parts: Parts) -> Parts:
+        return parts
+
+
+def test_conformance_finds_a_sparse_stage_that_does_not_say_so() -> None:
+    check = Conformance().test_values_that_are_left_out_are_announced
+    with pytest.raises(AssertionError, match=r"leaves_out = True .*_Largest"):
+        check(Pipeline(_Largest()))
+    for codec in (Pipeline(TopK(0.01)), Pipeline(QSGD(4)), Pipeline(Quantize(2))):
+        check(codec)

@@ -109,7 +109,7 @@ def test_given_axes_are_used_and_no_global_style_changes() -> None:
         ({}, "no histories to plot"),
         ({"split": History()}, "'split'.*it is empty"),
         ({"split": History([{"step": 1, "loss": 1.0}])}, r"keys are \['loss', 'step'\].*evaluated"),
-        ({"split": []}, "at least one run"),
+        ({"split": []}, "'split'.*at least one run"),
     ],
 )
 def test_missing_data_is_explained(histories: dict, message: str) -> None:
@@ -117,10 +117,32 @@ def test_missing_data_is_explained(histories: dict, message: str) -> None:
         plots.accuracy_over_bytes(histories)
 
 
-def test_seeds_without_common_range_are_explained() -> None:
+def test_seeds_without_common_range_are_a_point_with_a_bar() -> None:
     late = History([{"nbytes": 9_000_000, "accuracy": 0.1}])
-    with pytest.raises(ValueError, match="no common range"):
-        plots.accuracy_over_bytes({"a": [run(0.1, 0.2), late]})
+    ax = plots.accuracy_over_bytes({"split": run(0.5, 0.9), "a": [run(0.1, 0.2), late]})
+    assert ax.lines[1].get_xydata() == pytest.approx(torch.tensor([[6.5, 15.0]]).numpy())
+    assert [text.get_text() for text in ax.texts] == ["split 90.0 %", "a 15.0 %, mean of the ends"]
+    assert "2 runs that share no range of bytes sent" in ax.get_label()
+    low, high = ax.collections[0].get_segments()[0][:, 1]
+    assert low < 15 < high, "a bar shows the interval, which a band of no width could not"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([(29_897, 0.9)], [(29_793, 0.8)]),  # samples sent once: the sizes differ from seed to seed
+        ([(500, 0.9)], [(500, 0.8)]),
+        ([(0, 0.9)], [(0, 0.8)]),  # nothing is sent
+        ([(0, 0.5), (0, 0.9)], [(0, 0.8)]),
+        ([(100, 0.5), (200, 0.6), (300, 0.7)], [(100, 0.4), (150, 0.5)]),
+        ([(100, 0.5), (200, 0.6)], [(300, 0.4), (400, 0.5)]),
+    ],
+)
+def test_any_two_seeds_can_be_drawn(first: list, second: list) -> None:
+    seeds = [History({"nbytes": n, "accuracy": a} for n, a in run) for run in (first, second)]
+    ax = plots.accuracy_over_bytes({"some setting": seeds})
+    assert "some setting" in ax.texts[0].get_text()
+    ax.figure.canvas.figure.draw_without_rendering()
 
 
 def test_ledger_shows_payload_headers_and_the_exact_total() -> None:
