@@ -332,7 +332,8 @@ def _results(args: argparse.Namespace) -> list[Any]:
     for each in warned:
         print(each.message, file=sys.stderr)
     if not found:
-        raise ValueError(f"{args.store} holds no experiment whose name contains {args.only!r}")
+        named = f" whose name contains {args.only!r}" * bool(args.only)
+        raise ValueError(f"{args.store} holds no experiment{named} that can be read")
     return found
 
 

@@ -59,6 +59,7 @@ def test_a_codec_of_ones_own(tmp_path, capsys, monkeypatch):
     out, err = capsys.readouterr()
     assert "| split |" in out
     assert "plan.db: 1 of 2 experiments are left out" in err
+    assert err.index("--import MODULE") < err.index("Known names")
 
 
 @pytest.mark.later

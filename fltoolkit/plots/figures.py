@@ -360,7 +360,7 @@ def _names_below(figure: Any) -> Iterator[int]:
     for each in hidden:
         each.set_visible(False)
     try:
-        yield len(labels) + bool(title)
+        yield len(labels) + (title.count("\n") + 1 if title else 0)
     finally:
         for each in added:
             each.remove()

@@ -44,8 +44,8 @@ SHAPES = {
 }
 """Mark and colour of the package's protocols; other protocols have those of `OTHER`."""
 KINDS = {"o": "split", "D": "split, silent at times", "^": "SplitFed", "s": "federated"}
-KINDS["P"] = "the data sent, or a protocol of one's own"
-FILLED = "filled: better than all with fewer bytes"
+KINDS["P"] = "the data sent, alone, or a protocol of one's own"
+FILLED = "filled: better than all with fewer bytes\nline: the best that any had reached by then"
 GREY = "#b8b8b8"
 MOST_NAMES = 8
 
@@ -134,7 +134,7 @@ def pareto(
         [*band[2].tolist(), *band[3].tolist()] if band.size else []
     )
     low, high = limits(metric, found, ends, floor)
-    ends_here = ", at the left end: nothing" if len(sent) < len(found) else ""
+    ends_here = "\nat the left end: nothing" if len(sent) < len(found) else ""
     ax.set(xlabel=f"all bytes sent [{unit}], logarithmic{ends_here}", ylabel=metric.axis)
     ax.set_xlim(found[0].nbytes / size / 1.5, found[-1].nbytes / size * 1.5)
     _show_values(ax, metric, low, high)

@@ -149,6 +149,11 @@ def a_choice_of_some(experiment: Any) -> None:
 
 CHOOSE = Setting(f"one of {', '.join(map(repr, CHOICES))}", lambda value: value in CHOICES)
 
+OWNER = Setting(
+    "a whole number from 1 to num_clients (1 if left out)",
+    COUNT.allowed,
+)
+
 NULL_MODELS = {
     protocol.name: protocol
     for protocol in (
@@ -165,7 +170,7 @@ NULL_MODELS = {
             "alone",
             alone,
             sends=(),
-            settings={"owner": COUNT},
+            settings={"owner": OWNER},
             check=one_of_them,
             records_per_round=steps_of_a_pass,
         ),

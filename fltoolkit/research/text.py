@@ -230,7 +230,7 @@ def _call(node: ast.Call) -> Call | None:
 def _refused(node: ast.expr) -> str:
     what = ast.unparse(node.func if isinstance(node, ast.Call) else node)
     return (
-        f"{what[:60]!r} is not allowed here. Known names: {', '.join(sorted(_NAMES))}. "
-        "To use a class of your own, call fltoolkit.research.allow(YourClass). For the command "
-        "line, call it in a module and add --import MODULE"
+        f"{what[:60]!r} is not allowed here. To use a class of your own, call "
+        "fltoolkit.research.allow(YourClass). For the command line, call it in a module and add "
+        f"--import MODULE. Known names: {', '.join(sorted(_NAMES))}"
     )

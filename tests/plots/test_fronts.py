@@ -9,9 +9,10 @@ from matplotlib.text import Annotation
 
 from experiments.pareto import report as pareto_report
 from fltoolkit import plots
+from fltoolkit.history import History
 from fltoolkit.plots.fronts import GREY, best_within, look
 from fltoolkit.plots.style import summary
-from fltoolkit.research import front, points
+from fltoolkit.research import Experiment, Result, front, points
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def test_the_legend_has_one_order(results):
     backwards = plots.pareto(results[::-1])
     words = [text.get_text() for text in ax.get_legend().get_texts()]
     kinds = ["split", "split, silent at times", "SplitFed", "federated"]
-    assert words == [*kinds, "the data sent, or a protocol of one's own"]
+    assert words == [*kinds, "the data sent, alone, or a protocol of one's own"]
     assert words == [text.get_text() for text in backwards.get_legend().get_texts()]
 
 
@@ -139,3 +140,13 @@ def test_in_one_column_names_of_points_stand_in_a_legend_below(tmp_path, monkeyp
     monkeypatch.setattr(figure, "savefig", lambda path, **_: seen.update(wide=[*figure.legends]))
     plots.save_figure(ax, tmp_path / "front.png", columns=2)
     assert seen["wide"] == [], "two columns have room for the names"
+
+
+def test_the_label_of_bytes_fits_into_a_column():
+    ends = {"alone": 0, "all": 2000}
+    runs = [
+        Result(Experiment(name=name), History([{"nbytes": n, "accuracy": 0.9}]), "", 1.0)
+        for name, n in ends.items()
+    ]
+    lines = plots.pareto(runs).get_xlabel().splitlines()
+    assert lines[1:] == ["at the left end: nothing"], "one line would be cut off"

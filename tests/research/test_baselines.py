@@ -56,6 +56,9 @@ def test_nothing_is_the_untrained_network_or_a_constant():
 def test_what_cannot_be_run_is_refused():
     with pytest.raises(ValueError, match="owner=5, num_clients=4"):
         Experiment("alone", settings={"owner": 5}, **SMALL)
+    for wrong in ("all", 0):
+        with pytest.raises(ValueError, match="a whole number from 1 to num_clients"):
+            Experiment("alone", settings={"owner": wrong}, **SMALL)
     with pytest.raises(ValueError, match="num_kept"):
         Experiment("pooled", settings={"choose": "random"}, **SMALL)
     with pytest.raises(ValueError, match="'random', 'prototypes', 'distilled'"):
