@@ -124,7 +124,9 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
             label=name or "_",
         )
         last = amount(y, mean[-1] / unit_y)
-        apart = seeds > 1 and _apart([_points(run, x, y, name) for run in named[name]])
+        runs = named[name]
+        apart = not isinstance(runs, History) and _apart([_points(r, x, y, name) for r in runs])
+        apart = apart and seeds > 1
         note = ", mean of the ends" * apart
         ends.append((mean[-1], f"{name} {last}{note}".strip(), color, dash))
         end = amount(x, xs[-1] / unit_x)
