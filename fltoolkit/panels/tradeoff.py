@@ -22,7 +22,7 @@ from fltoolkit.plots.drawing import (
     beside,
     symbol,
 )
-from fltoolkit.plots.fronts import FILLED, KINDS, OTHER, SHAPES, best_within, limits
+from fltoolkit.plots.fronts import FILLED, KINDS, best_within, limits, look, with_places
 from fltoolkit.plots.style import DARK_GREY, INK
 from fltoolkit.research.analysis import front, groups, metric_of, points, sizes_of
 from fltoolkit.research.store import Result
@@ -156,12 +156,17 @@ class TradeoffPanel:
         """Numbered points with the range of their seeds, their names, and the line of the front."""
         metric, scale = self._metric, self._metric.scale
         found = sorted(self._points, key=lambda p: p.value, reverse=metric.higher_is_better)
-        sent, seeds = [p.nbytes for p in found], [a for p in found for a in (p.low, p.high)]
-        best = [row for row in self._best if row[0] >= min(sent) / 1.5]
-        x = Axis("nbytes", min(sent) / 1.5, max(sent) * 1.5, True, "all bytes sent, logarithmic")
+        placed = {point.name: point.nbytes for point in with_places(found)}
+        left, right = min(placed.values()), max(placed.values())
+        seeds = [a for p in found for a in (p.low, p.high)]
+        seen = [row for row in self._best if not row[0] or row[0] >= left / 1.5]
+        best = [(max(row[0], left), *row[1:]) for row in seen]
+        x = Axis("nbytes", left / 1.5, right * 1.5, True, "all bytes sent, logarithmic")
         least, most = limits(metric, found, [*seeds, *(end for row in best for end in row[2:])])
         y = Axis("", scale * min(least, *seeds), scale * max(most, *seeds), words=metric.axis)
         frame = Frame(x, y, Area(0, 10, 700, 520))
+        if not min(point.nbytes for point in found):
+            frame.x_ticks = [(left, "0"), *(tick for tick in frame.x_ticks if tick[0] > 2 * left)]
         marks: list[Mark] = [*frame.grid()]
         if best:
             low, high = (
@@ -170,12 +175,12 @@ class TradeoffPanel:
             marks.append(Stroke([*high, *reversed(low)], "none", 0, fill="#999999", opacity=0.3))
             line = frame.points(_stairs([(row[0], scale * row[1]) for row in best]))
             marks.append(Stroke(line, DARK_GREY, 1, _ON_THE_WAY))
-        ended = [(point.nbytes, scale * point.value) for point in front(found)]
+        ended = [(placed[point.name], scale * point.value) for point in front(found)]
         marks.append(Stroke(frame.points(_stairs([*ended, (x.high, ended[-1][1])])), DARK_GREY, 2))
         ends, looks = {point.name for point in front(found)}, {}
         for point in found:
-            shape, color = looks[point.name] = SHAPES.get(point.experiment.protocol, OTHER)
-            at = frame.x(point.nbytes), frame.y(scale * point.value)
+            shape, color = looks[point.name] = look(point)
+            at = frame.x(placed[point.name]), frame.y(scale * point.value)
             words = f"{point.name}: {metric.words(point.value)}, {amount('nbytes', point.nbytes)}"
             fill = color if point.name in ends else "#ffffff"
             marks.append(
@@ -184,7 +189,7 @@ class TradeoffPanel:
             marks.append(symbol(*at, shape, color, fill, words))
             if point.name == self.selected:
                 marks.append(symbol(*at, "o", INK, "none", size=1.7))
-        places = frame.points([(point.nbytes, scale * point.value) for point in found])
+        places = frame.points([(placed[point.name], scale * point.value) for point in found])
         marks += beside(places, [str(number) for number, _ in enumerate(found, 1)])
         legend = [(f"{number:2d}", point.name) for number, point in enumerate(found, 1)]
         for row, (number, name) in enumerate(legend, 1):

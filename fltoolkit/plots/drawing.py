@@ -405,18 +405,22 @@ def keep_apart(wanted: Sequence[float], gap: float) -> list[float]:
     return [places[index] for index in range(len(wanted))]
 
 
+_PLUS: Points = [(-2, -6), (2, -6), (2, -2), (6, -2), (6, 2), (2, 2), (2, 6)]
+_PLUS += [(-2, 6), (-2, 2), (-6, 2), (-6, -2), (-2, -2), (-2, -6)]
 _SHAPES: dict[str, Points] = {  # corners around (0, 0)
     "o": [(5.5 * math.cos(k * math.pi / 10), 5.5 * math.sin(k * math.pi / 10)) for k in range(21)],
     "s": [(-5, -5), (5, -5), (5, 5), (-5, 5), (-5, -5)],
     "D": [(-6.5, 0), (0, -6.5), (6.5, 0), (0, 6.5), (-6.5, 0)],
     "^": [(-6, 5), (0, -6), (6, 5), (-6, 5)],
+    "P": _PLUS,
+    "X": [((x + y) / math.sqrt(2), (y - x) / math.sqrt(2)) for x, y in _PLUS],
 }
 
 
 def symbol(
     x: float, y: float, shape: str, color: str, fill: str, tip: str = "", size: float = 1
 ) -> Stroke:
-    """A symbol at (x, y). ``shape`` is one of matplotlib's names "o", "s", "D" and "^"."""
+    """A symbol at (x, y). ``shape`` is matplotlib's name: "o", "s", "D", "^", "P" or "X"."""
     corners = [(x + size * a, y + size * b) for a, b in _SHAPES[shape]]
     return Stroke(corners, color, 1.5, fill=fill, tip=tip)
 

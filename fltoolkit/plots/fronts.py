@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import LogFormatter
+from matplotlib.ticker import LogFormatter, LogLocator
 from numpy.typing import NDArray
 
 from fltoolkit.history import History, Record
@@ -35,17 +35,21 @@ from fltoolkit.research.store import Result
 from fltoolkit.units import amount, byte_unit
 
 SPLIT, SILENT, AVERAGED = ("o", COLORS[0]), ("D", COLORS[2]), ("^", COLORS[3])
-FEDERATED, OTHER = ("s", COLORS[1]), ("P", COLORS[4])
+FEDERATED, NULL, OTHER = ("s", COLORS[1]), ("X", COLORS[5]), ("P", COLORS[4])
+AMONG_WORKERS = ("diloco", "des_loc", "streaming_diloco", "noloco", "sparta", "ddp", "demo", "dion")
 SHAPES = {
     **dict.fromkeys(("split", "relay", "u_shaped", "vertical", "local_loss"), SPLIT),
     **dict.fromkeys(("split_async", "uploading"), SILENT),
     "splitfed": AVERAGED,
     **dict.fromkeys(("fedavg", "interval_averaging", "fedasync", "fedbuff"), FEDERATED),
+    **dict.fromkeys((*AMONG_WORKERS, "decomfl", "fedkseed"), FEDERATED),
+    **dict.fromkeys(("pooled", "alone", "nothing"), NULL),
 }
 """Mark and colour of the package's protocols; other protocols have those of `OTHER`."""
 KINDS = {"o": "split", "D": "split, silent at times", "^": "SplitFed", "s": "federated"}
-KINDS["P"] = "the data sent, alone, or a protocol of one's own"
-FILLED = "filled: better than all with fewer bytes\nline: the best that any had reached by then"
+KINDS |= {"X": "the data sent, or owners alone", "P": "a protocol of one's own"}
+FILLED = "filled: better than all with fewer bytes"
+LINE = "the best that any had reached by then"
 GREY = "#b8b8b8"
 MOST_NAMES = 8
 
@@ -82,10 +86,10 @@ def pareto(
 ) -> Axes:
     """The metric, such as accuracy [%], over all bytes sent: one point for each setting.
 
-    The axis of bytes is logarithmic; what sends nothing stands at its left end. Named settings are
-    coloured and have bars, the 95 % interval of their mean by Student's t, cut to the possible
-    range (no accuracy is above 100 %); the others are grey. A
-    mark is filled if it is on the front, beyond noise (`fltoolkit.research.front`). The line is the
+    The axis of bytes is logarithmic; what sends nothing stands above a 0 at its left end. Named
+    settings are coloured and have bars, the 95 % interval of their mean by Student's t, cut to the
+    possible range (no accuracy is above 100 %); the others are grey. A mark is filled if it is on
+    the front, beyond noise (`fltoolkit.research.front`). The line is the
     best value that any setting had reached within so many bytes, as the mean over the seeds; the
     band is its 95 % interval (see `fltoolkit.research.front_within`). The line lies above the
     points because a run may have reached its value earlier than at its end.
@@ -118,30 +122,29 @@ def pareto(
     ax = ax or new_axes(width=9, height=5.6)
     ax.set_xscale("log")
     unit, size = byte_unit(max(point.nbytes for point in found))
-    sent = [point.nbytes for point in found if point.nbytes]
-    edge = min(sent) // 3 if sent else 1  # where a logarithmic axis shows those that send nothing
+    placed = with_places(found)
     band = np.array(best_within(results, found)).T
-    found = [point if point.nbytes else point._replace(nbytes=edge) for point in found]
     if band.size:
-        band[0] = band[0].clip(min=edge)
+        band[0] = band[0].clip(min=placed[0].nbytes)
         ends_of_band = (np.vectorize(metric.possible)(values) for values in band[1:])
         _draw_front(ax, band[0] / size, *(scale * values for values in ends_of_band))
     best = {point.name for point in front(found)}
     names = named_by_default(found) if names is None else names
-    for point in sorted(found, key=lambda point: point.name in names):  # the named ones on top
+    for point in sorted(placed, key=lambda point: point.name in names):  # the named ones on top
         _mark(ax, point, metric, size, point.name in names, point.name in best)
     ends = [each for p in found for each in (p.low, p.high)] + (
         [*band[2].tolist(), *band[3].tolist()] if band.size else []
     )
     low, high = limits(metric, found, ends, floor)
-    ends_here = "\nat the left end: nothing" if len(sent) < len(found) else ""
-    ax.set(xlabel=f"all bytes sent [{unit}], logarithmic{ends_here}", ylabel=metric.axis)
-    ax.set_xlim(found[0].nbytes / size / 1.5, found[-1].nbytes / size * 1.5)
+    ax.set(xlabel=f"all bytes sent [{unit}], logarithmic", ylabel=metric.axis)
+    ax.set_xlim(placed[0].nbytes / size / 1.5, placed[-1].nbytes / size * 1.5)
     _show_values(ax, metric, low, high)
-    _legend(ax, found, metric)
+    if not found[0].nbytes:
+        _show_zero(ax, placed[0].nbytes / size)
+    _legend(ax, found, metric, line=bool(band.size))
     tidy(ax)
     line = [(nbytes / size, scale * value) for nbytes, value, *_ in band.T]
-    _name(ax, [p for p in found if low <= p.value <= high], metric, names, size, line)
+    _name(ax, [p for p in placed if low <= p.value <= high], metric, names, size, line)
     seeds = {point.num_seeds for point in found}
     words = "; ".join(
         f"{p.name}: {metric.words(p.value)} for {amount('nbytes', p.nbytes)}"
@@ -155,7 +158,7 @@ def pareto(
 def _draw_front(ax: Axes, nbytes: NDArray[Any], *ends: NDArray[Any]) -> None:
     """The best value within so many bytes as a line, its 95 % interval as a band."""
     value, low, high = ends
-    ax.fill_between(nbytes, low, high, color="#999999", alpha=0.3, linewidth=0)
+    ax.fill_between(nbytes, low, high, step="post", color="#999999", alpha=0.3, linewidth=0)
     ax.plot(nbytes, value, color="#777777", linewidth=1, drawstyle="steps-post")
 
 
@@ -166,6 +169,23 @@ def _show_values(ax: Axes, metric: Metric, low: float, high: float) -> None:
     ax.set_ylim(*(metric.scale * end for end in better))
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.xaxis.set_minor_formatter(PlainLog())
+
+
+def _show_zero(ax: Axes, edge: float) -> None:
+    """A tick "0" at ``edge``, and no other up to twice as far: no number for what sends nothing."""
+    low, high = ax.get_xlim()
+    for minor, subs in ((False, (1.0,)), (True, range(2, 10))):
+        every = LogLocator(subs=subs, numticks=99).tick_values(low, high)
+        ticks = [tick for tick in every if 2 * edge < tick <= high]
+        ax.set_xticks(ticks if minor else [edge, *ticks], minor=minor)
+    ax.xaxis.set_major_formatter(lambda value, _: "0" if value < 1.5 * edge else f"{value:g}")
+    ax.axvline(2 * edge, color=GREY, linewidth=1, linestyle=":")
+
+
+def with_places(found: Sequence[Point]) -> list[Point]:
+    """For a logarithmic axis: what sends nothing stands left of all that sends something."""
+    edge = min((point.nbytes for point in found if point.nbytes), default=4) / 4
+    return [point if point.nbytes else point._replace(nbytes=edge) for point in found]
 
 
 def look(point: Point) -> tuple[str, str]:
@@ -199,14 +219,15 @@ def _mark(ax: Axes, point: Point, metric: Metric, size: float, named: bool, best
     )
 
 
-def _legend(ax: Axes, found: Sequence[Point], metric: Metric) -> None:
-    """A legend of the kinds that occur, always in the same order."""
+def _legend(ax: Axes, found: Sequence[Point], metric: Metric, line: bool) -> None:
+    """A legend of the kinds that occur, always in the same order, and of the front's line."""
     there = {look(point) for point in found}
     marks = [
         Line2D([], [], marker=marker, color=color, markerfacecolor="white", ls="none", label=words)
         for marker, words in KINDS.items()
         for color in {color for shape, color in there if shape == marker}
     ]
+    marks += [Line2D([], [], color="#777777", linewidth=1, label=LINE)] if line else []
     corner: Any = "lower right" if metric.higher_is_better else "upper right"
     ax.legend(handles=marks, loc=corner, frameon=False, title=FILLED)
 

@@ -5,8 +5,12 @@ import re
 import pytest
 from made_up import ALL, FAILED
 
+from fltoolkit.history import History
 from fltoolkit.panels import TradeoffPanel
 from fltoolkit.plots.drawing import Stroke, Words
+from fltoolkit.plots.fronts import KINDS
+from fltoolkit.research import Experiment, Protocol, Result, allow
+from fltoolkit.research import text as spec
 
 
 @pytest.mark.later
@@ -27,6 +31,35 @@ def test_the_panel_points_and_tells():
         TradeoffPanel(ALL, name="none")
     with pytest.raises(ValueError, match="run a sweep first"):
         TradeoffPanel([FAILED])
+
+
+def test_null_rows_and_a_protocol_of_ones_own_have_their_places(monkeypatch):
+    """What sends nothing made a "math domain error", and unknown shapes a KeyError."""
+    pytest.importorskip("ipywidgets", reason="the panel is for notebooks")
+    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
+    allow(Protocol("mine", lambda task, channel: iter(()), sends=[]))
+    sent = {"alone": 0, "pooled": 500, "fedavg": 2000, "mine": 4000}
+    marks = (
+        TradeoffPanel(
+            [
+                Result(
+                    Experiment(name=name, protocol=name),
+                    History([{"nbytes": n, "accuracy": a}]),
+                    "",
+                    1,
+                )
+                for (name, n), a in zip(sent.items(), (0.6, 0.9, 0.8, 0.7), strict=True)
+            ]
+        )
+        .draw()
+        .marks
+    )
+    words = {mark.words: mark for mark in marks if isinstance(mark, Words)}
+    assert {KINDS[shape] for shape in "XsP"} <= set(words)
+    left = {
+        m.tip.split(":")[0]: min(x for x, _ in m.points) for m in marks if getattr(m, "tip", "")
+    }
+    assert left["alone"] < words["0"].x < left["pooled"] < left["fedavg"]
 
 
 def test_the_line_of_the_front_goes_through_the_filled_points():

@@ -10,9 +10,10 @@ from matplotlib.text import Annotation
 from experiments.pareto import report as pareto_report
 from fltoolkit import plots
 from fltoolkit.history import History
-from fltoolkit.plots.fronts import GREY, best_within, look
+from fltoolkit.plots.drawing import _SHAPES
+from fltoolkit.plots.fronts import GREY, KINDS, OTHER, SHAPES, best_within, look
 from fltoolkit.plots.style import summary
-from fltoolkit.research import Experiment, Result, front, points
+from fltoolkit.research import PROTOCOLS, Experiment, Result, front, points
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,8 @@ def test_the_legend_has_one_order(results):
     backwards = plots.pareto(results[::-1])
     words = [text.get_text() for text in ax.get_legend().get_texts()]
     kinds = ["split", "split, silent at times", "SplitFed", "federated"]
-    assert words == [*kinds, "the data sent, alone, or a protocol of one's own"]
+    nulls = "the data sent, or owners alone"
+    assert words == [*kinds, nulls, "the best that any had reached by then"]
     assert words == [text.get_text() for text in backwards.get_legend().get_texts()]
 
 
@@ -142,11 +144,29 @@ def test_in_one_column_names_of_points_stand_in_a_legend_below(tmp_path, monkeyp
     assert seen["wide"] == [], "two columns have room for the names"
 
 
-def test_the_label_of_bytes_fits_into_a_column():
-    ends = {"alone": 0, "all": 2000}
-    runs = [
-        Result(Experiment(name=name), History([{"nbytes": n, "accuracy": 0.9}]), "", 1.0)
-        for name, n in ends.items()
+def sent(amounts):
+    """A run of 90 % for each protocol, which sends so many bytes."""
+    return [
+        Result(
+            Experiment(name=name, protocol=name), History([{"nbytes": n, "accuracy": 0.9}]), "", 1
+        )
+        for name, n in amounts.items()
     ]
-    lines = plots.pareto(runs).get_xlabel().splitlines()
-    assert lines[1:] == ["at the left end: nothing"], "one line would be cut off"
+
+
+def test_what_sends_nothing_stands_above_a_zero_and_no_other_number_is_near():
+    ax = plots.pareto(sent({"alone": 0, "pooled": 500, "fedavg": 2000}))
+    places = [marks.lines[0].get_xdata()[0] for marks in ax.containers]
+    assert ax.get_xlim()[0] < min(places), "the mark is inside"
+    ax.figure.draw_without_rendering()
+    ticks = [tick for which in ("major", "minor") for tick in ax.get_xticklabels(which=which)]
+    shown = {tick.get_text(): tick.get_position()[0] for tick in ticks if tick.get_text()}
+    assert shown["0"] == min(places)
+    assert all(2 * min(places) < at for words, at in shown.items() if words != "0")
+    assert "alone: 90.00 % for 0 B" in summary(ax)
+
+
+def test_all_protocols_of_the_package_have_a_mark():
+    own = set(PROTOCOLS) - set(SHAPES)
+    assert not own, f"{own} are drawn as protocols of one's own"
+    assert {shape for shape, _ in [*SHAPES.values(), OTHER]} <= set(_SHAPES) & set(KINDS)
