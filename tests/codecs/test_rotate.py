@@ -8,10 +8,10 @@ import pytest
 import torch
 from every_codec import ROTATING, for_conformance
 
-from fltoolkit.codecs import DRIVE, EDEN, Entropy, ErrorFeedback, Pipeline, Quantize, Rotate, TopK
+from fltoolkit.codecs import DRIVE, EDEN, Entropy, Pipeline, Quantize, Rotate, TopK
 from fltoolkit.codecs.quantize import CHUNK
 from fltoolkit.codecs.rotate import SEED, gaussian_levels, hadamard, hadamard_plain
-from fltoolkit.codecs.stage import Symbols, side
+from fltoolkit.codecs.stage import side
 from fltoolkit.models import mcmahan_cnn
 from fltoolkit.testing import Conformance, normal
 from fltoolkit.wire import WireError
@@ -123,33 +123,10 @@ def test_it_is_two_steps_of_signs_and_hadamard(n):
 def test_the_way_back_and_the_norm(n):
     x = normal(n)
     y = rotated(Rotate(), x)
-    assert y.shape == x.shape
     assert abs(float(y.double().norm() / x.double().norm()) - 1) < 1e-6
     torch.testing.assert_close(there_and_back(Rotate(), x), x, rtol=0, atol=4e-6)
     if n > 3:
         assert (y - x).abs().max() > 0.1  # something was done
-
-
-def test_shapes_and_other_entries_stay():
-    others = {
-        "labels": torch.tensor([1, 2]),
-        "empty": torch.zeros(0, 3),
-        side("w", "?"): torch.ones(2),
-    }
-    tree = {**others, "w": normal(6, 5).t(), "v": torch.tensor(2.5)}
-    before = {name: tensor.clone() for name, tensor in tree.items()}
-    for stage in (Rotate(), DRIVE(), EDEN(3)):
-        parts = stage.apply(tree)
-        assert all(parts[name] is tensor for name, tensor in others.items())
-        kept = {name: copy.deepcopy(part) for name, part in parts.items()}
-        back = stage.undo(parts)
-        assert back.keys() == tree.keys()
-        assert all(back[name].shape == tensor.shape for name, tensor in tree.items())
-        assert all(torch.equal(tree[name], before[name]) for name in tree)
-        for name, part in parts.items():  # undo leaves what it was given alone
-            one, two = (p.values if isinstance(p, Symbols) else p for p in (part, kept[name]))
-            assert torch.equal(one, two)
-    assert Rotate().apply(others) == others  # nothing to rotate, so no seed
 
 
 def test_nothing_is_padded_and_a_message_costs_one_seed():
@@ -205,25 +182,6 @@ def test_what_is_far_from_one_comes_back():
 
 
 # ----------------------------------------------------------------------------------------- seeds
-
-
-@pytest.mark.parametrize("make", [Rotate, DRIVE, lambda seed: EDEN(2, seed)])
-def test_each_message_link_entry_and_seed_has_its_own_rotation(make):
-    def values(part):
-        return part.values if isinstance(part, Symbols) else part
-
-    def run(seed, salt, name="w", num_messages=2):
-        stage = make(seed)
-        stage.start_link(salt)
-        return [values(stage.apply({name: normal(1000)})[name]) for _ in range(num_messages)]
-
-    first = run(0, 1)
-    assert all(map(torch.equal, first, run(0, 1)))
-    for other in (first[1], run(0, 2)[0], run(1, 1)[0], run(0, 1, name="v")[0]):
-        share = (other != first[0]).float().mean()
-        assert share > 0.4  # signs differ in half of the places
-    both = make(0).apply({"a": normal(1000), "b": normal(1000)})
-    assert not torch.equal(values(both["a"]), values(both["b"]))
 
 
 def test_the_receiver_needs_bytes_and_configuration_only():
@@ -438,12 +396,6 @@ def test_entropy_saves_a_few_per_cent():
         packed = len(Pipeline(EDEN(bits)).encode({"w": normal(100_000)}))
         coded = len(Pipeline(EDEN(bits), Entropy()).encode({"w": normal(100_000)}))
         assert 0.92 < coded / packed < 0.97
-
-
-def test_with_error_feedback_everything_arrives():
-    codec, x = ErrorFeedback(Pipeline(DRIVE(unbiased=False))), with_spikes(3000)
-    total = sum(codec.decode(codec.encode({"w": x}))["w"] for _ in range(60)) / 60
-    assert (total - x).norm() < 0.05 * x.norm()
 
 
 # ------------------------------------------------------------------------------------ what is wrong

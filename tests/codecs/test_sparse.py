@@ -202,34 +202,12 @@ def test_topk_over_different_shapes(fraction):
     assert [t.shape for t in received.values()] == [t.shape for t in tree.values()]
 
 
-def test_everything_else_passes_through_in_order():
-    tree = {
-        "steps": torch.tensor(3),
-        "w": torch.tensor([1.0, 2.0]),
-        "*": torch.tensor([7]),
-        "none": torch.zeros(0, 3),
-        "**": torch.tensor(True),
-        side("b", "dtype"): torch.tensor(1, dtype=torch.uint8),
-        "b": torch.tensor(-9.0),
-        "half": torch.ones(2, dtype=torch.float16),
-    }
-    for stage in map(fresh, STAGES):
-        parts = stage.apply(tree)
-        assert all(parts[name] is tree[name] for name in tree.keys() - {"w", "b"})
-        restored = stage.undo(parts)
-        assert restored.keys() == tree.keys()
-        assert restored["b"].shape == ()
-        assert restored["w"].shape == (2,)
-    parts = TopK(1.0).apply(tree)
-    assert torch.equal(parts["***"], torch.tensor([1.0, 2.0, -9.0]))
-    assert same(TopK(1.0, scope="tensor").undo(TopK(1.0, scope="tensor").apply(tree)), tree)
-    assert TopK(0.1).undo(TopK(0.1).apply({})) == {}
-
-
 def test_a_tree_whose_entry_is_called_like_ours():
     tree = {"*": torch.tensor([1.0, 2.0]), "": torch.tensor([[3.0]]), "@": torch.tensor([4.0])}
     for scope in ("model", "tensor"):
         assert same(TopK(1.0, scope).undo(TopK(1.0, scope).apply(tree)), tree)
+    taken = {"*": torch.tensor([7]), "**": torch.tensor(True), "w": torch.tensor([1.0, 2.0])}
+    assert torch.equal(TopK(1.0).apply(taken)["***"], taken["w"])
 
 
 def test_two_stages_in_a_row():
@@ -246,24 +224,6 @@ def test_two_stages_in_a_row():
 # ------------------------------------------------------------- what others got wrong: see DESIGN
 
 
-def test_trap_magnitudes_sent_as_values():
-    tree = {"w": torch.tensor([-3.0, 1.0, 2.0, -0.5])}
-    received = TopK(0.5).undo(TopK(0.5).apply(tree))["w"]
-    magnitudes = tree["w"].abs().topk(2)
-    wrong = torch.zeros(4).index_copy(0, magnitudes.indices, magnitudes.values)
-    assert float((tree["w"] - wrong)[0]) == -6.0  # the residual doubles instead of vanishing
-    assert torch.equal(tree["w"] - received, torch.tensor([0.0, 1.0, 0.0, -0.5]))
-
-
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_trap_mask_from_the_values(scope):
-    tree = {"w": torch.tensor([-3.0, 0.0, 0.0, 0.0])}
-    stage = TopK(0.5, scope)
-    parts = stage.apply(tree)
-    assert not bool((stage.undo(parts)["w"] > 0).any())  # the wrong mask: nothing was sent
-    assert stage.masks(parts)["w"].tolist() == [True, True, False, False]  # a zero was sent, too
-
-
 @pytest.mark.parametrize("nonzeros", [0, 1, 5])
 def test_trap_threshold_with_few_nonzeros(nonzeros):
     h = torch.zeros(8, 25)
@@ -277,10 +237,8 @@ def test_trap_threshold_with_few_nonzeros(nonzeros):
             assert torch.equal(stage.undo(parts)["h"], h)
 
 
-def test_trap_k_rounds_to_zero():
+def test_at_least_one_is_kept():
     assert [num_kept(0.01, n) for n in (1, 49, 50, 151, 1000)] == [1, 1, 1, 2, 10]
-    tree = {"b": torch.tensor([0.1, -0.2, 0.0])}
-    assert TopK(0.01).undo(TopK(0.01).apply(tree))["b"].tolist() == [0, pytest.approx(-0.2), 0]
 
 
 def test_ties_keep_exactly_k_and_the_first():
@@ -289,51 +247,7 @@ def test_ties_keep_exactly_k_and_the_first():
     assert parts[side("*", "@")].values.tolist() == [0, 1, 2]
 
 
-# --------------------------------------------------------------------------- laws of all stages
-
-
-@pytest.mark.parametrize("stage", STAGES, ids=repr)
-def test_laws(stage):
-    tree = {**stack_overflow(), "zero": torch.zeros(30, 2), "strided": torch.randn(9, 4).t()}
-    before = {name: tensor.clone() for name, tensor in tree.items()}
-    sender, receiver = fresh(stage), fresh(stage)
-    parts = sender.apply(tree)
-    snapshot = copy.deepcopy(parts)
-    received, masks = receiver.undo(parts), receiver.masks(parts)
-    assert same(tree, before)
-    assert repr(parts) == repr(snapshot)
-    assert list(received) == list(masks) == list(tree)
-    for name, tensor in received.items():
-        assert tensor.shape == masks[name].shape == tree[name].shape
-        assert tensor.dtype == torch.float32
-        assert masks[name].dtype == torch.bool
-        assert not bool(tensor[~masks[name]].any())
-        tensor.fill_(1)  # memory of its own
-    assert repr(parts) == repr(snapshot)
-    assert eval(repr(stage)) == stage
-    # saved and restored, a stage goes on as if nothing had been
-    other = fresh(stage)
-    other.load_state_dict(copy.deepcopy(sender.state_dict()))
-    assert repr(other.apply(tree)) == repr(sender.apply(tree))
-    # started again, it forgets
-    sender.start_link(0)
-    assert repr(sender.apply(tree)) == repr(snapshot)
-
-
-@pytest.mark.parametrize("stage", [RandomK(0.1), RandTopK(0.1, alpha=0.5)], ids=repr)
-def test_links_and_messages_draw_differently(stage):
-    tree, drawn = tree_of((4, 100)), []
-    for salt in (1, 2, 1):
-        stage.start_link(salt)
-        drawn.append([stage.masks(stage.apply(tree))["w0"] for _ in range(2)])
-    (a, b), (c, _), (e, f) = drawn
-    assert torch.equal(a, e)
-    assert torch.equal(b, f)
-    other = type(stage)(0.1, seed=1)
-    other.start_link(1)
-    assert not torch.equal(a, other.masks(other.apply(tree))["w0"])
-    assert not torch.equal(a, b)
-    assert not torch.equal(a, c)
+# ----------------------------------------------------------------------- bounds and arguments
 
 
 @pytest.mark.parametrize("stage", [TopK(0.1), STC(0.1), RandomK(0.1, unbiased=False)], ids=repr)

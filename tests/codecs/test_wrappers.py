@@ -9,12 +9,16 @@ import torch
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import (
+    DRIVE,
     Codec,
     Difference,
+    Entropy,
     ErrorFeedback,
+    Half,
     Identity,
     Only,
     Pipeline,
+    PowerSGD,
     Quantize,
     TopK,
 )
@@ -30,16 +34,28 @@ WRAPPERS = [
 ]
 
 
-def test_error_feedback_loses_nothing():
+@pytest.mark.parametrize(
+    "codec",
+    [
+        Pipeline(TopK(0.05), Quantize(4, stochastic=True)),
+        Pipeline(PowerSGD(1)),
+        Pipeline(PowerSGD(2), Quantize(8)),
+        Pipeline(DRIVE(unbiased=False)),
+    ],
+    ids=repr,
+)
+def test_error_feedback_loses_nothing(codec):
     """The sum of all inputs is the sum of all that was sent plus the residual."""
-    codec = ErrorFeedback(Pipeline(TopK(0.05), Quantize(4, stochastic=True)))
-    total, sent = torch.zeros(400), torch.zeros(400)
+    forgetful, codec = copy.deepcopy(codec), ErrorFeedback(copy.deepcopy(codec))
+    total, sent, without = torch.zeros(3, 30, 40)
     for seed in range(30):
-        update = normal(400, seed=seed)
+        update = normal(30, 40, seed=99) + 0.1 * normal(30, 40, seed=seed)
         total += update
         sent += codec.decode(codec.encode({"w": update}))["w"]
-    assert torch.allclose(total, sent + codec.residual["w"], atol=1e-4)
+        without += forgetful.decode(forgetful.encode({"w": update}))["w"]
+    torch.testing.assert_close(total, sent + codec.residual["w"], rtol=0, atol=1e-4)
     assert codec.residual["w"].norm() > 1  # there was something to lose
+    assert (sent - total).norm() < 0.7 * (without - total).norm()
 
 
 def test_a_decaying_residual_forgets():
@@ -61,23 +77,30 @@ def test_a_decaying_residual_forgets():
             ErrorFeedback(Pipeline(), decay=decay)
 
 
-def test_residuals_belong_to_links_and_survive_a_restart(tmp_path):
-    def channel():
-        return Channel(codecs={"update": ErrorFeedback(Pipeline(TopK(0.1)))})
+@pytest.mark.parametrize(
+    "codec",
+    [
+        ErrorFeedback(Pipeline(TopK(0.1))),
+        ErrorFeedback(Pipeline(PowerSGD(2), Half())),
+        Difference(Pipeline(Quantize(2, stochastic=True), Entropy())),
+    ],
+    ids=repr,
+)
+def test_what_links_remember_survives_a_restart(codec, tmp_path):
+    """Of two links, to the bit; and it matters."""
 
     def send(channel, seed):
         who = ("ann", "ben")[seed % 2]
-        return channel.send(who, "server", "update", {"w": normal(50, seed=seed)})["w"].tolist()
+        return channel.send(who, "server", "update", {"w": normal(30, 20, seed=seed)})["w"].tolist()
 
-    straight = channel()
+    straight, before, after = (Channel({"update": codec}) for _ in range(3))
     expected = [send(straight, seed) for seed in range(8)]
-    before = channel()
     got = [send(before, seed) for seed in range(4)]
     save_run(tmp_path, [], before)
-    after = channel()
     load_run(tmp_path, [], after)
     assert got + [send(after, seed) for seed in range(4, 8)] == expected
-    forgetful = channel()
+    assert after.transfers == straight.transfers
+    forgetful = Channel({"update": codec})
     assert [send(forgetful, seed) for seed in range(4, 8)] != expected[4:]
 
 
