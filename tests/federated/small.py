@@ -38,3 +38,15 @@ def workers(count=4, each=8):
     x = normal(count * each, 5, seed=1)
     y = x.argmax(1) % 3
     return {f"w{k}": (x[k * each :][:each], y[k * each :][:each]) for k in range(count)}
+
+
+def three_layers(seed=0):
+    """A row of layers with one hidden matrix, of 7 x 12."""
+    with seeded(seed):
+        layers = [nn.Linear(*size) for size in ((5, 12), (12, 7), (7, 3))]
+        head = nn.Sequential(nn.Tanh(), layers[2], nn.LogSoftmax(1))
+        return nn.Sequential(layers[0], nn.Tanh(), layers[1], head)
+
+
+def weights(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])

@@ -11,10 +11,8 @@ from torch import nn
 from torch.nn.functional import nll_loss
 
 from fltoolkit.channel import Channel
-from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import ErrorFeedback, Pipeline, PowerSGD, Quantize, Sign
-from fltoolkit.federated import AllGather, Fleet, Local, Ring, ThroughServer, ddp
-from fltoolkit.party import Party
+from fltoolkit.federated import AllGather, Local, Ring, ThroughServer, ddp
 
 ADAM = partial(torch.optim.AdamW, lr=0.02)
 
@@ -88,22 +86,6 @@ def test_compressed_gradients_still_learn(codec):
     records = list(ddp(model, everybody(), channel, steps=60, local=local()))
     assert records[-1]["loss"] < 0.6 * records[0]["loss"]
     assert records[-1]["nbytes"] == channel.nbytes()
-
-
-@pytest.mark.later
-def test_a_saved_run_goes_on_with_the_same_weights(tmp_path):
-    codecs = {kind: ErrorFeedback(Pipeline(Quantize(2))) for kind in ("update", "model")}
-    how = {"local": local(batch_size=3), "seed": 3}
-    straight = network()
-    list(ddp(straight, everybody(), Channel(codecs), steps=7, **how))
-    before, channel, fleet = network(), Channel(codecs), Fleet(everybody())
-    list(ddp(before, fleet, channel, steps=4, **how))
-    save_run(tmp_path, [Party("model", before, None), fleet], channel)
-    after, channel, fleet = network(seed=5), Channel(codecs), Fleet(everybody())
-    step = load_run(tmp_path, [Party("model", after, None), fleet], channel)
-    list(ddp(after, fleet, channel, steps=range(step, 7), **how))
-    for name, tensor in straight.state_dict().items():
-        assert torch.equal(after.state_dict()[name], tensor), name
 
 
 def test_what_it_cannot_do_is_refused():

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from federated.small import network, workers
+from federated.small import network, weights, workers
 from torch import nn
 
 from fltoolkit.channel import Channel
@@ -15,10 +15,6 @@ from fltoolkit.federated.workers import client_seed
 FOUR = workers(4)
 INNER = Local(4, optimizer=partial(torch.optim.AdamW, lr=0.02), steps=3, keep_state=True)
 ONE = Local(4, optimizer=partial(torch.optim.AdamW, lr=0.02), steps=1, keep_state=True)
-
-
-def weights(model):
-    return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
 def spread(fleet):
@@ -119,16 +115,10 @@ def test_many_means_of_few_values_hold_the_workers_together():
 
 @pytest.mark.later
 @pytest.mark.parametrize("protocol", [noloco, sparta])
-def test_a_run_goes_on_where_it_was(protocol):
-    straight, again, fleet = network(), network(), Fleet(FOUR)
-    records = list(protocol(straight, FOUR, Channel(), rounds=4, local=INNER))
+def test_it_learns(protocol):
+    records = list(protocol(network(), FOUR, Channel(), rounds=4, local=INNER))
     assert [record["step"] for record in records] == [3, 6, 9, 12]
     assert records[-1]["loss"] < records[0]["loss"]
-    list(protocol(again, fleet, Channel(), rounds=2, local=INNER))
-    restored = Fleet(FOUR)
-    restored.load_state_dict(fleet.state_dict())
-    list(protocol(again, restored, Channel(), rounds=range(2, 4), local=INNER))
-    assert torch.equal(weights(straight), weights(again))
 
 
 def test_what_is_not_allowed():

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from federated.small import network
+from federated.small import network, weights
 from federated.small import workers as some
-from federated.test_drift import LOCAL, weights
+from federated.test_drift import LOCAL
 from torch import nn
 
 from fltoolkit.channel import Channel
@@ -100,23 +100,6 @@ def test_who_was_never_drawn_has_the_shared_model():
     model, *_ = trained(ditto, fleet, rounds=1, cohort=1, pull=0.1)
     missing = next(name for name in FOUR if name not in fleet.weights)
     assert torch.equal(own_weights(model, fleet, missing)["0.weight"], model[0].weight)
-
-
-@pytest.mark.later
-@pytest.mark.parametrize(
-    ("protocol", "how"),
-    [(ditto, {"pull": 0.1}), (fedper, {"at_home": lambda name: name.startswith("2.")})],
-)
-def test_a_run_goes_on_where_it_was(protocol, how):
-    straight, again, restored = Fleet(FOUR), Fleet(FOUR), Fleet(FOUR)
-    model, *_ = trained(protocol, straight, rounds=4, **how)
-    other, *_ = trained(protocol, again, rounds=2, **how)
-    restored.load_state_dict(again.state_dict())
-    trained(protocol, restored, rounds=range(2, 4), model=other, **how)
-    assert torch.equal(weights(model), weights(other))
-    for name in straight.weights:
-        one, two = straight.weights[name], restored.weights[name]
-        assert all(torch.equal(one[n], two[n]) for n in one)
 
 
 def test_the_worst_tenth_and_what_is_refused():

@@ -1,6 +1,7 @@
 """What users give by mistake is named, with the client and what to do; what can be taken is."""
 
 from functools import partial
+from math import nan
 
 import numpy as np
 import pytest
@@ -116,6 +117,17 @@ def test_servers_without_rounds_check_at_the_call_too():
 
 VALUES = [
     (partial(Local, 4, lr=-1, epochs=1), ValueError, "lr=-1: .* above 0"),
+    (partial(Local, 4, lr=0.0, epochs=1), ValueError, "lr=0.0: .* above 0"),
+    (partial(Local, 4, lr=nan, epochs=1), ValueError, "lr=nan: .* above 0"),
+    (
+        partial(Local, 4, lr=0.1, epochs=2, steps=3),
+        ValueError,
+        "epochs=2 and steps=3: give",
+    ),
+    (partial(Local, 4, lr=0.1), ValueError, "epochs=None and steps=None: give exactly one"),
+    (partial(Local, 4, lr=0.1, epochs=0), ValueError, "epochs=0: must be at least 1"),
+    (partial(Local, 4, lr=0.1, steps=0), ValueError, "steps=0: must be at least 1"),
+    (partial(Local, 4, lr=0.1, epochs=1, prox=-1.0), ValueError, "prox=-1.0: must be finite and"),
     (partial(Local, 4, epochs=1), ValueError, "lr=None and optimizer=None: give exactly one"),
     (partial(Local, 0, lr=0.1, epochs=1), ValueError, "batch_size=0: must be at least 1"),
     (partial(Local, 4, lr=0.1, epochs=1, loss_fn=nn.NLLLoss), TypeError, r"a class: .*NLLLoss\("),
