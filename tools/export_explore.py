@@ -34,6 +34,7 @@ from experiments.fedavg_results import settings as fedavg
 from experiments.fedavg_results.__main__ import RESULTS as ROUNDS
 from experiments.fedavg_results.report import effort as effort_of_rounds
 from experiments.language import data_parallel, finetune
+from experiments.language import pooled as language_pooled
 from experiments.language import split as language_split
 from experiments.language.__main__ import RESULTS as WORKERS
 from experiments.language.report import OWN, REFERENCE
@@ -402,16 +403,17 @@ TOGETHER = (  # groups of the experiment that are one task
 def workers() -> list[dict[str, Any]]:
     """Workers that train one model: what is comparable is one task, any other group its own."""
     task, groups = Task(), {}
-    for row in runs.rows_of(task, data_parallel.settings(task), runs.read(WORKERS)):
+    rows = runs.rows_of(task, data_parallel.settings(task), runs.read(WORKERS))
+    for row in map(language_pooled.holding_all, rows):
         group = row[0].group
         groups.setdefault("" if group in TOGETHER else group, []).append(row)
     tasks = []
-    for group, rows in groups.items():
-        names = [s.name for s, _ in rows]
+    for group, mine in groups.items():
+        names = [s.name for s, _ in mine]
         words = WORKERS_WORDS.get(
             group, ", ".join(filter(None, ("four workers train one model", group)))
         )
-        steps = mode(s.steps or task.steps for s, _ in rows)
+        steps = mode(s.steps or task.steps for s, _ in mine)
         settings = (
             f"{task.workers} workers, batch {task.batch_size} each, windows of {task.context} "
             f"characters ({task.text}), {steps:,} steps if nothing else is said, a GPT of "
@@ -419,7 +421,7 @@ def workers() -> list[dict[str, Any]]:
         )
         found = [
             (worker_method(s, names), [worker_run(s, task, r) for r in each.values()])
-            for s, each in rows
+            for s, each in mine
         ]
         key = re.sub(r"\W+", "-", f"workers {group}".strip())
         tasks.append(language_task(key, "Training side by side", words, settings, found))
@@ -447,7 +449,8 @@ def worker_run(
     setting: data_parallel.Setting, task: Task, run: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A run of the workers; all to all, there is no up and no down."""
-    waits, kinds = worker_waits(setting, task), ("update", "model", "update")
+    across = "samples" if setting.whole_text else "update"
+    waits, kinds = worker_waits(setting, task), ("update", "model", across)
     return language_run(run, run["nbytes_up"], run["nbytes_down"], run["uplink"], waits, kinds)
 
 
@@ -849,7 +852,10 @@ def pictures(tensors: Mapping[str, Tensor], folder: Path) -> None:
 
 
 def language_picture() -> Graphic:
-    """Nats over bytes of the first task of `language`; names where nobody does better for less."""
+    """Nats over bytes of the first task of `language`; names where nobody does better for less.
+
+    Of four workers alone, the first stands for all: their marks are one above the other.
+    """
     task = language()["tasks"][0]
     found = [
         (mean(r["nbytes"] for r in m["runs"]), mean(r["curve"][-1][1] for r in m["runs"]), m)
@@ -866,11 +872,13 @@ def language_picture() -> Graphic:
         place = (frame.x(max(x, x_axis.low)), frame.y(y))
         marks.append(symbol(*place, shapes.get(m["family"], "s"), INK, PAPER, m["name"]))
         best = all(other > y for cost, other, n in found if cost <= x and n is not m)
-        if best or m["family"] == NULL:
-            places.append(place)
-            names.append(m["name"])
+        told = best or (m["family"] == NULL and not re.search(r"worker \d alone", m["name"]))
+        places.append(place)
+        names.append(m["name"] if told else "")
     title = f"Nats over bytes, {task['words']}: {len(found)} methods. {task['settings']}"
-    return Graphic(760, 440, title, [*frame.grid(), *marks, *beside(places, names)])
+    beside_marks = beside(places, names, left_end=frame.x(x_axis.low))
+    written = [words for words in beside_marks if words.words]
+    return Graphic(760, 440, title, [*frame.grid(), *marks, *written])
 
 
 def export(folder: Path) -> None:

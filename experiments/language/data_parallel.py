@@ -17,7 +17,6 @@ from torch import Tensor
 
 from experiments.language.task import (
     FRESH_SEEDS,
-    MORE_FRESH_SEEDS,
     Cosine,
     Task,
     halves,
@@ -312,10 +311,9 @@ def _longer() -> Iterator[Setting]:
     longer = {"steps": LONGER, "group": f"{LONGER:,} steps"}
     end = f", {LONGER:,} steps"
     muon = {"optimizer": "Muon", "codecs": TWO_BITS, **longer}
-    told: dict[str, Any] = {"seeds": MORE_FRESH_SEEDS}
-    yield Setting(f"Muon, every step, float32{end}", "ddp", "Muon", **longer, **told)
-    yield Setting(f"Muon, H = 10, 2 bits{end}", inner_steps=10, **muon, **told)
-    yield Setting(f"AdamW, every step, float32{end}", "ddp", **longer, **told)
+    yield Setting(f"Muon, every step, float32{end}", "ddp", "Muon", **longer)
+    yield Setting(f"Muon, H = 10, 2 bits{end}", inner_steps=10, **muon)
+    yield Setting(f"AdamW, every step, float32{end}", "ddp", **longer)
     yield Setting(f"Muon, H = 5, 2 bits{end}", inner_steps=5, **muon)
     yield Setting(f"AdamW, one worker alone{end}", "ddp", exchange=AllGather(), workers=1, **longer)
     yield Setting(
@@ -327,13 +325,12 @@ def _longest() -> Iterator[Setting]:
     """The way to a factor of a thousand: the longest runs, about five minutes each."""
     longest = {"steps": LONGEST, "group": f"{LONGEST:,} steps"}
     end = f", {LONGEST:,} steps"
-    told: dict[str, Any] = {"seeds": MORE_FRESH_SEEDS}
     muon = {"optimizer": "Muon", "codecs": TWO_BITS, **longest}
-    yield Setting(f"Muon, every step, float32{end}", "ddp", "Muon", **longest, **told)
+    yield Setting(f"Muon, every step, float32{end}", "ddp", "Muon", **longest)
     yield Setting(f"Muon, H = 10, top 2 %, 2 bits{end}", inner_steps=10, **SPARSE_MUON, **longest)
-    yield Setting(f"AdamW, every step, float32{end}", "ddp", **longest, **told)
+    yield Setting(f"AdamW, every step, float32{end}", "ddp", **longest)
     yield Setting(f"Muon, H = 30, 2 bits{end}", inner_steps=30, **muon)
-    yield Setting(f"Muon, H = 65, 2 bits{end}", inner_steps=65, **muon, **told)
+    yield Setting(f"Muon, H = 65, 2 bits{end}", inner_steps=65, **muon)
     alone = {"exchange": AllGather(), "workers": 1}
     yield Setting(f"Muon, one worker alone{end}", "ddp", "Muon", **alone, **longest)
     thirty = {"inner_steps": 30, **longest}  # the papers' own H; 180 rounds

@@ -6,13 +6,14 @@ of the stored runs, and only the bytes are measured here.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 
 from experiments.language.data_parallel import deal
-from experiments.language.task import MORE_FRESH_SEEDS, Task, text_of
-from experiments.runs import Result, read
+from experiments.language.task import FRESH_SEEDS, Task, text_of
+from experiments.runs import Result, Row, Runs, read
 from fltoolkit import Channel
 from fltoolkit.pooled import lossless
 
@@ -42,10 +43,29 @@ def run(task: Task, seed: int) -> Result:
     }
 
 
+def holding_all(row: Row) -> Row:
+    """The row; where one worker has the whole text, its runs with the bytes that brought it there.
+
+    Stored are the bytes of training, which are none.
+    """
+    setting, runs = row
+    sent = {result["seed"]: result for result in read(PATH).values()}
+    return (setting, with_bytes(runs, sent, "to_one")) if setting.whole_text else row
+
+
+def with_bytes(runs: Runs, sent: Mapping[int, Mapping[str, int]], what: str) -> Runs:
+    """The same runs with the bytes of the text in place of their own."""
+    return {
+        seed: {**result, "nbytes": sent[seed][what], "uplink": sent[seed][what]}
+        for seed, result in runs.items()
+        if seed in sent
+    } or runs
+
+
 def measure(task: Task, path: Path = PATH) -> None:
     """Send the text for each seed that is not in the file."""
     there = read(path)
-    for seed in MORE_FRESH_SEEDS:
+    for seed in FRESH_SEEDS:
         if str(seed) not in there:
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(run(task, seed)) + "\n")

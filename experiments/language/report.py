@@ -115,10 +115,7 @@ def with_text(rows: Sequence[Row]) -> list[Row]:
     """
     rows = with_owners(rows)
     sent = {result["seed"]: result for result in read(pooled.PATH).values()}
-    known = [
-        (setting, _with_bytes(runs, sent, "to_one") if setting.name == WHOLE_TEXT else runs)
-        for setting, runs in rows
-    ]
+    known = [pooled.holding_all(row) for row in rows]
     return [*known, *_sent_rows(rows, sent)] if sent else known
 
 
@@ -162,17 +159,8 @@ def _sent_rows(rows: Sequence[Row], sent: Mapping[int, Mapping[str, int]]) -> It
             title = f"{words}, then {setting.optimizer}" + f", {steps} steps" * longer
             yield (
                 replace(setting, name=title, group=SEND_TEXT, claim=""),
-                _with_bytes(runs, sent, what),
+                pooled.with_bytes(runs, sent, what),
             )
-
-
-def _with_bytes(runs: Runs, sent: Mapping[int, Mapping[str, int]], what: str) -> Runs:
-    """The same runs with the bytes of the text in place of their own."""
-    return {
-        seed: {**result, "nbytes": sent[seed][what], "uplink": sent[seed][what]}
-        for seed, result in runs.items()
-        if seed in sent
-    } or runs
 
 
 def times_the_data(runs: Runs) -> str:

@@ -55,6 +55,20 @@ def test_the_data_are_those_of_the_stored_runs(name: str, make: Any, tmp_path: P
     assert again == kept, "say: python tools/export_explore.py"
 
 
+@pytest.mark.parametrize("path", sorted((EXPLORE / "images").glob("*.svg")), ids=lambda p: p.stem)
+def test_no_words_of_a_saved_picture_lie_outside_of_it(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    width = float(re.findall(r'viewBox="0 0 ([\d.]+)', text)[0])
+    pattern = r'<text x="([-\d.]+)"[^>]*text-anchor="(\w+)" font-size="([\d.]+)"[^>]*>([^<]+)'
+    words = re.findall(pattern, text)
+    assert len(words) > 10
+    for x, anchor, size, each in words:
+        wide = 0.5 * float(size) * len(each)
+        left = float(x) - wide * {"start": 0, "middle": 0.5, "end": 1}[anchor]
+        assert left >= 0, each
+        assert left + wide <= width, each
+
+
 @pytest.mark.slow
 def test_the_whole_export_is_what_is_kept(tmp_path: Path) -> None:
     export.export(tmp_path)

@@ -19,6 +19,7 @@ from experiments.fedavg_results import null_rows as fedavg_null
 from experiments.fedavg_results import settings as fedavg
 from experiments.fedavg_results.__main__ import RESULTS as ROUNDS
 from experiments.language import data_parallel, finetune
+from experiments.language import pooled as language_pooled
 from experiments.language import report as language_report
 from experiments.language import split as language_split
 from experiments.language.__main__ import RESULTS as WORKERS
@@ -447,7 +448,8 @@ TOGETHER = ("methods", "null models", "warm start", "ablations", "no server, and
 def language_rows() -> dict[str, list[tuple[Any, dict[int, Any]]]]:
     """By the page's key of the task: settings and their finished runs."""
     task = Task()
-    side_by_side = rows_of(task, data_parallel.settings(task), read(WORKERS))
+    stored = rows_of(task, data_parallel.settings(task), read(WORKERS))
+    side_by_side = map(language_pooled.holding_all, stored)
     found: dict[str, list[Any]] = {}
     for row in side_by_side:
         group = row[0].group
