@@ -54,10 +54,10 @@ def report(results: Mapping[str, Result]) -> str:
 
 
 def rows_of(task: Task, results: Mapping[str, Result]) -> list[Row]:
-    """Each setting with the runs of its seeds, if there are any that did not diverge."""
-    rows = []
+    """Each setting with its runs that did not diverge, of all seeds that any run has."""
+    rows, seeds = [], sorted({run["seed"] for run in results.values()})
     for setting in settings():
-        keys = {seed: setting.key(task, seed) for seed in task.seeds}
+        keys = {seed: setting.key(task, seed) for seed in seeds}
         runs = {seed: results[key] for seed, key in keys.items() if key in results}
         runs = {seed: run for seed, run in runs.items() if "diverged" not in run}
         if runs:

@@ -222,12 +222,6 @@ def null_rows(task: Task, partition: str) -> Iterator[Experiment]:
     yield sent(f"{ONE_BIT}, a quarter of it at random", bits(1), num_kept=SAMPLES[task.data] // 4)
     yield longer(sent(ONE_BIT, bits(1)))
     yield sent(f"{words} prototypes, 2 bits per pixel", bits(2), num_kept=few, choose="prototypes")
-    yield sent(
-        f"{words} distilled samples, 4 bits per pixel",
-        bits(4),
-        num_kept=few,
-        choose="distilled",
-    )
     yield sent(f"{SEND}, 2 bits per pixel", bits(2))
     yield sent(f"{SEND}, 4 bits per pixel", bits(4))
     quarter = sent_in(Shrink(2), Quantize(2))
@@ -237,6 +231,12 @@ def null_rows(task: Task, partition: str) -> Iterator[Experiment]:
         return
     yield sent(f"{ONE_BIT}, model sent back", {**bits(1), **MODEL_BACK}, send_back=True)
     yield longer(sent(SEND, sent_in()))
+    yield sent(
+        f"{words} distilled samples, 4 bits per pixel",
+        bits(4),
+        num_kept=few,
+        choose="distilled",
+    )
 
 
 def _num_steps(base: Experiment) -> int:
