@@ -35,7 +35,7 @@ def report(found: Found) -> str:
     dearer = sum(each.dearer for each in known)
     lines += [f"| *{opponent.DEARER}* | {dearer} of {len(known)} | {opponent.MEANING} |"]
     lines += ["", f"{len(found)} claims; {measured(found)} of them are run by one command, "]
-    lines[-1] += f"{seeds(found)} with three seeds or more."
+    lines[-1] += f"{seeds(found, 3)} with three seeds or more, {seeds(found, 5)} with five or more."
     lines += ["", f"*Times the data* could be computed for {len(known)} claims by the numbers of "]
     lines[-1] += f"their own sources; it is above 1 for {dearer} of them. The other sources do not "
     lines[-1] += "say enough, and have no number here."
@@ -98,9 +98,9 @@ def measured(found: Found) -> int:
     return sum(bool(claim.measures) for claim, _ in found.values())
 
 
-def seeds(found: Found) -> int:
-    """How many of them with three seeds or more."""
-    return sum(bool(claim.measures) and len(claim.seeds) >= 3 for claim, _ in found.values())
+def seeds(found: Found, least: int) -> int:
+    """How many of them with so many seeds or more."""
+    return sum(bool(claim.measures) and len(claim.seeds) >= least for claim, _ in found.values())
 
 
 def write(found: Found, page: Path = PAGE, picture: Path = PICTURE) -> None:

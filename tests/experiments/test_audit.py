@@ -253,7 +253,7 @@ def test_the_verdicts_on_methods_that_are_not_measured_yet(module, nats, up, tot
     luck = {10: 0.0, 11: 0.02, 12: 0.01}  # what the seeds differ by, in the reference as well
     reference = {"nbytes_up": 1000.0, "nbytes": 2000.0}
     method = {"nbytes_up": 1000 / up, "nbytes": 2000 / total}
-    known = [namespace[n] for n in ("EVERY", "DILOCO") if n in namespace]
+    known = [namespace[n] for n in ("EVERY", "DILOCO", "ALONE") if n in namespace]
     name = namespace.get("DEMO") or namespace["MULOCO"]
     seeds = {
         each: {s: {**reference, "nats": 2.0 + more} for s, more in luck.items()} for each in known

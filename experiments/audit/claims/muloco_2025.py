@@ -14,8 +14,8 @@ from experiments.audit.claim import (
 from experiments.audit.measures import language
 
 EVERY, DILOCO = "AdamW, every step, float32", "DiLoCo, H = 10, float32"
-MULOCO = "MuLoCo, H = 10, 2 bits"
-STORED = language(EVERY, DILOCO, MULOCO)
+MULOCO, ALONE = "MuLoCo, H = 10, 2 bits", "Muon, one worker alone"
+STORED = language(EVERY, DILOCO, MULOCO, ALONE)
 
 
 def judge(runs: Runs) -> Finding:
@@ -25,8 +25,10 @@ def judge(runs: Runs) -> Finding:
     words = (
         f"{spread(more, '+.3f')} nats per character against DiLoCo with AdamW, at {times(total)} "
         f"times fewer bytes than it, {on_seeds(runs)}; "
-        f"{spread(runs.nats(MULOCO, EVERY), '+.3f')} against AdamW with a message at every step. "
-        "The factors of the table are those against DiLoCo."
+        f"{spread(runs.nats(MULOCO, EVERY), '+.3f')} against AdamW with a message at every step. A "
+        "worker alone with Muon, who sends nothing, has "
+        f"{spread(runs.nats(ALONE, MULOCO), '+.3f')} against MuLoCo. The factors of the table are "
+        "those against DiLoCo."
     )
     verdict = judged(rule.at_most(more, 0.0), rule.saves(total, 8), rule.saves(up, 8))
     return Finding(verdict, words, times(up), times(total))
