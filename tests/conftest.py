@@ -24,8 +24,10 @@ if find_spec("hypothesis"):  # Flower's environment does without
     from hypothesis import HealthCheck, settings
 
     # on a busy machine everything takes long, and that is no failure
-    settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    settings.load_profile("busy")
+    how = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+    settings.register_profile("search", **how)  # new examples in each run
+    settings.register_profile("same", derandomize=True, **how)
+    settings.load_profile("same")
 
 
 @pytest.fixture(scope="session")

@@ -250,12 +250,13 @@ def fenced(code: str, **bounds: int) -> fence.Fenced:
 
 
 def until_excess(program: fence.Fenced) -> str:
-    for _ in range(600):
+    until = time.monotonic() + 600
+    while time.monotonic() < until:
         if excess := program.look():
             program.stop()
             return excess
         time.sleep(0.05)
-    raise AssertionError("nothing was found in 30 s")
+    raise AssertionError("nothing was found in 10 minutes")
 
 
 @pytest.mark.slow
@@ -298,7 +299,7 @@ def test_nothing_is_left_when_the_starter_is_killed():
     starter.kill()
     starter.wait()
     starter.stdout.close()
-    _, alive = psutil.wait_procs(found, timeout=20)
+    _, alive = psutil.wait_procs(found, timeout=300)
     assert not alive
 
 
@@ -307,7 +308,7 @@ def test_a_program_talks_through_its_pipes_and_ends_with_its_code():
     program.stdin.write(b"hello")
     program.stdin.close()
     assert program.stdout.read() == b"olleh\n"
-    program.process.wait(30)
+    program.process.wait(300)
     assert program.stop() == 7
 
 

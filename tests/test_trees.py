@@ -24,7 +24,7 @@ def test_mean_keeps_dtypes_and_inputs():
 
 
 def test_mean_of_equal_trees_is_exact():
-    tree = {"w": torch.randn(1000)}
+    tree = {"w": torch.randn(1000, generator=torch.Generator().manual_seed(0))}
     assert torch.equal(weighted_mean([tree] * 7, [1, 2, 3, 4, 5, 6, 7])["w"], tree["w"])
 
 
@@ -32,7 +32,8 @@ def test_mean_of_equal_trees_is_exact():
 @pytest.mark.parametrize("shape", [(), (0, 3), (7,), (3, module.BLOCK), (2, module.BLOCK // 2 + 1)])
 def test_the_mean_in_blocks_is_the_plain_mean(dtype, shape):
     """Bit by bit, also of strided tensors, and with NaN."""
-    tensors = [(100 * torch.randn(shape)).to(dtype) for _ in range(5)]
+    g = torch.Generator().manual_seed(0)
+    tensors = [(100 * torch.randn(shape, generator=g)).to(dtype) for _ in range(5)]
     if dtype.is_floating_point and shape == (7,):
         tensors[2][3] = math.nan
     weights = [1, 3, 0, 600, 7]

@@ -40,7 +40,7 @@ from fltoolkit.wire import WireError
 
 __all__ = ["DistributedChannel", "PeerError"]
 
-LAST_WORDS = 2.0  # seconds from torchrun's SIGTERM to the end
+LAST_WORDS = 10.0  # seconds from torchrun's SIGTERM to the end
 
 
 # --------------------------------------------------------------------------------- the channel

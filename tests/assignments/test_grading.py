@@ -88,6 +88,7 @@ def batch(master, listener, tmp_path_factory):
     before_that = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a script
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", runs)
+        patch.setattr(grading, "PATIENCE", 50)  # others may keep this machine busy
         results = grade(folder, master, out, jobs=2, limits=LIMITS)
     signal.signal(signal.SIGINT, before_that)
     left = os.listdir(runs)
@@ -119,8 +120,9 @@ def test_points_and_name(batch, name):
 @slow
 @fenced
 @pytest.mark.parametrize("number", TRIED)
-def test_right_answers_get_all_points_and_hostile_ones_none(number, tmp_path):
+def test_right_answers_get_all_points_and_hostile_ones_none(number, tmp_path, monkeypatch):
     """In the assignments after the first; nobody who is honest is accused."""
+    monkeypatch.setattr(grading, "PATIENCE", 50)
     (path,) = MASTERS.glob(f"{number}_*.ipynb")
     master, tried = load_master(path), TRIED[number]
     (tmp_path / "in").mkdir()
@@ -151,7 +153,8 @@ def test_nobody_left_the_room(batch, listener):
 _AS_USER = """
 import json, sys
 from dataclasses import asdict
-from fltoolkit.assignments import Limits, grade
+from fltoolkit.assignments import Limits, grade, grading
+grading.PATIENCE = 50
 folder, master, out, limits = sys.argv[1:]
 results = grade(folder, master, out, limits=Limits(**json.loads(limits)), jobs=2)
 print(json.dumps([asdict(result) for result in results]))
@@ -492,7 +495,7 @@ def test_what_was_begun_ends_with_a_grader_that_was_killed(master, tmp_path):
             return False
 
     found: list[psutil.Process] = []
-    for _ in range(2_400):
+    for _ in range(12_000):
         found = psutil.Process(grader.pid).children(recursive=True)
         if any(map(is_kernel, found)):
             break
@@ -500,5 +503,5 @@ def test_what_was_begun_ends_with_a_grader_that_was_killed(master, tmp_path):
     grader.kill()
     grader.wait()
     assert any(map(is_kernel, found)) or len(found) > 3
-    _, alive = psutil.wait_procs(found, timeout=20)
+    _, alive = psutil.wait_procs(found, timeout=300)
     assert not alive

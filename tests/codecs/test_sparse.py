@@ -253,7 +253,8 @@ def test_ties_keep_exactly_k_and_the_first():
 @pytest.mark.parametrize("stage", [TopK(0.1), STC(0.1), RandomK(0.1, unbiased=False)], ids=repr)
 @pytest.mark.parametrize("kind", ["equal", "one", "normal"])
 def test_contraction(stage, kind):
-    x = {"equal": torch.ones(100), "one": torch.eye(100)[7], "normal": torch.randn(100)}[kind]
+    normal = torch.randn(100, generator=torch.Generator().manual_seed(0))
+    x = {"equal": torch.ones(100), "one": torch.eye(100)[7], "normal": normal}[kind]
     errors = [
         float((stage.undo(stage.apply({"w": x}))["w"] - x).square().sum()) for _ in range(400)
     ]
@@ -378,7 +379,7 @@ def test_rand_topk_extremes(alpha, fraction, outside):
 
 
 def test_rand_topk_is_plain_in_evaluation():
-    h = torch.randn(64, 128)
+    h = torch.randn(64, 128, generator=torch.Generator().manual_seed(0))
     stage = RandTopK(0.1, alpha=0.5, training=False)
     received = stage.undo(stage.apply({"h": h}))["h"]
     best = h.abs().topk(13, dim=1).indices

@@ -260,7 +260,9 @@ def test_the_replay_finds(name, monkeypatch):
     ],
 )
 def test_limits(body, why, monkeypatch):
-    monkeypatch.setitem(TRACKS, "digits", replace(TRACKS["digits"], cpu_seconds=4, per_process=5))
+    seconds = 4 if "while" in body or "sleep" in body else 400
+    track = replace(TRACKS["digits"], cpu_seconds=seconds, per_process=5)
+    monkeypatch.setitem(TRACKS, "digits", track)
     monkeypatch.setattr("fltoolkit.cup.hosts.PATIENCE", 2 if "sleep" in body else 100)
     text = hostile.HONEST.replace("def owner(me, message):", f"def owner(me, message):\n    {body}")
     with pytest.raises(CupError, match=why):

@@ -3,18 +3,16 @@
 Processes are forked from a server that has torch loaded already, so that each takes milliseconds.
 """
 
-import contextlib
 import itertools
 import multiprocessing
 import os
-import queue
-import socket
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from multiprocessing.connection import wait
 from signal import SIGKILL, SIGSTOP
 from typing import Any
 
+import psutil
 import torch
 from torch import nn
 
@@ -40,6 +38,7 @@ from fltoolkit.wire import pack
 NUM_SAMPLES, WIDTH, CUT = 24, 6, 5
 PATIENCE = 300  # seconds: nothing here waits so long, also on a busy machine
 Tell = Callable[[Any], None]
+HERE = ["--standalone", "--local-addr", "127.0.0.1"]  # torchrun takes a free port itself
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(  # not this module: before Python 3.13 the server would not find it
     [f"fltoolkit.{name}" for name in ("engines.torch_distributed", "data", "split", "codecs")]
@@ -213,9 +212,6 @@ def saving(
             if signal == SIGSTOP and channel.step == 3:
                 channel.peers.timeout = 3
             if dies == rank and channel.step == 3:
-                if signal == SIGSTOP:
-                    tell((str(rank), "falls asleep"))
-                    time.sleep(0.2)  # for the queue's thread to write it
                 os.kill(os.getpid(), signal)
         tell((rank, summary(cast, channel, [])))
 
@@ -273,38 +269,48 @@ def train_u(parties: list[Party], batches: Iterator, channel: Channel) -> Iterat
 
 
 def start(function: Callable, num: int, *arguments: Any, only: int | None = None) -> list[Any]:
-    """Run ``function(rank, tell, *arguments)`` in ``num`` processes; all that they tell."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-    told, heard = context.Queue(), []
-    processes = [
-        context.Process(
-            target=_run, args=(function, rank, num, port, told, arguments), name=str(rank)
-        )
-        for rank in (range(num) if only is None else [only])
-    ]
-    for process in processes:
-        process.start()
-    alive = list(processes)
-    while alive or not told.empty():
-        alive = [process for process in alive if process.is_alive()]
-        with contextlib.suppress(queue.Empty):
-            heard.append(told.get(timeout=0.05))
-        asleep = [p for p in alive if (p.name, "falls asleep") in heard]
-        if asleep == alive:  # everybody else is done with them
-            for process in asleep:
+    """Run ``function(rank, tell, *arguments)`` in ``num`` processes; all that they tell.
+
+    They meet at a store that is open in this process: no port is looked for that another process
+    could take first. With ``only`` one of them is started, and opens a store of its own.
+    """
+    store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "GLOO_SOCKET_IFNAME": "lo"}
+    if only is None:  # as torchrun does it
+        place |= {"MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    place |= {"TORCHELASTIC_RESTART_COUNT": "0", "WORLD_SIZE": str(num)}
+    ends: dict[Any, Any] = {}  # by the line on which it tells: the process
+    for rank in range(num) if only is None else [only]:
+        line, its_end = context.Pipe(duplex=False)  # one each: who is killed keeps no lock
+        about = (function, place | {"RANK": str(rank)}, its_end, arguments)
+        ends[line] = context.Process(target=_run, args=about)
+        ends[line].start()
+        its_end.close()
+    heard = []
+    while ends:
+        for line in wait([*ends], timeout=0.05):
+            try:
+                heard.append(line.recv())
+            except (EOFError, OSError):  # it has ended, maybe in the middle of a word
+                ends.pop(line).join()
+        if all(map(is_stopped, ends.values())):  # everybody else is done with them
+            for process in ends.values():
                 process.kill()
     return heard
 
 
-def _run(
-    function: Callable, rank: int, num: int, port: int, told: Any, arguments: tuple[Any, ...]
-) -> None:
-    torch.set_num_threads(1)
-    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(num), "MASTER_PORT": str(port)}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"}
+def is_stopped(process: Any) -> bool:
     try:
-        function(rank, told.put, *arguments)
+        return psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _run(function: Callable, place: dict[str, str], told: Any, arguments: tuple[Any, ...]) -> None:
+    torch.set_num_threads(1)
+    os.environ |= place
+    rank = int(place["RANK"])
+    try:
+        function(rank, told.send, *arguments)
     except Exception as error:
-        told.put((rank, type(error).__name__, str(error)))
+        told.send((rank, type(error).__name__, str(error)))

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 import torch
 from averaging_scenarios import RUNS, RUNS_OF_TWO, codecs, failing, ranks_of, run, together
-from distributed_scenarios import start
+from distributed_scenarios import HERE, start
 from torch import nn
 
 from fltoolkit.channel import Channel
@@ -67,8 +67,7 @@ def test_what_needs_all_clients_here_says_so():
 def test_the_example_prints_the_same_however_clients_are_dealt():
     script = ["examples/torchrun_fedavg.py", "--rounds", "2", "--compressed"]
     script += ["--clients", "8"]  # three, three and two for the processes
-    torchrun = ["-m", "torch.distributed.run", "--master-port", "29618"]
-    torchrun += ["--nproc-per-node", "3"]
+    torchrun = ["-m", "torch.distributed.run", *HERE, "--nproc-per-node", "3"]
     one, several = (
         subprocess.run(
             [sys.executable, *how, *script], check=True, capture_output=True, text=True, timeout=600

@@ -59,7 +59,9 @@ def samples(client):
 def cluster(count=2):
     from distributed import LocalCluster
 
-    return LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None)
+    # Dask divides the memory by the cores, and would pause a worker that has little of it
+    how = {"threads_per_worker": 1, "memory_limit": 0, "dashboard_address": None}
+    return LocalCluster(n_workers=count, **how)
 
 
 @pytest.fixture(scope="module")

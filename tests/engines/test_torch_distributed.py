@@ -14,7 +14,7 @@ from signal import SIGKILL, SIGSTOP
 
 import pytest
 import torch
-from distributed_scenarios import THREE, TWO, alone, faulty, saving, start, together
+from distributed_scenarios import HERE, THREE, TWO, alone, faulty, saving, start, together
 
 from fltoolkit.engines.torch_distributed import DistributedChannel
 
@@ -128,8 +128,8 @@ def test_a_run_goes_on_after_a_death(tmp_path, dies, sig):
 @pytest.mark.parametrize("dies", [0, 1])
 def test_under_torchrun_the_survivor_says_who_is_gone(tmp_path, dies):
     """torchrun sends SIGTERM to a survivor at once: it is to be heard before it ends."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    command += ["--master-port", "29617", "examples/torchrun_split.py", "--epochs", "100000"]
+    command = [sys.executable, "-m", "torch.distributed.run", *HERE, "--nproc-per-node", "2"]
+    command += ["examples/torchrun_split.py", "--epochs", "100000"]
     with (tmp_path / "said").open("w+") as said:
         run = subprocess.Popen([*command, "--out", str(tmp_path)], stdout=said, stderr=said)
         records = [tmp_path / name / "records.jsonl" for name in ("alice", "bob")]

@@ -107,10 +107,12 @@ def test_a_real_kernel_runs_a_cell_again() -> None:
             kernel.shell_channel.send(message)
             reply = kernel.get_shell_msg(timeout=SECONDS)["content"]
             assert reply["status"] == "ok", reply
-        kernel.execute("names = [t.name for t in threading.enumerate()]", reply=True)
-        found = kernel.execute(
-            "", user_expressions={"n": "names.count('fltoolkit-runner')"}, reply=True
+        code = (  # who was stopped just now may still make its last record
+            "import time\ndef going():\n"
+            "    return [t.name for t in threading.enumerate()].count('fltoolkit-runner')\n"
+            "while going() > 2: time.sleep(0.01)"
         )
+        found = kernel.execute(code, user_expressions={"n": "going()"}, reply=True, timeout=SECONDS)
         assert found["content"]["user_expressions"]["n"]["data"]["text/plain"] == "2"
     finally:
         kernel.stop_channels()

@@ -6,7 +6,7 @@ from typing import Any
 
 def wait_for_png(shown: list[dict[str, Any]]) -> None:
     """Wait until the latest picture is one that can be saved."""
-    for _ in range(1000):
+    for _ in range(6000):
         if "image/png" in shown[-1]:
             break
         time.sleep(0.05)

@@ -61,7 +61,7 @@ def test_the_samples_themselves_are_compared_too() -> None:
 
 @pytest.mark.later
 def test_the_panel_shows_svg_at_once_and_png_at_rest(shown: list[dict[str, Any]]) -> None:
-    panel = advisor_panel(num_clients=10, seconds_at_rest=1)
+    panel = advisor_panel(num_clients=10, seconds_at_rest=3600)
     panel._ipython_display_()
     assert set(shown[-1]) == {"image/png", "text/plain"}
     for clients in (20, 50, 100):
@@ -69,10 +69,12 @@ def test_the_panel_shows_svg_at_once_and_png_at_rest(shown: list[dict[str, Any]]
         assert set(shown[-1]) == {"text/html", "text/plain"}
     assert panel.comparison == compare_bytes(100)
     assert shown[-1]["text/plain"] == compare_bytes(100).sentence
+    panel._picture._rest = 0.01
+    panel.sliders["num_clients"].value = 200
     wait_for_png(shown)
-    assert shown[-1]["text/plain"] == compare_bytes(100).sentence
+    assert shown[-1]["text/plain"] == compare_bytes(200).sentence
     time.sleep(0.2)  # for pictures that should not come
-    assert len(shown) == 5, "one picture at first, three while moving, one at rest"
+    assert len(shown) == 6, "one picture at first, four while moving, one at rest"
 
 
 @pytest.mark.later

@@ -32,7 +32,7 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def wait(panel: Any) -> None:
-    for _ in range(1200):
+    for _ in range(12_000):
         if not panel._working:
             return
         time.sleep(0.05)

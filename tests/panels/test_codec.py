@@ -18,7 +18,7 @@ pytest.importorskip("ipywidgets")
 @pytest.mark.later
 def test_the_codec_panel_follows_its_controls(shown: list[dict[str, Any]]) -> None:
     tensors = {"activation": normal(20, 30).relu(), "update": 0.01 * normal(20, 30)}
-    panel = codec_panel(tensors, seconds_at_rest=1)
+    panel = codec_panel(tensors, seconds_at_rest=3600)
     panel._ipython_display_()
     assert set(shown[-1]) == {"image/png", "text/plain"}
     assert panel.report == describe_codec(tensors["activation"], Pipeline(Quantize(4)))
@@ -33,6 +33,8 @@ def test_the_codec_panel_follows_its_controls(shown: list[dict[str, Any]]) -> No
     assert panel.report.sentence == panel._sentence.value
     assert f"sent <b>{panel.report.real_bits:.2f}</b>" in panel._readout.value
     assert "Quantize(bits=6" in panel._readout.value
+    panel._picture._rest = 0.01
+    panel.controls["bits"].value = 5
     wait_for_png(shown)
     assert shown[-1]["text/plain"] == f"Quantize, nearest: {panel.report.sentence}"
 

@@ -242,7 +242,8 @@ def test_a_real_kernel_keeps_one_png_per_cell(tmp_path: Path) -> None:
     cells = [nbformat.v4.new_code_cell(source)]
     notebook = nbformat.v4.new_notebook(cells=cells)
     folder = {"metadata": {"path": str(tmp_path)}}
-    nbclient.NotebookClient(notebook, allow_errors=True, resources=folder).execute()
+    how = {"allow_errors": True, "resources": folder, "startup_timeout": 600}
+    nbclient.NotebookClient(notebook, **how).execute()
     picture, error = notebook.cells[0].outputs
     assert set(picture.data) == {"image/png", "text/plain"}
     assert "stopped: 41 of 50" in picture.data["text/plain"]

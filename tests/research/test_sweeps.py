@@ -1,10 +1,10 @@
 """Sweeps: nothing lost, nothing twice, on cores and on a cluster."""
 
 import importlib
+import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
@@ -348,7 +348,7 @@ def test_a_cluster_of_two_workers(path):
     )
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, memory_limit=0, dashboard_address=None
         ) as local,
         cluster(local.scheduler_address) as pool,
         Store(path) as store,
@@ -403,18 +403,21 @@ def test_a_cluster_from_the_scheduler_on(path, monkeypatch, capsys):
         "experiments: [{seeds: [0, 1]}]\n"
     )
     monkeypatch.syspath_prepend(folder / "modules")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    told = folder / "scheduler.json"  # it takes a free port itself, and writes down which
     dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
-    worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1"]
+    dask += ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(told)]
     monkeypatch.delenv("PYTHONPATH", raising=False)
     without = {**os.environ}
     having = {**without, "PYTHONPATH": str(folder / "modules")}
-    host, port = address.split(":")
-    words = ["sweep", str(folder / "plan.yaml"), "--scheduler", f"tcp://{address}"]
-    words += ["--import", "dask_codec"]
-    with ended(subprocess.Popen([*dask, "--host", host, "--port", port], env=without)):
+    with ended(subprocess.Popen(dask, env=without)) as scheduler:
+        while not (told.exists() and told.read_text().endswith("}")):
+            assert scheduler.poll() is None
+            time.sleep(0.05)
+        address = json.loads(told.read_text())["address"]
+        worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1"]
+        worker += ["--memory-limit", "0"]
+        words = ["sweep", str(folder / "plan.yaml"), "--scheduler", address]
+        words += ["--import", "dask_codec"]
         with (
             ended(subprocess.Popen(worker, env=without, cwd=folder)),
             pytest.raises(RuntimeError, match="No module named 'dask_codec'"),
@@ -431,7 +434,7 @@ def test_a_cluster_from_the_scheduler_on(path, monkeypatch, capsys):
 def ended(process):
     """End a process that was started, whatever happens."""
     try:
-        yield
+        yield process
     finally:
         process.terminate()
         process.wait(120)
