@@ -342,7 +342,7 @@ def verify(
         runs.append(_one_run(play, used))
         tell(f"run {number + 1}: {_in_words(runs[-1], chosen)}")
         if number == replayed:
-            _again(play, used)
+            _again(play, _drawn(salt, entry.sha256, number, "again"), used)
             tell(f"run {number + 1} was made again from its messages, party by party: the same")
     scores = [run["score"] for run in runs]
     low = bound(scores, higher_is_better=chosen.metric == "accuracy")
@@ -385,9 +385,23 @@ def _one_run(play: Play, used: dict[str, float]) -> dict[str, Any]:
     }
 
 
-def _again(first: Play, used: dict[str, float]) -> None:
-    numbers = np.random.default_rng(first.seed).permutation(first.wire.num_owners).tolist()
-    groups = [sorted(group) for group in _grouped(numbers, first.track.per_process)]
+def _regrouped(groups: list[list[int]], seed: int) -> list[list[int]]:
+    """The owners in groups of the same size; where they can be, in others than before.
+
+    >>> _regrouped([[0, 1, 2], [3, 4]], seed=0)
+    [[2, 3, 4], [0, 1]]
+    """
+    rng, size = np.random.default_rng(seed), len(groups[0])
+    before = {tuple(group) for group in groups}
+    while True:
+        numbers = rng.permutation(sum(map(len, groups))).tolist()
+        found = [sorted(group) for group in _grouped(numbers, size)]
+        if size == 1 or len(groups) == 1 or {*map(tuple, found)} != before:
+            return found
+
+
+def _again(first: Play, seed: int, used: dict[str, float]) -> None:
+    groups = _regrouped(first.groups, seed)
     wire = Wire(first.league, first.wire.num_owners)
     about = (first.track, first.league, first.entry, first.drawn, first.seed, wire, groups)
     with Hosts(first.track.cpu_seconds) as hosts:
