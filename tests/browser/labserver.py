@@ -11,7 +11,6 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -47,31 +46,31 @@ def absent(reason: str) -> Any:
 
 @contextlib.contextmanager
 def lab(
-    folder: Path, seconds: float = 300, python: str = sys.executable, **variables: str
+    folder: Path, seconds: float = 600, python: str = sys.executable, **variables: str
 ) -> Iterator[Server]:
     """JupyterLab with its root in ``folder``; nothing of the user's own Jupyter is touched."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = Server(f"http://127.0.0.1:{port}", secrets.token_hex(16))
+    token = secrets.token_hex(16)
     with tempfile.TemporaryDirectory(prefix="fltoolkit-lab-") as name:
         home = Path(name)
         own = {key: str(home / key.lower()) for key in _FOLDERS}
-        own |= {"JUPYTER_TOKEN": server.token, "OMP_NUM_THREADS": "1"}
+        own |= {"JUPYTER_TOKEN": token, "OMP_NUM_THREADS": "1"}
+        own["JUPYTER_RUNTIME_DIR"] = str(home / "run")  # short, since a socket's path must be
         env = {**os.environ, **own, **variables}
         settings = home / "jupyterlab_settings_dir" / "@jupyterlab" / "apputils-extension"
         settings.mkdir(parents=True)
         quiet = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
         (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
-        command = [python, "-m", "jupyter", "lab", "--no-browser", f"--port={port}"]
-        command += ["--ip=127.0.0.1", "--ServerApp.port_retries=0", "--LabApp.news_url=None"]
+        # ports that are looked for may be taken by others meanwhile: of kernels there are none,
+        # and the server tries the next ones and writes down which it got
+        command = [python, "-m", "jupyter", "lab", "--no-browser", "--transport=ipc"]
+        command += [f"--port={20_000 + os.getpid() % 10_000}", "--ServerApp.port_retries=200"]
+        command += ["--ip=127.0.0.1", "--LabApp.news_url=None"]
         command += [f"--ServerApp.root_dir={folder}", "--LabApp.expose_app_in_browser=True"]
         command += ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
         with open(home / "log", "w+") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=folder)
             try:
-                _wait_for(server, process, home / "log", seconds)
-                yield server
+                yield _started(own["JUPYTER_RUNTIME_DIR"], token, process, home / "log", seconds)
             finally:
                 process.terminate()
                 try:
@@ -84,7 +83,6 @@ def lab(
 _FOLDERS = (
     "JUPYTER_CONFIG_DIR",
     "JUPYTER_DATA_DIR",
-    "JUPYTER_RUNTIME_DIR",
     "JUPYTERLAB_SETTINGS_DIR",
     "JUPYTERLAB_WORKSPACES_DIR",
     "IPYTHONDIR",
@@ -92,13 +90,18 @@ _FOLDERS = (
 )
 
 
-def _wait_for(server: Server, process: subprocess.Popen, log: Path, seconds: float) -> None:
+def _started(
+    folder: str, token: str, process: subprocess.Popen, log: Path, seconds: float
+) -> Server:
+    """The server, as soon as it answers at the address that it has written down."""
     end = time.monotonic() + seconds
     while True:
         try:
-            urllib.request.urlopen(f"{server.url}/api/status?token={server.token}", timeout=5)
-            return
-        except OSError as error:
+            (about,) = Path(folder).glob("jpserver-*.json")
+            server = Server(json.loads(about.read_text())["url"].rstrip("/"), token)
+            urllib.request.urlopen(f"{server.url}/api/status?token={token}", timeout=60)
+            return server
+        except (OSError, ValueError) as error:
             if process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"no JupyterLab:\n{log.read_text()[-4000:]}") from error
             time.sleep(0.2)
@@ -115,7 +118,7 @@ def browser() -> Iterator[Any]:
     options = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
     path = chromium()
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=options)
+        started = playwright.chromium.launch(executable_path=path, args=options, timeout=600_000)
         try:
             yield started
         finally:
@@ -135,7 +138,7 @@ def page(context: Any = None, width: int = 1280, height: int = 1000) -> Iterator
             yield tab
         return
     tab = context.new_page()
-    tab.set_default_timeout(180_000)  # two workers of pytest may share two cores
+    tab.set_default_timeout(600_000)  # to end a hang: others may keep this machine busy
     tab.set_viewport_size({"width": width, "height": height})
     errors: list[str] = []
     tab.on("pageerror", lambda error: errors.append(str(error)))
@@ -309,7 +312,7 @@ def write_notebook(path: Path, *sources: str) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), path)
 
 
-def open_notebook(page: Any, server: Server, path: str, seconds: float = 300) -> Notebook:
+def open_notebook(page: Any, server: Server, path: str, seconds: float = 600) -> Notebook:
     """Open ``path`` (relative to the server's folder) and wait until its kernel answers.
 
     Whatever is run before that would silently do nothing.
@@ -320,13 +323,19 @@ def open_notebook(page: Any, server: Server, path: str, seconds: float = 300) ->
     return Notebook(page)
 
 
-def wait_for(page: Any, what: Any, seconds: float = 180) -> None:
+def wait_for(page: Any, what: Any, seconds: float = 600) -> None:
     """Wait until ``what()`` is true; the page goes on meanwhile."""
     end = time.monotonic() + seconds
     while not what():
         if time.monotonic() > end:
             pytest.fail(f"not within {seconds} s")
         page.wait_for_timeout(50)
+
+
+def saved_outputs(path: Path, cell: int = 0) -> list[set[str]]:
+    """The kinds of each output of a cell, as the file has them; one empty kind if there is none."""
+    outputs = nbformat.read(path, 4).cells[cell].outputs
+    return [set(output.get("data", ())) for output in outputs] or [set()]
 
 
 _TWO_FRAMES = """async () => {
@@ -350,7 +359,7 @@ END_KERNEL = """async () => {
 
 _READY = """async () => {
   await jupyterapp.restored;
-  for (let tries = 0; tries < 600; tries++) {
+  for (let tries = 0; tries < 6000; tries++) {
     const panel = jupyterapp.shell.currentWidget;
     const kernel = panel?.sessionContext?.session?.kernel;
     if (kernel?.connectionStatus === 'connected' && panel.context.isReady) {
@@ -360,5 +369,5 @@ _READY = """async () => {
     }
     await new Promise(resolve => setTimeout(resolve, 100));
   }
-  throw new Error('no kernel after 60 s: does the notebook name one (metadata.kernelspec)?');
+  throw new Error('no kernel after ten minutes: does the notebook name one (metadata.kernelspec)?');
 }"""

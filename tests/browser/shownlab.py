@@ -88,7 +88,7 @@ def show_lab(
     name: str,
     *,
     cells: Sequence[str] = ("import fltoolkit as flt", "lab = FedAvgLab("),
-    longer: str = "lab.num_rounds = 1000",
+    longer: str = "lab.num_rounds = 100_000",
     **more: str,
 ) -> Shown:
     """Open a notebook and run only its cells that contain ``cells``, of which the last is the lab.
@@ -102,7 +102,7 @@ def show_lab(
         lab = next(n for n, source in enumerate(sources) if part in source)
         notebook.run_cell(lab)  # of the lab: one run or two, then the panel
     area = notebook.show(lab)
-    area.get_by_role("button", name="Start").wait_for(timeout=60_000)
+    area.get_by_role("button", name="Start").wait_for()
     notebook.ask(longer)
     return Shown(notebook, lab, area, **more)
 
@@ -125,7 +125,7 @@ def use_each_control(opened: Notebook, cell: int, name: str) -> None:
         before = now()
         act()
         try:
-            wait_for(page, lambda: now() != before, seconds=180)
+            wait_for(page, lambda: now() != before)
         except pytest.fail.Exception:
             pytest.fail(f"{name}: nothing follows from {what}")
 

@@ -31,7 +31,7 @@ def points_at_settings(notebook: Notebook, cell: int) -> None:
     names = notebook.ask("print(*panel.slider.options, sep='|')").split("|")
 
     # long enough to see what is drawn while moving
-    notebook.ask("rest, panel._picture._rest = panel._picture._rest, 5")
+    notebook.ask("rest, panel._picture._rest = panel._picture._rest, 3600")
     slider = area.get_by_role("slider")
     slider.focus()
     page.keyboard.press("ArrowRight")
@@ -39,6 +39,7 @@ def points_at_settings(notebook: Notebook, cell: int) -> None:
     words.get_by_text(f"{chosen}: ").wait_for()
     area.locator("svg[role=img]").wait_for()
     notebook.screenshot("tradeoff_panel_moving")
+    notebook.ask("panel._picture._rest = 1")
     page.keyboard.press("End")  # the one with the most bytes
     words.get_by_text(f"{names[-1]}: ").wait_for()
     wait_for(page, lambda: "image/png" in picture(notebook, cell))
@@ -74,7 +75,7 @@ def bits_and_noise_change_what_is_seen(notebook: Notebook, cell: int) -> None:
         return sentence.inner_text().splitlines()[0], data["text/plain"], data["image/png"]
 
     def follows(words: str, before: tuple[str, str, str]) -> None:
-        sentence.get_by_text(words, exact=True).wait_for(timeout=60_000)
+        sentence.get_by_text(words, exact=True).wait_for()
         wait_for(page, lambda: now()[0] == now()[1] != before[1] and now()[2] != before[2])
 
     def slider(name: str) -> Any:
@@ -141,10 +142,9 @@ def follows_dropdown_and_keyboard(notebook: Notebook, cell: int) -> None:
 
     chosen.select_option("Sign")
     readout.get_by_text("Sign uses no bits and no fraction: switched off").wait_for()
-    page.wait_for_timeout(200)
     notebook.screenshot("codec_gallery_sign")
+    wait_for(page, lambda: picture(notebook, cell)["text/plain"].startswith("Sign: "))
     wait_for(page, lambda: "image/png" in picture(notebook, cell))
-    assert picture(notebook, cell)["text/plain"].startswith("Sign: ")
     chosen.select_option("Quantize, nearest")
     readout.get_by_text("Quantize(bits=").wait_for()
 

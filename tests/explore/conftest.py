@@ -39,6 +39,7 @@ def open_page(browser: Any, site: Path) -> Iterator[Open]:
             viewport=size, color_scheme=scheme, offline=True, java_script_enabled=scripts
         )
         contexts.append(context)
+        context.set_default_timeout(600_000)  # to end a hang: others may keep this machine busy
         tab = context.new_page()
         tab.on("pageerror", lambda error: trouble.append(f"{name}: {error}"))
         tab.on("console", lambda message: trouble.append(f"{name}: {message.text}"))
