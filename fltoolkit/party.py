@@ -150,7 +150,7 @@ class Party:
             )
         _check_own(name, module, optimizer)
         self.name = name
-        self.module = module if device is None else _moved(name, module, device)
+        self.module = module if device is None else on_device(f"party {name!r}", module, device)
         self.optimizer = optimizer
         self.loss_fn = loss_fn
         self.params = [p for p in module.parameters() if p.requires_grad]
@@ -498,11 +498,12 @@ def check_log_probabilities(who: str, loss_fn: Any, output: Tensor) -> None:
         )
 
 
-def _moved(name: str, module: nn.Module, device: str | torch.device) -> nn.Module:
+def on_device(whose: str, module: nn.Module, device: str | torch.device) -> nn.Module:
+    """The module on this device; ValueError if the device cannot be used here."""
     try:
         return module.to(device)
     except (AssertionError, RuntimeError) as error:
         raise ValueError(
-            f"party {name!r}: device={str(device)!r} cannot be used here ({error}). Leave it out "
+            f"{whose}: device={str(device)!r} cannot be used here ({error}). Leave it out "
             "to compute on the CPU; torch.cuda.is_available() says whether there is a GPU"
         ) from error

@@ -88,7 +88,9 @@ def _one_thread() -> Iterator[None]:
 def _autocast(experiment: Experiment) -> AbstractContextManager:
     if not experiment.autocast:
         return nullcontext()
-    return torch.autocast(torch.device(experiment.device).type, torch.bfloat16)
+    kind = torch.device(experiment.device).type
+    # without a cache: torch would keep the 16 bits of weights that have moved since
+    return torch.autocast(kind, torch.bfloat16, cache_enabled=False)
 
 
 def _records(experiment: Experiment) -> Iterator[Record]:

@@ -23,7 +23,7 @@ from fltoolkit.data.partitions import (
     partition_shards,
 )
 from fltoolkit.models import mcmahan_cnn, splitnn_mlp
-from fltoolkit.party import SGD, Optimizer, Party
+from fltoolkit.party import SGD, Optimizer, Party, on_device
 from fltoolkit.research.text import build, read_call
 
 FLAT = ("mlp", "splitnn_mlp", "mcmahan_2nn")
@@ -56,7 +56,7 @@ class Task:
         self.rounds, self.batch_size = experiment.rounds, experiment.batch_size
         self.lr, self.cut, self.seed = experiment.lr, experiment.cut, experiment.seed
         self.num_clients = experiment.num_clients
-        self.model = network(experiment, data).to(experiment.device)
+        self.model = on_device("the experiment", network(experiment, data), experiment.device)
         self.loss_fn = read_call(experiment.loss)()
         self.gate: Any = build(experiment.gate) if experiment.gate else None
         self.optimizer_call = read_call(experiment.optimizer) if experiment.optimizer else None
