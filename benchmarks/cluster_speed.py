@@ -78,7 +78,8 @@ def memory(num_clients: int, updates: str, where: str) -> None:
     names, loss = [str(k) for k in range(num_clients)], nn.NLLLoss()
     codecs, workers = UPDATES[updates], ""
     with TemporaryDirectory() as folder:
-        limits: Any = {"max_links": 100, "folder": folder} if "files" in where else {}
+        # two links for each of the 1,000 clients that `fedavg` trains at a time
+        limits: Any = {"max_links": 2000, "folder": folder} if "files" in where else {}
         if where.startswith("two workers"):
             from distributed import Client, LocalCluster
 

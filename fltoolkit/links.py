@@ -243,6 +243,8 @@ class Links:
         closed = answering | {kind}
         self._ends = {link: ends for link, ends in self._ends.items() if link.kind not in closed}
         self._away = {link: path for link, path in self._away.items() if link.kind not in closed}
+        for link, ends in self._ends.items():
+            self._say_what_is_answered(ends, link.kind)
 
     def state_dict(self) -> dict[str, Any]:
         """What is needed to go on after a restart: each link's state, and the codecs as text.
@@ -288,10 +290,20 @@ class Links:
         for end in ends:
             if isinstance(end, LinkState):
                 end.start_link(zlib.crc32("|".join(link).encode()) + self._changes.get(kind, 0))
+        self._say_what_is_answered(ends, kind)
         self._connect_answers(link)
         if link in self._away:
             _load_states(ends, kind, torch.load(self._away.pop(link), weights_only=True))
         return ends
+
+    def _say_what_is_answered(self, ends: Ends, kind: str) -> None:
+        """Let the stages of a link remember messages only if a codec may answer this kind."""
+        answered = self._codec_of is not None or any(
+            kind in _answered(codec) for codec in self.codecs.values()
+        )
+        for part in (part for end in ends for part in walk(end)):
+            if isinstance(part, Answered) and isinstance(part, Stage):
+                part.is_answered = answered
 
     def _connect_answers(self, link: Link) -> None:
         """Give each stage that replies the codec that handled the message it replies to.
@@ -319,13 +331,16 @@ class Links:
         kept |= {kind for kind, codec in known if _answered(codec)}
         movable = [link for link in self._ends if link.kind not in kept]
         for link in movable[: max(0, len(movable) - self._max_links)]:
+            states = _states(self._ends.pop(link))
+            if not any(states):  # there is nothing to be remembered
+                continue
             name = hashlib.sha256("|".join(link).encode()).hexdigest()[:32]
             if self._own_folder is None:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 self._own_folder = Path(tempfile.mkdtemp(prefix="links-", dir=self._folder))
                 weakref.finalize(self, shutil.rmtree, self._own_folder, ignore_errors=True)
             path = self._own_folder / f"{name}.pt"
-            torch.save(_states(self._ends.pop(link)), new := path.with_suffix(".tmp"))
+            torch.save(states, new := path.with_suffix(".tmp"))
             new.replace(path)  # an open `state_dict` can still read the old file
             self._away[link] = path
 

@@ -22,6 +22,8 @@ from fltoolkit.codecs import (
     SameMask,
     TopK,
 )
+from fltoolkit.codecs.base import walk
+from fltoolkit.codecs.stage import Answered
 from fltoolkit.data import Batches
 from fltoolkit.federated import AsyncServer, Local, fedasync, fedavg
 from fltoolkit.links import Link, Links, check_whole
@@ -406,3 +408,25 @@ def test_a_broadcast_asks_for_the_codec_of_the_group():
     channel.broadcast("server", ["ann", "ben"], "model", {"w": normal(40)}, multicast=True)
     assert {*asked} == {("server", "ann, ben", "model")}
     assert [transfer.nbytes > 0 for transfer in channel.transfers] == [True, False]
+
+
+def remembered(channel):
+    """For each open link whether the stages at its two ends remember the last message."""
+    found = {}
+    for link, ends in channel.links._ends.items():
+        stages = [part for end in ends for part in walk(end) if isinstance(part, Answered)]
+        found[link.kind] = [stage.last_masks() is not None for stage in stages]
+    return found
+
+
+def test_only_a_message_that_may_be_answered_is_remembered():
+    sparse, tree = Pipeline(TopK(0.5)), {"w": torch.tensor([1.0, -3.0])}
+    channel = Channel({"activations": sparse, "update": sparse})
+    for kind in ("activations", "update"):
+        channel.send("alice", "bob", kind, tree)
+    assert remembered(channel) == {"activations": [False, False], "update": [False, False]}
+    channel.change_codec("gradients", Pipeline(SameMask()))
+    for kind in ("activations", "update"):
+        channel.send("alice", "bob", kind, tree)
+    assert remembered(channel) == {"activations": [True, True], "update": [False, False]}
+    assert channel.send("bob", "alice", "gradients", tree)["w"].tolist() == [0.0, -3.0]

@@ -93,16 +93,17 @@ class _Sparse(RandomStage):
         if not self._orders:
             _check(parts)
         try:
-            self._last = self._compress(parts)
+            out = self._compress(parts)
         except FloatingPointError:
             _check(parts)  # says which entry
             raise
-        return self._last
+        self._last = out if self.is_answered else None
+        return out
 
     def undo(self, parts: Parts) -> Parts:
         """Tensors of zeros, with the values that were sent at their places."""
         out = densify(self._restore(parts), self.scope, self._allowed)
-        self._last = parts
+        self._last = parts if self.is_answered else None
         return out
 
     def _compress(self, parts: Parts) -> Parts:

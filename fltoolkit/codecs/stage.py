@@ -117,6 +117,7 @@ class Stage:
     leaves_out = False  # True: values that are not sent arrive as zeros
     checks_finite = False  # True: `apply` raises ValueError for NaN: no need to look before it
     sums = False  # True: the symbols of several senders may be added first, and decoded afterwards
+    is_answered = True  # False: no message answers this one, so `Answered` need not remember it
 
     def apply(self, parts: Parts) -> Parts:
         """Compress: take what the stage before made, and return what the next stage gets."""
@@ -221,6 +222,9 @@ class Coder(Stage):
 @runtime_checkable
 class Answered(Protocol):
     """A stage that remembers which values its last message held, such as `TopK`.
+
+    A channel without a codec that answers sets ``is_answered = False`` in its copy of the stage.
+    The stage then need not remember anything, which matters with very many links.
 
     >>> from fltoolkit.codecs import TopK
     >>> stage = TopK(0.5)
