@@ -359,6 +359,37 @@ def test_a_cluster_of_two_workers(path):
         assert [r.history for r in found[:4]] == [r.history for r in quiet(PLANS, store)]
 
 
+def dies_once(marker, job, *given):
+    """Ends its process when it is called for the first time."""
+    if not marker.exists():
+        marker.touch()
+        os._exit(1)
+    return job(*given)
+
+
+@pytest.mark.slow
+def test_the_experiment_of_a_lost_worker_runs_at_another_one(path):
+    distributed = pytest.importorskip(
+        "distributed", reason='needs pip install "fltoolkit[cluster]"'
+    )
+    marker = path.with_name("was_there")
+
+    class Lossy:
+        def submit(self, job, *given):
+            first = (dies_once, marker, job) if job is sweeps._job else (job,)
+            return pool.submit(*first, *given)
+
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as two,
+        cluster(two.scheduler_address) as pool,
+        Store(path) as store,
+    ):
+        (found,) = quiet(PLANS[:1], store, pool=Lossy())
+    assert marker.exists()
+    assert found.error == ""
+    assert len(found.history)
+
+
 def test_without_dask_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r'pip install "fltoolkit\[cluster\]"'), cluster("x"):
