@@ -11,7 +11,7 @@ from fltoolkit.research import read, run
 from fltoolkit.research import text as spec
 
 PAGE = (Path(__file__).parents[1] / "docs" / "howto.md").read_text(encoding="utf-8")
-SUGGEST, TRAIN, GATE, EXPERIMENT, PAPER = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+SUGGEST, TRAIN, GATE, EXPERIMENT, ALONE, PAPER = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.later
@@ -25,6 +25,16 @@ def test_the_row_that_sends_the_data(tmp_path):
     few = run(sent)[-1]
     assert few["nbytes"] == few["nbytes_samples_up"] + few["nbytes_labels_up"] < 4000
     assert run(averaged)[-1]["nbytes"] > 100 * few["nbytes"]
+
+
+@pytest.mark.slow
+def test_what_an_owner_reaches_alone(capsys):
+    page: dict = {}
+    exec(ALONE, page)
+    found = page["found"]
+    assert found.num == 3
+    assert 0.1 < found.low < found.mean < found.high < 1
+    assert capsys.readouterr().out.startswith(f"{found.mean:.1%} [")
 
 
 @pytest.mark.slow

@@ -40,6 +40,7 @@ def accuracy_over_bytes(histories: Histories, ax: Axes | None = None) -> Axes:
 
     The figure also has a text, which `show` gives to readers who cannot see it:
 
+    >>> from fltoolkit import History
     >>> history = History([{"nbytes": 1000, "accuracy": 0.5}, {"nbytes": 2000, "accuracy": 0.9}])
     >>> accuracy_over_bytes({"SplitNN": history}).get_label()
     'SplitNN ends at accuracy 90.0 %, bytes sent 2.0 kB'
@@ -52,6 +53,7 @@ def metric_over_steps(histories: Histories, key: str = "loss", ax: Axes | None =
 
     See `curves` for ``histories``.
 
+    >>> from fltoolkit import History
     >>> history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.5}])
     >>> ax = metric_over_steps(history)
     >>> ax.get_xlabel(), ax.lines[0].get_ydata().tolist()
@@ -79,6 +81,7 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
     Raises:
         ValueError: no histories, or one without any record that holds both keys.
 
+    >>> from fltoolkit import History
     >>> ends = (1.0, 0.75, 0.5)
     >>> runs = [History([{"step": 0, "loss": 2.0}, {"step": 4, "loss": end}]) for end in ends]
     >>> curves({"three seeds": runs}, "loss", "step").get_label()
@@ -87,12 +90,11 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
     named = {"": histories} if isinstance(histories, History) else histories
     if not named:
         raise ValueError("no histories to plot: pass a History or {name: History}")
-    bands = {
-        name: _band(
-            [_points(run, x, y, name) for run in ([h] if isinstance(h, History) else h)], name
-        )
+    points = {
+        name: [_points(run, x, y, name) for run in ([h] if isinstance(h, History) else h)]
         for name, h in named.items()
     }
+    bands = {name: _band(runs, name) for name, runs in points.items()}
     ax = ax or new_axes()
     label_x, unit_x = axis_of(x, max(band[0].max() for band in bands.values()))
     if x == "step" and all(_of_rounds(runs) for runs in named.values()):
@@ -108,7 +110,7 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
         bands.items(), looks, strict=False
     ):
         xs, low, mean, high = xs * unit_x, low * unit_y, mean * unit_y, high * unit_y
-        seeds = 1 if isinstance(named[name], History) else len(named[name])
+        seeds = len(points[name])
         if seeds == 1:
             xs, mean, ranges = _upright(xs, mean)
             for at, least, most in ranges:
@@ -124,9 +126,7 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
             label=name or "_",
         )
         last = amount(y, mean[-1] / unit_y)
-        runs = named[name]
-        apart = not isinstance(runs, History) and _apart([_points(r, x, y, name) for r in runs])
-        apart = apart and seeds > 1
+        apart = seeds > 1 and _apart(points[name])
         note = ", mean of the ends" * apart
         ends.append((mean[-1], f"{name} {last}{note}".strip(), color, dash))
         end = amount(x, xs[-1] / unit_x)
@@ -302,6 +302,7 @@ def save_figure(
         columns: 1, or 2 for the whole width of a page.
         height: in inches; by default the figure keeps its proportions, but at least 2.2 inches.
 
+    >>> from fltoolkit import History
     >>> import tempfile
     >>> from pathlib import Path
     >>> path = Path(tempfile.mkdtemp()) / "loss.svg"

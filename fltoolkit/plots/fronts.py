@@ -101,6 +101,7 @@ def pareto(
             those on the front.
         floor: the worst value to show, such as an accuracy of 0.8; by default all are shown.
 
+    >>> from fltoolkit import History
     >>> from fltoolkit.research.experiment import Experiment
     >>> ends = {"8 bits": (2000, 0.9), "4 bits": (1000, 0.88), "2 bits": (1100, 0.7)}
     >>> runs = [
@@ -422,6 +423,7 @@ def over_seconds(
     ``rate`` is in bytes per second, ``latency`` in seconds per message.
     `fltoolkit.research.seconds_on` computes the time, `fltoolkit.plots.curves` draws the lines.
 
+    >>> from fltoolkit import History
     >>> history = History([{"nbytes": 1000, "num_waits": 2, "accuracy": 0.9}])
     >>> over_seconds({"SplitNN": history}, rate=500, latency=0.25).get_label()
     'SplitNN ends at accuracy 90.0 %, seconds 2.5'

@@ -286,9 +286,10 @@ def test_the_pages_example_channel_works():
 
 
 PAGE_CODE = {"__name__": "docs_codecs"}
-exec(BLOCKS[1] + BLOCKS[2] + BLOCKS[3], PAGE_CODE)
+exec("".join(BLOCKS[:5]), PAGE_CODE)
 TestPowersOfTwo = PAGE_CODE["TestPowersOfTwo"]
 TestSteps = PAGE_CODE["TestSteps"]
+TestAbove = PAGE_CODE["TestAbove"]
 
 
 def test_the_pages_codec_does_what_it_says():
@@ -298,6 +299,13 @@ def test_the_pages_codec_does_what_it_says():
     assert out.tolist() == [0.25, -1.0, 0.0, 2.0**-17, 1.0]
     lines = [line for line in BLOCKS[1].split("class PowersOfTwo")[1].splitlines() if line.strip()]
     assert len(lines) <= 20
+
+
+def test_the_pages_sparse_stage_sends_places_and_says_which():
+    codec = Pipeline(PAGE_CODE["Above"](1.0))
+    message = codec.encode({"x": torch.tensor([[0.5, -3.0], [1.0, 0.0]])})
+    assert codec.decode(message)["x"].tolist() == [[0.0, -3.0], [1.0, 0.0]]
+    assert codec.masks(message)["x"].tolist() == [[False, True], [True, False]]
 
 
 def test_what_is_no_codec_is_refused_at_once():
@@ -338,7 +346,7 @@ def test_what_is_no_tree_is_refused(codec, tree, match):
 def test_the_pages_codec_goes_into_a_sweep(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
-    exec(BLOCKS[4], PAGE_CODE)
+    exec(BLOCKS[5], PAGE_CODE)
     (_, _, full), (*name, _, small) = (
         line.split() for line in capsys.readouterr().out.splitlines()
     )
