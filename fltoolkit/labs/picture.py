@@ -52,6 +52,7 @@ class Trace:
 
     Reading a new record takes the same time in a long run as in a short one.
 
+    >>> from fltoolkit import History
     >>> board = Board((Plot("accuracy", "nbytes"), Plot("loss", "step")), kinds={})
     >>> history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0}])
     >>> trace = Trace(board, history, Channel())

@@ -78,6 +78,7 @@ def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
 
     If several settings have the same title, the values that differ are added: "4 bits, lr=0.1".
 
+    >>> from fltoolkit import History
     >>> history = History([{"accuracy": 0.9, "nbytes": 100}])
     >>> two = [Result(Experiment(name="8 bits", lr=lr), history, "", 1.0) for lr in (0.05, 0.1)]
     >>> list(groups(two))
@@ -122,6 +123,7 @@ def by_task(results: Iterable[Result]) -> dict[str, list[Result]]:
 
     Only results of one task can be compared.
 
+    >>> from fltoolkit import History
     >>> runs = [Result(Experiment(data=data), History(), "", 1.0) for data in ("digits", "mnist")]
     >>> list(by_task(runs))
     ['digits, mlp, 1 client', 'mnist, mlp, 1 client']
@@ -159,6 +161,7 @@ def points(results: Iterable[Result]) -> list[Point]:
 
     The two seeds of this setting become one point, whose value is their mean:
 
+    >>> from fltoolkit import History
     >>> runs = [
     ...     Result(Experiment(seed=seed), History([{"accuracy": a, "nbytes": 100}]), "", 1.0)
     ...     for seed, a in ((0, 0.75), (1, 1.0))
@@ -236,6 +239,7 @@ def front_within(
     good. With one seed, both ends are the value itself. Budgets that are too small for one
     evaluation of each seed are left out.
 
+    >>> from fltoolkit import History
     >>> history = History([{"accuracy": 0.5, "nbytes": 100}, {"accuracy": 0.9, "nbytes": 300}])
     >>> front_within([Result(Experiment(), history, "", 1.0)], [50, 200, 400])
     [(200, 0.5, 0.5, 0.5), (400, 0.9, 0.9, 0.9)]
@@ -274,6 +278,7 @@ def _best_so_far(tests: list[tuple[int, float]], metric: Metric) -> list[tuple[i
 def bytes_to_reach(history: History, target: float, metric: Metric = ACCURACY) -> int | None:
     """The bytes a run had sent when it first reached ``target``; None if it never reached it.
 
+    >>> from fltoolkit import History
     >>> bytes_to_reach(History([{"accuracy": 0.5, "nbytes": 10}, {"accuracy": 0.9, "nbytes": 20}]), 0.8)
     20
     """  # noqa: E501
@@ -293,6 +298,7 @@ def value_within(history: History, nbytes: float, metric: Metric = ACCURACY) -> 
     The function returns the last value and not the best one, since choosing the best moment would
     use the test set.
 
+    >>> from fltoolkit import History
     >>> history = History([{"accuracy": 0.5, "nbytes": 100}, {"accuracy": 0.9, "nbytes": 300}])
     >>> value_within(history, 200), value_within(history, 50)
     (0.5, None)
@@ -350,6 +356,7 @@ def seconds_on(record: Record, *, rate: float, latency: float = 0.0) -> float:
 def on_link(history: History, *, rate: float, latency: float = 0.0) -> History:
     """The records with one more key, ``seconds``, see `seconds_on` (for `plots.curves`).
 
+    >>> from fltoolkit import History
     >>> history = History([{"nbytes": 500, "num_waits": 2}, {"nbytes": 1000, "num_waits": 4}])
     >>> on_link(history, rate=1000, latency=0.25).column("seconds")
     [1.0, 2.0]
@@ -381,6 +388,7 @@ def sizes_of(record: Record) -> list[Size]:
 def failures(results: Iterable[Result]) -> Mapping[str, str]:
     """For each experiment that failed, its title and why: the last line of its error, or NaN.
 
+    >>> from fltoolkit import History
     >>> error = "Traceback ...\\nValueError: loss is NaN"
     >>> failures([Result(Experiment(name="lr too high"), History(), error, 1.0)])
     {'lr too high, seed 0': 'ValueError: loss is NaN'}

@@ -90,6 +90,7 @@ class StoreError(ValueError):
 class Result(NamedTuple):
     """One finished experiment.
 
+    >>> from fltoolkit import History
     >>> result = Result(Experiment(name="8 bits"), History([{"accuracy": 0.9}]), "", seconds=2.5)
     >>> result.experiment.title, result.history[-1]
     ('8 bits', {'accuracy': 0.9})
@@ -114,6 +115,7 @@ class Store:
     killed, only the run in progress is lost. Any number of processes on one machine may use a
     store at the same time; each thread needs a Store object of its own.
 
+    >>> from fltoolkit import History
     >>> import tempfile
     >>> store = Store(Path(tempfile.mkdtemp()) / "results.db")
     >>> experiment = Experiment(seed=3)

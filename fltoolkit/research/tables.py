@@ -52,6 +52,7 @@ class Compared(NamedTuple):
 def compared(results: Iterable[Result], against: str | None = None) -> list[Compared]:
     """Each point with its differences to the named one, or to the cheaper front point before it.
 
+    >>> from fltoolkit import History
     >>> from fltoolkit.research.experiment import Experiment
     >>> ends = {"4 bits": (400, 0.5), "8 bits": (800, 0.75)}
     >>> runs = [
@@ -103,6 +104,7 @@ def table(
             experiment, for example `fltoolkit.research.data_nbytes`: how many times all training
             samples, compressed without loss. Where it raises ValueError stands "-".
 
+    >>> from fltoolkit import History
     >>> from fltoolkit.research.experiment import Experiment
     >>> def run(name, seed, nbytes, accuracy):
     ...     history = History([{"accuracy": accuracy, "nbytes": nbytes}])
@@ -134,6 +136,7 @@ def table_as_latex(
 ) -> str:
     r"""The rows of `table` as a LaTeX ``tabular``, with the rules of the package booktabs.
 
+    >>> from fltoolkit import History
     >>> from fltoolkit.research.experiment import Experiment
     >>> history = History([{"accuracy": 0.9, "nbytes": 300}])
     >>> print(table_as_latex([Result(Experiment(name="8 bits"), history, "", 1.0)]))
@@ -167,6 +170,7 @@ def table_as_csv(
     0; with fewer than two shared seeds, noise has no part in it. ``times_the_data`` is empty where
     the data are not known.
 
+    >>> from fltoolkit import History
     >>> from fltoolkit.research.experiment import Experiment
     >>> history = History([{"accuracy": 0.9, "nbytes": 300}])
     >>> print(table_as_csv([Result(Experiment(name="8 bits"), history, "", 1.0)]), end="")
