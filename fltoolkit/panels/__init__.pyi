@@ -1,10 +1,10 @@
-from .advisor import advisor_panel as advisor_panel
+from .advisor import AdvisorPanel as AdvisorPanel
 from .advisor import compare_bytes as compare_bytes
-from .bits import playground as playground
+from .bits import Playground as Playground
 from .bits import train_in_bits as train_in_bits
-from .codec import codec_panel as codec_panel
+from .codec import CodecPanel as CodecPanel
+from .leakage import LeakPanel as LeakPanel
 from .leakage import describe_leak as describe_leak
-from .leakage import leak_panel as leak_panel
 from .leakage import plot_reconstructions as plot_reconstructions
 from .tradeoff import TradeoffPanel as TradeoffPanel
 from .tradeoff import describe_point as describe_point

@@ -11,7 +11,7 @@ from fltoolkit.panels._sliders import SliderPicture, find_ipywidgets, slider, st
 from fltoolkit.plots.drawing import Area, Graphic, chart
 from fltoolkit.units import amount
 
-__all__ = ["AdvisorPanel", "Comparison", "advisor_panel", "compare_bytes"]
+__all__ = ["AdvisorPanel", "Comparison", "compare_bytes"]
 
 
 _CLIENTS: list[int] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
@@ -68,14 +68,8 @@ def compare_bytes(
         nbytes_per_sample=nbytes_per_sample,
     )
     split, federated = advice.split.nbytes_per_client, advice.federated.nbytes_per_client
-    names = ["Split learning", "Federated averaging"]
-    winner = names[split > federated]
-    ratio = f"{max(split, federated) / min(split, federated):.3g}"
-    verdict = (
-        f"{winner} sends {ratio} times fewer bytes" if ratio != "1" else "Both cost nearly the same"
-    )
     sentence = (
-        f"{verdict}: with {num_clients:,} client"
+        f"{_verdict(split, federated)}: with {num_clients:,} client"
         f"{'s' * (num_clients != 1)} each one moves {amount('nbytes', split)} when splitting and "
         f"{amount('nbytes', federated)} when federating. "
     )
@@ -91,10 +85,21 @@ def compare_bytes(
     return Comparison(split, federated, advice.crossover_clients, data, sentence)
 
 
-class AdvisorPanel:
-    """The panel of `advisor_panel`: its ``sliders`` by name, and the present ``comparison``.
+def _verdict(split: float, federated: float) -> str:
+    ratio = f"{max(split, federated) / min(split, federated):.3g}"
+    if ratio == "1":
+        return "Both cost nearly the same"
+    winner = ["Split learning", "Federated averaging"][split > federated]
+    return f"{winner} sends {ratio} times fewer bytes"
 
-    >>> panel = AdvisorPanel(num_clients=10)
+
+class AdvisorPanel:
+    """Sliders for the arguments of `compare_bytes`, with a chart and the answer in words.
+
+    Write it as the last line of a cell. ``num_clients`` and ``settings`` are the first positions of
+    the sliders. ``sliders`` holds them by name, and ``comparison`` is the present answer.
+
+    >>> panel = AdvisorPanel(num_clients=10, cut_width=640)
     >>> panel.sliders["num_clients"].value = 1000  # as if the slider were moved
     >>> panel.comparison == compare_bytes(1000)
     True
@@ -165,15 +170,3 @@ class AdvisorPanel:
         if crossover is not None and crossover <= _CLIENTS[-1]:
             marks[crossover] = f"splitting pays from {crossover}"
         return marks
-
-
-def advisor_panel(num_clients: int = 100, **settings: Any) -> AdvisorPanel:
-    """Sliders for the arguments of `compare_bytes`, with a chart and the answer in words.
-
-    Write it as the last line of a cell. ``num_clients`` and ``settings`` are the first positions of
-    the sliders: ``advisor_panel(num_clients=50, cut_width=128)``.
-
-    >>> advisor_panel(num_clients=50, cut_width=128).comparison.crossover_clients
-    9
-    """
-    return AdvisorPanel(num_clients, **settings)

@@ -28,9 +28,9 @@ from fltoolkit.plots.style import COLORS, GREY, INK
 from fltoolkit.split.chain import train_split
 from fltoolkit.units import amount
 
-__all__ = ["Playground", "playground", "train_in_bits"]
+__all__ = ["Playground", "train_in_bits"]
 
-BITS = (1, 2, 3, 4, 6, 8, 16, 32)
+_CHOICES = (1, 2, 3, 4, 6, 8, 16, 32)
 _EPOCHS, _BATCH_SIZE, _EVERY = 10, 32, 15  # _EVERY: so many steps from one test to the next
 
 
@@ -96,8 +96,10 @@ class _Run:
 
 
 class Playground:
-    """The panel of `playground`: ``slider`` chooses the bits, ``draw`` gives what is seen.
+    """How much accuracy does a byte buy? A slider, a curve that moves and a counter of bytes.
 
+    Display it as the last line of a cell: ``slider`` chooses the bits, ``draw`` gives what is seen.
+    The curve is a real training (`train_in_bits`): two parties, a cut network, every byte counted.
     A position that was left before its training had ended goes on when the reader comes back.
 
     Args:
@@ -110,11 +112,11 @@ class Playground:
 
     def __init__(self, bits: int = 32, *, seconds_at_rest: float = 0.5):
         ipywidgets = find_ipywidgets("panels.train_in_bits(8)")
-        if bits not in BITS:
-            raise ValueError(f"bits={bits!r} is none of {', '.join(map(str, BITS))}")
-        self.runs = {each: _Run(each) for each in BITS}
+        if bits not in _CHOICES:
+            raise ValueError(f"bits={bits!r} is none of {', '.join(map(str, _CHOICES))}")
+        self.runs = {each: _Run(each) for each in _CHOICES}
         self.slider = ipywidgets.SelectionSlider(
-            options=[(str(each), each) for each in BITS],
+            options=[(str(each), each) for each in _CHOICES],
             value=bits,
             description="bits for each number that is sent",
             **LOOK,
@@ -213,16 +215,3 @@ class Playground:
             at = corner[0], corner[1] + down
             marks.append(Words(*at, words, "end", size, color, bold=large, halo=True))
         return Graphic(640, 326, self.sentence, marks)
-
-
-def playground(bits: int = 32) -> Playground:
-    """How much accuracy does a byte buy? A slider, a curve that moves and a counter of bytes.
-
-    Display it as the last line of a cell. ``bits`` is where the slider starts. The curve is a real
-    training (`train_in_bits`): two parties, a cut network, every byte counted.
-
-    >>> panel = playground(bits=4)
-    >>> panel.bits, [bits for _, bits in panel.slider.options]
-    (4, [1, 2, 3, 4, 6, 8, 16, 32])
-    """
-    return Playground(bits)

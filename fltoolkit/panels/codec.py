@@ -22,7 +22,7 @@ from fltoolkit.panels._sliders import LOOK, SliderPicture, find_ipywidgets, slid
 from fltoolkit.plots.codec_report import describe_codec, draw_report
 from fltoolkit.plots.drawing import Graphic
 
-__all__ = ["CodecPanel", "codec_panel"]
+__all__ = ["CodecPanel"]
 
 
 class _Choice(NamedTuple):
@@ -54,7 +54,11 @@ _CHOICES = {
 
 
 class CodecPanel:
-    """The panel of `codec_panel`: its ``controls`` by name, and the present ``report``.
+    """Controls for `describe_codec`: what a codec does to values, and how many bits it takes.
+
+    Write it as the last line of a cell. ``tensor`` is one tensor, or {name: tensor} to choose from;
+    by default it holds random normal values. The other arguments are the first positions of the
+    ``controls``; ``report`` says what was found.
 
     >>> panel = CodecPanel(torch.linspace(0, 1, 800), bits=4)
     >>> four_bits = panel.report.real_bits
@@ -133,17 +137,3 @@ class CodecPanel:
     def draw(self) -> Graphic:
         """The report as histograms and bars."""
         return draw_report(self.report, f"{self.controls['codec'].value}: {self.report.sentence}")
-
-
-def codec_panel(tensor: Tensor | Mapping[str, Tensor] | None = None, **settings: Any) -> CodecPanel:
-    """Controls for `describe_codec`: what a codec does to values, and how many bits it takes.
-
-    Write it as the last line of a cell. ``tensor`` is one tensor, or {name: tensor} to choose from;
-    by default it holds random normal values. ``settings`` are the first positions of the controls:
-    ``codec_panel(update, codec="TopK", fraction=0.01, entropy=True)``.
-
-    >>> panel = codec_panel(torch.linspace(0, 1, 800), codec="TopK", fraction=0.1)
-    >>> panel.report.relative_error < 1, panel.controls["bits"].disabled  # TopK uses no bits
-    (True, True)
-    """
-    return CodecPanel(tensor, **settings)

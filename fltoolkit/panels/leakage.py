@@ -26,7 +26,7 @@ from fltoolkit.panels._sliders import LOOK, find_ipywidgets, slider
 from fltoolkit.party import Party
 from fltoolkit.plots.style import describe, new_axes, picture
 
-__all__ = ["LeakPanel", "LeakReport", "describe_leak", "leak_panel", "plot_reconstructions"]
+__all__ = ["LeakPanel", "LeakReport", "describe_leak", "plot_reconstructions"]
 
 
 class LeakReport(NamedTuple):
@@ -144,7 +144,11 @@ def plot_reconstructions(
 
 
 class LeakPanel:
-    """The panel of `leak_panel`: its ``controls`` by name, and the present ``report``.
+    """Sliders for bits, noise and fraction, with pictures of what an attacker reconstructs.
+
+    Write it as the last line of a cell. ``parties`` have been trained. Their activations go through
+    the codec that the ``controls`` describe, and each setting is attacked anew (`describe_leak`):
+    ``report`` says how well. ``bits`` and what follows are the first positions of the controls.
 
     >>> from torch import nn
     >>> parties = Party("alice", nn.Linear(4, 4)), Party("bob", nn.LogSoftmax(1))
@@ -226,22 +230,3 @@ class LeakPanel:
     def _png(self) -> tuple[dict[str, str], dict[str, Any]]:
         ax = plot_reconstructions(self._data[2], {"the attacker's guess": self.report.guess})
         return picture(ax.figure.canvas.figure, self.report.sentence)
-
-
-def leak_panel(
-    parties: Sequence[Party], auxiliary: Tensor, victims: Tensor, labels: Tensor, **settings: Any
-) -> LeakPanel:
-    """Sliders for bits, noise and fraction, with pictures of what an attacker reconstructs.
-
-    Write it as the last line of a cell. ``parties`` have been trained. Their activations go through
-    the codec that the sliders describe, and each setting is attacked anew: see `describe_leak`.
-    ``settings`` are the first positions of the controls: ``leak_panel(..., bits=4, sigma=0.5)``.
-
-    >>> from torch import nn
-    >>> parties = Party("alice", nn.Linear(4, 4)), Party("bob", nn.LogSoftmax(1))
-    >>> parties[1].loss_fn = nn.NLLLoss()
-    >>> x = torch.rand(2, 50, 4)
-    >>> leak_panel(parties, x[0], x[1], x[1].argmax(1), fraction=0.5).codec
-    Pipeline(TopK(fraction=0.5, scope='model'))
-    """
-    return LeakPanel(parties, auxiliary, victims, labels, **settings)

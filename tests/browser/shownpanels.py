@@ -151,6 +151,6 @@ def follows_dropdown_and_keyboard(notebook: Notebook, cell: int) -> None:
 
 PANELS = {
     "TradeoffPanel(": points_at_settings,
-    "leak_panel(": bits_and_noise_change_what_is_seen,
-    "codec_panel(": follows_dropdown_and_keyboard,
+    "LeakPanel(": bits_and_noise_change_what_is_seen,
+    "CodecPanel(": follows_dropdown_and_keyboard,
 }

@@ -46,8 +46,8 @@ for record in watch(training(500), 500, title="Stopped early"):
         break
 """
 PANEL = """
-from fltoolkit.panels import advisor_panel
-panel = advisor_panel(num_clients=10, seconds_at_rest=3)
+from fltoolkit.panels import AdvisorPanel
+panel = AdvisorPanel(num_clients=10, seconds_at_rest=3)
 panel
 """
 
@@ -208,7 +208,7 @@ STARTS_AT_ONCE = "00_start_here.ipynb"
 LIVE = ".jp-OutputArea svg[role=img]"
 BARS = ", ".join(f".jp-OutputArea-output:has-text('{part}')" for part in ("%|", "it ["))
 MOVING = f"{LIVE}, .jp-OutputArea [role=slider], {BARS}"
-WITH_CONTROLS = re.compile(r"^(?:\w+ = )?(?:\w+_panel|playground|\w+Panel|\w+Lab)\(", re.MULTILINE)
+WITH_CONTROLS = re.compile(r"^(?:\w+ = )?(?:Playground|\w+Panel|\w+Lab)\(", re.MULTILINE)
 
 
 def edition(folder: Path, server: Server, page: Any, name: str) -> Notebook:
@@ -270,7 +270,7 @@ def it_moves_soon(opened: Notebook, name: str) -> None:
 
 def test_the_playground_obeys(folder: Path, server: Server, page: Any) -> None:
     opened = edition(folder, server, page, STARTS_AT_ONCE)
-    cell = next(n for n, c in enumerate(opened.cells()) if "playground()" in c["source"])
+    cell = next(n for n, c in enumerate(opened.cells()) if "Playground()" in c["source"])
     opened.run_cell(cell)
     area = opened.show(cell)
     wait_for(page, lambda: "73.6 MB" in opened.words())  # trained to the end, with 32 bits

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from panels.shown import wait_for_png
 
-from fltoolkit.panels import advisor_panel, compare_bytes
+from fltoolkit.panels import AdvisorPanel, compare_bytes
 
 pytest.importorskip("ipywidgets")
 
@@ -56,12 +56,12 @@ def test_the_samples_themselves_are_compared_too() -> None:
     )
     photographs = compare_bytes(10, nbytes_per_sample=2e6)
     assert photographs.sentence.endswith("more than the cheaper of both.")
-    assert "the data" in advisor_panel(num_clients=10)._lines()
+    assert "the data" in AdvisorPanel(num_clients=10)._lines()
 
 
 @pytest.mark.later
 def test_the_panel_shows_svg_at_once_and_png_at_rest(shown: list[dict[str, Any]]) -> None:
-    panel = advisor_panel(num_clients=10, seconds_at_rest=3600)
+    panel = AdvisorPanel(num_clients=10, seconds_at_rest=3600)
     panel._ipython_display_()
     assert set(shown[-1]) == {"image/png", "text/plain"}
     for clients in (20, 50, 100):
@@ -79,7 +79,7 @@ def test_the_panel_shows_svg_at_once_and_png_at_rest(shown: list[dict[str, Any]]
 
 @pytest.mark.later
 def test_every_slider_reaches_both_ends(shown: list[dict[str, Any]]) -> None:
-    panel = advisor_panel(seconds_at_rest=60)
+    panel = AdvisorPanel(seconds_at_rest=60)
     panel._ipython_display_()
     for slider in panel.sliders.values():
         assert slider.description
@@ -91,7 +91,7 @@ def test_every_slider_reaches_both_ends(shown: list[dict[str, Any]]) -> None:
 
 
 def test_start_values_may_lie_between_the_steps(shown: list[dict[str, Any]]) -> None:
-    panel = advisor_panel(num_clients=37, cut_width=77)
+    panel = AdvisorPanel(num_clients=37, cut_width=77)
     assert panel.comparison == compare_bytes(37, cut_width=77)
     with pytest.raises(TypeError, match="cut_widht"):
-        advisor_panel(cut_widht=77)
+        AdvisorPanel(cut_widht=77)

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fltoolkit.panels import playground, train_in_bits
+from fltoolkit.panels import Playground, train_in_bits
 
 pytest.importorskip("ipywidgets")
 
@@ -66,7 +66,7 @@ def test_bits_that_there_are_not(bits: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("once")
 def test_it_moves_by_itself_and_rests_as_a_picture(shown: list[dict[str, Any]]) -> None:
-    panel = playground(bits=4)
+    panel = Playground(bits=4)
     panel._ipython_display_()  # trains before it returns, so that a saved notebook is whole
     moving = [data for data in shown if "text/html" in data]
     assert len(moving) >= 30
@@ -81,7 +81,7 @@ def test_it_moves_by_itself_and_rests_as_a_picture(shown: list[dict[str, Any]]) 
 @pytest.mark.later
 @pytest.mark.usefixtures("once")
 def test_the_slider_trains_and_remembers(shown: list[dict[str, Any]]) -> None:
-    panel = playground()
+    panel = Playground()
     panel.slider.value = 8
     wait(panel)
     assert panel.runs[8].done
@@ -102,7 +102,7 @@ def test_the_slider_trains_and_remembers(shown: list[dict[str, Any]]) -> None:
 @pytest.mark.usefixtures("once")
 def test_a_run_that_stopped_in_words(shown: list[dict[str, Any]]) -> None:
     """■ while the first curve grows: no traceback, and the slider works afterwards."""
-    panel = playground(bits=2)
+    panel = Playground(bits=2)
     go_on, calls = panel.runs[2].go_on, []
 
     def interrupted() -> None:
@@ -124,7 +124,7 @@ def test_a_run_that_stopped_in_words(shown: list[dict[str, Any]]) -> None:
 @pytest.mark.later
 @pytest.mark.usefixtures("once")
 def test_the_saving_is_told_only_after_both_trainings(shown: list[dict[str, Any]]) -> None:
-    panel = playground(bits=2)
+    panel = Playground(bits=2)
     panel._ipython_display_()
     assert "times fewer" not in panel.draw().svg(), "there is nothing to compare with yet"
     panel.slider.value = 32
@@ -137,4 +137,4 @@ def test_the_saving_is_told_only_after_both_trainings(shown: list[dict[str, Any]
 
 def test_where_the_playground_starts() -> None:
     with pytest.raises(ValueError, match="bits=5 is none of 1, 2, 3, 4, 6, 8, 16, 32"):
-        playground(bits=5)
+        Playground(bits=5)

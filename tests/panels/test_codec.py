@@ -9,7 +9,7 @@ from panels.shown import wait_for_png
 from panels.tensors import normal
 
 from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK
-from fltoolkit.panels import codec_panel
+from fltoolkit.panels import CodecPanel
 from fltoolkit.plots import describe_codec
 
 pytest.importorskip("ipywidgets")
@@ -18,7 +18,7 @@ pytest.importorskip("ipywidgets")
 @pytest.mark.later
 def test_the_codec_panel_follows_its_controls(shown: list[dict[str, Any]]) -> None:
     tensors = {"activation": normal(20, 30).relu(), "update": 0.01 * normal(20, 30)}
-    panel = codec_panel(tensors, seconds_at_rest=3600)
+    panel = CodecPanel(tensors, seconds_at_rest=3600)
     panel._ipython_display_()
     assert set(shown[-1]) == {"image/png", "text/plain"}
     assert panel.report == describe_codec(tensors["activation"], Pipeline(Quantize(4)))
@@ -40,7 +40,7 @@ def test_the_codec_panel_follows_its_controls(shown: list[dict[str, Any]]) -> No
 
 
 def test_sliders_that_do_nothing_are_off_and_the_panel_says_so() -> None:
-    panel = codec_panel(normal(100))
+    panel = CodecPanel(normal(100))
     off = {}
     for name in panel.controls["codec"].options:
         panel.controls["codec"].value = name
@@ -56,7 +56,7 @@ def test_sliders_that_do_nothing_are_off_and_the_panel_says_so() -> None:
 
 @pytest.mark.later
 def test_a_slider_that_is_off_would_change_nothing() -> None:
-    panel = codec_panel(normal(500), bits=2, fraction=0.05)
+    panel = CodecPanel(normal(500), bits=2, fraction=0.05)
     for name in panel.controls["codec"].options:
         panel.controls["codec"].value = name
         for key, other in (("bits", 7), ("fraction", 0.5)):
@@ -68,7 +68,7 @@ def test_a_slider_that_is_off_would_change_nothing() -> None:
 
 @pytest.mark.later
 def test_every_choice_reaches_both_ends(shown: list[dict[str, Any]]) -> None:
-    panel = codec_panel(normal(20, 30), seconds_at_rest=60)
+    panel = CodecPanel(normal(20, 30), seconds_at_rest=60)
     panel._ipython_display_()
     for name in panel.controls["codec"].options:
         panel.controls["codec"].value = name
@@ -82,14 +82,14 @@ def test_every_choice_reaches_both_ends(shown: list[dict[str, Any]]) -> None:
 
 
 def test_where_the_codec_panel_starts() -> None:
-    assert codec_panel().report.num_values == 40_960
-    panel = codec_panel(normal(64), codec="TopK, then Quantize", bits=3, fraction=0.123)
+    assert CodecPanel().report.num_values == 40_960
+    panel = CodecPanel(normal(64), codec="TopK, then Quantize", bits=3, fraction=0.123)
     assert panel.codec == Pipeline(TopK(0.123), Quantize(3))
     with pytest.raises(ValueError, match="'Topk' is none of 'Quantize, nearest', "):
-        codec_panel(normal(64), codec="Topk")
+        CodecPanel(normal(64), codec="Topk")
     with pytest.raises(ValueError, match="no tensor to show"):
-        codec_panel({})
+        CodecPanel({})
     with pytest.raises(ValueError, match="NaN"):
-        codec_panel(torch.tensor([float("nan")]))
+        CodecPanel(torch.tensor([float("nan")]))
     with pytest.raises(TypeError, match="fractoin"):
-        codec_panel(normal(64), fractoin=0.1)
+        CodecPanel(normal(64), fractoin=0.1)

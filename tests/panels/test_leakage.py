@@ -9,7 +9,7 @@ from torch import nn
 from fltoolkit import Party, load, splitnn_mlp
 from fltoolkit.codecs import Pipeline, Quantize, TopK
 from fltoolkit.leakage import Noise
-from fltoolkit.panels import describe_leak, leak_panel, plot_reconstructions
+from fltoolkit.panels import LeakPanel, describe_leak, plot_reconstructions
 
 pytest.importorskip("ipywidgets", reason='the panel needs it: pip install "fltoolkit[lab]"')
 
@@ -47,7 +47,7 @@ def test_positions_alone() -> None:
 
 @pytest.mark.slow
 def test_the_panel_follows_its_controls(shown: list[dict[str, Any]]) -> None:
-    panel = leak_panel(*GIVEN)
+    panel = LeakPanel(*GIVEN)
     panel._ipython_display_()
     assert set(shown[-1]) == {"image/png", "text/plain"}
     assert panel.report.explained_variance == describe(None).explained_variance
@@ -69,7 +69,7 @@ def test_the_panel_follows_its_controls(shown: list[dict[str, Any]]) -> None:
 
 
 def test_every_control_has_a_name_and_start_values_may_lie_between() -> None:
-    panel = leak_panel(*GIVEN, bits=5, sigma=0.3, fraction=0.07)
+    panel = LeakPanel(*GIVEN, bits=5, sigma=0.3, fraction=0.07)
     assert all(control.description for control in panel.controls.values())
     assert panel.codec == Pipeline(Noise(0.3), TopK(0.07), Quantize(5))
 

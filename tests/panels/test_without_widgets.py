@@ -9,17 +9,17 @@ import torch
 from made_up import ALL
 
 from fltoolkit.labs import Panel, ThresholdLab
-from fltoolkit.panels import TradeoffPanel, advisor_panel, codec_panel, leak_panel, playground
+from fltoolkit.panels import AdvisorPanel, CodecPanel, LeakPanel, Playground, TradeoffPanel
 
 PANELS: list[tuple[Callable[[], Any], str]] = [
-    (advisor_panel, "fltoolkit.panels.compare_bytes(num_clients=100)"),
-    (codec_panel, "fltoolkit.plots.describe_codec(tensor, codec)"),
+    (AdvisorPanel, "fltoolkit.panels.compare_bytes(num_clients=100)"),
+    (CodecPanel, "fltoolkit.plots.describe_codec(tensor, codec)"),
     (
-        lambda: leak_panel([], *3 * [torch.zeros(1)]),
+        lambda: LeakPanel([], *3 * [torch.zeros(1)]),
         "fltoolkit.panels.describe_leak(parties, codec, ...)",
     ),
     (lambda: TradeoffPanel(ALL), "fltoolkit.plots.pareto(results)"),
-    (playground, "fltoolkit.panels.train_in_bits(8)"),
+    (Playground, "fltoolkit.panels.train_in_bits(8)"),
     (lambda: Panel(ThresholdLab()), "lab.run(), lab.set(...), lab.script()"),
 ]
 
