@@ -9,7 +9,7 @@ shares 16 bytes at a time, so a secret takes it two calls. Seconds of processor 
 import os
 import time
 
-from fltoolkit.secrecy.shamir import split
+from fltoolkit.secrecy.shamir import into_shares
 
 CLIENTS, THRESHOLD, SECRETS = 100, 67, 2
 
@@ -25,7 +25,7 @@ def main() -> None:
     from Crypto.Protocol.SecretSharing import Shamir
 
     ours = seconds_of_one(
-        lambda: split(os.urandom(32), range(CLIENTS), THRESHOLD, os.urandom), repeats=50
+        lambda: into_shares(os.urandom(32), range(CLIENTS), THRESHOLD, os.urandom), repeats=50
     )
     half = seconds_of_one(lambda: Shamir.split(THRESHOLD, CLIENTS, os.urandom(16)), repeats=5)
     print(f"fltoolkit.secrecy.shamir: {CLIENTS * SECRETS * ours:6.2f} s")

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["as_tensor"]
+__all__ = ["Array", "as_tensor"]
+
+Array = NDArray[Any]
 
 
 def as_tensor(what: str, values: Any) -> Tensor:

@@ -14,13 +14,21 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "course": ("fltoolkit.course.cli", "main", "copy the notebooks into a folder and open them"),
-    "run": ("fltoolkit.commands", "run", "train one experiment and print its results"),
-    "sweep": ("fltoolkit.commands", "sweep", "run many experiments and store their results"),
-    "compare": ("fltoolkit.commands", "compare", "print a table of the results in a store"),
+    "run": ("fltoolkit.commands", "run_command", "train one experiment and print its results"),
+    "sweep": (
+        "fltoolkit.commands",
+        "sweep_command",
+        "run many experiments and store their results",
+    ),
+    "compare": ("fltoolkit.commands", "compare_command", "print a table of the results in a store"),
     "assignment": ("fltoolkit.assignments.cli", "main", "release, check and grade assignments"),
     "cup": ("fltoolkit.cup.commands", "main", "a contest on bytes: verify an entry, make a board"),
-    "audit": ("fltoolkit.commands", "audit", "published claims, measured here"),
-    "report": ("fltoolkit.commands", "report", "one HTML file with plots and tables of a store"),
+    "audit": ("fltoolkit.commands", "audit_command", "published claims, measured here"),
+    "report": (
+        "fltoolkit.commands",
+        "report_command",
+        "one HTML file with plots and tables of a store",
+    ),
 }
 """Name: module, function(arguments) -> exit status, a description."""
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fltoolkit.research.experiment import Experiment
 
-__all__ = ["audit", "compare", "report", "run", "sweep"]
+__all__ = ["audit_command", "compare_command", "report_command", "run_command", "sweep_command"]
 
-PROTOCOLS = """\
+PROTOCOL_LINES = """\
   split, relay, splitfed, split_async, u_shaped, vertical, uploading, local_loss: a network is cut
   fedavg, interval_averaging, fedasync, fedbuff: whole networks are averaged
   diloco, des_loc, streaming_diloco, noloco, sparta, ddp, demo, dion: a few workers, one model
@@ -31,13 +31,34 @@ PROTOCOLS = """\
 """
 """As text, so that --help imports nothing; a test compares it with the protocols that there are."""
 
+_SWEEPS = """
+  fltoolkit sweep methods.yaml                    into methods.db beside it
+  fltoolkit sweep methods.yaml --workers 4        four processes
+  fltoolkit sweep methods.yaml --scheduler tcp://host:8786 --workers 64     a Dask cluster
+
+A file with three experiments of two seeds each:
+
+  defaults: {data: digits, num_clients: 10, rounds: 5, seeds: [0, 1]}
+  experiments:
+  - {name: SplitNN, protocol: relay}
+  - {name: 4 bits, protocol: relay, codecs: {activations: "Pipeline(Quantize(4), Entropy())"}}
+  - {name: FedAvg, protocol: fedavg, rounds: 20, lr: 0.1}
+"""
+_COMPARISONS = """
+  fltoolkit compare methods.db
+  fltoolkit compare methods.db --target 0.95      and the bytes sent until this accuracy
+  fltoolkit compare methods.db --budget 1MB       and the accuracy within a megabyte
+  fltoolkit compare methods.db --against FedAvg   differences to this setting
+  fltoolkit compare methods.db --csv > methods.csv
+  fltoolkit compare methods.db --latex            a tabular for a paper (package booktabs)
+"""
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_command(arguments: Sequence[str]) -> int:
     """Train one experiment and print a line for each record.
 
-    >>> run(["num_samples=64", "rounds=1"])
+    >>> run_command(["num_samples=64", "rounds=1"])
     split   key 1e8a13472ba5dc8b
     round   1.00   accuracy ... %   loss ...   327.7 kB sent
     0
@@ -57,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
 
 protocols:
 """
-        + PROTOCOLS,
+        + PROTOCOL_LINES,
     )
     parser.add_argument("what", nargs="*", metavar="FILE or SETTING=VALUE", help="see below")
     parser.add_argument("--print", action="store_true", help="show the settings, train nothing")
@@ -79,14 +100,14 @@ protocols:
     return 0
 
 
-def sweep(arguments: Sequence[str]) -> int:
+def sweep_command(arguments: Sequence[str]) -> int:
     """Run the experiments of files and store their results.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> settings = '{"num_samples": 64, "rounds": 1, "seeds": [0, 1]}'
     >>> _ = (folder / "two.json").write_text(settings)
-    >>> sweep([str(folder / "two.json")])
+    >>> sweep_command([str(folder / "two.json")])
     digits, mlp, 1 client
     | setting | accuracy [%] | sent | seeds | front |
     |---|---|---|---|---|
@@ -99,39 +120,20 @@ def sweep(arguments: Sequence[str]) -> int:
         "sweep",
         "Run all experiments of YAML or JSON files. A result is in the store as soon as its run\n"
         "ends, and is not run again: press Ctrl-C, and run the same command later to continue.",
-        """
-  fltoolkit sweep methods.yaml                    into methods.db beside it
-  fltoolkit sweep methods.yaml --workers 4        four processes
-  fltoolkit sweep methods.yaml --scheduler tcp://host:8786 --workers 64     a Dask cluster
-
-A file with three experiments of two seeds each:
-
-  defaults: {data: digits, num_clients: 10, rounds: 5, seeds: [0, 1]}
-  experiments:
-  - {name: SplitNN, protocol: relay}
-  - {name: 4 bits, protocol: relay, codecs: {activations: "Pipeline(Quantize(4), Entropy())"}}
-  - {name: FedAvg, protocol: fedavg, rounds: 20, lr: 0.1}
-""",
+        _SWEEPS,
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="YAML or JSON")
     parser.add_argument("--store", type=Path, help="default: the first file with the ending .db")
     parser.add_argument("--workers", type=int, default=1, help="runs at a time (default: 1)")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="address of a Dask cluster to use")
-    parser.add_argument(
-        "--retry", action="store_true", help="run again the experiments that failed before"
-    )
+    parser.add_argument("--retry", action="store_true", help="run the failed experiments again")
     words = "use what another version of the code has run, too"
     parser.add_argument("--any-code", action="store_true", help=words)
     words = "run each experiment with these seeds, in place of those in the files"
     parser.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help=words)
     args = _parse(parser, arguments)
-    from fltoolkit.research.experiment import read
-
-    experiments = [experiment for path in args.files for experiment in read(path)]
-    if args.seeds:
-        bare = {replace(experiment, seed=0).key: experiment for experiment in experiments}
-        experiments = [replace(e, seed=seed) for e in bare.values() for seed in args.seeds]
-    from fltoolkit.research.analysis import by_task, failures
+    experiments = _from_files(args.files, args.seeds)
+    from fltoolkit.research.analysis import by_task
     from fltoolkit.research.store import Store
     from fltoolkit.research.sweeps import cluster
     from fltoolkit.research.sweeps import sweep as sweep_all
@@ -150,14 +152,12 @@ A file with three experiments of two seeds each:
         )
     for task, mine in by_task(found).items():
         print(f"{task}\n{table(mine)}\n")
-    for title, error in (broken := failures(found)).items():
-        print(f"failed: {title}: {error}", file=sys.stderr)
-    _say_codes(found)
+    broken = _say_failures(found)
     print(f"results are in {place}: fltoolkit report {place}")
     return 1 if broken else 0
 
 
-def compare(arguments: Sequence[str]) -> int:
+def compare_command(arguments: Sequence[str]) -> int:
     """Print a table of the results in a store.
 
     >>> import tempfile
@@ -167,7 +167,7 @@ def compare(arguments: Sequence[str]) -> int:
     >>> with Store(path) as store:
     ...     history = History([{"accuracy": 0.9, "nbytes": 300}])
     ...     store.add(Result(Experiment(name="8 bits"), history, "", 1.0))
-    >>> compare([str(path), "--target", "0.8"])
+    >>> compare_command([str(path), "--target", "0.8"])
     digits, mlp, 1 client
     | setting | accuracy [%] | sent | times the data | seeds | bytes to 80 % | front |
     |---|---|---|---|---|---|---|
@@ -182,21 +182,14 @@ def compare(arguments: Sequence[str]) -> int:
         "for each setting on the Pareto front: better than all with fewer bytes, by more than\n"
         "noise. In brackets stand 95 % confidence intervals over the seeds, by Student's t;\n"
         "differences are paired by seed. (*) needs a second seed to tell.",
-        """
-  fltoolkit compare methods.db
-  fltoolkit compare methods.db --target 0.95      and the bytes sent until this accuracy
-  fltoolkit compare methods.db --budget 1MB       and the accuracy within a megabyte
-  fltoolkit compare methods.db --against FedAvg   differences to this setting
-  fltoolkit compare methods.db --csv > methods.csv
-  fltoolkit compare methods.db --latex            a tabular for a paper (package booktabs)
-""",
+        _COMPARISONS,
     )
     _store_arguments(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="the table as CSV with plain numbers")
     form.add_argument("--latex", action="store_true", help="the table as a LaTeX tabular")
     args = _parse(parser, arguments)
-    from fltoolkit.research.analysis import by_task, failures
+    from fltoolkit.research.analysis import by_task
     from fltoolkit.research.data_size import data_nbytes
     from fltoolkit.research.tables import table, table_as_csv, table_as_latex
 
@@ -214,13 +207,11 @@ def compare(arguments: Sequence[str]) -> int:
             print(_unknown_data(mine), end="")
         if len(tasks) > 1 or write is table:
             print()
-    for title, error in failures(found).items():
-        print(f"failed: {title}: {error}", file=sys.stderr)
-    _say_codes(found)
+    _say_failures(found)
     return 0
 
 
-def audit(arguments: Sequence[str]) -> int:
+def audit_command(arguments: Sequence[str]) -> int:
     """Published claims, measured here. They are part of the repository, not of the package."""
     try:
         command = importlib.import_module("experiments.audit.__main__")
@@ -234,7 +225,7 @@ def audit(arguments: Sequence[str]) -> int:
     return command.main(arguments)
 
 
-def report(arguments: Sequence[str]) -> int:
+def report_command(arguments: Sequence[str]) -> int:
     """Write one HTML file about the results in a store.
 
     >>> import contextlib
@@ -246,7 +237,7 @@ def report(arguments: Sequence[str]) -> int:
     >>> with Store(path) as store:
     ...     store.add(Result(Experiment(), History([record]), "", 1.0))
     >>> with contextlib.redirect_stdout(None):  # it would print the path and the size
-    ...     status = report([str(path)])
+    ...     status = report_command([str(path)])
     >>> status, path.with_suffix(".html").exists()
     (0, True)
     """
@@ -309,6 +300,17 @@ def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
     return args
 
 
+def _from_files(paths: Sequence[Path], seeds: Sequence[int] | None) -> "list[Experiment]":
+    """The experiments of all files; with seeds, each of them once with each seed."""
+    from fltoolkit.research.experiment import read
+
+    found = [experiment for path in paths for experiment in read(path)]
+    if not seeds:
+        return found
+    bare = {replace(experiment, seed=0).key: experiment for experiment in found}
+    return [replace(experiment, seed=seed) for experiment in bare.values() for seed in seeds]
+
+
 def _store_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", type=Path, metavar="STORE", help="made by fltoolkit sweep")
     parser.add_argument("--target", type=float, help="a value of the metric, e.g. 0.95")
@@ -363,12 +365,18 @@ def _unknown_data(results: Sequence[Any]) -> str:
     return "".join(f"\ntimes the data: - for {name}: {why}\n" for name, why in reasons.items())
 
 
-def _say_codes(results: Sequence[Any]) -> None:
-    """A line if results were made by several versions of the code: they may differ for that."""
+def _say_failures(results: Sequence[Any]) -> bool:
+    """A line for each failure, and one if several versions of the code made the results."""
+    from fltoolkit.research.analysis import failures
+
+    broken = failures(results)
+    for title, error in broken.items():
+        print(f"failed: {title}: {error}", file=sys.stderr)
     counts = Counter(result.code or "before 0.2" for result in results)
     if len(counts) > 1:
         words = ", ".join(f"{code} ({number} runs)" for code, number in sorted(counts.items()))
         print(f"several versions of the code made these results: {words}", file=sys.stderr)
+    return bool(broken)
 
 
 def _nbytes(text: str) -> float:

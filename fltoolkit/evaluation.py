@@ -5,7 +5,7 @@ Not here: training (the rooms split and federated), the pictures of results (plo
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from jaxtyping import Float, Shaped
@@ -14,12 +14,10 @@ from torch import Tensor
 from fltoolkit.codecs.base import Codec
 from fltoolkit.history import Record
 from fltoolkit.metrics import ACCURACY, Metric
-from fltoolkit.party import Party, check_one_number, check_targets
+from fltoolkit.party import LossFn, Party, check_one_number, check_targets
 from fltoolkit.split.vertical import Merge, concatenate
 
 __all__ = ["evaluate", "forward"]
-
-LossFn = Callable[[Tensor, Tensor], Tensor]
 
 
 @torch.no_grad()
@@ -111,8 +109,7 @@ def evaluate(
     num_targets = count = 0
     sums_up: bool | None = None
     everything: list[tuple[Tensor, Tensor]] = []
-    for start in range(0, len(y), batch_size):
-        rows = slice(start, start + batch_size)
+    for rows in _in_parts(len(y), batch_size):
         block = x[rows] if isinstance(x, Tensor) else [part[rows] for part in x]
         output = forward(parties, block, merge=merge, through=through)
         targets = y[rows].to(output.device)
@@ -137,6 +134,10 @@ def evaluate(
         outputs, all_targets = map(torch.cat, zip(*everything, strict=True))
         record[metric.name] = float(metric.of_all(outputs.float(), all_targets))
     return _finite(record)
+
+
+def _in_parts(num_samples: int, batch_size: int) -> Iterator[slice]:
+    return (slice(start, start + batch_size) for start in range(0, num_samples, batch_size))
 
 
 def _checked(

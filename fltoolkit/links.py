@@ -27,15 +27,14 @@ from fltoolkit.wire import WireError
 
 __all__ = ["KINDS", "CodecOf", "Ends", "Link", "Links", "Once", "check_kind", "check_whole"]
 
-KINDS = (
-    *("activations", "gradients", "labels", "model", "update", "control", "samples"),
-    *("keys", "shares", "masked", "unmasking", "intersection"),
-)
+_OF_TRAINING = ("activations", "gradients", "labels", "model", "update", "control", "samples")
+_OF_SECRECY = ("keys", "shares", "masked", "unmasking", "intersection")
+KINDS = _OF_TRAINING + _OF_SECRECY
 """What a message can be. ``update`` is a difference of models, ``control`` anything that steers,
 ``samples`` the training data themselves.
 
-The kinds of the second line are those of `fltoolkit.secrecy`: the four rounds of a secure sum, and
-finding out which samples two owners have in common."""
+The last five are those of `fltoolkit.secrecy`: the four rounds of a secure sum, and finding out
+which samples two owners have in common."""
 
 OF_SAMPLES = ("activations", "gradients")
 """The kinds whose values belong to the samples of one batch, so that the next message is about

@@ -202,12 +202,9 @@ def gpt(
     if width % num_heads:
         raise ValueError(f"width={width}, num_heads={num_heads}: heads must divide the width")
     with seeded(seed):
-        model = nn.Sequential(
-            _Embedding(num_characters, context, width),
-            *(_Block(width, num_heads, num_layers) for _ in range(num_layers)),
-            _Head(width, num_characters),
-        )
-    return model
+        embedding = _Embedding(num_characters, context, width)
+        blocks = [_Block(width, num_heads, num_layers) for _ in range(num_layers)]
+        return nn.Sequential(embedding, *blocks, _Head(width, num_characters))
 
 
 @torch.no_grad()
@@ -349,9 +346,8 @@ class _Bottleneck(nn.Module):
             *_conv_bn(width, 4 * width, 1),
         )
         same_shape = width_in == 4 * width and stride == 1
-        self.shortcut = nn.Sequential(
-            *([] if same_shape else _conv_bn(width_in, 4 * width, 1, stride))
-        )
+        shortcut = [] if same_shape else _conv_bn(width_in, 4 * width, 1, stride)
+        self.shortcut = nn.Sequential(*shortcut)
 
     def forward(
         self, x: Float[Tensor, "batch channels_in rows columns"]

@@ -19,6 +19,7 @@ from fltoolkit.trees import Tree
 
 __all__ = [
     "SGD",
+    "LossFn",
     "Party",
     "TrainingWarning",
     "check_fits_loss",
@@ -28,6 +29,9 @@ __all__ = [
     "label_advice",
     "takes_log_probabilities",
 ]
+
+LossFn = Callable[[Tensor, Tensor], Tensor]
+"""``loss_fn(output, y) -> scalar``, the mean over a batch, e.g. ``nn.functional.nll_loss``."""
 
 
 @runtime_checkable
@@ -134,7 +138,7 @@ class Party:
         name: str,
         module: nn.Module,
         optimizer: Optimizer | None = None,
-        loss_fn: Callable[[Tensor, Tensor], Tensor] | None = None,
+        loss_fn: LossFn | None = None,
         *,
         device: str | torch.device | None = None,
     ):

@@ -279,10 +279,7 @@ def unpack(message: bytes | bytearray | memoryview) -> Tree:
         )
     view = memoryview(message)
     view = view.cast("B") if view.c_contiguous else memoryview(bytes(view))
-    if len(view) > 1 and view[0] == MARK[0] and view[1] < 0x80:
-        start, length = 2, view[1]  # a short header, nearly always
-    else:
-        start, length = _read_length(view)
+    start, length = _read_length(view)
     offset = start + length
     entries, payload_nbytes = read_layout(bytes(view[start:offset]), start)
     end = offset + payload_nbytes
@@ -411,7 +408,9 @@ def _unfit(tensor: Any) -> str:
     return ""
 
 
-Entry = tuple[str, torch.dtype, tuple[int, ...], int]  # name, dtype, shape, bytes of the values
+LayoutEntry = tuple[
+    str, torch.dtype, tuple[int, ...], int
+]  # name, dtype, shape, bytes of the values
 
 
 @lru_cache(maxsize=256)
@@ -436,7 +435,7 @@ def write_layout(entries: tuple[tuple[str, torch.dtype, tuple[int, ...]], ...]) 
     return bytes(layout)
 
 
-def read_layout(layout: bytes, base: int = 0) -> tuple[tuple[Entry, ...], int]:
+def read_layout(layout: bytes, base: int = 0) -> tuple[tuple[LayoutEntry, ...], int]:
     """Read the bytes of `write_layout`; the inverse function.
 
     Returns (name, dtype, shape, number of bytes of its values) of each entry, and the number of
@@ -455,9 +454,9 @@ def read_layout(layout: bytes, base: int = 0) -> tuple[tuple[Entry, ...], int]:
 
 
 @lru_cache(maxsize=256)
-def _read_layout(layout: bytes, base: int) -> tuple[tuple[Entry, ...], int]:
+def _read_layout(layout: bytes, base: int) -> tuple[tuple[LayoutEntry, ...], int]:
     reader = Reader(memoryview(layout), base)
-    entries: list[Entry] = []
+    entries: list[LayoutEntry] = []
     while reader.offset < len(layout):
         if len(entries) == MAX_ENTRIES:
             raise reader.error(f"expected at most {MAX_ENTRIES} entries, found more")
@@ -469,6 +468,8 @@ def _read_layout(layout: bytes, base: int) -> tuple[tuple[Entry, ...], int]:
 
 def _read_length(view: memoryview) -> tuple[int, int]:
     """Where the header begins and how long it is."""
+    if len(view) > 1 and view[0] == MARK[0] and view[1] < 0x80:
+        return 2, view[1]  # a short header, nearly always
     reader = Reader(view)
     if (mark := reader.byte("the frame's mark")) != MARK[0]:
         raise WireError(
@@ -516,7 +517,7 @@ class Reader:
         self.base = base
         self.offset = 0  # of the next byte
 
-    def entry(self) -> Entry:
+    def entry(self) -> LayoutEntry:
         """One entry of a layout."""
         length = self.count("a name's length")
         raw = bytes(self.view[self.offset : self.offset + length])

@@ -11,7 +11,7 @@ import torch
 
 from fltoolkit import research
 from fltoolkit.cli import COMMANDS, main
-from fltoolkit.commands import PROTOCOLS, _nbytes
+from fltoolkit.commands import PROTOCOL_LINES, _nbytes
 from fltoolkit.cup import commands as cup_commands
 from fltoolkit.cup import referee, tracks
 from fltoolkit.data import Dataset
@@ -131,9 +131,9 @@ def test_no_help_imports_torch():
 
 
 def test_what_help_says_without_an_import_is_true():
-    words = set(re.findall(r"\w+", PROTOCOLS))
+    words = set(re.findall(r"\w+", PROTOCOL_LINES))
     assert words.issuperset({**research.PROTOCOLS, **NULL_MODELS})
-    assert set(cup_commands.TRACKS) == set(tracks.TRACKS)
+    assert set(cup_commands.TRACK_NAMES) == set(tracks.TRACKS)
     assert set(cup_commands.LEAGUES) == set(tracks.LEAGUES)
     assert cup_commands.NUM_RUNS == referee.NUM_RUNS
 

@@ -39,7 +39,7 @@ WITHOUT_EXAMPLE = {  # name: why it has none
     "fltoolkit.data.datasets.DataNotFoundError": "it needs a machine without data and network",
     "fltoolkit.data.load_emnist_federated": "it reads a file that has to be downloaded",
     "fltoolkit.research.cluster": "needs a running Dask cluster and the package distributed",
-    "fltoolkit.commands.audit": (
+    "fltoolkit.commands.audit_command": (
         "reads the claims, which are part of the repository and not of an installed package"
     ),
     "fltoolkit.engines.torch_distributed.DistributedChannel": (
@@ -58,7 +58,7 @@ WITHOUT_EXAMPLE = {  # name: why it has none
     "fltoolkit.labs.scripts.ScriptedLab": "a base class; Steering has an example",
     "fltoolkit.labs.scripts.loop_of": "needs a run with moves; Steering.script has an example",
     "fltoolkit.labs.cells.replace_earlier": "needs a notebook whose cell runs twice",
-    "fltoolkit.assignments.check": "starts a Jupyter kernel",
+    "fltoolkit.assignments.check_notebook": "starts a Jupyter kernel",
     "fltoolkit.assignments.expected_outputs": "starts a worker process and a fenced kernel",
     "fltoolkit.assignments.grade": "starts worker processes and fenced kernels",
 }

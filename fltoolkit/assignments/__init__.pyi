@@ -16,7 +16,7 @@ from .master import Exercise as Exercise
 from .master import Master as Master
 from .master import Submission as Submission
 from .master import assemble as assemble
-from .master import check as check
+from .master import check_notebook as check_notebook
 from .master import collect as collect
 from .master import lint as lint
 from .master import load_master as load_master

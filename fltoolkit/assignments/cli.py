@@ -153,7 +153,7 @@ def _names_in(path: Path) -> list[str]:
 
 
 def _check(args: argparse.Namespace) -> int:
-    problems = assignment.check(args.notebook)
+    problems = assignment.check_notebook(args.notebook)
     for problem in problems:
         print("-", problem)
     if not problems:

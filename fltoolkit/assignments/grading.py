@@ -155,10 +155,7 @@ def grade(
     _check_places(folder, out, limits.fenced)
     found = find_submissions(folder)
     only = set(only)
-    if missing := sorted(only - set(found)):
-        raise AssignmentError(
-            f"there is no submission of {', '.join(missing)}; the students are: {', '.join(found)}"
-        )
+    _check_there(only, found)
     (out / "results").mkdir(parents=True, exist_ok=True)
     seed = _keep_seed(out / "seed.json", master.name, seed)
     kept, todo = [], []
@@ -177,6 +174,13 @@ def grade(
         result.handed_in = handed_in_as(folder, found[result.student])
         result.notes += notes[result.student]
     return results
+
+
+def _check_there(students: set[str], found: Iterable[str]) -> None:
+    if missing := sorted(students.difference(found)):
+        raise AssignmentError(
+            f"there is no submission of {', '.join(missing)}; the students are: {', '.join(found)}"
+        )
 
 
 def _check_places(folder: Path, out: Path, fenced: bool) -> None:
@@ -298,15 +302,8 @@ def grade_one(
     numbers = submission.numbers
     if numbers is not None and numbers not in _numbers_of(student):
         result.notes.append("worth a look: the numbers of the open checks are another student's")
-    notebook = assemble(master, submission.answers, seed, expected, numbers=numbers)
-    run = points = _run(notebook, marks, limits)
-    if run.ended and not run.hidden and not run.status.startswith(AGAIN):
-        # the kernel ended before the hidden checks began: answers before that point still count
-        notebook = assemble(
-            master, submission.answers, seed, expected, in_place=True, numbers=numbers
-        )
-        points = _run(notebook, marks, limits)
-        run.notes += [note for note in points.notes if note not in run.notes]
+    made = functools.partial(assemble, master, submission.answers, seed, expected, numbers=numbers)
+    run, points = _run_all(made, marks, limits)
     again = [each.status for each in (run, points) if each.status.startswith(AGAIN)]
     if again:  # the student did not cause it
         run.status = again[-1]
@@ -320,6 +317,20 @@ def grade_one(
     result.notes += [f"worth a look: {kind}" for kind in sorted(looks)]
     result.seconds = round(time.monotonic() - began, 2)
     return result
+
+
+def _run_all(
+    made: Callable[..., dict[str, Any]], marks: dict[str, str], limits: Limits
+) -> tuple["_Run", "_Run"]:
+    """The run of the notebook that ``made`` gives, and the run that gives the points.
+
+    They differ if the kernel ended before the hidden checks began: answers before it still count.
+    """
+    run = points = _run(made(), marks, limits)
+    if run.ended and not run.hidden and not run.status.startswith(AGAIN):
+        points = _run(made(in_place=True), marks, limits)
+        run.notes += [note for note in points.notes if note not in run.notes]
+    return run, points
 
 
 def _numbers_of(student: str) -> set[int]:

@@ -39,7 +39,7 @@ BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 HIDDEN_BEGIN, HIDDEN_END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
 BEFORE = "before-"  # the ids of added cells begin so
 # the module check_cell, without a name for it in the student's namespace
-RUN = "__import__('fltoolkit.assignments.check_cell').assignments.check_cell"
+CHECK_CELL = "__import__('fltoolkit.assignments.check_cell').assignments.check_cell"
 STUB = "# Your code here"
 MAX_NUMBERS = 1_000_000
 _SEED = re.compile(r"^SEED = \d+", re.MULTILINE)
@@ -360,26 +360,26 @@ def assemble(
     """
     theirs = [text_of(cell) for cell in master.cells if kind_of(cell) == "answer"]
     answered = set().union(*map(names_defined, theirs))
-    begin = f"{RUN}.begin(globals(), {sorted(answered)!r})"
+    begin = f"{CHECK_CELL}.begin(globals(), {sorted(answered)!r})"
     cells = [_cell(f"{BEFORE}begin", begin)]
-    last = [_cell(f"{BEFORE}checks", f"{RUN}.restore()")]
+    last = [_cell(f"{BEFORE}checks", f"{CHECK_CELL}.restore()")]
     for cell in master.cells:
         if cell["cell_type"] != "code":
             continue
         kind, source, name = kind_of(cell), text_of(cell), cell["id"]
         if kind == "hidden":
             secret = f"{_seed_of(seed, name)}, {mark_of(seed, name)!r}"
-            source = f"{RUN}.hidden({source!r}, {name!r}, {secret})"
+            source = f"{CHECK_CELL}.hidden({source!r}, {name!r}, {secret})"
             text = None if expected is None else expected[name]
             (cells if in_place else last).append(_cell(name, source, text))
             if not in_place:
-                cells.append(_cell(f"{BEFORE}{name}", f"{RUN}.keep({name!r})"))
+                cells.append(_cell(f"{BEFORE}{name}", f"{CHECK_CELL}.keep({name!r})"))
         elif kind == "answer":
             source = source if answers is None else answers.get(name, "")
             cells.append(_cell(name, without_markers(source)))
         else:
             source = _with_numbers(source, numbers)
-            cells.append(_cell(name, f"{RUN}.open_check({source!r}, {name!r})"))
+            cells.append(_cell(name, f"{CHECK_CELL}.open_check({source!r}, {name!r})"))
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [*cells, *last]}
 
 
@@ -524,7 +524,7 @@ def _unmarked_code(master: Master) -> int:
     return sum(c["cell_type"] == "code" and not kind_of(c) for c in master.cells)
 
 
-def check(path: str | Path, *, seconds: float = 120.0) -> list[str]:
+def check_notebook(path: str | Path, *, seconds: float = 120.0) -> list[str]:
     """Run a student's notebook on this machine as the grader will, and list what is missing.
 
     Only the released cells are run, in the released order, without cells that the student has

@@ -343,7 +343,7 @@ class Plugin:
         }
 
 
-def run(job: dict[str, Any], folder: str, emit: Any) -> None:
+def run_job(job: dict[str, Any], folder: str, emit: Any) -> None:
     """Run a job's notebook; ``emit`` is called with each event, the last one is ``end``."""
     plugin = Plugin(job, emit)
     stub = Path(folder, "submission.graded")
@@ -375,7 +375,7 @@ def main() -> None:
         events.write(json.dumps(event) + "\n")
 
     while True:
-        run(json.loads(jobs.get()), sys.argv[1], emit)
+        run_job(json.loads(jobs.get()), sys.argv[1], emit)
 
 
 if __name__ == "__main__":

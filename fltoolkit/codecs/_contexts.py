@@ -36,11 +36,10 @@ the last symbol only: Wiedemann et al. 2020, DeepCABAC, arXiv 1907.11900, in ISO
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fltoolkit.arrays import Array
 from fltoolkit.codecs._lanes import LEAST, MOST, LaneReader, can_take, num_lanes, write_lanes
 from fltoolkit.codecs._outer_products import (
     FAR,
@@ -63,8 +62,6 @@ SEGMENT = 1 << 21  # about how many symbols a grid has at most: this limits memo
 SMALL = 1 << 10  # tensors of fewer symbols become rows of the grid before them
 WIDTH = 64  # of the grid, if the tensor has one dimension
 FEW = 4  # with so few levels, neighbours are contexts
-
-Array = NDArray[Any]
 
 
 def write_grids(

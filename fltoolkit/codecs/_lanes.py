@@ -24,11 +24,11 @@ Source: Duda 2013, arXiv 1311.2540 (rANS); Giesen 2014, arXiv 1402.3392 (lanes).
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fltoolkit.arrays import Array
 from fltoolkit.wire import WireError
 
 BITS = 15  # of a state say which number comes next
@@ -41,8 +41,6 @@ SHARE = 0.0032  # of a message that all lanes may cost
 AHEAD = 1 << 16  # how many numbers are looked up in one operation
 
 MASK, SHIFT, LOW, WORD = map(np.uint32, ((1 << BITS) - 1, BITS, LOWEST, 16))  # as states are
-
-Array = NDArray[Any]
 
 
 def num_lanes(bits: float) -> int:

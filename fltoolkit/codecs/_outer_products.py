@@ -11,8 +11,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
+
+from fltoolkit.arrays import Array
 
 LEVELS = 32  # how many levels there are for a row, for a column and for the sum of both
 RANK = 32  # outer products at most
@@ -26,8 +27,6 @@ REACH = 512  # what is left of a symbol, and factors, lie between -REACH and REA
 # share of random rows, whichever is less
 COMMON = 0.05
 PART = 1 << 16  # how many cells are worked on at a time
-
-Array = NDArray[Any]
 
 
 def one_thread() -> Any:

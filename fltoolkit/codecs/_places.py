@@ -18,13 +18,12 @@ that its own fraction gives k of n values, and that n values are allowed (wire.p
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from fltoolkit.arrays import Array
 from fltoolkit.codecs.stage import SEPARATOR, Indices, Parts, expect_finite, floats, is_main, side
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError, check_num_values, read_layout, write_layout
@@ -36,7 +35,6 @@ BLOCK = 262_144  # how many values are worked on at a time: blocks stay in the c
 MAGNITUDE = 0x7FFF_FFFF  # a float32 without its sign, read as an integer, sorts by magnitude
 TINY = np.int32(1).view(np.float32)  # the smallest magnitude that is not zero
 
-Array = NDArray[Any]
 Shape = tuple[int, ...]
 Choose = Callable[[list[Tensor], int], tuple[Array, Array]]  # places of n, and the values there
 Allowed = Callable[[Sequence[Shape]], set[int]]  # how many values may be kept of such tensors

@@ -23,18 +23,16 @@ Source: Martin 1979, "Range encoding". Frequencies, words and end are those of c
 from bisect import bisect_right
 from collections.abc import Iterable
 from functools import cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fltoolkit.arrays import Array
 from fltoolkit.wire import WireError
 
 BITS = 24  # of the sum of all frequencies
 FULL = (1 << 64) - 1  # the first range
 LOWEST = 1 << 32  # the lowest range
-
-Array = NDArray[Any]
 
 
 class RangeCoder(Protocol):

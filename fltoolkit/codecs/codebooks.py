@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fltoolkit.codecs.quantize import CHUNK, Array, Draw, Quantizer, check_number, chunks, expect
+from fltoolkit.arrays import Array
+from fltoolkit.codecs.quantize import CHUNK, Draw, Quantizer, check_number, chunks, expect
 from fltoolkit.codecs.stage import Parts, Stage, expect_finite, floats, is_main
 from fltoolkit.wire import WireError
 

@@ -21,9 +21,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from fltoolkit.arrays import Array
 from fltoolkit.codecs._contexts import read_grids, write_grids
 from fltoolkit.codecs._range_coder import range_coder
 from fltoolkit.codecs.stage import Coder, Indices, Parts, Symbols, is_main, side
@@ -52,8 +52,6 @@ MAX_SIZE = 1 << 40
 # memory without limit. So many symbols need a minimum of bytes; a shorter message is padded.
 FREE_SYMBOLS, SYMBOLS_PER_BYTE = 1 << 16, 1 << 12
 SPARSEST = 1 << 11  # if fewer than one in so many is chosen, gaps are faster, and as small
-
-Array = NDArray[Any]
 
 
 @dataclass

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fltoolkit.codecs.quantize import CHUNK, FLOAT32_MAX
 from fltoolkit.codecs.stage import (
     Parts,
     RandomStage,
@@ -36,8 +37,6 @@ MAX_WIDTH = 1 << 16  # of the widest row whose coordinates in a subspace are sen
 MAX_SIZE = 1 << 31  # values of the largest tensor that is sent as a product
 NOTHING = 1e-12  # a direction with a smaller share of the whole is rounding error
 TINIEST = 1e-300  # used where dividing by zero must give zero
-FLOAT32_MAX = torch.finfo(torch.float32).max
-CHUNK = 1 << 16  # values at a time
 
 
 @dataclass

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from fltoolkit.arrays import Array
 from fltoolkit.codecs.stage import (
     Parts,
     RandomStage,
@@ -34,7 +34,6 @@ CHUNK = 1 << 16  # how many values are worked on at a time: they fit into the ca
 DITHER = 1 << 16  # random numbers are drawn in steps of 1/DITHER
 FLOAT32_MAX = float(torch.finfo(torch.float32).max)
 
-Array = NDArray[Any]
 Draw = Callable[[int], Array]  # so many numbers in [0, 1), in steps of 1/DITHER, as float32
 
 

@@ -51,11 +51,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fltoolkit.arrays import Array
 from fltoolkit.codecs.codebooks import look_up, middles
 from fltoolkit.codecs.quantize import (
     CHUNK,
     FLOAT32_MAX,
-    Array,
     Draw,
     Quantizer,
     check_number,

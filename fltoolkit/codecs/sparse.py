@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fltoolkit.arrays import Array
 from fltoolkit.codecs._places import (
     PLACES,
-    Array,
     Shape,
     densify,
     largest,
@@ -27,6 +27,7 @@ from fltoolkit.codecs._places import (
     sparsify,
     take,
 )
+from fltoolkit.codecs.quantize import FLOAT32_MAX
 from fltoolkit.codecs.stage import (
     Indices,
     Parts,
@@ -44,7 +45,6 @@ from fltoolkit.trees import Tree, check_finite, is_finite
 from fltoolkit.wire import WireError, check_num_values
 
 SEED, MEAN = "?|"  # names of side information: of RandomK and of STC
-LARGEST = torch.finfo(torch.float32).max
 
 
 def num_kept(fraction: float, n: int) -> int:
@@ -226,7 +226,7 @@ class RandomK(_Sparse):
             out[side(name, SEED)] = torch.from_numpy(np.array(seed, np.uint32).view(np.int32))
             if self.unbiased and isinstance(places, Indices):
                 scaled = values * (places.size / values.numel())
-                out[name] = scaled.clamp(-LARGEST, LARGEST)  # finite, though biased there
+                out[name] = scaled.clamp(-FLOAT32_MAX, FLOAT32_MAX)  # finite, though biased there
         return out
 
     def omega(self, n: int) -> float | None:

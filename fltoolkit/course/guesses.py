@@ -34,7 +34,7 @@ class Between(NamedTuple):
 
 
 ANY, AT_LEAST_0, PERCENT, SHARE = Between(), Between(0), Between(0, 100), Between(0, 1)
-COUNT = Between(0, None)
+OF_ALL = Between(0, None)
 
 _DIGITS = re.compile(r"\d+(?:,\d{3})*|\{\}")
 _FIRST = (
@@ -62,7 +62,7 @@ class Predict:
       your guess: 50,000 B
       measured:   163,854 B
       Your guess is 3.3 times too small.
-    >>> ask = Predict(possible={"Right, of {} images?": COUNT})
+    >>> ask = Predict(possible={"Right, of {} images?": OF_ALL})
     >>> ask("Right, of 100 images?", 950, 97)
     Right, of 100 images?
       Your guess is 950. That is not possible. Write a number from 0 to 100 and run this cell again.

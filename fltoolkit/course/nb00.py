@@ -1,6 +1,6 @@
 """The answers of notebook 00. Try to answer before you look."""
 
-from fltoolkit.course.guesses import AT_LEAST_0, COUNT
+from fltoolkit.course.guesses import AT_LEAST_0, OF_ALL
 from fltoolkit.course.notebook import Notebook
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
@@ -9,7 +9,7 @@ notebook = Notebook(
     "00",
     "Start here",
     guesses={
-        "Right, of 100 new images?": COUNT,
+        "Right, of 100 new images?": OF_ALL,
         "Megabytes sent?": AT_LEAST_0,
     },
 )

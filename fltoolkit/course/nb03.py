@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from fltoolkit.course.guesses import AT_LEAST_0, COUNT, PERCENT, SHARE
+from fltoolkit.course.guesses import AT_LEAST_0, OF_ALL, PERCENT, SHARE
 from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.split.gates import Decay, LossGate, State, gate_trace
 
@@ -17,7 +17,7 @@ notebook = Notebook(
         "Share of the bytes until within one point of the end?": SHARE,
         "Bytes of an epoch in state C?": AT_LEAST_0,
         "Stale share in C, straight after A?": PERCENT,
-        "Epochs in C, of {}?": COUNT,
+        "Epochs in C, of {}?": OF_ALL,
         "Which gate stands out?": ("LossGate", "FreezeAfter", "Periodic", "none"),
     },
     file="03_",

@@ -39,7 +39,7 @@ def transfers() -> Answer:
 
 
 @notebook.answer("hand-overs")
-def hand_overs(*, transfers: Iterable[Transfer]) -> Answer:
+def bottoms_handed_over(*, transfers: Iterable[Transfer]) -> Answer:
     return Answer(
         sum(transfer.kind == "model" for transfer in transfers),
         hints={

@@ -30,7 +30,7 @@ def zero_that_was_sent() -> Answer:
 
 
 @notebook.answer("four of ten")
-def four_of_ten() -> Answer:
+def weighted_and_masked() -> Answer:
     weighted, masked = 4 * -2 / 10, 4 * -2 / 4
     return Answer(
         [weighted, masked],

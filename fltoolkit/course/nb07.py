@@ -51,7 +51,7 @@ def cheapest(*, found: Sequence[Point]) -> Answer:
 
 
 @notebook.answer("seconds")
-def seconds(*, record: Mapping[str, float]) -> Answer:
+def seconds_on_link(*, record: Mapping[str, float]) -> Answer:
     """Bytes at 1 MB/s and 50 ms for each message that waits for the one before."""
     sending, waiting = record["nbytes"] / 1e6, record["num_waits"] * 0.05
     right = sending + waiting

@@ -70,7 +70,7 @@ def half_is_ours(*, ours: int, on_the_drive: int) -> Answer:
 
 
 @notebook.answer("seconds")
-def seconds(*, num_messages: int) -> Answer:
+def seconds_of_messages(*, num_messages: int) -> Answer:
     """One for each message: five rounds, two owners, a model and an update each."""
     return Answer(
         num_messages,

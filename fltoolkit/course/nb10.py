@@ -37,7 +37,7 @@ def envelope(*, extra: int, num_messages: int) -> Answer:
 
 
 @notebook.answer("seconds of waiting")
-def waiting() -> Answer:
+def waiting_in_split() -> Answer:
     """15 epochs of 23 batches, two messages per batch, 20 ms each."""
     right = 15 * 23 * 2 * 0.020
     return Answer(

@@ -1,6 +1,6 @@
 """The answers of notebook 11. Try to answer before you look."""
 
-from fltoolkit.course.guesses import ANY, AT_LEAST_0, COUNT
+from fltoolkit.course.guesses import ANY, AT_LEAST_0, OF_ALL
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["bill", "card", "check", "notebook", "predict"]
@@ -16,7 +16,7 @@ notebook = Notebook(
         "Nats gained by the outer momentum?": ANY,
         "Times fewer bytes?": AT_LEAST_0,
         "Times the text?": AT_LEAST_0,
-        "Of {}, how many are better than alone?": COUNT,
+        "Of {}, how many are better than alone?": OF_ALL,
     },
 )
 bill, card = notebook.bill, notebook.card
@@ -58,7 +58,7 @@ def in_all(*, times_up: int, num_workers: int) -> Answer:
 
 
 @notebook.answer("seconds a worker waits")
-def waiting(*, nbytes: float, nbytes_per_second: float, seconds_per_step: float) -> Answer:
+def waiting_worker(*, nbytes: float, nbytes_per_second: float, seconds_per_step: float) -> Answer:
     """A worker waits for as long as the message takes longer than the ten steps."""
     alone = nbytes / nbytes_per_second
     return Answer(

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fltoolkit.course.guesses import AT_LEAST_0, COUNT, Between
+from fltoolkit.course.guesses import AT_LEAST_0, OF_ALL, Between
 from fltoolkit.course.notebook import Answer, Notebook
 
 __all__ = ["card", "check", "notebook", "predict"]
@@ -18,7 +18,7 @@ notebook = Notebook(
         "Explained variance from the sum of ten?": Between(high=1),
         "How many times the bytes up, with 2 bits?": AT_LEAST_0,
         "Shorter by how much?": Between(high=100),
-        "Found at most, of 100?": COUNT,
+        "Found at most, of 100?": OF_ALL,
     },
 )
 card, check, predict = notebook.card, notebook.check, notebook.predict

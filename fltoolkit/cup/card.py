@@ -126,8 +126,10 @@ def about_machine() -> dict[str, str]:
     """
     processor = torch.backends.cpu.get_cpu_capability()
     return {
-        **{"python": platform.python_version(), "torch": str(torch.__version__)},
-        **{"numpy": np.__version__, "fltoolkit": fltoolkit.__version__},
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
+        "fltoolkit": fltoolkit.__version__,
         "machine": f"{platform.system()} {platform.machine()}, {processor}",
     }
 

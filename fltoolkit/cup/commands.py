@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-TRACKS = ("digits", "mnist", "mnist_split", "shakespeare")
+TRACK_NAMES = ("digits", "mnist", "mnist_split", "shakespeare")
 LEAGUES, NUM_RUNS = ("open", "sums", "split"), 5
 """As plain values, so that --help imports no torch; a test compares them with those of the cup."""
 
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     check = commands.add_parser("verify", help="five runs behind the fence, and the card")
     for each, runs in ((practise, 1), (check, NUM_RUNS)):
         each.add_argument("entry", type=Path)
-        each.add_argument("--track", choices=TRACKS)
+        each.add_argument("--track", choices=TRACK_NAMES)
         each.add_argument("--league", choices=LEAGUES)
         each.add_argument("--runs", type=int, default=runs, help=f"default: {runs}")
     practise.set_defaults(run=_rehearse)
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     check.set_defaults(run=_verify)
     table = commands.add_parser("board", help="verify a folder of entries, and print the board")
     table.add_argument("folder", type=Path)
-    table.add_argument("--track", choices=TRACKS, default="digits")
+    table.add_argument("--track", choices=TRACK_NAMES, default="digits")
     table.add_argument("--league", choices=LEAGUES, default="open")
     table.set_defaults(run=_board)
     history = commands.add_parser("history", help="draw the records, and print their board")

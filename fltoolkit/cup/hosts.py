@@ -19,12 +19,12 @@ from fltoolkit.cup.slots import CupError
 
 __all__ = ["PACKAGES", "Hosts", "Request", "checked"]
 
-PACKAGES = (
-    *("torch", "torch-*", "torchgen", "functorch", "numpy", "numpy.libs", "numpy-*", "nvidia*"),
-    *("triton*", "typing_extensions.py", "sympy", "mpmath", "networkx", "jinja2", "markupsafe"),
-    *("fsspec", "filelock", "fltoolkit", "_fltoolkit.pth", "__editable__*", "lazy_loader"),
-    *("xxhash", "jaxtyping*", "wadler_lindig*", "constriction", "threadpoolctl.py", "packaging"),
-)
+_TORCH = ("torch", "torch-*", "torchgen", "functorch", "triton*", "nvidia*", "sympy", "mpmath")
+_MORE = ("networkx", "jinja2", "markupsafe", "fsspec", "filelock", "typing_extensions.py")
+_NUMPY = ("numpy", "numpy.libs", "numpy-*")
+_FLTOOLKIT = ("fltoolkit", "_fltoolkit.pth", "__editable__*", "lazy_loader", "xxhash", "jaxtyping*")
+_CODERS = ("wadler_lindig*", "constriction", "threadpoolctl.py", "packaging")
+PACKAGES = _TORCH + _MORE + _NUMPY + _FLTOOLKIT + _CODERS
 """The installed packages that a party can read: torch, NumPy, fltoolkit and what these need."""
 
 PATIENCE = 10  # real time per processor time: others may use the machine, too

@@ -7,7 +7,7 @@ import hashlib
 import math
 import secrets
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -335,15 +335,10 @@ def verify(
     entry = read_entry(text)
     salt = salt or secrets.token_hex(16)
     replayed = _drawn(salt, entry.sha256, num_runs, "replay") % num_runs
-    runs: list[dict[str, Any]] = []
     used = {"cpu_seconds": 0.0, "memory": 0.0}
-    for number in range(num_runs):
-        play = Play.of(chosen, league, entry, salt, number)
-        runs.append(_one_run(play, used))
-        tell(f"run {number + 1}: {_in_words(runs[-1], chosen)}")
-        if number == replayed:
-            _again(play, _drawn(salt, entry.sha256, number, "again"), used)
-            tell(f"run {number + 1} was made again from its messages, party by party: the same")
+    again = _drawn(salt, entry.sha256, replayed, "again")
+    plays = (Play.of(chosen, league, entry, salt, number) for number in range(num_runs))
+    runs = [*_runs(plays, replayed, again, used, tell)]
     scores = [run["score"] for run in runs]
     low = bound(scores, higher_is_better=chosen.metric == "accuracy")
     reached = low >= chosen.target if chosen.metric == "accuracy" else low <= chosen.target
@@ -366,6 +361,23 @@ def verify(
     )
 
 
+def _runs(
+    plays: Iterable[Play],
+    replayed: int,
+    seed: int,
+    used: dict[str, float],
+    tell: Callable[[str], None],
+) -> Iterator[dict[str, Any]]:
+    """What each play gave; number ``replayed`` is made again from its messages, drawn by a seed."""
+    for number, play in enumerate(plays):
+        found = _one_run(play, used)
+        tell(f"run {number + 1}: {_in_words(found, play.track)}")
+        if number == replayed:
+            _again(play, seed, used)
+            tell(f"run {number + 1} was made again from its messages, party by party: the same")
+        yield found
+
+
 def _one_run(play: Play, used: dict[str, float]) -> dict[str, Any]:
     x, y = play.drawn.hidden
     with Hosts(play.track.cpu_seconds) as hosts:
@@ -380,8 +392,11 @@ def _one_run(play: Play, used: dict[str, float]) -> dict[str, Any]:
     ledger = {f"{way} {kind}": n for (way, kind), n in sorted(play.wire.ledger.items())}
     score = round(play.score(play.scores, y), 6)
     return {
-        **{"score": score, "nbytes": play.wire.nbytes, "exchanges": play.wire.exchanges},
-        **{"ledger": ledger, "leak": {name: round(value, 3) for name, value in leak.items()}},
+        "score": score,
+        "nbytes": play.wire.nbytes,
+        "exchanges": play.wire.exchanges,
+        "ledger": ledger,
+        "leak": {name: round(value, 3) for name, value in leak.items()},
     }
 
 

@@ -8,7 +8,6 @@ class or character. So nothing that an entry knows of the data beforehand fits t
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -51,13 +50,13 @@ class Track:
     name: str
     about: str
     leagues: tuple[str, ...]
-    metric: str  # "accuracy" or "loss" (nats)
     target: float
     num_owners: int
-    num_classes: int
     shape: tuple[int, ...]  # of one sample
     draw: Callable[[int, str], Drawn]
-    cpu_seconds: float  # of all parties of a run together
+    metric: str = "accuracy"  # or "loss" (nats)
+    num_classes: int = 10
+    cpu_seconds: float = 600.0  # of all parties of a run together
     per_process: int = 1  # owners in one process, where there are many
     exchanges: int = 10_000  # the largest number of exchanges in a run
 
@@ -133,35 +132,47 @@ def _draw_shakespeare(seed: int, league: str) -> Drawn:
     return Drawn([(mine, None) for mine in joined], None, (hidden, test[places + CONTEXT]))
 
 
-_TRACKS: list[dict[str, Any]] = [
-    {
-        "name": "digits",
-        "about": "1,437 images of 8 x 8 pixels at 5 owners; a class mix of its own for each owner",
-        "leagues": ("open", "sums", "split"),
-        **{"metric": "accuracy", "target": 0.95, "num_owners": 5, "num_classes": 10},
-        **{"shape": (8, 8), "draw": _draw_digits, "cpu_seconds": 60.0},
-    },
-    {
-        "name": "mnist",
-        "about": "60,000 images of 28 x 28 pixels at 100 owners, two shards by class each",
-        "leagues": ("open", "sums"),
-        **{"metric": "accuracy", "target": 0.96, "num_owners": 100, "num_classes": 10},
-        **{"shape": (28, 28), "draw": _draw_mnist, "cpu_seconds": 600.0, "per_process": 20},
-    },
-    {
-        "name": "mnist_split",
-        "about": "60,000 images of 28 x 28 pixels at one party, their labels at the other",
-        "leagues": ("split",),
-        **{"metric": "accuracy", "target": 0.97, "num_owners": 1, "num_classes": 10},
-        **{"shape": (28, 28), "draw": _draw_mnist, "cpu_seconds": 600.0},
-    },
-    {
-        "name": "shakespeare",
-        "about": "the speeches of Shakespeare's roles at 4 owners; predict the next character",
-        "leagues": ("open", "sums"),
-        **{"metric": "loss", "target": 2.05, "num_owners": 4, "num_classes": 65},
-        **{"shape": (CONTEXT,), "draw": _draw_shakespeare, "cpu_seconds": 600.0},
-    },
-]
-TRACKS: dict[str, Track] = {track["name"]: Track(**track) for track in _TRACKS}
+_TRACKS = (
+    Track(
+        "digits",
+        "1,437 images of 8 x 8 pixels at 5 owners; a class mix of its own for each owner",
+        ("open", "sums", "split"),
+        target=0.95,
+        num_owners=5,
+        shape=(8, 8),
+        draw=_draw_digits,
+        cpu_seconds=60.0,
+    ),
+    Track(
+        "mnist",
+        "60,000 images of 28 x 28 pixels at 100 owners, two shards by class each",
+        ("open", "sums"),
+        target=0.96,
+        num_owners=100,
+        shape=(28, 28),
+        draw=_draw_mnist,
+        per_process=20,
+    ),
+    Track(
+        "mnist_split",
+        "60,000 images of 28 x 28 pixels at one party, their labels at the other",
+        ("split",),
+        target=0.97,
+        num_owners=1,
+        shape=(28, 28),
+        draw=_draw_mnist,
+    ),
+    Track(
+        "shakespeare",
+        "the speeches of Shakespeare's roles at 4 owners; predict the next character",
+        ("open", "sums"),
+        target=2.05,
+        num_owners=4,
+        shape=(CONTEXT,),
+        draw=_draw_shakespeare,
+        metric="loss",
+        num_classes=65,
+    ),
+)
+TRACKS: dict[str, Track] = {track.name: track for track in _TRACKS}
 """The tracks by name."""

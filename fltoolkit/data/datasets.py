@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float32, Int64, Shaped
-from numpy.typing import NDArray
 from torch import Tensor
 
+from fltoolkit.arrays import Array
 from fltoolkit.data._files import (
     DataNotFoundError,
     damage_reported,
@@ -30,7 +30,6 @@ from fltoolkit.data._files import (
 
 __all__ = ["DataNotFoundError", "Dataset", "load", "load_emnist_federated", "without_downloads"]
 
-Array = NDArray[Any]
 
 PIXEL_STATISTICS = {
     "digits": ((0.3053,), (0.3761,)),

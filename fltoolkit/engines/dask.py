@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DaskChannel"]
 
-Samples = Callable[[str], tuple[Tensor, Tensor]]
+DataOf = Callable[[str], tuple[Tensor, Tensor]]
 """``samples(client)``: the client's ``(x, y)``. Workers call it."""
 
 GROUPS, MOST = 4, 32
@@ -68,7 +68,7 @@ class AtWorker(dict):
         )
 
 
-class Answer(NamedTuple):
+class Reply(NamedTuple):
     """What comes back from a worker for one client."""
 
     client: str
@@ -113,7 +113,7 @@ class DaskChannel(Channel):
     def __init__(
         self,
         dask: "Client",
-        samples: Samples,
+        samples: DataOf,
         codecs: Any = None,
         *,
         patience: float = 60.0,
@@ -213,11 +213,10 @@ class DaskChannel(Channel):
             running.setdefault(number, []).append(future)
             future.add_done_callback(arrived.put)
 
-        homes = self._homes(errands)
-        placed = [(home, group) for home, names in homes.items() for group in _groups(names)]
+        homes = self._homes(errands).items()
+        placed = [(home, group) for home, names in homes for group in _groups(names)]
         groups = [group for _, group in placed]
         outcomes: dict[str, LocalUpdate | FloatingPointError] = {}
-        suspects: list[str] = []  # workers died, and nobody knows at which of these clients
         for number, (home, _) in enumerate(placed):
             submit(number, home)
         while running:
@@ -230,19 +229,21 @@ class DaskChannel(Channel):
             number, _ = asked[future.key]
             if number not in running:  # another worker was faster
                 continue
-            found = self._outcomes(future, groups[number])
-            outcomes |= found
-            suspects += [name for name in groups[number] if name not in found]
-            for other in running.pop(number):
-                if other.done():
-                    other.release()
-                else:
-                    self._late.setdefault(asked[other.key][1], set()).add(other)
+            outcomes |= self._outcomes(future, groups[number])
+            self._leave(running.pop(number), asked)
         self._meet(gone_only=True)
-        for name in suspects:  # one at a time, so that no other client is there when a worker dies
-            self._meet()
+        for name in [name for name in errands if name not in outcomes]:
+            self._meet()  # workers died, and nobody knows at which of these: so one at a time
             outcomes |= self._ask(model, local, {name: errands[name]})
         return outcomes
+
+    def _leave(self, futures: "list[Future]", asked: dict[Any, tuple[int, str]]) -> None:
+        """Release these futures, or remember their workers as late where they still compute."""
+        for future in futures:
+            if future.done():
+                future.release()
+            else:
+                self._late.setdefault(asked[future.key][1], set()).add(future)
 
     def _outcomes(
         self, future: "Future", group: list[str]
@@ -364,7 +365,7 @@ _kept: dict[str, dict[str, tuple[Tensor, Tensor]]] = {}  # by run, then by clien
 _alone = threading.Lock()  # one client at a time: random layers use the process's generator
 
 
-def _samples_of(run: str, samples: Samples, client: str) -> tuple[Tensor, Tensor]:
+def _samples_of(run: str, samples: DataOf, client: str) -> tuple[Tensor, Tensor]:
     if run not in _kept:
         _kept.clear()  # of an earlier run
     mine = _kept.setdefault(run, {})
@@ -373,22 +374,20 @@ def _samples_of(run: str, samples: Samples, client: str) -> tuple[Tensor, Tensor
     return mine[client]
 
 
-def _count(run: str, samples: Samples, clients: list[str]) -> dict[str, int]:
+def _count(run: str, samples: DataOf, clients: list[str]) -> dict[str, int]:
     return {client: len(_samples_of(run, samples, client)[1]) for client in clients}
 
 
 def _learn(
-    run: str, samples: Samples, model: nn.Module, local: Local, group: list[Errand]
-) -> list[Answer]:
+    run: str, samples: DataOf, model: nn.Module, local: Local, group: list[Errand]
+) -> list[Reply]:
     """A group of clients learns here, one after the other."""
     with _alone:
         torch.set_num_threads(1)
         return [_learn_one(run, samples, model, local, errand) for errand in group]
 
 
-def _learn_one(
-    run: str, samples: Samples, model: nn.Module, local: Local, errand: Errand
-) -> Answer:
+def _learn_one(run: str, samples: DataOf, model: nn.Module, local: Local, errand: Errand) -> Reply:
     client, message, (down, up), state, seed = errand
     start, data = down.decode(message), _samples_of(run, samples, client)
     more = {"states": [state]} if local.keep_state else {}
@@ -401,8 +400,8 @@ def _learn_one(
         raise type(error)(f"client {client!r}: {error}") from error
     memory = [codec.state_dict() if isinstance(codec, LinkState) else {} for codec in (down, up)]
     if isinstance(found, FloatingPointError):
-        return Answer(client, sent, str(found), memory, None)
-    return Answer(client, sent, "", memory, found._replace(delta={}))
+        return Reply(client, sent, str(found), memory, None)
+    return Reply(client, sent, "", memory, found._replace(delta={}))
 
 
 def _encoded(codec: Codec, update: LocalUpdate) -> bytes:

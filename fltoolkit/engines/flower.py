@@ -27,9 +27,11 @@ from fltoolkit.codecs.difference import Difference
 from fltoolkit.engines.remote import Addressed, absent
 from fltoolkit.federated.client import Local, LocalUpdate, local_update_lean
 from fltoolkit.federated.rounds import fedavg
+from fltoolkit.federated.server import SERVER
 from fltoolkit.federated.workers import Fleet, send_update
 from fltoolkit.history import Record
 from fltoolkit.links import Link, Once
+from fltoolkit.party import LossFn
 from fltoolkit.trees import Tree
 
 if TYPE_CHECKING:
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
 __all__ = ["ClientSetup", "FlowerError", "Letters", "ServerSetup", "client_app", "server_app"]
 
 RECORD = "fltoolkit"  # the name of the record in Flower's messages and in a node's state
-SERVER = "server"
 HOW = ("lr", "prox", "batch_size", "epochs", "steps")  # settings of clients that the server decides
 
 
@@ -72,7 +73,7 @@ class ClientSetup:
     x: Tensor
     y: Tensor
     codecs: Mapping[str, Codec] = field(default_factory=dict)
-    loss_fn: Callable[[Tensor, Tensor], Tensor] = nn.functional.nll_loss
+    loss_fn: LossFn = nn.functional.nll_loss
 
 
 @dataclass
@@ -231,12 +232,12 @@ def server_app(setup: "Callable[[Context], ServerSetup]") -> "ServerApp":
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        run(grid, setup(context))
+        serve(grid, setup(context))
 
     return app
 
 
-def run(grid: "Grid", server: ServerSetup) -> Letters:
+def serve(grid: "Grid", server: ServerSetup) -> Letters:
     """What the ServerApp does; returns the channel, whose ledger holds every message."""
     _check(server)
     channel = Letters(server.codecs, SERVER)

@@ -16,7 +16,6 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Any, Protocol
 
 import fltoolkit
@@ -212,12 +211,7 @@ class SyftChannel(Channel):
     def __enter__(self) -> "SyftChannel":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is not None:
             name_place(error, f"step {self.step}, at {self._at}")
 

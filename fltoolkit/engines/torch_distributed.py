@@ -22,7 +22,6 @@ import zlib
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -244,12 +243,7 @@ class DistributedChannel(Channel):
         timer.daemon = True  # else an error that ends this process would wait for it
         timer.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Report an error to the other processes, and leave the group.
 
         The text of an error that torch raised, such as one about shapes, then begins with the step

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, sent_entries
-from fltoolkit.federated.drift import SERVER, all_good, loss_of_all, plain_rounds
+from fltoolkit.federated.drift import all_good, loss_of_all, plain_rounds
 from fltoolkit.federated.samples import Clients
+from fltoolkit.federated.server import SERVER
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet
 from fltoolkit.finetuning import FineTuned
 from fltoolkit.history import CHECKED, Record, checked_at_call

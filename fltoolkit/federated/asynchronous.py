@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,15 +21,12 @@ from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, LocalUpdate, check_function, sent_entries
 from fltoolkit.federated.clock import Clock, Even, Polynomial, Staleness, takes, weight_of
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.server import apply_update, check_optimizer
+from fltoolkit.federated.server import SERVER, apply_update, check_optimizer
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, send_update
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, weighted_mean
 
-_AtWork = tuple[float, int, str, int, Tree]  # end, order, client, step and model at its start
-
-
-SERVER = "server"  # its name in the ledger
+_Sent = tuple[float, int, str, int, Tree]  # end, order, client, step and model at its start
 
 
 @dataclass
@@ -47,7 +44,7 @@ class Flight:
     seconds: float = 0.0
     idle: list[str] = field(default_factory=list)
     times_asked: Counter[str] = field(default_factory=Counter)  # how often each client was drawn
-    at_work: list[_AtWork] = field(default_factory=list)  # a heap by time, then by order
+    at_work: list[_Sent] = field(default_factory=list)  # a heap by time, then by order
     missed_in_a_row: int = 0  # answers that did not come, since the last one that did
     random: np.random.Generator | None = None  # None: the run has not begun
     optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)  # as in Backlog
@@ -159,31 +156,21 @@ def fedasync(
     if not 0 < alpha <= 1:
         raise ValueError(f"alpha={alpha}: the share of the new model, above 0 and at most 1")
     workers = Workers(model, as_fleet(clients), local, seed, SERVER)
-    to_train = to_come("num_updates", num_updates)
-    queue = _Queue(workers, channel, server, to_train.start)
+    num_updates = to_come("num_updates", num_updates)
+    at_work = _AtWork(workers, channel, server, num_updates.start)
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
-    t, num_failed, optimizers = to_train.start, 0, queue.flight.optimizers
-    while t < to_train.stop:
+    for t in num_updates:
         channel.step = t + 1
-        for client in queue.drawn():
-            start = channel.send(SERVER, client, "model", sent_entries(model))
-            queue.put(client, start, channel.step)
-        client, start, staleness, round_ = queue.take(channel.step)
-        update = workers.learn(channel, {client: start}, round_, optimizers)[client]
-        delta, _ = send_update(client, SERVER, update, channel)
-        num_failed += queue.note(missed=delta is None)
-        if delta is None or not isinstance(update, LocalUpdate):
-            continue
-
-        a, x = alpha * weight_of(server.staleness, staleness), model.state_dict()
-        change = {n: start[n] + d - x[n].to(d) for n, d in delta.items()}  # x_new - x
+        num_failed, [update] = at_work.next_updates(1)
+        a, x = alpha * update.weight, model.state_dict()
+        change = {n: update.start[n] + d - x[n].to(d) for n, d in update.delta.items()}  # x_new - x
         apply_update(model, _scaled(change, a), server.optimizer)
-        about: Record = {"client": client, "loss": update.loss, "staleness": staleness}
-        about |= {"num_failed": num_failed, "seconds": queue.flight.seconds}
+        about: Record = {"client": update.client, "loss": update.loss}
+        about |= {"staleness": update.staleness, "num_failed": num_failed}
+        about["seconds"] = at_work.flight.seconds
         yield {"round": t, "step": t + 1, **about, **totals()}
-        t, num_failed = t + 1, 0
 
 
 @checked_at_call
@@ -225,52 +212,48 @@ def fedbuff(
     if buffer_size < 1:
         raise ValueError(f"buffer_size={buffer_size}: must be at least 1 update")
     workers = Workers(model, as_fleet(clients), local, seed, SERVER)
-    to_train = to_come("rounds", rounds)
-    queue = _Queue(workers, channel, server, to_train.start)
+    rounds = to_come("rounds", rounds)
+    at_work = _AtWork(workers, channel, server, rounds.start)
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
-    t, num_failed, optimizers = to_train.start, 0, queue.flight.optimizers
-    buffer: list[tuple[Tree, float, int]] = []
-    while t < to_train.stop:
+    for t in rounds:
         channel.step = t + 1
-        for client in queue.drawn():
-            start = channel.send(SERVER, client, "model", sent_entries(model))
-            queue.put(client, start, channel.step)
-        client, start, staleness, round_ = queue.take(channel.step)
-        update = workers.learn(channel, {client: start}, round_, optimizers)[client]
-        delta, _ = send_update(client, SERVER, update, channel)
-        num_failed += queue.note(missed=delta is None)
-        if delta is None or not isinstance(update, LocalUpdate):
-            continue
-
-        buffer.append((delta, update.loss, staleness))
-        if len(buffer) < buffer_size:
-            continue
-        deltas, losses, late = zip(*buffer, strict=True)
-        s = [weight_of(server.staleness, staleness) for staleness in late]
+        num_failed, buffer = at_work.next_updates(buffer_size)
+        s = [update.weight for update in buffer]
         if any(s):
-            mean = weighted_mean(deltas, s)  # sum_k s_k delta_k / sum_k s_k
+            mean = weighted_mean([update.delta for update in buffer], s)  # sum s delta / sum s
             apply_update(model, _scaled(mean, sum(s) / buffer_size), server.optimizer)
+        late = [update.staleness for update in buffer]
         yield {
             "round": t,
             "step": t + 1,
-            "loss": sum(losses) / buffer_size,
+            "loss": sum(update.loss for update in buffer) / buffer_size,
             "num_arrived": buffer_size,
             "num_stale": sum(staleness > 0 for staleness in late),
             "num_failed": num_failed,
             "staleness": sum(late) / buffer_size,
-            "seconds": queue.flight.seconds,
+            "seconds": at_work.flight.seconds,
             **totals(),
         }
-        t, num_failed, buffer = t + 1, 0, []
 
 
 # ------------------------------------------------------------------------------------ its steps
 
 
-class _Queue:
-    """The clients at work, in the order in which they will be ready: the clock of both servers."""
+class _Update(NamedTuple):
+    """What a server gets from a client, and what it knows of it."""
+
+    client: str
+    start: Tree  # the model from which the client trained
+    delta: Tree
+    loss: float
+    staleness: int  # how often the server's model has changed meanwhile
+    weight: float
+
+
+class _AtWork:
+    """The clients at work, in the order in which they will be ready: what both servers share."""
 
     def __init__(self, workers: Workers, channel: Channel, server: AsyncServer, done: int):
         check_optimizer(SERVER, workers.model, server.optimizer)
@@ -282,9 +265,30 @@ class _Queue:
                 "fedasync and fedbuff need all clients in this process; over several processes use "
                 "fedavg, whose server waits for the end of a round"
             )
-        self.server, self.num_clients = server, most
+        self.workers, self.channel, self.server = workers, channel, server
         self.flight = Flight() if server.flight is None else server.flight
         self.flight.begin(workers, done)
+
+    def next_updates(self, count: int) -> tuple[int, list[_Update]]:
+        """Keep ``concurrency`` clients at work until so many have sent an update.
+
+        Returns how often a training failed meanwhile, and the updates.
+        """
+        workers, channel = self.workers, self.channel
+        updates: list[_Update] = []
+        num_failed = 0
+        while len(updates) < count:
+            for client in self.drawn():
+                start = channel.send(SERVER, client, "model", sent_entries(workers.model))
+                self.put(client, start)
+            client, start, staleness, round_ = self.take()
+            update = workers.learn(channel, {client: start}, round_, self.flight.optimizers)[client]
+            delta, _ = send_update(client, SERVER, update, channel)
+            num_failed += self.note(missed=delta is None)
+            if delta is not None and isinstance(update, LocalUpdate):
+                weight = weight_of(self.server.staleness, staleness)
+                updates.append(_Update(client, start, delta, update.loss, staleness, weight))
+        return num_failed, updates
 
     def drawn(self) -> Iterator[str]:
         """Draw one idle client after the other, until ``concurrency`` clients are at work."""
@@ -293,19 +297,19 @@ class _Queue:
         while idle and len(at_work) < self.server.concurrency:
             yield idle.pop(int(random.integers(len(idle))))
 
-    def put(self, client: str, start: Tree, step: int) -> None:
+    def put(self, client: str, start: Tree) -> None:
         """Let the clock say when a client that was sent a model is ready, or that it drops out."""
         flight = self.flight
         seconds = flight.seconds + takes(self.server.clock, client, flight.times_asked[client])
         number = flight.times_asked.total()
         flight.times_asked[client] += 1
         if seconds < math.inf:
-            heapq.heappush(flight.at_work, (seconds, number, client, step, start))
+            heapq.heappush(flight.at_work, (seconds, number, client, self.channel.step, start))
         else:
             flight.idle.append(client)
             self.note(missed=True)
 
-    def take(self, step: int) -> tuple[str, Tree, int, int]:
+    def take(self) -> tuple[str, Tree, int, int]:
         """The next client that is ready.
 
         Returns its name, the model from which it starts, how often the server's model has changed
@@ -313,12 +317,12 @@ class _Queue:
         """
         self.flight.seconds, _, client, sent, start = heapq.heappop(self.flight.at_work)
         self.flight.idle.append(client)
-        return client, start, step - sent, self.flight.times_asked[client] - 1
+        return client, start, self.channel.step - sent, self.flight.times_asked[client] - 1
 
     def note(self, *, missed: bool) -> bool:
         """Count missing answers in a row; raise if there are too many, to end the loop."""
         self.flight.missed_in_a_row = self.flight.missed_in_a_row + 1 if missed else 0
-        if self.flight.missed_in_a_row >= 10 * self.num_clients:
+        if self.flight.missed_in_a_row >= 10 * len(self.workers.clients):
             raise RuntimeError(
                 f"{self.flight.missed_in_a_row} times in a row a client dropped out or failed in "
                 "training: nobody is left to learn from. Lower the clock's dropout or lr, or check "

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Int64, Shaped
 from torch import Tensor, nn
 
-from fltoolkit.party import check_one_number, check_targets, takes_log_probabilities
+from fltoolkit.party import LossFn, check_one_number, check_targets, takes_log_probabilities
 from fltoolkit.trees import Tree
 
 __all__ = [
@@ -31,9 +31,6 @@ __all__ = [
     "sent_entries",
     "sent_names",
 ]
-
-LossFn = Callable[[Tensor, Tensor], Tensor]
-"""``loss_fn(output, y) -> scalar``, the mean over a batch, e.g. ``nn.functional.nll_loss``."""
 
 MakeOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
 """``optimizer(params)`` makes an optimizer, e.g. ``partial(torch.optim.AdamW, lr=1e-3)``."""

@@ -93,20 +93,21 @@ def ddp(
     steps = to_come("steps", steps)
     yield CHECKED
 
-    totals, params = channel.begin(set(team.clients), [model]), trainable(model)
-    optimizer = shared_optimizer(local, params, team.fleet)
+    totals, optimizer = channel.begin(set(team.clients), [model]), shared_optimizer(team)
+    for step, loss, grads in each_step(team, channel, steps):
+        move_all(team, optimizer, exchange(channel, grads))
+        yield {"step": step, **loss, **totals()}
+
+
+def each_step(
+    team: Workers, channel: Channel, steps: range
+) -> Iterator[tuple[int, Record, dict[str, Tree]]]:
+    """Number, mean loss and each worker's gradient of one step after the other."""
     batches = worker_batches(team, steps)
     for step in steps:
         channel.step = step + 1
         rows = {worker: next(batch) for worker, batch in batches.items()}
-        loss, grads = gradients(team, channel, rows, step)
-        mean = exchange(channel, grads)
-        for name, param in params.items():
-            param.grad = mean[name].to(param)
-        take_step(optimizer, [*params.values()], local)
-        optimizer.zero_grad()
-        team.fleet.optimizers = dict.fromkeys(team.clients, optimizer.state_dict())
-        yield {"step": step + 1, **loss, **totals()}
+        yield channel.step, *gradients(team, channel, rows, step)
 
 
 def gradients(
@@ -175,11 +176,20 @@ def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: every[name] for name in sent_names(model) if name in every}
 
 
-def shared_optimizer(
-    local: Local, params: Mapping[str, nn.Parameter], fleet: Fleet
-) -> torch.optim.Optimizer:
+def shared_optimizer(team: Workers) -> torch.optim.Optimizer:
     """The optimizer that all workers have, with the state that the fleet has kept."""
-    return make_optimizer(local, [*params.values()], next(iter(fleet.optimizers.values()), None))
+    kept = next(iter(team.fleet.optimizers.values()), None)
+    return make_optimizer(team.local, [*trainable(team.model).values()], kept)
+
+
+def move_all(team: Workers, optimizer: torch.optim.Optimizer, gradient: Tree) -> None:
+    """Let all workers take the same step with this gradient, and keep the optimizer's state."""
+    params = trainable(team.model)
+    for name, param in params.items():
+        param.grad = gradient[name].to(param)
+    take_step(optimizer, [*params.values()], team.local)
+    optimizer.zero_grad()
+    team.fleet.optimizers = dict.fromkeys(team.clients, optimizer.state_dict())
 
 
 def check_one_step(team: Workers) -> None:

@@ -13,13 +13,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated.client import Local, check_count, take_step
+from fltoolkit.federated.client import Local, check_count
 from fltoolkit.federated.data_parallel import (
     check_one_step,
-    gradients,
+    each_step,
+    move_all,
     shared_optimizer,
     trainable,
-    worker_batches,
 )
 from fltoolkit.federated.exchange import Exchange, ThroughServer
 from fltoolkit.federated.samples import Clients
@@ -91,14 +91,8 @@ def demo(
     fleet = team.fleet
     yield CHECKED
 
-    totals, params = channel.begin(set(team.clients), [model]), trainable(model)
-    optimizer = shared_optimizer(local, params, fleet)
-    shapes = {name: param.shape for name, param in params.items()}
-    batches = worker_batches(team, steps)
-    for step in steps:
-        channel.step = step + 1
-        rows = {worker: next(batch) for worker, batch in batches.items()}
-        loss, grads = gradients(team, channel, rows, step)
+    totals, optimizer = channel.begin(set(team.clients), [model]), shared_optimizer(team)
+    for step, loss, grads in each_step(team, channel, steps):
         sent = []
         for worker, gradient in grads.items():
             old = fleet.momenta.get(worker) or {n: torch.zeros_like(g) for n, g in gradient.items()}
@@ -109,12 +103,10 @@ def demo(
             rest = _without(momentum, sent[-1]) if channel.is_here(worker) else momentum
             fleet.momenta[worker] = rest
         mean = weighted_mean(sent, [1.0] * len(sent))
-        for name, param in params.items():
-            param.grad = from_cosines(mean[name], shapes[name]).sign().to(param)
-        take_step(optimizer, [*params.values()], local)
-        optimizer.zero_grad()
-        fleet.optimizers = dict.fromkeys(team.clients, optimizer.state_dict())
-        yield {"step": step + 1, **loss, **totals()}
+        params = trainable(model).items()
+        signs = {name: from_cosines(mean[name], param.shape).sign() for name, param in params}
+        move_all(team, optimizer, signs)
+        yield {"step": step, **loss, **totals()}
 
 
 def _without(momentum: Tree, sent: Tree) -> Tree:
@@ -183,16 +175,11 @@ def dion(
     fleet, workers = team.fleet, team.clients
     yield CHECKED
 
-    totals, params = channel.begin(set(workers), [model]), trainable(model)
-    optimizer = shared_optimizer(local, params, fleet)
-    shapes = {name: params[name].shape for name in _hidden(optimizer, params)}
-    batches = worker_batches(team, steps)
+    totals, optimizer = channel.begin(set(workers), [model]), shared_optimizer(team)
+    shapes = _hidden(optimizer, trainable(model))
     for worker in workers:
         fleet.momenta.setdefault(worker, _no_momentum(shapes, rank, seed))
-    for step in steps:
-        channel.step = step + 1
-        rows = {worker: next(batch) for worker, batch in batches.items()}
-        loss, grads = gradients(team, channel, rows, step)
+    for step, loss, grads in each_step(team, channel, steps):
         momenta = {w: {n: fleet.momenta[w][n] + grads[w][n] for n in shapes} for w in workers}
         q = {n: next(iter(fleet.momenta.values()))[n + ".Q"] for n in shapes}
         narrow = {w: grads[w] | {n: m @ q[n] for n, m in momenta[w].items()} for w in workers}
@@ -206,16 +193,14 @@ def dion(
         for worker, m in momenta.items():
             rest = {n: m[n] - (1 - MU) * p[n] @ r[n + ".R"].T for n in shapes}
             fleet.momenta[worker] = rest | {n + ".Q": q[n] for n in shapes}
-        for name, param in params.items():
-            param.grad = mean[name].to(param)
-        take_step(optimizer, [*params.values()], local)
-        optimizer.zero_grad()
-        fleet.optimizers = dict.fromkeys(workers, optimizer.state_dict())
-        yield {"step": step + 1, **loss, **totals()}
+        move_all(team, optimizer, mean)
+        yield {"step": step, **loss, **totals()}
 
 
-def _hidden(optimizer: torch.optim.Optimizer, params: Mapping[str, Tensor]) -> list[str]:
-    """The names of the matrices that the optimizer moves as directions."""
+def _hidden(
+    optimizer: torch.optim.Optimizer, params: Mapping[str, Tensor]
+) -> dict[str, torch.Size]:
+    """The shapes of the matrices that the optimizer moves as directions, by name."""
     groups = [g for g in optimizer.param_groups if g.get("hidden") and g.get("momentum") is None]
     found = {id(param) for group in groups for param in group["params"]}
     if not found:
@@ -223,7 +208,7 @@ def _hidden(optimizer: torch.optim.Optimizer, params: Mapping[str, Tensor]) -> l
             "the optimizer has no hidden matrices without momentum of their own, as dion needs: "
             "give optimizer=muon_for(model, momentum=None)"
         )
-    return [name for name, param in params.items() if id(param) in found]
+    return {name: param.shape for name, param in params.items() if id(param) in found}
 
 
 def _no_momentum(shapes: Mapping[str, torch.Size], rank: int, seed: int) -> Tree:

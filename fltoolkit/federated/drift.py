@@ -23,13 +23,12 @@ from fltoolkit.federated.client import (
 from fltoolkit.federated.data_parallel import trainable
 from fltoolkit.federated.rounds import Cohort
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.server import apply_update
+from fltoolkit.federated.server import SERVER, apply_update
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, weighted_mean
 
 __all__ = [
-    "SERVER",
     "all_good",
     "corrected",
     "feddyn",
@@ -315,7 +314,7 @@ def _zeros(model: nn.Module) -> Tree:
     return {name: torch.zeros_like(p) for name, p in trainable(model).items()}
 
 
-SERVER, CONTROL = "server", "c/"
+CONTROL = "c/"
 
 
 def _joined(weights: Tree, control: Tree) -> Tree:

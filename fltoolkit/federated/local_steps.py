@@ -241,10 +241,7 @@ def streaming_diloco(
         fleet.weights = {w: added(fleet.weights[w], update) for w, update in updates.items()}
 
         part, shared = parts[round_ % stream.fragments], sent_entries(model)
-        progress = {
-            worker: {name: fleet.weights[worker][name] - shared[name] for name in part}
-            for worker in team.clients
-        }
+        progress = {w: {n: fleet.weights[w][n] - shared[n] for n in part} for w in team.clients}
         fleet.waiting.append(stream.exchange(channel, progress))
 
         if len(fleet.waiting) > stream.overlap:

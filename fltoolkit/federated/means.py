@@ -113,7 +113,7 @@ def send_for(
     return channel.send(client, server, "update", delta), {}
 
 
-def average(
+def mean_update(
     mean: Mean,
     channel: Channel,
     server: str,
@@ -124,7 +124,7 @@ def average(
 
     A mean that collects also gets the names of the clients whose updates came too late.
 
-    >>> average(mean_of_all, Channel(), "server", [], [])
+    >>> mean_update(mean_of_all, Channel(), "server", [], [])
     {}
     """
     found: Tree = {}

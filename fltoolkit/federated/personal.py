@@ -12,7 +12,6 @@ from torch import nn
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_function, filled, sent_entries, sent_names
 from fltoolkit.federated.drift import (
-    SERVER,
     all_good,
     learn_corrected,
     loss_of_all,
@@ -21,7 +20,7 @@ from fltoolkit.federated.drift import (
 )
 from fltoolkit.federated.rounds import Cohort
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.server import apply_update
+from fltoolkit.federated.server import SERVER, apply_update
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree, weighted_mean

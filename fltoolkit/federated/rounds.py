@@ -20,7 +20,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Identity
 from fltoolkit.federated.client import Local, LocalUpdate, check_count, sent_entries
 from fltoolkit.federated.clock import Arrivals, Backlog, Drop, ReceivedUpdate
-from fltoolkit.federated.means import Collecting, average
+from fltoolkit.federated.means import Collecting, mean_update
 from fltoolkit.federated.privacy import GaussianDP
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import Server, apply_update, check_optimizer
@@ -86,7 +86,7 @@ def fedavg(
     Frozen parameters are never sent, and a tied weight is sent once. Buffers are averaged. A client
     whose training gives NaN says so in a ``control`` message, and the mean is made without it.
     docs/federated.md has late clients, server optimizers and saved runs. Notebook 04 writes a round
-    by hand, as ``one_round``.
+    by hand, as ``one_round``; the method of this name, below, is a round of this function.
 
     Args:
         model: the server's, changed in place before each record. Clients only compute with it.
@@ -118,25 +118,46 @@ def fedavg(
     2 102 102
     2 204 204
     """
-    cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
     if not isinstance(server, Server):
         raise TypeError(f"server={server!r}: give what it does as one value, Server(mean=...)")
     workers = Workers(model, as_fleet(clients), local, seed, server.name)
     rounds = to_come("rounds", rounds)
-    _check(workers, channel, cohort, server)
-    arrivals = replace(server.arrivals, wait_for=server.arrivals.wait_for or cohort.size)
-    backlog = Backlog() if server.backlog is None else server.backlog
+    averaging = _Averaging(workers, channel, cohort, server)
     yield CHECKED
 
-    def one_round(round_: int, before: Record) -> Record:
-        drawn = cohort.draw(backlog.idle(workers.clients), seed, round_)
+    totals = channel.begin(set(workers.clients), [model], sends_weights=True)
+    record = Record()
+    for round_ in rounds:
+        channel.step = round_ + 1
+        outcome = averaging.one_round(round_, before=record)
+        record = {"round": round_, "step": channel.step, **outcome, **totals()}
+        yield record
+
+
+class _Averaging:
+    """What all rounds of a run have in common; `one_round` is the algorithm."""
+
+    def __init__(self, workers: Workers, channel: Channel, cohort: int | Cohort, server: Server):
+        cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
+        _check(workers, channel, cohort, server)
+        self.workers, self.channel, self.cohort, self.server = workers, channel, cohort, server
+        wait_for = server.arrivals.wait_for or cohort.size
+        self.arrivals = replace(server.arrivals, wait_for=wait_for)
+        self.backlog = Backlog() if server.backlog is None else server.backlog
+
+    def one_round(self, round_: int, before: Record) -> Record:
+        """Draw, send, train, send back, wait, and apply the mean; ``before`` is the last record."""
+        workers, channel, server = self.workers, self.channel, self.server
+        arrivals, backlog = self.arrivals, self.backlog
+        drawn = self.cohort.draw(backlog.idle(workers.clients), workers.seed, round_)
         if server.tune is not None:
             _announce_codec(channel, server, drawn, before)
 
         due = arrivals.due(drawn, round_, backlog.seconds)  # when; who drops out is not in it
         received = []
         for part in _in_parts(drawn):
-            starts = {k: channel.send(server.name, k, "model", sent_entries(model)) for k in part}
+            model = sent_entries(workers.model)
+            starts = {k: channel.send(server.name, k, "model", model) for k in part}
             at_work = {k: starts[k] for k in part if k in due}
             for k, update in workers.learn(channel, at_work, round_, backlog.optimizers).items():
                 delta, masks = send_update(k, server.name, update, channel, server.mean)
@@ -152,18 +173,10 @@ def fedavg(
 
         counting = arrivals.weighed(in_time, round_) + stale
         # a secret mean collects its updates only here; empty if the server is in another process
-        if mean := average(server.mean, channel, server.name, counting, late):
-            apply_update(model, mean, server.optimizer)
+        if mean := mean_update(server.mean, channel, server.name, counting, late):
+            apply_update(workers.model, mean, server.optimizer)
         counts = _counts(in_time, late, stale, num_failed=len(received) - len(good))
         return {**counts, "seconds": end}
-
-    totals = channel.begin(set(workers.clients), [model], sends_weights=True)
-    record = Record()
-    for round_ in rounds:
-        channel.step = round_ + 1
-        outcome = one_round(round_, before=record)
-        record = {"round": round_, "step": channel.step, **outcome, **totals()}
-        yield record
 
 
 def interval_averaging(

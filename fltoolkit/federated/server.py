@@ -17,7 +17,9 @@ from fltoolkit.federated.means import Mean, mean_of_all
 from fltoolkit.party import Party
 from fltoolkit.trees import Tree, is_finite
 
-__all__ = ["Server", "Yogi", "apply_update", "check_optimizer"]
+__all__ = ["SERVER", "Server", "Yogi", "apply_update", "check_optimizer"]
+
+SERVER = "server"  # its name in the ledger
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +48,7 @@ class Server:
     arrivals: Arrivals = Arrivals()
     tune: Rule | None = None
     backlog: Backlog | None = None
-    name: str = "server"
+    name: str = SERVER
 
     def __post_init__(self) -> None:
         check_function("mean", self.mean)

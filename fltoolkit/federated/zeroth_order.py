@@ -7,7 +7,7 @@ parameter (rounds.py).
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +27,10 @@ from fltoolkit.federated.client import (
     sent_entries,
 )
 from fltoolkit.federated.data_parallel import trainable
-from fltoolkit.federated.drift import SERVER, plain_rounds, plus
+from fltoolkit.federated.drift import plain_rounds, plus
 from fltoolkit.federated.rounds import Cohort
 from fltoolkit.federated.samples import Clients
+from fltoolkit.federated.server import SERVER
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree, weighted_mean
@@ -132,12 +133,7 @@ def decomfl(
         received = []
         for k in drawn:
             own = fleet.weights.get(k, unseen)
-            missed = past[int(own["seen"]) :]
-            news = {
-                "seeds": torch.cat([*(each["seeds"] for each in missed), seeds]),
-                "slopes": torch.cat([*(each["slopes"] for each in missed), torch.zeros(0)]),
-            }
-            got = channel.send(SERVER, k, "control", news)
+            got = channel.send(SERVER, k, "control", _news(past[int(own["seen"]) :], seeds))
             w = followed(own, got["seeds"][:-count], got["slopes"], lr, along.rank)
             fleet.weights[k] = w | {"seen": torch.tensor(len(past))}
             steps = got["seeds"][-count:].view(-1, along.count)
@@ -148,6 +144,14 @@ def decomfl(
         end = followed(sent_entries(model), seeds, mean, lr, along.rank)
         model.load_state_dict(filled(model, end))
         yield {"round": round_, "step": channel.step, **totals()}
+
+
+def _news(missed: Sequence[Tree], seeds: Tensor) -> Tree:
+    """Seeds and mean slopes of the rounds that a client has missed, and the seeds of this one."""
+    return {
+        "seeds": torch.cat([*(each["seeds"] for each in missed), seeds]),
+        "slopes": torch.cat([*(each["slopes"] for each in missed), torch.zeros(0)]),
+    }
 
 
 @checked_at_call

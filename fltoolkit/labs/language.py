@@ -25,7 +25,7 @@ __all__ = ["LanguageLab", "message_codec"]
 
 BATCH_SIZE = 8
 LR = {"AdamW": 1e-2, "Muon": 0.04}
-KINDS = ("update", "model")
+_BOTH_WAYS = ("update", "model")
 STEPS_BETWEEN_TESTS, NUM_TEST_WINDOWS = 10, 200
 LETTERS = 54  # of a text: a line of the picture
 _CODEC = ("bits", "top_k")  # the settings that make the codec of all messages
@@ -245,7 +245,7 @@ class LanguageLab(Lab):
             return f"inner_steps = {values[key]}"
         if key == "momentum":
             return f"set_momentum({values[key]})"
-        return f"for kind in {KINDS}: channel.change_codec(kind, {_codec(values)!r})"
+        return f"for kind in {_BOTH_WAYS}: channel.change_codec(kind, {_codec(values)!r})"
 
     def resets_residuals(self, key: str, values: Mapping[str, Any]) -> bool:
         """Whether a change of ``key`` replaces a codec that has residuals."""

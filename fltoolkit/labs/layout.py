@@ -20,8 +20,8 @@ from fltoolkit.plots.drawing import (
     Stroke,
     Words,
     curve,
+    draw_progress,
     line_look,
-    progress_bar,
 )
 from fltoolkit.plots.style import DARK_GREY
 
@@ -46,7 +46,7 @@ def lay_out(picture: Picture) -> Graphic:
     (920, 380)
     """
     marks: list[Mark] = [Words(8, 18, f"{picture.title}: {picture.status}", bold=True)]
-    marks += progress_bar(picture.progress, 26, _WIDTH)
+    marks += draw_progress(picture.progress, 26, _WIDTH)
     strips = 30 * len(picture.strips) + 16 if picture.strips else 0
     texts = 0 if picture.samples is None else 14 + _ROW * MOST_SAMPLES  # so that nothing jumps
     right = strips + texts  # the height of the right half, above the plot

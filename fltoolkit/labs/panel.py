@@ -74,23 +74,7 @@ class Panel:
     # ------------------------------------------------------------------ what is on the screen
 
     def _make_controls(self, widgets: Any) -> None:
-        def button(name: str, words: str, icon: str, tooltip: str, press: Callable[[], Any]) -> Any:
-            made = widgets.Button(description=words, icon=icon, tooltip=tooltip)
-            made.layout.width = "7.5em"
-            made.on_click(lambda _: self._press(press))
-            return name, made
-
-        lab = self.lab
-        self.buttons: dict[str, Any] = dict(
-            [
-                button("start", "Start", "play", "begin a run, or go on", lab.start),
-                button("pause", "Pause", "pause", "hold still; sliders can be moved", lab.pause),
-                button("step", "Step", "step-forward", "one record, then pause", lab.step),
-                button("stop", "Stop", "stop", "end this run, keep its curves", lab.stop),
-                button("reset", "Reset", "trash", "stop, and forget all runs", lab.reset),
-                button("script", "Script", "code", "this run as Python code", self._script),
-            ]
-        )
+        lab, self.buttons = self.lab, self._buttons(widgets)
         self.speed = widgets.Dropdown(
             options=_speeds(lab.steps_per_second),
             value=lab.steps_per_second,
@@ -119,6 +103,23 @@ class Panel:
 
         self._below = BelowControls(*rows, self.note, self.code)
         self.widget = self._below.widget
+
+    def _buttons(self, widgets: Any) -> dict[str, Any]:
+        def button(words: str, icon: str, tooltip: str, press: Callable[[], Any]) -> Any:
+            made = widgets.Button(description=words, icon=icon, tooltip=tooltip)
+            made.layout.width = "7.5em"
+            made.on_click(lambda _: self._press(press))
+            return made
+
+        lab = self.lab
+        return {
+            "start": button("Start", "play", "begin a run, or go on", lab.start),
+            "pause": button("Pause", "pause", "hold still; sliders can be moved", lab.pause),
+            "step": button("Step", "step-forward", "one record, then pause", lab.step),
+            "stop": button("Stop", "stop", "end this run, keep its curves", lab.stop),
+            "reset": button("Reset", "trash", "stop, and forget all runs", lab.reset),
+            "script": button("Script", "code", "this run as Python code", self._script),
+        }
 
     def _control(self, widgets: Any, key: str) -> Any:
         """A slider if it acts at once, a list if at the next start; a checkbox for on and off."""

@@ -19,8 +19,8 @@ from fltoolkit.units import amount
 __all__ = [
     "MOST_SAMPLES",
     "Axes",
-    "Line",
     "Picture",
+    "RunLine",
     "Sample",
     "Trace",
     "compose",
@@ -129,10 +129,10 @@ class Trace:
                 self.bands.append((x, x, low, high))
 
 
-class Line(NamedTuple):
+class RunLine(NamedTuple):
     """One run in one plot.
 
-    >>> Line([(1.0, 0.5), (2.0, 0.25)], number=1, current=True, words="run 1").points[-1]
+    >>> RunLine([(1.0, 0.5), (2.0, 0.25)], number=1, current=True, words="run 1").points[-1]
     (2.0, 0.25)
     """
 
@@ -145,13 +145,13 @@ class Line(NamedTuple):
 class Axes(NamedTuple):
     """One pair of axes with everything that is drawn in it.
 
-    >>> line = Line([(0, 0.31), (1e6, 0.9)], 1, True, "run 1")
+    >>> line = RunLine([(0, 0.31), (1e6, 0.9)], 1, True, "run 1")
     >>> Axes(Plot("accuracy", "nbytes"), [line], [], [], [], reach=2e6).limits()
     ((0.0, 2000000.0), (0.3, 1))
     """
 
     plot: Plot
-    lines: Sequence[Line]
+    lines: Sequence[RunLine]
     behind: Points
     bands: Sequence[tuple[float, float, float, float]]
     marks: Sequence[tuple[float, str]]  # vertical lines: (x, words)
@@ -291,7 +291,7 @@ def _axes(
     lines = []
     for run in runs:
         points = traces[run.number].curves[plot.x, plot.y].points()
-        lines.append(Line(points, run.number, run is current, f"run {run.number}"))
+        lines.append(RunLine(points, run.number, run is current, f"run {run.number}"))
     if current is None or current not in runs:
         return Axes(plot, lines, [], [], [], 0, lab.board.step)
     trace = traces[current.number]

@@ -105,14 +105,9 @@ def train_token_decoder(
     mean, scale = mean_and_scale(h[fit].flatten(0, 1))
     z = (h - mean) / scale
     width = z.shape[2] * (2 * reach + 1)
-    with seeded(seed):
-        first = [nn.Linear(width, hidden), nn.ReLU()] if hidden else []
-        last = nn.Linear(hidden or width, num_tokens)
-        network = nn.Sequential(*first, last)
     counts = torch.bincount(tokens[fit].flatten(), minlength=num_tokens).float()
-    with torch.no_grad():
-        last.weight.zero_()
-        last.bias.copy_(((counts + 0.5) / (counts + 0.5).sum()).log())
+    with seeded(seed):
+        network = _network(width, hidden, ((counts + 0.5) / (counts + 0.5).sum()).log())
 
     def loss(rows: Tensor) -> Tensor:
         scores = _scores(network, z[rows], reach).flatten(0, 1)
@@ -123,6 +118,16 @@ def train_token_decoder(
     decoder = TokenDecoder(mean, scale, network, reach, 0.0)
     right = float((decoder(h[kept]) == tokens[kept]).double().mean())
     return decoder._replace(validation=right)
+
+
+def _network(width: int, hidden: int, scores: Tensor) -> nn.Sequential:
+    """A layer or two that give each token a score, and at first the same ``scores`` everywhere."""
+    first = [nn.Linear(width, hidden), nn.ReLU()] if hidden else []
+    last = nn.Linear(hidden or width, len(scores))
+    with torch.no_grad():
+        last.weight.zero_()
+        last.bias.copy_(scores)
+    return nn.Sequential(*first, last)
 
 
 def nearest_tokens(

@@ -22,14 +22,15 @@ from fltoolkit.plots.drawing import (
     beside,
     symbol,
 )
-from fltoolkit.plots.fronts import FILLED, KINDS, best_within, limits, look, with_places
+from fltoolkit.plots.fronts import FILLED, MARK_WORDS, best_within, limits, look, with_places
 from fltoolkit.plots.style import DARK_GREY, INK
 from fltoolkit.research.analysis import front, groups, metric_of, points, sizes_of
 from fltoolkit.research.store import Result
 from fltoolkit.units import amount
 
 _ON_THE_WAY = (2, 2)
-_LINES: tuple[tuple[str, float, tuple[int, ...]], ...] = (
+_Line = tuple[str, float, tuple[int, ...]]
+_LINES: tuple[_Line, ...] = (
     ("the front: the best at the end", 2, ()),
     ("the best on the way there", 1, _ON_THE_WAY),
 )
@@ -169,43 +170,52 @@ class TradeoffPanel:
             frame.x_ticks = [(left, "0"), *(tick for tick in frame.x_ticks if tick[0] > 2 * left)]
         marks: list[Mark] = [*frame.grid()]
         if best:
-            low, high = (
-                frame.points(_stairs([(r[0], scale * r[k]) for r in best])) for k in (2, 3)
+            line, low, high = (
+                frame.points(_stairs([(row[0], scale * row[k]) for row in best])) for k in (1, 2, 3)
             )
             marks.append(Stroke([*high, *reversed(low)], "none", 0, fill="#999999", opacity=0.3))
-            line = frame.points(_stairs([(row[0], scale * row[1]) for row in best]))
             marks.append(Stroke(line, DARK_GREY, 1, _ON_THE_WAY))
         ended = [(placed[point.name], scale * point.value) for point in front(found)]
         marks.append(Stroke(frame.points(_stairs([*ended, (x.high, ended[-1][1])])), DARK_GREY, 2))
-        ends, looks = {point.name for point in front(found)}, {}
-        for point in found:
-            shape, color = looks[point.name] = look(point)
+        ends, looks = {point.name for point in front(found)}, [look(point) for point in found]
+        for point, (shape, color) in zip(found, looks, strict=True):
             at = frame.x(placed[point.name]), frame.y(scale * point.value)
             words = f"{point.name}: {metric.words(point.value)}, {amount('nbytes', point.nbytes)}"
             fill = color if point.name in ends else "#ffffff"
-            marks.append(
-                Stroke([(at[0], frame.y(scale * a)) for a in (point.low, point.high)], color)
-            )
+            bar = [(at[0], frame.y(scale * end)) for end in (point.low, point.high)]
+            marks.append(Stroke(bar, color))
             marks.append(symbol(*at, shape, color, fill, words))
             if point.name == self.selected:
                 marks.append(symbol(*at, "o", INK, "none", size=1.7))
         places = frame.points([(placed[point.name], scale * point.value) for point in found])
         marks += beside(places, [str(number) for number, _ in enumerate(found, 1)])
-        legend = [(f"{number:2d}", point.name) for number, point in enumerate(found, 1)]
-        for row, (number, name) in enumerate(legend, 1):
-            marks += [Words(724, 22 + 16 * row, number, "end"), Words(732, 22 + 16 * row, name)]
-        below = 22 + 16 * (len(found) + 2)
-        marks.append(Words(708, below, FILLED))
-        for row, (shape, color) in enumerate(dict.fromkeys(looks.values()), 1):
-            marks.append(symbol(717, below + 18 * row - 4, shape, color, "#ffffff"))
-            marks.append(Words(732, below + 18 * row, KINDS[shape]))
-        below += 18 * (len(set(looks.values())) + 1)
-        for row, (words, width, dash) in enumerate(_LINES if best else _LINES[:1]):
-            middle = below + 18 * row - 4
-            marks.append(Stroke([(708, middle), (727, middle)], DARK_GREY, width, dash))
-            marks.append(Words(732, below + 18 * row, words))
-        width = 740 + LETTER * max(len(FILLED), *(len(point.name) for point in found))
+        names = [point.name for point in found]
+        legend, below = _legend(names, looks, _LINES if best else _LINES[:1])
+        marks += legend
+        width = 740 + LETTER * max(len(FILLED), *map(len, names))
         return Graphic(width, max(530, below + 18 * len(_LINES)), self._sentence(), marks)
+
+
+def _legend(
+    names: Sequence[str], looks: Sequence[tuple[str, str]], lines: Sequence[_Line]
+) -> tuple[list[Mark], int]:
+    """Right of the axes: numbered names, then the shapes and the lines; and where the text ends."""
+    marks: list[Mark] = []
+    for row, name in enumerate(names, 1):
+        at = 22 + 16 * row
+        marks += [Words(724, at, f"{row:2d}", "end"), Words(732, at, name)]
+    below = 22 + 16 * (len(names) + 2)
+    marks.append(Words(708, below, FILLED))
+    for shape, color in dict.fromkeys(looks):
+        below += 18
+        marks.append(symbol(717, below - 4, shape, color, "#ffffff"))
+        marks.append(Words(732, below, MARK_WORDS[shape]))
+    below += 18
+    for row, (words, width, dash) in enumerate(lines):
+        at = below + 18 * row
+        marks.append(Stroke([(708, at - 4), (727, at - 4)], DARK_GREY, width, dash))
+        marks.append(Words(732, at, words))
+    return marks, below
 
 
 def _stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

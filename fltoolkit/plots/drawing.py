@@ -515,7 +515,7 @@ def _around(key: str, values: Sequence[float], log: bool) -> Axis:
     return Axis(key, low, high if high > low else low + 1)
 
 
-def progress_bar(part: float, top: float, width: float) -> Iterator[Mark]:
+def draw_progress(part: float, top: float, width: float) -> Iterator[Mark]:
     """A progress bar, ``width`` pixels wide; ``part`` (0 to 1) of it is filled."""
     yield Box(8, top, width - 16, 6, PALE)
     yield Box(8, top, (width - 16) * part, 6, DARK_GREY)

@@ -28,6 +28,7 @@ from fltoolkit.research.intervals import t_quantile
 from fltoolkit.units import amount, axis_of, byte_unit
 
 Histories = History | Mapping[str, History | Sequence[History]]
+_Band = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # x, lower end, mean, upper end
 _MARKERS = "osD^vP*X"
 NAME_OF_POINT = "fltoolkit: the name of a point"
 """Marks a text that `save_figure` moves into a legend, if there is no room."""
@@ -90,54 +91,33 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
     named = {"": histories} if isinstance(histories, History) else histories
     if not named:
         raise ValueError("no histories to plot: pass a History or {name: History}")
-    points = {
-        name: [_points(run, x, y, name) for run in ([h] if isinstance(h, History) else h)]
-        for name, h in named.items()
-    }
-    bands = {name: _band(runs, name) for name, runs in points.items()}
+    runs = {name: [h] if isinstance(h, History) else h for name, h in named.items()}
+    rows = {name: [_points(run, x, y, name) for run in each] for name, each in runs.items()}
+    bands = {name: _band(each, name) for name, each in rows.items()}
     ax = ax or new_axes()
     label_x, unit_x = axis_of(x, max(band[0].max() for band in bands.values()))
-    if x == "step" and all(_of_rounds(runs) for runs in named.values()):
-        label_x = "round"
     label_y, unit_y = axis_of(y, max(band[3].max() for band in bands.values()))
-    ax.set(xlabel=label_x, ylabel=label_y)
     if x == "step":
+        label_x = "round" if all(map(_of_rounds, runs.values())) else label_x
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))  # there is no round 2.5
+    ax.set(xlabel=label_x, ylabel=label_y)
     tidy(ax)
     ends, sentences = [], []
     looks = zip(cycle(COLORS), cycle(DASHES), cycle(_MARKERS), strict=False)
-    for (name, (xs, low, mean, high)), (color, dash, marker) in zip(
-        bands.items(), looks, strict=False
-    ):
-        xs, low, mean, high = xs * unit_x, low * unit_y, mean * unit_y, high * unit_y
-        seeds = len(points[name])
-        if seeds == 1:
-            xs, mean, ranges = _upright(xs, mean)
-            for at, least, most in ranges:
-                ax.plot([at, at], [least, most], color=color, alpha=0.3, linewidth=5)
-        ax.plot(
-            xs,
-            mean,
-            color=color,
-            linestyle=(0, dash) if dash else "-",
-            marker=marker,
-            markersize=4,
-            markevery=max(1, len(xs) // 8),
-            label=name or "_",
-        )
-        last = amount(y, mean[-1] / unit_y)
-        apart = seeds > 1 and _apart(points[name])
+    for (name, band), look in zip(bands.items(), looks, strict=False):
+        xs, low, mean, high = band
+        num_runs = len(rows[name])
+        scaled = (xs * unit_x, low * unit_y, mean * unit_y, high * unit_y)
+        _draw_line(ax, name, scaled, look, num_runs)
+        last, end = amount(y, mean[-1]), amount(x, xs[-1])
+        apart = num_runs > 1 and _apart(rows[name])
         note = ", mean of the ends" * apart
-        ends.append((mean[-1], f"{name} {last}{note}".strip(), color, dash))
-        end = amount(x, xs[-1] / unit_x)
+        ends.append((mean[-1] * unit_y, f"{name} {last}{note}".strip(), *look[:2]))
         sentence = f"{name or 'the line'} ends at {_bare(label_y)} {last}, {_bare(label_x)} {end}"
-        if seeds > 1:
-            if len(xs) == 1:  # a band of no width could not be seen
-                ax.vlines(xs, low, high, color=color)
-            ax.fill_between(xs, low, high, color=color, alpha=0.2, linewidth=0)
-            spread_of = f"{amount(y, low[-1] / unit_y)} to {amount(y, high[-1] / unit_y)}"
-            runs_at = f"{seeds} runs" + f" that share no range of {_bare(label_x)}" * apart
-            sentence += f" (mean of {runs_at}, 95 % interval (t): {spread_of})"
+        if num_runs > 1:
+            interval = f"{amount(y, low[-1])} to {amount(y, high[-1])}"
+            runs_at = f"{num_runs} runs" + f" that share no range of {_bare(label_x)}" * apart
+            sentence += f" (mean of {runs_at}, 95 % interval (t): {interval})"
         sentences.append(sentence)
     _label_ends(ax, ends)
     return describe(ax, "; ".join(sentences))
@@ -371,9 +351,34 @@ def _names_below(figure: Any) -> Iterator[int]:
             each.set_visible(True)
 
 
-def _of_rounds(runs: History | Sequence[History]) -> bool:
+def _draw_line(
+    ax: Axes, name: str, band: _Band, look: tuple[str, tuple[int, ...], str], num_runs: int
+) -> None:
+    """The line of one run, with bars where x stands still, or the mean of several in its band."""
+    (xs, low, mean, high), (color, dash, marker) = band, look
+    if num_runs == 1:
+        xs, mean, ranges = _upright(xs, mean)
+        for at, least, most in ranges:
+            ax.plot([at, at], [least, most], color=color, alpha=0.3, linewidth=5)
+    ax.plot(
+        xs,
+        mean,
+        color=color,
+        linestyle=(0, dash) if dash else "-",
+        marker=marker,
+        markersize=4,
+        markevery=max(1, len(xs) // 8),
+        label=name or "_",
+    )
+    if num_runs > 1:
+        if len(xs) == 1:  # a band of no width could not be seen
+            ax.vlines(xs, low, high, color=color)
+        ax.fill_between(xs, low, high, color=color, alpha=0.2, linewidth=0)
+
+
+def _of_rounds(runs: Sequence[History]) -> bool:
     """Whether each step of these runs is a round, as in FedAvg; in a relay a round has many."""
-    last = [h[-1] for h in ([runs] if isinstance(runs, History) else runs) if len(h)]
+    last = [run[-1] for run in runs if len(run)]
     return all(int(r.get("step", 0)) - int(r.get("round", -2)) in (0, 1) for r in last)
 
 
@@ -395,9 +400,7 @@ def _apart(runs: Sequence[np.ndarray]) -> bool:
     return bool(max(run[0, 0] for run in runs) > min(run[-1, 0] for run in runs))
 
 
-def _band(
-    runs: Sequence[np.ndarray], name: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _band(runs: Sequence[np.ndarray], name: str) -> _Band:
     """x, and of several runs lower end, mean and upper end, over the range of x that all cover.
 
     Runs without a common range give one point, the mean of their ends.

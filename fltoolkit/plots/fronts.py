@@ -22,6 +22,7 @@ from fltoolkit.plots.figures import NAME_OF_POINT, curves
 from fltoolkit.plots.style import COLORS, describe, new_axes, tidy
 from fltoolkit.research.analysis import (
     Point,
+    Size,
     front,
     front_within,
     groups,
@@ -46,11 +47,13 @@ SHAPES = {
     **dict.fromkeys(("pooled", "alone", "nothing"), NULL),
 }
 """Mark and colour of the package's protocols; other protocols have those of `OTHER`."""
-KINDS = {"o": "split", "D": "split, silent at times", "^": "SplitFed", "s": "federated"}
-KINDS |= {"X": "the data sent, or owners alone", "P": "a protocol of one's own"}
+MARK_WORDS = {"o": "split", "D": "split, silent at times", "^": "SplitFed", "s": "federated"}
+MARK_WORDS |= {"X": "the data sent, or owners alone", "P": "a protocol of one's own"}
 FILLED = "filled: better than all with fewer bytes"
 LINE = "the best that any had reached by then"
 GREY = "#b8b8b8"
+_FONT = 8.5  # the size of the names' letters, in points
+_Box = tuple[float, float, float, float]  # left, low, right, high
 MOST_NAMES = 8
 
 
@@ -117,7 +120,6 @@ def pareto(
     results = list(results)
     found = points(results)
     metric = metric_of(point.experiment for point in found)
-    scale = metric.scale
     if not found:
         raise ValueError("no finished experiment to plot: run a sweep first")
     ax = ax or new_axes(width=9, height=5.6)
@@ -127,8 +129,7 @@ def pareto(
     band = np.array(best_within(results, found)).T
     if band.size:
         band[0] = band[0].clip(min=placed[0].nbytes)
-        ends_of_band = (np.vectorize(metric.possible)(values) for values in band[1:])
-        _draw_front(ax, band[0] / size, *(scale * values for values in ends_of_band))
+        _draw_front(ax, band, metric, size)
     best = {point.name for point in front(found)}
     names = named_by_default(found) if names is None else names
     for point in sorted(placed, key=lambda point: point.name in names):  # the named ones on top
@@ -144,8 +145,20 @@ def pareto(
         _show_zero(ax, placed[0].nbytes / size)
     _legend(ax, found, metric, line=bool(band.size))
     tidy(ax)
-    line = [(nbytes / size, scale * value) for nbytes, value, *_ in band.T]
+    line = [(nbytes, value) for nbytes, value, *_ in band.T]
     _name(ax, [p for p in placed if low <= p.value <= high], metric, names, size, line)
+    return describe(ax, _in_words(found, metric, best))
+
+
+def _draw_front(ax: Axes, band: NDArray[Any], metric: Metric, size: float) -> None:
+    """The best value within so many bytes as a line, its 95 % interval as a band."""
+    nbytes = band[0] / size
+    value, low, high = metric.scale * np.vectorize(metric.possible)(band[1:])
+    ax.fill_between(nbytes, low, high, step="post", color="#999999", alpha=0.3, linewidth=0)
+    ax.plot(nbytes, value, color="#777777", linewidth=1, drawstyle="steps-post")
+
+
+def _in_words(found: Sequence[Point], metric: Metric, best: Collection[str]) -> str:
     seeds = {point.num_seeds for point in found}
     words = "; ".join(
         f"{p.name}: {metric.words(p.value)} for {amount('nbytes', p.nbytes)}"
@@ -153,14 +166,7 @@ def pareto(
         for p in found
     )
     many = ", bars are 95 % intervals (t)" * (max(seeds) > 1)
-    return describe(ax, f"means over {'/'.join(map(str, sorted(seeds)))} seeds{many}; {words}")
-
-
-def _draw_front(ax: Axes, nbytes: NDArray[Any], *ends: NDArray[Any]) -> None:
-    """The best value within so many bytes as a line, its 95 % interval as a band."""
-    value, low, high = ends
-    ax.fill_between(nbytes, low, high, step="post", color="#999999", alpha=0.3, linewidth=0)
-    ax.plot(nbytes, value, color="#777777", linewidth=1, drawstyle="steps-post")
+    return f"means over {'/'.join(map(str, sorted(seeds)))} seeds{many}; {words}"
 
 
 def _show_values(ax: Axes, metric: Metric, low: float, high: float) -> None:
@@ -225,7 +231,7 @@ def _legend(ax: Axes, found: Sequence[Point], metric: Metric, line: bool) -> Non
     there = {look(point) for point in found}
     marks = [
         Line2D([], [], marker=marker, color=color, markerfacecolor="white", ls="none", label=words)
-        for marker, words in KINDS.items()
+        for marker, words in MARK_WORDS.items()
         for color in {color for shape, color in there if shape == marker}
     ]
     marks += [Line2D([], [], color="#777777", linewidth=1, label=LINE)] if line else []
@@ -246,35 +252,25 @@ def _name(
     Places further and further away are tried. A name that is far from its point gets a thin line
     to it. ``line`` is the line of the front, which names should not cover.
     """
-    font, dot = 8.5, ax.figure.dpi / 72  # the letters' size in points; the pixels in a point
+    dot = ax.figure.dpi / 72  # the pixels in a point
     ax.figure.canvas.figure.draw_without_rendering()  # this computes the place of the axes
 
-    def place(x: float, y: float) -> tuple[float, float]:
-        across, up = ax.transData.transform((x, y)) / dot
+    def place(nbytes: float, value: float) -> tuple[float, float]:
+        across, up = ax.transData.transform((nbytes / size, metric.scale * value)) / dot
         return float(across), float(up)
 
-    x0, y0, x1, y1 = (value / dot for value in ax.get_window_extent().extents)
     legend = next(each for each in ax.get_children() if isinstance(each, Legend))
-    taken = [tuple(value / dot for value in legend.get_window_extent().extents)]
+    taken = [_extent(legend, dot)]
     steps = [place(*each) for each in line]
     taken += [(x, y - 2, after, y + 2) for (x, y), (after, _) in pairwise(steps)]
-    at = {point.name: place(point.nbytes / size, metric.scale * point.value) for point in found}
+    at = {point.name: place(point.nbytes, point.value) for point in found}
     taken += [(x - 5, y - 5, x + 5, y + 5) for x, y in at.values()]
-    for point in (p for p in found if p.name in names):
-        low, high = (place(point.nbytes / size, metric.scale * y) for y in (point.low, point.high))
-        taken.append((low[0] - 2, low[1], low[0] + 2, high[1]))
-    for point in sorted((p for p in found if p.name in names), key=lambda p: -p.nbytes):
+    named = sorted((p for p in found if p.name in names), key=lambda p: -p.nbytes)
+    bars = [(place(point.nbytes, point.low), place(point.nbytes, point.high)) for point in named]
+    taken += [(x - 2, low, x + 2, high) for (x, low), (_, high) in bars]
+    for point in named:
         x, y = at[point.name]
-        width, height = 0.58 * font * len(point.name), 1.3 * font
-        places = []
-        for away in (0, 9, 16, 24, 32, 42, 54, 68, 84):
-            for dx in (9, -9 - width, -width / 2, -width / 4, -3 * width / 4):
-                for dy in (away, -away) if away >= 9 or dx in (9, -9 - width) else ():
-                    box = (x + dx, y + dy - height / 2, x + dx + width, y + dy + height / 2)
-                    outside = not (x0 < box[0] and box[2] < x1 and y0 < box[1] and box[3] < y1)
-                    hidden = sum(_overlap(box, other) for other in taken) / (width * height)
-                    places.append((20 * hidden + away / 20 + 50 * outside, box, away))
-        _, box, away = min(places)
+        box, away = _free_place(point.name, (x, y), taken, _extent(ax, dot))
         taken.append(box)
         ax.annotate(
             point.name,
@@ -282,7 +278,7 @@ def _name(
             (box[0] - x, (box[1] + box[3]) / 2 - y),
             textcoords="offset points",
             va="center",
-            fontsize=font,
+            fontsize=_FONT,
             color=look(point)[1],
             gid=NAME_OF_POINT,
             path_effects=[withStroke(linewidth=2, foreground="white")],
@@ -290,8 +286,30 @@ def _name(
         )
 
 
-def _overlap(a: Sequence[float], b: Sequence[float]) -> float:
-    """The area that two boxes (left, low, right, high) share."""
+def _extent(artist: Axes | Legend, dot: float) -> _Box:
+    left, low, right, high = (value / dot for value in artist.get_window_extent().extents)
+    return left, low, right, high
+
+
+def _free_place(
+    words: str, point: tuple[float, float], taken: Sequence[_Box], axes: _Box
+) -> tuple[_Box, int]:
+    """The box near a point where the words hide least, and how far away it is."""
+    (x, y), (x0, y0, x1, y1) = point, axes
+    width, height = 0.58 * _FONT * len(words), 1.3 * _FONT
+    places = []
+    for away in (0, 9, 16, 24, 32, 42, 54, 68, 84):
+        for dx in (9, -9 - width, -width / 2, -width / 4, -3 * width / 4):
+            for dy in (away, -away) if away >= 9 or dx in (9, -9 - width) else ():
+                box = (x + dx, y + dy - height / 2, x + dx + width, y + dy + height / 2)
+                outside = not (x0 < box[0] and box[2] < x1 and y0 < box[1] and box[3] < y1)
+                hidden = sum(_overlap(box, other) for other in taken) / (width * height)
+                places.append((20 * hidden + away / 20 + 50 * outside, box, away))
+    return min(places)[1:]
+
+
+def _overlap(a: _Box, b: _Box) -> float:
+    """The area that two boxes share."""
     width = min(a[2], b[2]) - max(a[0], b[0])
     height = min(a[3], b[3]) - max(a[1], b[1])
     return max(width, 0) * max(height, 0)
@@ -307,6 +325,13 @@ def best_within(
     steps = front_within(results, [*budgets, 1.05 * max(p.nbytes for p in found)])
     better = [now for before, now in pairwise(steps) if now[1:] != before[1:]]
     return [*steps[:1], *better, *steps[-1:]]
+
+
+_THREE = (
+    ("nominal", "nominal", "#bbbbbb", None),
+    ("real", "real", COLORS[0], None),
+    ("entropy", "bound if independent", COLORS[1], "///"),
+)
 
 
 def three_sizes(records: Record | Mapping[str, Record], ax: Axes | None = None) -> Axes:
@@ -334,28 +359,10 @@ def three_sizes(records: Record | Mapping[str, Record], ax: Axes | None = None) 
     ax = ax or new_axes(width=7.5, height=1.2 + 0.55 * len(rows))
     known = [n for s in rows.values() for n in (s.nominal, s.real) if n == n]  # the rest is NaN
     unit, scale = byte_unit(max(known))
-    looks = (
-        ("nominal", "nominal", "#bbbbbb", None),
-        ("real", "real", COLORS[0], None),
-        ("entropy", "bound if independent", COLORS[1], "///"),
-    )
     sentences = []
     for place, (title, size) in enumerate(rows.items()):
-        for row, (key, what, color, hatch) in enumerate(looks):
-            nbytes = getattr(size, key)
-            label = what if place == 0 else "_"
-            at = place + 0.27 * (row - 1)
-            ax.barh(at, nbytes / scale, 0.25, color=color, hatch=hatch, label=label)
-            words = amount("nbytes", nbytes)
-            ax.annotate(
-                words,
-                (0 if nbytes != nbytes else nbytes / scale, at),
-                (3, 0),
-                textcoords="offset points",
-                va="center",
-                size=7,
-            )
-        sizes = ", ".join(f"{w} {amount('nbytes', getattr(size, key))}" for key, w, *_ in looks)
+        _three_bars(ax, place, size, scale)
+        sizes = ", ".join(f"{w} {amount('nbytes', getattr(size, key))}" for key, w, *_ in _THREE)
         sentences.append(f"{title}: {sizes}")
     ax.set_yticks(range(len(rows)), [title.replace(": ", "\n") for title in rows])
     ax.invert_yaxis()
@@ -365,6 +372,22 @@ def three_sizes(records: Record | Mapping[str, Record], ax: Axes | None = None) 
     tidy(ax)
     ax.grid(axis="y", visible=False)
     return describe(ax, "; ".join(sentences))
+
+
+def _three_bars(ax: Axes, place: int, sizes: Size, scale: float) -> None:
+    """A bar for each size, with its number; the first three have names for the legend."""
+    for row, (key, what, color, hatch) in enumerate(_THREE):
+        nbytes, at = getattr(sizes, key), place + 0.27 * (row - 1)
+        label = what if place == 0 else "_"
+        ax.barh(at, nbytes / scale, 0.25, color=color, hatch=hatch, label=label)
+        ax.annotate(
+            amount("nbytes", nbytes),
+            (0 if nbytes != nbytes else nbytes / scale, at),
+            (3, 0),
+            textcoords="offset points",
+            va="center",
+            size=7,
+        )
 
 
 def heat_map(

@@ -24,7 +24,7 @@ from fltoolkit.plots.drawing import (
     Pixels,
     Words,
     chart,
-    progress_bar,
+    draw_progress,
 )
 from fltoolkit.plots.style import PALE
 from fltoolkit.units import amount
@@ -158,7 +158,7 @@ class _Run:
         width = 400 * max(len(self.curves), 2 if self.inside else 1)
         marks: list[Mark] = [Words(8, 18, self.title, bold=True)]
         if self.total:
-            marks += progress_bar(min(self.count / self.total, 1), 26, width)
+            marks += draw_progress(min(self.count / self.total, 1), 26, width)
         lines = textwrap.wrap(self.words(), width // LETTER)
         marks += [Words(8, 50 + 16 * number, line) for number, line in enumerate(lines)]
         top = 46 + 16 * len(lines)

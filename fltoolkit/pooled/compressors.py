@@ -15,14 +15,13 @@ import lzma
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from fltoolkit.codecs.coders import CODED, BitPack, Entropy
+from fltoolkit.arrays import Array
+from fltoolkit.codecs.coders import CODED, MAX_LEVELS, BitPack, Entropy
 from fltoolkit.codecs.narrow import Narrow
 from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.codecs.stage import (
@@ -39,15 +38,12 @@ from fltoolkit.codecs.stage import (
 from fltoolkit.wire import MAX_DIMENSIONS, Reader, WireError, check_num_values, varint
 
 ENTROPY, PREDICTED, LZMA, BZ2 = range(4)
-MAX_LEVELS = 1 << 16
 # of more than twice TRIED symbols, all methods are tried on the first of them only, and then on all
 # symbols those whose messages were shorter than NEARLY times the shortest
 TRIED, NEARLY = 1 << 18, 1.1
 TABLE = "v"  # the name of the side information: the values that occur, in increasing order
 # lc and pb: pixels depend on the pixel before them, and not on their place among four bytes
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 3, "lp": 0, "pb": 0}]
-
-Array = NDArray[Any]
 
 
 def lossless(*stages: Stage) -> Pipeline:

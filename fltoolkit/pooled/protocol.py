@@ -13,8 +13,7 @@ from torch import Tensor
 from fltoolkit.channel import Channel
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party
-
-Samples = tuple[Tensor, Tensor]
+from fltoolkit.pooled.choose import Samples
 
 
 @checked_at_call

@@ -46,14 +46,17 @@ def pooled(task: Task, channel: Channel) -> Trained:
     server = task.party("server", task.model, has_loss=True)
     if settings.get("decay", False):
         server.optimizer = Falling(server.optimizer, task.rounds * steps_of_a_pass(task))
-    for record in pool(
-        *(owners, server, channel),
+    records = pool(
+        owners,
+        server,
+        channel,
         rounds=task.rounds,
         batch_size=task.batch_size,
         seed=task.seed,
         steps_per_round=steps_of_a_pass(task),
         send_back=settings.get("send_back", False),
-    ):
+    )
+    for record in records:
         yield record, [server]
 
 

@@ -10,7 +10,7 @@ from fltoolkit.pooled.times import lossless_nbytes
 from fltoolkit.research.experiment import Experiment
 from fltoolkit.research.task import samples
 
-MOST = 5000  # of more samples, so many are compressed, and the rest is estimated from them
+_SAMPLED = 5000  # of more samples, so many are compressed, and the rest is estimated from them
 
 
 def data_nbytes(experiment: Experiment) -> int:
@@ -40,4 +40,4 @@ def _nbytes(name: str, num_samples: int | None, validation: float) -> int:
     x, y = data.x_train, data.y_train
     if y.dim() > 1 and not y.is_floating_point():
         raise ValueError("its targets are sequences: windows of a text may overlap")
-    return lossless_nbytes(x, y, sample=MOST)
+    return lossless_nbytes(x, y, sample=_SAMPLED)

@@ -86,7 +86,7 @@ class Experiment:
                 "{'activations': 'Pipeline(Quantize(8))'}"
             )
         for each in fields(self):
-            _check_type(each.name, getattr(self, each.name))
+            _check_type(each.name, each.type, getattr(self, each.name))
         self._check_names()
         codecs = {kind: _canonical(codec) for kind, codec in sorted(self.codecs.items())}
         object.__setattr__(self, "codecs", codecs)
@@ -359,21 +359,15 @@ def _canonical(value: Any) -> str:
     return repr(build(value if isinstance(value, str) else repr(value)))
 
 
-_NUMBERS = ("validation", "lr")
-_TEXTS = (
-    *("protocol", "data", "model", "partition", "name", "loss", "metric", "device"),
-    *("autocast", "lines"),
-)
-_ANY = ("gate", "codecs", "settings", "optimizer")  # checked by the functions that read them
+_WORDS = {int: "a whole number", int | None: "a whole number", float: "a number", str: "a text"}
 
 
-def _check_type(name: str, value: Any) -> None:
-    if name in _ANY or (name == "num_samples" and value is None):
-        return
-    wanted = str if name in _TEXTS else (int, float) if name in _NUMBERS else int
-    if not isinstance(value, wanted) or isinstance(value, bool):
-        words = "a text" if wanted is str else "a whole number" if wanted is int else "a number"
-        hint = ". In YAML write 0.001 or 1.0e-3, not 1e-3" if wanted == (int, float) else ""
+def _check_type(name: str, kind: Any, value: Any) -> None:
+    """Raise TypeError for another type; fields of any type are checked where they are read."""
+    allowed = int | float if kind is float else kind
+    if kind in _WORDS and (not isinstance(value, allowed) or isinstance(value, bool)):
+        words = _WORDS[kind]
+        hint = ". In YAML write 0.001 or 1.0e-3, not 1e-3" if kind is float else ""
         raise TypeError(f"{name}={value!r} is a {type(value).__name__}: give {words}{hint}")
 
 

@@ -73,7 +73,7 @@ Trained = Iterator[tuple[Record, Sequence[Party]]]
 # ------------------------------------------------------------------- split learning, one client
 
 
-def split(task: Task, channel: Channel) -> Trained:
+def split_in_two(task: Task, channel: Channel) -> Trained:
     """One client and a server that has the labels; see `fltoolkit.split.train_split`."""
     (client,), server = task.bottoms(), task.top()
     for record in train_split([client, server], task.batches[0].epochs(task.rounds), channel):
@@ -260,7 +260,7 @@ def local_of(task: Task, *, steps: int | None = None) -> Local:
 
 def inner_steps_of(task: Task) -> int:
     """The steps of each worker between two messages; 1 if the settings give none."""
-    return task.settings.get("local_steps", 1)
+    return task.settings.get("local_steps", task.settings.get("interval_steps", 1))
 
 
 def inner_of(task: Task) -> Local:
@@ -268,9 +268,8 @@ def inner_of(task: Task) -> Local:
     return local_of(task, steps=inner_steps_of(task))
 
 
-def single_of(task: Task) -> Local:
-    """One step between two messages."""
-    return local_of(task, steps=1)
+single_of = partial(local_of, steps=1)
+"""One step between two messages."""
 
 
 def directions_of(task: Task) -> Local:
@@ -288,11 +287,6 @@ def noloco_step_of(task: Task) -> tuple[float, float]:
 def batches_at_once(task: Task) -> int:
     """The steps in a pass over the samples, when each worker takes a batch at the same time."""
     return math.ceil(len(task.data.y_train) / (task.batch_size * task.num_clients))
-
-
-def interval_of(task: Task) -> int:
-    """The number of steps between two averages; 1 if the settings give none."""
-    return task.settings.get("interval_steps", 1)
 
 
 def server_of(task: Task, *, wait_for: str = "wait_for") -> Server:
@@ -443,7 +437,7 @@ def batches_of_all(task: Task) -> int:
     return math.ceil(len(task.data.y_train) / task.batch_size)
 
 
-def clients_at_once(task: Task) -> int:
+def clients_in_parallel(task: Task) -> int:
     """SplitFed's clients train at the same time in version 1 and one after another in version 2."""
     return task.num_clients if task.settings.get("version") == 1 else 1
 
@@ -470,13 +464,8 @@ def clients_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) ->
     return 3 * step * cohort_of(task) * per_client * cost.flops_forward
 
 
-def intervals_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) -> float:
-    """FLOPs of all layers at all replicas, in ``step`` intervals."""
-    return 3 * step * task.num_clients * interval_of(task) * task.batch_size * cost.flops_forward
-
-
 def workers_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) -> float:
-    """FLOPs of all layers at all workers, with ``local_steps`` between two messages."""
+    """FLOPs of all layers at all workers, after ``step`` messages."""
     each = inner_steps_of(task) * task.batch_size
     return 3 * step * task.num_clients * each * cost.flops_forward
 
@@ -490,16 +479,6 @@ def updates_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) ->
 # ----------------------------------------------------------------------------------- the values
 
 
-def is_clock(value: Any) -> bool:
-    """True if ``value`` is a function that gives the seconds for a client and a round."""
-    return answers(value, "client_0", 0)
-
-
-def is_staleness(value: Any) -> bool:
-    """True if ``value`` is a function that gives the weight of an update that is a round late."""
-    return answers(value, 1)
-
-
 def answers(value: Any, *question: Any) -> bool:
     """True if ``value`` is a function that returns a number for these arguments."""
     try:
@@ -508,25 +487,21 @@ def answers(value: Any, *question: Any) -> bool:
         return False
 
 
-CLOCK = Setting("a clock such as LogNormal(sigma=1.0)", is_clock, as_text=True)
-STALENESS = Setting("a rule such as Drop() or Polynomial(a=0.5)", is_staleness, as_text=True)
-PRIVACY = Setting(
-    "noise such as GaussianDP(clip=1.0, noise_multiplier=0.5)",
-    lambda value: isinstance(value, GaussianDP),
-    as_text=True,
-)
+def value_of(words: str, kind: Any) -> Setting:
+    """A setting that is a value of a class, or of one of several."""
+    return Setting(words, lambda value: isinstance(value, kind), as_text=True)
 
-EXCHANGE = Setting(
-    "ThroughServer(), AllGather() or Ring()",
-    lambda value: isinstance(value, ThroughServer | AllGather | Ring),
-    as_text=True,
+
+CLOCK = Setting(
+    "a clock such as LogNormal(sigma=1.0)", lambda v: answers(v, "client_0", 0), as_text=True
 )
-DIRECTIONS = Setting(
-    "directions such as Directions(8)", lambda value: isinstance(value, Directions), as_text=True
+STALENESS = Setting(
+    "a rule such as Drop() or Polynomial(a=0.5)", lambda v: answers(v, 1), as_text=True
 )
-STREAM = Setting(
-    "a stream such as Stream(4, overlap=1)", lambda value: isinstance(value, Stream), as_text=True
-)
+PRIVACY = value_of("noise such as GaussianDP(clip=1.0, noise_multiplier=0.5)", GaussianDP)
+EXCHANGE = value_of("ThroughServer(), AllGather() or Ring()", ThroughServer | AllGather | Ring)
+DIRECTIONS = value_of("directions such as Directions(8)", Directions)
+STREAM = value_of("a stream such as Stream(4, overlap=1)", Stream)
 MOMENTS = Setting(
     "entries of the optimizer's state with numbers of rounds, such as {'exp_avg': 3}",
     lambda value: isinstance(value, Mapping) and all(map(COUNT.allowed, value.values())),
@@ -566,10 +541,18 @@ def among_workers(
     )
 
 
+along_seeds = partial(
+    among_workers,
+    settings={"local_steps": COUNT, "cohort_size": COUNT} | ALONG,
+    sends=("control", "update"),
+    check=plain_sgd_only,
+    counted=False,
+)
+
 PROTOCOLS = {
     protocol.name: protocol
     for protocol in (
-        Protocol("split", split, AT_THE_CUT, THROUGH, one_client, flops=bottoms_work),
+        Protocol("split", split_in_two, AT_THE_CUT, THROUGH, one_client, flops=bottoms_work),
         Protocol("relay", relay, WITH_CLIENTS, THROUGH, flops=bottoms_work),
         Protocol(
             "splitfed",
@@ -577,7 +560,7 @@ PROTOCOLS = {
             WITH_CLIENTS,
             THROUGH | {"version": COUNT},
             tested_once,
-            together=clients_at_once,
+            together=clients_in_parallel,
             flops=bottoms_work,
         ),
         Protocol(
@@ -602,7 +585,7 @@ PROTOCOLS = {
             "interval_averaging",
             federated(
                 train_intervals,
-                local=lambda task: local_of(task, steps=interval_of(task)),
+                local=inner_of,
                 server=lambda task: server_of(task, wait_for="replicas_to_aggregate"),
             ),
             FEDERATED,
@@ -610,7 +593,7 @@ PROTOCOLS = {
             tested_once,
             records_per_round=one_record_per_round,
             together=everybody,
-            flops=intervals_work,
+            flops=workers_work,
         ),
         Protocol(
             "fedasync",
@@ -666,17 +649,8 @@ PROTOCOLS = {
             local=directions_of,
             check=has_rank,
         ),
-        *(
-            among_workers(
-                name,
-                train,
-                {"local_steps": COUNT, "cohort_size": COUNT} | ALONG,
-                sends=("control", "update"),
-                check=plain_sgd_only,
-                counted=False,
-            )
-            for name, train in (("decomfl", train_decomfl), ("fedkseed", train_fedkseed))
-        ),
+        along_seeds("decomfl", train_decomfl),
+        along_seeds("fedkseed", train_fedkseed),
         Protocol("u_shaped", u_shaped, AT_THE_CUT, THROUGH | {"tail": COUNT}, one_client),
         Protocol(
             "vertical",

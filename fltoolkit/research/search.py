@@ -109,19 +109,13 @@ def suggest(
     chosen = space(task, num_candidates, seed=seed) if candidates is None else list(candidates)
     if not chosen:
         raise ValueError("no candidates to choose from")
-    metric = metric_of(chosen)
+    metric_of(chosen)  # raises ValueError if they are not all measured alike
     runs = [_Run(replace(e, validation=validation)) for e in chosen]
-
-    def rank(run: "_Run") -> float:
-        if run.value is None:
-            return math.inf
-        return -run.value if metric.higher_is_better else run.value
-
     racing = list(runs)
     for share in (0.25, 0.5, 1.0):
         for run in progress(racing):
             run.spend(share * nbytes)
-        racing.sort(key=rank)  # stable: of equals, the first
+        racing.sort(key=_Run.rank)  # stable: of equals, the first
         racing = racing[: max(1, -(-len(racing) // 2))] if share < 1 else racing
     best = racing[0]
     if best.value is None:
@@ -131,7 +125,7 @@ def suggest(
             f"comes after {least:,} bytes. Allow more bytes, fewer clients or more evaluations a "
             "round" + "".join(f". {r.experiment.title}: {r.error}" for r in runs if r.error)[:500]
         )
-    rest = sorted((run for run in runs if run not in racing), key=rank)
+    rest = sorted((run for run in runs if run not in racing), key=_Run.rank)
     tried = [Tried(r.experiment.title, r.spent, r.value, r.nbytes) for r in (*racing, *rest)]
     won = replace(best.experiment, validation=task.validation)
     return Suggestion(won, best.value, best.nbytes, sum(run.spent for run in runs), tried)
@@ -164,6 +158,12 @@ class _Run:
     def value(self) -> float | None:
         """The median of the last evaluations; None if there is none, or training failed."""
         return median(self._values[-NUM_JUDGED:]) if self._values and not self.error else None
+
+    def rank(self) -> float:
+        """The value, so that less is better; infinite without one."""
+        if self.value is None:
+            return math.inf
+        return -self.value if self.experiment.measured.higher_is_better else self.value
 
     def spend(self, allowed: float) -> None:
         """Go on until the next record would cost more than ``allowed``, or until the end."""
@@ -224,8 +224,9 @@ def _split(task: Experiment, pick: Callable[..., Any]) -> Experiment:
     codecs: dict[str, Codec] = {
         "activations": Pipeline(Quantize(up), Entropy()),
         "gradients": Pipeline(*kept, Quantize(4, stochastic=True), Entropy()),
-        **({} if model is None else {"model": model}),
     }
+    if model is not None:
+        codecs["model"] = model
     protocol = "split_async" if gate else "relay" if task.num_clients > 1 else "split"
     name = f"{protocol} {gate}: {up} bits up, {100 * down:g} % in 4 bits down".replace(" :", ":")
     name += f", {handed_on} across" if handed_on else ""

@@ -50,10 +50,9 @@ CREATE TABLE claim (
 ) STRICT;
 """
 LEASE = 120.0  # seconds for which a claim is good
-_NOT_IN_RUNS = {  # rooms and files that no run uses: what they say changes no result
-    *("plots", "cup", "labs", "panels", "course", "assignments", "commands", "cli", "engines"),
-    *("analysis", "intervals", "tables", "search", "store", "sweeps"),
-}
+# rooms and files that no run uses: what they say changes no result
+_ROOMS = {"plots", "cup", "labs", "panels", "course", "assignments", "commands", "cli", "engines"}
+_NOT_IN_RUNS = _ROOMS | {"analysis", "intervals", "tables", "search", "store", "sweeps"}
 
 
 @lru_cache

@@ -26,7 +26,7 @@ from fltoolkit.models import mcmahan_cnn, splitnn_mlp
 from fltoolkit.party import SGD, Optimizer, Party, on_device
 from fltoolkit.research.text import build, read_call
 
-FLAT = ("mlp", "splitnn_mlp", "mcmahan_2nn")
+_FLAT_MODELS = ("mlp", "splitnn_mlp", "mcmahan_2nn")
 """Models whose inputs are [samples, features]; the others get the samples as they are."""
 
 
@@ -122,7 +122,7 @@ def chosen(
     data = load(name) if source is load else read_call(name)()
     if not isinstance(data, Dataset):
         raise TypeError(f"data={name!r} gave a {type(data).__name__}: it must give a Dataset")
-    data = data.flat() if model.partition("(")[0] in FLAT else data
+    data = data.flat() if model.partition("(")[0] in _FLAT_MODELS else data
     if num_samples is None and not validation:
         return data
     total = len(data.y_train)

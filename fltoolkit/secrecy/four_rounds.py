@@ -8,18 +8,17 @@ secure sum protects and what not.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Codec
 from fltoolkit.federated.workers import client_seed
 from fltoolkit.secrecy.graph import Graph, complete, random_regular
-from fltoolkit.secrecy.keys import NBYTES_KEY, random_source
+from fltoolkit.secrecy.keys import NBYTES_KEY, Integers, random_source
 from fltoolkit.secrecy.parties import Aggregator, Member, pack_bits, unpack_bits
 from fltoolkit.secrecy.shamir import NBYTES_SHARE
 from fltoolkit.secrecy.summing import Summed, bits_of_sum, check_can_sum
@@ -28,7 +27,6 @@ from fltoolkit.wire import WireError
 
 __all__ = ["ROUNDS", "Dropouts", "PlainSum", "RandomDropouts", "SecureSum", "Sum", "secure_sum"]
 
-Integers = NDArray[Any]
 
 ROUNDS = ("keys", "shares", "masked", "unmasking")
 """The rounds of a secure sum, and the kinds of their messages."""

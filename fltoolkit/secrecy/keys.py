@@ -21,6 +21,7 @@ __all__ = ["NBYTES_KEY", "KeyPair", "open_sealed", "random_source", "seal", "str
 NBYTES_KEY = 32
 NBYTES_TAG = 16  # of AES-GCM: what makes a sealed message longer
 
+Integers = NDArray[Any]
 Random = Callable[[int], bytes]
 """``random(nbytes)``: so many random bytes."""
 
@@ -79,7 +80,7 @@ class KeyPair:
         return bytes(derive.derive(self._agreed[public]))
 
 
-def stream(key: bytes, count: int, dtype: Any) -> NDArray[Any]:
+def stream(key: bytes, count: int, dtype: Any) -> Integers:
     """``count`` unsigned integers of this dtype, uniform and independent, from a key of 32 bytes.
 
     They are the keystream of ChaCha20, little-endian. A key makes one stream: use it once.

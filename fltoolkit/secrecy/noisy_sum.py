@@ -22,11 +22,10 @@ from fltoolkit.federated.workers import client_seed
 from fltoolkit.secrecy.accounting import Promise
 from fltoolkit.secrecy.four_rounds import Layout, secure_sum
 from fltoolkit.secrecy.graph import complete, random_regular
+from fltoolkit.secrecy.keys import Integers
 from fltoolkit.secrecy.parties import pack_bits, unpack_bits
 from fltoolkit.secrecy.summing import SharedRotation
 from fltoolkit.trees import Tree, check_finite
-
-Integers = NDArray[np.int64]
 
 BETA = math.exp(-0.5)  # in the bound on the length of rounded vectors
 WIDTHS = 4.0  # standard deviations of the sum that fit into half of the modulus

@@ -20,14 +20,11 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fltoolkit.secrecy.keys import KeyPair, Random, open_sealed, seal, stream
-from fltoolkit.secrecy.shamir import NBYTES_SECRET, NBYTES_SHARE, join, split
+from fltoolkit.secrecy.keys import Integers, KeyPair, Random, open_sealed, seal, stream
+from fltoolkit.secrecy.shamir import NBYTES_SECRET, NBYTES_SHARE, from_shares, into_shares
 
 __all__ = ["Aggregator", "Member", "bits_dtype", "pack_bits", "unpack_bits"]
-
-Integers = NDArray[Any]
 
 
 class Member:
@@ -67,7 +64,7 @@ class Member:
         if len(holders) < self.threshold:
             raise ValueError(f"{len(keys)} neighbours: too few for threshold={self.threshold}")
         secrets = (self._mask_key.private, self._seed)
-        of_key, of_seed = (split(s, holders, self.threshold, self._random) for s in secrets)
+        of_key, of_seed = (into_shares(s, holders, self.threshold, self._random) for s in secrets)
         self._shares[self.number] = of_key[self.number], of_seed[self.number]
         return {
             v: seal(self._envelope(v, self.number, v), of_key[v] + of_seed[v], _way(self.number, v))
@@ -138,9 +135,9 @@ class Aggregator:
         for hidden in values:
             total = total + hidden
         for u in self.masked:
-            total = total - stream(join(self.shares[u]), len(total), total.dtype)
+            total = total - stream(from_shares(self.shares[u]), len(total), total.dtype)
         for v in self.gone():
-            key = KeyPair(join(self.shares[v]))
+            key = KeyPair(from_shares(self.shares[v]))
             if key.public != self.keys[v][1]:
                 raise ValueError(f"the shares of the mask key of client {v} give another key")
             for u in self.masked.keys() & self.neighbours[v]:

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fltoolkit.codecs.base import Codec, can_sum, walk
@@ -37,12 +36,11 @@ from fltoolkit.codecs.stage import (
     take_symbols,
     with_side,
 )
+from fltoolkit.secrecy.keys import Integers
 from fltoolkit.trees import check_finite
 from fltoolkit.wire import WireError, check_num_values
 
 __all__ = ["CountSketch", "Grid", "SharedMask", "SharedRotation", "Summed", "bits_of_sum"]
-
-Integers = NDArray[Any]
 
 
 @dataclass

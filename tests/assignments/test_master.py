@@ -357,7 +357,7 @@ def test_check_tells_a_student_what_is_missing(tmp_path):
     half |= {"outputs": [], "execution_count": None}
     notebook["cells"].insert(notebook["cells"].index(cells["a5-top-k"]) + 1, half)
     (tmp_path / "mine.ipynb").write_text(json.dumps(notebook))
-    said = "\n".join(assignment.check(tmp_path / "mine.ipynb"))
+    said = "\n".join(assignment.check_notebook(tmp_path / "mine.ipynb"))
     assert "'a5-cheaper' is missing" in said
     assert "'a5-memory' is not written yet" in said
     assert "The sign is lost" in said

@@ -10,7 +10,7 @@ from course.answers import NAN, Printed
 
 from fltoolkit.course import predict
 from fltoolkit.course.done import Guess
-from fltoolkit.course.guesses import ANY, AT_LEAST_0, COUNT, PERCENT, SHARE, Between, Predict
+from fltoolkit.course.guesses import ANY, AT_LEAST_0, OF_ALL, PERCENT, SHARE, Between, Predict
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_question_of_the_saved_edition_asks_for_nothing(
 
 
 POSSIBLE: dict[str, Between | tuple[str, ...]] = {
-    "Right, of {} images?": COUNT,
+    "Right, of {} images?": OF_ALL,
     "Per cent?": PERCENT,
     "Share?": SHARE,
     "Bytes?": AT_LEAST_0,

@@ -102,7 +102,7 @@ def run(grid: LoopGrid, **changes) -> tuple[list, flower.Letters, nn.Module]:
     model, records = network(), []
     how = settings(model) | changes
     server = flower.ServerSetup(model, how, NUM_NODES, codecs(), on_record=records.append)
-    return records, flower.run(grid, server), model
+    return records, flower.serve(grid, server), model
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_difference_needs_every_message_so_it_is_refused():
     lossy = {"model": Difference(Pipeline(Quantize(4)))}
     server = flower.ServerSetup(network(), settings(network()), NUM_NODES, lossy)
     with pytest.raises(ValueError, match=r"model: Difference.*over Flower a message may be lost"):
-        flower.run(LoopGrid(flower.client_app(make_client)), server)
+        flower.serve(LoopGrid(flower.client_app(make_client)), server)
 
 
 def test_a_mistake_at_a_client_names_it():

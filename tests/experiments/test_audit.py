@@ -286,10 +286,10 @@ def test_a_file_without_a_claim_and_a_claim_without_a_group(tmp_path):
 
 @pytest.mark.later
 def test_the_command_finds_the_audit(capsys):
-    assert commands.audit(["vepakomma-2018"]) == 0
+    assert commands.audit_command(["vepakomma-2018"]) == 0
     assert "reproduced" in capsys.readouterr().out
     with pytest.raises(ValueError, match="'nobody' is no claim"):
-        commands.audit(["nobody"])
+        commands.audit_command(["nobody"])
 
 
 @pytest.mark.slow

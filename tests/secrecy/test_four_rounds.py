@@ -26,7 +26,7 @@ from fltoolkit.secrecy import (
 from fltoolkit.secrecy.graph import complete, random_regular
 from fltoolkit.secrecy.keys import KeyPair, random_source, stream
 from fltoolkit.secrecy.parties import Aggregator, Member, pack_bits, unpack_bits
-from fltoolkit.secrecy.shamir import NBYTES_SHARE, PRIME, join, split
+from fltoolkit.secrecy.shamir import NBYTES_SHARE, PRIME, from_shares, into_shares
 
 NAMES = [f"client {k}" for k in range(6)]
 CODEC = Pipeline(SharedRotation(), Grid(4, top=1.0))
@@ -43,11 +43,11 @@ def vectors(bits, n=40, names=NAMES, seed=0):
 
 def test_each_set_of_threshold_shares_opens_the_secret_and_no_smaller_one_does():
     secret = bytes(range(32))
-    shares = split(secret, range(5), 3, random_source(0))
+    shares = into_shares(secret, range(5), 3, random_source(0))
     for size, opens in ((2, False), (3, True), (4, True), (5, True)):
         for holders in itertools.combinations(range(5), size):
             try:
-                found = join({h: shares[h] for h in holders})
+                found = from_shares({h: shares[h] for h in holders})
             except ValueError:
                 found = None
             assert (found == secret) == opens
@@ -56,7 +56,9 @@ def test_each_set_of_threshold_shares_opens_the_secret_and_no_smaller_one_does()
 def test_shares_of_two_secrets_look_alike():
     """Two of three needed shares are uniform: the secret of all zeros has the same ones."""
     for secret in (bytes(32), b"\xff" * 32):
-        drawn = [split(secret, [0, 1], 2, random_source(0, secret, k))[1] for k in range(2000)]
+        drawn = [
+            into_shares(secret, [0, 1], 2, random_source(0, secret, k))[1] for k in range(2000)
+        ]
         first = [int.from_bytes(share, "big") * 16 // PRIME for share in drawn]
         assert scipy.stats.chisquare(np.bincount(first, minlength=16)).pvalue > 1e-4
 
@@ -67,7 +69,7 @@ def test_shares_of_two_secrets_look_alike():
 )
 def test_what_cannot_be_shared(secret, holders, threshold):
     with pytest.raises(ValueError, match=r"secret|holders|threshold"):
-        split(secret, holders, threshold, random_source(0))
+        into_shares(secret, holders, threshold, random_source(0))
 
 
 def test_keys_without_a_seed_are_the_operating_systems():
@@ -274,8 +276,8 @@ def test_an_envelope_for_another_client_does_not_open():
 def uncovered(all_of_them, keys, hidden, colluding):
     """What the server and these clients read of client 0's vector with all that they hold."""
     try:
-        key = KeyPair(join({v: all_of_them[v]._shares[0][0] for v in colluding}))
-        seed = join({v: all_of_them[v]._shares[0][1] for v in colluding})
+        key = KeyPair(from_shares({v: all_of_them[v]._shares[0][0] for v in colluding}))
+        seed = from_shares({v: all_of_them[v]._shares[0][1] for v in colluding})
     except ValueError:  # no secret has these shares
         return None
     x = hidden - stream(seed, len(hidden), hidden.dtype)
