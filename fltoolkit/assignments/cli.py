@@ -172,7 +172,7 @@ def _grade(args: argparse.Namespace) -> int:
         fenced=not args.no_fence,
     )
     master = assignment.load_master(args.assignment)
-    say = _say_unfenced if args.no_fence else print
+    say = functools.partial(print, "[no fence]") if args.no_fence else print
     if args.no_fence:
         say("these notebooks can do all that you can: grade only what you have written yourself")
     results = grading.grade(
@@ -197,10 +197,6 @@ def _grade(args: argparse.Namespace) -> int:
     if unknown:
         say(f"! in {args.out}/by_hand.csv, but without a submission:", ", ".join(unknown))
     return 0
-
-
-def _say_unfenced(*words: str) -> None:
-    print("[no fence]", *words)
 
 
 def _bar(

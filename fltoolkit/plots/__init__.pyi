@@ -4,7 +4,6 @@ from .codec_report import plot_values as plot_values
 from .figures import accuracy_over_bytes as accuracy_over_bytes
 from .figures import curves as curves
 from .figures import ledger as ledger
-from .figures import metric_over_steps as metric_over_steps
 from .figures import named_points as named_points
 from .figures import partition as partition
 from .figures import save_figure as save_figure

@@ -49,20 +49,6 @@ def accuracy_over_bytes(histories: Histories, ax: Axes | None = None) -> Axes:
     return curves(histories, "accuracy", "nbytes", ax)
 
 
-def metric_over_steps(histories: Histories, key: str = "loss", ax: Axes | None = None) -> Axes:
-    """The records' ``key`` against their "step", which is called a round where it is one.
-
-    See `curves` for ``histories``.
-
-    >>> from fltoolkit import History
-    >>> history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.5}])
-    >>> ax = metric_over_steps(history)
-    >>> ax.get_xlabel(), ax.lines[0].get_ydata().tolist()
-    ('step', [2.0, 1.5])
-    """
-    return curves(histories, key, "step", ax)
-
-
 def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes:
     """The records' ``y`` against ``x``, one line per name; name and last value stand at its end.
 
@@ -76,7 +62,7 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
             a common range, such as samples sent once whose size differs from seed to seed, are
             one point with a bar: the mean of their last ``x`` and ``y``.
         y: key of the vertical axis; only records that hold both keys are used.
-        x: key of the horizontal axis.
+        x: key of the horizontal axis; a "step" is called a round where it is one.
         ax: the Axes to draw in; by default new Axes in a new figure.
 
     Raises:

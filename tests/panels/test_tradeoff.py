@@ -8,7 +8,7 @@ from made_up import ALL, FAILED
 from fltoolkit.history import History
 from fltoolkit.panels import TradeoffPanel
 from fltoolkit.plots.drawing import Stroke, Words
-from fltoolkit.plots.fronts import KINDS
+from fltoolkit.plots.fronts import MARK_WORDS
 from fltoolkit.research import Experiment, Protocol, Result, allow
 from fltoolkit.research import text as spec
 
@@ -55,7 +55,7 @@ def test_null_rows_and_a_protocol_of_ones_own_have_their_places(monkeypatch):
         .marks
     )
     words = {mark.words: mark for mark in marks if isinstance(mark, Words)}
-    assert {KINDS[shape] for shape in "XsP"} <= set(words)
+    assert {MARK_WORDS[shape] for shape in "XsP"} <= set(words)
     left = {
         m.tip.split(":")[0]: min(x for x, _ in m.points) for m in marks if getattr(m, "tip", "")
     }

@@ -37,21 +37,21 @@ def test_accuracy_over_bytes_has_units_and_values() -> None:
 @pytest.mark.later
 def test_records_without_the_key_are_left_out() -> None:
     history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0, "accuracy": 0.5}])
-    assert len(plots.metric_over_steps(history).lines[0].get_xdata()) == 2
-    assert len(plots.metric_over_steps(history, "accuracy").lines[0].get_xdata()) == 1
+    assert len(plots.curves(history, "loss", "step").lines[0].get_xdata()) == 2
+    assert len(plots.curves(history, "accuracy", "step").lines[0].get_xdata()) == 1
 
 
 @pytest.mark.slow
 def test_a_step_that_is_a_round_is_called_one() -> None:
     rounds = History([{"step": 1, "round": 0, "loss": 2.0}, {"step": 2, "round": 1, "loss": 1.0}])
     steps = History([{"step": 1, "loss": 2.0}])
-    ax = plots.metric_over_steps(rounds)
+    ax = plots.curves(rounds, "loss", "step")
     assert ax.get_xlabel() == "round"
     assert all(place == int(place) for place in ax.get_xticks()), "there is no round 1.5"
     assert plots.curves({"a": [rounds, rounds]}, "loss", "step").get_xlabel() == "round"
-    assert plots.metric_over_steps({"a": rounds, "b": steps}).get_xlabel() == "step"
+    assert plots.curves({"a": rounds, "b": steps}, "loss", "step").get_xlabel() == "step"
     relay = History([{"step": 30, "round": 0, "loss": 2.0}, {"step": 60, "round": 1, "loss": 1.0}])
-    assert plots.metric_over_steps(relay).get_xlabel() == "step", "a round of it has 30 steps"
+    assert plots.curves(relay, "loss", "step").get_xlabel() == "step", "a round of it has 30 steps"
 
 
 @pytest.mark.later
@@ -98,7 +98,7 @@ def test_no_line_leads_through_the_axes_to_a_name() -> None:
 def test_given_axes_are_used_and_no_global_style_changes() -> None:
     figure = mpl.figure.Figure()
     before, axes = dict(mpl.rcParams), figure.subplots(1, 2)
-    assert plots.metric_over_steps(run(0.5), "loss", axes[0]) is axes[0]
+    assert plots.curves(run(0.5), "loss", "step", axes[0]) is axes[0]
     assert plots.ledger(channel(), axes[1]) is axes[1]
     assert {**mpl.rcParams, "backend": None} == {**before, "backend": None}  # found when first read
 
@@ -240,5 +240,5 @@ def test_many_steps_are_no_place_where_x_stands_still() -> None:
 def test_eight_methods_have_eight_colours() -> None:
     """Notebook 11 compares eight; two of them had one colour."""
     history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0}])
-    ax = plots.metric_over_steps({str(n): history for n in range(8)})
+    ax = plots.curves({str(n): history for n in range(8)}, "loss", "step")
     assert len({line.get_color() for line in ax.lines}) == 8

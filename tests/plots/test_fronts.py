@@ -11,7 +11,7 @@ from experiments.pareto import report as pareto_report
 from fltoolkit import plots
 from fltoolkit.history import History
 from fltoolkit.plots.drawing import _SHAPES
-from fltoolkit.plots.fronts import GREY, KINDS, OTHER, SHAPES, best_within, look
+from fltoolkit.plots.fronts import GREY, MARK_WORDS, OTHER, SHAPES, best_within, look
 from fltoolkit.plots.style import summary
 from fltoolkit.research import PROTOCOLS, Experiment, Result, front, points
 
@@ -169,4 +169,4 @@ def test_what_sends_nothing_stands_above_a_zero_and_no_other_number_is_near():
 def test_all_protocols_of_the_package_have_a_mark():
     own = set(PROTOCOLS) - set(SHAPES)
     assert not own, f"{own} are drawn as protocols of one's own"
-    assert {shape for shape, _ in [*SHAPES.values(), OTHER]} <= set(_SHAPES) & set(KINDS)
+    assert {shape for shape, _ in [*SHAPES.values(), OTHER]} <= set(_SHAPES) & set(MARK_WORDS)
