@@ -4,6 +4,7 @@
     python -m benchmarks.cluster_speed --simulated 1 2 16               # where clients only wait
     python -m benchmarks.cluster_speed --memory                         # all of it takes long
     python -m benchmarks.cluster_speed --memory --where "two workers"   # one part
+    python -m benchmarks.cluster_speed --link                           # memory of one link
     python -m benchmarks.cluster_speed --draw docs/engines.md    # the figure of a printed table
 
 The model has 4,810 parameters (19 kB). Each client has 20 samples and takes one step. Memory is the
@@ -11,6 +12,8 @@ most that a process held (VmHWM) in two rounds, the first of which makes every c
 """
 
 import argparse
+import gc
+import os
 import re
 import subprocess
 import sys
@@ -97,6 +100,24 @@ def memory(num_clients: int, updates: str, where: str) -> None:
         )
 
 
+def link(number: int = 3_000) -> None:
+    """What a client's link takes in one process after its first message, on average."""
+    torch.set_num_threads(1)
+    channel, model, before = Channel({"update": SPARSE}), network().state_dict(), 0
+    for k in range(50 + number):
+        if k == 50:  # by then all that links share is there
+            before = resident()
+        update = {name: torch.randn_like(weights) for name, weights in model.items()}
+        channel.send(str(k), "server", "update", update)
+    print(f"a link with top-k 5 %, 8 bits, residual: {(resident() - before) / number / 1e3:.0f} kB")
+
+
+def resident() -> int:
+    """The memory of this process now, in bytes."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 WHERE = "one process", "two workers", "two workers, memory in files"
 
 
@@ -168,6 +189,7 @@ def draw(text: str, path: Path = FIGURE) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--memory", action="store_true", help="memory of a round")
+    parser.add_argument("--link", action="store_true", help="memory of one link")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--where", nargs="+", choices=WHERE, default=list(WHERE))
     parser.add_argument("--workers", nargs="*", type=int, default=[], help="that train")
@@ -176,6 +198,8 @@ if __name__ == "__main__":
     args = parser.parse_args()
     if args.draw:
         draw(args.draw.read_text(encoding="utf-8"))
+    elif args.link:
+        link()
     elif args.memory:
         memory_table(args.where)
     elif args.workers or args.simulated:
