@@ -63,15 +63,17 @@ def first_screen() -> Iterator[str]:
 
 
 def reconstructed() -> Iterator[str]:
-    """What an attacker explains of the images behind 8-bit activations."""
+    """What an attacker explains of the images behind 8-bit activations, and behind float32."""
     for data, words in (
         ("digits", "of the images' variance on 8 x 8 digits"),
         ("mnist", "on MNIST"),
     ):
         rows = leakage_rows_of(leakage.TASKS[data], read(LEAKS))
-        (runs,) = (r for s, r in rows if (s.part, s.name) == (leakage.UP, "8 bits"))
-        share = mean(100 * run["explained_variance"] for run in runs.values())
+        found = {s.name: runs for s, runs in rows if s.part == leakage.UP}
+        share = mean(100 * run["explained_variance"] for run in found["8 bits"].values())
         yield f"{share:.0f} % {words}"
+        change = differences(found["8 bits"], found["float32"], "explained_variance")
+        yield f"{mean_ci(change, '+.2f')} points {words.partition('variance ')[2] or words}"
 
 
 def split_images() -> Iterator[str]:

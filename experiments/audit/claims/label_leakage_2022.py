@@ -34,6 +34,7 @@ CLAIM = Claim(
     ours="MNIST, gradients in float32; one known sample of each class for the direction "
     "(docs/leakage.md).",
     judge=judge,
+    seeds=range(5),
     measures={
         "a rare label": leakage("mnist", BINARY, "float32", read),
         "ten labels": leakage("mnist", DOWN, "float32", read),

@@ -32,8 +32,7 @@ def judge(runs: Runs) -> Finding:
         )
     last = (
         "Less leaks, as is claimed; most of it still does, and the abstract prints no threshold "
-        "for what prevented means. Whether the accuracy is kept within a point, three seeds cannot "
-        "tell."
+        "for what prevented means. The accuracy counts as kept if the whole interval is above -1."
     )
     return Finding(judged(rule.every(*answers)), f"{'; '.join(words)}. {last}")
 
@@ -47,5 +46,6 @@ CLAIM = Claim(
     known="abstract",
     ours="Digits and MNIST, weight 3, and a decoder that is trained against it (docs/leakage.md).",
     judge=judge,
+    seeds=range(5),
     measures={name: leakage(*where, read) for name, where in MEASURES.items()},
 )

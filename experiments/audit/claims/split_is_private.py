@@ -30,6 +30,7 @@ CLAIM = Claim(
     ours="A decoder that is trained on the attacker's own images and what crossed for them "
     "(docs/leakage.md).",
     judge=judge,
+    seeds=range(5),
     measures={
         "digits": leakage("digits", PART, "float32", read),
         "MNIST": leakage("mnist", PART, "float32", read),
