@@ -4,7 +4,9 @@ import gc
 import os
 import sys
 from collections.abc import Generator
+from functools import cache
 from importlib.util import find_spec
+from itertools import count
 
 import pytest
 import warm_kernels
@@ -50,10 +52,23 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Notebooks that nbval runs show what was measured without a guess, as their saved copies."""
     if item.path.suffix == ".ipynb":
+        kernels_without_ports()
         os.environ |= {"FLTOOLKIT_EDITION": "saved", "JUPYTER_PATH": warm_kernels.folder()}
     else:
         os.environ.pop("FLTOOLKIT_EDITION", None)
         os.environ["JUPYTER_PATH"] = OWN_KERNELS
+
+
+@cache
+def kernels_without_ports() -> None:
+    """nbval's kernels listen at files: a port that is looked for may be taken by others."""
+    if place := warm_kernels.folder():
+        import nbval.kernel
+
+        manager, number = nbval.kernel.KernelManager, count()
+        nbval.kernel.KernelManager = lambda **how: manager(
+            transport="ipc", ip=os.path.join(place, f"kernel-{next(number)}"), **how
+        )
 
 
 def pytest_unconfigure() -> None:
