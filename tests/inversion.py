@@ -1,9 +1,9 @@
-"""Pictures that an attacker reconstructs, for the tests of attacks and of defences."""
+"""What attackers and defences are tried on: pictures to reconstruct, a small split training."""
 
 import torch
 from torch import nn
 
-from fltoolkit import Channel, Party
+from fltoolkit import SGD, Batches, Channel, Party, splitnn_mlp, train_split
 from fltoolkit.leakage import explained_variance, overhear, train_decoder
 
 
@@ -27,3 +27,18 @@ def attacked(codec=None, module=None, seed=0):
     decoder = train_decoder(heard.h, AUXILIARY, seed=seed)
     guess = decoder(overhear(alice, VICTIMS, channel).h)
     return explained_variance(guess, VICTIMS, decoder.mean_input), decoder, guess
+
+
+X, Y = normal(96, 16).float(), torch.arange(96) % 3
+
+
+def two_parties(client=Party, **settings):
+    model = splitnn_mlp(16, 3, seed=0)
+    bottom, top = model[:4], model[4:]
+    alice = client("alice", bottom, SGD(bottom.parameters(), lr=0.1), **settings)
+    return [alice, Party("bob", top, SGD(top.parameters(), lr=0.1), nn.NLLLoss())]
+
+
+def trained(parties, channel, epochs=3):
+    records = list(train_split(parties, Batches(X, Y, 32, seed=0).epochs(epochs), channel))
+    return records, [p.clone() for party in parties for p in party.module.parameters()]

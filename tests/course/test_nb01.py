@@ -3,6 +3,7 @@
 import pytest
 import torch
 from course.answers import Case
+from split.networks import party
 from torch import nn
 
 import fltoolkit as flt
@@ -40,10 +41,7 @@ CASES = {
 def test_the_formula_is_what_a_run_sends(batch_size: int, cut: int, width: int) -> None:
     x, y = torch.zeros(150, 64), torch.zeros(150, dtype=torch.long)
     model, channel = flt.splitnn_mlp(64, seed=0), flt.Channel()
-    alice = flt.Party("alice", model[:cut], flt.SGD(model[:cut].parameters(), lr=0.1))
-    bob = flt.Party(
-        "bob", model[cut:], flt.SGD(model[cut:].parameters(), lr=0.1), loss_fn=nn.NLLLoss()
-    )
+    alice, bob = party("alice", model[:cut]), party("bob", model[cut:], nn.NLLLoss())
     batches = flt.Batches(x, y, batch_size, seed=0)
     list(flt.train_split([alice, bob], batches.epoch(0), channel))
     assert channel.nbytes() == epoch_nbytes(150, batch_size, width)

@@ -2,6 +2,7 @@
 
 import torch
 from course.answers import Case
+from split.networks import party
 from torch import nn
 
 import fltoolkit as flt
@@ -19,11 +20,6 @@ CASES = {
         wrong=[1 / 3, 638, 44.4, 304 / 1437, 0.5],
     ),
 }
-
-
-def party(name: str, module: nn.Module, loss_fn: nn.Module | None = None) -> flt.Party:
-    optimizer = flt.SGD(module.parameters(), lr=0.1) if list(module.parameters()) else None
-    return flt.Party(name, module, optimizer, loss_fn=loss_fn)
 
 
 def test_a_real_relay_has_as_many_hand_overs() -> None:

@@ -2,6 +2,7 @@
 
 import torch
 from course.answers import Case
+from split.networks import party
 from torch import nn
 
 import fltoolkit as flt
@@ -18,11 +19,6 @@ CASES = {
         wrong=[70_656, 35_328, 35_351, 393_264, "70,701"],
     ),
 }
-
-
-def party(name: str, module: nn.Module, loss_fn: nn.Module | None = None) -> flt.Party:
-    optimizer = flt.SGD(module.parameters(), lr=0.1) if list(module.parameters()) else None
-    return flt.Party(name, module, optimizer, loss_fn=loss_fn)
 
 
 def test_a_real_step_sends_as_much() -> None:

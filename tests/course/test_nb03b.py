@@ -2,6 +2,7 @@
 
 import torch
 from course.answers import Case
+from split.networks import party
 from torch import nn
 
 import fltoolkit as flt
@@ -11,13 +12,8 @@ from fltoolkit.split import FreezeAfter, train_async_relay
 
 def relay() -> list[Transfer]:
     """Two rounds in A, one in B, three in C, with ten clients."""
-    parts = [flt.splitnn_mlp(4, seed=0) for _ in range(10)]
-    alices = [
-        flt.Party(f"alice_{number}", part[:4], flt.SGD(part[:4].parameters(), lr=0.1))
-        for number, part in enumerate(parts)
-    ]
-    top = flt.splitnn_mlp(4, seed=0)[4:]
-    bob = flt.Party("bob", top, flt.SGD(top.parameters(), lr=0.1), loss_fn=nn.NLLLoss())
+    alices = [party(f"alice_{number}", flt.splitnn_mlp(4, seed=0)[:4]) for number in range(10)]
+    bob = party("bob", flt.splitnn_mlp(4, seed=0)[4:], nn.NLLLoss())
     x, y = torch.zeros(2, 4), torch.zeros(2, dtype=torch.long)
     batches, channel = [flt.Batches(x, y, 2, seed=0)] * 10, flt.Channel()
     gate = FreezeAfter(2)

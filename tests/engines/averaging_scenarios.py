@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from distributed_scenarios import PATIENCE
+from distributed_scenarios import PATIENCE, end_of, network_and_workers
 from torch import nn
 
 from fltoolkit.channel import Channel
@@ -29,7 +29,6 @@ from fltoolkit.federated import (
     mean_of_senders,
     streaming_diloco,
 )
-from fltoolkit.models import seeded
 
 SERVED = {"server": 0, "w0": 1, "w1": 2, "w2": 2}
 DEALT = {"server": 0, "w0": 0, "w1": 1, "w2": 1}  # two processes
@@ -68,18 +67,10 @@ def codecs(name: str) -> dict[str, Any]:
 
 
 def run(name: str, channel: Channel) -> dict[str, Any]:
-    """One process's part: final weights and ledger. Workers elsewhere have zeros as samples."""
-    with seeded(0):
-        model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3), nn.LogSoftmax(1))
-    workers = {}
-    for k, worker in enumerate(["w0", "w1", "w2"]):
-        x = torch.randn(9, 6, generator=torch.Generator().manual_seed(k))
-        x = x if channel.is_here(worker) else torch.zeros_like(x)
-        workers[worker] = (x, x.argmax(1) % 3)
+    """One process's part: final weights, ledger and steps."""
+    model, workers = network_and_workers(channel, ["w0", "w1", "w2"])
     records = list(ALL_RUNS[name](model, workers, channel))
-    weights = {n: t.tolist() for n, t in model.state_dict().items()}
-    transfers = [tuple(transfer) for transfer in channel.transfers]
-    return {"weights": weights, "transfers": transfers, "steps": [r["step"] for r in records]}
+    return {**end_of(model, channel), "steps": [r["step"] for r in records]}
 
 
 def together(rank: int, tell: Callable[[Any], None], names: list[str]) -> None:

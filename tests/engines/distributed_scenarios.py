@@ -6,6 +6,7 @@ Processes are forked from a server that has torch loaded already, so that each t
 import itertools
 import multiprocessing
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from multiprocessing.connection import wait
@@ -263,6 +264,37 @@ def faulty(rank: int, tell: Tell, fault: str) -> None:
 def train_u(parties: list[Party], batches: Iterator, channel: Channel) -> Iterator[dict]:
     """Another function than the others call."""
     return train_split(parties, batches, channel, labels_from="alice")
+
+
+# ------------------------------------------------------------------------ several beside one
+
+
+def assert_one_run(parts: dict[int, dict], ranks: dict[str, int], whole: dict[str, Any]) -> None:
+    """What senders have sent, and what receivers have received, is the ledger of one process."""
+    assert set(parts) == set(ranks.values())
+    for end in (1, 2):
+        there = Counter(
+            t for rank, part in parts.items() for t in part["transfers"] if ranks[t[end]] == rank
+        )
+        assert there == Counter(whole["transfers"])
+
+
+def network_and_workers(channel: Channel, names: list[str]) -> tuple[nn.Module, dict[str, Any]]:
+    """A small network, and workers' samples; those of workers elsewhere are zeros."""
+    with seeded(0):
+        model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3), nn.LogSoftmax(1))
+    workers = {}
+    for k, worker in enumerate(names):
+        x = torch.randn(9, 6, generator=torch.Generator().manual_seed(k))
+        x = x if channel.is_here(worker) else torch.zeros_like(x)
+        workers[worker] = (x, x.argmax(1) % 3)
+    return model, workers
+
+
+def end_of(model: nn.Module, channel: Channel) -> dict[str, Any]:
+    """Final weights and ledger, as plain values."""
+    weights = {n: t.tolist() for n, t in model.state_dict().items()}
+    return {"weights": weights, "transfers": [tuple(t) for t in channel.transfers]}
 
 
 # ------------------------------------------------------------------------------ starting them

@@ -5,14 +5,12 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-from distributed_scenarios import PATIENCE
-from torch import nn
+from distributed_scenarios import PATIENCE, end_of, network_and_workers
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Pipeline
 from fltoolkit.engines.torch_distributed import DistributedChannel
 from fltoolkit.federated import Exchange, Local, ddp, diloco
-from fltoolkit.models import seeded
 from fltoolkit.secrecy import Grid, PlainSum, RandomDropouts, SecureSum, SharedRotation
 
 CLIENTS = ["w0", "w1", "w2", "w3"]
@@ -35,17 +33,10 @@ PROTOCOLS = {
 
 
 def run(protocol: str, how: str, channel: Channel) -> dict[str, Any]:
-    """One process's part: final weights and ledger. Clients elsewhere have zeros as samples."""
-    with seeded(0):
-        model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3), nn.LogSoftmax(1))
-    workers = {}
-    for k, worker in enumerate(CLIENTS):
-        x = torch.randn(9, 6, generator=torch.Generator().manual_seed(k))
-        x = x if channel.is_here(worker) else torch.zeros_like(x)
-        workers[worker] = (x, x.argmax(1) % 3)
+    """One process's part: final weights and ledger."""
+    model, workers = network_and_workers(channel, CLIENTS)
     list(PROTOCOLS[protocol](model, workers, channel, HOW[how]))
-    weights = {n: t.tolist() for n, t in model.state_dict().items()}
-    return {"weights": weights, "transfers": [tuple(t) for t in channel.transfers]}
+    return end_of(model, channel)
 
 
 def together(rank: int, tell: Callable[[Any], None]) -> None:

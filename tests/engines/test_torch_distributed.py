@@ -7,14 +7,23 @@ import shutil
 import subprocess
 import sys
 import time
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from signal import SIGKILL, SIGSTOP
 
 import pytest
 import torch
-from distributed_scenarios import HERE, THREE, TWO, alone, faulty, saving, start, together
+from distributed_scenarios import (
+    HERE,
+    THREE,
+    TWO,
+    alone,
+    assert_one_run,
+    faulty,
+    saving,
+    start,
+    together,
+)
 
 from fltoolkit.engines.torch_distributed import DistributedChannel
 
@@ -27,14 +36,7 @@ def compare(heard: list, ranks: dict[str, int], name: str, compressed: bool) -> 
     whole = alone(name, compressed)
     assert not (failed := [told for told in heard if len(told) == 3]), failed
     parts = {rank: part for rank, run, comp, part in heard if (run, comp) == (name, compressed)}
-    assert set(parts) == set(ranks.values())
-    sent = Counter(
-        t for rank, part in parts.items() for t in part["transfers"] if ranks[t[1]] == rank
-    )
-    came = Counter(
-        t for rank, part in parts.items() for t in part["transfers"] if ranks[t[2]] == rank
-    )
-    assert sent == came == Counter(whole["transfers"])
+    assert_one_run(parts, ranks, whole)
     weights = sorted(w for part in parts.values() for w in part["weights"])
     assert weights == sorted(whole["weights"])
     losses = [
@@ -47,6 +49,10 @@ def compare(heard: list, ranks: dict[str, int], name: str, compressed: bool) -> 
         assert [r["step"] for r in part["records"]] == [r["step"] for r in whole["records"]]
 
 
+OF_TWO = ["vanilla", "u_shaped", "vertical", "asynchronous", "transformer"]
+DEALT = [*((THREE, name) for name in RUNS), *((TWO, name) for name in OF_TWO)]
+
+
 @pytest.fixture(scope="module")
 def three() -> list:
     return start(together, 3, RUNS, THREE)
@@ -54,21 +60,13 @@ def three() -> list:
 
 @pytest.fixture(scope="module")
 def two() -> list:
-    return start(
-        together, 2, ["vanilla", "u_shaped", "vertical", "asynchronous", "transformer"], TWO
-    )
+    return start(together, 2, OF_TWO, TWO)
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-@pytest.mark.parametrize("name", RUNS)
-def test_three_processes_are_one(three, name, compressed):
-    compare(three, THREE, name, compressed)
-
-
-@pytest.mark.parametrize("compressed", [False, True])
-@pytest.mark.parametrize("name", ["vanilla", "u_shaped", "vertical", "asynchronous", "transformer"])
-def test_two_processes_are_one(two, name, compressed):
-    compare(two, TWO, name, compressed)
+@pytest.mark.parametrize(("ranks", "name"), DEALT)
+def test_several_processes_are_one(three, two, ranks, name, compressed):
+    compare(three if ranks is THREE else two, ranks, name, compressed)
 
 
 def test_the_client_is_told_the_state(two):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from explore.conftest import slide
 
 from experiments.async_states import settings as async_states
 from experiments.async_states.__main__ import RESULTS as SILENCE
@@ -27,15 +28,7 @@ from experiments.language.task import Task
 from experiments.leakage import settings as leakage
 from experiments.leakage.__main__ import RESULTS as LEAKS
 from experiments.leakage.report import rows_of as leakage_rows_of
-from experiments.null_rows import (
-    ALONE,
-    ONE_BIT,
-    REQUIRED,
-    SEND,
-    WITHOUT_OWNERS,
-    WORST,
-    data_nbytes,
-)
+from experiments.null_rows import ALONE, ONE_BIT, REQUIRED, SEND, WITHOUT_OWNERS, WORST, data_nbytes
 from experiments.pareto import report as pareto_report
 from experiments.runs import nats_above, read, rows_of
 from fltoolkit import advise
@@ -81,15 +74,6 @@ def cells(tab: Any, table: str) -> list[list[str]]:
         "id => [...document.querySelectorAll(`#${id} tbody tr`)].map("
         "row => [...row.children].map(cell => cell.textContent))",
         table,
-    )
-
-
-def slide(tab: Any, control: str, place: int) -> None:
-    """Put a slider on a stop, as dragging it does."""
-    tab.evaluate(
-        "([id, place]) => { const c = document.getElementById(id); c.value = place;"
-        " c.dispatchEvent(new Event('input', {bubbles: true})); }",
-        [control, place],
     )
 
 

@@ -6,41 +6,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from explore.conftest import opening, slide
 
 from fltoolkit.research import Experiment, records
 
 pytestmark = pytest.mark.browser
-PAGE = Path(__file__).parents[2] / "docs" / "explore" / "playground.html"
-PATIENCE = 600_000  # milliseconds: other work may keep this machine busy
+FOLDER = Path(__file__).parents[2] / "docs" / "explore"
 Open = Callable[..., Any]
 
 
 @pytest.fixture
 def open_here(browser: Any) -> Iterator[Open]:
-    """``open_here("#cut=5")``: the page as it lies in the folder; errors and requests fail."""
-    contexts, trouble = [], []
+    """``open_here("#cut=5")``: the page as it lies in the folder."""
+    with opening(browser, FOLDER) as open_:
 
-    def open_(hash: str = "", **settings: Any) -> Any:
-        context = browser.new_context(
-            offline=True, viewport={"width": 1280, "height": 800}, **settings
-        )
-        contexts.append(context)
-        tab = context.new_page()
-        tab.set_default_timeout(PATIENCE)
-        tab.on("pageerror", lambda error: trouble.append(str(error)))
-        tab.on("console", lambda message: trouble.append(message.text))
-        tab.on(
-            "request",
-            lambda r: r.url.startswith(("file:", "data:", "blob:")) or trouble.append(r.url),
-        )
-        tab.goto(PAGE.as_uri() + hash)
-        tab.wait_for_selector("html[data-ready]")
-        return tab
+        def open_playground(hash: str = "", **settings: Any) -> Any:
+            size = {"width": 1280, "height": 800}
+            return open_("playground", hash, viewport=size, **settings)
 
-    yield open_
-    for context in contexts:
-        context.close()
-    assert not trouble, trouble
+        yield open_playground
 
 
 def messages(tab: Any) -> int:
@@ -56,11 +40,7 @@ def choose(tab: Any, **values: Any) -> None:
         elif isinstance(value, bool):
             tab.set_checked(f"#{name}", value)
         else:
-            tab.evaluate(
-                "([id, place]) => { const c = document.getElementById(id); c.value = place;"
-                " c.dispatchEvent(new Event('input', {bubbles: true})); }",
-                [name, value],
-            )
+            slide(tab, name, value)
 
 
 def test_start_pause_and_one_step(open_here: Open) -> None:

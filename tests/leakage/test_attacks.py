@@ -4,10 +4,10 @@ from typing import ClassVar
 
 import pytest
 import torch
-from inversion import AUXILIARY, VICTIMS, attacked, normal
+from inversion import AUXILIARY, VICTIMS, X, Y, attacked, normal, trained, two_parties
 from torch import nn
 
-from fltoolkit import SGD, Batches, Channel, Party, split_step, splitnn_mlp, train_split
+from fltoolkit import Batches, Channel, Party, split_step
 from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK
 from fltoolkit.leakage import (
     Listener,
@@ -60,20 +60,7 @@ def test_nan_is_refused(measure, value):
 # ------------------------------------------------------------------------------------ listening
 
 
-def two_parties(client=Party, **settings):
-    model = splitnn_mlp(16, 3, seed=0)
-    bottom, top = model[:4], model[4:]
-    alice = client("alice", bottom, SGD(bottom.parameters(), lr=0.1), **settings)
-    return [alice, Party("bob", top, SGD(top.parameters(), lr=0.1), nn.NLLLoss())]
-
-
-X, Y = normal(96, 16).float(), torch.arange(96) % 3
 CODECS = {"activations": Pipeline(Quantize(4), Entropy()), "gradients": Pipeline(TopK(0.2))}
-
-
-def trained(parties, channel, epochs=3):
-    records = list(train_split(parties, Batches(X, Y, 32, seed=0).epochs(epochs), channel))
-    return records, [p.clone() for party in parties for p in party.module.parameters()]
 
 
 @pytest.mark.later

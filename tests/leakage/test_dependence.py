@@ -5,15 +5,11 @@ import importlib
 
 import pytest
 import torch
-from inversion import normal
+from inversion import X, Y, normal, trained, two_parties
 from torch import nn
 
-from fltoolkit import SGD, Batches, Channel, Party, split_step, splitnn_mlp, train_split
-from fltoolkit.leakage import (
-    NoPeek,
-    corrected_distance_correlation,
-    distance_correlation,
-)
+from fltoolkit import SGD, Channel, Party, split_step
+from fltoolkit.leakage import NoPeek, corrected_distance_correlation, distance_correlation
 from fltoolkit.leakage.dependence import batch_distance_correlation
 
 MEASURES = [distance_correlation, corrected_distance_correlation, batch_distance_correlation]
@@ -116,21 +112,6 @@ def test_thousands_of_rows_take_memory_for_a_block(monkeypatch):
     distance_correlation(normal(2050, 2), normal(2050, 2, seed=1), block=100)
     assert len(shapes) == 2 * 21
     assert max(shapes) == (100, 2050)
-
-
-def two_parties(client=Party, **settings):
-    model = splitnn_mlp(16, 3, seed=0)
-    bottom, top = model[:4], model[4:]
-    alice = client("alice", bottom, SGD(bottom.parameters(), lr=0.1), **settings)
-    return [alice, Party("bob", top, SGD(top.parameters(), lr=0.1), nn.NLLLoss())]
-
-
-X, Y = normal(96, 16).float(), torch.arange(96) % 3
-
-
-def trained(parties, channel, epochs=3):
-    records = list(train_split(parties, Batches(X, Y, 32, seed=0).epochs(epochs), channel))
-    return records, [p.clone() for party in parties for p in party.module.parameters()]
 
 
 def test_the_gradient_of_nopeek_is_that_of_the_written_loss():
