@@ -6,13 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from split.networks import (
-    assert_equal_weights,
-    party,
-    seed_parties,
-    small_net,
-    toy_data,
-)
+from split.networks import assert_equal_weights, party, seed_parties, small_net, toy_data
 from torch import nn
 
 from fltoolkit.channel import Channel
@@ -20,10 +14,7 @@ from fltoolkit.checkpoint import has_run, load_run, save_run
 from fltoolkit.codecs import BFloat16, Pipeline, TopK
 from fltoolkit.data import Batches
 from fltoolkit.party import SGD, Party
-from fltoolkit.split import (
-    split_step,
-    train_split,
-)
+from fltoolkit.split import split_step, train_split
 
 
 @pytest.mark.parametrize("optimizer", [SGD, torch.optim.Adam])
@@ -137,8 +128,13 @@ def test_a_run_goes_on_with_the_codecs_it_was_saved_with(tmp_path):
     fresh = seed_parties()
     before = copy.deepcopy(fresh[0].module.state_dict())
     for other in (None, Pipeline(TopK(0.1), BFloat16())):
+        refused = channel(other)
+        refused.send("ann", "ben", "activations", {"h": torch.ones(8)})
+        sent, links = refused.transfers[:], refused.links.in_memory()
         with pytest.raises(ValueError, match=r"activations: Pipeline\(TopK\(fraction=0.1"):
-            load_run(tmp_path, fresh, channel(other))
+            load_run(tmp_path, fresh, refused)
+        assert (refused.transfers, refused.links.in_memory()) == (sent, links)
+        assert len(sent) == len(links) == 1
     assert all(torch.equal(w, before[n]) for n, w in fresh[0].module.state_dict().items())
     with pytest.warns(UserWarning, match=r"saved with .*0\.1.* goes on with .*0\.5"):
         load_run(tmp_path, fresh, channel(Pipeline(TopK(0.5))))

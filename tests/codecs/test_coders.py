@@ -137,11 +137,6 @@ class TestRoundTrip:
         assert [length for length, _ in segments] == [4800] * 5 + [6000]
         nbytes(Entropy(), symbols(q, 256))
 
-    @each_coder
-    def test_repr_and_equality(self, coder):
-        assert eval(repr(coder)) == coder
-        assert Deflate(1) != Deflate(2)
-
     @pytest.mark.parametrize(
         ("part", "match"),
         [

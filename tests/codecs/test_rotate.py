@@ -262,14 +262,6 @@ def test_after_top_k_zeros_stay_zeros():
     assert torch.allclose(out[kept], x[kept], atol=0.1)
 
 
-def test_masks_know_what_was_kept_before_and_nothing_of_rotated_places():
-    tree = {"w": normal(40, 50)}
-    before, after = Pipeline(TopK(0.1), Rotate(), Quantize(8)), Pipeline(Rotate(), TopK(0.1))
-    mask = before.masks(before.encode(tree))["w"]
-    assert torch.equal(mask, tree["w"].abs() >= tree["w"].abs().flatten().kthvalue(1801).values)
-    assert after.masks(after.encode(tree)) == {}
-
-
 # --------------------------------------------------------------------------------- DRIVE and EDEN
 
 

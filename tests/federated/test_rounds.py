@@ -135,38 +135,6 @@ def test_full_precision_is_the_algorithm_without_a_channel():
     assert same(again, plain)
 
 
-@pytest.mark.later
-def test_any_way_of_local_training_gives_the_same_run():
-    def plain(module, starts, data, local, *, seeds):
-        each = zip(starts, data, seeds, strict=True)
-        return [local_update(module, start, *d, local, seed=seed) for start, d, seed in each]
-
-    def at_once(module, starts, data, local, *, seeds):
-        return local_updates(module, starts, data, local, seeds=seeds, chunk=3)
-
-    models, columns = [], []
-    local = Local(4, lr=0.1, epochs=2, prox=0.1)
-    for train in (plain, at_once, local_updates):
-        model = net(torch.float64)
-        records = run(model, Fleet(people(dtype=torch.float64), train), local=local)
-        models.append(model)
-        columns.append([r["nbytes"] for r in records])
-    assert columns[0] == columns[1] == columns[2]
-    for other in models[1:]:
-        close(models[0], other, 1e-13)
-
-
-@pytest.mark.later
-def test_prox_holds_clients_near_the_servers_model():
-    ways = []
-    for prox in (0.0, 1.0):
-        model = net()
-        run(model, people(), rounds=1, local=Local(None, lr=0.1, steps=20, prox=prox))
-        pairs = zip(weights(model), weights(net()), strict=True)
-        ways.append(sum((a - b).square().sum().item() for a, b in pairs))
-    assert ways[1] < 0.5 * ways[0]
-
-
 def test_samples_are_what_weighs():
     """Two clients of 9 and 1 samples, moved by +1 and -1: the mean is 0.8, not 0."""
     model = One()
@@ -430,20 +398,6 @@ def test_a_residual_belongs_to_its_client_whatever_the_cohorts():
             torch.testing.assert_close(residual, left, rtol=0, atol=1e-5)
             assert residual.abs().max() > 1e-3
     assert len({residual["0.weight"].sum().item() for residual in residuals.values()}) == 6
-
-
-@pytest.mark.later
-def test_residuals_in_files_are_the_same_residuals(tmp_path):
-    """With memory for two links only, the others wait in files."""
-    ends = []
-    for bound in ({}, {"max_links": 2, "folder": tmp_path}):
-        model = net()
-        channel = Channel({"update": ErrorFeedback(Pipeline(TopK(0.1)))}, **bound)
-        run(model, people(), channel, rounds=6, cohort=3, local=BATCHES)
-        ends.append((weights(model), channel.transfers))
-    assert all(torch.equal(a, b) for a, b in zip(ends[0][0], ends[1][0], strict=True))
-    assert ends[0][1] == ends[1][1]
-    assert len(list(tmp_path.glob("*/*.pt"))) > 2
 
 
 def test_masked_mean_divides_by_those_who_sent():

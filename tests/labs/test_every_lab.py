@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from labs.few_digits import assert_repeated, small, small_fedavg, small_language
 
 from fltoolkit.labs import Lab, Panel
@@ -19,8 +20,39 @@ Make = Callable[..., Lab]
 @pytest.mark.slow
 @each_lab
 def test_same_seed_same_bytes(make: Make, length: str) -> None:
+    before = torch.get_rng_state()
     one, two, other = (make(4, seed=seed).run().history for seed in (1, 1, 2))
     assert one == two != other
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+# What can be moved while a training runs; everything else waits for the next start.
+LIVE = {
+    "Threshold": {"threshold", "bits_up", "bits_down", "what_if"},
+    "FedAvg": {"bits_down", "bits_up", "top_k", "error_feedback", "local_steps"},
+    "Language": {"inner_steps", "bits", "top_k", "momentum"},
+}
+
+
+@pytest.mark.later
+@each_lab
+def test_everything_else_waits_for_the_next_start(make: Make, length: str) -> None:
+    lab = make(4)
+    waiting = {key for key, setting in lab.settings.items() if setting.acts == "at start"}
+    assert lab.settings.keys() - waiting == LIVE[lab.title.split()[0]]
+    lab.run(2)
+    began, chosen = lab.current.settings, {}
+    for key in waiting:
+        chosen[key] = next(v for v in lab.settings[key].options if v not in (began[key], None))
+    chosen |= {key: 1 for key in ("cohort_size", "wait_for") if key in chosen}
+    for key, value in chosen.items():
+        lab.set(key, value)
+    first = lab.run()
+    assert (first.number, first.moves, first.settings) == (1, [], began)
+    second = lab.run()
+    assert (second.number, second.settings) == (2, {**began, **chosen})
+    assert first.history[0] != second.history[0]
+    assert [run.number for run in lab.runs] == [1, 2]
 
 
 @pytest.mark.later

@@ -11,10 +11,7 @@ from labs.few_digits import assert_repeated, per_record, picture_of
 from labs.few_digits import small_fedavg as small
 
 from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, Pipeline, Quantize, TopK
-from fltoolkit.labs import (
-    FedAvgLab,
-    Plot,
-)
+from fltoolkit.labs import FedAvgLab, Plot
 from fltoolkit.labs.board import Move
 from fltoolkit.labs.fedavg import model_codec, update_codec
 from fltoolkit.labs.layout import frame_of, lay_out
@@ -101,19 +98,6 @@ def test_top_k_sends_few_values() -> None:
     lab.run()
     up, down = per_record(lab, "nbytes_up"), per_record(lab, "nbytes_down")
     assert up[0] < down[0] / 50
-
-
-def test_everything_else_waits_for_the_next_start() -> None:
-    lab = small(4)
-    waiting = {key for key, setting in lab.settings.items() if setting.acts == "at start"}
-    assert set(lab.settings) - waiting == {*CODECS, "local_steps"}
-    lab.run(2)
-    lab.set("cohort_size", 1)
-    run = lab.run()
-    assert run.moves == []
-    assert len(set(per_record(lab, "nbytes_up"))) == 1
-    lab.run()
-    assert per_record(lab, "nbytes_up")[0] < run.history[0]["nbytes_up"]
 
 
 @pytest.mark.later

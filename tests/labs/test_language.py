@@ -155,18 +155,6 @@ def _moved_to_zero() -> LanguageLab:
 
 
 @pytest.mark.later
-def test_everything_else_waits_for_the_next_start() -> None:
-    lab = small(4)
-    now = {key for key, setting in lab.settings.items() if setting.acts == "now"}
-    assert now == {"inner_steps", "bits", "top_k", "momentum"}
-    lab.run(1)
-    lab.set("optimizer", "Muon")
-    first = lab.run()
-    assert first.moves == []
-    assert lab.run().history[-1]["loss"] != first.history[-1]["loss"]
-
-
-@pytest.mark.later
 def test_a_change_of_the_codec_forgets_the_residuals_and_the_legend_says_so() -> None:
     lab = small(20, bits=2)
     run = lab.run(2)

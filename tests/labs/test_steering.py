@@ -3,13 +3,10 @@
 import random
 
 import pytest
-import torch
 from labs.few_digits import DATA, SECONDS, assert_repeated, by_script, small, wait_until
 
 from fltoolkit.data import load
-from fltoolkit.labs import (
-    ThresholdLab,
-)
+from fltoolkit.labs import ThresholdLab
 from fltoolkit.labs.board import Move
 
 
@@ -160,30 +157,6 @@ def test_named_data_are_loaded_by_the_script() -> None:
     lab.run()
     assert 'data = load("digits").flat()' in lab.script()
     assert by_script(lab, data=None)["history"] == lab.current.history
-
-
-@pytest.mark.later
-def test_same_settings_same_bytes_and_torchs_generator_untouched() -> None:
-    torch.manual_seed(5)
-    expected = torch.rand(1)
-    torch.manual_seed(5)
-    one, two, other = small(3), small(3), small(3, seed=1)
-    histories = [lab.run().history for lab in (one, two, other)]
-    assert histories[0] == histories[1] != histories[2]
-    assert torch.equal(torch.rand(1), expected)
-
-
-def test_settings_that_wait_for_the_next_start() -> None:
-    lab = small(2, seed=0)
-    lab.run(5)
-    lab.set("seed", 4)
-    lab.set("cut", 5)
-    run = lab.run()
-    assert (run.number, run.settings["seed"], run.settings["cut"]) == (1, 0, 2)
-    assert run.moves == []
-    run = lab.run()
-    assert (run.number, run.settings["seed"], run.settings["cut"]) == (2, 4, 5)
-    assert [run.number for run in lab.runs] == [1, 2]
 
 
 def test_wrong_settings_say_what_is_right() -> None:

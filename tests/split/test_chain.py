@@ -190,14 +190,6 @@ def test_frozen_parts_stay_and_pass_gradients_on():
     assert changed | {"0.bias"} == {f"{i}.{p}" for i in (0, 1, 8) for p in ("weight", "bias")}
 
 
-def test_an_optimizer_belongs_to_its_party():
-    model = small_net()
-    with pytest.raises(ValueError, match=r"'alice': its optimizer moves 6 parameters that are not"):
-        Party("alice", model[:4], SGD(model.parameters(), lr=LR))
-    with pytest.raises(ValueError, match="moves 4 parameters"):
-        Party("bob", model[4:], torch.optim.Adam(model[:4].parameters()))
-
-
 def test_no_gradient_is_sent_to_those_who_do_not_learn():
     model = small_net(dropout=False)
     parts = [

@@ -10,7 +10,6 @@ from split.networks import (
     LR,
     assert_equal_weights,
     party,
-    seed_parties,
     small_net,
     toy_data,
     unsplit,
@@ -22,10 +21,7 @@ from fltoolkit.data import Batches
 from fltoolkit.evaluation import evaluate
 from fltoolkit.history import evaluated
 from fltoolkit.party import Party
-from fltoolkit.split import (
-    train_relay,
-    train_splitfed,
-)
+from fltoolkit.split import train_relay, train_splitfed
 from fltoolkit.split.clients import check_clients
 from fltoolkit.trees import weighted_mean
 
@@ -144,18 +140,6 @@ def test_clients_are_checked():
     for wrong in (loader, data[0].epochs(1), [(torch.ones(8, 12), torch.ones(8))]):
         with pytest.raises(TypeError, match=r"'alice_0': its batches are a .*Say Batches\("):
             inspect.unwrap(check_clients)(alices, bob, [wrong] * 3)
-
-
-def test_handing_the_bottom_over_costs_183040_floats():
-    alices = [seed_parties()[0], seed_parties()[0]]
-    alices[1].name = "ann"
-    x, y = torch.randn(8, 784), torch.randint(10, (8,))
-    channel = Channel()
-    data = [Batches(x, y, 8, seed=0)] * 2
-    list(train_relay(alices, seed_parties()[1], data, channel, num_rounds=1))
-    (handed_on,) = [t for t in channel.transfers if t.kind == "model"]
-    assert handed_on.nbytes_dense == 183_040 * 4
-    assert handed_on.nbytes - handed_on.nbytes_dense < 64
 
 
 @pytest.mark.parametrize("train", [train_relay, train_splitfed])
