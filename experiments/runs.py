@@ -4,10 +4,13 @@ A run that is in the file is not run again; Ctrl-C loses only the runs in progre
 is run, and the tables.
 """
 
+import hashlib
 import json
 import multiprocessing
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import mean
@@ -21,6 +24,20 @@ Result = dict[str, Any]
 Runs = dict[int, Result]  # by seed
 Row = tuple[Any, Runs]  # a setting and its runs
 Job = tuple[Any, Any, int]  # task, setting with `key`, seed
+
+
+def digest(what: Any) -> str:
+    """The key of a run: the same for the same ``what``, which JSON can write."""
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Ctrl-C ends the command in a line."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit("stopped: what is finished is kept, run again to go on")
 
 
 def read(path: Path) -> dict[str, Result]:
@@ -38,6 +55,7 @@ def score(result: Result) -> str:
     return f"{100 * result['accuracy']:6.2f} % {result['nbytes'] / 1e6:9.2f} MB"
 
 
+@stoppable()
 def sweep(
     run: Callable[[Any, Any, int], Result],
     jobs: Iterable[Job],
@@ -74,6 +92,16 @@ def add(path: Path, result: Result) -> None:
     """One more line of the file."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(result) + "\n")
+
+
+@stoppable()
+def fill(todo: Mapping[str, Callable[[], Result]], path: Path) -> None:
+    """Like `sweep`, of results that are no runs of a setting: each under its key."""
+    there = read(path)
+    for key, run in todo.items():
+        if key not in there:
+            add(path, result := {"key": key, **run()})
+            print(result, flush=True)
 
 
 def _results(

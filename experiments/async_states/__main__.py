@@ -65,10 +65,7 @@ def main() -> None:
         draw(rows, args.figure)
         return
     jobs = [(task, s, seed) for s in chosen for seed in s.seeds]
-    try:
-        sweep(partial(run, device=device), jobs, args.out, workers=args.workers)
-    except KeyboardInterrupt:
-        print("stopped: what is finished is kept, run again to go on")
+    sweep(partial(run, device=device), jobs, args.out, workers=args.workers)
 
 
 if __name__ == "__main__":

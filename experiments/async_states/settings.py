@@ -3,12 +3,11 @@
 Not here: training (run.py), tables and figure (report.py).
 """
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 
+from experiments.runs import digest
 from fltoolkit.codecs import Codec, Entropy, Float8, Only, Pipeline, Quantize, TopK
 from fltoolkit.split import (
     AlwaysA,
@@ -76,7 +75,7 @@ class Setting:
         what = {**asdict(task), "clients": self.clients, "seed": seed, "lr": LR[task.model]}
         what |= {"batch_size": BATCH_SIZE, "gate": repr(self.gate), "upload": repr(self.upload)}
         what |= {"codecs": {kind: repr(self.codecs[kind]) for kind in sorted(self.codecs)}}
-        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+        return digest(what)
 
 
 FLOAT8 = {"activations": Pipeline(Float8()), "gradients": Pipeline(Float8())}

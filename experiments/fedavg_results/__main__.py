@@ -55,10 +55,7 @@ def main() -> None:
     # all settings on one seed before the next seed: whenever it is stopped, rows can be compared
     turns = sorted((turn, n) for n, s in enumerate(chosen) for turn, _ in enumerate(s.seeds))
     jobs = [(task, chosen[n], chosen[n].seeds[turn]) for turn, n in turns]
-    try:
-        sweep(partial(run, device=args.device), jobs, args.out, workers=args.workers)
-    except KeyboardInterrupt:
-        print("stopped: what is finished is kept, run again to go on")
+    sweep(partial(run, device=args.device), jobs, args.out, workers=args.workers)
 
 
 if __name__ == "__main__":

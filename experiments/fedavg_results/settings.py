@@ -3,12 +3,11 @@
 Not here: training (run.py), tables and figure (report.py).
 """
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from experiments.runs import digest
 from fltoolkit import pack
 from fltoolkit.codecs import (
     DGC,
@@ -59,7 +58,7 @@ class Setting:
     def key(self, task: Task, seed: int) -> str:
         """The same for the same run, whatever it is called: so a rerun knows what is there."""
         what = {**self.told(task), "seed": seed, "batch_size": BATCH_SIZE, "cohort": COHORT}
-        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+        return digest(what)
 
     def told(self, task: Task) -> dict[str, Any]:
         """Everything that decides a run but its seed."""

@@ -71,11 +71,7 @@ def main() -> None:
             chosen = [replace(setting, seeds=tuple(args.seeds)) for setting in chosen]
         jobs = [(task, setting, seed) for setting in chosen for seed in setting.seeds]
         jobs = [job for job in jobs if job[1].key(task, job[2]) not in stored][: args.limit]
-        try:
-            sweep(part.run, jobs, args.out, told=told)
-        except KeyboardInterrupt:
-            print("stopped: what is finished is kept, run again to go on")
-            return
+        sweep(part.run, jobs, args.out, told=told)
 
 
 if __name__ == "__main__":

@@ -50,10 +50,7 @@ def main(
             for seed in args.seeds or setting.seeds
             if args.task in (None, title) and args.only in setting.name
         ]
-        try:
-            sweep(run, jobs, args.out, told=told)
-        except KeyboardInterrupt:
-            print("stopped: what is finished is kept, run again to go on")
+        sweep(run, jobs, args.out, told=told)
 
 
 def between_marks(text: str, name: str, tables: str) -> str:

@@ -3,8 +3,6 @@
 Here: the settings and one training run. Not here: tables (report.py).
 """
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -24,7 +22,7 @@ from experiments.language.task import (
     model_of,
     text_of,
 )
-from experiments.runs import Result
+from experiments.runs import Result, digest
 from fltoolkit import Channel
 from fltoolkit.codecs import (
     BFloat16,
@@ -101,7 +99,7 @@ class Setting:
         what |= {"steps_here": self.steps} | ({"whole_text": True} if self.whole_text else {})
         what |= {"worker": self.worker} if self.worker else {}
         what |= {"options": dict(self.options)} if self.options else {}
-        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+        return digest(what)
 
     @property
     def rate(self) -> float:

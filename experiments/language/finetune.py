@@ -10,8 +10,6 @@ folder (`fltoolkit.research.pretrained`). Here: the settings of the fine-tuning 
 them, and their tables. Not here: split training (split.py), the command line (command.py).
 """
 
-import hashlib
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -25,7 +23,7 @@ from experiments.language import null_results
 from experiments.language.command import main
 from experiments.language.split import CONTEXT, capital, text_of
 from experiments.null_rows import megabytes
-from experiments.runs import Result, Row, Runs, gain_of, rows_of
+from experiments.runs import Result, Row, Runs, digest, gain_of, rows_of
 from fltoolkit import Channel, Party, evaluate, fedavg
 from fltoolkit.codecs import EDEN, Codec, Difference, Entropy, ErrorFeedback, LloydMax, Pipeline
 from fltoolkit.data import partition_contiguous, speeches
@@ -102,7 +100,7 @@ class Setting:
             "rank": self.rank,
         }
         what |= {"codec": repr(self.codec)}
-        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+        return digest(what)
 
 
 def _in_items(name: str, items: tuple[str, ...]) -> bool:

@@ -8,8 +8,6 @@ The network is pretrained and is attacked as it is; nobody trains through the li
 one attack, the table. Not here: the attacks themselves (fltoolkit.leakage.tokens).
 """
 
-import hashlib
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,16 +16,10 @@ import torch
 
 from experiments.language.command import main
 from experiments.language.split import CONTEXT, SEEDS, text_of
-from experiments.runs import Result, Row, rows_of, share_ci
+from experiments.runs import Result, Row, digest, rows_of, share_ci
 from fltoolkit import Channel, Party
 from fltoolkit.codecs import EDEN, Codec, Pipeline, Quantize, Subspace, TopK
-from fltoolkit.leakage import (
-    Noise,
-    nearest_tokens,
-    overhear,
-    train_token_decoder,
-    unigram_guess,
-)
+from fltoolkit.leakage import Noise, nearest_tokens, overhear, train_token_decoder, unigram_guess
 from fltoolkit.research import mean_ci, pretrained
 
 
@@ -56,7 +48,7 @@ class Setting:
     def key(self, task: Task, seed: int) -> str:
         """The same for the same attack, whatever it is called."""
         what = {**asdict(task), "seed": seed, "cut": self.cut, "codec": repr(self.codec)}
-        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+        return digest(what)
 
 
 def settings(task: Task) -> list[Setting]:

@@ -273,11 +273,8 @@ def main() -> None:
         settings = trials(task) if args.choose else chosen(task, read(args.out))
         seeds, task = ([CHOOSING_SEED], shorter(task)) if args.choose else (args.seeds, task)
         jobs += [(task, s, seed) for s in settings for seed in seeds if args.only in s.name]
-    try:
-        train = partial(run, device=args.device)
-        sweep(train, jobs, args.out, workers=args.jobs, told=told)
-    except KeyboardInterrupt:
-        print("stopped: what is finished is kept, run again to go on")
+    train = partial(run, device=args.device)
+    sweep(train, jobs, args.out, workers=args.jobs, told=told)
 
 
 if __name__ == "__main__":

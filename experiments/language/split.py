@@ -8,9 +8,7 @@ Here: the settings of the split part, one run of them, and their tables. Not her
 (finetune.py), data-parallel training (data_parallel.py), the command line (command.py).
 """
 
-import hashlib
 import itertools
-import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +23,7 @@ from torch import Tensor, nn
 from experiments.language import null_results
 from experiments.language.command import main
 from experiments.null_rows import megabytes
-from experiments.runs import Result, Row, Runs, gain_of, mean_nbytes, rows_of
+from experiments.runs import Result, Row, Runs, digest, gain_of, mean_nbytes, rows_of
 from fltoolkit import Batches, Channel, Party, evaluate
 from fltoolkit.codecs import (
     EDEN,
@@ -100,7 +98,7 @@ class Setting:
         what = {**asdict(task), "seed": seed, "shape": self.shape, "period": self.period}
         what |= {"upload": repr(self.upload)}
         what |= {kind: repr(codec) for kind, codec in self.codecs.items()}
-        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+        return digest(what)
 
 
 class Cosine(torch.optim.AdamW):

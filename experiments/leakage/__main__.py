@@ -42,10 +42,7 @@ def main() -> None:
     task = TASKS[args.data]
     chosen = [s for s in settings() if args.only in f"{s.part}: {s.name}"]
     jobs = [(task, s, seed) for seed in args.seeds or task.seeds for s in chosen]
-    try:
-        sweep(run, jobs, args.out, told=told)
-    except KeyboardInterrupt:
-        print("stopped: what is finished is kept, run again to go on")
+    sweep(run, jobs, args.out, told=told)
 
 
 if __name__ == "__main__":

@@ -3,15 +3,12 @@
 Not here: training and attacks (run.py), tables and figures (report.py).
 """
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
+from experiments.runs import digest
 from fltoolkit.codecs import Codec, Float8, Pipeline, Quantize, RandTopK, Rotate, TopK
-from fltoolkit.leakage import (
-    Noise,
-)
+from fltoolkit.leakage import Noise
 
 POSITIVE = 8  # the rare class of the binary task: this digit against the nine others
 NUM_SHOWN = 10  # reconstructions that are kept for the figure, one of each digit
@@ -60,7 +57,7 @@ class Setting:
         what = {name: value for name, value in asdict(task).items() if name != "seeds"}
         what |= {"seed": seed, "nopeek": self.nopeek, "binary": self.binary}
         what |= {kind: repr(codec) for kind, codec in self.codecs.items()}
-        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+        return digest(what)
 
 
 UP, DEFENCES, DOWN, BINARY = (

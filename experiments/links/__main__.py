@@ -43,10 +43,7 @@ def main() -> None:
             print(report(rows))
         return
     jobs = [(None, setting, n) for n in range(args.repeats) for setting in chosen]
-    try:
-        sweep(run, jobs, args.out, told=told)
-    except KeyboardInterrupt:
-        print("stopped: what is finished is kept, run again to go on")
+    sweep(run, jobs, args.out, told=told)
 
 
 if __name__ == "__main__":

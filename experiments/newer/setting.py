@@ -1,14 +1,12 @@
 """A row of a table as a value, and how its settings are chosen."""
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any
 
 from experiments.null_rows import REQUIRED
-from experiments.runs import Result
+from experiments.runs import Result, digest
 
 CHOICE_SEEDS = (100, 101)  # on the validation part
 SEEDS = (10, 11, 12, 13, 14)  # of the tables, on the test part
@@ -29,7 +27,7 @@ class Setting:
     def key(self, _task: Any, seed: int) -> str:
         """The same for the same run."""
         what = [self.group, self.name, dict(self.options), self.choosing, seed]
-        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+        return digest(what)
 
 
 @dataclass(frozen=True)

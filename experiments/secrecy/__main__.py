@@ -15,13 +15,13 @@ run in progress. What came out: docs/secrecy.md.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from experiments.runs import add, read, sweep
+from experiments.runs import Result, fill, read, sweep
 from experiments.secrecy.attack import attack
 from experiments.secrecy.figure import draw
 from experiments.secrecy.intersection import SIZES, intersection
@@ -57,73 +57,31 @@ def main() -> None:
     if args.report:
         print(report(read(args.out)))
         return
-    task, seeds = TASKS[args.data], args.seeds or SEEDS
-    try:
-        if args.attack:
-            attacks(args.data, args.out, seeds)
-            return
-        if args.language:
-            languages(args.out, seeds)
-            return
-        if args.noise:
-            noises(args.out, seeds)
-            return
-        if args.intersection:
-            intersections(args.out, seeds)
-            return
-        chosen = [
-            s
-            for s in settings(task)
-            if args.only in s.name and args.clients in (None, s.num_clients)
-        ]
-        jobs = [(task, s, seed) for s in chosen for seed in args.seeds or s.seeds]
-        sweep(run, jobs, args.out)
-    except KeyboardInterrupt:
-        print("stopped: what is finished is kept, run again to go on")
+    if todo := special(args):
+        fill(todo, args.out)
+        return
+    task = TASKS[args.data]
+    chosen = [s for s in settings(task) if args.only in s.name]
+    chosen = [s for s in chosen if args.clients in (None, s.num_clients)]
+    sweep(run, [(task, s, seed) for s in chosen for seed in args.seeds or s.seeds], args.out)
 
 
-def attacks(data: str, path: Path, seeds: Sequence[int]) -> None:
-    """Attacks, and compression under a mask; what is there already is not run again."""
-    there = read(path)
-    if (key := f"under mask, {data}") not in there:
-        keep(path, key, {"what": "under mask", "found": under_mask(data)})
-    for seed in seeds:
+def special(args: argparse.Namespace) -> dict[str, Callable[[], Result]]:
+    """What is run instead of training on images, if anything was asked for, by key."""
+    once: dict[str, Callable[[], Result]] = {}
+    each: dict[str, Callable[[int], Result]] = {}
+    if args.attack:
+        once[f"under mask, {args.data}"] = partial(under_mask, args.data)
         for bits in (24, 2, 8, 4):
-            if (key := f"attack, {data}, {bits} bits, seed {seed}") not in there:
-                keep(path, key, {"what": "attack", **attack(data, bits, 600, 200, seed)})
-
-
-def intersections(path: Path, seeds: Sequence[int]) -> None:
-    """Bytes of ``align`` beside those of the training; what is there is not run again."""
-    there = read(path)
-    for num_ids in SIZES:
-        for seed in seeds:
-            if (key := f"intersection, {num_ids} ids, seed {seed}") not in there:
-                keep(path, key, intersection(num_ids, seed))
-
-
-def languages(path: Path, seeds: Sequence[int]) -> None:
-    """Nats and bytes of a small GPT; what is there is not run again."""
-    there = read(path)
-    for seed in seeds:
-        for name in WAYS:
-            if (key := f"language, {name}, seed {seed}") not in there:
-                keep(path, key, language(name, seed))
-
-
-def noises(path: Path, seeds: Sequence[int]) -> None:
-    """Accuracy, bytes and epsilon of each row; what is there is not run again."""
-    there = read(path)
-    for seed in seeds:
-        for name in NAMES:
-            if (key := f"noise, {name}, seed {seed}") not in there:
-                keep(path, key, noise(name, seed))
-
-
-def keep(path: Path, key: str, result: dict[str, Any]) -> None:
-    """One more line of the file."""
-    add(path, {"key": key, **result})
-    print(result, flush=True)
+            each[f"attack, {args.data}, {bits} bits"] = partial(attack, args.data, bits, 600, 200)
+    elif args.language:
+        each = {f"language, {name}": partial(language, name) for name in WAYS}
+    elif args.noise:
+        each = {f"noise, {name}": partial(noise, name) for name in NAMES}
+    elif args.intersection:
+        each = {f"intersection, {n} ids": partial(intersection, n) for n in SIZES}
+    seeds = args.seeds or SEEDS
+    return once | {f"{k}, seed {n}": partial(f, n) for n in seeds for k, f in each.items()}
 
 
 if __name__ == "__main__":

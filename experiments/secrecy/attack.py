@@ -65,7 +65,8 @@ def attack(data_name: str, bits: int, num_own: int, num_victims: int, seed: int)
         decoder = train_decoder(z[:num_own], x[:num_own], seed=seed, max_epochs=20)
         guess = decoder(z[num_own:])
         found[what] = explained_variance(guess, x[num_own:], decoder.mean_input)
-    return {"bits": bits, "seed": seed, "found": found, "seconds": time.perf_counter() - start}
+    seconds = time.perf_counter() - start
+    return {"what": "attack", "bits": bits, "seed": seed, "found": found, "seconds": seconds}
 
 
 def masked_views(model: nn.Sequential, summed: Summed, numbers: np.ndarray) -> Tensor:

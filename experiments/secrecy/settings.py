@@ -3,11 +3,10 @@
 Not here: training (run.py), attacks (attack.py), tables (report.py).
 """
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
+from experiments.runs import digest
 from fltoolkit.codecs import Codec, Pipeline
 from fltoolkit.codecs.stage import Stage
 from fltoolkit.secrecy import CountSketch, Grid, SharedMask, SharedRotation
@@ -56,7 +55,7 @@ class Setting:
         what = asdict(task) | {"seed": seed, "codec": repr(self.codec), "gone": self.gone}
         what |= {"num_clients": self.num_clients, "secret": self.secret}
         what |= {"neighbours": self.neighbours, "bits": self.bits}
-        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+        return digest(what)
 
 
 def grid(task: Task, bits: int, *before: Stage) -> Pipeline:

@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from experiments.runs import Result
 from experiments.secrecy.run import dataset, network
 from experiments.secrecy.settings import TASKS, grid
 from fltoolkit.channel import Channel
@@ -17,7 +18,7 @@ from fltoolkit.secrecy.parties import unpack_bits
 from fltoolkit.secrecy.summing import Summed
 
 
-def under_mask(task_name: str, num_clients: int = 10, seed: int = 0) -> dict[str, float]:
+def under_mask(task_name: str, num_clients: int = 10, seed: int = 0) -> Result:
     """Bits per value of one real update, in several forms; the clear ones first."""
     task = TASKS[task_name]
     data = dataset(task.data)
@@ -58,7 +59,7 @@ def under_mask(task_name: str, num_clients: int = 10, seed: int = 0) -> dict[str
     }
     secure_sum(sparse, "server", vectors, bits=width)
     sparse_nbytes = sparse.nbytes(sender=names[0], kind="masked")
-    return {
+    found = {
         "2 bits, clear": bits_per_value(len(Pipeline(Quantize(2)).encode(first))),
         "2 bits and Entropy, clear": bits_per_value(
             len(Pipeline(Quantize(2), Entropy()).encode(first))
@@ -78,6 +79,7 @@ def under_mask(task_name: str, num_clients: int = 10, seed: int = 0) -> dict[str
         ),
         "share of all places in somebody's top 1 %": len(union) / num_values,
     }
+    return {"what": "under mask", "found": found}
 
 
 def _zstd(numbers: np.ndarray) -> bytes:

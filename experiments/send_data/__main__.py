@@ -11,7 +11,6 @@ Needs Pillow, and ``cifar10_jpeg/images.tar.xz`` under ``FLTOOLKIT_DATA``.
 """
 
 import argparse
-import json
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments.runs import Result, read, score
+from experiments.runs import Result, add, read, score
 from experiments.send_data.pictures import pictures
 from experiments.send_data.run import run
 from experiments.send_data.settings import ALL, FORMS, Sent, Setting, Together, key
@@ -114,15 +113,10 @@ def work(
                 if error := future.exception():
                     print(f"a run failed: {type(error).__name__}: {error}", flush=True)
                 else:
-                    _write(future.result(), results)
+                    add(results, result := future.result())
+                    name = f"{result['name']:52s} seed {result['seed']}"
+                    print(f"{name} {score(result)} {result['seconds']:6.1f} s", flush=True)
     print(f"{len(left)} runs were not begun", flush=True)
-
-
-def _write(result: Result, results: Path) -> None:
-    with results.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(result) + "\n")
-    name = f"{result['name']:52s} seed {result['seed']}"
-    print(f"{name} {score(result)} {result['seconds']:6.1f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""The table at ten million parameters: its command in small, and the page beside the store."""
+"""The table at ten million parameters: its command in small; the page beside all its stores."""
 
 import math
+from importlib import import_module
 
 import pytest
 
-from experiments.language import large
-from experiments.language.command import PAGE
-from experiments.language.large import CHOOSING_SEED, chosen, report, rows, run, trials
+from experiments.language.command import PAGE, between_marks
+from experiments.language.large import CHOOSING_SEED, RESULTS, chosen, rows, run, trials
 from experiments.language.task import Task, python_sources
 from experiments.runs import read
 
@@ -52,5 +52,11 @@ def test_python_sources_are_a_text_of_ascii():
     assert text.alphabet.isascii()
 
 
-def test_the_page_shows_what_is_stored():
-    assert report(read(large.RESULTS)) in PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    "part",
+    [pytest.param("split", marks=pytest.mark.later), "finetune", "inversion", "large"],
+)
+def test_the_page_shows_what_is_stored(part):
+    page, results = PAGE.read_text(encoding="utf-8"), RESULTS.with_name(f"language_{part}.jsonl")
+    tables = import_module(f"experiments.language.{part}").report(read(results))
+    assert between_marks(page, part, tables) == page

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from experiments.language import split
-from experiments.language.command import between_marks
 from experiments.language.split import Cosine, Setting, Task
 from fltoolkit.codecs import EDEN, Entropy, Pipeline, RandTopK, Subspace
 from fltoolkit.data import load_text
@@ -101,15 +100,3 @@ def test_the_table_pairs_seeds_and_counts_times():
     cells = "few bits | 1 | 2.100 | +0.100 | 2.100 | +0.100 | 1.0 | not measured | 8.0"
     assert lines[3] == f"| {cells} |"
     assert "no runs yet" in split.report({})
-
-
-def test_tables_are_written_between_their_marks():
-    page = (
-        "a\n<!-- begin: python -m experiments.language.split --write -->\nold\n<!-- end: split -->b"
-    )
-    written = between_marks(page, "split", "new")
-    assert "old" not in written
-    assert written.startswith("a\n<!-- begin")
-    assert written.endswith("new\n\n<!-- end: split -->b")
-    with pytest.raises(ValueError, match="the page must hold the line"):
-        between_marks("no marks", "split", "new")

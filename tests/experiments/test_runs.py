@@ -5,7 +5,16 @@ from functools import partial
 
 import pytest
 
-from experiments.runs import accuracies, differences, factor_of, read, rows_of, sweep
+from experiments.runs import (
+    accuracies,
+    differences,
+    factor_of,
+    fill,
+    put_between,
+    read,
+    rows_of,
+    sweep,
+)
 
 
 class Setting:
@@ -41,6 +50,23 @@ def test_a_sweep_runs_each_once_and_mends_the_file(tmp_path, capsys):
     assert len(path.read_text().splitlines()) == 2
     assert list(read(path)) == ["digits-0", "digits-1"]
     assert read(tmp_path / "nothing") == {}
+
+
+def test_what_is_no_sweep_is_done_once_too_and_ctrl_c_keeps_what_is_finished(tmp_path):
+    def stop():
+        raise KeyboardInterrupt
+
+    todo = {"one": lambda: {"found": 1}, "two": stop}
+    for _ in range(2):
+        with pytest.raises(SystemExit, match="what is finished is kept, run again to go on"):
+            fill(todo, tmp_path / "found")
+    fill({"one": stop, "two": lambda: {"found": 2}}, tmp_path / "found")
+    assert [r["found"] for r in read(tmp_path / "found").values()] == [1, 2]
+
+
+def test_a_page_without_marks_is_refused():
+    with pytest.raises(ValueError, match="the page must hold the line '<b>' once"):
+        put_between("<a> no other mark", "<a>", "<b>", "new")
 
 
 @pytest.mark.slow
