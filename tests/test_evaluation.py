@@ -4,12 +4,7 @@ import copy
 
 import pytest
 import torch
-from split.networks import (
-    assert_equal_weights,
-    party,
-    small_net,
-    toy_data,
-)
+from split.networks import assert_equal_weights, party, small_net, toy_data
 from torch import nn
 
 from fltoolkit.channel import Channel

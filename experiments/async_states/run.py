@@ -16,13 +16,7 @@ from experiments.runs import Result
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, load, splitnn_mlp
 from fltoolkit.data import Dataset, partition_iid
 from fltoolkit.models import seeded
-from fltoolkit.split import (
-    ActivationCache,
-    Bookmark,
-    train_async,
-    train_async_relay,
-    train_split,
-)
+from fltoolkit.split import ActivationCache, Bookmark, train_async, train_async_relay, train_split
 
 SHAPES = {"digits": (1, 8, 8), "mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
 SHAPES["cifar10_tenth"] = SHAPES["cifar10"]

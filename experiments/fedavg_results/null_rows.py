@@ -14,14 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.fedavg_results.settings import BATCH_SIZE, SEEDS, Setting
-from experiments.null_rows import (
-    COMMONEST,
-    ONE_BIT,
-    SEND,
-    UNTRAINED,
-    bits,
-    sent_in,
-)
+from experiments.null_rows import COMMONEST, ONE_BIT, SEND, UNTRAINED, bits, sent_in
 from experiments.pareto.report import all_owners, keep, read_kept
 from experiments.runs import Row, Runs
 from fltoolkit.research import Experiment, Result, run

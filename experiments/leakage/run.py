@@ -10,16 +10,7 @@ from torch import Tensor, nn
 
 from experiments.leakage.settings import POSITIVE, Setting, Task
 from experiments.runs import Result
-from fltoolkit import (
-    SGD,
-    Batches,
-    Channel,
-    Party,
-    evaluate,
-    forward,
-    load,
-    splitnn_mlp,
-)
+from fltoolkit import SGD, Batches, Channel, Party, evaluate, forward, load, splitnn_mlp
 from fltoolkit.data import Dataset
 from fltoolkit.leakage import (
     Listener,

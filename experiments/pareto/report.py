@@ -11,15 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import mean, mode
 
-from experiments.null_rows import (
-    ALONE,
-    ONE_BIT,
-    SEND,
-    WORST,
-    megabytes,
-    missing,
-    times,
-)
+from experiments.null_rows import ALONE, ONE_BIT, SEND, WORST, megabytes, missing, times
 from experiments.pareto.settings import (
     BASELINE_FEDERATED,
     BASELINE_SPLIT,

@@ -8,15 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from experiments.null_rows import (
-    COMMONEST,
-    MODEL_BACK,
-    ONE_BIT,
-    SEND,
-    UNTRAINED,
-    bits,
-    sent_in,
-)
+from experiments.null_rows import COMMONEST, MODEL_BACK, ONE_BIT, SEND, UNTRAINED, bits, sent_in
 from fltoolkit.codecs import (
     DGC,
     QSGD,

@@ -9,10 +9,7 @@ import pytest
 from data.files_of_tests import write_idx_set
 
 from fltoolkit.data import _files as datafiles
-from fltoolkit.data import (
-    load,
-    load_emnist_federated,
-)
+from fltoolkit.data import load, load_emnist_federated
 from fltoolkit.data.datasets import DataNotFoundError
 
 

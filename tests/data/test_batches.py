@@ -10,10 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, TensorDataset, default_collate
 
-from fltoolkit.data import (
-    Batches,
-    split_features,
-)
+from fltoolkit.data import Batches, split_features
 
 
 def numbers(batches):

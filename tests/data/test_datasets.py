@@ -13,12 +13,7 @@ import pytest
 import torch
 from data.files_of_tests import idx, write_idx_set
 
-from fltoolkit.data import (
-    Batches,
-    Dataset,
-    load,
-    load_emnist_federated,
-)
+from fltoolkit.data import Batches, Dataset, load, load_emnist_federated
 from fltoolkit.data import _files as datafiles
 from fltoolkit.data import datasets as data
 

@@ -9,12 +9,7 @@ from data.files_of_tests import SEEDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fltoolkit.data import (
-    partition_dirichlet,
-    partition_iid,
-    partition_shards,
-    split_features,
-)
+from fltoolkit.data import partition_dirichlet, partition_iid, partition_shards, split_features
 
 PARTITIONS = {
     "iid": partition_iid,

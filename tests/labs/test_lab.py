@@ -15,14 +15,7 @@ from labs.few_digits import DATA, SECONDS, picture_of, small
 
 from fltoolkit.codecs import Identity, Pipeline, Quantize
 from fltoolkit.history import History
-from fltoolkit.labs import (
-    Board,
-    Control,
-    FedAvgLab,
-    Lab,
-    Plot,
-    ThresholdLab,
-)
+from fltoolkit.labs import Board, Control, FedAvgLab, Lab, Plot, ThresholdLab
 from fltoolkit.labs.board import Run
 from fltoolkit.labs.layout import lay_out
 

@@ -7,9 +7,7 @@ from labs.few_digits import picture_of, small
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from fltoolkit.labs import (
-    ThresholdLab,
-)
+from fltoolkit.labs import ThresholdLab
 from fltoolkit.labs.layout import lay_out, merge_short
 from fltoolkit.plots.drawing import Words
 from fltoolkit.split import State

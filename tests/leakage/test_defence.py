@@ -5,9 +5,7 @@ import torch
 from inversion import attacked, normal
 
 from fltoolkit.codecs import Pipeline, Quantize
-from fltoolkit.leakage import (
-    Noise,
-)
+from fltoolkit.leakage import Noise
 
 
 def test_noise_alone_explains_nothing():

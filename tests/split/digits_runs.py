@@ -9,11 +9,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.data import Batches, load
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.party import SGD, Party
-from fltoolkit.split import (
-    Periodic,
-    State,
-    train_async,
-)
+from fltoolkit.split import Periodic, State, train_async
 
 DATA = load("digits").flat()
 

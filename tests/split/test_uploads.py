@@ -6,13 +6,7 @@ from split.digits_runs import DATA, _Planned, batches, parties, run, same, weigh
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Pipeline, Quantize
-from fltoolkit.split import (
-    ActivationCache,
-    AlwaysA,
-    Bookmark,
-    State,
-    Upload,
-)
+from fltoolkit.split import ActivationCache, AlwaysA, Bookmark, State, Upload
 from fltoolkit.split.asynchronous import CachedClient, async_step
 from fltoolkit.split.uploads import Memory
 

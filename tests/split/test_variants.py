@@ -8,11 +8,7 @@ from torch import nn
 from fltoolkit.channel import Channel
 from fltoolkit.evaluation import evaluate
 from fltoolkit.party import SGD, Party
-from fltoolkit.split import (
-    LossGate,
-    train_local_loss,
-    train_uploading,
-)
+from fltoolkit.split import LossGate, train_local_loss, train_uploading
 
 
 def by_hand(losses, threshold, every, max_local_steps):

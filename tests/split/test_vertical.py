@@ -8,13 +8,7 @@ from torch import nn
 from fltoolkit.channel import Channel
 from fltoolkit.data import Batches
 from fltoolkit.evaluation import forward
-from fltoolkit.split import (
-    add,
-    average,
-    concatenate,
-    train_vertical,
-    vertical_step,
-)
+from fltoolkit.split import add, average, concatenate, train_vertical, vertical_step
 
 
 class Vertical(nn.Module):

@@ -1,16 +1,7 @@
 """Few bits for the change of an activation, where a language model is fine-tuned."""
 
 from experiments.audit import rule
-from experiments.audit.claim import (
-    Claim,
-    Finding,
-    Runs,
-    judged,
-    on_seeds,
-    spread,
-    times,
-    untested,
-)
+from experiments.audit.claim import Claim, Finding, Runs, judged, on_seeds, spread, times, untested
 from experiments.audit.measures import split_language
 
 DENSE, PLAIN = "float32", "rotated, 2 bits (EDEN)"

@@ -1,16 +1,7 @@
 """The largest cosines of the momentum."""
 
 from experiments.audit import rule
-from experiments.audit.claim import (
-    Claim,
-    Finding,
-    Runs,
-    judged,
-    on_seeds,
-    spread,
-    times,
-    untested,
-)
+from experiments.audit.claim import Claim, Finding, Runs, judged, on_seeds, spread, times, untested
 from experiments.audit.measures import language
 
 EVERY, DEMO = "AdamW, every step, float32", "DeMo, 1 of 32 cosines"

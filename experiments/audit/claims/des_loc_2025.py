@@ -1,16 +1,7 @@
 """Moments of the optimizer averaged less often than weights."""
 
 from experiments.audit import rule
-from experiments.audit.claim import (
-    Claim,
-    Finding,
-    Runs,
-    judged,
-    on_seeds,
-    spread,
-    times,
-    untested,
-)
+from experiments.audit.claim import Claim, Finding, Runs, judged, on_seeds, spread, times, untested
 from experiments.audit.measures import language
 
 EVERY, LOCAL_ADAM = "AdamW, every step, float32", "Local Adam, H = 10, moments every 10, float32"

@@ -1,16 +1,7 @@
 """Many steps of AdamW between two messages, and Nesterov's momentum outside."""
 
 from experiments.audit import rule
-from experiments.audit.claim import (
-    Claim,
-    Finding,
-    Runs,
-    judged,
-    on_seeds,
-    spread,
-    times,
-    untested,
-)
+from experiments.audit.claim import Claim, Finding, Runs, judged, on_seeds, spread, times, untested
 from experiments.audit.measures import language
 
 EVERY, ALONE = "AdamW, every step, float32", "AdamW, one worker alone"

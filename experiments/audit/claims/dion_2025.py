@@ -1,16 +1,7 @@
 """Orthonormal steps whose messages are narrow matrices."""
 
 from experiments.audit import rule
-from experiments.audit.claim import (
-    Claim,
-    Finding,
-    Runs,
-    judged,
-    on_seeds,
-    spread,
-    times,
-    untested,
-)
+from experiments.audit.claim import Claim, Finding, Runs, judged, on_seeds, spread, times, untested
 from experiments.audit.measures import language
 
 EVERY, MUON = "AdamW, every step, float32", "Muon, every step, float32"

@@ -1,16 +1,7 @@
 """A random partner in place of an all-reduce."""
 
 from experiments.audit import rule
-from experiments.audit.claim import (
-    Claim,
-    Finding,
-    Runs,
-    judged,
-    on_seeds,
-    spread,
-    times,
-    untested,
-)
+from experiments.audit.claim import Claim, Finding, Runs, judged, on_seeds, spread, times, untested
 from experiments.audit.measures import language
 
 EVERY, DILOCO = "AdamW, every step, float32", "DiLoCo, H = 10, float32"

@@ -1,15 +1,7 @@
 """Whether DiLoCo is better than a message at every step where models are small."""
 
 from experiments.audit import rule
-from experiments.audit.claim import (
-    Claim,
-    Finding,
-    Runs,
-    judged,
-    on_seeds,
-    spread,
-    untested,
-)
+from experiments.audit.claim import Claim, Finding, Runs, judged, on_seeds, spread, untested
 from experiments.audit.measures import language
 
 EVERY, DILOCO = "AdamW, every step, float32", "DiLoCo, H = 10, float32"

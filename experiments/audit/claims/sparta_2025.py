@@ -1,16 +1,7 @@
 """A few random values of the model, averaged after every step."""
 
 from experiments.audit import rule
-from experiments.audit.claim import (
-    Claim,
-    Finding,
-    Runs,
-    judged,
-    on_seeds,
-    spread,
-    times,
-    untested,
-)
+from experiments.audit.claim import Claim, Finding, Runs, judged, on_seeds, spread, times, untested
 from experiments.audit.measures import language
 
 EVERY, DILOCO = "AdamW, every step, float32", "DiLoCo, H = 10, float32"
