@@ -46,15 +46,7 @@ from fltoolkit.assignments.master import (
 )
 from fltoolkit.assignments.names import find_submissions, handed_in_as, name_notes
 
-__all__ = [
-    "AGAIN",
-    "Grade",
-    "Limits",
-    "expected_outputs",
-    "find_submissions",
-    "grade",
-    "grade_one",
-]
+__all__ = ["AGAIN", "Grade", "Limits", "expected_outputs", "find_submissions", "grade", "grade_one"]
 
 TIME_UP = "the time was up"
 AGAIN = "not graded, run grade again"  # a status begins so if the student did not cause it
@@ -197,11 +189,7 @@ def _check_places(folder: Path, out: Path, fenced: bool) -> None:
 
 
 def _grade_all(
-    todo: list[tuple[str, Path, str]],
-    master: Master,
-    limits: Limits,
-    jobs: int,
-    out: Path,
+    todo: list[tuple[str, Path, str]], master: Master, limits: Limits, jobs: int, out: Path
 ) -> Generator[Grade, None, None]:
     if not todo:
         return
@@ -231,10 +219,7 @@ def _grade_all(
 
 
 def expected_outputs(
-    master: Master,
-    seeds: Iterable[int],
-    *,
-    limits: Limits | None = None,
+    master: Master, seeds: Iterable[int], *, limits: Limits | None = None
 ) -> dict[int, dict[str, str]]:
     """The output of the master's own solution in each hidden check, by seed and cell id.
 

@@ -27,14 +27,7 @@ from fltoolkit.arrays import Array
 from fltoolkit.codecs._contexts import read_grids, write_grids
 from fltoolkit.codecs._range_coder import range_coder
 from fltoolkit.codecs.stage import Coder, Indices, Parts, Symbols, is_main, side
-from fltoolkit.wire import (
-    MAX_DIMENSIONS,
-    Pieces,
-    Reader,
-    WireError,
-    check_num_values,
-    varint,
-)
+from fltoolkit.wire import MAX_DIMENSIONS, Pieces, Reader, WireError, check_num_values, varint
 
 __all__ = ["CODED", "BitPack", "Deflate", "Entropy", "Zstd"]
 

@@ -62,14 +62,7 @@ from fltoolkit.codecs.quantize import (
     chunks,
     expect,
 )
-from fltoolkit.codecs.stage import (
-    Parts,
-    RandomStage,
-    expect_finite,
-    floats,
-    side,
-    take_side,
-)
+from fltoolkit.codecs.stage import Parts, RandomStage, expect_finite, floats, side, take_side
 from fltoolkit.trees import check_finite, is_finite
 
 __all__ = ["DRIVE", "EDEN", "SEED", "Rotate", "gaussian_levels", "hadamard", "hadamard_plain"]

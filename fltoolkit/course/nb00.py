@@ -6,12 +6,7 @@ from fltoolkit.course.notebook import Notebook
 __all__ = ["bill", "card", "check", "notebook", "predict"]
 
 notebook = Notebook(
-    "00",
-    "Start here",
-    guesses={
-        "Right, of 100 new images?": OF_ALL,
-        "Megabytes sent?": AT_LEAST_0,
-    },
+    "00", "Start here", guesses={"Right, of 100 new images?": OF_ALL, "Megabytes sent?": AT_LEAST_0}
 )
 bill, card = notebook.bill, notebook.card
 check, predict = notebook.check, notebook.predict

@@ -122,10 +122,7 @@ def what_is_owed() -> Answer:
     return Answer(
         [0, 3, 0],
         hints=[
-            (
-                lambda a: list(a) == [0, 1, 0],
-                "That is one round's. What was owed is still owed.",
-            ),
+            (lambda a: list(a) == [0, 1, 0], "That is one round's. What was owed is still owed."),
             (lambda a: list(a) == [0, 0, 0], "When was the second weight sent?"),
             (lambda a: list(a) == [12, 3, 0], "That is what went in. What was sent is not owed."),
         ],

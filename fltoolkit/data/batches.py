@@ -11,9 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from fltoolkit.arrays import as_tensor
-from fltoolkit.data.partitions import (
-    generator,
-)
+from fltoolkit.data.partitions import generator
 
 Inputs = Tensor | tuple[Tensor, ...]
 """What one batch feeds in: a tensor, or for vertical data one tensor per feature party."""

@@ -13,13 +13,7 @@ from torch import Tensor, nn
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_count, sent_entries
 from fltoolkit.federated.exchange import Exchange, ThroughServer
-from fltoolkit.federated.local_steps import (
-    added,
-    check_inner_steps,
-    copied,
-    inner_steps,
-    record_of,
-)
+from fltoolkit.federated.local_steps import added, check_inner_steps, copied, inner_steps, record_of
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come

@@ -11,13 +11,7 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_function, filled, sent_entries, sent_names
-from fltoolkit.federated.drift import (
-    all_good,
-    learn_corrected,
-    loss_of_all,
-    plain_rounds,
-    plus,
-)
+from fltoolkit.federated.drift import all_good, learn_corrected, loss_of_all, plain_rounds, plus
 from fltoolkit.federated.rounds import Cohort
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import SERVER, apply_update

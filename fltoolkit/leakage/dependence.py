@@ -12,11 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = [
-    "batch_distance_correlation",
-    "corrected_distance_correlation",
-    "distance_correlation",
-]
+__all__ = ["batch_distance_correlation", "corrected_distance_correlation", "distance_correlation"]
 
 
 def batch_distance_correlation(

@@ -122,10 +122,7 @@ class TradeoffPanel:
         self.selected = names[0] if name is None else name
         self._sentence()  # raises KeyError if there is no such setting
         self.slider = ipywidgets.SelectionSlider(
-            options=names,
-            value=self.selected,
-            description="setting",
-            layout={"width": "720px"},
+            options=names, value=self.selected, description="setting", layout={"width": "720px"}
         )
         self._words = ipywidgets.HTML(self._html())
         self._picture = SliderPicture(self.draw, seconds_at_rest, self.slider)

@@ -216,9 +216,7 @@ def _middles(edges: np.ndarray) -> np.ndarray:
     return (edges[:-1] + edges[1:]) / 2
 
 
-def _histograms(
-    report: CodecReport,
-) -> list[tuple[tuple[int, ...], Sequence[float], float, str]]:
+def _histograms(report: CodecReport) -> list[tuple[tuple[int, ...], Sequence[float], float, str]]:
     """For each histogram: counts, middles of the bars, their width as a part of a bin, colour.
 
     A bar of decoded values stands at their mean and not in the middle of its bin: levels that are

@@ -152,10 +152,7 @@ def a_choice_of_some(experiment: Any) -> None:
 
 CHOOSE = Setting(f"one of {', '.join(map(repr, CHOICES))}", lambda value: value in CHOICES)
 
-OWNER = Setting(
-    "a whole number from 1 to num_clients (1 if left out)",
-    COUNT.allowed,
-)
+OWNER = Setting("a whole number from 1 to num_clients (1 if left out)", COUNT.allowed)
 
 NULL_MODELS = {
     protocol.name: protocol

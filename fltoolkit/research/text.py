@@ -14,14 +14,7 @@ from torch import nn, optim
 from fltoolkit import codecs, metrics, models
 from fltoolkit.codecs.base import Codec
 from fltoolkit.codecs.stage import Stage
-from fltoolkit.federated import (
-    clock,
-    exchange,
-    local_steps,
-    privacy,
-    server,
-    zeroth_order,
-)
+from fltoolkit.federated import clock, exchange, local_steps, privacy, server, zeroth_order
 from fltoolkit.pooled import compressors, jpeg, shrink
 from fltoolkit.split import gates
 
