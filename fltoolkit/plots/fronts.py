@@ -50,7 +50,7 @@ SHAPES = {
 MARK_WORDS = {"o": "split", "D": "split, silent at times", "^": "SplitFed", "s": "federated"}
 MARK_WORDS |= {"X": "the data sent, or owners alone", "P": "a protocol of one's own"}
 FILLED = "filled: better than all with fewer bytes"
-LINE = "the best that any had reached by then"
+LINE_WORDS = "the best that any had reached by then"
 GREY = "#b8b8b8"
 _FONT = 8.5  # the size of the names' letters, in points
 _Box = tuple[float, float, float, float]  # left, low, right, high
@@ -234,7 +234,7 @@ def _legend(ax: Axes, found: Sequence[Point], metric: Metric, line: bool) -> Non
         for marker, words in MARK_WORDS.items()
         for color in {color for shape, color in there if shape == marker}
     ]
-    marks += [Line2D([], [], color="#777777", linewidth=1, label=LINE)] if line else []
+    marks += [Line2D([], [], color="#777777", linewidth=1, label=LINE_WORDS)] if line else []
     corner: Any = "lower right" if metric.higher_is_better else "upper right"
     ax.legend(handles=marks, loc=corner, frameon=False, title=FILLED)
 
