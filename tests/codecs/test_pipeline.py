@@ -181,7 +181,8 @@ class Doubled(Stage):
 def test_what_was_sent_whole_has_no_mask():
     tree = {"a": normal(30, 20), "b": normal(50)}
     whole = [Identity(), Pipeline(), Pipeline(Quantize(8)), Only(Pipeline(TopK(0.1)))]
-    for codec in (*whole, ErrorFeedback(Identity()), Pipeline(Turned(), TopK(0.2))):
+    mixed = [Pipeline(stage, TopK(0.2)) for stage in (Turned(), Rotate())]
+    for codec in (*whole, ErrorFeedback(Identity()), *mixed):
         assert copy.deepcopy(codec).masks(copy.deepcopy(codec).encode(tree)) == {}
     some = Only(Pipeline(TopK(0.1)), min_size=100)
     assert some.masks(some.encode(tree)).keys() == {"a"}
