@@ -109,9 +109,11 @@ def sweep_command(arguments: Sequence[str]) -> int:
     >>> _ = (folder / "two.json").write_text(settings)
     >>> sweep_command([str(folder / "two.json")])
     digits, mlp, 1 client
-    | setting | accuracy [%] | sent | seeds | front |
-    |---|---|---|---|---|
-    | split | ... | 327.7 kB | 2 | * |
+    | setting | accuracy [%] | sent | times the data | seeds | front |
+    |---|---|---|---|---|---|
+    | split | ... | 327.7 kB | ... | 2 | * |
+    <BLANKLINE>
+    sent down, to the clients, of all bytes: split 50%
     <BLANKLINE>
     results are in ...two.db: fltoolkit report ...two.db
     0
@@ -133,11 +135,9 @@ def sweep_command(arguments: Sequence[str]) -> int:
     parser.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help=words)
     args = _parse(parser, arguments)
     experiments = _from_files(args.files, args.seeds)
-    from fltoolkit.research.analysis import by_task
     from fltoolkit.research.store import Store
     from fltoolkit.research.sweeps import cluster
     from fltoolkit.research.sweeps import sweep as sweep_all
-    from fltoolkit.research.tables import table
 
     place = args.store or args.files[0].with_suffix(".db")
     pool: Any = cluster(args.scheduler) if args.scheduler else nullcontext()
@@ -150,10 +150,9 @@ def sweep_command(arguments: Sequence[str]) -> int:
             retry=args.retry,
             imports=args.modules,
         )
-    for task, mine in by_task(found).items():
-        print(f"{task}\n{table(mine)}\n")
-    broken = _say_failures(found)
-    print(f"results are in {place}: fltoolkit report {place}")
+    broken = _print_tables(found)
+    modules = "".join(f" --import {module}" for module in args.modules)
+    print(f"results are in {place}: fltoolkit report {place}{modules}")
     return 1 if broken else 0
 
 
@@ -189,25 +188,8 @@ def compare_command(arguments: Sequence[str]) -> int:
     form.add_argument("--csv", action="store_true", help="the table as CSV with plain numbers")
     form.add_argument("--latex", action="store_true", help="the table as a LaTeX tabular")
     args = _parse(parser, arguments)
-    from fltoolkit.research.analysis import by_task
-    from fltoolkit.research.data_size import data_nbytes
-    from fltoolkit.research.tables import table, table_as_csv, table_as_latex
-
     how = {"target": args.target, "budget": args.budget, "against": args.against}
-    write = table_as_csv if args.csv else table_as_latex if args.latex else table
-    found = _results(args)
-    tasks = by_task(found)
-    for task, mine in tasks.items():
-        if len(tasks) > 1 or write is table:  # in CSV and LaTeX as a comment
-            print({table: "", table_as_csv: "# ", table_as_latex: "% "}[write] + task)
-        text = write(mine, **how, data_nbytes=data_nbytes)
-        print(text.rstrip("\n"))
-        if write is table:
-            print(_directions(mine), end="")
-            print(_unknown_data(mine), end="")
-        if len(tasks) > 1 or write is table:
-            print()
-    _say_failures(found)
+    _print_tables(_results(args), "csv" if args.csv else "latex" if args.latex else "", **how)
     return 0
 
 
@@ -337,6 +319,27 @@ def _results(args: argparse.Namespace) -> list[Any]:
         named = f" whose name contains {args.only!r}" * bool(args.only)
         raise ValueError(f"{args.store} holds no experiment{named} that can be read")
     return found
+
+
+def _print_tables(found: Sequence[Any], form: str = "", **how: Any) -> bool:
+    """A table for each task, in plain text, "csv" or "latex"; then what failed, if anything."""
+    from fltoolkit.research.analysis import by_task
+    from fltoolkit.research.data_size import data_nbytes
+    from fltoolkit.research.tables import table, table_as_csv, table_as_latex
+
+    write: Any = {"csv": table_as_csv, "latex": table_as_latex}.get(form, table)
+    tasks = by_task(found)
+    for task, mine in tasks.items():
+        if len(tasks) > 1 or write is table:  # in CSV and LaTeX as a comment
+            print({table: "", table_as_csv: "# ", table_as_latex: "% "}[write] + task)
+        text = write(mine, **how, data_nbytes=data_nbytes)
+        print(text.rstrip("\n"))
+        if write is table:
+            print(_directions(mine), end="")
+            print(_unknown_data(mine), end="")
+        if len(tasks) > 1 or write is table:
+            print()
+    return _say_failures(found)
 
 
 def _directions(results: Sequence[Any]) -> str:

@@ -1,40 +1,74 @@
-"""The code of docs/howto.md runs, and does what the page says."""
+"""The code of docs/howto.md and docs/for_researchers.md runs, and does what the pages say."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+from fltoolkit.cli import main
 from fltoolkit.pooled import lossless
 from fltoolkit.research import read, run
 from fltoolkit.research import text as spec
 
-PAGE = (Path(__file__).parents[1] / "docs" / "howto.md").read_text(encoding="utf-8")
-SUGGEST, TRAIN, GATE, EXPERIMENT, ALONE, PAPER = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "howto.md").read_text(encoding="utf-8")
+SUGGEST, TRAIN, GATE, EXPERIMENT, PAPER = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+SUITE = """
+import pytest
+from mine import OneBit
+
+from fltoolkit.codecs import BitPack, Pipeline
+from fltoolkit.testing import Conformance
+
+
+@pytest.mark.parametrize("codec", [Pipeline(OneBit(), BitPack())], ids=repr)
+class TestOneBit(Conformance):
+    pass
+"""
 
 
 @pytest.mark.later
 def test_the_row_that_sends_the_data(tmp_path):
-    (row,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    (rows,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     plan = tmp_path / "plan.yaml"
     how = "{num_clients: 4, num_samples: 100, rounds: 1, lr: 0.1}"
-    plan.write_text(f"defaults: {how}\nexperiments:\n- {{protocol: fedavg}}\n{row}")
-    averaged, sent = read(plan)
+    plan.write_text(f"defaults: {how}\nexperiments:\n- {{protocol: fedavg}}\n{rows}")
+    averaged, sent, alone = read(plan)
     assert sent.codecs == {"samples": repr(lossless()), "labels": repr(lossless())}
     few = run(sent)[-1]
     assert few["nbytes"] == few["nbytes_samples_up"] + few["nbytes_labels_up"] < 4000
+    assert run(alone)[-1]["nbytes"] == 0
     assert run(averaged)[-1]["nbytes"] > 100 * few["nbytes"]
 
 
 @pytest.mark.slow
-def test_what_an_owner_reaches_alone(capsys):
-    page: dict = {}
-    exec(ALONE, page)
-    found = page["found"]
-    assert found.num == 3
-    assert 0.1 < found.low < found.mean < found.high < 1
-    assert capsys.readouterr().out.startswith(f"{found.mean:.1%} [")
+def test_all_of_it_in_two_files(tmp_path, monkeypatch, capsys):
+    """As docs/for_researchers.md has them: a stage that passes the suite, a plan and a report."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
+    page = (ROOT / "docs" / "for_researchers.md").read_text(encoding="utf-8")
+    (mine,), (plan,) = (
+        re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "yaml")
+    )
+    Path("mine.py").write_text(mine)
+    Path("plan.yaml").write_text(plan.replace("rounds: 40", "rounds: 2"))
+    Path("test_mine.py").write_text(SUITE)
+    passed = subprocess.run([sys.executable, "-m", "pytest", "-q", "test_mine.py"], check=False)
+    assert passed.returncode == 0
+    assert main(["sweep", "plan.yaml", "--import", "mine"]) == 0
+    out = capsys.readouterr().out
+    rows = {line.split(" | ")[0].lstrip("| "): line for line in out.splitlines() if line[:1] == "|"}
+    for name in ("float32", "mine", "top-k", "send the data", "each owner alone, mean"):
+        assert " | 3 | " in rows[name]
+    assert "times the data" in rows["setting"]
+    *_, told = out.strip().splitlines()
+    assert main(told.partition("fltoolkit ")[2].split()) == 0, "the command that it names"
+    assert Path("plan.html").stat().st_size > 10_000
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -48,7 +48,11 @@ class Dataset:
     your own, call ``Dataset(...)`` with your tensors; the rest of the package reads no files.
     Inputs may be integers (the tokens of a text). Targets may be numbers, or there may be several
     for each sample. Leave ``num_classes`` out if there are no classes. ``owners`` says whose each
-    training sample is, for example by a column of a table.
+    training sample is, for example by a column of a table: a number or a name for each.
+
+    >>> x, y = torch.zeros(3, 4), torch.tensor([0, 1, 0])
+    >>> Dataset(x, y, x, y, num_classes=2, owners=["ben", "ann", "ben"]).owners
+    tensor([1, 0, 1])
     """
 
     x_train: Shaped[Tensor, " train *shape"]
@@ -57,7 +61,17 @@ class Dataset:
     y_test: Shaped[Tensor, " test *target"]
     num_classes: int = 0  # 0: the targets are not classes
     name: str = "own data"
-    owners: Shaped[Tensor, " train"] | None = None  # whose each training sample is, as numbers
+    owners: Any = None  # whose each training sample is; kept as a tensor of numbers
+
+    def __post_init__(self) -> None:
+        if self.owners is None or isinstance(self.owners, Tensor):
+            return
+        if len(self.owners) != len(self.y_train):
+            raise ValueError(
+                f"{len(self.owners)} owners for {len(self.y_train)} training samples: give one each"
+            )
+        _, numbers = np.unique(np.asarray(self.owners), return_inverse=True)
+        object.__setattr__(self, "owners", torch.from_numpy(numbers))
 
     @classmethod
     def of_owners(

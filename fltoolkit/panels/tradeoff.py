@@ -163,9 +163,11 @@ class TradeoffPanel:
         least, most = limits(metric, found, [*seeds, *(end for row in best for end in row[2:])])
         y = Axis("", scale * min(least, *seeds), scale * max(most, *seeds), words=metric.axis)
         frame = Frame(x, y, Area(0, 10, 700, 520))
-        if not min(point.nbytes for point in found):
+        zero = not min(point.nbytes for point in found)
+        if zero:
             frame.x_ticks = [(left, "0"), *(tick for tick in frame.x_ticks if tick[0] > 2 * left)]
         marks: list[Mark] = [*frame.grid()]
+        marks += [Words(frame.x(2 * left), frame.low + 4, "//", "middle")] * zero
         if best:
             line, low, high = (
                 frame.points(_stairs([(row[0], scale * row[k]) for row in best])) for k in (1, 2, 3)

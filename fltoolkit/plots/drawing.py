@@ -405,8 +405,8 @@ def keep_apart(wanted: Sequence[float], gap: float) -> list[float]:
     return [places[index] for index in range(len(wanted))]
 
 
-_PLUS: list[tuple[float, float]] = [(-2, -6), (2, -6), (2, -2), (6, -2), (6, 2), (2, 2), (2, 6)]
-_PLUS += [(-2, 6), (-2, 2), (-6, 2), (-6, -2), (-2, -2), (-2, -6)]
+_HALF = [(-2, -6), (2, -6), (2, -2), (6, -2), (6, 2), (2, 2)]
+_PLUS: Points = [*_HALF, *((-x, -y) for x, y in _HALF), _HALF[0]]
 _SHAPES: dict[str, Points] = {  # corners around (0, 0)
     "o": [(5.5 * math.cos(k * math.pi / 10), 5.5 * math.sin(k * math.pi / 10)) for k in range(21)],
     "s": [(-5, -5), (5, -5), (5, 5), (-5, 5), (-5, -5)],

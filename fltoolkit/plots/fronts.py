@@ -4,6 +4,7 @@ Here: matplotlib Axes from `Result`s, by the metric of their experiments. Not he
 (research.analysis), how a figure is shown or saved (figures).
 """
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogFormatter, LogLocator
 from numpy.typing import NDArray
@@ -50,11 +52,13 @@ SHAPES = {
 MARK_WORDS = {"o": "split", "D": "split, silent at times", "^": "SplitFed", "s": "federated"}
 MARK_WORDS |= {"X": "the data sent, or owners alone", "P": "a protocol of one's own"}
 FILLED = "filled: better than all with fewer bytes"
-LINE_WORDS = "the best that any had reached by then"
+LINE_WORDS = "the best that any training had reached by then"
+INTERVALS = "bars, band: 95 % intervals of means"
 GREY = "#b8b8b8"
 _FONT = 8.5  # the size of the names' letters, in points
+_Spot = tuple[float, float]  # across, up
 _Box = tuple[float, float, float, float]  # left, low, right, high
-MOST_NAMES = 8
+MOST_NAMES = 12
 
 
 class PlainLog(LogFormatter):
@@ -100,7 +104,7 @@ def pareto(
     Args:
         results: the results of a sweep, all on one task.
         ax: the Axes to draw in; by default new Axes in a new figure.
-        names: the settings to name. By default all are named if there are at most eight; otherwise
+        names: the settings to name. By default all are named if there are at most twelve; otherwise
             those on the front.
         floor: the worst value to show, such as an accuracy of 0.8; by default all are shown.
 
@@ -143,7 +147,7 @@ def pareto(
     _show_values(ax, metric, low, high)
     if not found[0].nbytes:
         _show_zero(ax, placed[0].nbytes / size)
-    _legend(ax, found, metric, line=bool(band.size))
+    _legend(ax, found, metric, names, line=bool(band.size))
     tidy(ax)
     line = [(nbytes, value) for nbytes, value, *_ in band.T]
     _name(ax, [p for p in placed if low <= p.value <= high], metric, names, size, line)
@@ -179,14 +183,16 @@ def _show_values(ax: Axes, metric: Metric, low: float, high: float) -> None:
 
 
 def _show_zero(ax: Axes, edge: float) -> None:
-    """A tick "0" at ``edge``, and no other up to twice as far: no number for what sends nothing."""
+    """A tick "0" at ``edge``, and a break of the axis: no other number up to twice as far."""
     low, high = ax.get_xlim()
     for minor, subs in ((False, (1.0,)), (True, range(2, 10))):
         every = LogLocator(subs=subs, numticks=99).tick_values(low, high)
         ticks = [tick for tick in every if 2 * edge < tick <= high]
         ax.set_xticks(ticks if minor else [edge, *ticks], minor=minor)
     ax.xaxis.set_major_formatter(lambda value, _: "0" if value < 1.5 * edge else f"{value:g}")
-    ax.axvline(2 * edge, color=GREY, linewidth=1, linestyle=":")
+    white = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}
+    middle = {"ha": "center", "va": "center", "transform": ax.get_xaxis_transform()}
+    ax.text(2 * edge, 0, "//", None, bbox=white, zorder=5, **middle)
 
 
 def with_places(found: Sequence[Point]) -> list[Point]:
@@ -201,7 +207,7 @@ def look(point: Point) -> tuple[str, str]:
 
 
 def named_by_default(found: Sequence[Point]) -> set[str]:
-    """All names if there are at most eight; otherwise the names of those on the front."""
+    """All names if there are at most twelve; otherwise the names of those on the front."""
     return {point.name for point in (found if len(found) <= MOST_NAMES else front(found))}
 
 
@@ -226,15 +232,23 @@ def _mark(ax: Axes, point: Point, metric: Metric, size: float, named: bool, best
     )
 
 
-def _legend(ax: Axes, found: Sequence[Point], metric: Metric, line: bool) -> None:
-    """A legend of the kinds that occur, always in the same order, and of the front's line."""
-    there = {look(point) for point in found}
-    marks = [
-        Line2D([], [], marker=marker, color=color, markerfacecolor="white", ls="none", label=words)
-        for marker, words in MARK_WORDS.items()
-        for color in {color for shape, color in there if shape == marker}
+def _legend(
+    ax: Axes, found: Sequence[Point], metric: Metric, names: Collection[str], line: bool
+) -> None:
+    """A legend of the kinds that occur, always in the same order, and of line and intervals.
+
+    A kind has its colour if one of its points is named.
+    """
+    colors = {shape: GREY for shape, _ in map(look, found)}
+    colors |= dict(look(point) for point in found if point.name in names)
+    marks: list[Any] = [
+        Line2D([], [], marker=kind, color=colors[kind], mfc="white", ls="none", label=words)
+        for kind, words in MARK_WORDS.items()
+        if kind in colors
     ]
     marks += [Line2D([], [], color="#777777", linewidth=1, label=LINE_WORDS)] if line else []
+    if any(point.num_seeds > 1 for point in found):
+        marks.append(Patch(color="#999999", alpha=0.3, label=INTERVALS))
     corner: Any = "lower right" if metric.higher_is_better else "upper right"
     ax.legend(handles=marks, loc=corner, frameon=False, title=FILLED)
 
@@ -249,8 +263,8 @@ def _name(
 ) -> None:
     """Write each name beside its point, at the place where it hides least.
 
-    Places further and further away are tried. A name that is far from its point gets a thin line
-    to it. ``line`` is the line of the front, which names should not cover.
+    Places further and further away are tried. A name that is far from its point, or closer to
+    another one, gets a thin line to it. Names should not cover ``line``, the line of the front.
     """
     dot = ax.figure.dpi / 72  # the pixels in a point
     ax.figure.canvas.figure.draw_without_rendering()  # this computes the place of the axes
@@ -270,7 +284,7 @@ def _name(
     taken += [(x - 2, low, x + 2, high) for (x, low), (_, high) in bars]
     for point in named:
         x, y = at[point.name]
-        box, away = _free_place(point.name, (x, y), taken, _extent(ax, dot))
+        box, needs_line = _free_place(point.name, (x, y), at.values(), taken, _extent(ax, dot))
         taken.append(box)
         ax.annotate(
             point.name,
@@ -282,7 +296,7 @@ def _name(
             color=look(point)[1],
             gid=NAME_OF_POINT,
             path_effects=[withStroke(linewidth=2, foreground="white")],
-            arrowprops={"arrowstyle": "-", "color": "#999999", "lw": 0.6} if away > 16 else None,
+            arrowprops={"arrowstyle": "-", "color": "#999999", "lw": 0.6} if needs_line else None,
         )
 
 
@@ -292,9 +306,12 @@ def _extent(artist: Axes | Legend, dot: float) -> _Box:
 
 
 def _free_place(
-    words: str, point: tuple[float, float], taken: Sequence[_Box], axes: _Box
-) -> tuple[_Box, int]:
-    """The box near a point where the words hide least, and how far away it is."""
+    words: str, point: _Spot, marks: Collection[_Spot], taken: Sequence[_Box], axes: _Box
+) -> tuple[_Box, bool]:
+    """The box near a point where the words hide least, and whether it needs a line to the point.
+
+    It does if it is far away, or closer to another one of the ``marks``.
+    """
     (x, y), (x0, y0, x1, y1) = point, axes
     width, height = 0.58 * _FONT * len(words), 1.3 * _FONT
     places = []
@@ -304,8 +321,17 @@ def _free_place(
                 box = (x + dx, y + dy - height / 2, x + dx + width, y + dy + height / 2)
                 outside = not (x0 < box[0] and box[2] < x1 and y0 < box[1] and box[3] < y1)
                 hidden = sum(_overlap(box, other) for other in taken) / (width * height)
-                places.append((20 * hidden + away / 20 + 50 * outside, box, away))
+                own = _distance(box, point)
+                closer = any(_distance(box, mark) < own for mark in marks)
+                cost = 20 * hidden + away / 20 + 50 * outside + closer / 4
+                places.append((cost, box, away > 16 or closer))
     return min(places)[1:]
+
+
+def _distance(box: _Box, spot: _Spot) -> float:
+    """From the nearest place in a box."""
+    x, y = spot
+    return math.dist(spot, (min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3])))
 
 
 def _overlap(a: _Box, b: _Box) -> float:

@@ -6,6 +6,7 @@ Here: the page. Not here: its numbers (research.analysis) and pictures (fronts.p
 import html
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from fltoolkit.plots.figures import curves
 from fltoolkit.plots.fronts import over_seconds, pareto, three_sizes
@@ -19,6 +20,7 @@ from fltoolkit.research.analysis import (
     points,
     sizes_of,
 )
+from fltoolkit.research.data_size import data_nbytes
 from fltoolkit.research.store import Result
 from fltoolkit.research.tables import table
 
@@ -89,10 +91,12 @@ def _task(
     by_name, found = groups(results), points(results)
     yield _figure(
         lambda: pareto(results),
-        "Each mark is one setting at the end of its training. The grey line is the best value that "
-        "any setting had reached with so many bytes.",
+        "Each mark is one setting at the end of its training; those without a name are grey. The "
+        "grey line is the best value that any training had reached by then: also on its way, so it "
+        "may lie above the marks.",
     )
-    yield _table(table(results, target=target, budget=budget, against=against))
+    how: dict[str, Any] = {"target": target, "budget": budget, "against": against}
+    yield _table(table(results, **how, data_nbytes=data_nbytes))
     best = [point.name for point in front(found)]
     metric = metric_of(result.experiment for result in results)
     lines = {name: [run.history for run in by_name[name]] for name in best[-6:]}

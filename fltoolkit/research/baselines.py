@@ -9,6 +9,7 @@ an accuracy says little beside those of an owner who trains alone and of a guess
 algorithms (`fltoolkit.pooled`), the protocols that train together (methods).
 """
 
+import copy
 from typing import Any
 
 import torch
@@ -20,8 +21,8 @@ from fltoolkit.party import Party
 from fltoolkit.pooled.choose import at_random, prototypes
 from fltoolkit.pooled.distill import distilled
 from fltoolkit.pooled.protocol import pool
-from fltoolkit.research.methods import Trained, tested_once
-from fltoolkit.research.protocol import COUNT, FLAG, Protocol, Setting
+from fltoolkit.research.methods import tested_once
+from fltoolkit.research.protocol import COUNT, FLAG, Protocol, Setting, Trained
 from fltoolkit.research.task import Task
 from fltoolkit.research.text import allow
 
@@ -85,15 +86,24 @@ class Falling:
 def alone(task: Task, channel: Channel) -> Trained:
     """One owner trains on its own samples, one pass a round; nothing is sent.
 
-    The setting ``owner`` says which, counted from 1.
+    The setting ``owner`` says which, counted from 1. With "all", each owner trains a network of
+    its own, from the same first weights, and each of them is tested.
     """
-    number = task.settings.get("owner", 1) - 1
-    owner = task.party(task.names[number], task.model, has_loss=True)
-    batches, totals = task.batches[number], channel.totals(task.names)
+    owner, totals = task.settings.get("owner", 1), channel.totals(task.names)
+    numbers = range(task.num_clients) if owner == "all" else [owner - 1]
+    models = [task.model if k == numbers[0] else copy.deepcopy(task.model) for k in numbers]
+    owners = [
+        task.party(task.names[number], model, has_loss=True)
+        for number, model in zip(numbers, models, strict=True)
+    ]
     for round_ in range(task.rounds):
-        losses = [owner.loss_and_grad(x, y)[0] for x, y in batches.epoch(round_)]
+        losses = []
+        for number, party in zip(numbers, owners, strict=True):
+            mine = [party.loss_and_grad(x, y)[0] for x, y in task.batches[number].epoch(round_)]
+            losses.append(sum(mine) / len(mine))
         step = (round_ + 1) * steps_of_a_pass(task)
-        yield {"step": step, "loss": sum(losses) / len(losses), **totals()}, [owner]
+        loss = sum(losses) / len(losses)
+        yield {"step": step, "loss": loss, **totals()}, [[party] for party in owners]
 
 
 def nothing(task: Task, channel: Channel) -> Trained:
@@ -133,9 +143,10 @@ def steps_of_a_pass(task: Task) -> int:
 
 def one_of_them(experiment: Any) -> None:
     """Raise ValueError for an owner that is not there."""
-    if experiment.settings.get("owner", 1) > experiment.num_clients:
+    owner = experiment.settings.get("owner", 1)
+    if owner != "all" and owner > experiment.num_clients:
         raise ValueError(
-            f"owner={experiment.settings['owner']}, num_clients={experiment.num_clients}: owners "
+            f"owner={owner}, num_clients={experiment.num_clients}: owners "
             f"are counted from 1 to {experiment.num_clients}"
         )
     tested_once(experiment)
@@ -152,7 +163,10 @@ def a_choice_of_some(experiment: Any) -> None:
 
 CHOOSE = Setting(f"one of {', '.join(map(repr, CHOICES))}", lambda value: value in CHOICES)
 
-OWNER = Setting("a whole number from 1 to num_clients (1 if left out)", COUNT.allowed)
+OWNER = Setting(
+    "a whole number from 1 to num_clients (1 if left out), or 'all' for the mean of all owners",
+    lambda value: value == "all" or COUNT.allowed(value),
+)
 
 NULL_MODELS = {
     protocol.name: protocol

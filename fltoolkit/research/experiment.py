@@ -21,7 +21,7 @@ from fltoolkit.codecs.base import Codec
 from fltoolkit.metrics import Metric
 from fltoolkit.research.methods import PROTOCOLS
 from fltoolkit.research.protocol import OPTIMIZER, Protocol, Setting
-from fltoolkit.research.text import build, home_of, names_of, read_call
+from fltoolkit.research.text import build, home_of, may_be_called, names_of, read_call
 from fltoolkit.split.gates import Gate
 
 __all__ = ["PROTOCOLS", "Experiment", "one_name_each", "read"]
@@ -110,14 +110,16 @@ class Experiment:
                     f"your own {name}, pass it to fltoolkit.research.allow. For the command line, "
                     "call allow in a module and add --import MODULE"
                 )
+        for name in ("data", "model", "loss", "lines"):
+            if "(" in (text := getattr(self, name)) or name == "loss":
+                object.__setattr__(self, name, repr(read_call(text)))
+            elif may_be_called(text):
+                raise ValueError(f"{name}={text!r}: {text} is called, so write {text}()")
         if self.model not in _MODELS and "(" not in self.model:
             raise ValueError(
                 f"model={self.model!r}: model is one of {', '.join(_MODELS)}, or the call of an "
                 "allowed function such as 'my_model(width=64)'"
             )
-        for name in ("data", "model", "loss", "lines"):
-            if "(" in (text := getattr(self, name)) or name == "loss":
-                object.__setattr__(self, name, repr(read_call(text)))
 
     def _kept_settings(self) -> dict[str, Any]:
         allowed = self.method.settings

@@ -53,6 +53,7 @@ from fltoolkit.research.protocol import (
     OPTIMIZER,
     Protocol,
     Setting,
+    Trained,
     is_number,
     one_record_per_round,
     one_record_per_step,
@@ -66,9 +67,6 @@ from fltoolkit.split.clients import train_relay, train_splitfed
 from fltoolkit.split.uploads import Upload
 from fltoolkit.split.variants import train_local_loss, train_uploading
 from fltoolkit.split.vertical import average, train_vertical
-
-Trained = Iterator[tuple[Record, Sequence[Party]]]
-"""Every protocol yields a record together with the parties that are the whole network now."""
 
 # ------------------------------------------------------------------- split learning, one client
 

@@ -19,6 +19,12 @@ from fltoolkit.party import Party
 from fltoolkit.research.task import Task
 from fltoolkit.research.text import Call, build
 
+Trained = Iterator[tuple[Record, Sequence[Party] | Sequence[Sequence[Party]]]]
+"""Every protocol yields a record together with the parties that are the whole network now.
+
+If each owner has a network of its own, it yields the parties of each: the mean of what they score
+is recorded."""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -125,7 +131,7 @@ class Protocol:
     """
 
     name: str
-    train: Callable[[Task, Channel], Iterator[tuple[Record, Sequence[Party]]]]
+    train: Callable[[Task, Channel], Trained]
     sends: Sequence[str]  # the kinds of its messages: codecs may be given for these
     settings: Mapping[str, Setting] = field(default_factory=dict)  # its settings by name
     check: Callable[[Any], None] = anything  # raises ValueError for an experiment it cannot run

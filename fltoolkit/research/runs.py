@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any
 
 import torch
 from torch import nn
@@ -160,7 +161,11 @@ def _cost(task: Task, cuts: bool) -> ModelCost | None:
     return None
 
 
-def _score(experiment: Experiment, task: Task, parties: Sequence[Party]) -> Record:
-    """The metric and the loss of the whole network on the test samples."""
+def _score(experiment: Experiment, task: Task, parties: Sequence[Any]) -> Record:
+    """The metric and the loss of the whole network on the test samples; of several, the mean."""
     x, y, through = task.data.x_test, task.data.y_test, task.settings.get("through")
-    return evaluate(parties, x, y, metric=experiment.measured, through=through)
+    networks = [parties] if isinstance(parties[0], Party) else parties
+    scores = [
+        evaluate(each, x, y, metric=experiment.measured, through=through) for each in networks
+    ]
+    return {what: sum(float(score[what]) for score in scores) / len(scores) for what in scores[0]}

@@ -178,6 +178,15 @@ def read_call(text: str) -> Call:
     return _read(text, outermost)
 
 
+def may_be_called(name: str) -> bool:
+    """Whether this is the name of something allowed that a text can call.
+
+    >>> may_be_called("Quantize"), may_be_called("Pipeline(Quantize(8))"), may_be_called("digits")
+    (True, False, False)
+    """
+    return callable(_NAMES.get(name))
+
+
 def _read(text: str, value: Callable[[ast.expr], Any]) -> Any:
     if not isinstance(text, str):
         raise TypeError(f"{text!r}: expected a text such as 'Pipeline(Quantize(8))'")
@@ -222,6 +231,8 @@ def _call(node: ast.Call) -> Call | None:
 
 def _refused(node: ast.expr) -> str:
     what = ast.unparse(node.func if isinstance(node, ast.Call) else node)
+    if isinstance(node, ast.Name) and may_be_called(what):
+        return f"{what} is called, so write {what}()"
     return (
         f"{what[:60]!r} is not allowed here. To use a class of your own, call "
         "fltoolkit.research.allow(YourClass). For the command line, call it in a module and add "

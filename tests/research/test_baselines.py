@@ -36,6 +36,15 @@ def test_fewer_samples_are_chosen_by_each_owner(choose):
 
 
 @pytest.mark.later
+def test_all_owners_alone_are_their_mean():
+    each = [run(Experiment("alone", settings={"owner": k}, **SMALL)) for k in range(1, 5)]
+    mean = run(Experiment("alone", settings={"owner": "all"}, **SMALL))
+    for what in ("accuracy", "test_loss", "loss"):
+        columns = zip(*(one.column(what) for one in each), strict=True)
+        assert mean.column(what) == pytest.approx([sum(column) / 4 for column in columns])
+    assert mean[-1]["nbytes"] == 0
+
+
 def test_an_owner_alone_sends_nothing_and_is_worse_than_all():
     how = {**SMALL, "rounds": 8, "num_samples": 600}
     alone = [run(Experiment("alone", settings={"owner": k}, **how))[-1] for k in (1, 4)]
@@ -56,7 +65,7 @@ def test_nothing_is_the_untrained_network_or_a_constant():
 def test_what_cannot_be_run_is_refused():
     with pytest.raises(ValueError, match="owner=5, num_clients=4"):
         Experiment("alone", settings={"owner": 5}, **SMALL)
-    for wrong in ("all", 0):
+    for wrong in ("some", 0):
         with pytest.raises(ValueError, match="a whole number from 1 to num_clients"):
             Experiment("alone", settings={"owner": wrong}, **SMALL)
     with pytest.raises(ValueError, match="num_kept"):

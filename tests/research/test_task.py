@@ -28,6 +28,13 @@ def test_partitions_and_held_out_samples():
         run(Experiment(num_samples=2000))
 
 
+def test_owners_may_be_names():
+    x, y = torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64)
+    assert Dataset(x, y, x, y, owners=["ben", "ann", "cid", "ben"]).owners.tolist() == [1, 0, 2, 1]
+    with pytest.raises(ValueError, match="3 owners for 4 training samples"):
+        Dataset(x, y, x, y, owners=["ben", "ann", "cid"])
+
+
 def test_owners_keep_their_samples_together():
     x, y = torch.arange(12.0)[:, None], torch.zeros(12)
     data = Dataset(x, y, x, y, owners=torch.arange(12) % 4)
