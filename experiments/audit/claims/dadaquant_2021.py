@@ -185,5 +185,6 @@ CLAIM = Claim(
     f"{LEVELS} and fixed {LEVELS}. The verdict compares with 1.19 times against fixed levels, the "
     "least factor of the five tasks.",
     judge=judge,
+    seeds=range(5),
     measures={name: measure_of(name) for name in (FLOAT32, STATIC, ADAPTIVE)},
 )

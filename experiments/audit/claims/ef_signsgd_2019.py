@@ -33,6 +33,7 @@ CLAIM = Claim(
     known="abstract",
     ours="Digits, ten clients, 25 rounds (docs/results.md).",
     judge=judge,
+    seeds=range(5),
     measures={
         "float32": FLOAT32,
         "with error feedback": FEEDBACK,

@@ -40,5 +40,5 @@ CLAIM = Claim(
     "prediction of the next character, no reinforcement learning. A mean of five steps after ten.",
     judge=judge,
     measures={"theirs": partial(measure, THEIRS), "ours": partial(measure, OURS)},
-    seeds=unchanged.SEEDS,
+    seeds=range(10, 15),
 )

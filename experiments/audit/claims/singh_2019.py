@@ -56,5 +56,6 @@ CLAIM = Claim(
     ours="Real bytes of one pass over 1,000 digits on both sides of the crossover that "
     "`fltoolkit.advise` predicts; the bottom is handed on from client to client.",
     judge=judge,
+    seeds=range(5),
     measures={"crossover": measure},
 )
