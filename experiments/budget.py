@@ -22,7 +22,7 @@ from experiments.language import task as language_task
 from experiments.newer import __main__ as newer
 from experiments.newer.setting import CHOICE_SEEDS
 from experiments.pareto.report import is_null, read_kept
-from experiments.runs import put_between, read
+from experiments.runs import read, write_between
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
@@ -175,7 +175,6 @@ def table() -> str:
 
 if __name__ == "__main__":
     if "--write" in sys.argv[1:]:
-        page = put_between(PAGE.read_text(encoding="utf-8"), BEGIN, END, table())
-        PAGE.write_text(page, encoding="utf-8")
+        write_between(PAGE, BEGIN, END, table())
     else:
         print(table())

@@ -149,6 +149,12 @@ def put_between(page: str, begin: str, end: str, inside: str) -> str:
     return f"{before}{begin}\n\n{inside}\n\n{end}{rest.split(end)[1]}"
 
 
+def write_between(page: Path, begin: str, end: str, inside: str) -> None:
+    """Put something new between the two marks of a page in a file."""
+    text = put_between(page.read_text(encoding="utf-8"), begin, end, inside)
+    page.write_text(text, encoding="utf-8")
+
+
 def accuracies(runs: Runs) -> str:
     """In percent: their mean, and its interval as `share_ci` has it."""
     return share_ci([100 * result["accuracy"] for result in runs.values()])

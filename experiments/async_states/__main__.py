@@ -19,10 +19,10 @@ from pathlib import Path
 
 import torch
 
-from experiments.async_states.report import draw, page, report
+from experiments.async_states.report import BEGIN, END, draw, report
 from experiments.async_states.run import run, time_of_steps
 from experiments.async_states.settings import CUTS, MODELS, NUM_CLIENTS, SIZES, Task, settings
-from experiments.runs import read, rows_of, sweep
+from experiments.runs import read, rows_of, sweep, write_between
 
 RESULTS = Path(__file__).parents[1] / "results" / "async_states.jsonl"
 FIGURE = Path(__file__).parents[2] / "docs" / "images" / "async_states.png"
@@ -59,7 +59,7 @@ def main() -> None:
     if args.report or args.write:
         rows = rows_of(task, chosen, read(args.out))
         if args.write:
-            PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
+            write_between(PAGE, BEGIN, END, report(rows))
         else:
             print(report(rows))
         draw(rows, args.figure)

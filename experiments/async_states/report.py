@@ -24,7 +24,6 @@ from experiments.runs import (
     differences,
     factor_of,
     gain_of,
-    put_between,
     verdict,
 )
 from fltoolkit import History, plots
@@ -52,11 +51,6 @@ def report(rows: Sequence[Row]) -> str:
     if vanilla:
         blocks += ["### the goal", goal(rows, vanilla)]
     return "\n\n".join([*blocks, effort(rows)])
-
-
-def page(text: str, rows: Sequence[Row]) -> str:
-    """The page with new tables between its two marks."""
-    return put_between(text, BEGIN, END, report(rows))
 
 
 def null_lines(rows: Sequence[Row], vanilla: Runs) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from experiments.audit import opponent, quotes, rule
 from experiments.audit.claim import GROUPS, KNOWN, MEANING, Claim, Finding, Verdict
-from experiments.runs import put_between
+from experiments.runs import write_between
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "audit.md"
@@ -105,8 +105,7 @@ def seeds(found: Found, least: int) -> int:
 
 def write(found: Found, page: Path = PAGE, picture: Path = PICTURE) -> None:
     """Put the report between the two marks of the page, and draw the picture."""
-    text = put_between(page.read_text(encoding="utf-8"), BEGIN, END, report(found))
-    page.write_text(text, encoding="utf-8")
+    write_between(page, BEGIN, END, report(found))
     picture.parent.mkdir(parents=True, exist_ok=True)
     picture.write_text(badge(found), encoding="utf-8")
 

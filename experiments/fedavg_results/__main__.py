@@ -16,10 +16,10 @@ from pathlib import Path
 
 import torch
 
-from experiments.fedavg_results.report import draw, put, report
+from experiments.fedavg_results.report import BEGIN, END, draw, report
 from experiments.fedavg_results.run import run
 from experiments.fedavg_results.settings import Task, settings
-from experiments.runs import read, rows_of, sweep
+from experiments.runs import read, rows_of, sweep, write_between
 
 RESULTS = Path(__file__).parents[1] / "results" / "fedavg.jsonl"
 FIGURE = Path(__file__).parents[2] / "docs" / "images" / "fedavg_results.png"
@@ -50,7 +50,7 @@ def main() -> None:
         print(report(rows))
         draw(rows, args.figure)
         if args.page:
-            put(report(rows), args.page)
+            write_between(args.page, BEGIN, END, report(rows))
         return
     # all settings on one seed before the next seed: whenever it is stopped, rows can be compared
     turns = sorted((turn, n) for n, s in enumerate(chosen) for turn, _ in enumerate(s.seeds))

@@ -16,7 +16,6 @@ from experiments.runs import (
     differences,
     factor_of,
     gain_of,
-    put_between,
     verdict,
 )
 from fltoolkit import History, plots
@@ -171,12 +170,6 @@ def effort(rows: Sequence[Row]) -> str:
         f"{len(runs)} runs: {first['data']}, {first['clients']} clients, a tenth of them in a "
         f"round, batch {BATCH_SIZE}; accuracy on the test set, mean of the last {LAST} rounds."
     )
-
-
-def put(tables: str, page: Path) -> None:
-    """Replace what stands between the two marks of a page."""
-    text = put_between(page.read_text(encoding="utf-8"), BEGIN, END, tables)
-    page.write_text(text, encoding="utf-8")
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:

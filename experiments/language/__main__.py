@@ -20,9 +20,9 @@ from pathlib import Path
 import torch
 
 from experiments.language import data_parallel, pooled
-from experiments.language.report import page, tables
+from experiments.language.report import BEGIN, END, tables
 from experiments.language.task import Task
-from experiments.runs import Result, read, rows_of, sweep
+from experiments.runs import Result, read, rows_of, sweep, write_between
 
 RESULTS = Path(__file__).parents[1] / "results" / "language.jsonl"
 PAGE = Path(__file__).parents[2] / "docs" / "language_results.md"
@@ -59,7 +59,7 @@ def main() -> None:
     if args.report or args.write:
         found = {n: rows_of(task, part.settings(task), stored) for n, part in PARTS.items()}
         if args.write:
-            PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
+            write_between(PAGE, BEGIN, END, tables(found))
         else:
             print(tables(found))
         return

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from experiments.runs import Result, put_between, read, sweep
+from experiments.runs import Result, read, sweep, write_between
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "language_results.md"
@@ -40,8 +40,7 @@ def main(
     if args.report:
         print(report(read(args.out)))
     elif args.write:
-        text = between_marks(PAGE.read_text(encoding="utf-8"), name, report(read(args.out)))
-        PAGE.write_text(text, encoding="utf-8")
+        write_between(PAGE, *marks(name), report(read(args.out)))
     else:
         jobs = [
             (task, setting, seed)
@@ -53,8 +52,6 @@ def main(
         sweep(run, jobs, args.out, told=told)
 
 
-def between_marks(text: str, name: str, tables: str) -> str:
-    """The page with new tables between the marks of this part."""
-    begin = f"<!-- begin: python -m experiments.language.{name} --write -->"
-    end = f"<!-- end: {name} -->"
-    return put_between(text, begin, end, tables)
+def marks(name: str) -> tuple[str, str]:
+    """Between which the page holds the tables of this part."""
+    return f"<!-- begin: python -m experiments.language.{name} --write -->", f"<!-- end: {name} -->"

@@ -21,10 +21,20 @@ from statistics import mean
 
 import torch
 
-from experiments.language.command import PAGE, between_marks
+from experiments.language.command import PAGE, marks
 from experiments.language.data_parallel import NESTEROV, SPARSE, TWO_BITS, Setting, trained
 from experiments.language.task import Task, python_sources, text_of
-from experiments.runs import Result, Runs, add, gain_of, mean_nbytes, nats_above, read, sweep
+from experiments.runs import (
+    Result,
+    Runs,
+    add,
+    gain_of,
+    mean_nbytes,
+    nats_above,
+    read,
+    sweep,
+    write_between,
+)
 from fltoolkit import Channel
 from fltoolkit.data import Text
 from fltoolkit.federated import AllGather
@@ -258,8 +268,7 @@ def main() -> None:
         print(report(read(args.out)))
         return
     if args.write:
-        text = between_marks(PAGE.read_text(encoding="utf-8"), "large", report(read(args.out)))
-        PAGE.write_text(text, encoding="utf-8")
+        write_between(PAGE, *marks("large"), report(read(args.out)))
         return
     if args.sizes:
         for name, task in TASKS.items():

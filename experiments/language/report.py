@@ -15,7 +15,6 @@ from experiments.runs import (
     gain_of,
     mean_nbytes,
     nats_above,
-    put_between,
     read,
     verdict,
 )
@@ -331,8 +330,3 @@ def _times(runs: Runs, reference: Runs, what: str = "nbytes") -> str:
     if not sent or not reference:
         return ""
     return f"{mean(result[what] for result in reference.values()) / sent:,.1f}"
-
-
-def page(text: str, found: Mapping[str, Sequence[Row]]) -> str:
-    """The page with new tables between its two marks."""
-    return put_between(text, BEGIN, END, tables(found))

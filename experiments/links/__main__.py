@@ -11,10 +11,10 @@ what else computes there is measured as well.
 import argparse
 from pathlib import Path
 
-from experiments.links.report import page, report
+from experiments.links.report import BEGIN, END, report
 from experiments.links.run import run
 from experiments.links.settings import REPEATS, settings
-from experiments.runs import Result, read, rows_of, sweep
+from experiments.runs import Result, read, rows_of, sweep, write_between
 
 RESULTS = Path(__file__).parents[1] / "results" / "links.jsonl"
 PAGE = Path(__file__).parents[2] / "docs" / "links.md"
@@ -38,7 +38,7 @@ def main() -> None:
     if args.report or args.write:
         rows = rows_of(None, chosen, read(args.out))
         if args.write:
-            PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
+            write_between(PAGE, BEGIN, END, report(rows))
         else:
             print(report(rows))
         return

@@ -27,9 +27,9 @@ from pathlib import Path
 from experiments.links import methods as gloo
 from experiments.links.__main__ import PAGE, told
 from experiments.links.emulator import ADDRESSES, link
-from experiments.links.flower_report import METHODS, WARM, page, report
+from experiments.links.flower_report import BEGIN, END, METHODS, WARM, report
 from experiments.links.settings import Setting, settings
-from experiments.runs import Result, read, rows_of, sweep
+from experiments.runs import Result, read, rows_of, sweep, write_between
 
 RESULTS = Path(__file__).parents[1] / "results" / "links_flower.jsonl"
 ROUNDS = 4
@@ -183,7 +183,7 @@ def main() -> None:
     if args.report or args.write:
         rows = rows_of(None, chosen, read(args.out))
         if args.write:
-            PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
+            write_between(PAGE, BEGIN, END, report(rows))
         else:
             print(report(rows))
         return

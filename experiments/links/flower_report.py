@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from statistics import mean, median
 
 from experiments.links.report import computing, simple
-from experiments.runs import Result, Row, put_between
+from experiments.runs import Result, Row
 from fltoolkit.research import mean_ci
 
 BEGIN = "<!-- begin: python -m experiments.links.flower --write -->"
@@ -154,8 +154,3 @@ def parts(rows: Sequence[Row]) -> str:
         ratios = [t["wall"] / sum(map(sum, stages(r, t))) for r, t in pairs]
         lines.append(f"{begin} {' | '.join(cells)} | {mean_ci(ratios)} |")
     return "\n".join(lines)
-
-
-def page(text: str, rows: Sequence[Row]) -> str:
-    """The page with new tables between its two marks."""
-    return put_between(text, BEGIN, END, report(rows))

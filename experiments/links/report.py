@@ -5,7 +5,7 @@ from statistics import mean, median
 
 from experiments.links.emulator import bucket, mtu
 from experiments.links.methods import AHEAD, METHODS
-from experiments.runs import Result, Row, put_between
+from experiments.runs import Result, Row
 from fltoolkit.research import mean_ci
 
 BEGIN = "<!-- begin: python -m experiments.links --write -->"
@@ -68,11 +68,6 @@ def report(rows: Sequence[Row]) -> str:
         *("### All runs", details(rows)),
     ]
     return "\n\n".join(blocks)
-
-
-def page(text: str, rows: Sequence[Row]) -> str:
-    """The page with new tables between its two marks."""
-    return put_between(text, BEGIN, END, report(rows))
 
 
 def errors(rows: Sequence[Row]) -> str:

@@ -7,7 +7,7 @@ from statistics import mean
 
 from experiments.newer.setting import Group
 from experiments.null_rows import ALONE, megabytes, times
-from experiments.runs import Result, Row, Runs, gain_of, put_between, rows_of, share_ci
+from experiments.runs import Result, Row, Runs, gain_of, rows_of, share_ci, write_between
 
 PAGE = Path(__file__).parents[2] / "docs" / "newer_methods.md"
 
@@ -59,14 +59,12 @@ def effort(group: Group, rows: list[Row]) -> str:
 def write(groups: Mapping[str, Group], results: Mapping[str, Result]) -> None:
     """Put each table between its two marks on the page."""
     for group in groups.values():
-        write_between(group.name, table(group, results).split("\n\n", 1)[1])
+        write_between(PAGE, *marks(group.name), table(group, results).split("\n\n", 1)[1])
 
 
-def write_between(name: str, text: str) -> None:
-    """Put a text between the two marks of this name."""
-    begin, end = (f"<!-- {name}: {word} -->" for word in ("begin", "end"))
-    page = put_between(PAGE.read_text(encoding="utf-8"), begin, end, text)
-    PAGE.write_text(page, encoding="utf-8")
+def marks(name: str) -> tuple[str, str]:
+    """Between which the page holds what has this name."""
+    return f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
 
 
 def command(name: str, table: Callable[[Sequence[int]], str], seeds: Sequence[int]) -> None:
@@ -78,4 +76,4 @@ def command(name: str, table: Callable[[Sequence[int]], str], seeds: Sequence[in
     printed = table(args.seeds)
     print(printed)
     if args.write:
-        write_between(name, printed)
+        write_between(PAGE, *marks(name), printed)

@@ -20,7 +20,7 @@ from experiments.pareto.settings import (
     TASKS,
     experiments,
 )
-from experiments.runs import Runs, differences, gain_of, gain_words, put_between, share_ci
+from experiments.runs import Runs, differences, gain_of, gain_words, share_ci, write_between
 from fltoolkit import plots
 from fltoolkit.cost import published_tables
 from fltoolkit.history import History
@@ -59,8 +59,7 @@ def write(store: Store) -> None:
     results = read_kept()
     parts = parts_of(results)
     draw(parts)
-    text = put_between(PAGE.read_text(encoding="utf-8"), BEGIN, END, report(parts))
-    PAGE.write_text(text, encoding="utf-8")
+    write_between(PAGE, BEGIN, END, report(parts))
     print(report(parts))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import mean
 
 from experiments.leakage.settings import TASKS
-from experiments.runs import Result, read, share_ci
+from experiments.runs import Result, read, share_ci, write_between
 from experiments.send_data import law, membership
 from experiments.send_data.law import short
 from fltoolkit.research import mean_ci
@@ -41,11 +41,7 @@ def tables() -> str:
 
 def write() -> None:
     """Put the tables into the page, and draw the figure."""
-    text = PAGE.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise ValueError(f"{PAGE} must hold {BEGIN!r} and {END!r} once: the tables go in between")
-    head, tail = text.split(BEGIN)[0], text.split(END)[1]
-    PAGE.write_text(f"{head}{BEGIN}\n\n{tables()}\n\n{END}{tail}", encoding="utf-8")
+    write_between(PAGE, BEGIN, END, tables())
     draw()
 
 

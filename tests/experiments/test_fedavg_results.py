@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from experiments.fedavg_results.__main__ import RESULTS
-from experiments.fedavg_results.report import put, report
+from experiments.fedavg_results.report import BEGIN, END, report
 from experiments.fedavg_results.run import dataset, network, run
 from experiments.fedavg_results.settings import DOWN, UP, WINNER, Once, Setting, Task, settings
-from experiments.runs import read, rows_of
+from experiments.runs import put_between, read, rows_of
 from fltoolkit import Channel, Party, evaluate, fedavg, load
 from fltoolkit.codecs import Entropy, Pipeline, Quantize
 from fltoolkit.data import partition_iid
@@ -115,8 +115,7 @@ def test_a_report_says_who_never_got_there():
     assert "few: 25.0 times fewer, +0.00 [+0.00, +0.00] points (seeds: 2): met" in printed
 
 
-def test_the_page_shows_what_the_report_prints(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_bytes(PAGE.read_bytes())
-    put(report(rows_of(Task(), settings(), read(RESULTS))), page)
-    assert page.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
+def test_the_page_shows_what_the_report_prints():
+    page = PAGE.read_text(encoding="utf-8")
+    printed = report(rows_of(Task(), settings(), read(RESULTS)))
+    assert put_between(page, BEGIN, END, printed) == page

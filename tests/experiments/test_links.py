@@ -14,7 +14,7 @@ from experiments.links.emulator import bucket, mtu
 from experiments.links.methods import AHEAD, METHODS
 from experiments.links.party import outgrown
 from experiments.links.settings import MBIT, REPEATS, Setting, settings
-from experiments.runs import read, rows_of
+from experiments.runs import put_between, read, rows_of
 from fltoolkit import SGD, Channel, Party, evaluate
 from fltoolkit.channel import Transfer
 from fltoolkit.engines import _peers
@@ -108,8 +108,8 @@ def test_the_page_is_what_the_store_says():
     """`python -m experiments.links --write` would change nothing."""
     rows = rows_of(None, settings(), read(RESULTS))
     text = PAGE.read_text(encoding="utf-8")
-    assert links_report.page(text, rows) == text
-    assert links_report.page(text.replace("0", "1"), rows) != text
+    printed = links_report.report(rows)
+    assert put_between(text, links_report.BEGIN, links_report.END, printed) == text
 
 
 @pytest.mark.later

@@ -13,7 +13,7 @@ from experiments.links.__main__ import PAGE
 from experiments.links.flower import RESULTS, links, run
 from experiments.links.flower_report import METHODS, POLL, TURNS, WARM
 from experiments.links.settings import MBIT, Setting
-from experiments.runs import read, rows_of
+from experiments.runs import put_between, read, rows_of
 
 TOLD = {
     **{"method": METHODS[0], "count": 1, "messages": 2, "wall": 12.0},
@@ -60,10 +60,8 @@ def test_the_page_is_what_the_store_says():
     """`python -m experiments.links.flower --write` would change nothing."""
     rows = rows_of(None, links(), read(RESULTS))
     text = PAGE.read_text(encoding="utf-8")
-    assert flower_report.page(text, rows) == text
-    assert flower_report.page(text.replace("0", "1"), rows) != text
-    with pytest.raises(ValueError, match="begin: python"):
-        flower_report.page("no marks", rows)
+    printed = flower_report.report(rows)
+    assert put_between(text, flower_report.BEGIN, flower_report.END, printed) == text
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from experiments.runs import (
     read,
     rows_of,
     sweep,
+    write_between,
 )
 
 
@@ -64,7 +65,11 @@ def test_what_is_no_sweep_is_done_once_too_and_ctrl_c_keeps_what_is_finished(tmp
     assert [r["found"] for r in read(tmp_path / "found").values()] == [1, 2]
 
 
-def test_a_page_without_marks_is_refused():
+def test_a_page_gets_new_tables_and_one_without_marks_is_refused(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("before\n<a>\nold\n<b>\nafter\n")
+    write_between(page, "<a>", "<b>", "| new |")
+    assert page.read_text() == "before\n<a>\n\n| new |\n\n<b>\nafter\n"
     with pytest.raises(ValueError, match="the page must hold the line '<b>' once"):
         put_between("<a> no other mark", "<a>", "<b>", "new")
 
