@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from experiments.async_states import __main__ as command
-from experiments.async_states.report import BEGIN, END, report
+from experiments.async_states.report import BEGIN, END, main_table, report
 from experiments.async_states.run import dataset, run
 from experiments.async_states.settings import (
     BATCH_SIZE,
@@ -20,6 +20,7 @@ from experiments.async_states.settings import (
     Setting,
     Task,
     settings,
+    whole_epochs,
 )
 from experiments.runs import put_between, read, rows_of
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, splitnn_mlp, train_split
@@ -169,6 +170,9 @@ def test_sizes_are_those_of_the_data():
 
 @pytest.mark.slow
 def test_the_page_shows_what_the_report_prints():
-    task, page = Task(), PAGE.read_text(encoding="utf-8")
-    printed = report(rows_of(task, settings(task), read(command.RESULTS)))
+    task, page, results = Task(), PAGE.read_text(encoding="utf-8"), read(command.RESULTS)
+    printed = report(rows_of(task, settings(task), results))
     assert put_between(page, BEGIN, END, printed) == page
+    tenth = Task("cifar10_tenth", "vgg11")
+    rows = rows_of(tenth, whole_epochs(tenth), results)
+    assert main_table(rows, rows[0][1]) in page
