@@ -169,11 +169,8 @@ class TradeoffPanel:
         marks: list[Mark] = [*frame.grid()]
         marks += [Words(frame.x(2 * left), frame.low + 4, "//", "middle")] * zero
         if best:
-            line, low, high = (
-                frame.points(_stairs([(row[0], scale * row[k]) for row in best])) for k in (1, 2, 3)
-            )
-            marks.append(Stroke([*high, *reversed(low)], "none", 0, fill="#999999", opacity=0.3))
-            marks.append(Stroke(line, DARK_GREY, 1, _ON_THE_WAY))
+            rows = [(nbytes, *(scale * value for value in values)) for nbytes, *values in best]
+            marks += _best_so_far(frame, rows)
         ended = [(placed[point.name], scale * point.value) for point in front(found)]
         marks.append(Stroke(frame.points(_stairs([*ended, (x.high, ended[-1][1])])), DARK_GREY, 2))
         ends, looks = {point.name for point in front(found)}, [look(point) for point in found]
@@ -193,6 +190,13 @@ class TradeoffPanel:
         marks += legend
         width = 740 + LETTER * max(len(FILLED), *map(len, names))
         return Graphic(width, max(530, below + 18 * len(_LINES)), self._sentence(), marks)
+
+
+def _best_so_far(frame: Frame, rows: Sequence[Sequence[float]]) -> list[Mark]:
+    """A line of the best within so many bytes, and the band of its interval."""
+    line, low, high = (frame.points(_stairs([(row[0], row[k]) for row in rows])) for k in (1, 2, 3))
+    band = Stroke([*high, *reversed(low)], "none", 0, fill="#999999", opacity=0.3)
+    return [band, Stroke(line, DARK_GREY, 1, _ON_THE_WAY)]
 
 
 def _legend(
