@@ -288,7 +288,7 @@ def test_marks_are_chosen_by_mouse_and_by_keys(open_page: Open) -> None:
     tab.mouse.move(2, 2)
     assert tab.inner_text("#name") == "3 bits + EF both ways"
     mark.click()
-    assert tab.inner_text("#chosen").startswith("SplitNN, float32: 97.17 %")
+    assert re.match(r"SplitNN, float32: 9\d\.\d\d % .* for 944\.4 MB", tab.inner_text("#chosen"))
     assert 'protocol="relay"' in tab.inner_text("#code")
     tab.locator("#plot").focus()
     tab.keyboard.press("Home")
