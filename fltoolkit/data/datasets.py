@@ -64,14 +64,21 @@ class Dataset:
     owners: Any = None  # whose each training sample is; kept as a tensor of numbers
 
     def __post_init__(self) -> None:
-        if self.owners is None or isinstance(self.owners, Tensor):
+        if self.owners is None:
             return
-        if len(self.owners) != len(self.y_train):
+        owners = self.owners.tolist() if isinstance(self.owners, Tensor) else [*self.owners]
+        if len(owners) != len(self.y_train):
             raise ValueError(
-                f"{len(self.owners)} owners for {len(self.y_train)} training samples: give one each"
+                f"{len(owners)} owners for {len(self.y_train)} training samples: give one each"
             )
-        _, numbers = np.unique(np.asarray(self.owners), return_inverse=True)
-        object.__setattr__(self, "owners", torch.from_numpy(numbers))
+        for row, owner in enumerate(owners):
+            if owner is None or owner != owner:  # NaN, as a table has it for an empty cell
+                raise ValueError(
+                    f"training sample {row} has the owner {owner}: give each a number or a name"
+                )
+        if not isinstance(self.owners, Tensor):
+            _, numbers = np.unique(np.asarray(owners), return_inverse=True)
+            object.__setattr__(self, "owners", torch.from_numpy(numbers))
 
     @classmethod
     def of_owners(

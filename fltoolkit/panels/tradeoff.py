@@ -167,7 +167,7 @@ class TradeoffPanel:
         if zero:
             frame.x_ticks = [(left, "0"), *(tick for tick in frame.x_ticks if tick[0] > 2 * left)]
         marks: list[Mark] = [*frame.grid()]
-        marks += [Words(frame.x(2 * left), frame.low + 4, "//", "middle")] * zero
+        marks += [Words(frame.x(2 * left), frame.low + 4, "//", "middle")] * (zero and left < right)
         if best:
             rows = [(nbytes, *(scale * value for value in values)) for nbytes, *values in best]
             marks += _best_so_far(frame, rows)

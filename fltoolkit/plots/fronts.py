@@ -190,6 +190,8 @@ def _show_zero(ax: Axes, edge: float) -> None:
         ticks = [tick for tick in every if 2 * edge < tick <= high]
         ax.set_xticks(ticks if minor else [edge, *ticks], minor=minor)
     ax.xaxis.set_major_formatter(lambda value, _: "0" if value < 1.5 * edge else f"{value:g}")
+    if high < 2 * edge:  # nothing was sent by anybody
+        return
     white = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}
     middle = {"ha": "center", "va": "center", "transform": ax.get_xaxis_transform()}
     ax.text(2 * edge, 0, "//", None, bbox=white, zorder=5, **middle)

@@ -153,6 +153,9 @@ def test_in_one_column_names_of_points_stand_in_a_legend_below(tmp_path, monkeyp
     assert seen["wide"] == [], "two columns have room for the names"
 
 
+NULLS = {"alone": 0}, {"alone": 0, "pooled": 500}
+
+
 def sent(amounts):
     """A run of 90 % for each protocol, which sends so many bytes."""
     return [
@@ -173,6 +176,11 @@ def test_what_sends_nothing_stands_above_a_zero_and_no_other_number_is_near():
     assert shown["0"] == min(places)
     assert all(2 * min(places) < at for words, at in shown.items() if words != "0")
     assert "alone: 90.00 % for 0 B" in summary(ax)
+
+
+def test_where_nobody_sends_anything_the_axis_has_no_break():
+    breaks = [[t for t in plots.pareto(sent(rows)).texts if t.get_text() == "//"] for rows in NULLS]
+    assert [len(each) for each in breaks] == [0, 1]
 
 
 def test_all_protocols_of_the_package_have_a_mark():

@@ -33,6 +33,11 @@ def test_owners_may_be_names():
     assert Dataset(x, y, x, y, owners=["ben", "ann", "cid", "ben"]).owners.tolist() == [1, 0, 2, 1]
     with pytest.raises(ValueError, match="3 owners for 4 training samples"):
         Dataset(x, y, x, y, owners=["ben", "ann", "cid"])
+    for missing in (None, float("nan")):
+        with pytest.raises(ValueError, match=f"training sample 2 has the owner {missing}"):
+            Dataset(x, y, x, y, owners=["ben", "ann", missing, "ben"])
+    with pytest.raises(ValueError, match="training sample 1 has the owner nan"):
+        Dataset(x, y, x, y, owners=torch.tensor([1.0, torch.nan, 2.0, 3.0]))
 
 
 def test_owners_keep_their_samples_together():
