@@ -274,6 +274,7 @@ class Notebook(NamedTuple):
         """Screenshots in light and dark, and in a window of 900 pixels."""
         for theme in ("Dark", "Light"):
             self.theme(theme)
+            self.page.locator("#jupyterlab-splash").wait_for(state="hidden")
             self.screenshot(f"{name}_{theme.lower()}")
         self.page.set_viewport_size({"width": 900, "height": 1000})
         self.page.wait_for_timeout(200)
