@@ -261,13 +261,6 @@ def test_weights_may_be_sent_in_fewer_bits_and_as_differences():
         check_whole(codec)
 
 
-def test_the_residual_of_other_samples_would_be_added():
-    """Why it is refused: two batches of one size, and the second one arrives wrong."""
-    codec = ErrorFeedback(Pipeline(TopK(0.5)))
-    codec.encode({"g": torch.tensor([4.0, 3.0])})
-    assert codec.decode(codec.encode({"g": torch.tensor([0.0, 2.0])}))["g"].tolist() == [0, 5]
-
-
 @pytest.mark.parametrize(
     ("codecs", "text"),
     [

@@ -186,15 +186,6 @@ def test_the_first_message_is_weighed_by_its_own_codec():
     assert weigh(difference, tree) == weigh(codec, news)
 
 
-def test_each_client_is_told_what_it_lacks():
-    """Who was away gets all that happened in between; links share nothing."""
-    channel = Channel({"model": Difference(Identity())})
-    trees = list(walk(5))
-    for tree in trees:
-        assert torch.allclose(channel.send("server", "a", "model", tree)["w"], tree["w"])
-    assert torch.equal(channel.send("server", "b", "model", trees[-1])["w"], trees[-1]["w"])
-
-
 def test_nan_is_not_kept():
     channel = Channel({"model": Difference(Identity())})
     channel.send("server", "a", "model", {"w": torch.ones(2)})

@@ -81,19 +81,16 @@ def step_of(tensor, bits):
 def test_constant_tensors(stage):
     """Exact, but for floats too small for the value; QSGD is right on average only."""
     for value in (0.0, -0.0, 1.5, -2.0, 0.1, 100.0):
-        a_constant_tensor(stage, value)
-
-
-def a_constant_tensor(stage, value):
-    out = there_and_back(stage, torch.full((33, 2), value))
-    if isinstance(stage, QSGD) and value:
-        assert out.abs().max() <= abs(value) * 66**0.5 * 1.001
-    elif stage == Float8(2, 5, bias=1):
-        assert (out - value).abs().max() <= (max(abs(value), 1) * 2**-6 if abs(value) < 7 else 93)
-    elif isinstance(stage, (Float8, Half, BFloat16)):
-        assert (out - value).abs().max() <= abs(value) * 2**-4
-    else:
-        assert (out == value).all()
+        out = there_and_back(stage, torch.full((33, 2), value))
+        largest = float((out - value).abs().max())
+        if isinstance(stage, QSGD) and value:
+            assert out.abs().max() <= abs(value) * 66**0.5 * 1.001
+        elif stage == Float8(2, 5, bias=1):
+            assert largest <= (max(abs(value), 1) * 2**-6 if abs(value) < 7 else 93)
+        elif isinstance(stage, (Float8, Half, BFloat16)):
+            assert largest <= abs(value) * 2**-4
+        else:
+            assert (out == value).all()
 
 
 EXTREMES = {
@@ -149,15 +146,6 @@ def plain_dither(key, n):
         first = bits.random_raw((half + 3) // 4).view(np.uint16)[:half] / 65536
         u += [first, 65535 / 65536 - first[: size - half]]
     return np.concatenate(u)
-
-
-def test_pairs_are_rounded_to_opposite_sides():
-    x = torch.cat([torch.tensor([0.0, 1.0]), torch.full((998,), 0.5)])
-    stage = Quantize(1, stochastic=True)
-    for _ in range(20):
-        up = symbols_of(stage, x)
-        assert 0.5 * 998 - 3 <= up[2:].sum() <= 0.5 * 998 + 3  # 998 coins: within 47 mostly
-        assert not torch.equal(up, symbols_of(stage, x))
 
 
 @pytest.mark.parametrize("bits", [1, 4, 8, 11, 16])
@@ -604,18 +592,6 @@ def test_codes_of_small_floats_are_those_of_their_table():
                 for lower in (0, 0xFFFF):
                     codes = stage._codes((upper << 16 | lower).view(np.float32), bias)
                     assert (codes == table[upper]).all(), (stage, bias, lower)
-
-
-def test_the_search_gives_up_outliers_when_that_pays():
-    x = torch.cat([normal(100_000), torch.tensor([1e2])])
-    assert there_and_back(Float8(2, 5), x)[-1] < 90
-    assert there_and_back(Float8(4, 3), x)[-1] > 90
-
-
-def test_float8_keeps_small_numbers_of_small_tensors():
-    x = normal(1000) * 1e-30
-    relative = ((there_and_back(Float8(), x) - x).double().norm() / x.double().norm()).item()
-    assert relative < 0.03
 
 
 @pytest.mark.parametrize(

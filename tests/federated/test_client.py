@@ -8,8 +8,6 @@ from collections import deque
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
 from torch.nn.functional import mse_loss, nll_loss
 
@@ -182,17 +180,6 @@ def test_lean_is_bit_equal_to_plain(name, way):
     assert_equal(lean, plain)
 
 
-def test_lean_is_bit_equal_to_plain_with_mcmahans_cnn():
-    module = mcmahan_cnn(seed=0)
-    x = torch.randn(6, 1, 28, 28, generator=torch.Generator().manual_seed(0))
-    x, y = x, torch.arange(6)
-    plain, lean = (
-        train(module, module.state_dict(), x, y, Local(**HOW), seed=3)
-        for train in (local_update, local_update_lean)
-    )
-    assert_equal(lean, plain)
-
-
 @pytest.mark.parametrize("name", NETS)
 def test_lean_equals_plain_with_a_proximal_term(name):
     """The plain loop differentiates mu/2 |w - w0|^2, the lean one adds mu (w - w0)."""
@@ -283,26 +270,6 @@ def test_the_faster_of_two_equal_functions_trains_all_but_the_first(slow, monkey
     assert {*called} == {"local_update_lean"}
 
 
-@pytest.mark.slow
-@settings(max_examples=30)
-@given(
-    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=6),
-    batch_size=st.none() | st.integers(1, 5),
-    steps=st.integers(1, 7),
-    chunk=st.integers(1, 6),
-)
-def test_any_sizes_in_any_chunks(sizes, batch_size, steps, chunk):
-    module = net("MLP", torch.float64)
-    how = {"loss_fn": nll_loss, "lr": 0.1, "batch_size": batch_size, "steps": steps}
-    start, seeds = start_of(module), range(len(sizes))
-    data = [samples(n, torch.float64, seed=n) for n in sizes]
-    updates = local_updates(
-        module, [start] * len(sizes), data, Local(**how), seeds=seeds, chunk=chunk
-    )
-    for (x, y), seed, update in zip(data, seeds, updates, strict=True):
-        assert_equal(update, local_update(module, start, x, y, Local(**how), seed=seed), 1e-13)
-
-
 def test_a_loss_that_is_no_mean_over_samples():
     """Batches are never padded, so nothing is assumed about the loss."""
     module = net("MLP", torch.float64)
@@ -313,17 +280,6 @@ def test_a_loss_that_is_no_mean_over_samples():
     updates = local_updates(module, [start] * 8, data, Local(**how), seeds=range(8), chunk=8)
     for k, (x, y) in enumerate(data):
         assert_equal(updates[k], local_update(module, start, x, y, Local(**how), seed=k), 1e-13)
-
-
-def test_whole_numbers_count_steps():
-    module = net("BatchNorm")
-    start = start_of(module)
-    (update, other) = local_updates(
-        module, [start] * 2, [samples(8), samples(12)], Local(**HOW), seeds=[0, 1], chunk=2
-    )
-    tracked = "1.num_batches_tracked"
-    assert update.delta[tracked].dtype == torch.int64
-    assert (update.delta[tracked].item(), other.delta[tracked].item()) == (4, 6)
 
 
 def test_dropout_goes_one_by_one_and_says_so():

@@ -42,23 +42,15 @@ def test_the_first_round_of_scaffold_is_that_of_federated_averaging():
     assert not torch.allclose(weights(second), weights(third), atol=1e-4)
 
 
-def test_the_servers_control_variate_is_the_mean_of_the_clients():
-    """Also of those that were not drawn (algorithm 1, line 17): their change is zero."""
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_the_server_remembers_is_the_mean_of_what_the_clients_do(protocol):
+    """Also of those that were not drawn (SCAFFOLD, algorithm 1, line 17): their change is zero."""
     fleet = Fleet(FOUR)
-    trained(scaffold, fleet, rounds=5, cohort=2)
+    trained(protocol, fleet, rounds=5, cohort=2)
     for name, c in fleet.momenta["server"].items():
         mine = [fleet.momenta[k][name] if k in fleet.momenta else 0 * c for k in FOUR]
         assert torch.allclose(c, sum(mine) / 4, atol=1e-5), name
         assert c.any()
-
-
-def test_feddyns_h_is_the_mean_of_what_clients_remember():
-    fleet = Fleet(FOUR)
-    trained(partial(feddyn, alpha=0.5), fleet, rounds=5, cohort=2)
-    for name, h in fleet.momenta["server"].items():
-        mine = [fleet.momenta[k][name] if k in fleet.momenta else 0 * h for k in FOUR]
-        assert torch.allclose(h, sum(mine) / 4, atol=1e-5), name
-        assert h.any()
 
 
 def test_feddyns_first_round_goes_twice_as_far_as_fedprox():

@@ -113,14 +113,6 @@ def test_many_means_of_few_values_hold_the_workers_together():
     assert len(gathered.transfers) == 60 * 12
 
 
-@pytest.mark.later
-@pytest.mark.parametrize("protocol", [noloco, sparta])
-def test_it_learns(protocol):
-    records = list(protocol(network(), FOUR, Channel(), rounds=4, local=INNER))
-    assert [record["step"] for record in records] == [3, 6, 9, 12]
-    assert records[-1]["loss"] < records[0]["loss"]
-
-
 def test_what_is_not_allowed():
     how = {"rounds": 1, "local": INNER}
     for settings, words in (

@@ -3,7 +3,6 @@
 from functools import partial
 from math import nan
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -61,24 +60,14 @@ def test_what_cannot_be_learned_from_is_named_at_the_call(clients, kind, message
         check_fit(model, as_clients(clients, "server"), LOCAL)
 
 
-def test_arrays_and_data_sets_are_taken():
-    ends = []
-    for data in ((X, Y), (X.double().numpy(), Y.int().numpy()), TensorDataset(X, Y), [X, Y]):
-        model = net(nn.LogSoftmax(dim=1))
-        list(start(as_clients({"a": data}, "server"), model))
-        ends.append(model.state_dict())
-    for other in ends[1:]:
-        torch.testing.assert_close(other, ends[0], rtol=0, atol=0)
-    assert isinstance(np.asarray(X), np.ndarray)
-
-
-@pytest.mark.slow
-def test_tables_are_taken():
+def test_arrays_tables_and_data_sets_are_taken():
     pandas = pytest.importorskip("pandas")
-    table = pandas.DataFrame(X.double().numpy())
-    ((x, y),) = as_clients({"a": (table, pandas.Series(Y.numpy()))}, "server").values()
-    assert torch.equal(x, X)
-    assert torch.equal(y, Y)
+    arrays = X.double().numpy(), Y.int().numpy()
+    tables = pandas.DataFrame(arrays[0]), pandas.Series(arrays[1])
+    for data in ((X, Y), arrays, tables, TensorDataset(X, Y), [X, Y]):
+        ((x, y),) = as_clients({"a": data}, "server").values()
+        assert torch.equal(x, X)
+        assert torch.equal(y, Y)
 
 
 def test_targets_that_would_be_broadcast_are_refused_at_the_call():
