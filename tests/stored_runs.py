@@ -310,47 +310,42 @@ def split_nopeek() -> Run:
     return finished(train_split(parties, batches().epochs(1), channel), channel, parties)
 
 
-def vertical() -> Run:
+def halves(num_epochs: int, width: int, codecs: dict[str, Codec], **how: Any) -> Run:
+    """Vertical split learning: each of two parties has half of the pixels."""
     left, right = (filled(nn.Linear(32, 6), start) for start in (0, 40))
-    top = filled(nn.Sequential(nn.ReLU(), nn.Linear(12, 10), nn.LogSoftmax(dim=1)))
+    top = filled(nn.Sequential(nn.ReLU(), nn.Linear(width, 10), nn.LogSoftmax(dim=1)))
     parties = [party("left", left), party("right", right), party("bob", top, loss=True)]
-    halves = Batches((X[:120, :32], X[:120, 32:]), Y[:120], 30, seed=3)
-    channel = Channel({"activations": Pipeline(Half())})
-    records = train_vertical(parties[:2], parties[2], halves.epochs(2), channel)
+    batches = Batches((X[:120, :32], X[:120, 32:]), Y[:120], 30, seed=3).epochs(num_epochs)
+    channel = Channel(codecs)
+    records = train_vertical(parties[:2], parties[2], batches, channel, **how)
     return finished(records, channel, parties)
+
+
+def vertical() -> Run:
+    return halves(2, 12, {"activations": Pipeline(Half())})
 
 
 def vertical_added() -> Run:
-    left, right = (filled(nn.Linear(32, 6), start) for start in (0, 40))
-    top = filled(nn.Sequential(nn.ReLU(), nn.Linear(6, 10), nn.LogSoftmax(dim=1)))
-    parties = [party("left", left), party("right", right), party("bob", top, loss=True)]
-    halves = Batches((X[:120, :32], X[:120, 32:]), Y[:120], 30, seed=3)
-    channel = Channel()
-    records = train_vertical(parties[:2], parties[2], halves.epochs(1), channel, merge=add)
-    return finished(records, channel, parties)
+    return halves(1, 6, {}, merge=add)
+
+
+def of_clients(train: Any, codecs: dict[str, Codec], num_rounds: int, **how: Any) -> Run:
+    """Three clients and a label party."""
+    clients, bob, channel = alices(), pair()[1], Channel(codecs)
+    records = train(clients, bob, shared_batches(), channel, num_rounds=num_rounds, **how)
+    return finished(records, channel, [*clients, bob])
 
 
 def relay() -> Run:
-    clients, bob = alices(), pair()[1]
-    channel = Channel({"model": Difference(Pipeline(Quantize(8)))})
-    records = train_relay(clients, bob, shared_batches(), channel, num_rounds=2)
-    return finished(records, channel, [*clients, bob])
-
-
-def splitfed(version: int) -> Run:
-    clients, bob, channel = alices(), pair()[1], Channel({"gradients": Pipeline(Float8())})
-    records = train_splitfed(
-        clients, bob, shared_batches(), channel, num_rounds=2, version=version, seed=5
-    )
-    return finished(records, channel, [*clients, bob])
+    return of_clients(train_relay, {"model": Difference(Pipeline(Quantize(8)))}, 2)
 
 
 def splitfed_1() -> Run:
-    return splitfed(1)
+    return of_clients(train_splitfed, {"gradients": Pipeline(Float8())}, 2, version=1, seed=5)
 
 
 def splitfed_2() -> Run:
-    return splitfed(2)
+    return of_clients(train_splitfed, {"gradients": Pipeline(Float8())}, 2, version=2, seed=5)
 
 
 # ------------------------------------------------------------------------------ states A, B and C
@@ -380,11 +375,8 @@ def split_async_moved_and_delta() -> Run:
 
 
 def split_async_relay() -> Run:
-    clients, bob, channel = alices(), pair()[1], Channel({"model": Pipeline(Half())})
-    records = train_async_relay(
-        clients, bob, shared_batches(), channel, gate=LossGate(0.3, every=3), num_rounds=4
-    )
-    run = finished(records, channel, [*clients, bob])
+    gate, codecs = LossGate(0.3, every=3), {"model": Pipeline(Half())}
+    run = of_clients(train_async_relay, codecs, 4, gate=gate)
     assert {record["state"] for record in run.records} == {"A", "B", "C"}
     return run
 
@@ -409,13 +401,18 @@ def local_loss() -> Run:
 LOCAL = Local(batch_size=10, lr=0.1, epochs=1)
 
 
-def federated(
-    codecs: dict[str, Any] | None = None, *, model: nn.Module | None = None, **how: Any
+def averaged(
+    protocol: Any, codecs: dict[str, Any] | None = None, model: nn.Module | None = None, **how: Any
 ) -> Run:
-    """`fedavg` with what most of the runs below have in common."""
+    """A protocol of averaging on all shares."""
     model, channel = network() if model is None else model, Channel(codecs)
-    how = {"rounds": 4, "cohort": 3, "local": LOCAL, "seed": 2, **how}
-    return Run([*map(dict, fedavg(model, shares(), channel, **how))], channel, {"server": model})
+    how = {"local": LOCAL, "seed": 2, **how}
+    return Run([*map(dict, protocol(model, shares(), channel, **how))], channel, {"server": model})
+
+
+def federated(codecs: dict[str, Any] | None = None, **how: Any) -> Run:
+    """`fedavg` with what most of the runs below have in common."""
+    return averaged(fedavg, codecs, **{"rounds": 4, "cohort": 3, **how})
 
 
 def fedavg_plain() -> Run:
@@ -499,47 +496,22 @@ def fedavg_with_buffers() -> Run:
 
 
 def intervals() -> Run:
-    model, channel = network(), Channel()
-    records = interval_averaging(
-        model,
-        shares(),
-        channel,
-        num_averages=3,
-        local=Local(batch_size=10, lr=0.1, steps=4),
-        server=Server(arrivals=Arrivals(wait_for=4, clock=LogNormal(0.5, seed=1))),
-        seed=2,
-    )
-    return Run([*map(dict, records)], channel, {"server": model})
+    server = Server(arrivals=Arrivals(wait_for=4, clock=LogNormal(0.5, seed=1)))
+    local = Local(batch_size=10, lr=0.1, steps=4)
+    return averaged(interval_averaging, num_averages=3, local=local, server=server)
 
 
 def fedasync_by_staleness() -> Run:
-    model, channel = network(), Channel({"update": Pipeline(Quantize(8))})
-    records = fedasync(
-        model,
-        shares(),
-        channel,
-        num_updates=9,
-        local=Local(batch_size=10, lr=0.1, epochs=1),
-        server=AsyncServer(concurrency=3, clock=LogNormal(1.0, dropout=0.1, seed=1)),
-        seed=2,
-    )
-    return Run([*map(dict, records)], channel, {"server": model})
+    server = AsyncServer(concurrency=3, clock=LogNormal(1.0, dropout=0.1, seed=1))
+    return averaged(fedasync, {"update": Pipeline(Quantize(8))}, num_updates=9, server=server)
 
 
 def fedbuff_with_momentum() -> Run:
-    model, channel = network(), Channel({"update": Pipeline(Rotate(), Quantize(4))})
+    model, codecs = network(), {"update": Pipeline(Rotate(), Quantize(4))}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
-    records = fedbuff(
-        model,
-        shares(),
-        channel,
-        rounds=4,
-        local=Local(batch_size=10, lr=0.1, steps=3),
-        server=AsyncServer(concurrency=4, clock=LogNormal(1.0, seed=1), optimizer=optimizer),
-        buffer_size=3,
-        seed=2,
-    )
-    return Run([*map(dict, records)], channel, {"server": model})
+    server = AsyncServer(concurrency=4, clock=LogNormal(1.0, seed=1), optimizer=optimizer)
+    how = {"rounds": 4, "buffer_size": 3, "local": Local(batch_size=10, lr=0.1, steps=3)}
+    return averaged(fedbuff, codecs, model, server=server, **how)
 
 
 RUNS: dict[str, Callable[[], Run]] = {

@@ -367,6 +367,14 @@ def test_stc_by_hand():
     assert same(received, {"a": torch.tensor([[3.0, 0.0]]), "b": torch.tensor([-3.0, 0.0])})
 
 
+@pytest.mark.parametrize("x", [[0.0, 0, 0, 0], [0.0, -2, 0, 0], [0.0, -2, 2, 2]])
+def test_stc_keeps_zeros_zero(x):
+    x = torch.tensor(x)
+    parts = STC(0.75).apply({"w": x})
+    assert torch.equal(STC(0.75).undo(parts)["w"], x)
+    assert STC(0.75).masks(parts)["w"].sum() == 3
+
+
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 def test_dgc_equals_the_paper_s_loop(scope):
     stage = DGC(0.1, momentum=0.8, warmup=(0.5, 0.25), scope=scope)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from data.files_of_tests import idx, write_idx_set
 
-from fltoolkit.data import Batches, Dataset, load, load_emnist_federated
+from fltoolkit.data import Batches, load, load_emnist_federated
 from fltoolkit.data import _files as datafiles
 from fltoolkit.data import datasets as data
 
@@ -341,8 +341,3 @@ def test_emnist_errors(folders, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(ImportError, match=r'pip install "fltoolkit\[emnist\]"'):
         load_emnist_federated()
-
-
-def test_public_names_are_documented():
-    assert all(getattr(data, name).__doc__ for name in data.__all__)
-    assert Dataset.flat.__doc__

@@ -118,28 +118,25 @@ def vertical(cast: Cast, channel: Channel) -> Iterator[dict]:
     return train_vertical(feature_parties, bob, batches.epochs(2), channel)
 
 
+def of_two(cast: Cast, channel: Channel, train: Callable, **how: Any) -> Iterator[dict]:
+    """Two clients, one label party, two rounds."""
+    names = ("alice", "carol")
+    alices = [cast.party(name, *layers()[:4]) for name in names]
+    bob = cast.party("bob", *layers()[4:], loss=True)
+    batches = [cast.batches(name, name, seed) for seed, name in enumerate(names)]
+    return train(alices, bob, batches, channel, num_rounds=2, **how)
+
+
 def relay(cast: Cast, channel: Channel) -> Iterator[dict]:
-    names = ("alice", "carol")
-    alices = [cast.party(name, *layers()[:4]) for name in names]
-    bob = cast.party("bob", *layers()[4:], loss=True)
-    batches = [cast.batches(name, name, seed) for seed, name in enumerate(names)]
-    return train_relay(alices, bob, batches, channel, num_rounds=2)
-
-
-def splitfed(cast: Cast, channel: Channel, version: int) -> Iterator[dict]:
-    names = ("alice", "carol")
-    alices = [cast.party(name, *layers()[:4]) for name in names]
-    bob = cast.party("bob", *layers()[4:], loss=True)
-    batches = [cast.batches(name, name, seed) for seed, name in enumerate(names)]
-    return train_splitfed(alices, bob, batches, channel, num_rounds=2, version=version)
+    return of_two(cast, channel, train_relay)
 
 
 def splitfed_1(cast: Cast, channel: Channel) -> Iterator[dict]:
-    return splitfed(cast, channel, 1)
+    return of_two(cast, channel, train_splitfed, version=1)
 
 
 def splitfed_2(cast: Cast, channel: Channel) -> Iterator[dict]:
-    return splitfed(cast, channel, 2)
+    return of_two(cast, channel, train_splitfed, version=2)
 
 
 def asynchronous(cast: Cast, channel: Channel) -> Iterator[dict]:

@@ -7,7 +7,7 @@ import torch
 from inversion import AUXILIARY, VICTIMS, X, Y, attacked, normal, trained, two_parties
 from torch import nn
 
-from fltoolkit import Batches, Channel, Party, split_step
+from fltoolkit import Batches, Channel, split_step
 from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK
 from fltoolkit.leakage import (
     Listener,
@@ -110,13 +110,6 @@ def test_overheard_is_what_crossed():
         overhear(alice, X[:0], Channel())
 
 
-def test_a_zero_that_was_sent_is_in_the_mask():
-    dead = Party("alice", nn.ReLU())
-    got = overhear(dead, -torch.ones(4, 10), Channel({"activations": Pipeline(TopK(0.5))}))
-    assert not got.h.any()
-    assert int(got.mask.sum()) == 20
-
-
 # --------------------------------------------------------------------------------- the inversion
 
 
@@ -169,12 +162,6 @@ def test_auc_by_counting_pairs():
     pairs = [(p > n) + (p == n) / 2 for p in scores[positive] for n in scores[~positive]]
     assert auc(scores, positive) == pytest.approx(float(sum(pairs)) / len(pairs))
     assert auc(scores, positive) == pytest.approx(1 - auc(-scores, positive))
-
-
-def test_auc_of_chance_is_a_half():
-    values = [auc(normal(400, seed=s), torch.arange(400) % 10 == 0) for s in range(20)]
-    assert sum(values) / 20 == pytest.approx(0.5, abs=0.03)
-    assert auc(torch.zeros(10), torch.arange(10) > 6) == 0.5
 
 
 def test_auc_refuses():

@@ -341,24 +341,6 @@ def test_a_real_ctrl_c_with_workers_ends_them(path):
     assert done.stdout.split() == ["1", "0"], done.stderr
 
 
-@pytest.mark.slow
-def test_a_cluster_of_two_workers(path):
-    distributed = pytest.importorskip(
-        "distributed", reason='needs pip install "fltoolkit[cluster]"'
-    )
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, memory_limit=0, dashboard_address=None
-        ) as local,
-        cluster(local.scheduler_address) as pool,
-        Store(path) as store,
-    ):
-        found = quiet([*PLANS, DIVERGES], store, workers=2, pool=pool)
-    assert "FloatingPointError" in found[-1].error
-    with Store(path.with_name("here.db")) as store:
-        assert [r.history for r in found[:4]] == [r.history for r in quiet(PLANS, store)]
-
-
 def dies_once(marker, job, *given):
     """Ends its process when it is called for the first time."""
     if not marker.exists():
@@ -368,7 +350,8 @@ def dies_once(marker, job, *given):
 
 
 @pytest.mark.slow
-def test_the_experiment_of_a_lost_worker_runs_at_another_one(path):
+def test_a_cluster_of_two_workers_one_of_which_is_lost(path):
+    """The experiment that it had runs at the other one, and all ends as in one process."""
     distributed = pytest.importorskip(
         "distributed", reason='needs pip install "fltoolkit[cluster]"'
     )
@@ -379,15 +362,17 @@ def test_the_experiment_of_a_lost_worker_runs_at_another_one(path):
             first = (dies_once, marker, job) if job is sweeps._job else (job,)
             return pool.submit(*first, *given)
 
+    how = {"threads_per_worker": 1, "memory_limit": 0, "dashboard_address": None}
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as two,
+        distributed.LocalCluster(n_workers=2, **how) as two,
         cluster(two.scheduler_address) as pool,
         Store(path) as store,
     ):
-        (found,) = quiet(PLANS[:1], store, pool=Lossy())
+        found = quiet([*PLANS, DIVERGES], store, workers=2, pool=Lossy())
     assert marker.exists()
-    assert found.error == ""
-    assert len(found.history)
+    assert "FloatingPointError" in found[-1].error
+    with Store(path.with_name("here.db")) as store:
+        assert [r.history for r in found[:4]] == [r.history for r in quiet(PLANS, store)]
 
 
 def test_without_dask_the_error_says_what_to_install(monkeypatch):

@@ -19,7 +19,7 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.cost import measure, split_nbytes
-from fltoolkit.data import Batches, load, partition_iid
+from fltoolkit.data import Batches, partition_iid
 from fltoolkit.evaluation import evaluate
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.party import SGD, Party
@@ -207,7 +207,7 @@ def test_misuse_is_explained():
     alice, bob = seed_parties()
     x, y = torch.randn(8, 784), torch.randint(10, (8,))
     with pytest.raises(ValueError, match="1 parties: a split network needs at least two"):
-        split_step([bob], x, y, Channel())
+        train_split([bob], [], Channel())
     with pytest.raises(ValueError, match="'alice' comes last and has no loss_fn"):
         split_step([bob, alice], torch.randn(8, 640), y, Channel())
     with pytest.raises(RuntimeError, match="backward needs a forward"):
@@ -221,7 +221,7 @@ def test_misuse_is_explained():
     with pytest.raises(
         ValueError, match=r"labels_from='Alice': no such party among \['alice', 'bob'\]"
     ):
-        split_step([alice, bob], x, y, Channel(), labels_from="Alice")
+        train_split([alice, bob], [], Channel(), labels_from="Alice")
     with pytest.raises(ValueError, match="no samples to evaluate"):
         evaluate([alice, bob], x[:0], y[:0])
     with pytest.raises(ValueError, match="batch_size=-5"):
@@ -305,25 +305,6 @@ def test_batches_are_looked_at_in_every_training():
         TypeError, match=r"Batches .*needs a number of epochs: batches.epochs\(15\)"
     ):
         inspect.unwrap(check_batches)(Batches(X, Y, 8, seed=0))
-
-
-def test_chains_are_checked_at_the_call():
-    with pytest.raises(ValueError, match="1 parties"):
-        train_split(seed_parties()[:1], [], Channel())
-    with pytest.raises(ValueError, match="labels_from='Alice'"):
-        train_split(seed_parties(), [], Channel(), labels_from="Alice")
-
-
-@pytest.mark.slow
-def test_splitnn_learns_digits():
-    digits = load("digits").flat()
-    alice, bob = seed_parties(64)
-    data = Batches(digits.x_train, digits.y_train, 64, seed=0)
-    before = evaluate([alice, bob], digits.x_test, digits.y_test)
-    *_, last = train_split([alice, bob], data.epochs(20), Channel())
-    after = evaluate([alice, bob], digits.x_test, digits.y_test)
-    assert before["accuracy"] < 0.2 < 0.9 < after["accuracy"]
-    assert last["step"] == 20 * len(data)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
