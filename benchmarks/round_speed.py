@@ -438,7 +438,7 @@ def choice_table(repeats: int, device: str) -> None:
             default = clients_at_once(module, sizes, how)
             args = (module, [start] * num_clients, data, how)
             ways = {
-                "lean": partial(local_updates, *args, chunk=1),
+                "lean": partial(in_turn, local_update_lean, *args),
                 "plain": partial(in_turn, local_update, *args),
                 "at once": partial(local_updates, *args, chunk=64),
                 "by 16": partial(local_updates, *args, chunk=16),

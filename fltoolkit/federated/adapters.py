@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, sent_entries
-from fltoolkit.federated.drift import all_good, loss_of_all, plain_rounds
+from fltoolkit.federated.drift import loss_of_all, plain_rounds
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import SERVER
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet
@@ -76,7 +76,7 @@ def fedex_lora(
     totals = channel.begin(set(team.clients), [tuned], sends_weights=True)
     for round_, _ in all_rounds:
         starts = {k: sent_entries(tuned) for k in team.clients}
-        updates = all_good(team.learn(channel, starts, round_, {}), round_)
+        updates = team.learn_all(channel, starts, round_, {})
         received = {k: channel.send(k, SERVER, "update", u.delta) for k, u in updates.items()}
         every = {f"{k}/{name}": t for k, tree in received.items() for name, t in tree.items()}
         got = [channel.send(SERVER, k, "model", every) for k in team.clients]

@@ -51,7 +51,7 @@ class Flight:
     name = "in flight"  # of the file in which it is saved
 
     def begin(self, workers: Workers, done: int) -> None:
-        """Go on as it was saved, or begin with everybody idle."""
+        """Go on as saved, or begin with all clients idle."""
         if self.random is None:
             if done:
                 raise ValueError(f"to go on from {done}, give the flight saved with the run")
@@ -123,7 +123,7 @@ def fedasync(
     alpha: float = 0.6,
     seed: int = 0,
 ) -> Iterator[Record]:
-    """Each client's model is mixed into the server's as soon as it arrives; one record per update.
+    """Each client's model is mixed into the server's when it arrives; one record per update.
 
     ``x <- (1 - a) x + a x_new`` with ``a = alpha * server.staleness(t - tau)``: t is how often the
     server's model has changed, and tau is the value of t when the model was sent to the client. The
@@ -163,12 +163,12 @@ def fedasync(
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
     for t in num_updates:
         channel.step = t + 1
-        num_failed, [update] = at_work.next_updates(1)
+        update = at_work.next_update()
         a, x = alpha * update.weight, model.state_dict()
         change = {n: update.start[n] + d - x[n].to(d) for n, d in update.delta.items()}  # x_new - x
         apply_update(model, _scaled(change, a), server.optimizer)
         about: Record = {"client": update.client, "loss": update.loss}
-        about |= {"staleness": update.staleness, "num_failed": num_failed}
+        about |= {"staleness": update.staleness, "num_failed": update.num_failed}
         about["seconds"] = at_work.flight.seconds
         yield {"round": t, "step": t + 1, **about, **totals()}
 
@@ -185,7 +185,7 @@ def fedbuff(
     buffer_size: int,
     seed: int = 0,
 ) -> Iterator[Record]:
-    """After each ``buffer_size`` updates, their mean changes the server's model and a record comes.
+    """The mean of each ``buffer_size`` updates changes the server's model; one record per mean.
 
     ``x <- x + 1/K sum_k staleness(t - tau_k) delta_k`` over the K updates in the buffer. A server
     optimizer gets minus this sum as gradient (the server learning rate of the paper is that of
@@ -219,7 +219,8 @@ def fedbuff(
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
     for t in rounds:
         channel.step = t + 1
-        num_failed, buffer = at_work.next_updates(buffer_size)
+        # without the models from which the clients have trained, which only fedasync needs
+        buffer = [at_work.next_update()._replace(start={}) for _ in range(buffer_size)]
         s = [update.weight for update in buffer]
         if any(s):
             mean = weighted_mean([update.delta for update in buffer], s)  # sum s delta / sum s
@@ -231,7 +232,7 @@ def fedbuff(
             "loss": sum(update.loss for update in buffer) / buffer_size,
             "num_arrived": buffer_size,
             "num_stale": sum(staleness > 0 for staleness in late),
-            "num_failed": num_failed,
+            "num_failed": sum(update.num_failed for update in buffer),
             "staleness": sum(late) / buffer_size,
             "seconds": at_work.flight.seconds,
             **totals(),
@@ -242,14 +243,15 @@ def fedbuff(
 
 
 class _Update(NamedTuple):
-    """What a server gets from a client, and what it knows of it."""
+    """A client's update, and what the server knows about it."""
 
     client: str
-    start: Tree  # the model from which the client trained
+    start: Tree  # the model from which the client has trained
     delta: Tree
     loss: float
     staleness: int  # how often the server's model has changed meanwhile
     weight: float
+    num_failed: int  # clients whose training failed since the update before
 
 
 class _AtWork:
@@ -269,26 +271,22 @@ class _AtWork:
         self.flight = Flight() if server.flight is None else server.flight
         self.flight.begin(workers, done)
 
-    def next_updates(self, count: int) -> tuple[int, list[_Update]]:
-        """Keep ``concurrency`` clients at work until so many have sent an update.
-
-        Returns how often a training failed meanwhile, and the updates.
-        """
+    def next_update(self) -> _Update:
+        """Keep ``concurrency`` clients at work until one has sent its update."""
         workers, channel = self.workers, self.channel
-        updates: list[_Update] = []
         num_failed = 0
-        while len(updates) < count:
+        while True:
             for client in self.drawn():
                 start = channel.send(SERVER, client, "model", sent_entries(workers.model))
                 self.put(client, start)
             client, start, staleness, round_ = self.take()
             update = workers.learn(channel, {client: start}, round_, self.flight.optimizers)[client]
             delta, _ = send_update(client, SERVER, update, channel)
-            num_failed += self.note(missed=delta is None)
+            self.count_missed(delta is None)
             if delta is not None and isinstance(update, LocalUpdate):
                 weight = weight_of(self.server.staleness, staleness)
-                updates.append(_Update(client, start, delta, update.loss, staleness, weight))
-        return num_failed, updates
+                return _Update(client, start, delta, update.loss, staleness, weight, num_failed)
+            num_failed += 1
 
     def drawn(self) -> Iterator[str]:
         """Draw one idle client after the other, until ``concurrency`` clients are at work."""
@@ -307,20 +305,19 @@ class _AtWork:
             heapq.heappush(flight.at_work, (seconds, number, client, self.channel.step, start))
         else:
             flight.idle.append(client)
-            self.note(missed=True)
+            self.count_missed(True)
 
     def take(self) -> tuple[str, Tree, int, int]:
-        """The next client that is ready.
+        """The next client that is ready: its name, the model it got, its staleness, its round.
 
-        Returns its name, the model from which it starts, how often the server's model has changed
-        meanwhile, and how often the client was at work before.
+        The round is how often the client was at work before.
         """
         self.flight.seconds, _, client, sent, start = heapq.heappop(self.flight.at_work)
         self.flight.idle.append(client)
         return client, start, self.channel.step - sent, self.flight.times_asked[client] - 1
 
-    def note(self, *, missed: bool) -> bool:
-        """Count missing answers in a row; raise if there are too many, to end the loop."""
+    def count_missed(self, missed: bool) -> None:
+        """Count the updates in a row that did not come. Raises RuntimeError if they are many."""
         self.flight.missed_in_a_row = self.flight.missed_in_a_row + 1 if missed else 0
         if self.flight.missed_in_a_row >= 10 * len(self.workers.clients):
             raise RuntimeError(
@@ -328,7 +325,6 @@ class _AtWork:
                 "training: nobody is left to learn from. Lower the clock's dropout or lr, or check "
                 "the data"
             )
-        return missed
 
 
 def _scaled(tree: Tree, factor: float) -> Tree:

@@ -21,22 +21,11 @@ from torch import Tensor, nn
 from fltoolkit.party import LossFn, check_one_number, check_targets, takes_log_probabilities
 from fltoolkit.trees import Tree
 
-__all__ = [
-    "Local",
-    "LocalUpdate",
-    "Schedule",
-    "filled",
-    "local_update",
-    "local_update_lean",
-    "sent_entries",
-    "sent_names",
-]
-
 MakeOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
 """``optimizer(params)`` makes an optimizer, e.g. ``partial(torch.optim.AdamW, lr=1e-3)``."""
 
 Schedule = Callable[[int], float]
-"""``schedule(step)``: the factor of the learning rate at the step of this number, from 0 on."""
+"""``schedule(step)``: the factor of the learning rate at a step; the first step has number 0."""
 
 Data = tuple[Shaped[Tensor, "_ ..."], Shaped[Tensor, "_ ..."]]
 """One client's samples and their labels, ``(x, y)``."""
@@ -62,18 +51,17 @@ class Local:
         optimizer: a function that makes a client's optimizer from a list of parameters.
         epochs: how often a client trains on each of its samples. Give ``epochs`` or ``steps``.
         steps: how many steps it takes (tau); it begins another epoch if one is not enough.
-        schedule: by what each step's learning rate is multiplied: a function of the number of steps
-            that this client's optimizer has taken before, which is 0 at its first. With
-            ``keep_state`` the number goes on from round to round, else each round begins at 0. For
-            plain SGD give ``optimizer=partial(torch.optim.SGD, lr=...)``.
-        clip_norm: gradients longer than this are made this long before each step; None: never.
+        schedule: the factor of each step's learning rate, as a function of how many steps this
+            client's optimizer has taken before. With ``keep_state`` this number grows from round
+            to round; otherwise each round begins at 0. It needs ``optimizer``, for plain SGD
+            ``partial(torch.optim.SGD, lr=...)``.
+        clip_norm: longer gradients are shortened to this length before each step; None: never.
         prox: mu of FedProx: each step reduces ``loss + mu/2 |w - start|^2``.
         loss_fn: ``loss_fn(output, y)``, the mean over a batch. The default is for models that end
             with `LogSoftmax`; a model that returns logits needs ``nn.functional.cross_entropy``.
-        keep_state: False: a client makes a new optimizer in each round. True: it keeps the
-            optimizer's state (such as momentum) from one of its rounds to its next, also if it was
-            not drawn for some rounds. `fedavg` keeps the states in its `Backlog`, by client id, and
-            `fedasync` and `fedbuff` keep them in their `Flight`, so they are saved with the run.
+        keep_state: whether a client keeps its optimizer's state, such as momentum, from one of its
+            rounds to its next. The states are in the `Backlog` of `fedavg`, the `Flight` of
+            `fedasync` and `fedbuff`, or the `Fleet` of the others, so they are saved with the run.
 
     Raises:
         ValueError, TypeError: a value is not allowed; raised at once, not in the first round.
@@ -151,11 +139,10 @@ class Local:
 class LocalUpdate(NamedTuple):
     """What one client has learned.
 
-    ``delta`` is end minus start for every entry that is sent (see `sent_names`): for parameters
-    that learn and for buffers, also for whole numbers such as BatchNorm's ``num_batches_tracked``.
-    ``loss`` is the mean of the losses of the batches; each loss is computed before its step and
-    without the proximal term. ``state`` is the state that the client's optimizer keeps for its next
-    round, with ``Local(keep_state=True)`` only.
+    ``delta`` is end minus start for parameters that learn and for buffers, also for whole numbers
+    such as BatchNorm's ``num_batches_tracked``. ``loss`` is the mean of the losses of the batches;
+    each is computed before its step and without the proximal term. ``state`` is the optimizer's
+    state, with ``Local(keep_state=True)`` only.
 
     >>> start = {"weight": torch.zeros(1, 1)}
     >>> local = Local(batch_size=2, lr=0.25, epochs=1, loss_fn=nn.functional.mse_loss)
@@ -193,12 +180,11 @@ def local_update(
     weights, mode and gradients do not change. Frozen parameters stay frozen.
 
     Args:
-        start: weights and buffers, with the names of ``module.state_dict()``. Entries that are not
-            sent (see `sent_names`) may be left out: they are then the module's own.
+        start: weights and buffers, with the names of ``module.state_dict()``. Frozen parameters may
+            be left out: they are then the module's own.
         local: batch size, optimizer, number of steps and loss.
         seed: 0 or more.
-        state: the state that the client's optimizer has kept: ``state`` of its last update. None
-            for a new optimizer.
+        state: ``state`` of the client's last update; None for a new optimizer.
 
     Raises:
         FloatingPointError: the loss or the update is NaN or infinite; nothing is returned.
@@ -251,10 +237,8 @@ def local_update_lean(
     """`local_update` in less time: bit-equal without ``prox``, up to rounding with it.
 
     The function trains ``module`` itself and not a copy, and restores it afterwards, also after an
-    error. It frees gradients before the next step. Two threads must not use one module. With an
-    optimizer other than plain SGD, or with ``clip_norm``, it calls `local_update`.
-    ``python -m benchmarks.round_speed`` measures its time, also with ``channels_last`` and
-    `torch.autocast`, which change the numbers.
+    error. Two threads must not use one module. With an optimizer other than plain SGD, or with
+    ``clip_norm``, it calls `local_update`. ``python -m benchmarks.round_speed`` measures its time.
 
     >>> start = {"weight": torch.zeros(1, 1)}
     >>> local = Local(batch_size=2, lr=0.25, epochs=1, loss_fn=nn.functional.mse_loss)
@@ -295,7 +279,7 @@ def descend(
 
 @contextmanager
 def _borrowed(module: nn.Module, start: Tree) -> Iterator[None]:
-    """Inside this context the module trains on a copy of ``start``; then it is restored."""
+    """Inside this context the module trains on a copy of ``start``; afterwards it is restored."""
     own: Tree = dict(module.named_parameters(remove_duplicate=False))
     own.update(module.named_buffers(remove_duplicate=False))
     kept = [(tensor, tensor.data) for tensor in own.values()]
@@ -313,7 +297,7 @@ def _borrowed(module: nn.Module, start: Tree) -> Iterator[None]:
 
 @contextmanager
 def training(module: nn.Module) -> Iterator[None]:
-    """Inside this context the module is in training mode; then all modes are restored."""
+    """Inside this context the module is in training mode; afterwards all modes are restored."""
     modes = [(part, part.training) for part in module.modules()]
     module.train()
     try:
@@ -324,19 +308,18 @@ def training(module: nn.Module) -> Iterator[None]:
 
 
 def outcome_of(train: Callable, *args: Any, **how: Any) -> LocalUpdate | FloatingPointError:
+    """What ``train`` returns, or the error if training fails: other clients' updates are good."""
     try:
         return train(*args, **how)
     except FloatingPointError as error:
-        return error  # the updates of the other clients are good
+        return error
 
 
 # ---- What the three share -----------------------------------------------------------------------
 
 
 def loss_of(loss_fn: LossFn, output: Tensor, y: Tensor) -> Tensor:
-    """The loss of one batch; ValueError for targets that torch would silently broadcast, and for
-    a loss that is not one number.
-    """
+    """The loss of a batch. Raises ValueError if torch would broadcast y, or if it is no number."""
     check_targets(output, y)
     loss = loss_fn(output, y)
     check_one_number(loss_fn, loss)
@@ -361,7 +344,7 @@ def batch_indices(
 
 @contextmanager
 def seeded_layers(seed: int, device: torch.device) -> Iterator[None]:
-    """Inside this context Dropout draws from ``seed``; then torch's generators are restored."""
+    """Inside this context Dropout draws from ``seed``; torch's generators are restored."""
     gpus = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=gpus):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed every GPU
@@ -419,10 +402,6 @@ def filled(module: nn.Module, tree: Tree) -> Tree:
     """The tree, and the entries of ``module.state_dict()`` that are not sent; see `sent_names`.
 
     Frozen parameters are the module's own. A tied weight has the same value under all its names.
-
-    >>> model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1).requires_grad_(False))
-    >>> list(sent_entries(model)), list(filled(model, sent_entries(model)))
-    (['0.weight', '0.bias'], ['0.weight', '0.bias', '1.weight', '1.bias'])
     """
     own = module.state_dict(keep_vars=True)
     if own.keys() <= tree.keys():
@@ -434,14 +413,7 @@ def filled(module: nn.Module, tree: Tree) -> Tree:
 
 
 def sent_entries(module: nn.Module) -> Tree:
-    """The entries of ``module.state_dict()`` that are sent, with their values; see `sent_names`.
-
-    >>> model = nn.Linear(1, 2)
-    >>> model.weight.requires_grad_(False).shape  # everybody has it: it is not sent
-    torch.Size([2, 1])
-    >>> {name: list(tensor.shape) for name, tensor in sent_entries(model).items()}
-    {'bias': [2]}
-    """
+    """The entries of ``module.state_dict()`` that are sent, with their values; see `sent_names`."""
     state = module.state_dict()
     return {name: state[name] for name in sent_names(module)}
 
@@ -465,7 +437,7 @@ _NUM_STEPS = "num_steps"
 
 
 def _factor(schedule: Schedule, step: int) -> float:
-    """The schedule's factor. Raises ValueError if it is none."""
+    """The schedule's factor. Raises ValueError if it is negative, infinite or NaN."""
     factor = schedule(step)
     check_real(f"schedule({step})", factor)
     if not 0 <= factor < math.inf:
@@ -490,6 +462,7 @@ def make_optimizer(
 def check_settings(
     module: nn.Module, starts: Sequence[Tree], data: Sequence[Data], local: Local
 ) -> None:
+    """Raise TypeError or ValueError if these do not fit each other."""
     if not isinstance(local, Local):
         raise TypeError(
             f"local={local!r}: give what a client does as one value, "

@@ -23,7 +23,7 @@ def _check_positive(name: str, value: float) -> None:
 
 def _check_seconds(value: float, name: str) -> None:
     if not value > 0:  # NaN too
-        raise ValueError(f"{name}={value}: virtual seconds above 0, or math.inf for a drop-out")
+        raise ValueError(f"{name}={value}: give virtual seconds above 0, or math.inf to drop out")
 
 
 # -------------------------------------------------------------------------------------- clocks
@@ -74,12 +74,12 @@ class LogNormal:
     def __post_init__(self) -> None:
         for name, value in (("sigma", self.sigma), ("noise", self.noise)):
             if not 0 <= value < math.inf:
-                raise ValueError(f"{name}={value}: a spread, 0 or more")
+                raise ValueError(f"{name}={value}: a spread must be 0 or more, and finite")
         if not 0 <= self.dropout <= 1:
-            raise ValueError(f"dropout={self.dropout}: a probability, 0 to 1")
+            raise ValueError(f"dropout={self.dropout}: a probability must be from 0 to 1")
 
     def __call__(self, client: str, round_: int) -> float:
-        """Draw this client's speed, and this round's noise and luck."""
+        """The time of this client in this round."""
         who = zlib.crc32(client.encode())
         speed = np.random.default_rng([self.seed, who]).normal()
         today = np.random.default_rng([self.seed, who, round_])
@@ -118,20 +118,19 @@ class Scripted:
 # ------------------------------------------------------------------------------- stale updates
 
 Staleness = Callable[[int], float]
-"""The weight of an update that is so many rounds late; 0: it is dropped. Weights of updates in time
-are 1. `Drop`, `Constant`, `Polynomial` and `Hinge` fit."""
+"""The weight of an update that is so many rounds late: 1 if it is in time, 0 if it is dropped."""
 
 
 @dataclass(frozen=True)
 class Drop:
-    """A late update is not used; its bytes were sent and are counted.
+    """A late update is not used, but its bytes were sent and are counted.
 
     >>> Drop()(0), Drop()(1)
     (1.0, 0.0)
     """
 
     def __call__(self, staleness: int) -> float:
-        """0 for anything late."""
+        """1 in time, 0 if late."""
         return float(staleness == 0)
 
 
@@ -167,7 +166,7 @@ class Polynomial:
         _check_positive("a", self.a)
 
     def __call__(self, staleness: int) -> float:
-        """1 for an update in time; the later an update is, the smaller its weight."""
+        """The weight of an update so many rounds late."""
         return float((staleness + 1) ** -self.a)
 
 
@@ -188,7 +187,7 @@ class Hinge:
         _check_positive("a", self.a)
 
     def __call__(self, staleness: int) -> float:
-        """1 up to a staleness of b; then, the later an update is, the smaller its weight."""
+        """The weight of an update so many rounds late."""
         return 1 / (self.a * max(staleness - self.b, 0) + 1)
 
 
@@ -221,7 +220,7 @@ class Arrivals:
         check_count("wait_for", self.wait_for)
         check_real("timeout", self.timeout)
         if not self.timeout > 0:
-            raise ValueError(f"timeout={self.timeout}: virtual seconds above 0")
+            raise ValueError(f"timeout={self.timeout}: give virtual seconds above 0")
         check_function("staleness", self.staleness)
         check_function("clock", self.clock)
 
@@ -235,7 +234,7 @@ class Arrivals:
         return {client: end for client, end in seconds.items() if end < math.inf}
 
     def weighed(self, arrived: "Iterable[ReceivedUpdate]", round_: int) -> "list[ReceivedUpdate]":
-        """The updates with their weights multiplied by staleness; updates of weight 0 are left out.
+        """The updates, each weight multiplied by that of its staleness; those of 0 are left out.
 
         >>> late = ReceivedUpdate("ann", 0, 5.0, 100, 0.3, {}, {})
         >>> [arrival.weight for arrival in Arrivals(staleness=Constant(0.5)).weighed([late], 2)]
@@ -251,8 +250,7 @@ class Arrivals:
 class ReceivedUpdate(NamedTuple):
     """A client's update as it arrives at the server, or the report that its training failed.
 
-    >>> import torch
-    >>> ReceivedUpdate("ann", 0, 1.0, 100, 0.3, {"w": torch.zeros(2)}, {}).weight
+    >>> ReceivedUpdate("ann", 0, 1.0, 100, 0.3, {}, {}).weight
     100
     """
 
@@ -273,10 +271,9 @@ class Backlog:
     client id: the server never reads them, and they are never sent. Give a backlog to `fedavg` if
     you want to save the run and go on later; `save_run` accepts it like a party.
 
-    >>> late = ReceivedUpdate("ann", 0, 5.0, 100, 0.3, {}, {})
-    >>> backlog = Backlog(late=[late])
-    >>> backlog.busy(), [arrival.client for arrival in backlog.take(until=6.0)], backlog.busy()
-    ({'ann'}, ['ann'], set())
+    >>> backlog = Backlog(late=[ReceivedUpdate("ann", 0, 5.0, 100, 0.3, {}, {})])
+    >>> backlog.idle(["ann", "bea"]), [update.client for update in backlog.take(until=6.0)]
+    (['bea'], ['ann'])
     """
 
     seconds: float = 0.0
@@ -284,13 +281,9 @@ class Backlog:
     optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)  # by client id
     name = "late updates"  # of the file in which it is saved
 
-    def busy(self) -> set[str]:
-        """The clients that are still at work for an earlier round."""
-        return {a.client for a in self.late if a.seconds > self.seconds}
-
     def idle(self, clients: Iterable[str]) -> list[str]:
-        """The other clients, who can be drawn."""
-        busy = self.busy()
+        """The clients that are not at work for an earlier round any more, and so can be drawn."""
+        busy = {a.client for a in self.late if a.seconds > self.seconds}
         return [client for client in clients if client not in busy]
 
     def take(self, until: float) -> list[ReceivedUpdate]:
@@ -313,7 +306,7 @@ class Backlog:
 
 
 def takes(clock: Clock, client: str, round_: int) -> float:
-    """The time that a clock gives; raise if it is not a time."""
+    """The time that a clock gives. Raises ValueError if it is negative or NaN."""
     if not (seconds := clock(client, round_)) >= 0:
         raise ValueError(
             f"{clock!r} gives {seconds} for {client!r} in round {round_}: virtual seconds, 0 or "
@@ -323,7 +316,10 @@ def takes(clock: Clock, client: str, round_: int) -> float:
 
 
 def weight_of(staleness: Staleness, rounds: int) -> float:
-    """The weight of an update that is so many rounds old; raise if it is not a weight."""
+    """The weight of an update that is so many rounds late. Raises ValueError if it is negative."""
     if not 0 <= (weight := staleness(rounds)) < math.inf:
-        raise ValueError(f"{staleness!r} gives {weight} for {rounds} rounds: a weight, 0 or more")
+        raise ValueError(
+            f"{staleness!r} gives the weight {weight} to an update {rounds} rounds late: a weight "
+            "must be 0 or more, and finite"
+        )
     return weight

@@ -6,6 +6,7 @@ Not here: where the messages go (exchange.py), several steps between two message
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 
 import torch
 from torch import Tensor, nn
@@ -26,8 +27,6 @@ from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree
-
-__all__ = ["ddp", "gradients", "worker_batches"]
 
 
 @checked_at_call
@@ -103,7 +102,10 @@ def each_step(
     team: Workers, channel: Channel, steps: range
 ) -> Iterator[tuple[int, Record, dict[str, Tree]]]:
     """Number, mean loss and each worker's gradient of one step after the other."""
-    batches = worker_batches(team, steps)
+    batches, until_end = {}, replace(team.local, steps=steps.stop)
+    for worker, (_, y) in team.clients.items():
+        all_batches = batch_indices(len(y), until_end, client_seed(team.seed, 0, worker))
+        batches[worker] = islice(all_batches, steps.start, None)
     for step in steps:
         channel.step = step + 1
         rows = {worker: next(batch) for worker, batch in batches.items()}
@@ -115,15 +117,7 @@ def gradients(
 ) -> tuple[Record, dict[str, Tree]]:
     """Each worker's gradient of the loss of its batch, and the mean loss of the workers here.
 
-    The gradient of a worker in another process is replaced with zeros: nobody reads them here.
-
-    >>> model = nn.Linear(1, 1, bias=False)
-    >>> model.load_state_dict({"weight": torch.zeros(1, 1)})
-    <All keys matched successfully>
-    >>> fleet = Fleet({"ann": (torch.tensor([[1.0], [2.0]]), torch.tensor([[2.0], [4.0]]))})
-    >>> local = Local(1, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)
-    >>> gradients(Workers(model, fleet, local), Channel(), {"ann": torch.tensor([1])}, step=0)
-    ({'loss': 16.0}, {'ann': {'weight': tensor([[-16.]])}})
+    The gradient of a worker in another process is replaced with zeros, which nobody reads here.
     """
     model, local, params = team.model, team.local, trainable(team.model)
     losses, grads = [], {}
@@ -146,28 +140,6 @@ def gradients(
         grads[worker] = {name: g.detach() for name, g in zip(params, each, strict=True)}
         losses.append(loss.item())
     return ({"loss": sum(losses) / len(losses)} if losses else {}), grads
-
-
-def worker_batches(team: Workers, steps: range) -> dict[str, Iterator[Tensor]]:
-    """Which samples each worker's steps see, from the first of ``steps`` on.
-
-    >>> local = Local(3, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)
-    >>> fleet = Fleet({"ann": (torch.zeros(6, 1), torch.zeros(6, 1))})
-    >>> team = Workers(nn.Linear(1, 1), fleet, local)
-    >>> two = [rows.tolist() for rows in worker_batches(team, range(0, 2))["ann"]]
-    >>> sorted(sum(two, []))  # two steps of three samples: an epoch of six
-    [0, 1, 2, 3, 4, 5]
-    >>> goes_on = worker_batches(team, range(1, 2))["ann"]
-    >>> [rows.tolist() for rows in goes_on] == two[1:]
-    True
-    """
-    batches, until_end = {}, replace(team.local, steps=steps.stop)
-    for worker, (_, y) in team.clients.items():
-        whole = batch_indices(len(y), until_end, client_seed(team.seed, 0, worker))
-        for _ in range(steps.start):
-            next(whole)
-        batches[worker] = whole
-    return batches
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -204,6 +176,6 @@ def check_one_step(team: Workers) -> None:
         raise ValueError(f"local.prox={local.prox}: a single step does not move from its start")
     if buffers := [name for name in sent_names(model) if name not in trainable(model)]:
         raise ValueError(
-            f"the model has buffers {buffers}, which no gradient moves: workers would come to hold "
-            "different ones. Use diloco, which averages them, or a model without (LayerNorm)"
+            f"the model has buffers {buffers}, which no gradient moves, so they would differ from "
+            "worker to worker. Use diloco, which averages them, or LayerNorm, which has none"
         )

@@ -21,11 +21,11 @@ from fltoolkit.federated.data_parallel import (
     shared_optimizer,
     trainable,
 )
-from fltoolkit.federated.exchange import Exchange, ThroughServer
+from fltoolkit.federated.exchange import Exchange, ThroughServer, all_gather
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
-from fltoolkit.trees import Tree, weighted_mean
+from fltoolkit.trees import Tree
 
 
 @checked_at_call
@@ -93,16 +93,15 @@ def demo(
 
     totals, optimizer = channel.begin(set(team.clients), [model]), shared_optimizer(team)
     for step, loss, grads in each_step(team, channel, steps):
-        sent = []
+        coefficients = {}
         for worker, gradient in grads.items():
             old = fleet.momenta.get(worker) or {n: torch.zeros_like(g) for n, g in gradient.items()}
             momentum = {n: decay * old[n] + g for n, g in gradient.items()}
-            coefficients = {n: cosines(m, chunk) for n, m in momentum.items()}
-            others = [w for w in team.clients if w != worker]
-            sent.append(channel.broadcast(worker, others, "update", coefficients))
-            rest = _without(momentum, sent[-1]) if channel.is_here(worker) else momentum
-            fleet.momenta[worker] = rest
-        mean = weighted_mean(sent, [1.0] * len(sent))
+            coefficients[worker] = {n: cosines(m, chunk) for n, m in momentum.items()}
+            fleet.momenta[worker] = momentum
+        sent, mean = all_gather(channel, coefficients, "update")
+        for worker in filter(channel.is_here, grads):
+            fleet.momenta[worker] = _without(fleet.momenta[worker], sent[worker])
         params = trainable(model).items()
         signs = {name: from_cosines(mean[name], param.shape).sign() for name, param in params}
         move_all(team, optimizer, signs)
@@ -224,8 +223,8 @@ def _no_momentum(shapes: Mapping[str, torch.Size], rank: int, seed: int) -> Tree
 def _check_unclipped(local: Local) -> None:
     if local.clip_norm is not None:
         raise ValueError(
-            f"clip_norm={local.clip_norm}: the length of a step says nothing about gradients here; "
-            "leave it out"
+            f"clip_norm={local.clip_norm}: here steps are signs or directions, whose length says "
+            "nothing about gradients. Leave clip_norm out"
         )
 
 

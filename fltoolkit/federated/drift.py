@@ -24,20 +24,9 @@ from fltoolkit.federated.data_parallel import trainable
 from fltoolkit.federated.rounds import Cohort
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import SERVER, apply_update
-from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss, plus
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, weighted_mean
-
-__all__ = [
-    "all_good",
-    "corrected",
-    "feddyn",
-    "learn_corrected",
-    "loss_of_all",
-    "plain_rounds",
-    "plus",
-    "scaffold",
-]
 
 
 @checked_at_call
@@ -185,14 +174,7 @@ def feddyn(
 
 
 def corrected(local: Local, correction: list[Tensor]) -> Local:
-    """The same local training, with a constant added to the gradient at each step.
-
-    >>> local = Local(1, lr=0.5, steps=2, loss_fn=nn.functional.l1_loss)
-    >>> x, start = torch.ones(1, 1), {"weight": torch.zeros(1, 1)}
-    >>> moved = corrected(local, [torch.tensor([[-3.0]])])  # |w - 9| has the gradient -1
-    >>> local_update(nn.Linear(1, 1, bias=False), start, x, 9 * x, moved, seed=0).delta
-    {'weight': tensor([[4.]])}
-    """
+    """The same local training, with a constant added to the gradient at each step."""
 
     def optimizer(params: list[Tensor]) -> torch.optim.Optimizer:
         made = make_optimizer(local, params, None)
@@ -215,15 +197,7 @@ def learn_corrected(
     corrections: Mapping[str, Tree],
     round_: int,
 ) -> dict[str, LocalUpdate]:
-    """Train the clients of ``starts``, each with its own correction of the gradient.
-
-    >>> local = Local(1, lr=1.0, steps=1, loss_fn=nn.functional.l1_loss)
-    >>> x, start = torch.ones(1, 1), {"weight": torch.zeros(1, 1)}
-    >>> team = Workers(nn.Linear(1, 1, bias=False), Fleet({"ann": (x, 9 * x)}), local)
-    >>> two = {"ann": {"weight": torch.tensor([[-2.0]])}}
-    >>> learn_corrected(team, Channel(), {"ann": start}, two, 0)["ann"].delta
-    {'weight': tensor([[3.]])}
-    """
+    """Train the clients of ``starts``, each with its own correction of the gradient."""
     named = {id(p): name for name, p in trainable(team.model).items()}
     order = [named[id(p)] for p in team.model.parameters() if p.requires_grad]
 
@@ -237,25 +211,7 @@ def learn_corrected(
         ]
 
     trained = replace(team, fleet=replace(team.fleet, train=train))
-    return all_good(trained.learn(channel, starts, round_, {}), round_)
-
-
-def all_good(
-    learned: Mapping[str, LocalUpdate | FloatingPointError], round_: int
-) -> dict[str, LocalUpdate]:
-    """The updates, or FloatingPointError if the training of one client failed.
-
-    >>> all_good({"ann": FloatingPointError("the loss is nan")}, round_=3)
-    Traceback (most recent call last):
-    ...
-    FloatingPointError: client 'ann', round 3: the loss is nan
-    """
-    good = {}
-    for client, update in learned.items():
-        if not isinstance(update, LocalUpdate):
-            raise FloatingPointError(f"client {client!r}, round {round_}: {update}")
-        good[client] = update
-    return good
+    return trained.learn_all(channel, starts, round_, {})
 
 
 def plain_rounds(
@@ -264,15 +220,6 @@ def plain_rounds(
     """The rounds of a method without stragglers: their numbers, and the cohort of each.
 
     Raises ValueError for a run over several processes, a cohort too large, or kept states.
-
-    >>> local = Local(1, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)
-    >>> fleet = Fleet({k: (torch.ones(1, 1), torch.ones(1, 1)) for k in ("ann", "ben")})
-    >>> team = Workers(nn.Linear(1, 1), fleet, local)
-    >>> list(plain_rounds(team, Channel(), rounds=3, cohort=1))
-    [(0, ['ann']), (1, ['ann']), (2, ['ann'])]
-    >>> plain_rounds(team, Channel(), rounds=3, cohort=3)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ValueError: cohort=Cohort(size=3, with_replacement=False), keep_state=False: give 1 to 2 ...
     """
     cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
     to_train = to_come("rounds", rounds)
@@ -293,21 +240,8 @@ def plain_rounds(
 
 
 def loss_of_all(updates: Mapping[str, LocalUpdate]) -> Record:
-    """The mean local loss, where each client weighs as many samples as it has.
-
-    >>> loss_of_all({"ann": LocalUpdate({}, 0.5, 4, 1), "ben": LocalUpdate({}, 2.0, 2, 1)})
-    {'loss': 1.0}
-    """
+    """The mean local loss, where each client weighs as many samples as it has."""
     return mean_loss([u.loss for u in updates.values()], [u.num_samples for u in updates.values()])
-
-
-def plus(tree: Tree, other: Tree, factor: float) -> Tree:
-    """``tree + factor * other``, for the entries of ``tree`` that the other has, too.
-
-    >>> plus({"w": torch.ones(1)}, {"w": torch.ones(1), "b": torch.ones(1)}, -3.0)
-    {'w': tensor([-2.])}
-    """
-    return {name: t + factor * other[name] for name, t in tree.items() if name in other}
 
 
 def _zeros(model: nn.Module) -> Tree:
@@ -322,7 +256,7 @@ def _joined(weights: Tree, control: Tree) -> Tree:
 
 
 def _parted(tree: Tree) -> tuple[Tree, Tree]:
-    """What `_joined` was given."""
+    """The inverse of `_joined`: the weights, and the control variate."""
     control = {name: t for name, t in tree.items() if name.startswith(CONTROL)}
     weights = {name: t for name, t in tree.items() if name not in control}
     return weights, {name.removeprefix(CONTROL): t for name, t in control.items()}

@@ -12,8 +12,6 @@ from typing import Protocol
 from fltoolkit.channel import Channel
 from fltoolkit.trees import Tree, weighted_mean
 
-__all__ = ["AllGather", "Exchange", "Ring", "ThroughServer", "balanced"]
-
 
 class Exchange(Protocol):
     """``exchange(channel, trees)``: the mean of the workers' trees, which all of them then hold.
@@ -64,7 +62,7 @@ class ThroughServer:
 
 @dataclass(frozen=True)
 class AllGather:
-    """Each worker sends the same message to all others, and each computes the mean: N (N - 1).
+    """Each worker sends the same message to all others, and computes the mean: N (N - 1) messages.
 
     All messages have the kind ``update``. Every worker uses what the others decode from its own
     message, and not what it encoded, so all means are equal. Nothing is an uplink here: records
@@ -79,11 +77,18 @@ class AllGather:
 
     def __call__(self, channel: Channel, trees: Mapping[str, Tree]) -> Tree:
         """The mean as every worker computes it."""
-        decoded = [
-            channel.broadcast(worker, [w for w in trees if w != worker], "update", tree)
-            for worker, tree in trees.items()
-        ]
-        return weighted_mean(decoded, [1.0] * len(decoded))
+        return all_gather(channel, trees, "update")[1]
+
+
+def all_gather(
+    channel: Channel, trees: Mapping[str, Tree], kind: str
+) -> tuple[dict[str, Tree], Tree]:
+    """Each worker sends its tree to all others: what they decode of each, and the mean of these."""
+    decoded = {
+        worker: channel.broadcast(worker, [w for w in trees if w != worker], kind, tree)
+        for worker, tree in trees.items()
+    }
+    return decoded, weighted_mean([*decoded.values()], [1.0] * len(decoded))
 
 
 @dataclass(frozen=True)
@@ -133,12 +138,7 @@ class Ring:
 
 
 def balanced(tree: Tree, count: int) -> list[list[str]]:
-    """The names of a tree in ``count`` groups of about equal size: the largest entries first.
-
-    >>> import torch
-    >>> balanced({"a": torch.zeros(5), "b": torch.zeros(3), "c": torch.zeros(3)}, 2)
-    [['a'], ['b', 'c']]
-    """
+    """The names of a tree in ``count`` groups of about equal size, dealt from the largest entry."""
     groups: list[list[str]] = [[] for _ in range(count)]
     sizes = [0] * count
     for name in sorted(tree, key=lambda name: -tree[name].numel()):

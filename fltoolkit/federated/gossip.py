@@ -5,19 +5,19 @@ random values at a time. Not here: workers that are equal after each message (lo
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_count, sent_entries
-from fltoolkit.federated.exchange import Exchange, ThroughServer
-from fltoolkit.federated.local_steps import added, check_inner_steps, copied, inner_steps, record_of
+from fltoolkit.federated.exchange import Exchange, ThroughServer, all_gather
+from fltoolkit.federated.local_steps import check_inner_steps, copied, inner_steps, record_of
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed, plus
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
-from fltoolkit.trees import Tree, weighted_mean
+from fltoolkit.trees import Tree
 
 
 @checked_at_call
@@ -37,8 +37,8 @@ def noloco(
     A round:
 
     1. every worker takes ``local.steps`` inner steps from its own weights phi, and ends at theta
-    2. the workers are dealt into groups of ``group``, anew in each round, from ``seed``: so nothing
-       is sent about it
+    2. the workers are dealt into groups of ``group``, anew in each round. All workers draw the same
+       groups from ``seed``, so the groups are not sent
     3. in each group everybody sends its theta to the others (kind ``model``)
     4. every worker moves its own weights by its own momentum:
        ``m <- momentum * m + lr * (mean of theta in the group - phi)``, ``phi <- phi + m``
@@ -89,11 +89,12 @@ def noloco(
         channel.step = round_ + 1
         loss, updates = inner_steps(team, channel, fleet.weights, round_)
         for members in _dealt(list(team.clients), group, seed, round_):
-            mean = _mean_in(channel, {w: added(fleet.weights[w], updates[w]) for w in members})
+            ends = {w: plus(fleet.weights[w], updates[w]) for w in members}
+            _, mean = all_gather(channel, ends, "model")
             for worker in filter(channel.is_here, members):
                 own, m = fleet.weights[worker], fleet.momenta[worker]
                 m = {n: momentum * m[n] + lr * (mean[n] - own[n]) for n in own}
-                fleet.momenta[worker], fleet.weights[worker] = m, added(own, m)
+                fleet.momenta[worker], fleet.weights[worker] = m, plus(own, m)
         _show(model, team, channel)
         yield record_of(round_, local, loss, totals())
 
@@ -115,16 +116,16 @@ def sparta(
     A round:
 
     1. every worker takes ``local.steps`` steps from its own weights; one step in the original
-    2. ``fraction`` of the values are drawn from ``seed``, the same ones at all workers, so nothing
-       is sent about which
+    2. ``fraction`` of the values are drawn from ``seed``, the same ones at all workers, so their
+       places are not sent
     3. their means replace them at every worker: ``exchange`` says where the messages go
 
     A message is ``1 / fraction`` times smaller than the model, and each value is averaged about
     every ``1 / fraction`` rounds: in the meantime the workers drift apart. With ``fraction=1`` this
     is `diloco` with a plain mean. Each message holds other values: no `ErrorFeedback`.
 
-    Source: Baioumy and Cheema 2025 (SPARTA, openreview.net/forum?id=stFPf3gzq1), as exo-gym has it.
-    There the drawn places are sent, too.
+    Source: Baioumy and Cheema 2025 (SPARTA, openreview.net/forum?id=stFPf3gzq1), as implemented in
+    exo-gym, which also sends the drawn places.
 
     Args:
         model: holds the first worker's weights before each record, and the common weights at the
@@ -158,7 +159,7 @@ def sparta(
     for round_ in rounds:
         channel.step = round_ + 1
         loss, updates = inner_steps(team, channel, fleet.weights, round_)
-        flat = {w: _flat(added(fleet.weights[w], update)) for w, update in updates.items()}
+        flat = {w: _flat(plus(fleet.weights[w], update)) for w, update in updates.items()}
         size = len(next(iter(flat.values())))
         drawn = _shuffled(size, seed, round_)[: max(1, round(fraction * size))]
         mean = exchange(channel, {worker: {"drawn": own[drawn]} for worker, own in flat.items()})
@@ -176,7 +177,10 @@ def _begin(model: nn.Module, team: Workers) -> None:
     """Give each worker the common weights and no momentum, unless it goes on with its own."""
     start = sent_entries(model)
     if odd := [name for name, tensor in start.items() if not tensor.is_floating_point()]:
-        raise ValueError(f"the model has whole numbers {odd}, which have no place between two")
+        raise ValueError(
+            f"the model has whole numbers {odd}, which cannot be averaged: use a model without "
+            "such buffers (LayerNorm in place of BatchNorm)"
+        )
     for worker in team.clients:
         team.fleet.weights.setdefault(worker, copied(start))
         team.fleet.momenta.setdefault(worker, {n: torch.zeros_like(t) for n, t in start.items()})
@@ -189,18 +193,10 @@ def _shuffled(count: int, seed: int, round_: int) -> Tensor:
 
 
 def _dealt(workers: list[str], group: int, seed: int, round_: int) -> Iterator[list[str]]:
+    """The groups of a round."""
     order = [workers[k] for k in _shuffled(len(workers), seed, round_)]
     for start in range(0, len(order), group):
         yield order[start : start + group]
-
-
-def _mean_in(channel: Channel, ends: Mapping[str, Tree]) -> Tree:
-    """The mean of a group, of which each member gets the others' weights."""
-    decoded = [
-        channel.broadcast(worker, [w for w in ends if w != worker], "model", end)
-        for worker, end in ends.items()
-    ]
-    return weighted_mean(decoded, [1.0] * len(decoded))
 
 
 def _flat(tree: Tree) -> Tensor:

@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated.client import Local, LocalUpdate, check_count, sent_entries
+from fltoolkit.federated.client import Local, check_count, sent_entries
 from fltoolkit.federated.exchange import Exchange, ThroughServer, balanced
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import apply_update, check_optimizer
-from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss, plus
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree
 
@@ -81,7 +81,8 @@ def diloco(
     """
     team = Workers(model, as_fleet(workers), local, seed)
     rounds = to_come("rounds", rounds)
-    _check(team, outer)
+    check_inner_steps(local)
+    check_optimizer("outer", model, outer)
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [model])
@@ -225,7 +226,8 @@ def streaming_diloco(
     """
     team = Workers(model, as_fleet(workers), local, seed)
     rounds = to_come("rounds", rounds)
-    _check(team, outer)
+    check_inner_steps(local)
+    check_optimizer("outer", model, outer)
     if stream.fragments > (most := len(sent_entries(model))):
         raise ValueError(f"fragments={stream.fragments}: the model has {most} entries to divide")
     fleet, blend = team.fleet, stream.blend
@@ -238,7 +240,7 @@ def streaming_diloco(
     for round_ in rounds:
         channel.step = round_ + 1
         loss, updates = inner_steps(team, channel, fleet.weights, round_)
-        fleet.weights = {w: added(fleet.weights[w], update) for w, update in updates.items()}
+        fleet.weights = {w: plus(fleet.weights[w], update) for w, update in updates.items()}
 
         part, shared = parts[round_ % stream.fragments], sent_entries(model)
         progress = {w: {n: fleet.weights[w][n] - shared[n] for n in part} for w in team.clients}
@@ -280,11 +282,7 @@ def inner_steps(
     team: Workers, channel: Channel, starts: Mapping[str, Tree], round_: int
 ) -> tuple[Record, dict[str, Tree]]:
     """The inner steps of all workers: their mean loss, and each worker's update."""
-    updates = {}
-    for worker, update in team.learn(channel, starts, round_, team.fleet.optimizers).items():
-        if not isinstance(update, LocalUpdate):
-            raise FloatingPointError(f"worker {worker!r}, round {round_}: {update}")
-        updates[worker] = update
+    updates = team.learn_all(channel, starts, round_, team.fleet.optimizers)
     loss = mean_loss([update.loss for update in updates.values()], [1] * len(updates))
     return loss, {worker: update.delta for worker, update in updates.items()}
 
@@ -292,11 +290,6 @@ def inner_steps(
 def record_of(round_: int, local: Local, loss: Record, totals: Mapping[str, int]) -> Record:
     """The record of a round of ``local.steps`` inner steps."""
     return {"round": round_, "step": (round_ + 1) * (local.steps or 1), **loss, **totals}
-
-
-def added(weights: Tree, update: Tree) -> Tree:
-    """The weights after an update."""
-    return {name: weights[name] + change for name, change in update.items()}
 
 
 def copied(tree: Tree) -> Tree:
@@ -333,8 +326,3 @@ def _check_moments(moments: Mapping[str, int], local: Local) -> None:
             f"moments={dict(moments)}, keep_state={local.keep_state}: give entries that optimizers "
             "keep from round to round, such as exp_avg, and Local(keep_state=True)"
         )
-
-
-def _check(team: Workers, outer: torch.optim.Optimizer | None) -> None:
-    check_optimizer("outer", team.model, outer)
-    check_inner_steps(team.local)

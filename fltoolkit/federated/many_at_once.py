@@ -3,13 +3,13 @@
 Not here: the plain version, which follows the paper (client.py).
 """
 
-import time
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import accumulate, chain
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 import torch
 from jaxtyping import Int64
@@ -35,8 +35,6 @@ from fltoolkit.federated.client import (
 )
 from fltoolkit.trees import Tree, dense_nbytes
 
-__all__ = ["clients_at_once", "local_updates"]
-
 
 def local_updates(
     module: nn.Module,
@@ -60,14 +58,12 @@ def local_updates(
     `local_update_lean` trains the clients one after the other. With an optimizer other than plain
     SGD, or with ``clip_norm``, `local_update` trains them one after the other.
 
-    ``chunk=1`` is a loop over `local_update_lean`; by default `clients_at_once` decides. If it
-    decides for a loop on the CPU, the first eight clients are trained by `local_update_lean` and by
-    `local_update` in turn, and the faster one trains all others. Which one that is depends on the
-    machine; their updates are equal to the bit. (Stacks of linear layers and ReLU are trained by
-    steps written out in _dense.py, to the same bits.) ``states`` are the kept states of the
-    clients' optimizers, one for each client. Returns one update for each client, in their order. If
-    `local_update` would raise FloatingPointError for a client, the list holds that error in place
-    of its update; the updates of the other clients are good.
+    ``chunk=1`` trains one client after the other by `local_update_lean`, or a stack of linear
+    layers and ReLU by the steps written out in _dense.py, to the same bits. By default
+    `clients_at_once` decides. ``states`` are the kept states of the clients' optimizers, one for
+    each client. Returns one update for each client, in their order. If `local_update` would raise
+    FloatingPointError for a client, the list holds that error in place of its update; the updates
+    of the other clients are good.
 
     >>> model, start = nn.Linear(1, 1, bias=False), {"weight": torch.zeros(1, 1)}
     >>> local = Local(batch_size=2, lr=0.25, epochs=1, loss_fn=nn.functional.mse_loss)
@@ -90,10 +86,8 @@ def local_updates(
             outcome_of(local_update, module, start, x, y, local, seed=seed, state=state)
             for start, (x, y), seed, state in each
         ]
-    may_measure = chunk is None
-    chunk = clients_at_once(module, [len(y) for _, y in data], local) if chunk is None else chunk
-    if chunk == 1 and may_measure:
-        return _by_the_faster(module, starts, data, local, seeds)
+    if chunk is None:
+        chunk = clients_at_once(module, [len(y) for _, y in data], local)
     if chunk < 1:
         raise ValueError(f"chunk={chunk}: must be at least 1 client")
     clients = list(zip(starts, data, seeds, strict=True))
@@ -113,11 +107,6 @@ def clients_at_once(module: nn.Module, num_samples: Sequence[int], local: Local)
     On a CPU vmap is faster if function calls cost more time than arithmetic: for models up to 500
     kB, if on average ten or more clients step together (``python -m benchmarks.round_speed
     --choice``). On other devices the number is a guess.
-
-    >>> like, unlike = [100] * 10, range(91, 101)
-    >>> local = Local(batch_size=20, lr=0.1, epochs=1)
-    >>> [clients_at_once(nn.Linear(64, 10), sizes, local) for sizes in (like, unlike)]
-    [64, 1]
     """
     on_cpu = next(module.parameters()).device.type == "cpu"
     if len(num_samples) < 10 or (on_cpu and dense_nbytes(module.state_dict()) > 500_000):
@@ -128,74 +117,8 @@ def clients_at_once(module: nn.Module, num_samples: Sequence[int], local: Local)
 
 
 _Client = tuple[Tree, Data, int]  # start, (x, y), seed
-
-
 _Outcomes = list[LocalUpdate | FloatingPointError]
-
-
-_TrainOne = Callable[..., LocalUpdate]
-
-
 _warned: WeakSet[nn.Module] = WeakSet()  # modules about which users were warned
-
-
-TRIES = 4  # how often each of two functions is timed; the first time only warms up
-
-_seconds: WeakKeyDictionary[nn.Module, dict[Any, dict[_TrainOne, list[float]]]] = (
-    WeakKeyDictionary()
-)
-"""CPU seconds of a step of a module with each function, by the shape of the module's batches.
-
-Not seconds by the clock, which on a busy machine measure the other processes."""
-
-
-def _by_the_faster(
-    module: nn.Module,
-    starts: Sequence[Tree],
-    data: Sequence[Data],
-    local: Local,
-    seeds: Sequence[int],
-) -> _Outcomes:
-    """Train one client after the other, by the faster of two functions with equal results.
-
-    A stack of linear layers has a third one, which is faster everywhere and also equal.
-    """
-    outcomes: _Outcomes = []
-    for start, (x, y), seed in zip(starts, data, seeds, strict=True):
-        if (stack := stack_of(module, x)) and not local.prox:
-            outcomes.append(
-                outcome_of(local_update_dense, stack, module, start, x, y, local, seed=seed)
-            )
-            continue
-        by_shape = _seconds.setdefault(module, {})
-        seconds = by_shape.setdefault(
-            (x.shape[1:], local.batch_size or len(y)), {local_update_lean: [], local_update: []}
-        )
-        train = _next_or_faster(seconds) if _may_choose(module, local) else local_update_lean
-        began = time.thread_time()
-        outcome = outcome_of(train, module, start, x, y, local, seed=seed)
-        if len(seconds[train]) < TRIES and isinstance(outcome, LocalUpdate):
-            seconds[train].append((time.thread_time() - began) / outcome.num_steps)
-        outcomes.append(outcome)
-    return outcomes
-
-
-def _may_choose(module: nn.Module, local: Local) -> bool:
-    """Whether both functions give equal bits, and this thread's CPU time tells what they take."""
-    return not local.prox and next(module.parameters()).device.type == "cpu"
-
-
-def _next_or_faster(seconds: dict[_TrainOne, list[float]]) -> _TrainOne:
-    """The function that was timed less often; if both are done, the faster one.
-
-    `local_update` must be faster by 3 % to be chosen: it needs memory for another model.
-    """
-    if min(map(len, seconds.values())) < TRIES:
-        return min(seconds, key=lambda train: len(seconds[train]))
-    least = {train: min(times[1:]) for train, times in seconds.items()}
-    return (
-        local_update if least[local_update] < 0.97 * least[local_update_lean] else local_update_lean
-    )
 
 
 def _at_once_or_in_turn(module: nn.Module, clients: list[_Client], local: Local) -> _Outcomes:
@@ -207,10 +130,12 @@ def _at_once_or_in_turn(module: nn.Module, clients: list[_Client], local: Local)
                 _warned.add(module)
                 why = str(error).strip().partition("\n")[0]
                 warnings.warn(f"clients learn in turn, vmap cannot train them: {why}", stacklevel=3)
-    return [
-        outcome_of(local_update_lean, module, start, x, y, local, seed=seed)
-        for start, (x, y), seed in clients
-    ]
+    outcomes = []
+    for start, (x, y), seed in clients:
+        stack = None if local.prox else stack_of(module, x)
+        train = local_update_lean if stack is None else partial(local_update_dense, stack)
+        outcomes.append(outcome_of(train, module, start, x, y, local, seed=seed))
+    return outcomes
 
 
 def _at_once(module: nn.Module, clients: list[_Client], local: Local) -> _Outcomes:

@@ -13,20 +13,15 @@ from fltoolkit.federated.clock import ReceivedUpdate
 from fltoolkit.trees import Tree, masked_mean, weighted_mean
 
 Mean = Callable[[Sequence[ReceivedUpdate]], Tree]
-"""``mean(received)``: the update by which the server's model moves.
-
-Each received update has a ``delta``, a ``weight`` (number of samples, times its staleness weight)
-and the ``client``. `mean_of_all`, `mean_of_senders` and `GaussianDP` fit, and so does a function of
-your own.
-"""
+"""``mean(received)``: the update by which the server's model moves; see `ReceivedUpdate`."""
 
 
 @dataclass(frozen=True)
 class WithMasks:
     """A mean that needs to know which coordinates of each update were sent.
 
-    With such a mean, `send_for` asks the channel for the masks (`Channel.send_masked`), and each
-    received update holds them. With any other mean, masks are not computed, and they are empty.
+    With such a mean, updates are sent by `Channel.send_masked`, and each received update holds its
+    masks. With any other mean the masks are empty.
 
     >>> import torch
     >>> masks = [{"w": torch.tensor([True, False])}, {"w": torch.tensor([True, True])}]
@@ -95,24 +90,6 @@ def mean_of_senders(received: Sequence[ReceivedUpdate]) -> Tree:
     return masked_mean(deltas(received), [u.masks for u in received], [u.weight for u in received])
 
 
-def send_for(
-    mean: Mean, channel: Channel, client: str, server: str, delta: Tree
-) -> tuple[Tree, Tree]:
-    """Send an update as its mean needs it: what arrives, and masks of the coordinates that did.
-
-    A mean that collects sends updates when the round has ended, so here nothing is sent.
-
-    >>> import torch
-    >>> send_for(mean_of_all, Channel(), "ann", "server", {"w": torch.ones(2)})
-    ({'w': tensor([1., 1.])}, {})
-    """
-    if isinstance(mean, Collecting):
-        return delta, {}
-    if isinstance(mean, WithMasks):
-        return channel.send_masked(client, server, "update", delta)
-    return channel.send(client, server, "update", delta), {}
-
-
 def mean_update(
     mean: Mean,
     channel: Channel,
@@ -123,9 +100,6 @@ def mean_update(
     """The mean of the updates that count; an empty tree if none do, or if the server is elsewhere.
 
     A mean that collects also gets the names of the clients whose updates came too late.
-
-    >>> mean_update(mean_of_all, Channel(), "server", [], [])
-    {}
     """
     found: Tree = {}
     if counting and isinstance(mean, Collecting):

@@ -11,11 +11,11 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_function, filled, sent_entries, sent_names
-from fltoolkit.federated.drift import all_good, learn_corrected, loss_of_all, plain_rounds, plus
+from fltoolkit.federated.drift import learn_corrected, loss_of_all, plain_rounds
 from fltoolkit.federated.rounds import Cohort
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import SERVER, apply_update
-from fltoolkit.federated.workers import Fleet, Workers, as_fleet
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet, plus
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree, weighted_mean
 
@@ -32,7 +32,7 @@ def fedper(
     at_home: Callable[[str], bool],
     seed: int = 0,
 ) -> Iterator[Record]:
-    """Federated averaging of a part of the model; the other part never leaves its owner.
+    """Federated averaging of some entries of the model; the others never leave their owner.
 
     With the last layers at home it is FedPer (Arivazhagan et al. 2019, arXiv 1912.00818, algorithms
     1 and 2); with those of BatchNorm at home, FedBN (Li et al. 2021, arXiv 2102.07623, algorithm
@@ -44,8 +44,8 @@ def fedper(
     4. their mean, weighted by sample counts, moves the server's model
 
     Args:
-        model, channel, rounds, cohort, local, seed: as in `fedavg`. The model's entries that stay
-            at home are everybody's first ones; they do not change here.
+        model, channel, rounds, cohort, local, seed: as in `fedavg`. With the model's entries that
+            stay at home every client begins; they do not change here.
         clients: names to data, or a `Fleet`, which keeps what stays at home as ``weights``: see
             `own_weights`.
         at_home: whether the entry with this name stays; False for all of them is `fedavg`.
@@ -68,7 +68,7 @@ def fedper(
     check_function("at_home", at_home)
     shared = [name for name in sent_names(model) if not at_home(name)]
     if not shared:
-        raise ValueError("at_home keeps all entries, so nothing would be sent: train each alone")
+        raise ValueError("at_home keeps all entries, so nothing would be sent: keep fewer at home")
     fleet = team.fleet
     yield CHECKED
 
@@ -78,9 +78,9 @@ def fedper(
         starts = {
             k: own_weights(model, fleet, k) | channel.send(SERVER, k, "model", sent) for k in drawn
         }
-        updates, received = all_good(team.learn(channel, starts, round_, {}), round_), []
+        updates, received = team.learn_all(channel, starts, round_, {}), []
         for k, update in updates.items():
-            end = plus(starts[k], update.delta, 1)
+            end = plus(starts[k], update.delta)
             fleet.weights[k] = {name: tensor for name, tensor in end.items() if at_home(name)}
             news = {name: update.delta[name] for name in shared}
             received.append(channel.send(k, SERVER, "update", news))
@@ -101,7 +101,7 @@ def ditto(
     pull: float,
     seed: int = 0,
 ) -> Iterator[Record]:
-    """Ditto (Li et al. 2021, arXiv 2012.04221, algorithm 1): a model of one's own beside the mean.
+    """Ditto (Li et al. 2021, arXiv 2012.04221, algorithm 1): each client also has its own model.
 
     It is federated averaging, in which each client of a cohort also trains a model v of its own
     that never leaves it: steps on ``loss(v) + pull/2 |v - w|^2``, where w is what the server has
@@ -137,13 +137,13 @@ def ditto(
     totals = channel.begin(set(team.clients), [model], sends_weights=True)
     for round_, drawn in cohorts:
         starts = {k: channel.send(SERVER, k, "model", sent_entries(model)) for k in drawn}
-        updates = all_good(team.learn(channel, starts, round_, {}), round_)
+        updates = team.learn_all(channel, starts, round_, {})
         received = [channel.send(k, SERVER, "update", u.delta) for k, u in updates.items()]
 
         own = {k: fleet.weights.get(k, starts[k]) for k in drawn}
         pulls = {k: {n: pull * t for n, t in plus(own[k], starts[k], -1).items()} for k in drawn}
         for k, update in learn_corrected(alone, channel, own, pulls, round_).items():
-            fleet.weights[k] = plus(own[k], update.delta, 1)
+            fleet.weights[k] = plus(own[k], update.delta)
 
         mean = weighted_mean(received, [u.num_samples for u in updates.values()])
         apply_update(model, mean, None)

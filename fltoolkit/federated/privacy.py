@@ -1,7 +1,7 @@
-"""Noise on the average, so that it tells little about any single client, as in DP-FedAvg.
+"""Clipping and noise on the average, so that it says little about any single client: DP-FedAvg.
 
-Here: clipping, noise, and the privacy loss over many rounds. It is a simulation in one process, to
-study how much accuracy privacy costs. It guarantees nothing for real data: see `GaussianDP`.
+It is a simulation in one process, to study how much accuracy privacy costs. It guarantees nothing
+for real data: see `GaussianDP`.
 """
 
 import math
@@ -15,15 +15,9 @@ from fltoolkit.federated.clock import ReceivedUpdate
 from fltoolkit.federated.means import deltas
 from fltoolkit.trees import Tree, weighted_mean
 
-__all__ = ["GaussianDP", "clipped"]
-
 
 def clipped(tree: Tree, clip: float) -> Tree:
-    """The tree, shortened to the length ``clip`` if it is longer (Euclidean, all float entries).
-
-    >>> clipped({"w": torch.tensor([3.0, 4.0])}, clip=1.0)
-    {'w': tensor([0.6000, 0.8000])}
-    """
+    """The tree, shortened to the length ``clip`` if it is longer (Euclidean, all float entries)."""
     norms = [t.double().norm() for t in tree.values() if t.is_floating_point()]
     norm = math.hypot(*(float(n) for n in norms))
     if norm <= clip:
@@ -85,7 +79,7 @@ class GaussianDP:
         Gaussian mechanism.
         """
         if not 0 < fraction <= 1:
-            raise ValueError(f"fraction={fraction}: of clients in a round, above 0 and at most 1")
+            raise ValueError(f"fraction={fraction}: the share of clients in a round, from 0 to 1")
         if not self.noise_multiplier:
             return math.inf
         try:

@@ -1,9 +1,9 @@
 """Federated averaging: a server and many clients train one model, compressed both ways.
 
-Here: a round, from drawing the cohort to a mean update. Not here: what a client does alone
-(client.py), how long it takes and what comes late (clock.py), how updates are averaged (means.py),
-how the model moves (server.py), servers that never wait for a round (asynchronous.py). Notebook 04
-derives it.
+Here: a round, from drawing the cohort to a mean update; begin with `_Averaging.one_round`. Not
+here: what a client does alone (client.py), how long it takes and what comes late (clock.py), how
+updates are averaged (means.py), how the model moves (server.py), servers that never wait for a
+round (asynchronous.py). Notebook 04 derives it.
 """
 
 import math
@@ -18,7 +18,7 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Identity
-from fltoolkit.federated.client import Local, LocalUpdate, check_count, sent_entries
+from fltoolkit.federated.client import Local, check_count, sent_entries
 from fltoolkit.federated.clock import Arrivals, Backlog, Drop, ReceivedUpdate
 from fltoolkit.federated.means import Collecting, mean_update
 from fltoolkit.federated.privacy import GaussianDP
@@ -86,7 +86,7 @@ def fedavg(
     Frozen parameters are never sent, and a tied weight is sent once. Buffers are averaged. A client
     whose training gives NaN says so in a ``control`` message, and the mean is made without it.
     docs/federated.md has late clients, server optimizers and saved runs. Notebook 04 writes a round
-    by hand, as ``one_round``; the method of this name, below, is a round of this function.
+    by hand.
 
     Args:
         model: the server's, changed in place before each record. Clients only compute with it.
@@ -129,13 +129,13 @@ def fedavg(
     record = Record()
     for round_ in rounds:
         channel.step = round_ + 1
-        outcome = averaging.one_round(round_, before=record)
+        outcome = averaging.one_round(round_, last_record=record)
         record = {"round": round_, "step": channel.step, **outcome, **totals()}
         yield record
 
 
 class _Averaging:
-    """What all rounds of a run have in common; `one_round` is the algorithm."""
+    """The values that all rounds of a run use; `one_round` is the algorithm."""
 
     def __init__(self, workers: Workers, channel: Channel, cohort: int | Cohort, server: Server):
         cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
@@ -145,15 +145,15 @@ class _Averaging:
         self.arrivals = replace(server.arrivals, wait_for=wait_for)
         self.backlog = Backlog() if server.backlog is None else server.backlog
 
-    def one_round(self, round_: int, before: Record) -> Record:
-        """Draw, send, train, send back, wait, and apply the mean; ``before`` is the last record."""
+    def one_round(self, round_: int, last_record: Record) -> Record:
+        """Draw a cohort, send the model, train, send the updates back, and apply their mean."""
         workers, channel, server = self.workers, self.channel, self.server
         arrivals, backlog = self.arrivals, self.backlog
         drawn = self.cohort.draw(backlog.idle(workers.clients), workers.seed, round_)
         if server.tune is not None:
-            _announce_codec(channel, server, drawn, before)
+            _announce_codec(channel, server, drawn, last_record)
 
-        due = arrivals.due(drawn, round_, backlog.seconds)  # when; who drops out is not in it
+        due = arrivals.due(drawn, round_, backlog.seconds)  # without clients that drop out
         received = []
         for part in _in_parts(drawn):
             model = sent_entries(workers.model)
@@ -161,7 +161,7 @@ class _Averaging:
             at_work = {k: starts[k] for k in part if k in due}
             for k, update in workers.learn(channel, at_work, round_, backlog.optimizers).items():
                 delta, masks = send_update(k, server.name, update, channel, server.mean)
-                n_k, loss = drawn[k] * len(workers.clients[k][1]), _loss(update)
+                n_k, loss = drawn[k] * len(workers.clients[k][1]), getattr(update, "loss", math.nan)
                 received.append(ReceivedUpdate(k, round_, due[k], n_k, loss, delta, masks))
 
         end = _end_of_round(received, len(drawn) - len(due), arrivals, backlog.seconds)
@@ -172,7 +172,7 @@ class _Averaging:
         backlog.late += late
 
         counting = arrivals.weighed(in_time, round_) + stale
-        # a secret mean collects its updates only here; empty if the server is in another process
+        # a secure sum sends the updates only here; the mean is empty if the server is elsewhere
         if mean := mean_update(server.mean, channel, server.name, counting, late):
             apply_update(workers.model, mean, server.optimizer)
         counts = _counts(in_time, late, stale, num_failed=len(received) - len(good))
@@ -191,12 +191,9 @@ def interval_averaging(
 ) -> Iterator[Record]:
     """Average the weights of all replicas every ``local.steps`` steps.
 
-    It is `fedavg` with everybody in the cohort. All replicas start equal; an average needs the
-    blocks of ``server.arrivals.wait_for`` of them. The others are backups: blocks that come late
-    are dropped (or count by ``arrivals.staleness``). Nobody begins the next block before the
-    average is made. A replica weighs as many samples as it has. These are the documented semantics
-    of coMind's FederatedAveragingOptimizer (2018), whose ``interval_steps`` is ``local.steps``, and
-    ``replicas_to_aggregate`` ``arrivals.wait_for``.
+    It is `fedavg` with all clients in the cohort, which has the documented semantics of coMind's
+    FederatedAveragingOptimizer (2018): ``interval_steps`` is ``local.steps``, and
+    ``replicas_to_aggregate`` is ``server.arrivals.wait_for``.
 
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
     >>> data = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
@@ -225,10 +222,10 @@ def _in_parts(cohort: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _announce_codec(
-    channel: Channel, server: Server, cohort: Iterable[str], before: Record
+    channel: Channel, server: Server, cohort: Iterable[str], last_record: Record
 ) -> None:
     """Let ``server.tune`` choose the codec of the updates, and send its name to the cohort."""
-    if before and server.tune is not None and (codec := server.tune(before)) is not None:
+    if last_record and server.tune is not None and (codec := server.tune(last_record)) is not None:
         channel.change_codec("update", codec, keep=True)
     name = repr(channel.codecs.get("update", Identity())).encode()
     for client in cohort:
@@ -241,14 +238,14 @@ def _end_of_round(
 ) -> float:
     """When the round ends: with update ``wait_for``, with the last answer, or at the timeout.
 
-    Raises FloatingPointError if training failed at all clients that have answered.
+    Raises FloatingPointError if the training of all clients that have answered failed.
     """
     times = sorted(u.seconds for u in received if u.delta is not None)
     if received and not times:
         raise FloatingPointError(
             f"round {received[0].round_}: training failed at {sorted(u.client for u in received)}, "
-            "which is everybody who was asked. The model has diverged or the data hold NaN: lower "
-            "lr or check the data. All records so far are good."
+            "the whole cohort. The model has diverged or the data hold NaN: lower lr or check the "
+            "data. All records so far are good."
         )
     wait_for = arrivals.wait_for
     assert wait_for is not None
@@ -276,10 +273,6 @@ def _counts(
     return {**loss, **counts, "num_failed": num_failed}
 
 
-def _loss(update: LocalUpdate | FloatingPointError) -> float:
-    return update.loss if isinstance(update, LocalUpdate) else math.nan
-
-
 def _check(workers: Workers, channel: Channel, cohort: Cohort, server: Server) -> None:
     check_optimizer(server.name, workers.model, server.optimizer)
     num_clients, arrivals, mean = len(workers.clients), server.arrivals, server.mean
@@ -292,8 +285,8 @@ def _check(workers: Workers, channel: Channel, cohort: Cohort, server: Server) -
     drops = isinstance(arrivals.staleness, Drop)
     if isinstance(mean, GaussianDP | Collecting) and (cohort.with_replacement or not drops):
         raise ValueError(
-            f"mean={mean}: each update must count once and alike. Leave with_replacement False and "
-            "staleness=Drop()"
+            f"mean={mean}: each update must count once, with the same weight. Leave "
+            "with_replacement=False and staleness=Drop()"
         )
     if server.tune is not None and not workers.are_here(channel):
         raise ValueError("tune needs the bytes of all clients, and some are in other processes")

@@ -19,12 +19,10 @@ from fltoolkit.arrays import as_tensor
 from fltoolkit.federated.client import Local
 from fltoolkit.party import check_fits_loss, check_targets, label_advice
 
-__all__ = ["Clients", "as_clients", "check_fit"]
-
 Clients = Mapping[str, tuple[Shaped[Tensor, "_ ..."], Shaped[Tensor, "_ ..."]]]
 """Client id to its ``(x, y)``, as `fltoolkit.data.load_emnist_federated` returns."""
 
-_DEAL = "fedavg deals the batches itself, by Local(batch_size=...)"
+_DEAL = "the protocol makes the batches itself, by Local(batch_size=...)"
 
 
 def as_clients(clients: Any, server: str) -> Clients:
@@ -32,11 +30,6 @@ def as_clients(clients: Any, server: str) -> Clients:
 
     Numpy arrays, pandas tables and map-style torch data sets are converted to tensors (see
     `fltoolkit.arrays`). Tensors are not converted or copied.
-
-    >>> import numpy as np
-    >>> clients = as_clients({"ann": (np.zeros((4, 2)), np.array([0, 1, 1, 0]))}, "server")
-    >>> [part.dtype for part in clients["ann"]]
-    [torch.float32, torch.int64]
     """
     if not isinstance(clients, Mapping):
         raise TypeError(
@@ -75,12 +68,6 @@ def check_fit(model: nn.Module, clients: Clients, local: Local) -> None:
     """Try the model and the loss on two samples, so that mistakes are found before round 0.
 
     The model is left as it is, and so are torch's random generators.
-
-    >>> clients = {"ann": (torch.ones(4, 3), torch.zeros(4, dtype=torch.int64))}
-    >>> local = Local(batch_size=2, lr=0.1, epochs=1)
-    >>> check_fit(nn.Linear(2, 2), clients, local)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ValueError: client 'ann': the model does not take its samples [3] torch.float32, ...
     """
     client, (x, y) = next(iter(clients.items()))
     trial = copy.deepcopy(model).eval()

@@ -17,8 +17,6 @@ from fltoolkit.federated.means import Mean, mean_of_all
 from fltoolkit.party import Party
 from fltoolkit.trees import Tree, is_finite
 
-__all__ = ["SERVER", "Server", "Yogi", "apply_update", "check_optimizer"]
-
 SERVER = "server"  # its name in the ledger
 
 
@@ -34,8 +32,8 @@ class Server:
         arrivals: when a round ends, and what weight late updates have; by default no update is
             late.
         tune: a function that is called before each round with the record of the round before. It
-            returns the codec for the updates. The memory of the links is kept, and ``control``
-            messages tell the cohort about the new codec.
+            returns the codec for the updates, whose name goes to the cohort in ``control``
+            messages. What the links' codecs remember is kept.
         backlog: the late updates of earlier rounds, for a run that goes on.
         name: the server's name in the ledger.
 
@@ -137,14 +135,7 @@ def apply_update(model: nn.Module, delta: Tree, optimizer: torch.optim.Optimizer
 
 
 def check_optimizer(server: str, model: nn.Module, optimizer: Any) -> None:
-    """Raise an error for a server optimizer whose parameters are not those of this model.
-
-    >>> model, other = nn.Linear(1, 1), nn.Linear(1, 1)
-    >>> optimizer = torch.optim.SGD(other.parameters(), lr=1.0)
-    >>> check_optimizer("server", model, optimizer)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ValueError: party 'server': its optimizer moves 2 parameters that are not its ...
-    """
+    """Raise an error for a server optimizer whose parameters are not those of this model."""
     if optimizer is None:
         return
     if not isinstance(optimizer, torch.optim.Optimizer):

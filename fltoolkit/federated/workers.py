@@ -19,12 +19,10 @@ from torch import nn
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, LocalUpdate, check_function, check_settings
 from fltoolkit.federated.many_at_once import local_updates
-from fltoolkit.federated.means import Mean, mean_of_all, send_for
+from fltoolkit.federated.means import Collecting, Mean, WithMasks, mean_of_all
 from fltoolkit.federated.samples import Clients, as_clients, check_fit
 from fltoolkit.history import Record
 from fltoolkit.trees import Tree, is_finite
-
-__all__ = ["Fleet", "Train", "Workers", "as_fleet", "client_seed", "mean_loss", "send_update"]
 
 Train = Callable[..., Sequence[LocalUpdate | FloatingPointError]]
 """``train(model, starts, data, local, seeds=seeds)``: `local_updates`, or anything called like it.
@@ -92,11 +90,7 @@ class Fleet:
 
 
 def as_fleet(clients: Clients | Fleet) -> Fleet:
-    """The fleet, or a new one of these clients.
-
-    >>> as_fleet({"ann": (torch.ones(4, 1), torch.zeros(4, 1))}).weights
-    {}
-    """
+    """The fleet, or a new one of these clients."""
     return clients if isinstance(clients, Fleet) else Fleet(clients)
 
 
@@ -174,6 +168,26 @@ class Workers:
                 states[client] = update.state
         return {c: learned[c] if c in learned else _elsewhere(starts[c]) for c in starts}
 
+    def learn_all(
+        self,
+        channel: Channel,
+        starts: Mapping[str, Tree],
+        round_: int,
+        states: dict[str, dict[str, Any]],
+    ) -> dict[str, LocalUpdate]:
+        """As `learn`, but raise FloatingPointError if the training of any client fails."""
+        good = {}
+        for client, update in self.learn(channel, starts, round_, states).items():
+            if not isinstance(update, LocalUpdate):
+                raise FloatingPointError(f"client {client!r}, round {round_}: {update}")
+            good[client] = update
+        return good
+
+
+def plus(tree: Tree, other: Tree, factor: float = 1) -> Tree:
+    """``tree + factor * other``, for the entries that both have."""
+    return {name: t + factor * other[name] for name, t in tree.items() if name in other}
+
 
 def _checked(update: LocalUpdate | FloatingPointError) -> LocalUpdate | FloatingPointError:
     """The update, or an error if it holds NaN: this must not get into a codec's memory."""
@@ -188,22 +202,14 @@ def _elsewhere(start: Tree) -> LocalUpdate:
 
 
 def mean_loss(losses: Sequence[float], weights: Sequence[float]) -> Record:
-    """The weighted mean of the losses that this process knows; no ``loss`` if it knows none.
-
-    >>> mean_loss([1.0, 4.0, math.nan], [2, 1, 5]), mean_loss([math.nan], [1])
-    ({'loss': 2.0}, {})
-    """
+    """The weighted mean of the losses that this process knows; no ``loss`` if it knows none."""
     known = [(loss, weight) for loss, weight in zip(losses, weights, strict=True) if loss == loss]
     total = sum(weight for _, weight in known)
     return {"loss": sum(loss * weight for loss, weight in known) / total} if total else {}
 
 
 def client_seed(seed: int, round_: int, client: str) -> int:
-    """The seed of a client's batches in a round. It does not depend on the other clients.
-
-    >>> client_seed(0, 3, "ann") == client_seed(0, 3, "bea")
-    False
-    """
+    """The seed of a client's batches in a round. It does not depend on the other clients."""
     key = [seed, round_, zlib.crc32(client.encode())]
     return int(np.random.SeedSequence(key).generate_state(1)[0])
 
@@ -215,18 +221,17 @@ def send_update(
     channel: Channel,
     mean: Mean = mean_of_all,
 ) -> tuple[Tree | None, Tree]:
-    """Send a client's update as the mean needs it; return what arrives, and masks: see `send_for`.
+    """Send a client's update as the mean needs it; return what arrives, and masks.
 
     If training has failed, the client sends a ``control`` message instead, and None arrives.
-
-    >>> update = LocalUpdate({"w": torch.ones(2)}, loss=0.5, num_samples=4, num_steps=1)
-    >>> send_update("ann", "server", update, Channel())
-    ({'w': tensor([1., 1.])}, {})
     """
-    if isinstance(update, LocalUpdate):
-        return send_for(mean, channel, client, server, update.delta)
-    warnings.warn(
-        f"client {client!r} is left out of round {channel.step - 1}: {update}", stacklevel=3
-    )
-    channel.send(client, server, "control", {"failed": torch.ones((), dtype=torch.uint8)})
-    return None, {}
+    if isinstance(update, FloatingPointError):
+        where = f"client {client!r} is left out of round {channel.step - 1}"
+        warnings.warn(f"{where}: {update}", stacklevel=3)
+        channel.send(client, server, "control", {"failed": torch.ones((), dtype=torch.uint8)})
+        return None, {}
+    if isinstance(mean, Collecting):  # it sends all updates itself when the round has ended
+        return update.delta, {}
+    if isinstance(mean, WithMasks):
+        return channel.send_masked(client, server, "update", update.delta)
+    return channel.send(client, server, "update", update.delta), {}

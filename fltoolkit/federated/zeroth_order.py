@@ -27,15 +27,13 @@ from fltoolkit.federated.client import (
     sent_entries,
 )
 from fltoolkit.federated.data_parallel import trainable
-from fltoolkit.federated.drift import plain_rounds, plus
+from fltoolkit.federated.drift import plain_rounds
 from fltoolkit.federated.rounds import Cohort
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import SERVER
-from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed, plus
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree, weighted_mean
-
-__all__ = ["Directions", "decomfl", "direction", "fedkseed", "followed", "slope"]
 
 
 @dataclass(frozen=True)
@@ -268,13 +266,7 @@ def followed(
     lr: float,
     rank: int | None = None,
 ) -> Tree:
-    """The weights after a step ``w - lr g z`` for each seed and slope.
-
-    >>> start, seeds = {"w": torch.zeros(2)}, torch.tensor([3], dtype=torch.int32)
-    >>> end = followed(start, seeds, torch.tensor([2.0]), lr=0.5)
-    >>> torch.equal(end["w"], -direction(start, 3)["w"])
-    True
-    """
+    """The weights after a step ``w - lr g z`` for each seed and slope."""
     weights = {name: t.clone() for name, t in weights.items() if name != "seen"}
     for seed, g in zip(seeds.tolist(), slopes.tolist(), strict=True):
         if g:  # most sums are still zero while `fedkseed` begins

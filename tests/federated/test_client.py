@@ -2,7 +2,6 @@
 
 import copy
 import math
-import time
 import warnings
 from collections import deque
 
@@ -13,7 +12,6 @@ from torch.nn.functional import mse_loss, nll_loss
 
 from fltoolkit.data import Batches
 from fltoolkit.federated import Local, local_update, local_update_lean
-from fltoolkit.federated import many_at_once as many
 from fltoolkit.federated.client import batch_indices, filled, sent_names
 from fltoolkit.federated.many_at_once import _together, clients_at_once, local_updates
 from fltoolkit.models import mcmahan_cnn, seeded
@@ -232,42 +230,6 @@ def test_clients_at_once_equal_the_loop(name, way):
             updates = local_updates(module, starts, data, local, seeds=seeds, chunk=chunk)
         for update, plain in zip(updates, loop, strict=True):
             assert_equal(update, plain, 1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("slow", ["local_update", "local_update_lean"])
-def test_the_faster_of_two_equal_functions_trains_all_but_the_first(slow, monkeypatch):
-    """Whichever it is: a slow one is measured, and then never called again for this module."""
-    called = []
-
-    def counted(name, train):
-        def counting(*args, **how):
-            called.append(name)
-            if name == slow:
-                end = time.thread_time() + 0.02
-                while time.thread_time() < end:
-                    pass
-            return train(*args, **how)
-
-        return counting
-
-    for name, train in (("local_update", local_update), ("local_update_lean", local_update_lean)):
-        monkeypatch.setattr(many, name, counted(name, train))
-    module, data = net("MLP"), [samples(9, seed=k) for k in range(9)]
-    starts = [start_of(module, seed=k) for k in range(9)]
-    updates = local_updates(module, starts, data, Local(**HOW), seeds=range(9))
-    assert called.count(slow) == many.TRIES
-    assert slow not in called[2 * many.TRIES :]
-    for k, (update, (x, y)) in enumerate(zip(updates, data, strict=True)):
-        assert_equal(update, local_update(module, starts[k], x, y, Local(**HOW), seed=k))
-    called.clear()
-    local_updates(module, starts[:3], data[:3], Local(**HOW), seeds=range(3))
-    assert called
-    assert slow not in called
-    called.clear()  # with prox they do not agree to the bit, and chunk=1 asks for the lean one
-    local_updates(net("MLP"), starts, data, Local(**HOW, prox=0.1), seeds=range(9))
-    local_updates(net("MLP"), starts, data, Local(**HOW), seeds=range(9), chunk=1)
-    assert {*called} == {"local_update_lean"}
 
 
 def test_a_loss_that_is_no_mean_over_samples():

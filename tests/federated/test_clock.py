@@ -61,7 +61,7 @@ def test_staleness_weights_by_hand():
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        (lambda: Even(0), "seconds=0: virtual seconds above 0"),
+        (lambda: Even(0), "seconds=0: give virtual seconds above 0"),
         (lambda: Even(math.nan), "seconds=nan"),
         (lambda: LogNormal(-1), "sigma=-1: a spread"),
         (lambda: LogNormal(1, dropout=1.5), "dropout=1.5: a probability"),
@@ -84,10 +84,10 @@ def late(client, seconds, w=0.0):
 
 def test_backlog_hands_out_what_has_come_and_keeps_the_rest():
     backlog = Backlog(2.0, [late("b", 9.0), late("a", 5.0), late("c", 2.0)])
-    assert backlog.busy() == {"a", "b"}
+    assert backlog.idle(["a", "b", "c"]) == ["c"]
     assert [a.client for a in backlog.take(until=5.0)] == ["c", "a"]
     assert backlog.seconds == 5.0
-    assert backlog.busy() == {"b"}
+    assert backlog.idle(["a", "b", "c"]) == ["a", "c"]
     assert backlog.take(until=6.0) == []
 
 

@@ -86,7 +86,7 @@ def test_what_does_not_fit_is_refused():
         with pytest.raises(ValueError, match=next(iter(wrong))):
             demo(Pull(), workers, Channel(), steps=1, local=LOCAL, **wrong)
     clipped = replace(LOCAL, clip_norm=1.0)
-    with pytest.raises(ValueError, match="the length of a step says nothing"):
+    with pytest.raises(ValueError, match="whose length says nothing"):
         demo(Pull(), workers, Channel(), steps=1, local=clipped)
 
 
@@ -140,7 +140,7 @@ def test_what_dion_refuses():
     with pytest.raises(ValueError, match="muon_for\\(model, momentum=None\\)"):
         list(dion(model, some(3), Channel(), steps=1, local=usual, rank=2))
     clipped = replace(through_muon(model, 4), clip_norm=1.0)
-    with pytest.raises(ValueError, match="leave it out"):
+    with pytest.raises(ValueError, match="Leave clip_norm out"):
         dion(model, some(3), Channel(), steps=1, local=clipped, rank=2)
     with pytest.raises(ValueError, match="rank=0"):
         dion(model, some(3), Channel(), steps=1, local=through_muon(model, 4), rank=0)

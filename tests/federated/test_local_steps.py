@@ -247,5 +247,5 @@ def test_what_does_not_fit_is_refused():
 
 def test_a_worker_that_diverges_is_named():
     wild = Local(4, optimizer=partial(torch.optim.SGD, lr=3e38), steps=3)
-    with pytest.raises(FloatingPointError, match="worker 'w0', round 0"):
+    with pytest.raises(FloatingPointError, match="client 'w0', round 0"):
         list(diloco(network(), THREE, Channel(), rounds=1, local=wild))

@@ -106,7 +106,7 @@ def test_the_worst_tenth_and_what_is_refused():
     assert worst_tenth([0.5, 0.9] * 10) == 0.5
     with pytest.raises(ValueError, match="empty"):
         worst_tenth([])
-    with pytest.raises(ValueError, match="train each alone"):
+    with pytest.raises(ValueError, match="keep fewer at home"):
         trained(fedper, at_home=lambda name: True)
     with pytest.raises(ValueError, match="prox=-1"):
         trained(ditto, pull=-1.0)

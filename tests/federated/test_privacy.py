@@ -84,7 +84,7 @@ def test_fedavg_with_clipping_moves_by_no_more_than_clip():
 )
 def test_what_would_count_a_client_twice_is_refused(cohort, arrivals):
     server = Server(mean=GaussianDP(1, 1), arrivals=arrivals)
-    with pytest.raises(ValueError, match="each update must count once and alike"):
+    with pytest.raises(ValueError, match="each update must count once, with the same weight"):
         fedavg(Ten(), PEOPLE, Channel(), **HOW | {"cohort": cohort, "server": server})
 
 

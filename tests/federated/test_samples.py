@@ -123,7 +123,7 @@ VALUES = [
     (partial(Local, 4, lr=0.1, epochs=1, keep_state=True), ValueError, "no state to keep"),
     (partial(Local, 4, optimizer=len, epochs=1), TypeError, "makes 1, which is no optimizer"),
     (partial(Arrivals, wait_for=0), ValueError, "wait_for=0: must be at least 1"),
-    (partial(Arrivals, timeout=0), ValueError, "timeout=0: virtual seconds above 0"),
+    (partial(Arrivals, timeout=0), ValueError, "timeout=0: give virtual seconds above 0"),
     (partial(Arrivals, staleness=Drop), TypeError, "staleness=.*Drop is a class"),
     (partial(Cohort, 0), ValueError, "cohort size=0: must be at least 1"),
     (
