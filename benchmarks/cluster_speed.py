@@ -5,7 +5,7 @@
     python -m benchmarks.cluster_speed --memory                         # all of it takes long
     python -m benchmarks.cluster_speed --memory --where "two workers"   # one part
     python -m benchmarks.cluster_speed --link                           # memory of one link
-    python -m benchmarks.cluster_speed --draw docs/engines.md    # the figure of a printed table
+    python -m benchmarks.cluster_speed --draw docs/performance.md    # the figure of a printed table
 
 The model has 4,810 parameters (19 kB). Each client has 20 samples and takes one step. Memory is the
 most that a process held (VmHWM) in two rounds, the first of which makes every client's memory.
