@@ -4,6 +4,7 @@ A run that is in the file is not run again; Ctrl-C loses only the runs in progre
 is run, and the tables.
 """
 
+import argparse
 import hashlib
 import json
 import multiprocessing
@@ -11,15 +12,18 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from fltoolkit.research import interval, mean_ci, paired
 
+STORED = Path(__file__).parent / "results"
+DOCS = Path(__file__).parents[1] / "docs"
 Result = dict[str, Any]
 Runs = dict[int, Result]  # by seed
 Row = tuple[Any, Runs]  # a setting and its runs
@@ -29,6 +33,34 @@ Job = tuple[Any, Any, int]  # task, setting with `key`, seed
 def digest(what: Any) -> str:
     """The key of a run: the same for the same ``what``, which JSON can write."""
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def options(doc: str, out: Path) -> argparse.ArgumentParser:
+    """The options of all experiments; the first line of ``doc`` says what a command does."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--only", default="", help="settings whose table or name holds this")
+    parser.add_argument("--out", type=Path, default=out, help="the file of results")
+    parser.add_argument("--report", action="store_true", help="print the tables, run nothing")
+    parser.add_argument("--write", action="store_true", help="put the tables into the page")
+    return parser
+
+
+def seeds_and_workers(parser: argparse.ArgumentParser) -> None:
+    """Two options more, of experiments that train."""
+    parser.add_argument("--seeds", type=int, nargs="+", help="instead of each setting's own")
+    parser.add_argument("--workers", type=int, default=1, help="processes, one torch thread each")
+
+
+def chosen(settings: Iterable[Any], args: argparse.Namespace) -> list[Any]:
+    """The settings that ``--only`` names, with the seeds of ``--seeds`` if there are any."""
+    found = [s for s in settings if args.only in f"{getattr(s, 'part', '')}: {s.name}"]
+    seeds = getattr(args, "seeds", None)
+    return found if seeds is None else [replace(s, seeds=tuple(seeds)) for s in found]
+
+
+def jobs_of(task: Any, settings: Iterable[Any]) -> list[Job]:
+    """A job for each seed of each setting."""
+    return [(task, setting, seed) for setting in settings for seed in setting.seeds]
 
 
 @contextmanager
@@ -153,6 +185,31 @@ def write_between(page: Path, begin: str, end: str, inside: str) -> None:
     """Put something new between the two marks of a page in a file."""
     text = put_between(page.read_text(encoding="utf-8"), begin, end, inside)
     page.write_text(text, encoding="utf-8")
+
+
+class Page(NamedTuple):
+    """A page of docs/, and the two marks between which it holds what a command prints."""
+
+    name: str
+    begin: str
+    end: str
+
+    @property
+    def path(self) -> Path:
+        """Of the file."""
+        return DOCS / f"{self.name}.md"
+
+    def tell(self, printed: str, args: argparse.Namespace) -> None:
+        """Print what a report says, or with ``--write`` put it into the page."""
+        if args.write:
+            write_between(self.path, self.begin, self.end, printed)
+        else:
+            print(printed)
+
+    def shows(self, printed: str) -> bool:
+        """Whether `write_between` would change nothing."""
+        text = self.path.read_text(encoding="utf-8")
+        return put_between(text, self.begin, self.end, printed) == text
 
 
 def accuracies(runs: Runs) -> str:

@@ -12,60 +12,55 @@ Each finished run is one line of JSON in ``--out`` and is not run again; Ctrl-C 
 runs in progress. What came out: docs/async_states.md.
 """
 
-import argparse
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import torch
 
-from experiments.async_states.report import BEGIN, END, draw, report
+from experiments.async_states.report import PAGE, draw, report
 from experiments.async_states.run import run, time_of_steps
 from experiments.async_states.settings import CUTS, MODELS, NUM_CLIENTS, SIZES, Task, settings
-from experiments.runs import read, rows_of, sweep, write_between
+from experiments.runs import (
+    DOCS,
+    STORED,
+    chosen,
+    jobs_of,
+    options,
+    read,
+    rows_of,
+    seeds_and_workers,
+    sweep,
+)
 
-RESULTS = Path(__file__).parents[1] / "results" / "async_states.jsonl"
-FIGURE = Path(__file__).parents[2] / "docs" / "images" / "async_states.png"
-PAGE = Path(__file__).parents[2] / "docs" / "async_states.md"
+RESULTS = STORED / "async_states.jsonl"
+FIGURE = DOCS / "images" / "async_states.png"
 
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__, RESULTS)
+    seeds_and_workers(parser)
     parser.add_argument("--data", choices=SIZES, default="mnist")
     parser.add_argument("--model", choices=CUTS, help="by default vgg11 for cifar10, else mlp")
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--clients", type=int, default=NUM_CLIENTS, help="where there are several")
-    parser.add_argument("--seeds", type=int, nargs="+", help="instead of each setting's own")
-    parser.add_argument("--only", default="", help="settings whose table or name holds this")
     parser.add_argument("--device", help="by default cuda for vgg11 if there is one, else cpu")
-    parser.add_argument("--workers", type=int, default=1, help="processes, one torch thread each")
-    parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--figure", type=Path, default=FIGURE)
-    parser.add_argument("--report", action="store_true", help="print tables, draw the figure")
-    parser.add_argument("--write", action="store_true", help="put the tables into the page, draw")
     parser.add_argument("--time", type=int, default=0, metavar="STEPS", help="of vanilla, no data")
     args = parser.parse_args()
     torch.set_num_threads(1)
     task = Task(args.data, args.model or MODELS[args.data], args.epochs, args.clients)
     gpu = task.model == "vgg11" and torch.cuda.is_available()
     device = args.device or ("cuda" if gpu else "cpu")
+    mine = chosen(settings(task), args)
     if args.time:
         print(time_of_steps(task, args.time, device))
-        return
-    chosen = [s for s in settings(task) if args.only in f"{s.part}: {s.name}"]
-    if args.seeds is not None:
-        chosen = [replace(setting, seeds=tuple(args.seeds)) for setting in chosen]
-    if args.report or args.write:
-        rows = rows_of(task, chosen, read(args.out))
-        if args.write:
-            write_between(PAGE, BEGIN, END, report(rows))
-        else:
-            print(report(rows))
+    elif args.report or args.write:
+        rows = rows_of(task, mine, read(args.out))
+        PAGE.tell(report(rows), args)
         draw(rows, args.figure)
-        return
-    jobs = [(task, s, seed) for s in chosen for seed in s.seeds]
-    sweep(partial(run, device=device), jobs, args.out, workers=args.workers)
+    else:
+        sweep(partial(run, device=device), jobs_of(task, mine), args.out, workers=args.workers)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from experiments.null_rows import (
 )
 from experiments.pareto.report import null_runs
 from experiments.runs import (
+    Page,
     Row,
     Runs,
     accuracies,
@@ -30,8 +31,11 @@ from fltoolkit import History, plots
 from fltoolkit.research import mean_ci
 
 GOAL_FACTOR, GOAL_POINTS = 100, 0.5
-BEGIN = "<!-- begin: printed by experiments.async_states --write -->"
-END = "<!-- end: printed -->"
+PAGE = Page(
+    "async_states",
+    "<!-- begin: printed by experiments.async_states --write -->",
+    "<!-- end: printed -->",
+)
 
 
 def report(rows: Sequence[Row]) -> str:

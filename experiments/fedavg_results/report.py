@@ -9,6 +9,7 @@ from experiments.fedavg_results.settings import BATCH_SIZE, COHORT, FLOAT32, LAS
 from experiments.null_rows import mark_null_rows, missing, null_histories, times
 from experiments.null_rows import megabytes as as_megabytes
 from experiments.runs import (
+    Page,
     Result,
     Row,
     Runs,
@@ -23,8 +24,7 @@ from fltoolkit.research import mean_ci
 
 GOAL_FACTOR, GOAL_POINTS = 20, 0.3
 LEAST_DRAWN = 0.9
-BEGIN = "<!-- what the report prints, from here -->"
-END = "<!-- to here -->"
+PAGE = Page("fedavg_results", "<!-- what the report prints, from here -->", "<!-- to here -->")
 
 
 def report(rows: Sequence[Row]) -> str:

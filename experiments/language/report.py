@@ -8,6 +8,7 @@ from experiments.language import null_results, pooled
 from experiments.language.data_parallel import LONGER, LONGEST, Setting
 from experiments.language.task import Task
 from experiments.runs import (
+    Page,
     Result,
     Row,
     Runs,
@@ -20,7 +21,11 @@ from experiments.runs import (
 )
 from fltoolkit.research import mean_ci, paired
 
-BEGIN, END = "<!-- tables: python -m experiments.language --write -->", "<!-- end of tables -->"
+PAGE = Page(
+    "language_results",
+    "<!-- tables: python -m experiments.language --write -->",
+    "<!-- end of tables -->",
+)
 REFERENCE = "AdamW, every step, float32"
 OWN = {  # the same optimizer, every step, float32
     "AdamW": REFERENCE,

@@ -17,9 +17,9 @@ import torch
 from experiments.leakage.report import draw, report
 from experiments.leakage.run import run, told
 from experiments.leakage.settings import TASKS, settings
-from experiments.runs import read, sweep
+from experiments.runs import STORED, read, sweep
 
-RESULTS = Path(__file__).parents[1] / "results" / "leakage.jsonl"
+RESULTS = STORED / "leakage.jsonl"
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 

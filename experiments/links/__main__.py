@@ -8,16 +8,12 @@ Each finished link is one line of JSON in ``--out`` and is not run again. Run it
 what else computes there is measured as well.
 """
 
-import argparse
-from pathlib import Path
-
-from experiments.links.report import BEGIN, END, report
+from experiments.links.report import PAGE, report
 from experiments.links.run import run
 from experiments.links.settings import REPEATS, settings
-from experiments.runs import Result, read, rows_of, sweep, write_between
+from experiments.runs import STORED, Result, chosen, options, read, rows_of, sweep
 
-RESULTS = Path(__file__).parents[1] / "results" / "links.jsonl"
-PAGE = Path(__file__).parents[2] / "docs" / "links.md"
+RESULTS = STORED / "links.jsonl"
 
 
 def told(result: Result) -> str:
@@ -27,23 +23,15 @@ def told(result: Result) -> str:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="links whose name holds this")
+    parser = options(__doc__, RESULTS)
     parser.add_argument("--repeats", type=int, default=REPEATS)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--report", action="store_true", help="print the tables")
-    parser.add_argument("--write", action="store_true", help="write the tables into the page")
     args = parser.parse_args()
-    chosen = [s for s in settings(args.repeats) if args.only in s.name]
+    mine = chosen(settings(args.repeats), args)
     if args.report or args.write:
-        rows = rows_of(None, chosen, read(args.out))
-        if args.write:
-            write_between(PAGE, BEGIN, END, report(rows))
-        else:
-            print(report(rows))
-        return
-    jobs = [(None, setting, n) for n in range(args.repeats) for setting in chosen]
-    sweep(run, jobs, args.out, told=told)
+        PAGE.tell(report(rows_of(None, mine, read(args.out))), args)
+    else:
+        jobs = [(None, setting, n) for n in range(args.repeats) for setting in mine]
+        sweep(run, jobs, args.out, told=told)
 
 
 if __name__ == "__main__":

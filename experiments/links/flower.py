@@ -9,7 +9,6 @@ other. Running it needs what `experiments.links` needs, and Flower: use the envi
 ``make flower`` makes. A line of JSON in ``--out`` is a finished link, and is not run again.
 """
 
-import argparse
 import json
 import os
 import signal
@@ -25,13 +24,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 from experiments.links import methods as gloo
-from experiments.links.__main__ import PAGE, told
+from experiments.links.__main__ import told
 from experiments.links.emulator import ADDRESSES, link
-from experiments.links.flower_report import BEGIN, END, METHODS, WARM, report
+from experiments.links.flower_report import METHODS, PAGE, WARM, report
 from experiments.links.settings import Setting, settings
-from experiments.runs import Result, read, rows_of, sweep, write_between
+from experiments.runs import STORED, Result, chosen, options, read, rows_of, sweep
 
-RESULTS = Path(__file__).parents[1] / "results" / "links_flower.jsonl"
+RESULTS = STORED / "links_flower.jsonl"
 ROUNDS = 4
 REPEATS = 2
 PORT, START = 9092, 120  # at most so many seconds until the SuperLink listens
@@ -171,24 +170,16 @@ def train(
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="links whose name holds this")
+    parser = options(__doc__, RESULTS)
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="that are counted")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--report", action="store_true", help="print the tables")
-    parser.add_argument("--write", action="store_true", help="write the tables into the page")
     args = parser.parse_args()
-    chosen = [s for s in links() if args.only in s.name]
+    mine = chosen(links(), args)
     if args.report or args.write:
-        rows = rows_of(None, chosen, read(args.out))
-        if args.write:
-            write_between(PAGE, BEGIN, END, report(rows))
-        else:
-            print(report(rows))
+        PAGE.tell(report(rows_of(None, mine, read(args.out))), args)
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that the others end too
-    jobs = [(None, setting, n) for n in range(args.repeats) for setting in chosen]
+    jobs = [(None, setting, n) for n in range(args.repeats) for setting in mine]
     sweep(partial(run, rounds=args.rounds), jobs, args.out, told=told)
 
 

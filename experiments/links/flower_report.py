@@ -5,11 +5,12 @@ from collections.abc import Iterator, Sequence
 from statistics import mean, median
 
 from experiments.links.report import computing, simple
-from experiments.runs import Result, Row
+from experiments.runs import Page, Result, Row
 from fltoolkit.research import mean_ci
 
-BEGIN = "<!-- begin: python -m experiments.links.flower --write -->"
-END = "<!-- end: flower -->"
+PAGE = Page(
+    "links", "<!-- begin: python -m experiments.links.flower --write -->", "<!-- end: flower -->"
+)
 METHODS = ("FedAvg, float32", "FedAvg, 3 bits both ways")
 WARM = 1  # rounds before the clock starts, in which connections are opened
 POLL = 3.0  # seconds between two questions of a SuperNode, and of a ServerApp, in flwr 1.41

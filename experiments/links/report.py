@@ -5,11 +5,10 @@ from statistics import mean, median
 
 from experiments.links.emulator import bucket, mtu
 from experiments.links.methods import AHEAD, METHODS
-from experiments.runs import Result, Row
+from experiments.runs import Page, Result, Row
 from fltoolkit.research import mean_ci
 
-BEGIN = "<!-- begin: python -m experiments.links --write -->"
-END = "<!-- end: links -->"
+PAGE = Page("links", "<!-- begin: python -m experiments.links --write -->", "<!-- end: links -->")
 WAYS = ("up", "down")
 HEADERS = 52  # bytes of IP and TCP with its time stamps, in each packet
 GROUPS = (

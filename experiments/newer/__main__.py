@@ -14,9 +14,9 @@ from experiments.newer.masked import ONE_BIT_EACH
 from experiments.newer.owners import OWNERS_DIFFER
 from experiments.newer.seeds import FINE_TUNED, FROM_SCRATCH
 from experiments.newer.setting import Setting
-from experiments.runs import Result, read, sweep
+from experiments.runs import STORED, Result, read, sweep
 
-RESULTS = Path(__file__).parents[1] / "results" / "newer.jsonl"
+RESULTS = STORED / "newer.jsonl"
 GROUPS = {group.name: group for group in (OWNERS_DIFFER, FROM_SCRATCH, FINE_TUNED, ONE_BIT_EACH)}
 
 

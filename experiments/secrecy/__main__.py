@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 
-from experiments.runs import Result, fill, read, sweep
+from experiments.runs import STORED, Result, fill, read, sweep
 from experiments.secrecy.attack import attack
 from experiments.secrecy.figure import draw
 from experiments.secrecy.intersection import SIZES, intersection
@@ -32,7 +32,7 @@ from experiments.secrecy.run import run
 from experiments.secrecy.settings import SEEDS, TASKS, settings
 from experiments.secrecy.under_mask import under_mask
 
-RESULTS = Path(__file__).parents[1] / "results" / "secrecy.jsonl"
+RESULTS = STORED / "secrecy.jsonl"
 
 
 def main() -> None:

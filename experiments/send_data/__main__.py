@@ -19,13 +19,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments.runs import Result, add, read, score
+from experiments.runs import STORED, Result, add, read, score
 from experiments.send_data.pictures import pictures
 from experiments.send_data.run import run
 from experiments.send_data.settings import ALL, FORMS, Sent, Setting, Together, key
 
-RESULTS = Path("experiments/results/send_data.jsonl")
-LEAKS = Path("experiments/results/send_data_leak.jsonl")
+RESULTS = STORED / "send_data.jsonl"
+LEAKS = STORED / "send_data_leak.jsonl"
 CACHE = Path("runs") / "send_data"
 
 
@@ -47,7 +47,9 @@ def main() -> None:
     if args.report or args.write:
         from experiments.send_data import report
 
-        print(report.tables()) if args.report else report.write()
+        report.PAGE.tell(report.tables(), args)
+        if args.write:
+            report.draw()
         return
     if args.leak:
         leak(args, args.results or LEAKS)

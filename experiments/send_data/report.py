@@ -5,16 +5,18 @@ from pathlib import Path
 from statistics import mean
 
 from experiments.leakage.settings import TASKS
-from experiments.runs import Result, read, share_ci, write_between
+from experiments.runs import DOCS, Page, Result, read, share_ci
+from experiments.runs import STORED as RESULTS
 from experiments.send_data import law, membership
 from experiments.send_data.law import short
 from fltoolkit.research import mean_ci
 
-ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "experiments" / "results"
-PAGE = ROOT / "docs" / "send_the_data.md"
-FIGURE = ROOT / "docs" / "images" / "send_the_data.png"
-BEGIN, END = "<!-- begin: printed by experiments.send_data --write -->", "<!-- end: printed -->"
+FIGURE = DOCS / "images" / "send_the_data.png"
+PAGE = Page(
+    "send_the_data",
+    "<!-- begin: printed by experiments.send_data --write -->",
+    "<!-- end: printed -->",
+)
 Curve = Sequence[tuple[int, float]]
 """Bytes so far and accuracy, test by test."""
 IMAGES = 10_000  # the owners' images of the third axis
@@ -37,12 +39,6 @@ def tables() -> str:
             leak_table(),
         ]
     )
-
-
-def write() -> None:
-    """Put the tables into the page, and draw the figure."""
-    write_between(PAGE, BEGIN, END, tables())
-    draw()
 
 
 # ---------------------------------------------------------------------------------- CIFAR-10

@@ -2,14 +2,13 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from experiments.async_states import __main__ as command
-from experiments.async_states.report import BEGIN, END, main_table, report
+from experiments.async_states.report import PAGE, main_table, report
 from experiments.async_states.run import dataset, run
 from experiments.async_states.settings import (
     BATCH_SIZE,
@@ -22,7 +21,7 @@ from experiments.async_states.settings import (
     settings,
     whole_epochs,
 )
-from experiments.runs import put_between, read, rows_of
+from experiments.runs import read, rows_of
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, splitnn_mlp, train_split
 from fltoolkit.data import Dataset
 from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, Periodic, State
@@ -30,7 +29,6 @@ from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, Periodic, State
 DIGITS = Task("digits", epochs=2, clients=3)
 STEPS = DIGITS.num_steps
 VANILLA = Setting("part", "family", "vanilla", AlwaysA())
-PAGE = Path(__file__).parents[2] / "docs" / "async_states.md"
 
 
 @pytest.mark.later
@@ -170,9 +168,8 @@ def test_sizes_are_those_of_the_data():
 
 @pytest.mark.slow
 def test_the_page_shows_what_the_report_prints():
-    task, page, results = Task(), PAGE.read_text(encoding="utf-8"), read(command.RESULTS)
-    printed = report(rows_of(task, settings(task), results))
-    assert put_between(page, BEGIN, END, printed) == page
+    task, results = Task(), read(command.RESULTS)
+    assert PAGE.shows(report(rows_of(task, settings(task), results)))
     tenth = Task("cifar10_tenth", "vgg11")
     rows = rows_of(tenth, whole_epochs(tenth), results)
-    assert main_table(rows, rows[0][1]) in page
+    assert main_table(rows, rows[0][1]) in PAGE.path.read_text(encoding="utf-8")

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from experiments.language import data_parallel
-from experiments.language.__main__ import PAGE, PARTS, RESULTS
+from experiments.language.__main__ import PARTS, RESULTS
 from experiments.language.data_parallel import Setting, deal, run, settings
-from experiments.language.report import BEGIN, END, tables, time_to_target, what_costs
+from experiments.language.report import PAGE, tables, time_to_target, what_costs
 from experiments.language.task import Cosine, Task, held_out, model_of, text_of
-from experiments.runs import nats_above, put_between, read, rows_of
+from experiments.runs import nats_above, read, rows_of
 from fltoolkit.federated import AllGather
 
 SMALL = Task("topics", context=16, layers=1, width=16, batch_size=2, workers=3, steps=6)
@@ -95,12 +95,10 @@ def test_settings_have_names_and_keys_of_their_own():
     assert len({s.name for s in every}) == len({s.key(Task(), 1) for s in every}) == len(every)
 
 
-def test_the_page_is_what_the_store_says():
-    """`python -m experiments.language --write` would change nothing."""
+def test_the_page_shows_what_is_stored():
     stored = read(RESULTS)
     found = {name: rows_of(Task(), part.settings(Task()), stored) for name, part in PARTS.items()}
-    text = PAGE.read_text(encoding="utf-8")
-    assert put_between(text, BEGIN, END, tables(found)) == text
+    assert PAGE.shows(tables(found))
     assert all(line["text_sha256"].startswith("86c4e6aa") for line in stored.values())
 
 

@@ -5,10 +5,10 @@ from importlib import import_module
 
 import pytest
 
-from experiments.language.command import PAGE, marks
+from experiments.language.command import page_of
 from experiments.language.large import CHOOSING_SEED, RESULTS, chosen, rows, run, trials
 from experiments.language.task import Task, python_sources
-from experiments.runs import put_between, read
+from experiments.runs import read
 
 SMALL = Task(text="topics", context=16, layers=1, width=16, batch_size=2, workers=2, steps=30)
 
@@ -57,6 +57,5 @@ def test_python_sources_are_a_text_of_ascii():
     [pytest.param("split", marks=pytest.mark.later), "finetune", "inversion", "large"],
 )
 def test_the_page_shows_what_is_stored(part):
-    page, results = PAGE.read_text(encoding="utf-8"), RESULTS.with_name(f"language_{part}.jsonl")
-    tables = import_module(f"experiments.language.{part}").report(read(results))
-    assert put_between(page, *marks(part), tables) == page
+    results = read(RESULTS.with_name(f"language_{part}.jsonl"))
+    assert page_of(part).shows(import_module(f"experiments.language.{part}").report(results))

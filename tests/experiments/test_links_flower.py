@@ -9,11 +9,10 @@ import sys
 import pytest
 
 from experiments.links import flower_report
-from experiments.links.__main__ import PAGE
 from experiments.links.flower import RESULTS, links, run
 from experiments.links.flower_report import METHODS, POLL, TURNS, WARM
 from experiments.links.settings import MBIT, Setting
-from experiments.runs import put_between, read, rows_of
+from experiments.runs import read, rows_of
 
 TOLD = {
     **{"method": METHODS[0], "count": 1, "messages": 2, "wall": 12.0},
@@ -56,12 +55,9 @@ def test_tables_of_made_up_runs():
     assert flower_report.report([]) == "no runs yet"
 
 
-def test_the_page_is_what_the_store_says():
-    """`python -m experiments.links.flower --write` would change nothing."""
+def test_the_page_shows_what_is_stored():
     rows = rows_of(None, links(), read(RESULTS))
-    text = PAGE.read_text(encoding="utf-8")
-    printed = flower_report.report(rows)
-    assert put_between(text, flower_report.BEGIN, flower_report.END, printed) == text
+    assert flower_report.PAGE.shows(flower_report.report(rows))
 
 
 @pytest.mark.slow

@@ -1,11 +1,14 @@
 """What all experiments share: each run is done once, and a file that was cut off is mended."""
 
 import json
+from argparse import Namespace
 from functools import partial
 
 import pytest
 
+from experiments import runs
 from experiments.runs import (
+    Page,
     accuracies,
     differences,
     factor_of,
@@ -14,7 +17,6 @@ from experiments.runs import (
     read,
     rows_of,
     sweep,
-    write_between,
 )
 
 
@@ -65,11 +67,16 @@ def test_what_is_no_sweep_is_done_once_too_and_ctrl_c_keeps_what_is_finished(tmp
     assert [r["found"] for r in read(tmp_path / "found").values()] == [1, 2]
 
 
-def test_a_page_gets_new_tables_and_one_without_marks_is_refused(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("before\n<a>\nold\n<b>\nafter\n")
-    write_between(page, "<a>", "<b>", "| new |")
-    assert page.read_text() == "before\n<a>\n\n| new |\n\n<b>\nafter\n"
+def test_a_page_gets_new_tables_and_one_without_marks_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(runs, "DOCS", tmp_path)
+    page = Page("page", "<a>", "<b>")
+    page.path.write_text("before\n<a>\nold\n<b>\nafter\n")
+    assert not page.shows("| new |")
+    page.tell("| new |", Namespace(write=False))
+    assert capsys.readouterr().out == "| new |\n"
+    page.tell("| new |", Namespace(write=True))
+    assert page.path.read_text() == "before\n<a>\n\n| new |\n\n<b>\nafter\n"
+    assert page.shows("| new |")
     with pytest.raises(ValueError, match="the page must hold the line '<b>' once"):
         put_between("<a> no other mark", "<a>", "<b>", "new")
 

@@ -142,7 +142,7 @@ def test_each_setting_and_seed_has_its_own_key():
 
 
 def test_the_page_shows_what_is_stored():
-    assert report.tables() in report.PAGE.read_text(encoding="utf-8")
+    assert report.PAGE.shows(report.tables())
 
 
 def test_networks_of_the_membership_attack_are_those_of_docs_leakage():
