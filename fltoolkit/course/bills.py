@@ -18,8 +18,6 @@ from fltoolkit.data.datasets import Dataset
 from fltoolkit.pooled.times import times_the_data
 from fltoolkit.units import amount
 
-__all__ = ["Bill", "item", "saved"]
-
 SAVED = Path(__file__).with_name("bill.json")
 LEAST = 1e3  # bytes at the left end of the bars
 LEGEND = (
@@ -37,7 +35,7 @@ def item(what: str, record: Mapping[str, Any], data: Dataset | int, why: str, me
         record: what it sent in bytes, as ``nbytes``, and how well it did, as ``measure``.
         data: the training samples that stayed with their owners. Of more than 5,000, a part is
             compressed, and the rest is estimated from it. Or their bytes without loss.
-        why: what this line teaches, in one sentence; "" for none.
+        why: what this line teaches or why it may not be lower, in one sentence; "" for none.
         measure: the key in ``record`` that says how well it did.
 
     Raises:
@@ -63,11 +61,7 @@ def item(what: str, record: Mapping[str, Any], data: Dataset | int, why: str, me
 
 
 def saved() -> dict[str, list[Item]]:
-    """What the saved copies of the notebooks measured, by the number of the notebook.
-
-    >>> all(isinstance(line, Item) for lines in saved().values() for line in lines)
-    True
-    """
+    """What the saved copies of the notebooks measured, by the number of the notebook."""
     content = json.loads(SAVED.read_text(encoding="utf-8")) if SAVED.exists() else {}
     return {number: items_of(part) for number, part in content.items()}
 

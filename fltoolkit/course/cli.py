@@ -18,8 +18,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-__all__ = ["copy_notebooks", "main", "outdated", "shipped", "without_outputs"]
-
 FIRST = "00_start_here.ipynb"
 PAGES = "https://github.com/fltoolkit/fltoolkit/blob/main/docs/"
 

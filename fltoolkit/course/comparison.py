@@ -12,8 +12,6 @@ import torch
 from fltoolkit.course._reading import note, read_answer, tensor
 from fltoolkit.course._words import distance, is_words, same, same_word, say
 
-__all__ = ["check", "near"]
-
 Hints = Mapping[Any, str] | Sequence[tuple[Callable[[Any], bool], str]]
 
 

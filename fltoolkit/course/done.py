@@ -9,14 +9,11 @@ import contextlib
 import html
 import json
 import os
-import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from itertools import compress
 from pathlib import Path
 from typing import Any
-
-__all__ = ["FILE", "Done", "Guess", "Item", "Table", "read_done", "remember", "saved_edition"]
 
 FILE = "course_progress.json"
 
@@ -33,9 +30,6 @@ class Guess:
     measured: str
     off: str = ""
     factor: float | None = None  # at least 1; None if there is no such factor
-
-
-KEYS = tuple(f.name for f in fields(Guess))
 
 
 @dataclass(frozen=True)
@@ -121,15 +115,22 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 def _done(part: Any) -> Done:
     """One notebook's part of the file; entries of a wrong type are left out."""
-    guesses = {}
-    for question, entry in _mapping(_mapping(part).get("guesses")).items():
-        guessed, measured, off, factor = (_mapping(entry).get(key) for key in KEYS)
-        if isinstance(guessed, str) and isinstance(measured, str) and isinstance(off, str):
-            factor = factor if isinstance(factor, float) else None
-            guesses[question] = Guess(guessed, measured, off, factor)
-    checks = _mapping(_mapping(part).get("checks")).items()
+    part = _mapping(part)
+    kinds = {"guessed": str, "measured": str, "off": str, "factor": float | None}
+    guesses = {
+        question: Guess(**found)
+        for question, entry in _mapping(part.get("guesses")).items()
+        if (found := _of_kinds(entry, kinds))
+    }
+    checks = _mapping(part.get("checks")).items()
     passed = {name: passed for name, passed in checks if isinstance(passed, bool)}
-    return Done(guesses, passed, items_of(_mapping(part).get("bill")))
+    return Done(guesses, passed, items_of(part.get("bill")))
+
+
+def _of_kinds(entry: Any, kinds: dict[str, Any]) -> dict[str, Any]:
+    """The values of these keys; {} if one of them is missing or of another type."""
+    found = {key: _mapping(entry).get(key) for key in kinds}
+    return found if all(isinstance(found[key], kind) for key, kind in kinds.items()) else {}
 
 
 def items_of(part: Any) -> list[Item]:
@@ -139,11 +140,8 @@ def items_of(part: Any) -> list[Item]:
     [Item(what='a', nbytes=5, score='9 %', times=2.0, why='')]
     """
     kinds = {"what": str, "nbytes": int, "score": str, "times": float, "why": str}
-    return [
-        Item(**{key: entry[key] for key in kinds})
-        for entry in (part if isinstance(part, list) else [])
-        if all(isinstance(_mapping(entry).get(key), kind) for key, kind in kinds.items())
-    ]
+    entries = part if isinstance(part, list) else []
+    return [Item(**found) for entry in entries if (found := _of_kinds(entry, kinds))]
 
 
 def remember(folder: Path | None, number: str, done: Done) -> None:
@@ -208,9 +206,3 @@ class Table:
         table = f"<table>{row(lines[0], 'th')}{body}</table>" if lines else ""
         after = "".join(f"<p>{html.escape(line)}</p>" for line in self.after)
         return f"<p><b>{html.escape(self.title)}</b></p>{table}{after}"
-
-
-def off_in_the_median(guesses: Iterable[Guess]) -> str:
-    """The median of the factors by which guesses were off, in words; "" if there are none."""
-    factors = [guess.factor for guess in guesses if guess.factor is not None]
-    return f"{statistics.median(factors):.2g}" if factors else ""

@@ -3,8 +3,6 @@
 from fltoolkit.course.guesses import AT_LEAST_0, OF_ALL
 from fltoolkit.course.notebook import Notebook
 
-__all__ = ["bill", "card", "check", "notebook", "predict"]
-
 notebook = Notebook(
     "00", "Start here", guesses={"Right, of 100 new images?": OF_ALL, "Megabytes sent?": AT_LEAST_0}
 )

@@ -7,8 +7,6 @@ from fltoolkit.course.guesses import AT_LEAST_0, PERCENT, Between
 from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.wire import pack
 
-__all__ = ["bill", "card", "check", "epoch_nbytes", "notebook", "predict"]
-
 notebook = Notebook(
     "01",
     "Vanilla SplitNN",

@@ -6,8 +6,6 @@ from fltoolkit.course.comparison import near
 from fltoolkit.course.guesses import AT_LEAST_0, Between
 from fltoolkit.course.notebook import Answer, Notebook
 
-__all__ = ["bill", "card", "check", "notebook", "predict"]
-
 _PROTOCOLS = ("relay", "SplitFed", "neither")
 notebook = Notebook(
     "02",

@@ -8,8 +8,6 @@ from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.wire import pack
 
-__all__ = ["card", "check", "notebook", "predict"]
-
 notebook = Notebook(
     "02b",
     "Other cuts",

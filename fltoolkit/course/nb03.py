@@ -8,8 +8,6 @@ from fltoolkit.course.guesses import AT_LEAST_0, OF_ALL, PERCENT, SHARE
 from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.split.gates import Decay, LossGate, State, gate_trace
 
-__all__ = ["bill", "card", "check", "notebook", "predict"]
-
 notebook = Notebook(
     "03",
     "Async states",

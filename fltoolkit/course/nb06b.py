@@ -3,8 +3,6 @@
 from fltoolkit.course.guesses import AT_LEAST_0, PERCENT, Between
 from fltoolkit.course.notebook import Answer, Notebook
 
-__all__ = ["card", "check", "notebook", "predict"]
-
 notebook = Notebook(
     "06b",
     "Appendix to 06",

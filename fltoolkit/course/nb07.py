@@ -10,8 +10,6 @@ from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.research.analysis import Point
 
-__all__ = ["bill", "card", "check", "notebook", "predict"]
-
 notebook = Notebook(
     "07",
     "The trade-off",

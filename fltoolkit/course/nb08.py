@@ -7,8 +7,6 @@ from fltoolkit.course.comparison import near
 from fltoolkit.course.guesses import ANY, AT_LEAST_0, PERCENT, SHARE, Between
 from fltoolkit.course.notebook import Answer, Notebook
 
-__all__ = ["bill", "card", "check", "notebook", "predict"]
-
 notebook = Notebook(
     "08",
     "What leaks",

@@ -3,8 +3,6 @@
 from fltoolkit.course.guesses import ANY, AT_LEAST_0, OF_ALL
 from fltoolkit.course.notebook import Answer, Notebook
 
-__all__ = ["bill", "card", "check", "notebook", "predict"]
-
 notebook = Notebook(
     "11",
     "Training a language model across the world",

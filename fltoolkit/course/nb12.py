@@ -3,8 +3,6 @@
 from fltoolkit.course.guesses import ANY, AT_LEAST_0, PERCENT
 from fltoolkit.course.notebook import Answer, Notebook
 
-__all__ = ["bill", "card", "check", "notebook", "predict"]
-
 notebook = Notebook(
     "12",
     "Splitting a transformer",

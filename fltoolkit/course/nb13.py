@@ -8,8 +8,6 @@ import numpy as np
 from fltoolkit.course.guesses import AT_LEAST_0, OF_ALL, Between
 from fltoolkit.course.notebook import Answer, Notebook
 
-__all__ = ["card", "check", "notebook", "predict"]
-
 notebook = Notebook(
     "13",
     "What secrecy costs",

@@ -7,8 +7,6 @@ from fltoolkit.course.notebook import Answer, Notebook
 from fltoolkit.cup.referee import bound as bound_of
 from fltoolkit.cup.slots import charge
 
-__all__ = ["card", "check", "notebook", "predict"]
-
 notebook = Notebook(
     "14",
     "The megabyte cup",

@@ -9,8 +9,6 @@ from fltoolkit.course._reading import read_answer
 from fltoolkit.course.guesses import AT_LEAST_0, PERCENT, SHARE, Between
 from fltoolkit.course.notebook import Answer, Notebook
 
-__all__ = ["card", "check", "notebook", "predict"]
-
 notebook = Notebook(
     "gallery",
     "Codec gallery",

@@ -65,6 +65,10 @@ class Notebook:
     >>> notebook.check("bytes of some float32", 10, count=10)
     bytes of some float32: not yet. 10 is 4 times too small. Each float32 takes 4 bytes.
     False
+    >>> notebook.card()
+    99 · Counting
+      bytes of some float32  not yet
+    0 of 1 checks passed.
     """
 
     def __init__(
@@ -104,17 +108,6 @@ class Notebook:
 
         Raises:
             ValueError: this notebook has no such check.
-
-        >>> notebook = Notebook("99", "Counting", guesses={})
-        >>> @notebook.answer("bytes of a float32")
-        ... def nbytes() -> Answer:
-        ...     return Answer(4, hints={32: "Those are its bits."})
-        >>> notebook.check("bytes of a float32", 32)
-        bytes of a float32: not yet. 32 is 8 times too large. Those are its bits.
-        False
-        >>> notebook.check("bytes of a float32", 4)
-        bytes of a float32: right, exactly.
-        True
         """
         if name not in self.answers:
             names = ", ".join(map(repr, self.answers))
@@ -151,18 +144,8 @@ class Notebook:
         """Add a line to the bill of the course, and return the bill as far as this notebook.
 
         A line with the same ``what`` replaces the one from before. The lines are kept beside the
-        guesses. An earlier notebook that was not run here has the lines of its saved copy.
-
-        Args:
-            what: which training it was, in a few words.
-            record: a record of its history, with ``nbytes`` and ``measure``.
-            data: the training samples that stayed with their owners, for "times the data"; or
-                their bytes, compressed without loss.
-            why: what this line teaches or why it may not be lower, in one sentence.
-            measure: the key in ``record`` that says how well it did.
-
-        Raises:
-            ValueError: ``record`` lacks ``nbytes`` or ``measure``, or one of them is not finite.
+        guesses. An earlier notebook that was not run here has the lines of its saved copy. The
+        arguments and errors are those of `bills.item`.
 
         >>> from fltoolkit.data import load
         >>> notebook = Notebook("", "Before the course", guesses={})  # so only its own lines
@@ -181,17 +164,7 @@ class Notebook:
         return Bill(lines_until(self.number, kept | {self.number: done.bill}))
 
     def card(self) -> Table:
-        """A table of guesses and measured values, and of checks that have passed or not.
-
-        >>> notebook = Notebook("99", "Counting", guesses={})
-        >>> @notebook.answer("bytes of a float32")
-        ... def nbytes() -> Answer:
-        ...     return Answer(4, hints={32: "Those are its bits."})
-        >>> notebook.card()
-        99 · Counting
-          bytes of a float32  not yet
-        0 of 1 checks passed.
-        """
+        """A table of guesses and measured values, and of checks that have passed or not."""
         done = self.done()
         guesses = [
             [question, guess.guessed or "no guess", guess.measured, guess.off]

@@ -8,8 +8,6 @@ from fltoolkit.course._reading import letter
 from fltoolkit.course.comparison import near
 from fltoolkit.course.notebook import Answer, Notebook
 
-__all__ = ["ask", "quiz", "quiz_card"]
-
 quiz = Notebook("quiz", "The quizzes", guesses={})
 ask, quiz_card = quiz.check, quiz.card
 

@@ -8,8 +8,6 @@ from tqdm import tqdm
 
 from fltoolkit.course.done import saved_edition
 
-__all__ = ["InWords", "by_dataset", "need", "progress_bar", "tell_in_words"]
-
 T = TypeVar("T")
 EARLY = (
     "Nothing was measured yet: the training above was stopped before its first evaluation. "

@@ -4,6 +4,7 @@ They lie in stored/ beside this file, each as one message. Not here: their train
 ``python -m experiments.language.readable`` in the repository.
 """
 
+import copy
 import hashlib
 import json
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fltoolkit.codecs.coders import Entropy
 from fltoolkit.codecs.pipeline import Pipeline
@@ -64,20 +65,10 @@ class StoredModel:
             )
         ids = torch.tensor([self.alphabet.index(c) for c in start])
         random = torch.Generator().manual_seed(seed)
-        sharper = nn.Sequential(self.network, _Divided(temperature))
+        sharper = copy.deepcopy(self.network)
+        sharper.register_forward_hook(lambda module, inputs, logs: logs / temperature)
         new = generate(sharper, ids, length, context=self.context, generator=random)
         return "".join(self.alphabet[k] for k in new.tolist())
-
-
-class _Divided(nn.Module):
-    """Divides by a number; what is drawn from needs no sum of 1."""
-
-    def __init__(self, by: float):
-        super().__init__()
-        self.by = by
-
-    def forward(self, logs: Tensor) -> Tensor:
-        return logs / self.by
 
 
 def stored_models() -> list[str]:

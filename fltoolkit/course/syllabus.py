@@ -2,46 +2,25 @@
 
 import contextlib
 import json
+import statistics
+from importlib import import_module
 from pathlib import Path
 
-from fltoolkit.course import (
-    nb00,
-    nb01,
-    nb02,
-    nb02b,
-    nb03,
-    nb03b,
-    nb04,
-    nb05,
-    nb06,
-    nb06b,
-    nb07,
-    nb08,
-    nb09,
-    nb10,
-    nb11,
-    nb12,
-    nb13,
-    nb14,
-    nb_gallery,
-)
 from fltoolkit.course.done import (
     FILE,
     Done,
     Table,
     course_folder,
-    off_in_the_median,
     read_done,
     saved_edition,
 )
 from fltoolkit.course.notebook import Notebook
 from fltoolkit.course.quiz import quiz
 
-__all__ = ["NOTEBOOKS", "next_notebook", "progress"]
-
-_FIRST = (nb00, nb01, nb02, nb02b, nb_gallery, nb03, nb03b, nb04, nb05, nb06)
-_THEN = (nb06b, nb07, nb08, nb09, nb10, nb11, nb12, nb13, nb14)
-NOTEBOOKS: list[Notebook] = [module.notebook for module in _FIRST + _THEN]
+_ORDER = "00 01 02 02b _gallery 03 03b 04 05 06 06b 07 08 09 10 11 12 13 14"
+NOTEBOOKS: list[Notebook] = [
+    import_module(f"fltoolkit.course.nb{name}").notebook for name in _ORDER.split()
+]
 
 
 def _counts(notebook: Notebook, done: Done) -> tuple[int, int, bool]:
@@ -112,7 +91,8 @@ def progress(folder: Path | None = None) -> Table:
     rows.append([*row, "done" if right == len(quiz.answers) else ""])
     made = [guess for done in kept.values() for guess in done.made]
     after = [f"{finished} of {len(NOTEBOOKS)} notebooks done, {len(made)} guesses made."]
-    if off := off_in_the_median(made):
+    if factors := [guess.factor for guess in made if guess.factor is not None]:
+        off = f"{statistics.median(factors):.2g}"
         after.append(f"Half of your guesses were within a factor of {off} of what was measured.")
     if finished == len(NOTEBOOKS):
         after.append("You have finished the course. Every number in this table you guessed first")

@@ -37,8 +37,8 @@ def test_an_unreadable_file_is_set_aside(tmp_path: Path, capsys: Printed) -> Non
 
 def test_entries_of_the_wrong_kind_are_left_out(tmp_path: Path) -> None:
     part = {"guesses": {"a": {"guessed": 3}, "b": 1}, "checks": {"c": "yes", "d": True}}
-    good = {"guessed": "1", "measured": "2", "off": "", "factor": "x"}
-    part["guesses"]["e"] = good
+    good = {"guessed": "1", "measured": "2", "off": "", "factor": None}
+    part["guesses"] |= {"e": good, "f": {**good, "factor": "x"}}
     (tmp_path / FILE).write_text(json.dumps({"01": part}))
     assert read_done(tmp_path) == {"01": Done({"e": Guess("1", "2")}, {"d": True})}
 
