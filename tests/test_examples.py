@@ -31,7 +31,6 @@ PARTS = list(api_pages.listed(fltoolkit.__doc__))  # rooms and files
 names_of = api_pages.names_of
 
 WITHOUT_EXAMPLE = {  # name: why it has none
-    "fltoolkit.cup.party.main": "answers a verifier through pipes, in a process behind a fence",
     "fltoolkit.cup.verify": "five runs behind a fence take half a minute; tests/cup has some",
     "fltoolkit.cup.draw_card": "draws a card, which a verification has to make first",
     "fltoolkit.cup.show_card": "shows a card, which a verification has to make first",

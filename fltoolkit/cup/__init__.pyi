@@ -7,11 +7,13 @@ from .class_board import draw_history as draw_history
 from .class_board import read_records as read_records
 from .entry import Entry as Entry
 from .entry import read_entry as read_entry
+from .party import Seat as Seat
 from .referee import bound as bound
 from .referee import rehearse as rehearse
 from .referee import verify as verify
 from .slots import CupError as CupError
 from .slots import Wire as Wire
+from .slots import charge as charge
 from .tracks import LEAGUES as LEAGUES
 from .tracks import TRACKS as TRACKS
 from .tracks import Drawn as Drawn

@@ -19,8 +19,6 @@ from fltoolkit.units import amount
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Card", "about_machine", "draw_card", "read_card", "show_card"]
-
 
 @dataclass
 class Card:
@@ -119,11 +117,7 @@ def read_card(path: Path) -> Card:
 
 
 def about_machine() -> dict[str, str]:
-    """Versions, and the kind of machine.
-
-    >>> sorted(about_machine())
-    ['fltoolkit', 'machine', 'numpy', 'python', 'torch']
-    """
+    """Versions, and the kind of machine."""
     processor = torch.backends.cpu.get_cpu_capability()
     return {
         "python": platform.python_version(),

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fltoolkit.cup.card import Card
 
-__all__ = ["main"]
-
 TRACK_NAMES = ("digits", "mnist", "mnist_split", "shakespeare")
 LEAGUES, NUM_RUNS = ("open", "sums", "split"), 5
 """As plain values, so that --help imports no torch; a test compares them with those of the cup."""

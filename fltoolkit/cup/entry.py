@@ -11,8 +11,6 @@ import lzma
 import zlib
 from dataclasses import dataclass
 
-__all__ = ["FREE_CODE", "FREE_CONSTANTS", "FREE_NAMES", "Entry", "read_entry"]
-
 FREE_CODE = 8000  # bytes, zipped
 FREE_CONSTANTS = 512  # characters of all numbers and texts together
 FREE_NAMES = 1500  # characters of all different names together

@@ -17,8 +17,6 @@ from fltoolkit import fence
 from fltoolkit.cup.pipes import Array, length_of, parse, to_bytes
 from fltoolkit.cup.slots import CupError
 
-__all__ = ["PACKAGES", "Hosts", "Request", "checked"]
-
 _TORCH = ("torch", "torch-*", "torchgen", "functorch", "triton*", "nvidia*", "sympy", "mpmath")
 _MORE = ("networkx", "jinja2", "markupsafe", "fsspec", "filelock", "typing_extensions.py")
 _NUMPY = ("numpy", "numpy.libs", "numpy-*")
@@ -62,10 +60,6 @@ class Hosts:
         cpu_seconds: the most processor time of all processes together.
 
     Raises CupError if a process breaks a limit or ends, and OSError where there can be no fence.
-
-    >>> with Hosts(60.0) as hosts:
-    ...     hosts.ask([])  # no process has been started
-    []
     """
 
     def __init__(self, cpu_seconds: float):

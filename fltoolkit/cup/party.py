@@ -13,8 +13,6 @@ import numpy as np
 
 from fltoolkit.cup.pipes import Array, length_of, parse, to_bytes
 
-__all__ = ["Process", "Seat", "main"]
-
 
 class Seat:
     """What a party knows at the start, and the place to keep what it learns: ``me`` of an entry.

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LARGEST", "Array", "length_of", "parse", "to_bytes"]
-
 Array = NDArray[Any]
 LARGEST = 1 << 28  # bytes of one message, so that a party cannot fill the verifier's memory
 _DTYPES = ("|u1", "|b1", "<i8", "<f4", "<f8")
@@ -32,11 +30,7 @@ def to_bytes(header: dict[str, Any], arrays: list[Array]) -> bytes:
 
 
 def length_of(first: bytes) -> int:
-    """The length of a message from its first 8 bytes; ValueError above `LARGEST`.
-
-    >>> length_of(to_bytes({}, [])[:8])
-    18
-    """
+    """The length of a message from its first 8 bytes; ValueError above `LARGEST`."""
     length = int.from_bytes(first, "little")
     if length > LARGEST:
         raise ValueError(f"a message of {length:,} bytes: at most {LARGEST:,} are allowed")

@@ -24,8 +24,6 @@ from fltoolkit.cup.tracks import CONTEXT, LEAGUES, TRACKS, Drawn, Track
 from fltoolkit.leakage.attacks import auc, explained_variance, train_decoder
 from fltoolkit.pooled.compressors import lossless
 
-__all__ = ["NUM_RUNS", "Play", "bound", "rehearse", "verify"]
-
 NUM_RUNS = 5
 _T95 = {1: math.inf, 2: 6.314, 3: 2.920, 4: 2.353, 5: 2.132}  # Student, one-sided, n - 1 degrees
 ROLES = {"open": ("server", "owner"), "sums": ("server", "owner"), "split": ("labels", "features")}
@@ -52,12 +50,7 @@ def bound(scores: Sequence[float], *, higher_is_better: bool = True) -> float:
 
 @dataclass
 class Play:
-    """One run: its parties, its wire, and everything that crossed.
-
-    >>> play = Play.of(TRACKS["digits"], "open", read_entry("pass"), "salt", 0)
-    >>> play.groups, play.score(np.eye(10), np.arange(10))
-    ([[0], [1], [2], [3], [4]], 1.0)
-    """
+    """One run: its parties, its wire, and everything that crossed."""
 
     track: Track
     league: str

@@ -13,8 +13,6 @@ import numpy as np
 from fltoolkit.channel import KINDS
 from fltoolkit.cup.pipes import Array
 
-__all__ = ["CupError", "Wire", "charge"]
-
 LARGEST_BITS = 32
 
 
