@@ -8,7 +8,6 @@ from .gradebook import write as write
 from .grading import Grade as Grade
 from .grading import Limits as Limits
 from .grading import expected_outputs as expected_outputs
-from .grading import find_submissions as find_submissions
 from .grading import grade as grade
 from .grading import grade_one as grade_one
 from .master import AssignmentError as AssignmentError
@@ -21,5 +20,6 @@ from .master import collect as collect
 from .master import lint as lint
 from .master import load_master as load_master
 from .master import own_numbers as own_numbers
-from .master import read_submission as read_submission
 from .master import release as release
+from .names import find_submissions as find_submissions
+from .reading import read_submission as read_submission

@@ -10,8 +10,6 @@ from typing import Any
 
 from fltoolkit.fence import always_readable
 
-__all__ = ["WORDS", "hook"]
-
 WORDS = ("network", "process", "write outside", "read outside", "signal")
 _TRIED = {  # Python's names of what is reported as the same word
     "network": "socket.connect socket.bind socket.sendto socket.getaddrinfo socket.gethostbyname",

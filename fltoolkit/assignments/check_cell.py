@@ -27,8 +27,6 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["begin", "hidden", "keep", "open_check", "restore"]
-
 _state: dict[str, Any] = {}
 
 

@@ -16,8 +16,6 @@ from typing import Any
 from fltoolkit.assignments import gradebook, grading
 from fltoolkit.assignments import master as assignment
 
-__all__ = ["main"]
-
 FLOW = """examples: the instructor runs, in this order:
   fltoolkit assignment release 1 --out 1_student.ipynb     give this file to the students
   fltoolkit assignment release 1 --students NAMES --out TO  or one for each, with own numbers

@@ -218,12 +218,12 @@ def feedback(master: Master, result: Grade) -> tuple[str, dict[str, Any]]:
         name, kind = cell["id"], kind_of(cell)
         answer = result.answers.get(name, "")
         if kind == "answer":
-            cells.append(_code(answer, result.said.get(name, "")))
+            cells.append(_code(answer, result.output.get(name, "")))
             page.append(f"<h3>{html.escape(name)}</h3><pre>{html.escape(answer)}</pre>")
         elif kind == "check" and cell["cell_type"] == "code":
-            cells.append(_code(text_of(cell), result.said.get(name, "")))
-        if kind in ("answer", "check") and (said := result.said.get(name)):
-            page.append(f"<p>{html.escape(name)} said:</p><pre>{html.escape(said)}</pre>")
+            cells.append(_code(text_of(cell), result.output.get(name, "")))
+        if kind in ("answer", "check") and (output := result.output.get(name)):
+            page.append(f"<p>{html.escape(name)} printed:</p><pre>{html.escape(output)}</pre>")
         if name in tasks:
             verdict = _verdict(tasks[name], result)
             if kind == "question":
@@ -243,8 +243,8 @@ def _verdict(task: Exercise, result: Grade) -> str:
     if points is None:
         return f"{task.title}: graded by hand, up to {task.points:g} points"
     missed = f" {task.hint}" if points < task.points and task.hint else ""
-    said = result.said.get(task.id, "")
-    error = f" It stopped with {said}." if said and points < task.points else ""
+    output = result.output.get(task.id, "")
+    error = f" It stopped with {output}." if output and points < task.points else ""
     return f"{task.title}: {points:g} of {task.points:g} points.{error}{missed}"
 
 

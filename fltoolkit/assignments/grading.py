@@ -46,8 +46,6 @@ from fltoolkit.assignments.master import (
 )
 from fltoolkit.assignments.names import find_submissions, handed_in_as, name_notes
 
-__all__ = ["AGAIN", "Grade", "Limits", "expected_outputs", "find_submissions", "grade", "grade_one"]
-
 TIME_UP = "the time was up"
 AGAIN = "not graded, run grade again"  # a status begins so if the student did not cause it
 UNFENCED = "graded without a fence"
@@ -106,7 +104,7 @@ class Grade:
     cpu_seconds: float = 0.0  # processor time of the kernel
     memory: int = 0  # bytes of the largest process
     answers: dict[str, str] = field(default_factory=dict)
-    said: dict[str, str] = field(default_factory=dict)  # errors and prints, not of hidden checks
+    output: dict[str, str] = field(default_factory=dict)  # errors and prints, not of hidden checks
     handed_in: str = ""  # the name of the file or folder that was handed in
     key: str = ""  # a secret hash of submission, master and seed; also the submission's own seed
 
@@ -294,7 +292,7 @@ def grade_one(
         run.status = again[-1]
     else:
         _give_points(result, master, points)
-    result.said = _shown(run, points, marks)
+    result.output = _shown(run, points, marks)
     result.total = sum(result.points.values())
     result.status, result.memory, result.cpu_seconds = run.status, run.memory, run.cpu_seconds
     result.notes += run.notes + ([] if limits.fenced else [UNFENCED])

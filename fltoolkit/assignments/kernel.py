@@ -28,18 +28,12 @@ from typing import Any, BinaryIO
 
 from fltoolkit.assignments import audit
 
-__all__ = ["HEADER", "MOST", "frame"]
-
 HEADER = struct.Struct("<cI")
 MOST = 1 << 16  # bytes of text in a frame
 
 
 def frame(kind: bytes, text: str = "") -> bytes:
-    """The bytes of a frame.
-
-    >>> frame(b"o", "hi")
-    b'o\\x02\\x00\\x00\\x00hi'
-    """
+    """The bytes of a frame."""
     content = text.encode(errors="replace")
     return HEADER.pack(kind, len(content)) + content
 

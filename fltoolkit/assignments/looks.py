@@ -12,8 +12,6 @@ from typing import Protocol
 
 from fltoolkit.assignments.master import Master, release, text_of
 
-__all__ = ["alike", "suspicious"]
-
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 

@@ -15,8 +15,6 @@ from typing import TypeVar
 
 from fltoolkit.assignments.master import AssignmentError
 
-__all__ = ["find_submissions", "handed_in_as", "look_alikes", "match", "moodle", "name_notes"]
-
 Key = TypeVar("Key")  # what names belong to: a student, or a line of the roster
 _NOTEBOOK = re.compile(r"\.ipynb(\.\w+)?$", re.IGNORECASE)  # browsers append .txt or .json
 _MOODLE = re.compile(r"([^/]{1,150}?)_(\d{1,12})_assignsubmission_(?:file|onlinetext)(?:_.*)?$")
@@ -101,12 +99,7 @@ def moodle(name: str) -> tuple[str, str] | None:
 
 
 def handed_in_as(folder: str | Path, path: Path) -> str:
-    """The name that a student or the LMS gave to the file, or to the folder around it.
-
-    >>> folder = Path("submissions")
-    >>> [handed_in_as(folder, folder / path) for path in ("Ana Lima.ipynb", "ben/1.ipynb")]
-    ['Ana Lima', 'ben']
-    """
+    """The name that a student or the LMS gave to the file, or to the folder around it."""
     name = unicodedata.normalize("NFC", path.relative_to(folder).parts[0])
     found = _NOTEBOOK.search(name)
     return name[: found.start()] if found else name

@@ -13,17 +13,6 @@ import symtable
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "has_marker",
-    "is_python",
-    "names_defined",
-    "num_parts",
-    "plain",
-    "read_submission",
-    "size_of",
-    "without_markers",
-]
-
 MAX_BYTES = 64 << 20  # a larger submission is not read
 MAX_PARTS = 2_000_000  # values in its JSON; each takes 32 to 232 bytes in memory
 MAX_OBJECTS = 500_000  # objects and lists among them
@@ -110,11 +99,7 @@ def is_python(metadata: Any) -> bool:
 
 
 def size_of(value: Any) -> int:
-    """The approximate length of a value as JSON, in characters.
-
-    >>> size_of({"text": "abc"})
-    15
-    """
+    """The approximate length of a value as JSON, in characters."""
     try:
         return len(json.dumps(value))
     except (RecursionError, MemoryError):
@@ -122,11 +107,7 @@ def size_of(value: Any) -> int:
 
 
 def num_parts(content: bytes) -> int:
-    """The approximate number of values in a JSON text, found by counting without parsing.
-
-    >>> num_parts(b'{"a": [1, 2, 3], "b": ", , , ,"}')
-    10
-    """
+    """The approximate number of values in a JSON text, found by counting without parsing."""
     text = content
     if b"\\" in text:
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -143,11 +124,7 @@ def _is_marker(line: str) -> bool:
 
 
 def has_marker(text: str) -> bool:
-    """True if the text has a comment with a command for nbval; lines are split as nbval does.
-
-    >>> has_marker("x = 1\\f# NBVAL_SKIP")
-    True
-    """
+    """True if the text has a comment with a command for nbval; lines are split as nbval does."""
     return any(map(_is_marker, text.splitlines()))
 
 

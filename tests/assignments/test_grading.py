@@ -102,11 +102,11 @@ def batch(master, listener, tmp_path_factory):
 def differences(results: dict[str, Grade]) -> list[object]:
     """The results that are not as their case says."""
     return [
-        (name, result.total, result.status, result.notes, result.said)
+        (name, result.total, result.status, result.notes, result.output)
         for name, result in results.items()
         if result.total != CASES[name].points
         or not all(n in "; ".join([result.status, *result.notes]) for n in CASES[name].named)
-        or SAID.get(name, "") not in result.said.get("a1-split-step", "")
+        or SAID.get(name, "") not in result.output.get("a1-split-step", "")
     ]
 
 

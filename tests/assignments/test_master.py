@@ -226,7 +226,7 @@ def test_half_an_emoji_is_written(tmp_path):
     for cell in notebook["cells"]:
         cell["source"] = "half: \ud83d" if cell["id"] == "a1-privacy" else cell["source"]
     answers = collect(master_of(1), notebook).answers
-    result = Grade("ana", answers=answers, said={"a1-split-step": "said \ud83d"})
+    result = Grade("ana", answers=answers, output={"a1-split-step": "said \ud83d"})
     gradebook.write(master_of(1), [result], tmp_path)
     page = (tmp_path / "feedback" / "ana.html").read_text(encoding="utf-8")
     assert "half: ?" in page
@@ -505,7 +505,7 @@ def test_a_roster_line_is_found_whatever_the_others_have_handed_in():
 
 def test_feedback_is_inert():
     evil = "<script>alert(1)</script>"
-    result = Grade("ana", notes=[evil], answers={"a1-split-step": evil}, said={"a1-setup": evil})
+    result = Grade("ana", notes=[evil], answers={"a1-split-step": evil}, output={"a1-setup": evil})
     page, notebook = gradebook.feedback(master_of(1), result)
     assert "<script>" not in page
     prose = [c["source"] for c in notebook["cells"] if c["cell_type"] == "markdown"]
@@ -711,7 +711,7 @@ def test_feedback_says_nothing_that_is_for_the_instructor():
     ]
     status = "the kernel ended (code 77)"
     said = {"a1-step-weights": "<script>alert(1)</script>"}
-    result = Grade("ana", {"a1-step-weights": 0.0}, status=status, notes=notes, said=said)
+    result = Grade("ana", {"a1-step-weights": 0.0}, status=status, notes=notes, output=said)
     page, notebook = gradebook.feedback(master_of(1), result)
     prose = "".join(c["source"] for c in notebook["cells"] if c["cell_type"] == "markdown")
     for text in (page, prose):
