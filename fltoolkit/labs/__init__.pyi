@@ -1,7 +1,9 @@
 from .board import Board as Board
 from .board import Control as Control
 from .board import Look as Look
+from .board import Move as Move
 from .board import Plot as Plot
+from .board import Run as Run
 from .board import Strip as Strip
 from .board import Training as Training
 from .fedavg import FedAvgLab as FedAvgLab
@@ -9,4 +11,6 @@ from .lab import Lab as Lab
 from .language import LanguageLab as LanguageLab
 from .panel import Panel as Panel
 from .runner import Runner as Runner
+from .steering import Steering as Steering
 from .threshold import ThresholdLab as ThresholdLab
+from .threshold import WhatIf as WhatIf

@@ -11,19 +11,6 @@ from fltoolkit.channel import Channel
 from fltoolkit.history import History, Record
 from fltoolkit.labs.runner import Runner, Status
 
-__all__ = [
-    "Board",
-    "Control",
-    "Look",
-    "Move",
-    "Plot",
-    "Run",
-    "Strip",
-    "Training",
-    "num_bits",
-    "share",
-]
-
 
 class Control(NamedTuple):
     """One setting of a lab: its name, and the values to choose from.
@@ -58,20 +45,12 @@ class Plot(NamedTuple):
 
 
 def num_bits(value: int) -> str:
-    """A number of bits in words.
-
-    >>> num_bits(1), num_bits(8)
-    ('1 bit', '8 bits')
-    """
+    """A number of bits in words."""
     return f"{value} bit{'s' * (value != 1)}"
 
 
 def share(value: float) -> str:
-    """A share of the values in words, where all of them means that nothing is left out.
-
-    >>> share(0.02), share(1)
-    ('2 %', 'off')
-    """
+    """A share of the values in words, where all of them means that nothing is left out."""
     return "off" if value == 1 else f"{100 * value:g} %"
 
 

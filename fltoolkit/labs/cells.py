@@ -4,8 +4,6 @@ import sys
 import weakref
 from typing import Any
 
-__all__ = ["replace_earlier"]
-
 _made_in: dict[str, weakref.WeakKeyDictionary[Any, str]] = {}  # cell -> lab -> execution
 
 

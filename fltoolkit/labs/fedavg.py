@@ -20,8 +20,6 @@ from fltoolkit.labs.board import Board, Control, Plot, Training, num_bits, share
 from fltoolkit.labs.lab import Lab
 from fltoolkit.labs.scripts import flat_data
 
-__all__ = ["FedAvgLab", "model_codec", "update_codec"]
-
 LR = 0.1
 BATCH_SIZE = 10
 SPREAD = 1.0  # sigma of the clients' speeds
@@ -132,23 +130,16 @@ records = evaluated(rounds(), lambda: evaluate([server], data.x_test, data.y_tes
 
 
 def model_codec(bits: int) -> Codec:
-    """For the model that the server sends: evenly spaced levels and entropy coding; 32: unchanged.
-
-    >>> model_codec(32), model_codec(8).stages[0].bits
-    (Identity(), 8)
-    """
+    """The codec of the model: evenly spaced levels with entropy coding; `Identity` for 32 bits."""
     return Identity() if bits == 32 else Pipeline(Quantize(bits), Entropy())
 
 
 def update_codec(bits: int, top_k: float, error_feedback: bool) -> Codec:
-    """For the updates of clients: keep a share ``top_k``, round to ``bits``, then entropy coding.
+    """The codec of updates: keep a share ``top_k``, round to ``bits``, then entropy coding.
 
     Without error feedback, rounding is stochastic: its mean is the value itself. With it, values
     are rounded to the nearest level, and `ErrorFeedback` adds what was lost to the next update.
     With 32 bits and all values nothing is lost, and the codec is `Identity`.
-
-    >>> update_codec(32, 1, False), type(update_codec(4, 0.1, True)).__name__
-    (Identity(), 'ErrorFeedback')
     """
     stages: list[Stage] = [TopK(top_k)] if top_k < 1 else []
     if bits < 32:

@@ -21,8 +21,6 @@ from fltoolkit.federated.client import check_count
 from fltoolkit.labs.board import Board, Control, Plot, num_bits, share
 from fltoolkit.labs.lab import Lab
 
-__all__ = ["LanguageLab", "message_codec"]
-
 BATCH_SIZE = 8
 LR = {"AdamW": 1e-2, "Muon": 0.04}
 _BOTH_WAYS = ("update", "model")
@@ -107,14 +105,11 @@ records = rounds()
 
 
 def message_codec(bits: int, top_k: float) -> Codec:
-    """For updates and for their mean: a share ``top_k`` of the values, in so many bits each.
+    """The codec of updates and of their mean: a share ``top_k`` of the values, ``bits`` for each.
 
     Up to 4 bits the levels are those of `LloydMax`; with 8 bits they are evenly spaced, because a
     list of 256 levels for each tensor would cost more than it saves. `ErrorFeedback` adds what was
     lost to the next message. With 32 bits and all values nothing is lost: the codec is `Identity`.
-
-    >>> message_codec(32, 1), type(message_codec(2, 0.02)).__name__
-    (Identity(), 'ErrorFeedback')
     """
     stages: list[Stage] = [TopK(top_k)] if top_k < 1 else []
     if bits < 32:

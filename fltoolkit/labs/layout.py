@@ -25,8 +25,6 @@ from fltoolkit.plots.drawing import (
 )
 from fltoolkit.plots.style import DARK_GREY
 
-__all__ = ["lay_out"]
-
 _WIDTH, _HALF, _PLOT = 920, 450, 236  # of the paper, of a plot, and a plot's height
 _BAND = "#7f7f7f"
 _ROW = 17  # the height of a row of text
@@ -38,12 +36,6 @@ def lay_out(picture: Picture) -> Graphic:
 
     The bars of bytes and the strip of states come first, right below the sliders. The plots come
     next; the strip has the same x axis as the plot below it.
-
-    >>> from fltoolkit.labs.picture import compose
-    >>> from fltoolkit.labs.threshold import ThresholdLab
-    >>> drawing = lay_out(compose(ThresholdLab(num_epochs=1), {}))
-    >>> drawing.width, drawing.height
-    (920, 380)
     """
     marks: list[Mark] = [Words(8, 18, f"{picture.title}: {picture.status}", bold=True)]
     marks += draw_progress(picture.progress, 26, _WIDTH)

@@ -16,26 +16,11 @@ from fltoolkit.plots.drawing import Points
 from fltoolkit.plots.live import Curve, at_the_end
 from fltoolkit.units import amount
 
-__all__ = [
-    "MOST_SAMPLES",
-    "Axes",
-    "Picture",
-    "RunLine",
-    "Sample",
-    "Trace",
-    "compose",
-    "status_in_words",
-]
-
 MOST_SAMPLES = 6  # texts that are shown of a run
 
 
 class Sample(NamedTuple):
-    """A text that a record held, and how many bytes had been sent before it.
-
-    >>> Sample(20, 163_854, "The te  nure").words
-    '163.9 kB'
-    """
+    """A text that a record held, and how many bytes had been sent before it."""
 
     step: int  # on the lab's clock
     nbytes: int
@@ -130,11 +115,7 @@ class Trace:
 
 
 class RunLine(NamedTuple):
-    """One run in one plot.
-
-    >>> RunLine([(1.0, 0.5), (2.0, 0.25)], number=1, current=True, words="run 1").points[-1]
-    (2.0, 0.25)
-    """
+    """One run in one plot."""
 
     points: Points
     number: int  # of the run: its colour and dash
@@ -143,12 +124,7 @@ class RunLine(NamedTuple):
 
 
 class Axes(NamedTuple):
-    """One pair of axes with everything that is drawn in it.
-
-    >>> line = RunLine([(0, 0.31), (1e6, 0.9)], 1, True, "run 1")
-    >>> Axes(Plot("accuracy", "nbytes"), [line], [], [], [], reach=2e6).limits()
-    ((0.0, 2000000.0), (0.3, 1))
-    """
+    """One pair of axes with everything that is drawn in it."""
 
     plot: Plot
     lines: Sequence[RunLine]
@@ -191,13 +167,7 @@ def _around(low: float, high: float) -> tuple[float, float]:
 
 
 class Picture(NamedTuple):
-    """All that is drawn, as data.
-
-    >>> from fltoolkit.labs.threshold import ThresholdLab
-    >>> lab = ThresholdLab(num_epochs=1)
-    >>> compose(lab, {}).summary().split(". ")[0]
-    'Threshold lab: not started'
-    """
+    """All that is drawn, as data."""
 
     title: str
     status: str
@@ -233,14 +203,6 @@ def compose(lab: Steering, traces: Mapping[int, Trace]) -> Picture:
     Args:
         lab: the lab.
         traces: a `Trace` for each run, by the run's number; call `catch_up` of each before.
-
-    >>> from fltoolkit.labs.threshold import ThresholdLab
-    >>> lab = ThresholdLab(num_epochs=1)
-    >>> run = lab.run(10)
-    >>> trace = Trace(lab.board, run.history, run.training.channel)
-    >>> trace.catch_up()
-    >>> compose(lab, {1: trace}).ledger[0]
-    ('up: activations', 1638520, '1.6 MB in 10 messages')
     """
     known = [run for run in lab.runs if run.number in traces]  # another may just have begun
     runs = [run for run in known if len(run.history)][-_MOST_RUNS:]
@@ -263,14 +225,7 @@ def compose(lab: Steering, traces: Mapping[int, Trace]) -> Picture:
 
 
 def status_in_words(lab: Steering) -> str:
-    """What the current run is doing, e.g. "run 2 running, step 311 of 1,380, state B".
-
-    >>> from fltoolkit.labs.threshold import ThresholdLab
-    >>> lab = ThresholdLab(num_epochs=1)
-    >>> _ = lab.run(10)
-    >>> status_in_words(lab)
-    'run 1 paused, step 10 of 23, state A (up and down)'
-    """
+    """What the current run is doing, e.g. "run 2 running, step 311 of 1,380, state B"."""
     run = lab.current
     if run is None:
         return "not started"

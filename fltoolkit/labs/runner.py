@@ -13,8 +13,6 @@ from typing import Literal
 
 from fltoolkit.history import History, Record
 
-__all__ = ["Runner", "Status"]
-
 Status = Literal["ready", "running", "paused", "stopped", "finished", "failed"]
 _ENDED = ("stopped", "finished", "failed")
 

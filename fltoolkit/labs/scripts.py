@@ -11,17 +11,11 @@ from typing import Any
 from fltoolkit.data.datasets import Dataset, load
 from fltoolkit.labs.board import Board, Control, Run, Training
 
-__all__ = ["ScriptedLab", "begin_of", "execute", "flat_data", "loop_of"]
-
 _numbers = count(1)  # of trainings, to tell their code apart in tracebacks
 
 
 def flat_data(data: Dataset | str) -> tuple[Dataset, str]:
-    """Data with flat samples, and the code that makes them; ``data`` may be a name for `load`.
-
-    >>> flat_data("digits")[1]
-    'load("digits").flat()'
-    """
+    """Data with flat samples, and the code that makes them; ``data`` may be a name for `load`."""
     if isinstance(data, str):
         return load(data).flat(), f'load("{data}").flat()'
     return data.flat(), "data  # the Dataset that was given to the lab: put it here"

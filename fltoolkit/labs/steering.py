@@ -13,8 +13,6 @@ from fltoolkit.labs.cells import replace_earlier
 from fltoolkit.labs.runner import Runner
 from fltoolkit.labs.scripts import ScriptedLab, begin_of, loop_of
 
-__all__ = ["Steering"]
-
 
 class Steering(ScriptedLab):
     """A `Lab` without its panel: start a training, change settings while it runs, compare runs.

@@ -15,8 +15,6 @@ from fltoolkit.labs.scripts import flat_data
 from fltoolkit.split.gates import LossGate, State, gate_trace
 from fltoolkit.units import amount
 
-__all__ = ["ThresholdLab", "WhatIf", "codec_code"]
-
 LR = 0.03
 BATCH_SIZE = 64
 _START = {"threshold": 0.1, "bits_up": 32, "bits_down": 32, "cut": 4, "seed": 0, "what_if": 0.3}
@@ -49,11 +47,7 @@ records = evaluated(
 
 
 def codec_code(bits: int) -> str:
-    """The code of a codec: full precision for 32 bits per value, half for 16, even levels below.
-
-    >>> codec_code(32), codec_code(16), codec_code(8)
-    ('Identity()', 'Pipeline(Half())', 'Pipeline(Quantize(8))')
-    """
+    """The code of a codec: full precision for 32 bits per value, half for 16, even levels below."""
     if bits == 32:
         return "Identity()"
     return "Pipeline(Half())" if bits == 16 else f"Pipeline(Quantize({bits}))"
