@@ -189,7 +189,9 @@ def compare_command(arguments: Sequence[str]) -> int:
     form.add_argument("--latex", action="store_true", help="the table as a LaTeX tabular")
     args = _parse(parser, arguments)
     how = {"target": args.target, "budget": args.budget, "against": args.against}
-    _print_tables(_results(args), "csv" if args.csv else "latex" if args.latex else "", **how)
+    _print_tables(
+        _results(args), "csv" if args.csv else "latex" if args.latex else "markdown", **how
+    )
     return 0
 
 
@@ -321,23 +323,21 @@ def _results(args: argparse.Namespace) -> list[Any]:
     return found
 
 
-def _print_tables(found: Sequence[Any], form: str = "", **how: Any) -> bool:
-    """A table for each task, in plain text, "csv" or "latex"; then what failed, if anything."""
+def _print_tables(found: Sequence[Any], form: Any = "markdown", **how: Any) -> bool:
+    """A table for each task, in "markdown", "csv" or "latex"; then what failed, if anything."""
     from fltoolkit.research.analysis import by_task
     from fltoolkit.research.data_size import data_nbytes
-    from fltoolkit.research.tables import table, table_as_csv, table_as_latex
+    from fltoolkit.research.tables import table
 
-    write: Any = {"csv": table_as_csv, "latex": table_as_latex}.get(form, table)
     tasks = by_task(found)
     for task, mine in tasks.items():
-        if len(tasks) > 1 or write is table:  # in CSV and LaTeX as a comment
-            print({table: "", table_as_csv: "# ", table_as_latex: "% "}[write] + task)
-        text = write(mine, **how, data_nbytes=data_nbytes)
-        print(text.rstrip("\n"))
-        if write is table:
+        if len(tasks) > 1 or form == "markdown":
+            print({"markdown": "", "csv": "# ", "latex": "% "}[form] + task)  # as a comment
+        print(table(mine, **how, data_nbytes=data_nbytes, form=form).rstrip("\n"))
+        if form == "markdown":
             print(_directions(mine), end="")
             print(_unknown_data(mine), end="")
-        if len(tasks) > 1 or write is table:
+        if len(tasks) > 1 or form == "markdown":
             print()
     return _say_failures(found)
 

@@ -1,9 +1,11 @@
 from .advisor import AdvisorPanel as AdvisorPanel
+from .advisor import Comparison as Comparison
 from .advisor import compare_bytes as compare_bytes
 from .bits import Playground as Playground
 from .bits import train_in_bits as train_in_bits
 from .codec import CodecPanel as CodecPanel
 from .leakage import LeakPanel as LeakPanel
+from .leakage import LeakReport as LeakReport
 from .leakage import describe_leak as describe_leak
 from .leakage import plot_reconstructions as plot_reconstructions
 from .tradeoff import TradeoffPanel as TradeoffPanel

@@ -1,24 +1,40 @@
 """What all panels share: importing ipywidgets, a slider, and a picture that follows it."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fltoolkit.plots.drawing import Graphic
+
+SECONDS_AT_REST = 0.5  # after which the SVG is replaced with a PNG
 
 
 class SliderPicture:
     """The picture below the controls: SVG while they are moved, PNG when they are at rest.
 
     SVG is drawn in milliseconds. PNG takes longer, but GitHub can show it in a saved notebook.
+
+    Args:
+        draw: gives the picture of this moment.
+        parts: the widgets above the picture, from top to bottom.
+        moved: called with the change when one of ``controls`` is moved, before it is drawn again.
+        controls: the widgets that change the picture.
     """
 
-    def __init__(self, draw: Callable[[], Graphic], seconds_at_rest: float, *controls: Any):
+    def __init__(
+        self,
+        draw: Callable[[], Graphic],
+        *parts: Any,
+        moved: Callable[[Any], None] = lambda change: None,
+        controls: Iterable[Any] = (),
+    ):
         from fltoolkit.plots.below_controls import BelowControls
 
-        self._draw, self._rest = draw, seconds_at_rest
-        self._below = BelowControls(*controls)
+        self._draw, self._rest = draw, SECONDS_AT_REST
+        self._below = BelowControls(*parts)
         self._shown = False
+        for control in controls:
+            control.observe(lambda change: (moved(change), self.moved()), "value")
         self._num_moves = 0
         self.timer = threading.Timer(0, self.rest)
 

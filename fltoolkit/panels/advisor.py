@@ -11,9 +11,6 @@ from fltoolkit.panels._sliders import SliderPicture, find_ipywidgets, slider, st
 from fltoolkit.plots.drawing import Area, Graphic, chart
 from fltoolkit.units import amount
 
-__all__ = ["AdvisorPanel", "Comparison", "compare_bytes"]
-
-
 _CLIENTS: list[int] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
 
 
@@ -105,7 +102,7 @@ class AdvisorPanel:
     True
     """
 
-    def __init__(self, num_clients: int = 100, seconds_at_rest: float = 0.5, **settings: Any):
+    def __init__(self, num_clients: int = 100, **settings: Any):
         ipywidgets = find_ipywidgets("panels.compare_bytes(num_clients=100)")
 
         compare_bytes(num_clients, **settings)  # raises an error for wrong settings
@@ -122,13 +119,12 @@ class AdvisorPanel:
             key: slider(words, [*values, start[key]], start[key])
             for key, (words, values) in choices.items()
         }
-        self.comparison = compare_bytes(**self.settings)
-        self._sentence = ipywidgets.HTML(self.comparison.sentence)
+        self._sentence = ipywidgets.HTML()
+        self._compare()
+        sliders = self.sliders.values()
         self._picture = SliderPicture(
-            self.draw, seconds_at_rest, *self.sliders.values(), self._sentence
+            self.draw, *sliders, self._sentence, moved=self._compare, controls=sliders
         )
-        for widget in self.sliders.values():
-            widget.observe(self._moved, "value")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -138,10 +134,9 @@ class AdvisorPanel:
     def _ipython_display_(self) -> None:
         self._picture.show()
 
-    def _moved(self, _change: Any) -> None:
+    def _compare(self, _change: Any = None) -> None:
         self.comparison = compare_bytes(**self.settings)
         self._sentence.value = self.comparison.sentence
-        self._picture.moved()
 
     def draw(self) -> Graphic:
         """Bytes per client for both methods and for the samples themselves, with a mark."""

@@ -28,8 +28,6 @@ from fltoolkit.plots.style import COLORS, GREY, INK
 from fltoolkit.split.chain import train_split
 from fltoolkit.units import amount
 
-__all__ = ["Playground", "train_in_bits"]
-
 _CHOICES = (1, 2, 3, 4, 6, 8, 16, 32)
 _EPOCHS, _BATCH_SIZE, _EVERY = 10, 32, 15  # _EVERY: so many steps from one test to the next
 
@@ -110,7 +108,7 @@ class Playground:
     '8 bits for each number: 0 B sent, 10.0 % of new digits read'
     """
 
-    def __init__(self, bits: int = 32, *, seconds_at_rest: float = 0.5):
+    def __init__(self, bits: int = 32):
         ipywidgets = find_ipywidgets("panels.train_in_bits(8)")
         if bits not in _CHOICES:
             raise ValueError(f"bits={bits!r} is none of {', '.join(map(str, _CHOICES))}")
@@ -121,7 +119,7 @@ class Playground:
             description="bits for each number that is sent",
             **LOOK,
         )
-        self._picture = SliderPicture(self.draw, seconds_at_rest, self.slider)
+        self._picture = SliderPicture(self.draw, self.slider)
         self._lock, self._working = threading.Lock(), False
         self.slider.observe(self._moved, "value")
 

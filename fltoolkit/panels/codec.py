@@ -22,8 +22,6 @@ from fltoolkit.panels._sliders import LOOK, SliderPicture, find_ipywidgets, slid
 from fltoolkit.plots.codec_report import describe_codec, draw_report
 from fltoolkit.plots.drawing import Graphic
 
-__all__ = ["CodecPanel"]
-
 
 class _Choice(NamedTuple):
     stages: Callable[[int, float], tuple[Stage, ...]]
@@ -75,7 +73,6 @@ class CodecPanel:
         bits: int = 4,
         fraction: float = 0.1,
         entropy: bool = False,
-        seconds_at_rest: float = 0.5,
     ):
         ipywidgets = find_ipywidgets("plots.describe_codec(tensor, codec)")
         if tensor is None:
@@ -99,11 +96,11 @@ class CodecPanel:
             ),
         }
         self._readout, self._sentence = ipywidgets.HTML(), ipywidgets.HTML()
-        controls = (*self.controls.values(), self._readout, self._sentence)
-        self._picture = SliderPicture(self.draw, seconds_at_rest, *controls)
         self._describe()
-        for widget in self.controls.values():
-            widget.observe(self._moved, "value")
+        controls, below = self.controls.values(), (self._readout, self._sentence)
+        self._picture = SliderPicture(
+            self.draw, *controls, *below, moved=self._describe, controls=controls
+        )
 
     @property
     def codec(self) -> Pipeline:
@@ -115,11 +112,7 @@ class CodecPanel:
     def _ipython_display_(self) -> None:
         self._picture.show()
 
-    def _moved(self, _change: Any) -> None:
-        self._describe()
-        self._picture.moved()
-
-    def _describe(self) -> None:
+    def _describe(self, _change: Any = None) -> None:
         """Compute the report and show it in words; disable sliders that have no effect now."""
         tensor, name = self.controls["tensor"].value, self.controls["codec"].value
         self.report = r = describe_codec(self.tensors[tensor], self.codec)

@@ -26,8 +26,6 @@ from fltoolkit.panels._sliders import LOOK, find_ipywidgets, slider
 from fltoolkit.party import Party
 from fltoolkit.plots.style import describe, new_axes, picture
 
-__all__ = ["LeakPanel", "LeakReport", "describe_leak", "plot_reconstructions"]
-
 
 class LeakReport(NamedTuple):
     """What `describe_leak` found.

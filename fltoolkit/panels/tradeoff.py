@@ -108,9 +108,7 @@ class TradeoffPanel:
     ('4 bits', '8 bits')
     """
 
-    def __init__(
-        self, results: Iterable[Result], name: str | None = None, seconds_at_rest: float = 0.5
-    ):
+    def __init__(self, results: Iterable[Result], name: str | None = None):
         ipywidgets = find_ipywidgets("plots.pareto(results)")
         self.results = list(results)
         self._points = points(self.results)
@@ -125,8 +123,9 @@ class TradeoffPanel:
             options=names, value=self.selected, description="setting", layout={"width": "720px"}
         )
         self._words = ipywidgets.HTML(self._html())
-        self._picture = SliderPicture(self.draw, seconds_at_rest, self.slider)
-        self.slider.observe(self._moved, "value")
+        self._picture = SliderPicture(
+            self.draw, self.slider, moved=self._moved, controls=[self.slider]
+        )
 
     def select(self, name: str) -> None:
         """Move the slider to a setting."""
@@ -135,7 +134,6 @@ class TradeoffPanel:
     def _moved(self, change: Any) -> None:
         self.selected = change["new"]
         self._words.value = self._html()
-        self._picture.moved()
 
     def _ipython_display_(self) -> None:
         from IPython.display import display

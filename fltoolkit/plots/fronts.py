@@ -29,8 +29,8 @@ from fltoolkit.research.analysis import (
     front_within,
     groups,
     metric_of,
-    on_link,
     points,
+    seconds_on,
     sizes_of,
 )
 from fltoolkit.research.intervals import interval
@@ -479,11 +479,13 @@ def over_seconds(
     >>> over_seconds({"SplitNN": history}, rate=500, latency=0.25).get_label()
     'SplitNN ends at accuracy 90.0 %, seconds 2.5'
     """
-    timed = {
-        name: [
-            on_link(each, rate=rate, latency=latency)
-            for each in ([runs] if isinstance(runs, History) else runs)
-        ]
-        for name, runs in histories.items()
+
+    def timed(history: History) -> History:
+        seconds = (seconds_on(record, rate=rate, latency=latency) for record in history)
+        return History({**r, "seconds": s} for r, s in zip(history, seconds, strict=True))
+
+    runs = {
+        name: [*map(timed, [each] if isinstance(each, History) else each)]
+        for name, each in histories.items()
     }
-    return curves(timed, metric.name, "seconds", ax)
+    return curves(runs, metric.name, "seconds", ax)

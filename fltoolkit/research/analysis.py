@@ -311,34 +311,6 @@ def value_within(history: History, nbytes: float, metric: Metric = ACCURACY) -> 
     return found
 
 
-def c3_score(
-    accuracy: float,
-    nbytes: float,
-    client_flops: float = 0.0,
-    *,
-    max_nbytes: float,
-    max_flops: float = math.inf,
-    temperature: float = 8.0,
-) -> float:
-    """One number for accuracy, communication and client compute: larger is better, at most 1.
-
-    ``accuracy * exp(-(nbytes / max_nbytes + client_flops / max_flops) / temperature)``. The two
-    quotients are shares of what is available. With a large temperature, costs matter less.
-
-    Source: the C3-Score of Chopra et al. 2021, arXiv 2112.01637. Its text was not available to us
-    beyond the introduction: form and temperature are as we remember them and are not verified.
-
-    >>> round(c3_score(0.9, 50e6, max_nbytes=100e6), 4)
-    0.8455
-    """
-    if not (max_nbytes > 0 and max_flops > 0 and temperature > 0):
-        raise ValueError(
-            f"max_nbytes={max_nbytes}, max_flops={max_flops}, temperature={temperature}: all of "
-            "them must be above 0"
-        )
-    return accuracy * math.exp(-(nbytes / max_nbytes + client_flops / max_flops) / temperature)
-
-
 def seconds_on(record: Record, *, rate: float, latency: float = 0.0) -> float:
     """Seconds that a run's messages took on a link: ``nbytes / rate + num_waits * latency``.
 
@@ -351,19 +323,6 @@ def seconds_on(record: Record, *, rate: float, latency: float = 0.0) -> float:
     if not rate > 0 or not latency >= 0:
         raise ValueError(f"rate={rate}, latency={latency}: need rate > 0 and latency >= 0")
     return int(record["nbytes"]) / rate + int(record["num_waits"]) * latency
-
-
-def on_link(history: History, *, rate: float, latency: float = 0.0) -> History:
-    """The records with one more key, ``seconds``, see `seconds_on` (for `plots.curves`).
-
-    >>> from fltoolkit import History
-    >>> history = History([{"nbytes": 500, "num_waits": 2}, {"nbytes": 1000, "num_waits": 4}])
-    >>> on_link(history, rate=1000, latency=0.25).column("seconds")
-    [1.0, 2.0]
-    """
-    return History(
-        {**record, "seconds": seconds_on(record, rate=rate, latency=latency)} for record in history
-    )
 
 
 def sizes_of(record: Record) -> list[Size]:

@@ -21,7 +21,7 @@ from fltoolkit.party import Party
 from fltoolkit.pooled.choose import at_random, prototypes
 from fltoolkit.pooled.distill import distilled
 from fltoolkit.pooled.protocol import pool
-from fltoolkit.research.methods import tested_once
+from fltoolkit.research.methods import batches_of_all, everybody, tested_once
 from fltoolkit.research.protocol import COUNT, FLAG, Protocol, Setting, Trained
 from fltoolkit.research.task import Task
 from fltoolkit.research.text import allow
@@ -46,7 +46,7 @@ def pooled(task: Task, channel: Channel) -> Trained:
         }
     server = task.party("server", task.model, has_loss=True)
     if settings.get("decay", False):
-        server.optimizer = Falling(server.optimizer, task.rounds * steps_of_a_pass(task))
+        server.optimizer = Falling(server.optimizer, task.rounds * batches_of_all(task))
     records = pool(
         owners,
         server,
@@ -54,7 +54,7 @@ def pooled(task: Task, channel: Channel) -> Trained:
         rounds=task.rounds,
         batch_size=task.batch_size,
         seed=task.seed,
-        steps_per_round=steps_of_a_pass(task),
+        steps_per_round=batches_of_all(task),
         send_back=settings.get("send_back", False),
     )
     for record in records:
@@ -101,7 +101,7 @@ def alone(task: Task, channel: Channel) -> Trained:
         for number, party in zip(numbers, owners, strict=True):
             mine = [party.loss_and_grad(x, y)[0] for x, y in task.batches[number].epoch(round_)]
             losses.append(sum(mine) / len(mine))
-        step = (round_ + 1) * steps_of_a_pass(task)
+        step = (round_ + 1) * batches_of_all(task)
         loss = sum(losses) / len(losses)
         yield {"step": step, "loss": loss, **totals()}, [[party] for party in owners]
 
@@ -117,7 +117,7 @@ def nothing(task: Task, channel: Channel) -> Trained:
         module = Frequencies(task.data.y_train, task.data.num_classes)
     server = Party("server", module, loss_fn=task.loss_fn)
     for round_ in range(task.rounds):
-        step = (round_ + 1) * steps_of_a_pass(task)
+        step = (round_ + 1) * batches_of_all(task)
         yield {"step": step, **channel.totals(task.names)()}, [server]
 
 
@@ -134,11 +134,6 @@ class Frequencies(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Shape [samples, classes]."""
         return self.get_buffer("logs").expand(len(x), -1)
-
-
-def steps_of_a_pass(task: Task) -> int:
-    """The batches of one pass over all samples."""
-    return -(-len(task.data.y_train) // task.batch_size)
 
 
 def one_of_them(experiment: Any) -> None:
@@ -177,8 +172,8 @@ NULL_MODELS = {
             sends=("samples", "labels", "model"),
             settings={"num_kept": COUNT, "choose": CHOOSE, "decay": FLAG, "send_back": FLAG},
             check=a_choice_of_some,
-            records_per_round=steps_of_a_pass,
-            together=lambda task: task.num_clients,
+            records_per_round=batches_of_all,
+            together=everybody,
         ),
         Protocol(
             "alone",
@@ -186,7 +181,7 @@ NULL_MODELS = {
             sends=(),
             settings={"owner": OWNER},
             check=one_of_them,
-            records_per_round=steps_of_a_pass,
+            records_per_round=batches_of_all,
         ),
         Protocol(
             "nothing",
@@ -194,7 +189,7 @@ NULL_MODELS = {
             sends=(),
             settings={"commonest": FLAG},
             check=tested_once,
-            records_per_round=steps_of_a_pass,
+            records_per_round=batches_of_all,
         ),
     )
 }

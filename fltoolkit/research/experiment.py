@@ -24,8 +24,6 @@ from fltoolkit.research.protocol import OPTIMIZER, Protocol, Setting
 from fltoolkit.research.text import build, home_of, may_be_called, names_of, read_call
 from fltoolkit.split.gates import Gate
 
-__all__ = ["PROTOCOLS", "Experiment", "one_name_each", "read"]
-
 _NEW = ("optimizer", "loss", "metric", "device", "autocast", "lines")
 """Settings added after the first keys were stored. At their defaults they do not change a key."""
 

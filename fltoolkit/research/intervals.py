@@ -10,8 +10,6 @@ from functools import lru_cache
 from statistics import mean, stdev
 from typing import NamedTuple
 
-__all__ = ["LEVEL", "Interval", "interval", "mean_ci", "paired", "t_quantile"]
-
 LEVEL = 0.95
 """The level of all intervals: of many experiments, this share has the true mean in its interval."""
 

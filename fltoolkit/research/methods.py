@@ -224,18 +224,6 @@ def federated(
     return run
 
 
-def by_round(
-    train: Callable[..., Iterator[Record]], **own: Callable[[Task], Any]
-) -> Callable[[Task, Channel], Trained]:
-    """As `federated`, for a function whose records count inner steps: here they count messages."""
-
-    def run(task: Task, channel: Channel) -> Trained:
-        for record, parties in federated(train, **own)(task, channel):
-            yield record | {"step": channel.step}, parties
-
-    return run
-
-
 def cohort_of(task: Task) -> int:
     """The number of clients in a round."""
     return task.settings.get("cohort_size", task.num_clients)
@@ -431,7 +419,7 @@ def all_samples_everywhere(experiment: Any) -> None:
 
 
 def batches_of_all(task: Task) -> int:
-    """The batches in a pass over the samples, which all clients have in common."""
+    """The batches in one pass over all samples."""
     return math.ceil(len(task.data.y_train) / task.batch_size)
 
 
@@ -527,9 +515,14 @@ def among_workers(
 ) -> Protocol:
     """A protocol of workers who train one model together and send at the same time."""
     every_step = local in (single_of, directions_of)
+
+    def run(task: Task, channel: Channel) -> Trained:
+        for record, parties in federated(train, local=local, **own)(task, channel):
+            yield record | {"step": channel.step}, parties  # it counted inner steps
+
     return Protocol(
         name,
-        by_round(train, local=local, **own),
+        run,
         sends,
         settings,
         check,

@@ -100,11 +100,6 @@ def one_record_per_round(task: Task) -> int:
     return 1
 
 
-def one_message_at_a_time(task: Task) -> int:
-    """The number of messages that travel at the same time, for a protocol that sends one by one."""
-    return 1
-
-
 def anything(experiment: Any) -> None:
     """The check of a protocol that can run every experiment: it raises nothing."""
 
@@ -136,7 +131,7 @@ class Protocol:
     settings: Mapping[str, Setting] = field(default_factory=dict)  # its settings by name
     check: Callable[[Any], None] = anything  # raises ValueError for an experiment it cannot run
     records_per_round: Callable[[Task], int] = one_record_per_step
-    together: Callable[[Task], int] = one_message_at_a_time  # messages that travel at the same time
+    together: Callable[[Task], int] = lambda task: 1  # messages that travel at the same time
     # the work of all clients together, from the numbers of steps in each state; None: unknown
     flops: Callable[[Task, int, Counter[str], Any], float] | None = None
     gated: bool = False  # whether it needs a gate

@@ -73,19 +73,6 @@ def code_version() -> str:
     return f"{fltoolkit.__version__}+{digest.hexdigest()[:8]}"
 
 
-class StoreError(ValueError):
-    """Raised for a file that is no store, is damaged, or was made by a newer version.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "results.db"
-    >>> _ = path.write_text("This text file is not a store, although its name ends in .db. " * 9)
-    >>> Store(path)
-    Traceback (most recent call last):
-    ...
-    fltoolkit.research.store.StoreError: ...results.db is damaged or no store ...
-    """
-
-
 class Result(NamedTuple):
     """One finished experiment.
 
@@ -112,7 +99,8 @@ class Store:
 
     A result is written in one transaction, which is on disk when `add` returns. If the process is
     killed, only the run in progress is lost. Any number of processes on one machine may use a
-    store at the same time; each thread needs a Store object of its own.
+    store at the same time; each thread needs a Store object of its own. A file that is no store, is
+    damaged, or was made by a newer version raises ValueError.
 
     >>> from fltoolkit import History
     >>> import tempfile
@@ -149,11 +137,11 @@ class Store:
                     self._db.execute(f"PRAGMA application_id = {_APPLICATION}")
                     self._db.execute(f"PRAGMA user_version = {_VERSION}")
         elif application != _APPLICATION:
-            raise StoreError(
+            raise ValueError(
                 f"{self.path} is an SQLite file of another program: give the name of another file"
             )
         elif version > _VERSION:
-            raise StoreError(
+            raise ValueError(
                 f"{self.path} was made by a newer fltoolkit (format {version}, this one reads "
                 f"{_VERSION}): update with pip install -U fltoolkit, or name another file"
             )
@@ -335,7 +323,7 @@ class Store:
             ) from error
         except sqlite3.DatabaseError as error:
             words = " ".join(str(error).replace("*", "").split())
-            raise StoreError(
+            raise ValueError(
                 f"{self.path} is damaged or no store ({words}). Nothing was changed. Move it away "
                 "to begin a new one; `sqlite3 FILE .recover` may save what is in it"
             ) from error

@@ -9,7 +9,7 @@ import io
 import math
 from collections.abc import Callable, Iterable
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from fltoolkit.history import History
 from fltoolkit.metrics import Metric
@@ -86,8 +86,9 @@ def table(
     budget: float | None = None,
     against: str | None = None,
     data_nbytes: DataNbytes | None = None,
+    form: Literal["markdown", "latex", "csv"] = "markdown",
 ) -> str:
-    """A Markdown table with one row for each setting, few bytes first; the front has a star.
+    """A table with one row for each setting, few bytes first; the front has a star.
 
     In brackets stand 95 % confidence intervals of means over the seeds, by Student's t, cut to the
     possible range: no accuracy is above 100 %. A setting is compared with the last front point that
@@ -103,6 +104,11 @@ def table(
         data_nbytes: adds a column: the bytes sent, divided by what this function gives for an
             experiment, for example `fltoolkit.research.data_nbytes`: how many times all training
             samples, compressed without loss. Where it raises ValueError stands "-".
+        form: "markdown"; "latex", a ``tabular`` with the rules of the package booktabs; or "csv".
+            CSV has plain numbers: bytes, and the metric as it is in records. There ``low`` and
+            ``high`` are the ends of the 95 % interval, not cut, and empty for a single seed;
+            ``difference`` is to the setting in ``against``, over ``shared_seeds`` seeds; ``front``
+            is 1 or 0; ``times_the_data`` is empty where the data are not known.
 
     >>> from fltoolkit import History
     >>> from fltoolkit.research.experiment import Experiment
@@ -121,63 +127,32 @@ def table(
     | 4 bits | 87.60 [87.35, 87.85] |  | 400 B | 3 | * |
     | 8 bits | 89.63 [89.25, 90.01] | +2.03 [+1.89, +2.18] | 800 B | 3 | * |
     """
-    heads, rows = _cells(list(results), target, budget, against, data_nbytes)
+    if form not in ("markdown", "latex", "csv"):
+        raise ValueError(f"form={form!r}: choose one of markdown, latex, csv")
+    results = list(results)
+    if form == "csv":
+        return _csv(results, target, budget, against, data_nbytes)
+    heads, rows = _cells(results, target, budget, against, data_nbytes)
+    if form == "latex":
+        return _latex(heads, rows)
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
-def table_as_latex(
-    results: Iterable[Result],
-    *,
-    target: float | None = None,
-    budget: float | None = None,
-    against: str | None = None,
-    data_nbytes: DataNbytes | None = None,
-) -> str:
-    r"""The rows of `table` as a LaTeX ``tabular``, with the rules of the package booktabs.
-
-    >>> from fltoolkit import History
-    >>> from fltoolkit.research.experiment import Experiment
-    >>> history = History([{"accuracy": 0.9, "nbytes": 300}])
-    >>> print(table_as_latex([Result(Experiment(name="8 bits"), history, "", 1.0)]))
-    \begin{tabular}{lrrrc}
-    \toprule
-    setting & accuracy [\%] & sent & seeds & front \\
-    \midrule
-    8 bits & 90.00 & 300 B & 1 & $\star$ \\
-    \bottomrule
-    \end{tabular}
-    """
-    heads, rows = _cells(list(results), target, budget, against, data_nbytes)
+def _latex(heads: list[str], rows: list[list[str]]) -> str:
     lines = [r"\begin{tabular}{l" + "r" * (len(heads) - 2) + "c}", r"\toprule"]
-    lines += [" & ".join(map(_latex, heads)) + r" \\", r"\midrule"]
-    lines += [" & ".join(map(_latex, row)) + r" \\" for row in rows]
+    lines += [" & ".join(map(_escaped, heads)) + r" \\", r"\midrule"]
+    lines += [" & ".join(map(_escaped, row)) + r" \\" for row in rows]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
-def table_as_csv(
-    results: Iterable[Result],
-    *,
-    target: float | None = None,
-    budget: float | None = None,
-    against: str | None = None,
-    data_nbytes: DataNbytes | None = None,
+def _csv(
+    results: list[Result],
+    target: float | None,
+    budget: float | None,
+    against: str | None,
+    data_nbytes: DataNbytes | None,
 ) -> str:
-    """The rows of `table` as CSV with plain numbers: bytes, and the metric as it is in records.
-
-    ``low`` and ``high`` are the ends of the 95 % interval, not cut, and empty for a single seed.
-    ``difference`` is to the setting in ``against``, over ``shared_seeds`` seeds. ``front`` is 1 or
-    0; with fewer than two shared seeds, noise has no part in it. ``times_the_data`` is empty where
-    the data are not known.
-
-    >>> from fltoolkit import History
-    >>> from fltoolkit.research.experiment import Experiment
-    >>> history = History([{"accuracy": 0.9, "nbytes": 300}])
-    >>> print(table_as_csv([Result(Experiment(name="8 bits"), history, "", 1.0)]), end="")
-    setting,accuracy,low,high,nbytes,seeds,against,difference,difference_low,difference_high,shared_seeds,front
-    8 bits,0.9,,,300.0,1,,,,,,1
-    """
-    results = list(results)
     by_name, rows = groups(results), compared(results, against)
     metric = metric_of(row.point.experiment for row in rows)
     heads = ["setting", metric.name, "low", "high", "nbytes"]
@@ -298,7 +273,7 @@ _LATEX = str.maketrans(
 )
 
 
-def _latex(text: str) -> str:
+def _escaped(text: str) -> str:
     """``text`` with LaTeX's special characters escaped; the star of the front becomes a symbol."""
     if text in ("*", "(*)"):
         return text.replace("*", r"$\star$")

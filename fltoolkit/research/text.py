@@ -18,8 +18,6 @@ from fltoolkit.federated import clock, exchange, local_steps, privacy, server, z
 from fltoolkit.pooled import compressors, jpeg, shrink
 from fltoolkit.split import gates
 
-__all__ = ["Call", "allow", "build", "read_call"]
-
 MAX_CHARACTERS = 10_000
 
 _OTHERS = {  # each module, and those of its names that a text may hold

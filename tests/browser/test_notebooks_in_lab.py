@@ -47,7 +47,8 @@ for record in watch(training(500), 500, title="Stopped early"):
 """
 PANEL = """
 from fltoolkit.panels import AdvisorPanel
-panel = AdvisorPanel(num_clients=10, seconds_at_rest=3)
+panel = AdvisorPanel(num_clients=10)
+panel._picture._rest = 3
 panel
 """
 

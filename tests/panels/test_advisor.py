@@ -61,7 +61,8 @@ def test_the_samples_themselves_are_compared_too() -> None:
 
 @pytest.mark.later
 def test_the_panel_shows_svg_at_once_and_png_at_rest(shown: list[dict[str, Any]]) -> None:
-    panel = AdvisorPanel(num_clients=10, seconds_at_rest=3600)
+    panel = AdvisorPanel(num_clients=10)
+    panel._picture._rest = 3600
     panel._ipython_display_()
     assert set(shown[-1]) == {"image/png", "text/plain"}
     for clients in (20, 50, 100):
@@ -79,7 +80,8 @@ def test_the_panel_shows_svg_at_once_and_png_at_rest(shown: list[dict[str, Any]]
 
 @pytest.mark.later
 def test_every_slider_reaches_both_ends(shown: list[dict[str, Any]]) -> None:
-    panel = AdvisorPanel(seconds_at_rest=60)
+    panel = AdvisorPanel()
+    panel._picture._rest = 60
     panel._ipython_display_()
     for slider in panel.sliders.values():
         assert slider.description

@@ -18,7 +18,8 @@ pytest.importorskip("ipywidgets")
 @pytest.mark.later
 def test_the_codec_panel_follows_its_controls(shown: list[dict[str, Any]]) -> None:
     tensors = {"activation": normal(20, 30).relu(), "update": 0.01 * normal(20, 30)}
-    panel = CodecPanel(tensors, seconds_at_rest=3600)
+    panel = CodecPanel(tensors)
+    panel._picture._rest = 3600
     panel._ipython_display_()
     assert set(shown[-1]) == {"image/png", "text/plain"}
     assert panel.report == describe_codec(tensors["activation"], Pipeline(Quantize(4)))
@@ -68,7 +69,8 @@ def test_a_slider_that_is_off_would_change_nothing() -> None:
 
 @pytest.mark.later
 def test_every_choice_reaches_both_ends(shown: list[dict[str, Any]]) -> None:
-    panel = CodecPanel(normal(20, 30), seconds_at_rest=60)
+    panel = CodecPanel(normal(20, 30))
+    panel._picture._rest = 60
     panel._ipython_display_()
     for name in panel.controls["codec"].options:
         panel.controls["codec"].value = name

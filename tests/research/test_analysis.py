@@ -14,19 +14,15 @@ from fltoolkit.research import (
     Result,
     by_task,
     bytes_to_reach,
-    c3_score,
     failures,
     front,
     front_within,
     groups,
     metric_of,
-    on_link,
     points,
     seconds_on,
     sizes_of,
     table,
-    table_as_csv,
-    table_as_latex,
     value_within,
 )
 
@@ -81,8 +77,11 @@ def test_seeds_that_are_not_shared_are_said():
     more = [made_up("b", seed, (200, 0.9), rounds=6) for seed in (2, 3)]
     assert "| no seed in common |" in table([*runs, *more])
     assert table([*runs, *more]).endswith("| (*) |")
-    assert "no seed in common,(" not in table_as_csv([*runs, *more])
-    assert list(csv.DictReader(io.StringIO(table_as_csv([*runs, *more]))))[1]["shared_seeds"] == "0"
+    assert "no seed in common,(" not in table([*runs, *more], form="csv")
+    assert (
+        list(csv.DictReader(io.StringIO(table([*runs, *more], form="csv"))))[1]["shared_seeds"]
+        == "0"
+    )
     half = [made_up("b", seed, (200, 0.9), rounds=6) for seed in (1, 2)]
     assert "| +40.00 (1 seed) |" in table([*runs, *half])
     assert "| -40.00 (1 seed) |" in table([*runs, *half], against="b")
@@ -123,17 +122,10 @@ def test_targets_and_budgets():
     assert value_within(history, 2000) == 0.9
     assert value_within(history, 999) is None
     assert value_within(CHEAP[1].history, 1000) == 0.6  # the last, not the best
-    assert c3_score(0.9, 0, max_nbytes=1) == 0.9
-    assert c3_score(0.9, 1, 3, max_nbytes=1, max_flops=3, temperature=2) == pytest.approx(
-        0.9 * 2.718281828**-1
-    )
-    with pytest.raises(ValueError, match="above 0"):
-        c3_score(0.9, 1, max_nbytes=0)
 
 
 def test_time_on_a_link():
     assert seconds_on({"nbytes": 1000, "num_waits": 4}, rate=500, latency=0.5) == 4.0
-    assert on_link(CHEAP[0].history, rate=100).column("seconds") == [1, 2]
     with pytest.raises(ValueError, match="rate > 0"):
         seconds_on({"nbytes": 1, "num_waits": 1}, rate=0)
 
@@ -194,7 +186,7 @@ def test_what_is_tested_by_several_metrics_cannot_be_compared():
 
 
 def test_csv_has_plain_numbers():
-    rows = list(csv.DictReader(io.StringIO(table_as_csv(ALL, target=0.75, budget=250))))
+    rows = list(csv.DictReader(io.StringIO(table(ALL, target=0.75, budget=250, form="csv"))))
     assert [row["setting"] for row in rows] == ["cheap", "dear", "worse"]
     cheap = rows[0]
     assert [float(cheap[name]) for name in ("low", "accuracy", "high")] == pytest.approx(
@@ -209,7 +201,7 @@ def test_csv_has_plain_numbers():
 
 
 def test_latex_means_what_it_says():
-    text = table_as_latex([*DEAR, made_up("50 %, a_b & {c}", 0, (9000, 0.1), rounds=8)])
+    text = table([*DEAR, made_up("50 %, a_b & {c}", 0, (9000, 0.1), rounds=8)], form="latex")
     lines = text.splitlines()
     assert lines[0] == r"\begin{tabular}{lrrrrc}"
     minus = "minus the cheaper front point [points]"

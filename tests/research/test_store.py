@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 
 from fltoolkit.history import History
-from fltoolkit.research import Experiment, Result, Store, StoreError, code_version, groups
+from fltoolkit.research import Experiment, Result, Store, code_version, groups
 
 TINY = {"num_samples": 64, "rounds": 1}
 PLANS = [Experiment("split", seed=seed, **TINY) for seed in range(4)]
@@ -183,10 +183,10 @@ def test_damage_is_told_as_such(path):
         store.add(Result(Experiment(), History([{"step": n} for n in range(3000)]), "", 0.0))
     good = path.read_bytes()
     path.write_bytes(b"not a database at all, for sure" * 100)
-    with pytest.raises(StoreError, match=r"results\.db is damaged or no store"):
+    with pytest.raises(ValueError, match=r"results\.db is damaged or no store"):
         Store(path)
     path.write_bytes(good[:4096] + b"\xa5" * (3 * 4096) + good[4 * 4096 :])
-    with pytest.raises(StoreError, match=r"damaged.*Nothing was changed"):
+    with pytest.raises(ValueError, match=r"damaged.*Nothing was changed"):
         Store(path).results()
     path.write_bytes(good)
     assert len(Store(path)) == 1
@@ -194,13 +194,13 @@ def test_damage_is_told_as_such(path):
 
 def test_other_and_newer_files(path, tmp_path):
     sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE t (x)").connection.close()
-    with pytest.raises(StoreError, match="another program"):
+    with pytest.raises(ValueError, match="another program"):
         Store(tmp_path / "other.db")
     Store(path).close()
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 99")
     db.close()
-    with pytest.raises(StoreError, match=r"newer fltoolkit \(format 99"):
+    with pytest.raises(ValueError, match=r"newer fltoolkit \(format 99"):
         Store(path)
     with pytest.raises(OSError, match="Can this folder be written"):
         Store(tmp_path)
