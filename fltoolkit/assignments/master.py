@@ -524,16 +524,12 @@ def _unmarked_code(master: Master) -> int:
     return sum(c["cell_type"] == "code" and not kind_of(c) for c in master.cells)
 
 
-def check_notebook(path: str | Path, *, seconds: float = 120.0) -> list[str]:
+def check_notebook(path: str | Path) -> list[str]:
     """Run a student's notebook on this machine as the grader will, and list what is missing.
 
     Only the released cells are run, in the released order, without cells that the student has
-    added. Hidden checks are not known here. Returns a list of sentences; it is empty if no problem
-    was found.
-
-    Args:
-        path: the student's notebook, made by `release`.
-        seconds: the time limit per cell.
+    added, each for two minutes at most. Hidden checks are not known here. Returns a list of
+    sentences; it is empty if no problem was found.
     """
     notebook, problem = read_submission(Path(path))
     if notebook is None:
@@ -548,7 +544,7 @@ def check_notebook(path: str | Path, *, seconds: float = 120.0) -> list[str]:
         raise ImportError("checking a notebook needs: pip install nbclient nbformat") from error
     kept = [cell for cell in notebook["cells"] if cell.get("id") in about["cells"]]
     run = nbformat.from_dict({**notebook, "nbformat_minor": 5, "cells": copy.deepcopy(kept)})
-    NotebookClient(run, timeout=seconds, allow_errors=True, kernel_name="python3").execute()
+    NotebookClient(run, timeout=120, allow_errors=True, kernel_name="python3").execute()
     problems = [problem for cell in run.cells for problem in _stopped(cell)]
     return [*_misplaced(notebook, about["cells"], kept), *problems]
 

@@ -79,12 +79,10 @@ class Predict:
         self._asked: set[str] = set()  # questions whose cell measures nothing
         self.shown = False  # whether the latest call showed its measured value
 
-    def skip(self, skip: bool = True) -> None:
-        """From now on show measured values without a guess; ``skip(False)`` ends that."""
-        self._skipping = skip
-        print(
-            "Measured values are shown without a guess." if skip else "A guess comes first again."
-        )
+    def skip(self) -> None:
+        """From now on show measured values without a guess."""
+        self._skipping = True
+        print("Measured values are shown without a guess.")
 
     def ask(self, question: str, guess: Any, unit: str = "") -> None:
         """Ask in a cell of its own, which measures nothing and so answers at once.

@@ -42,21 +42,14 @@ def by_dataset(dataset: str, /, **values: T) -> T:
     return values[dataset]
 
 
-def need(rows: T, words: str = EARLY) -> T:
-    """Return ``rows``, unless there are none because training was stopped too early.
-
-    Raises:
-        InWords: there are none; ``words`` is its text and says what to do.
+def need(rows: T) -> T:
+    """Return ``rows``; raises `InWords` if there are none because training was stopped too early.
 
     >>> need([0.93, 0.95])
     [0.93, 0.95]
-    >>> need([], "Train first.")
-    Traceback (most recent call last):
-    ...
-    fltoolkit.course.running.InWords: Train first.
     """
     if isinstance(rows, Sized) and len(rows) == 0:
-        raise InWords(words)
+        raise InWords(EARLY)
     return rows
 
 

@@ -14,11 +14,8 @@ class SliderPicture:
 
     SVG is drawn in milliseconds. PNG takes longer, but GitHub can show it in a saved notebook.
 
-    Args:
-        draw: gives the picture of this moment.
-        parts: the widgets above the picture, from top to bottom.
-        moved: called with the change when one of ``controls`` is moved, before it is drawn again.
-        controls: the widgets that change the picture.
+    ``parts`` are the widgets above the picture, from top to bottom. When one of ``controls`` is
+    moved, ``moved`` is called with the change, and then ``draw`` for a new picture.
     """
 
     def __init__(
@@ -34,7 +31,8 @@ class SliderPicture:
         self._below = BelowControls(*parts)
         self._shown = False
         for control in controls:
-            control.observe(lambda change: (moved(change), self.moved()), "value")
+            control.observe(moved, "value")
+            control.observe(lambda change: self.moved(), "value")
         self._num_moves = 0
         self.timer = threading.Timer(0, self.rest)
 

@@ -1,3 +1,4 @@
+from .codec_report import CodecReport as CodecReport
 from .codec_report import describe_codec as describe_codec
 from .codec_report import plot_bits as plot_bits
 from .codec_report import plot_values as plot_values
@@ -7,7 +8,6 @@ from .figures import ledger as ledger
 from .figures import named_points as named_points
 from .figures import partition as partition
 from .figures import save_figure as save_figure
-from .fronts import heat_map as heat_map
 from .fronts import over_seconds as over_seconds
 from .fronts import pareto as pareto
 from .fronts import three_sizes as three_sizes

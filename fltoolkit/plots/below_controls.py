@@ -13,8 +13,6 @@ from typing import Any
 
 import ipywidgets
 
-__all__: list[str] = []
-
 _NO_CONTROLS = "Run this cell to get the controls. Below is a picture that was drawn earlier."
 # A saved notebook holds the sentence and no controls. Controls that work hide the sentence; those
 # whose kernel is gone, which JupyterLab marks as disconnected, are hidden themselves.

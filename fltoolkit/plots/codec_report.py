@@ -19,8 +19,6 @@ from fltoolkit.plots.drawing import Area, Axis, Box, Frame, Graphic, Mark, Words
 from fltoolkit.plots.style import COLORS, GREY, describe, new_axes
 from fltoolkit.units import amount
 
-__all__ = ["CodecReport", "describe_codec", "draw_report", "plot_bits", "plot_values"]
-
 _LEGEND = "wide grey bars: before; narrow blue bars: what arrives"
 
 

@@ -8,9 +8,8 @@ with ticks, lines, bands, bars, matrices, names that do not overlap. Not here: f
 
 import base64
 import html
+import io
 import math
-import struct
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, pairwise
 from typing import Any, NamedTuple
@@ -22,12 +21,11 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox, TransformedBbox
+from PIL import Image
 from torch import Tensor
 
 from fltoolkit.plots.style import COLORS, DARK_GREY, DASHES, GREY, INK, PALE, PAPER, picture
 from fltoolkit.units import axis_label, tick
-
-__all__: list[str] = []
 
 Points = Sequence[tuple[float, float]]
 LETTER = 7  # the width of a letter of size 12 in pixels, with a little room
@@ -99,16 +97,9 @@ class Pixels(NamedTuple):
 
     def png(self) -> bytes:
         """The image as a PNG file, with one pixel per value."""
-        colors = self.colors()
-        rows, columns, _ = colors.shape
-        lines = torch.cat([torch.zeros(rows, 1, dtype=torch.uint8), colors.flatten(1)], dim=1)
-        header = struct.pack(">IIBBBBB", columns, rows, 8, 2, 0, 0, 0)
-        parts = (b"IHDR", header), (b"IDAT", zlib.compress(lines.numpy().tobytes())), (b"IEND", b"")
-        chunks = (
-            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-            for kind, data in parts
-        )
-        return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+        file = io.BytesIO()
+        Image.fromarray(self.colors().numpy()).save(file, format="png")
+        return file.getvalue()
 
 
 def _rgb(color: str) -> Tensor:

@@ -1,4 +1,4 @@
-"""Pictures of a sweep: the Pareto plot, the ledger in three sizes, a heat map, time on a link.
+"""Pictures of a sweep: the Pareto plot, the ledger in three sizes, time on a link.
 
 Here: matplotlib Axes from `Result`s, by the metric of their experiments. Not here: their numbers
 (research.analysis), how a figure is shown or saved (figures).
@@ -33,7 +33,6 @@ from fltoolkit.research.analysis import (
     seconds_on,
     sizes_of,
 )
-from fltoolkit.research.intervals import interval
 from fltoolkit.research.store import Result
 from fltoolkit.units import amount, byte_unit
 
@@ -416,49 +415,6 @@ def _three_bars(ax: Axes, place: int, sizes: Size, scale: float) -> None:
             va="center",
             size=7,
         )
-
-
-def heat_map(
-    cells: Mapping[tuple[int, int], Sequence[float]],
-    ax: Axes | None = None,
-    *,
-    rows: str = "bits forward (activations)",
-    columns: str = "bits backward (gradients)",
-    metric: Metric = ACCURACY,
-) -> Axes:
-    """The metric as a function of two settings; ``cells[row, column]`` has one value per seed.
-
-    Values are as in records: an accuracy is from 0 to 1. Each cell shows the mean; with several
-    seeds also half the width of its 95 % interval by Student's t.
-
-    >>> ax = heat_map({(4, 4): [0.80, 0.81, 0.82], (4, 8): [0.5], (8, 4): [0.5], (8, 8): [1.0]})
-    >>> [text.get_text().split() for text in ax.texts]
-    [['81.0', '±2.5'], ['50.0'], ['50.0'], ['100.0']]
-    """
-    if not cells:
-        raise ValueError("no cells: give {(row, column): [value of each seed]}")
-    ys, xs = sorted({y for y, _ in cells}), sorted({x for _, x in cells})
-    grid = np.full((len(ys), len(xs)), np.nan)
-    for (y, x), scores in cells.items():
-        grid[ys.index(y), xs.index(x)] = metric.scale * np.mean(scores)
-    ax = ax or new_axes(width=1.6 + 0.9 * len(xs), height=1.4 + 0.55 * len(ys))
-    image = ax.imshow(grid, cmap="viridis", aspect="auto", interpolation="nearest")
-    ax.set_xticks(range(len(xs)), [str(x) for x in xs])
-    ax.set_yticks(range(len(ys)), [str(y) for y in ys])
-    ax.set(xlabel=columns, ylabel=rows)
-    ax.figure.colorbar(image, ax=ax, label=metric.axis)
-    middle = (np.nanmin(grid) + np.nanmax(grid)) / 2
-    sentences = []
-    for (y, x), scores in sorted(cells.items()):
-        i, j = ys.index(y), xs.index(x)
-        found = interval([float(score) for score in scores])
-        half = metric.scale * (found.high - found.mean)
-        digits = ".1f" if metric.unit == "%" else ".3g"
-        words = f"{grid[i, j]:{digits}}" + (f"\n±{half:{digits}}" if found.known else "")
-        color = "white" if grid[i, j] < middle else "black"
-        ax.text(j, i, words, ha="center", va="center", color=color, fontsize=8)
-        sentences.append(f"{y} x {x}: {words}".replace("\n", " "))
-    return describe(ax, f"{rows} x {columns}: " + "; ".join(sentences))
 
 
 def over_seconds(

@@ -29,10 +29,9 @@ from fltoolkit.plots.drawing import (
 from fltoolkit.plots.style import PALE
 from fltoolkit.units import amount
 
-__all__ = ["Curve", "watch"]
-
 _MAX_POINTS = 300  # the most points of a curve; a screen could not show more of them
 _SHARE = 1 / 20  # the largest part of the time that drawing may take
+_SECONDS_BETWEEN = 0.1  # the shortest time between two drawings
 
 
 def watch(
@@ -44,7 +43,6 @@ def watch(
     title: str = "",
     log: bool = False,
     inside: Callable[[], Mapping[str, Tensor]] | None = None,
-    seconds_between: float = 0.1,
 ) -> Iterator[Record]:
     """Yield the records unchanged, and show the progress of training below the notebook cell.
 
@@ -65,7 +63,6 @@ def watch(
         inside: gives tensors of shape [rows, columns] by name. They stand below the charts as
             images: white is 0, orange above it, blue below it. It is called for each drawing, so it
             sees the parties as they are at that moment.
-        seconds_between: the shortest time between two drawings.
 
     Raises:
         ValueError: the first record has no ``x``.
@@ -79,7 +76,7 @@ def watch(
         total = len(records)
     run = _Run(total, x, y, title, log, inside)
     screen = _screen()
-    draw = _throttled(screen.draw, seconds_between) if screen else None
+    draw = _throttled(screen.draw) if screen else None
     try:
         if draw:
             draw(run)
@@ -311,7 +308,7 @@ def _screen() -> _Screen | None:
     return _Terminal() if sys.stderr is not None and sys.stderr.isatty() else None
 
 
-def _throttled(draw: Callable[[_Run], None], seconds_between: float) -> Callable[[_Run], None]:
+def _throttled(draw: Callable[[_Run], None]) -> Callable[[_Run], None]:
     """``draw``, called only if twenty times the duration of the last drawing has passed."""
     due = -math.inf
 
@@ -321,7 +318,7 @@ def _throttled(draw: Callable[[_Run], None], seconds_between: float) -> Callable
         if start >= due:
             draw(run)
             end = time.perf_counter()
-            due = end + max(seconds_between, (end - start) / _SHARE)
+            due = end + max(_SECONDS_BETWEEN, (end - start) / _SHARE)
 
     return draw_if_due
 

@@ -14,8 +14,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
-__all__ = ["new_axes", "new_figure", "picture", "show"]
-
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#A8538A", "#000000", "#B87F00", "#3A94CC", "#6E4B3A")
 """The colours of Okabe and Ito (2008) without yellow, in the order in which lines take them.
 

@@ -62,9 +62,6 @@ def test_skipping_shows_what_was_measured_and_makes_up_no_guess(capsys: Printed)
     printed = capsys.readouterr().out
     assert "your guess: no guess was made\n  measured:   163,854 B" in printed
     assert kept == [Guess("", "163,854 B")]
-    ask.skip(False)
-    ask("How many bytes?", None, 163_854, "B")
-    assert not ask.shown
 
 
 def test_the_saved_edition_shows_what_was_measured(

@@ -18,6 +18,12 @@ from fltoolkit.history import History, Record
 from fltoolkit.plots import live, watch
 
 
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawings may follow each other at once."""
+    monkeypatch.setattr(live, "_SECONDS_BETWEEN", 0)
+
+
 def training(steps: int = 100, failing_at: int | None = None) -> Iterator[Record]:
     for step in range(1, steps + 1):
         if step == failing_at:
@@ -61,10 +67,11 @@ def test_records_pass_unchanged_and_the_end_is_drawn(shown: list[dict[str, Any]]
     assert "running: 0 of 100" in shown[0]["text/plain"]
 
 
+@pytest.mark.usefixtures("often")
 def test_a_picture_that_stands_still_says_so_in_a_page_loaded_anew(
     shown: list[dict[str, Any]],
 ) -> None:
-    list(watch(training(20), 20, seconds_between=0))
+    list(watch(training(20), 20))
     for data in shown[:-1]:
         assert "To see the training, run this cell again." in data["text/html"]
         assert ".fltoolkit-stands { display: none; }" in data["text/html"], "hidden elsewhere"
@@ -77,28 +84,31 @@ def test_bytes_that_go_neither_up_nor_down_are_said(shown: list[dict[str, Any]])
 
 
 @pytest.mark.later
+@pytest.mark.usefixtures("often")
 def test_without_a_total_there_is_no_bar_that_stays_empty(shown: list[dict[str, Any]]) -> None:
-    list(watch(training(20), 20, seconds_between=0))
+    list(watch(training(20), 20))
     list_of_known = shown[0]["text/html"]
     shown.clear()
-    list(watch(training(20), seconds_between=0))
+    list(watch(training(20)))
     bars = [html.count("<rect") for html in (list_of_known, shown[0]["text/html"])]
     assert bars == [3, 1], "paper, bar and its filled part; paper alone"
 
 
+@pytest.mark.usefixtures("often")
 def test_it_moves_while_records_come(
     shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]  # drawing costs nothing on this clock
     monkeypatch.setattr(live.time, "perf_counter", lambda: now[0])
-    for _ in watch(training(20), 20, seconds_between=0):
+    for _ in watch(training(20), 20):
         now[0] += 0.01
     assert len(shown) > 20
     assert len({data["text/html"] for data in shown[:-1]}) == len(shown) - 1
 
 
+@pytest.mark.usefixtures("often")
 def test_the_axis_is_the_final_one_from_the_first_record_on(shown: list[dict[str, Any]]) -> None:
-    for _ in watch(training(20), 20, seconds_between=0):
+    for _ in watch(training(20), 20):
         pass
     for early in shown[1:-1]:  # 20 steps of 300 bytes
         assert ">6 kB</text>" in early["text/html"]
@@ -161,9 +171,10 @@ def test_wrong_x_is_explained_and_absent_y_is_shown(shown: list[dict[str, Any]])
     assert list(watch([])) == []
 
 
+@pytest.mark.usefixtures("often")
 def test_values_that_are_not_finite_do_no_harm(shown: list[dict[str, Any]]) -> None:
     records = [{"step": k, "loss": v} for k, v in enumerate([1.0, float("nan"), float("inf")])]
-    assert len(list(watch(records, x="step", seconds_between=0))) == 3
+    assert len(list(watch(records, x="step"))) == 3
     check_one_picture_stays(shown, "loss inf")
 
 
@@ -175,12 +186,12 @@ def test_drawing_takes_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch
         drawn.append(now[0])
 
     monkeypatch.setattr(live.time, "perf_counter", lambda: now[0])
-    draw_if_due = live._throttled(draw, seconds_between=0.1)
+    draw_if_due = live._throttled(draw)
     for _ in range(10_000):
         now[0] += 0.001  # one training step
         draw_if_due(None)  # type: ignore[arg-type]
     assert 0.04 < 0.03 * len(drawn) / now[0] <= 0.05
-    quick = live._throttled(lambda run: drawn.append(now[0]), seconds_between=0.1)
+    quick = live._throttled(lambda run: drawn.append(now[0]))
     drawn.clear()
     for _ in range(1000):
         now[0] += 0.001
@@ -252,6 +263,7 @@ def test_a_real_kernel_keeps_one_png_per_cell(tmp_path: Path) -> None:
 
 
 @pytest.mark.later
+@pytest.mark.usefixtures("often")
 def test_matrices_move_below_the_charts_and_stay_as_a_picture(
     shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,7 +271,7 @@ def test_matrices_move_below_the_charts_and_stay_as_a_picture(
     monkeypatch.setattr(live, "_SHARE", math.inf)  # each record is drawn
     weights = torch.zeros(8, 8)
     look = {"Alice's weights": weights, "their signs": weights}
-    for record in watch(training(), y="loss", inside=lambda: look, seconds_between=0.0):
+    for record in watch(training(), y="loss", inside=lambda: look):
         weights[0, record["step"] % 8] = 1.0
     assert "Alice&#x27;s weights" in shown[0]["text/html"]
     images = {re.search(r"base64,[^\"]+", data["text/html"])[0] for data in shown[:-1]}  # type: ignore[index]
@@ -267,10 +279,11 @@ def test_matrices_move_below_the_charts_and_stay_as_a_picture(
     check_one_picture_stays(shown, "finished: 100")
 
 
+@pytest.mark.usefixtures("often")
 def test_a_logarithmic_axis_begins_where_the_bytes_do(
     shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "_SHARE", math.inf)
-    list(watch(training(), y="loss", log=True, seconds_between=0.0))
+    list(watch(training(), y="loss", log=True))
     assert ">1 kB</text>" in shown[-2]["text/html"]
     assert ">0</text>" in shown[-2]["text/html"], "the loss keeps its own axis"
