@@ -52,7 +52,6 @@ WITHOUT_EXAMPLE = {  # name: why it has none
     "fltoolkit.engines.flower.server_app": (
         "needs Flower, which is not installed in the test environment"
     ),
-    "fltoolkit.secrecy.parties.Aggregator": "one end of four rounds; see secure_sum",
     "fltoolkit.secrecy.align": "needs openmined-psi, which is on Linux only",
     "fltoolkit.assignments.check_notebook": "starts a Jupyter kernel",
     "fltoolkit.assignments.expected_outputs": "starts a worker process and a fenced kernel",

@@ -1,7 +1,6 @@
-"""What a run with noise promises: epsilon in words, a range of lengths that adapts.
+"""What a run with noise promises: epsilon in words.
 
-Not here: the noise itself (federated/privacy.py), which asks the package ``dp-accounting`` for
-epsilon.
+Not here: the noise itself and its epsilon (federated/privacy.py, noisy_sum.py).
 """
 
 import math
@@ -11,20 +10,20 @@ from dataclasses import dataclass
 from fltoolkit.federated.privacy import GaussianDP
 from fltoolkit.party import TrainingWarning
 
-LARGE = 10.0  # from this epsilon on, the bound on an attacker is next to no bound
+LARGE = 10.0  # from this epsilon on, the bound on an attacker is practically useless
 
 
 @dataclass(frozen=True)
 class Promise:
-    """What differential privacy promises a client: a bound on everybody who guesses.
+    """What differential privacy promises a client: a bound on every attacker.
 
-    Whoever sees all models of a run, knows everything else, and guesses whether one client took
-    part, is right about it in at most ``hits(false_alarms)`` of the cases in which it did, if it
-    says so wrongly in ``false_alarms`` of the cases in which it did not.
+    An attacker sees all models of a run, knows everything else, and guesses whether one client took
+    part. If it says so in a share ``false_alarms`` of the cases in which the client did not, it
+    says so in at most ``hits(false_alarms)`` of the cases in which the client did.
 
-    What it does not promise: that nothing is learned about a client. What is true of many clients
-    is learned also about this one, whether it took part or not. And it is a promise about models
-    that are published; the server sees each update, if the sum is not secret as well.
+    It does not promise that nothing is learned about a client: what holds for many clients is
+    learned about this one, too, whether it took part or not. The promise is about the published
+    models; the server sees each update, unless the sum is secret as well.
 
     >>> round(Promise(epsilon=1.0, delta=1e-5).hits(0.01), 4)  # of a hundred times, at most 2.7
     0.0272

@@ -17,7 +17,7 @@ from torch import Tensor
 from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Codec
 from fltoolkit.federated.workers import client_seed
-from fltoolkit.secrecy.graph import Graph, complete, random_regular
+from fltoolkit.secrecy.graph import Graph, complete, graph_of
 from fltoolkit.secrecy.keys import NBYTES_KEY, Integers, random_source
 from fltoolkit.secrecy.parties import Aggregator, Member, pack_bits, unpack_bits
 from fltoolkit.secrecy.shamir import NBYTES_SHARE
@@ -25,14 +25,14 @@ from fltoolkit.secrecy.summing import Summed, bits_of_sum, check_can_sum
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
 
-__all__ = ["ROUNDS", "Dropouts", "PlainSum", "RandomDropouts", "SecureSum", "Sum", "secure_sum"]
-
-
 ROUNDS = ("keys", "shares", "masked", "unmasking")
 """The rounds of a secure sum, and the kinds of their messages."""
 
 Dropouts = Callable[[Sequence[str], int], Mapping[str, str]]
 """``dropouts(clients, step)``: who drops out, and in which of `ROUNDS` it first sends nothing."""
+
+Vectors = Mapping[str, Integers]  # of each client
+Silent = Mapping[str, str]  # in which round a client drops out
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,7 @@ class RandomDropouts:
 
 
 class Sum(NamedTuple):
-    """What `secure_sum` returns.
-
-    >>> Sum(None, ["ann", "ben"]).clients  # in a process without the server
-    ['ann', 'ben']
-    """
+    """What `secure_sum` returns."""
 
     total: Integers | None  # modulo 2^bits; None in a process without the server
     clients: list[str]  # whose vectors are in it
@@ -79,12 +75,12 @@ class Sum(NamedTuple):
 def secure_sum(
     channel: Channel,
     server: str,
-    vectors: Mapping[str, Integers],
+    vectors: Vectors,
     *,
     bits: int,
     threshold: float = 2 / 3,
     graph: Graph | None = None,
-    silent: Mapping[str, str] | None = None,
+    silent: Silent | None = None,
     seed: int | None = None,
 ) -> Sum:
     """The sum modulo 2^bits of the clients' vectors, which the server cannot see one by one.
@@ -108,9 +104,9 @@ def secure_sum(
         vectors: of each client, whole numbers from 0 to 2^bits - 1, all of one length. Over several
             processes only those of the clients in this process are read.
         bits: of the sum.
-        threshold: which share of a client's neighbours and itself must be left to open a secret
-            of it; ``floor(threshold * number) + 1`` of them. Larger: more colluding clients are
-            harmless, and fewer may drop out. Below one half a server that lies could collect both
+        threshold: to open a secret of a client, ``floor(threshold * number) + 1`` of its neighbours
+            and itself must be left. Larger: more colluding clients are harmless, and fewer may drop
+            out. Below one half, a server that does not follow the protocol could collect both
             secrets of a client from different neighbours.
         graph: who are neighbours; None: everybody.
         silent: who drops out, and in which of `ROUNDS`; see `Dropouts`.
@@ -165,7 +161,7 @@ class _Rounds:
     names: Sequence[str]
     graph: Graph
     needed: Mapping[int, int]  # how many shares open a secret of each client
-    silent: Mapping[str, str]
+    silent: Silent
     members: Mapping[int, Member]  # the clients in this process
     aggregator: Aggregator | None  # None in a process without the server
 
@@ -224,10 +220,7 @@ class _Rounds:
         return got
 
     def send_masked(
-        self,
-        vectors: Mapping[str, Integers],
-        envelopes: Mapping[int, Mapping[int, bytes]],
-        bits: int,
+        self, vectors: Vectors, envelopes: Mapping[int, Mapping[int, bytes]], bits: int
     ) -> None:
         """Round 3: each client's vector under its masks."""
         for u in self.left["masked"]:
@@ -278,7 +271,7 @@ class _Rounds:
                     f"secure sum, round {round_!r}: {rest} of the {len(holders)} clients that hold "
                     f"shares of the secrets of {self.names[u]!r} are left, and "
                     f"{self.needed[u]} are needed. The sum of this round is lost, and nothing "
-                    "about its updates is known. Ask more clients, or lower the threshold: then "
+                    "about its updates is known. Take larger cohorts, or lower the threshold: then "
                     "fewer colluding clients can open a secret"
                 )
 
@@ -286,8 +279,51 @@ class _Rounds:
 # --------------------------------------------------------------------- what training is given
 
 
+class _Summing:
+    """What `SecureSum` and `PlainSum` share: updates become whole numbers, and their sum a mean."""
+
+    codec: Codec
+    dropouts: Dropouts | None
+    server: str
+    seed: int
+
+    def __post_init__(self) -> None:
+        check_can_sum(self.codec)
+
+    def __call__(self, channel: Channel, trees: Mapping[str, Tree]) -> Tree:
+        """As an exchange: the server sends the mean to all workers, dropped out or not."""
+        mean = self.collect(channel, self.server, trees, [])
+        return channel.broadcast(self.server, [*trees], "model", mean)
+
+    def collect(
+        self, channel: Channel, server: str, updates: Mapping[str, Tree], late: Collection[str]
+    ) -> Tree:
+        """The mean of the updates that arrive; late clients drop out in round 3.
+
+        In a process without the server, zeros replace the mean.
+        """
+        silent = dict.fromkeys(late, "masked")
+        silent |= {} if self.dropouts is None else self.dropouts([*updates], channel.step)
+        layout = Layout(next(iter(updates.values())))
+        summed = Summed(self.codec, layout.num_values, channel.step)
+        vectors = dict.fromkeys([*updates, *late], np.zeros(summed.num_numbers, np.uint64))
+        for u, update in updates.items():
+            if channel.is_here(u):
+                salt = client_seed(self.seed, channel.step, u)
+                vectors[u] = summed.numbers(layout.vector(update), salt)
+        total, left = self._sum(channel, server, vectors, silent, summed.num_levels)
+        if total is None:
+            return layout.tree(torch.zeros(layout.num_values))
+        return layout.tree(summed.mean(total, len(left)))
+
+    def _sum(
+        self, channel: Channel, server: str, vectors: Vectors, silent: Silent, num_levels: int
+    ) -> Sum:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class SecureSum:
+class SecureSum(_Summing):
     """The mean of updates by a secure sum: an `Exchange`, and a mean for `fedavg`.
 
     ``ddp(..., exchange=SecureSum(codec))``, ``diloco(..., exchange=SecureSum(codec))``,
@@ -299,7 +335,7 @@ class SecureSum:
         neighbours: of each client, in the sparse graph of Bell et al.; None: everybody.
         threshold: see `secure_sum`.
         bits: of the sum; None: as many as all clients' symbols together need. With fewer, sums
-            far from the middle wrap around, and nobody notices.
+            far from the middle wrap around without an error.
         dropouts: who drops out, and when; None: nobody.
         server: its name as an exchange; `fedavg` gives its own.
         seed: of the rounding and the graph.
@@ -325,60 +361,28 @@ class SecureSum:
     seed: int = 0
     key_seed: int | None = None
 
-    def __post_init__(self) -> None:
-        check_can_sum(self.codec)
-
-    def __call__(self, channel: Channel, trees: Mapping[str, Tree]) -> Tree:
-        """As an exchange: the server sends the mean to all workers, also to who dropped out."""
-        mean = self.collect(channel, self.server, trees, [])
-        return channel.broadcast(self.server, [*trees], "model", mean)
-
-    def collect(
-        self, channel: Channel, server: str, updates: Mapping[str, Tree], late: Collection[str]
-    ) -> Tree:
-        """The mean of the updates that the server can compute; late clients drop out in round 3.
-
-        In a process without the server, zeros stand in for the mean.
-        """
-        clients = [*updates, *late]
-        silent = dict.fromkeys(late, "masked")
-        silent |= {} if self.dropouts is None else self.dropouts([*updates], channel.step)
-        layout = Layout(next(iter(updates.values())))
-        summed = Summed(self.codec, layout.num_values, channel.step)
-        whole = bits_of_sum(len(clients), summed.num_levels)
+    def _sum(
+        self, channel: Channel, server: str, vectors: Vectors, silent: Silent, num_levels: int
+    ) -> Sum:
+        whole = bits_of_sum(len(vectors), num_levels)
         bits = whole if self.bits is None else min(self.bits, whole)
-        empty = np.zeros(summed.num_numbers, np.uint64)
-        vectors = dict.fromkeys(clients, empty)
-        for u, update in updates.items():
-            if channel.is_here(u):
-                salt = client_seed(self.seed, channel.step, u)
-                numbers = summed.numbers(layout.vector(update), salt)
-                vectors[u] = numbers & np.uint64((1 << bits) - 1)
-        graph = self._graph(len(clients), channel.step)
+        graph_seed = int(np.random.SeedSequence([self.seed, channel.step]).generate_state(1)[0])
         total, left = secure_sum(
             channel,
             server,
-            vectors,
+            {u: numbers & np.uint64((1 << bits) - 1) for u, numbers in vectors.items()},
             bits=bits,
             threshold=self.threshold,
-            graph=graph,
+            graph=graph_of(len(vectors), self.neighbours, graph_seed),
             silent=silent,
             seed=self.key_seed,
         )
-        if total is None:
-            return layout.tree(torch.zeros(layout.num_values))
-        whole_total = _lifted(total, bits, len(left) * (summed.num_levels - 1))
-        return layout.tree(summed.mean(whole_total, len(left)))
-
-    def _graph(self, num_clients: int, step: int) -> Graph:
-        if self.neighbours is None or self.neighbours >= num_clients - 1:
-            return complete(num_clients)
-        seed = int(np.random.SeedSequence([self.seed, step]).generate_state(1)[0])
-        return random_regular(num_clients, self.neighbours, seed)
+        largest = len(left) * (num_levels - 1)
+        return Sum(None if total is None else _lifted(total, bits, largest), left)
 
 
 @dataclass(frozen=True)
-class PlainSum:
+class PlainSum(_Summing):
     """The same whole numbers as `SecureSum`, added by the server in the clear.
 
     So the difference between the two is what secrecy costs, and nothing else: the means are equal
@@ -398,38 +402,27 @@ class PlainSum:
     server: str = "server"
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        check_can_sum(self.codec)
+    def _sum(
+        self, channel: Channel, server: str, vectors: Vectors, silent: Silent, num_levels: int
+    ) -> Sum:
+        return plain_sum(channel, server, vectors, silent, bits_of_sum(1, num_levels))
 
-    def __call__(self, channel: Channel, trees: Mapping[str, Tree]) -> Tree:
-        """As an exchange; see `SecureSum`."""
-        mean = self.collect(channel, self.server, trees, [])
-        return channel.broadcast(self.server, [*trees], "model", mean)
 
-    def collect(
-        self, channel: Channel, server: str, updates: Mapping[str, Tree], late: Collection[str]
-    ) -> Tree:
-        """The mean of the updates of those who have not dropped out."""
-        silent = {} if self.dropouts is None else self.dropouts([*updates], channel.step)
-        layout = Layout(next(iter(updates.values())))
-        summed = Summed(self.codec, layout.num_values, channel.step)
-        bits, count = bits_of_sum(1, summed.num_levels), 0
-        total = np.zeros(summed.num_numbers, np.uint64)
-        for u, update in updates.items():
-            if silent.get(u, "unmasking") != "unmasking":
-                continue
-            packed: Tree = {}
-            if channel.is_here(u):
-                salt = client_seed(self.seed, channel.step, u)
-                numbers = summed.numbers(layout.vector(update), salt)
-                packed = {"y": torch.from_numpy(pack_bits(numbers, bits))}
-            came = channel.send(u, server, "update", packed)
-            count += 1
-            if channel.is_here(server):
-                total += unpack_bits(came["y"].numpy(), bits, len(total))
-        if not count:
-            raise RuntimeError("all clients have dropped out: there is nothing to add")
-        return layout.tree(summed.mean(total, count))
+def plain_sum(channel: Channel, server: str, vectors: Vectors, silent: Silent, bits: int) -> Sum:
+    """The sum of vectors of numbers below 2^bits, which are sent in the clear (kind ``update``).
+
+    Clients that would drop out of a secure sum before its last round send nothing.
+    """
+    total = np.zeros(len(next(iter(vectors.values()))), np.uint64)
+    left = [u for u in vectors if silent.get(u, "unmasking") == "unmasking"]
+    if not left:
+        raise RuntimeError("all clients have dropped out: there is nothing to add")
+    for u in left:
+        packed = torch.from_numpy(pack_bits(vectors[u], bits))
+        came = channel.send(u, server, "update", {"y": packed} if channel.is_here(u) else {})
+        if channel.is_here(server):
+            total += unpack_bits(came["y"].numpy(), bits, len(total))
+    return Sum(total if channel.is_here(server) else None, left)
 
 
 class Layout:
@@ -438,16 +431,18 @@ class Layout:
     def __init__(self, tree: Tree):
         if wrong := [name for name, t in tree.items() if not t.is_floating_point()]:
             raise ValueError(
-                f"entries {wrong} are no floating-point numbers, which secure sums carry only: use "
+                f"entries {wrong} are not floating-point, and secure sums carry nothing else: use "
                 "a model without such buffers (LayerNorm or GroupNorm for BatchNorm)"
             )
         self._like = tree
         self.num_values = sum(t.numel() for t in tree.values())
 
     def vector(self, tree: Tree) -> Tensor:
+        """The values of all entries, one after the other."""
         return torch.cat([t.detach().cpu().float().reshape(-1) for t in tree.values()])
 
     def tree(self, vector: Tensor) -> Tree:
+        """The entries with these values."""
         parts = vector.split([t.numel() for t in self._like.values()])
         return {
             name: part.reshape(t.shape).to(t.dtype)

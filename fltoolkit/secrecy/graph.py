@@ -8,36 +8,31 @@ from collections.abc import Mapping
 
 import numpy as np
 
-__all__ = ["Graph", "complete", "num_neighbours", "random_regular"]
-
 Graph = Mapping[int, frozenset[int]]
-"""For each client's number: the numbers of its neighbours. Who is a neighbour has one, too."""
+"""For each client's number, the numbers of its neighbours; the relation is symmetric."""
 
 
 def complete(num_clients: int) -> Graph:
-    """Everybody is everybody's neighbour, as in Bonawitz et al. 2017.
+    """Each client is a neighbour of all others, as in Bonawitz et al. 2017."""
+    all_clients = frozenset(range(num_clients))
+    return {u: all_clients - {u} for u in range(num_clients)}
 
-    >>> complete(3)
-    {0: frozenset({1, 2}), 1: frozenset({0, 2}), 2: frozenset({0, 1})}
-    """
-    everybody = frozenset(range(num_clients))
-    return {u: everybody - {u} for u in range(num_clients)}
+
+def graph_of(num_clients: int, degree: int | None, seed: int) -> Graph:
+    """`random_regular`; `complete` without a degree, or with too few clients for it."""
+    if degree is None or degree >= num_clients - 1:
+        return complete(num_clients)
+    return random_regular(num_clients, degree, seed)
 
 
 def random_regular(num_clients: int, degree: int, seed: int) -> Graph:
     """A random ring in which each client knows the degree / 2 next ones on either side.
 
-    This is the random Harary graph of Bell et al. 2020 (ePrint 2020/704, section 3): the ring is
-    fixed, and who stands where is drawn. The number of keys and shares of a client is ``degree``,
+    This is the random Harary graph of Bell et al. 2020 (ePrint 2020/704, section 3): the places of
+    the clients in the ring are drawn. The number of keys and shares of a client is ``degree``,
     however many clients there are.
 
     Raises ValueError for a degree that is odd or not below the number of clients.
-
-    >>> graph = random_regular(10, 4, seed=0)
-    >>> {len(neighbours) for neighbours in graph.values()}
-    {4}
-    >>> all(u in graph[v] for u in graph for v in graph[u])
-    True
     """
     if degree % 2 or not 2 <= degree < num_clients:
         raise ValueError(

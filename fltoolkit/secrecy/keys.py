@@ -1,5 +1,4 @@
-"""Keys that two clients agree on over a server that sees all their messages, and what is made of
-them: streams of random bytes, and sealed envelopes.
+"""Keys that two clients agree on over a server that sees their messages; what keys are used for.
 
 All of it is done by the package ``cryptography``: X25519 (RFC 7748), HKDF with SHA-256 (RFC 5869),
 ChaCha20 (RFC 8439) as generator, AES-GCM for envelopes. Not here: who agrees with whom
@@ -16,10 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NBYTES_KEY", "KeyPair", "open_sealed", "random_source", "seal", "stream"]
-
 NBYTES_KEY = 32
-NBYTES_TAG = 16  # of AES-GCM: what makes a sealed message longer
 
 Integers = NDArray[Any]
 Random = Callable[[int], bytes]
@@ -31,10 +27,6 @@ def random_source(seed: int | None, *what: object) -> Random:
 
     Whoever knows the seed knows every key that is made of it: give one only to repeat an
     experiment. ``what`` names the owner, so that two owners never get the same bytes.
-
-    >>> one, two = random_source(0, "ann"), random_source(0, "ann")
-    >>> one(4) == two(4), one(4) == random_source(0, "ben")(4)
-    (True, False)
     """
     if seed is None:
         return os.urandom
@@ -97,20 +89,19 @@ def stream(key: bytes, count: int, dtype: Any) -> Integers:
 def seal(key: bytes, content: bytes, context: bytes) -> bytes:
     """The content, encrypted and authenticated together with a context that is not sent: AES-GCM.
 
-    The nonce is zero: such a key seals one message only.
-
-    >>> key = bytes(32)
-    >>> open_sealed(key, seal(key, b"two shares", b"ann to ben"), b"ann to ben")
-    b'two shares'
+    The nonce is zero, so a key may seal one message only.
     """
     aead = _cryptography("hazmat.primitives.ciphers.aead")
     return bytes(aead.AESGCM(key).encrypt(bytes(12), content, context))
 
 
 def open_sealed(key: bytes, sealed: bytes, context: bytes) -> bytes:
-    """The content. ValueError: it was changed, or sealed with another key or context.
+    """The content. Raises ValueError if it was changed, or sealed with another key or context.
 
-    >>> open_sealed(bytes(32), seal(bytes(32), b"two shares", b"ann to ben"), b"ann to eve")
+    >>> sealed = seal(bytes(32), b"two shares", b"ann to ben")
+    >>> open_sealed(bytes(32), sealed, b"ann to ben")
+    b'two shares'
+    >>> open_sealed(bytes(32), sealed, b"ann to eve")
     Traceback (most recent call last):
     ValueError: a sealed message does not open: it was changed on the way, or sealed for another one
     """

@@ -1,5 +1,4 @@
-"""Noise that each client adds to its own numbers before a secure sum, so that nobody sees the sum
-without it.
+"""Noise that each client adds before a secure sum, so that nobody sees the sum without it.
 
 Here: the distributed discrete Gaussian mechanism, and a clip that adapts. Not here: the secure sum
 (four_rounds.py), noise that a trusted server adds (federated/privacy.py), epsilon in words
@@ -20,16 +19,15 @@ from fltoolkit.codecs.stage import Parts
 from fltoolkit.federated.privacy import clipped
 from fltoolkit.federated.workers import client_seed
 from fltoolkit.secrecy.accounting import Promise
-from fltoolkit.secrecy.four_rounds import Layout, secure_sum
-from fltoolkit.secrecy.graph import complete, random_regular
+from fltoolkit.secrecy.four_rounds import Layout, Sum, plain_sum, secure_sum
+from fltoolkit.secrecy.graph import graph_of
 from fltoolkit.secrecy.keys import Integers
-from fltoolkit.secrecy.parties import pack_bits, unpack_bits
 from fltoolkit.secrecy.summing import SharedRotation
 from fltoolkit.trees import Tree, check_finite
 
 BETA = math.exp(-0.5)  # in the bound on the length of rounded vectors
 WIDTHS = 4.0  # standard deviations of the sum that fit into half of the modulus
-BIT_SIZE = 0.2  # of the number that tells whether an update was clipped, as a share of the clip
+BIT_SIZE = 0.2  # size of the number that says if an update was clipped, as a share of the clip
 
 
 def discrete_gaussian(sigma: float, count: int, random: np.random.Generator) -> Integers:
@@ -55,29 +53,28 @@ def discrete_gaussian(sigma: float, count: int, random: np.random.Generator) -> 
 class NoisySum:
     """The noisy mean of updates by a secure sum: ``Server(mean=NoisySum(...))``.
 
-    Each client clips its update, rotates it with signs that all share, rounds it to whole numbers
-    by chance, adds discrete Gaussian noise, and the secure sum adds all modulo 2^bits. The noise
-    of all clients together has the standard deviation ``noise_multiplier`` times the clip, and no
-    one, the server included, sees the sum without it.
+    Each client clips its update, rotates it with signs that all share, rounds it stochastically to
+    whole numbers and adds discrete Gaussian noise; the secure sum adds all modulo 2^bits. The noise
+    of all clients together has the standard deviation ``noise_multiplier`` times the clip.
 
     Source: Kairouz, Liu and Steinke 2021, arXiv 2102.06387, algorithms 1 and 2; epsilon by theorem
     1. The clip adapts as in Andrew, Thakkar, McMahan and Ramaswamy 2021, arXiv 1905.03871,
     algorithm 1: each client adds whether its update was short enough, as one more number of the
     vector, under the same noise.
 
-    Bits, noise and the modulus trade off: numbers are multiples of a step that is as fine as the
-    modulus allows, ``2^bits`` steps are eight standard deviations of the sum. With few bits the
-    rounding makes vectors longer, which costs epsilon or accuracy.
+    Numbers are multiples of a step that is as fine as the modulus allows: ``2^bits`` steps are
+    eight standard deviations of the sum. With few bits the rounding makes vectors longer, which
+    costs epsilon or accuracy.
 
-    What you must know before you publish an epsilon: it is for ``num_clients`` that are left in
-    each round, since who drops out takes its noise along; the seed makes the noise repeatable, and
-    whoever knows it can subtract the noise; see also `discrete_gaussian`.
+    Before you publish an epsilon, you must know: it holds if ``num_clients`` are left in each
+    round, since a client that drops out adds no noise; whoever knows the seed can subtract the
+    noise; see also `discrete_gaussian`.
 
     Args:
         clip: the longest update, to begin with. It moves if ``quantile`` is given: read ``clip``.
         noise_multiplier: of the sum. Larger: more private.
         bits: of the sum; a masked value takes as many, however many clients there are.
-        quantile: None keeps the clip; else the share of the updates that it should let pass.
+        quantile: None keeps the clip; otherwise the share of updates that should not be clipped.
         clip_rate: how fast the clip adapts (eta_C of the paper).
         secret: False adds the same whole numbers in the clear, in equal bits, to study accuracy.
         neighbours: see `SecureSum`.
@@ -126,12 +123,12 @@ class NoisySum:
         for u, update in updates.items():
             if channel.is_here(u):
                 vectors[u] = self._numbers(layout, update, u, len(clients), step)
-        total, count = self._add(channel, server, vectors, late)
+        total, left = self._add(channel, server, vectors, late)
         if total is None:
             return layout.tree(torch.zeros(layout.num_values))
         half = 1 << (self.bits - 1)
         centred = (total.astype(np.int64) + half) % (2 * half) - half
-        mean = self._turned(torch.from_numpy(centred * (step / count)).float(), back=True)
+        mean = self._turned(torch.from_numpy(centred * (step / len(left))).float(), back=True)
         if self.quantile is not None:
             passed = float(mean[-1]) / (BIT_SIZE * self.clip) + 0.5
             self.clip *= math.exp(-self.clip_rate * (min(1.0, max(0.0, passed)) - self.quantile))
@@ -228,29 +225,14 @@ class NoisySum:
 
     def _add(
         self, channel: Channel, server: str, vectors: Mapping[str, Integers], late: Collection[str]
-    ) -> tuple[NDArray[np.uint64] | None, int]:
-        """The sum modulo 2^bits, and of how many clients."""
-        if self.secret:
-            names, k = [*vectors], self.neighbours
-            whole = k is None or k >= len(names) - 1
-            graph = (
-                complete(len(names))
-                if k is None or whole
-                else random_regular(len(names), k, client_seed(self.seed, self.round_, "graph"))
-            )
-            silent = dict.fromkeys(late, "masked")
-            total, left = secure_sum(
-                channel, server, vectors, bits=self.bits, graph=graph, silent=silent
-            )
-            return (None if total is None else total.astype(np.uint64)), len(left)
-        sum_, here = np.zeros(len(next(iter(vectors.values()))), np.uint64), channel.is_here(server)
-        in_time = [u for u in vectors if u not in late]
-        for u in in_time:
-            own = {"y": torch.from_numpy(pack_bits(vectors[u], self.bits))}
-            came = channel.send(u, server, "update", own if channel.is_here(u) else {})
-            if here:
-                sum_ += unpack_bits(came["y"].numpy(), self.bits, len(sum_))
-        return (sum_ if here else None), len(in_time)
+    ) -> Sum:
+        """The sum modulo 2^bits, secret or in the clear."""
+        silent = dict.fromkeys(late, "masked")
+        if not self.secret:
+            return plain_sum(channel, server, vectors, silent, self.bits)
+        graph_seed = client_seed(self.seed, self.round_, "graph")
+        graph = graph_of(len(vectors), self.neighbours, graph_seed)
+        return secure_sum(channel, server, vectors, bits=self.bits, graph=graph, silent=silent)
 
 
 def _longest_rounded(length: float, num_values: int) -> float:

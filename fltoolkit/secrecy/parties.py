@@ -8,9 +8,9 @@ A client u hides its vector x_u of whole numbers modulo 2^b under two kinds of m
     y_u = x_u + G(b_u) + sum over neighbours v of  G(s_uv) if u < v,  - G(s_uv) if u > v
 
 G is a generator of uniform numbers. u and v agree on s_uv over the server, which cannot compute it.
-In the sum of all y the masks of pairs cancel. The seed b_u is u's own, and it is there for the case
-that y_u comes late, after the server was told u's half of the keys s_uv to remove the masks of a
-client that seemed to be gone: without b_u, it could then read x_u.
+In the sum of all y the masks of pairs cancel. The seed b_u protects a client whose y_u comes late:
+the server may then have collected u's keys s_uv, to remove the masks of a client that seemed to be
+gone, and without b_u it could read x_u.
 
 Source: Bonawitz et al. 2017, arXiv 1611.04482, section 4 and figure 4, without what is needed
 against a server that does not keep to the protocol (signatures, the consistency check).
@@ -24,8 +24,6 @@ import numpy as np
 from fltoolkit.secrecy.keys import Integers, KeyPair, Random, open_sealed, seal, stream
 from fltoolkit.secrecy.shamir import NBYTES_SECRET, NBYTES_SHARE, from_shares, into_shares
 
-__all__ = ["Aggregator", "Member", "bits_dtype", "pack_bits", "unpack_bits"]
-
 
 class Member:
     """One client in one sum: its secrets, and what it has received.
@@ -34,11 +32,7 @@ class Member:
         number: its number among the clients.
         threshold: how many shares open a secret.
         bits: sums are modulo 2^bits.
-        random: where its secrets come from.
-
-    >>> import os
-    >>> [len(key) for key in Member(0, threshold=2, bits=16, random=os.urandom).advertise()]
-    [32, 32]
+        random: the source of its secrets.
     """
 
     def __init__(self, number: int, threshold: int, bits: int, random: Random):
@@ -48,7 +42,7 @@ class Member:
         self._seed = random(NBYTES_SECRET)  # b_u
         self._keys: dict[int, tuple[bytes, bytes]] = {}
         self._shares: dict[int, tuple[bytes, bytes]] = {}  # of each neighbour's two secrets
-        self._told: set[int] = set()  # whose secrets it has passed on a share of
+        self._answered: set[int] = set()  # clients of whose secrets it has given a share
 
     def advertise(self) -> tuple[bytes, bytes]:
         """Round 1: two public keys, one for envelopes and one for masks."""
@@ -92,12 +86,12 @@ class Member:
         Never both of one client, since with both the server could read its vector: ValueError.
         """
         asked = [*survivors, *gone]
-        if len({*asked}) < len(asked) or self._told & {*asked}:
+        if len({*asked}) < len(asked) or self._answered & {*asked}:
             raise ValueError(
                 "the server asks for both secrets of a client: that would uncover its vector, so "
                 "no share is given"
             )
-        self._told |= {*asked}
+        self._answered |= {*asked}
         shares = {v: self._shares[v][1] for v in survivors}
         return shares | {v: self._shares[v][0] for v in gone}
 
@@ -155,33 +149,21 @@ class Aggregator:
 
 
 def bits_dtype(bits: int) -> Any:
-    """The smallest unsigned dtype of so many bits; its sums are right modulo 2^bits.
-
-    >>> bits_dtype(9)
-    <class 'numpy.uint16'>
-    """
+    """The smallest unsigned dtype of so many bits; its sums are right modulo 2^bits."""
     if not 1 <= bits <= 64:
         raise ValueError(f"bits={bits}: sums are modulo 2^1 to 2^64")
     return next(d for d in (np.uint8, np.uint16, np.uint32, np.uint64) if bits <= np.iinfo(d).bits)
 
 
 def pack_bits(numbers: Integers, bits: int) -> Integers:
-    """Numbers below 2^bits as bytes, without gaps.
-
-    >>> pack_bits(np.array([1, 2, 3]), bits=4)
-    array([33,  3], dtype=uint8)
-    """
+    """Numbers below 2^bits as bytes, without gaps."""
     rows = np.ascontiguousarray(numbers.astype(bits_dtype(bits))).view(np.uint8)
     flat = np.unpackbits(rows.reshape(len(numbers), -1), axis=1, bitorder="little")[:, :bits]
     return np.packbits(flat.reshape(-1), bitorder="little")
 
 
 def unpack_bits(packed: Integers, bits: int, count: int) -> Integers:
-    """The numbers again. Raises ValueError for a wrong number of bytes.
-
-    >>> unpack_bits(np.array([33, 3], np.uint8), bits=4, count=3)
-    array([1, 2, 3], dtype=uint8)
-    """
+    """The inverse of `pack_bits`. Raises ValueError for a wrong number of bytes."""
     if len(packed) != -(-count * bits // 8):
         raise ValueError(f"{len(packed)} bytes: {count} numbers of {bits} bits were expected")
     dtype = np.dtype(bits_dtype(bits))

@@ -1,8 +1,8 @@
 """Codecs whose messages can be added before they are decoded, so that a mask can hide each of them.
 
-Under a mask a message must be a vector of whole numbers, of one length and one meaning for all
-clients: its sum modulo 2^b is all that the server ever sees. So whatever depends on one client's
-values has no place in it: its range, its largest places, the frequency of its symbols. Left are:
+Under a mask a message must be a vector of whole numbers, with one length and one meaning for all
+clients, since the server sees only its sum modulo 2^b. So a codec may not depend on one client's
+values: not on their range, their largest places or the frequency of symbols. These stages do not:
 
     SharedRotation  a rotation that all clients use; afterwards one range fits all values
     SharedMask      a share of the places, which all clients draw alike

@@ -401,7 +401,7 @@ def test_fewer_bits_than_the_largest_sum_wrap_around_the_middle():
 
 def test_whole_numbers_in_a_model_are_refused():
     tree = {"n": torch.tensor([3])}
-    with pytest.raises(ValueError, match=r"entries \['n'\] are no floating-point numbers"):
+    with pytest.raises(ValueError, match=r"entries \['n'\] are not floating-point"):
         SecureSum(CODEC)(Channel(), {"ann": tree, "ben": tree})
 
 
