@@ -9,14 +9,13 @@ from torch import nn
 from fltoolkit.cost import (
     ModelCost,
     advise,
-    federated_nbytes,
     large_batch_nbytes,
     measure,
     published_tables,
     rounds_of_the_data,
     split_nbytes,
 )
-from fltoolkit.models import resnet50, splitnn_mlp, vgg16
+from fltoolkit.models import splitnn_mlp, vgg16
 
 
 @pytest.fixture(scope="module")
@@ -103,13 +102,6 @@ def test_a_model_beyond_this_machines_memory():
     assert cost.flops_forward == 2 * 10**12
 
 
-def test_resnet50_on_meta():
-    with torch.device("meta"):
-        cost = measure(resnet50(100, seed=0), (3, 32, 32), cut=1)
-    assert cost.num_parameters == 23_705_252
-    assert (cost.cut_width, cost.nbytes_bottom) == (65_536, 4 * 64 * 3 * 9)
-
-
 @pytest.mark.parametrize("cut", [0, 6, -1, 7])
 def test_a_cut_needs_layers_on_both_sides(cut):
     with pytest.raises(ValueError, match=f"cut={cut}: .* 6 items, so a cut is 1 to 5"):
@@ -149,14 +141,6 @@ def test_split_bytes_are_those_of_the_relay_exactly(mlp, num_clients, epochs):
     nbytes = split_nbytes(mlp, **run)
     assert type(nbytes) is int
     assert nbytes == relay_counted(mlp, **run)
-
-
-def test_one_epoch_of_the_seed_model():
-    cost = measure(splitnn_mlp(seed=0), (784,), cut=4)
-    run = {"num_samples": 60_000, "num_clients": 1}
-    assert split_nbytes(cost, **run, epochs=1) == 307_200_000
-    assert split_nbytes(cost, **run, epochs=15, label_nbytes=8) == 15 * (307_200_000 + 480_000)
-    assert federated_nbytes(cost, num_clients=1, rounds=1) == 1_515_600
 
 
 def test_large_batch_bytes_count_the_last_partial_step(mlp):

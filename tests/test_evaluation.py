@@ -43,9 +43,3 @@ def test_evaluation_through_a_codec():
     h = coarse.decode(coarse.encode({"h": alice.module(data.x_test)}))["h"]
     out = forward([alice, bob], data.x_test, through=coarse)
     assert torch.equal(out, bob.module(h))
-
-
-def test_targets_that_would_be_broadcast_are_refused():
-    one = party("bob", nn.Linear(3, 1), nn.MSELoss())
-    with pytest.raises(ValueError, match=r"outputs \[4, 1\] and targets \[4\] would be broadcast"):
-        evaluate([one], torch.ones(4, 3), torch.zeros(4))

@@ -212,10 +212,12 @@ def test_a_loss_is_one_number():
         Party("bob", ends_with(), loss_fn=lambda h, y: 0.5).loss_and_grad(X2, CLASS)
 
 
-def test_whole_numbers_are_not_broadcast_either():
+@pytest.mark.parametrize("targets", [CLASS, CLASS.float()], ids=["whole numbers", "floats"])
+def test_targets_that_would_be_broadcast_are_refused(targets):
     bob = Party("bob", nn.Linear(3, 1), loss_fn=nn.MSELoss())
     with pytest.raises(ValueError, match=r"outputs \[2, 1\] and targets \[2\] would be broadcast"):
-        bob.loss_and_grad(X2, CLASS)
+        bob.loss_and_grad(X2, targets)
+    assert bob.loss_and_grad(X2, targets[:, None].float())[0] >= 0
 
 
 def silent(learner):

@@ -330,10 +330,11 @@ def test_grades_are_no_submission(graded):
 
 
 def test_what_breaks_the_grader_is_one_students_status(graded):
-    """And it is tried again the next time."""
-    broken = True
+    """And it is tried again the next time, it alone."""
+    broken, tried = True, []
 
     def each(student):
+        tried.append(student)
         if student == "a_x" and broken:
             raise RecursionError("too deep")
         return Grade(student, total=1.0)
@@ -342,8 +343,9 @@ def test_what_breaks_the_grader_is_one_students_status(graded):
     assert first.status == "not graded, run grade again: RecursionError: too deep"
     assert sum(first.points.values()) == first.total == 0
     assert [result.total for result in others] == [1] * 4
-    broken = False
+    broken, tried = False, []
     assert [result.total for result in graded(each)] == [1] * 5
+    assert tried == ["a_x"]
 
 
 @pytest.mark.slow
@@ -501,15 +503,6 @@ def test_a_roster_line_is_found_whatever_the_others_have_handed_in():
     roster = {1: ["Ana Müller"], 2: ["Ben Ito"]}
     for name in ("ana_mueller", "ana muller"):
         assert match(roster, {name: [name]}) == ({name: 1}, {})
-
-
-def test_feedback_is_inert():
-    evil = "<script>alert(1)</script>"
-    result = Grade("ana", notes=[evil], answers={"a1-split-step": evil}, output={"a1-setup": evil})
-    page, notebook = gradebook.feedback(master_of(1), result)
-    assert "<script>" not in page
-    prose = [c["source"] for c in notebook["cells"] if c["cell_type"] == "markdown"]
-    assert "<script>" not in "".join(prose)
 
 
 # ------------------------------------------------------------------ reading, names and fairness
@@ -688,30 +681,20 @@ def test_what_waits_for_a_mark_is_told_before_totals_go_out(tmp_path, capsys):
     assert (tmp_path / "o.csv").read_text().splitlines()[1:] == ["A,ana,11", "B,ben,"]
 
 
-def test_what_was_not_the_students_doing_is_no_result(graded, tmp_path):
-    broken = f"{grading.AGAIN}: the grader's process ended"
-    first = graded(lambda student: Grade(student, status=broken if student == "b_x" else "graded"))
-    assert [r.status for r in first].count(broken) == 1
-    tried = []
-
-    def each(student):
-        tried.append(student)
-        return Grade(student)
-
-    graded(each)
-    assert tried == ["b_x"]
-
-
-def test_feedback_says_nothing_that_is_for_the_instructor():
+def test_feedback_is_inert_and_says_nothing_that_is_for_the_instructor():
+    evil = "<script>alert(1)</script>"
     notes = [
         "worth a look: network",
         "tried: signal",
-        "missing cell: a1-privacy",
+        f"missing cell: {evil}",
         "handed in as 'x'",
     ]
     status = "the kernel ended (code 77)"
-    said = {"a1-step-weights": "<script>alert(1)</script>"}
-    result = Grade("ana", {"a1-step-weights": 0.0}, status=status, notes=notes, output=said)
+    told = {
+        "answers": {"a1-split-step": evil},
+        "output": {"a1-split-step": evil, "a1-step-weights": evil},
+    }
+    result = Grade("ana", {"a1-step-weights": 0.0}, status=status, notes=notes, **told)
     page, notebook = gradebook.feedback(master_of(1), result)
     prose = "".join(c["source"] for c in notebook["cells"] if c["cell_type"] == "markdown")
     for text in (page, prose):

@@ -150,10 +150,8 @@ def test_seconds_on_a_link_are_those_of_python(open_page: Open) -> None:
         [1.25e6, 0.02],
     )
     for task, (_, results) in zip(shown, PARTS.items(), strict=True):
-        by_name = groups(results)
-        names = list(dict.fromkeys(r.experiment.name for r in results))
-        for name, seconds in zip(names, task, strict=True):
-            for found, result in zip(seconds, by_name[name], strict=True):
+        for runs, seconds in zip(groups(results).values(), task, strict=True):
+            for found, result in zip(seconds, runs, strict=True):
                 wanted = seconds_on(result.history[-1], rate=1.25e6, latency=0.02)
                 assert math.isclose(found, wanted, rel_tol=1e-12)
     run = {"nbytes": 600, "up": 100, "down": 300, "waits": 3}  # 200 from client to client
@@ -171,12 +169,10 @@ def test_budgets_and_targets_are_those_of_python(open_page: Open) -> None:
                 " explore.costToReach(r, a, t.num_test)])); }",
                 [number, nbytes, accuracy],
             )
-            by_name = groups(results)
-            names = dict.fromkeys(r.experiment.name for r in results)
             wanted = [
                 [value_within(r.history, nbytes), bytes_to_reach(r.history, accuracy)]
-                for name in names
-                for r in by_name[name]
+                for runs in groups(results).values()
+                for r in runs
             ]
             assert [need for _, need in found] == [need for _, need in wanted]
             for (value, _), (told, _) in zip(found, wanted, strict=True):
@@ -198,10 +194,7 @@ def test_budgets_of_seconds_use_every_evaluation(open_page: Open) -> None:
             " explore.costToReach(r, a, t.num_test, cost)])); }",
             [number, rate, latency, budget, target],
         )
-        by_name = groups(results)
-        runs = [
-            r for name in dict.fromkeys(r.experiment.name for r in results) for r in by_name[name]
-        ]
+        runs = [r for each in groups(results).values() for r in each]
         for (within, needs), run in zip(found, runs, strict=True):
             *before, last = run.history
             numbers = range(1, len(before) + 1)

@@ -1,13 +1,17 @@
-"""The code of docs/federated.md runs, and prints what the page says."""
+"""The code of these pages runs, and prints what the page says."""
 
 import pytest
 from pages import run_page, with_accuracies_of
 
 
 @pytest.mark.slow
-def test_the_page_prints_what_it_says(capsys):
-    pytest.importorskip("dp_accounting")  # for epsilon
-    assert run_page("federated", capsys, images=360) == 8
+@pytest.mark.parametrize(
+    ("name", "images", "num_texts"), [("federated", 360, 8), ("split_extras", None, 3)]
+)
+def test_the_page_prints_what_it_says(name, images, num_texts, capsys):
+    if name == "federated":
+        pytest.importorskip("dp_accounting")  # for epsilon
+    assert run_page(name, capsys, images=images) == num_texts
 
 
 def test_one_image_is_allowed_and_nothing_else():
