@@ -26,7 +26,6 @@ from .split.clients import train_relay as train_relay
 from .split.clients import train_splitfed as train_splitfed
 from .split.gates import LossGate as LossGate
 from .split.vertical import train_vertical as train_vertical
-from .split.vertical import vertical_step as vertical_step
 from .wire import WireError as WireError
 from .wire import pack as pack
 from .wire import unpack as unpack

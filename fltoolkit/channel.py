@@ -8,6 +8,7 @@ import os
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from torch import nn
@@ -56,10 +57,8 @@ class Delivery(NamedTuple):
 class Channel:
     """Carries trees between parties as real bytes and counts every one of them.
 
-    The receiver gets what was decoded from the bytes, and never the sender's tensors. So what a
-    codec loses is really lost, and the cost of a message is its real length.
-
-    To carry messages in another way, or to watch them, override `cross`.
+    The receiver gets what was decoded from the bytes, and never the sender's tensors. To carry
+    messages in another way, or to watch them, override `cross`.
 
     Args:
         codecs: a codec for each kind that is to be compressed; other kinds travel as they are.
@@ -67,10 +66,9 @@ class Channel:
             function that is given each message's `Link` and returns its codec, or None. While it
             returns equal codecs for a link, the link's memory stays; with another one it begins
             anew.
-        max_links: for runs with thousands of clients: for how many links the codecs' memory is kept
-            in RAM. These are the links that were used last; the memory of the other links is kept
-            in files. The residual of `ErrorFeedback` needs the most memory: 4 bytes for each
-            parameter and client.
+        max_links: for runs with thousands of clients: for how many links, those used last, the
+            codecs' memory is kept in RAM. The others are kept in files. `ErrorFeedback` needs the
+            most memory: 4 bytes for each parameter and client.
         folder: where these files are written: in a new folder inside this one. The new folder is
             deleted together with the channel.
         max_values: how many values a decoded message may have at most, such as the number of
@@ -81,14 +79,14 @@ class Channel:
         max_values: the argument of this name; it may be changed at any time.
         step: the number of the training step. Protocols increase it, and each transfer records it.
         transfers: the ledger: one `Transfer` for each message.
-        links: holds the two codecs of each link; `Links.open` returns them.
+        links: holds the two codecs of each link (`Links`).
         codecs: the codecs of ``links``, by kind; empty if a function chooses them.
 
     Raises:
         TypeError: ``codecs`` is no mapping and no function, or a value of it is not a codec.
         ValueError: a kind is unknown; only one of ``max_links`` and ``folder`` is given; or the
-            codec for activations or gradients is `ErrorFeedback`, although there each message is
-            about other samples than the one before.
+            codec for activations or gradients sends later what it leaves out, as `ErrorFeedback`
+            does, although there each message is about other samples than the one before.
 
     >>> import torch
     >>> channel = Channel()
@@ -154,11 +152,8 @@ class Channel:
 
         A codec that draws random numbers, such as `EDEN`, decodes differently on each link: a model
         that is sent to each client by `send` leaves clients that hold different models. Here all
-        receivers get the same bytes, so all hold the same numbers. The sender can read its own
-        message, too, and so knows what the others hold. Codec memory such as a residual belongs to
-        the sender and this group of receivers.
-
-        Each message goes through `cross`, so this also works in channels that override it.
+        receivers get the same bytes, so all hold the same numbers, and the sender knows them. Codec
+        memory such as a residual belongs to the sender and this group of receivers.
 
         Args:
             sender: who sends.
@@ -166,13 +161,13 @@ class Channel:
                 and the result is a copy of the tree.
             kind: one of `KINDS`.
             tree: what is sent.
-            multicast: False: the message is counted once for each receiver, because the internet
-                carries it once to each. True: it is counted once in all, as on radio or on a
-                network with multicast; the ledger then holds 0 bytes for the other receivers.
+            multicast: False: the message is counted once for each receiver. True: it is counted
+                once in all, as on radio or on a network with multicast; the ledger then holds 0
+                bytes for the other receivers.
 
         Returns:
-            New tensors. Over several processes: in a process with neither the sender nor a receiver
-            they are empty, as those of `send` are.
+            New tensors; over several processes they are empty in a process with neither the sender
+            nor a receiver, as those of `send` are.
         """
         names = [sender, *receivers]
         if isinstance(receivers, str) or len({*names}) < len(names):
@@ -200,14 +195,15 @@ class Channel:
 
         This is the method that a subclass overrides. A subclass that only watches calls
         ``super().cross(link, tree, once)`` and looks at the result. A subclass that carries
-        messages to another process takes the two codecs from ``links.codecs_of(link, once)``.
-        If the sender is in this process, it encodes with the sender's codec; if the receiver is, it
-        calls `decode`. It calls `count` once for each message.
+        messages to another process encodes with ``links.codecs_of(link, once).sending`` if the
+        sender is in this process, calls `decode` if the receiver is, and calls `count` once for
+        each message.
 
         Args:
             link: from whom to whom, and the kind of message.
             tree: what is sent.
-            once: the codecs of a `broadcast`, for `Links.open`, `decode` and `count`; else None.
+            once: the codecs of a `broadcast`, for `Links.codecs_of`, `decode` and `count`; else
+                None.
         """
         sending = self.links.codecs_of(link, once).sending
         try:
@@ -222,9 +218,7 @@ class Channel:
     def decode(self, link: Link, message: bytes, once: Once | None = None) -> Tree:
         """The tree that the receiver decodes from a message; at most ``max_values`` values."""
         receiving = self.links.codecs_of(link, once).receiving
-        if self.max_values is None:
-            return receiving.decode(message)
-        with at_most(self.max_values):
+        with nullcontext() if self.max_values is None else at_most(self.max_values):
             return receiving.decode(message)
 
     def count(self, link: Link, message: bytes, tree: Tree, once: Once | None = None) -> None:
@@ -251,10 +245,8 @@ class Channel:
     ) -> int:
         """Bytes sent so far; with arguments, only those of that sender, receiver or kind.
 
-        Raises ValueError for an unknown kind. Once the ledger holds a transfer, it also raises
-        ValueError for a name that is in no transfer: otherwise a misspelled name would count as 0
-        bytes. A party that has only received has sent 0 bytes. Before the first message every
-        count is 0.
+        Raises ValueError for an unknown kind and, once the ledger holds a transfer, for a name that
+        is in no transfer: otherwise a misspelled name would count as 0 bytes.
         """
         chosen = self.which(sender=sender, receiver=receiver, kind=kind)
         return sum(self.transfers[number].nbytes for number in chosen)
@@ -286,8 +278,7 @@ class Channel:
     def unused_codecs(self) -> list[str]:
         """The kinds that have a codec although no message of this kind was sent so far.
 
-        After a run, such a kind is a mistake: the run is named after a codec that compressed
-        nothing. An example is a codec for ``"update"`` in split learning, where no update is sent.
+        After a run such a kind is a mistake, as is a codec for ``"update"`` in split learning.
         """
         sent = {transfer.kind for transfer in self.transfers}
         return [kind for kind in self.codecs if kind not in sent]
@@ -301,10 +292,8 @@ class Channel:
     ) -> Callable[[], dict[str, int]]:
         """What a protocol calls before its first message; returns `totals` of the clients.
 
-        Warns (`fltoolkit.party.TrainingWarning`) if another training has used this channel: its
-        bytes would count in this one's records, and what its codecs remember would be sent to these
-        networks. A training that goes on with one of its networks, and a run that was loaded, do
-        not count as another one.
+        Warns (`fltoolkit.party.TrainingWarning`) if a training of other networks has used this
+        channel, unless the channel was loaded.
 
         Args:
             clients: the names of the clients, as for `totals`.
@@ -315,12 +304,8 @@ class Channel:
         if sends_weights:
             check_whole(self.codecs.get("model"))
         self.links.whole_models = sends_weights
-        known = [network() for network in self._trained]
-        if (
-            self.transfers
-            and known
-            and not any(network is old for network in networks for old in known)
-        ):
+        known = {id(network()) for network in self._trained}
+        if self.transfers and known and known.isdisjoint(map(id, networks)):
             warnings.warn(
                 "this channel was used by another training, of other networks: the records of this "
                 "one count the bytes of both, and what its codecs remember (residuals, "

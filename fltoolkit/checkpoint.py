@@ -43,12 +43,11 @@ def save_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
     Writes ``folder/step-000938/`` with one ``.pt`` file for each party, so that each owner can keep
     its own file; ``channel.pt``, with the ledger and the state of the codecs; and ``SHA256SUMS``.
     The folder gets its name only when it is complete, and then older saves are deleted: if the
-    program is killed while it saves, the save before is still there. Returns the path of the new
-    folder. Raises OSError if it cannot be written, because a disk is full for example; the save
-    before is then still there, too.
+    program is killed while it saves, or the disk is full (OSError), the save before is still there.
+    Returns the path of the new folder.
 
-    Dropout masks come from torch's global generator, which belongs to the script and not to a
-    party. To resume such a run bit by bit, save ``torch.get_rng_state()`` as well.
+    Dropout masks come from torch's global generator. To resume such a run bit by bit, save
+    ``torch.get_rng_state()`` as well.
 
     >>> import tempfile
     >>> from torch import nn
@@ -107,9 +106,6 @@ def _not_saved(folder: Path, step: int, error: Exception) -> str:
 def has_run(folder: str | os.PathLike[str]) -> bool:
     """Whether ``folder`` holds a complete save for `load_run`; the folder need not exist.
 
-    It is not enough that the folder exists, because `save_run` makes it before the first save is
-    complete.
-
         step = load_run(folder, parties, channel) if has_run(folder) else 0
 
     >>> import tempfile
@@ -129,9 +125,9 @@ def load_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
     any step, if a `Bookmark` is among the parties. ``history.rewind(step)`` removes later records
     from a history in a file.
 
-    The files are read with ``weights_only=True``, so no code in them is run. All files are read
-    before anything is changed. Raises FileNotFoundError if nothing was saved there, and ValueError
-    for a damaged file and for a channel whose codecs differ from the saved ones.
+    No code in the files is run (``weights_only=True``), and all are read before anything is
+    changed. Raises FileNotFoundError if nothing was saved there, and ValueError for a damaged file
+    and for a channel whose codecs differ from the saved ones.
 
     >>> import tempfile
     >>> channel, again = Channel(), Channel()

@@ -5,13 +5,11 @@ formulas plus headers. We derived the formulas ourselves; compare Singh et al. 2
 1909.09145).
 
 Each method has an opponent that does not train together at all: the owners send their samples, once
-and compressed, to one place. **Training together sends fewer bytes than the data only if the
-compressed bytes of the samples that a round consumes exceed the bytes of its messages**::
+and compressed, to one place. Training together sends fewer bytes than the data only if::
 
     rounds x (bytes of a round's messages)  <  samples x (compressed bytes of a sample)
 
-A round consumes samples / rounds of them: each sample counts once, however often it is trained on,
-since whoever has received it can do that too. See `rounds_of_the_data` and docs/send_the_data.md.
+See `rounds_of_the_data` and docs/send_the_data.md.
 """
 
 import copy
@@ -27,13 +25,13 @@ from torch import nn
 
 from fltoolkit.history import Record
 from fltoolkit.models import resnet50, vgg16
+from fltoolkit.trees import dense_nbytes
 
 __all__ = [
     "Advice",
     "MethodCost",
     "ModelCost",
     "advise",
-    "async_saving",
     "federated_nbytes",
     "large_batch_nbytes",
     "measure",
@@ -204,8 +202,8 @@ def measure(
     return ModelCost(
         num_parameters=sum(p.numel() for p in model.parameters()),
         num_parameters_client=sum(p.numel() for p in model[:cut].parameters()),
-        nbytes_model=_state_nbytes(model),
-        nbytes_bottom=_state_nbytes(model[:cut]),
+        nbytes_model=dense_nbytes(model.state_dict()),
+        nbytes_bottom=dense_nbytes(model[:cut].state_dict()),
         cut_width=h.numel(),
         flops_forward=below.get_total_flops() + above.get_total_flops(),
         flops_forward_client=below.get_total_flops(),
@@ -280,8 +278,7 @@ def advise(
     """Compare large-batch SGD, federated averaging and split learning before any of them is run.
 
     A training step counts as three forward passes, since the backward pass takes about as long as
-    two. (If a client has only the first layer, its backward pass takes about as long as one,
-    because its input needs no gradient. The published tables ignore this, too.)
+    two, or as one if a client has only the first layer (the published tables ignore this, too).
 
     The crossover is the smallest number of clients, at least 2, from which on split learning sends
     fewer bytes than federated averaging. It is None if split learning sends more bytes even with
@@ -312,8 +309,6 @@ def advise(
     ... )
     >>> advice.data.nbytes, round(advice.times_the_data(advice.split), 1)
     (8160000, 38.5)
-    >>> print(advice.warning.split(".")[0])
-    Warning: sending the data costs 8
     """
     data = {"num_samples": num_samples, "epochs": epochs}
     split = partial(split_nbytes, model, **data, label_nbytes=label_nbytes)
@@ -336,47 +331,20 @@ def rounds_of_the_data(
 ) -> float:
     """After how many rounds training together has sent as many bytes as the data: N b / M.
 
-    A run of fewer rounds sends less than the data. A run of more rounds buys something else than
-    bytes: that the samples stay at home.
-
     Args:
         nbytes_per_round: M, of all messages of a round, of all owners and in both directions.
         num_samples: N, of all owners together.
         nbytes_per_sample: b, compressed, with the label.
 
-    Ten owners average 159,010 parameters in float32 on MNIST, or in 1.5 bits both ways:
+    Ten owners average 159,010 parameters in 1.5 bits both ways on MNIST:
 
-    >>> for bits in (32, 1.5):
-    ...     message = 159_010 * bits / 8
-    ...     rounds = rounds_of_the_data(
-    ...         2 * 10 * message, num_samples=60_000, nbytes_per_sample=136
-    ...     )
-    ...     print(round(rounds, 1))
-    0.6
+    >>> message = 159_010 * 1.5 / 8
+    >>> round(rounds_of_the_data(20 * message, num_samples=60_000, nbytes_per_sample=136), 1)
     13.7
     """
     _check(num_samples=num_samples)
     _check_nbytes(nbytes_per_round=nbytes_per_round, nbytes_per_sample=nbytes_per_sample)
     return num_samples * nbytes_per_sample / nbytes_per_round
-
-
-def async_saving(num_periods: int, num_a: int, num_b: int, *, bits: float = 32) -> float:
-    """How many times fewer payload bytes are sent than in vanilla split learning with float32.
-
-    The factor is (32 / bits) * 2T / (2A + B): of T periods, A periods send in both directions, B in
-    one direction, and the others send nothing. ``bits`` is the average number of bits of a value.
-    Headers, control messages and models that are passed on are not counted. ``num_a`` and ``num_b``
-    together are at least 1 and at most ``num_periods``.
-
-    >>> async_saving(200, 5, 5, bits=8)  # state A in 2.5 % of the epochs, then B once after each
-    106.66666666666667
-    """
-    if not (min(num_a, num_b) >= 0 and 1 <= num_a + num_b <= num_periods) or not 0 < bits <= 32:
-        raise ValueError(
-            f"num_periods={num_periods}, num_a={num_a}, num_b={num_b}, bits={bits}: need "
-            "1 <= num_a + num_b <= num_periods, and bits above 0 and at most 32"
-        )
-    return 32 / bits * 2 * num_periods / (2 * num_a + num_b)
 
 
 def published_tables() -> list[Record]:
@@ -449,10 +417,6 @@ def _without_memory(module: nn.Module) -> nn.Module:
     # deepcopy uses the tensors in its memo, so no weight is copied.
     memo: dict[int, Any] = {id(tensor): tensor.detach().to("meta") for tensor in tensors}
     return copy.deepcopy(module, memo).eval()
-
-
-def _state_nbytes(module: nn.Module) -> int:
-    return sum(t.numel() * t.element_size() for t in module.state_dict().values())
 
 
 def _check(**counts: int) -> None:

@@ -5,7 +5,7 @@ Not here: training (the rooms split and federated), the pictures of results (plo
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Shaped
@@ -30,11 +30,10 @@ def forward(
 ) -> Float[Tensor, "batch ..."]:
     """The output of the whole network. All parts are in evaluation mode and then restored.
 
-    This is the view of the experimenter and not a protocol: nothing is sent, counted or learned. If
-    x is a sequence, the data are vertical: one block of columns for each party but the last. With
-    ``through``, the activations go through a fresh copy of that codec at each cut, as they would in
-    use. For a network that was trained with `RandTopK`, give ``Pipeline(RandTopK(fraction,
-    training=False))``.
+    If x is a sequence, the data are vertical: one block of columns for each party but the last.
+    With ``through``, the activations go through a fresh copy of that codec at each cut, as they
+    would in use. For a network that was trained with `RandTopK`, give
+    ``Pipeline(RandTopK(fraction, training=False))``.
 
     >>> from torch import nn
     >>> model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 2))
@@ -80,9 +79,9 @@ def evaluate(
     """``{"test_loss": ..., "accuracy": ...}`` on data that were not used for training.
 
     The second entry has the name of ``metric``. Both are means over all predictions: one prediction
-    for each sample or, with targets [samples, ...], one for each target. ``batch_size`` only limits
-    the memory. If the loss is the sum over a batch, it is divided by the number of targets. Class
-    numbers that the loss ignores (by default -100) are not counted. See also `forward`.
+    for each sample or, with targets [samples, ...], one for each target. If the loss is the sum
+    over a batch, it is divided by the number of targets. Class numbers that the loss ignores (by
+    default -100) are not counted.
 
     Args:
         parties: the chain; the last one has the ``loss_fn``.
@@ -91,7 +90,7 @@ def evaluate(
         metric: what to measure besides the loss, e.g. one of `fltoolkit.metrics`.
         merge: the same as in training on vertical data.
         through: a codec at each cut; see `forward`.
-        batch_size: how many samples go through the network at once.
+        batch_size: how many samples go through the network at once, which limits the memory.
 
     Raises:
         ValueError: outputs and targets do not fit the metric or each other; the error says what to
@@ -109,7 +108,8 @@ def evaluate(
     num_targets = count = 0
     sums_up: bool | None = None
     everything: list[tuple[Tensor, Tensor]] = []
-    for rows in _in_parts(len(y), batch_size):
+    for start in range(0, len(y), batch_size):
+        rows = slice(start, start + batch_size)
         block = x[rows] if isinstance(x, Tensor) else [part[rows] for part in x]
         output = forward(parties, block, merge=merge, through=through)
         targets = y[rows].to(output.device)
@@ -133,11 +133,13 @@ def evaluate(
     if metric.of_all is not None:
         outputs, all_targets = map(torch.cat, zip(*everything, strict=True))
         record[metric.name] = float(metric.of_all(outputs.float(), all_targets))
-    return _finite(record)
-
-
-def _in_parts(num_samples: int, batch_size: int) -> Iterator[slice]:
-    return (slice(start, start + batch_size) for start in range(0, num_samples, batch_size))
+    for name, value in record.items():
+        if not math.isfinite(float(value)):
+            raise FloatingPointError(
+                f"the {name.replace('_', ' ')} is {value}: the model has diverged, or the test "
+                "data hold NaN"
+            )
+    return record
 
 
 def _checked(
@@ -154,17 +156,6 @@ def _checked(
         if len(features) != len(y):
             raise ValueError(f"{len(features)} samples and {len(y)} labels: need one each")
     return loss_fn
-
-
-def _finite(record: Record) -> Record:
-    """The record, if its values are finite; else FloatingPointError."""
-    for name, value in record.items():
-        if not math.isfinite(float(value)):
-            raise FloatingPointError(
-                f"the {name.replace('_', ' ')} is {value}: the model has diverged, or the test "
-                "data hold NaN"
-            )
-    return record
 
 
 def _loss(loss_fn: LossFn, output: Tensor, y: Tensor) -> float:

@@ -25,10 +25,9 @@ class FineTuned(nn.Module):
     """A model whose weights are frozen, plus a learned change for some of them.
 
     Only the changes are parameters and stand in ``state_dict``, so only they are learned, saved and
-    sent: frozen weights cost no byte, because everybody has the pretrained model. All that stands
-    in the state dict begins at zero, so a codec that sends differences, such as `Difference`, needs
-    no expensive first message. To go on from a saved state, wrap the same pretrained model again.
-    Buffers of the model, such as BatchNorm's, stay in the state dict.
+    sent: everybody has the pretrained model. They begin at zero, so `Difference` needs no expensive
+    first message. To go on from a saved state, wrap the same pretrained model again. Buffers of the
+    model, such as BatchNorm's, stay in the state dict.
 
     Args:
         model: the pretrained model; it is copied and not changed.
@@ -184,9 +183,6 @@ def lora(
     >>> tuned = lora(model, 2, seed=0)
     >>> [(name, list(t.shape)) for name, t in tuned.state_dict().items()][:2]
     [('changes.0/weight.b', [50, 2]), ('changes.0/weight.a', [2, 30])]
-    >>> x = torch.ones(1, 30)
-    >>> torch.equal(tuned(x), model(x))
-    True
     """
     generator = torch.Generator().manual_seed(seed)
     weights = {
@@ -196,13 +192,11 @@ def lora(
     }
     chosen = {name: weight for name, weight in weights.items() if where is None or where(name)}
     scale = 2.0 * rank if alpha is None else alpha
-    return FineTuned(
-        model,
-        {
-            name: LowRankChange(w, rank, alpha=scale, freeze_a=freeze_a, generator=generator)
-            for name, w in chosen.items()
-        },
-    )
+    changes = {
+        name: LowRankChange(w, rank, alpha=scale, freeze_a=freeze_a, generator=generator)
+        for name, w in chosen.items()
+    }
+    return FineTuned(model, changes)
 
 
 def _frozen(model: nn.Module) -> nn.Module:

@@ -8,10 +8,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, ParamSpec, overload
-
-if TYPE_CHECKING:
-    import pandas
+from typing import ParamSpec, overload
 
 __all__ = ["CHECKED", "History", "Record", "checked_at_call", "evaluated", "to_come"]
 
@@ -28,19 +25,15 @@ CHECKED: Record = {}
 def checked_at_call(protocol: Callable[P, Iterator[Record]]) -> Callable[P, Iterator[Record]]:
     """Decorate a protocol, a generator of records, so that it checks its arguments when called.
 
-    Python runs no line of a generator before the first record is asked for, so a wrong argument
-    would be reported late and far from its line. A decorated protocol runs up to ``yield CHECKED``
-    when it is called. What follows waits for the first record.
+    Python runs no line of a generator before the first record is asked for. A decorated protocol
+    runs up to ``yield CHECKED`` when it is called; what follows waits for the first record.
 
     >>> @checked_at_call
     ... def protocol(num_steps):
     ...     if num_steps < 1:
     ...         raise ValueError(f"num_steps={num_steps}: must be at least 1")
     ...     yield CHECKED
-    ...     for step in range(num_steps):
-    ...         yield {"step": step + 1}
-    >>> list(protocol(2))
-    [{'step': 1}, {'step': 2}]
+    ...     yield {"step": num_steps}
     >>> protocol(0)
     Traceback (most recent call last):
     ValueError: num_steps=0: must be at least 1
@@ -80,6 +73,7 @@ class History:
 
     With a ``path``, the records that are already in that file are read first. Each `append` then
     writes one line and flushes it, so an interrupted run keeps everything up to its last record.
+    ``pandas.DataFrame(list(history))`` makes a table.
 
     >>> history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.5, "accuracy": 0.8}])
     >>> history.column("loss")
@@ -153,14 +147,6 @@ class History:
         """Read JSON lines. A half-written last line is left out with a warning."""
         return cls(_read_lines(path))
 
-    def to_frame(self) -> "pandas.DataFrame":
-        """The records as a pandas DataFrame, one row for each; missing values are NaN."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("to_frame needs pandas: pip install pandas") from error
-        return pandas.DataFrame(self._records)
-
     def __len__(self) -> int:
         return len(self._records)
 
@@ -191,19 +177,13 @@ def evaluated(
 ) -> Iterator[Record]:
     """Add the record of ``evaluate()`` to every ``every``-th record, e.g. ``every=len(batches)``.
 
-    If the records have a "step", this number is used. So a resumed run is evaluated at the same
-    steps as a run that was never interrupted.
+    If the records have a "step", this number is used, so a resumed run is evaluated at the same
+    steps. Training does nothing between two records, so the evaluation sees exactly the model that
+    the record describes.
 
-    Training does nothing between two records, so the evaluation sees exactly the model that the
-    record describes. ``evaluate`` returns a record, e.g. ``{"accuracy": 0.97, "test_loss": 0.1}``.
-
-    >>> records = [{"step": step, "loss": 1.0} for step in (1, 2, 3, 4)]
-    >>> for record in evaluated(records, lambda: {"accuracy": 0.9}, every=2):
-    ...     print(record)
-    {'step': 1, 'loss': 1.0}
-    {'step': 2, 'loss': 1.0, 'accuracy': 0.9}
-    {'step': 3, 'loss': 1.0}
-    {'step': 4, 'loss': 1.0, 'accuracy': 0.9}
+    >>> records = [{"step": step} for step in (1, 2, 3)]
+    >>> list(evaluated(records, lambda: {"accuracy": 0.9}, every=2))
+    [{'step': 1}, {'step': 2, 'accuracy': 0.9}, {'step': 3}]
     """
     if every < 1:
         raise ValueError(f"every={every}: evaluate every 1 or more records")

@@ -71,45 +71,35 @@ class Ends(NamedTuple):
 class Once:
     """The codec of a message to several receivers: it is encoded once and decoded once for all.
 
-    Every receiver decodes the same bytes with a codec that has the same memory, so all of them
-    hold the same numbers. That is why decoding once stands for all. Each receiver gets a copy.
+    Every receiver decodes the same bytes with a codec that has the same memory, so decoding once
+    stands for all. Each receiver gets a copy.
 
-    A stochastic codec makes another message each time, but all receivers must get the same one:
-
-    >>> from fltoolkit.codecs.pipeline import Pipeline
-    >>> from fltoolkit.codecs.quantize import Quantize
+    >>> from fltoolkit.codecs import Pipeline, Quantize
     >>> links = Links({"model": Pipeline(Quantize(2, stochastic=True))})
     >>> once = Once(links.codecs_of(Link("server", "all", "model")))
     >>> tree = {"w": torch.linspace(0, 1, 5)}
     >>> once.encode(tree) == once.encode(tree)
     True
-    >>> once.decode(once.message)["w"] is once.decode(once.message)["w"]  # a copy for each
-    False
     """
 
     counted = False  # True: the message was counted already, and costs nothing from now on
 
     def __init__(self, ends: Ends):
         self._ends = ends
-        self._message: bytes | None = None
+        self.message: bytes | None = None  # what was encoded or received
         self._tree: Tree | None = None
-
-    @property
-    def message(self) -> bytes | None:
-        """What was encoded or received; None before."""
-        return self._message
 
     def encode(self, tree: Tree) -> bytes:
         """The message of the first call, which every receiver gets."""
-        if self._message is None:
-            self._message = self._ends.sending.encode(tree)
-        return self._message
+        if self.message is None:
+            self.message = self._ends.sending.encode(tree)
+        return self.message
 
     def decode(self, message: bytes) -> Tree:
         """What every receiver holds. Raises WireError if a receiver got another message."""
         if self._tree is None:
-            self._message, self._tree = message, self._ends.receiving.decode(message)
-        if message != self._message:
+            self.message, self._tree = message, self._ends.receiving.decode(message)
+        if message != self.message:
             raise WireError("a receiver of a broadcast got another message than the others")
         return {name: tensor.clone() for name, tensor in self._tree.items()}
 
@@ -132,20 +122,8 @@ class Links:
 
     So two clients never share a residual or a random number. The copy at one end of a link and the
     copy at the same end of the link back may work together: a stage that answers a message, such as
-    `SameMask`, asks the stage that has sent or received this message.
-
-    Args:
-        codecs: a codec for each kind, or a function of the link; see `fltoolkit.Channel`.
-        max_links: for how many links the codecs' memory is kept in RAM. These are the links that
-            were used last; the memory of the other links is kept in files.
-        folder: where these files are written: in a new folder inside this one. The new folder is
-            deleted together with this object.
-
-    Raises:
-        TypeError: a value in ``codecs`` is not a codec; the error says what to write.
-        ValueError: a kind is unknown; only one of ``max_links`` and ``folder`` is given; or the
-            codec for activations or gradients is one that sends later what it leaves out now, such
-            as `ErrorFeedback`.
+    `SameMask`, asks the stage that has sent or received this message. The arguments and errors are
+    those of `fltoolkit.Channel`.
 
     >>> from fltoolkit.codecs import ErrorFeedback
     >>> links = Links({"update": ErrorFeedback(Identity())})
@@ -179,11 +157,7 @@ class Links:
         self._chosen: dict[Link, Codec] = {}  # what the function gave for a link last
 
     def codecs_of(self, link: Link, once: Once | None = None) -> Ends:
-        """The two codecs of a link. They are made when the link is used for the first time.
-
-        Args:
-            link: from whom to whom, and the kind of message.
-            once: for a message to several receivers: its codecs, which are used instead.
+        """The two codecs of a link, made when it is first used; of a broadcast, ``once`` is both.
 
         Raises ValueError for an unknown kind, and for a party that sends to itself.
         """
@@ -310,15 +284,15 @@ class Links:
         Both are at the same end of the two links: see `SameMask`.
         """
         sender, receiver, _ = link
-        ends = self._ends[link]
-        for part in walk(ends.sending):  # the sender of this message has received the answered one
-            if isinstance(part, Answering):
-                back = self._ends.get(Link(receiver, sender, part.answers))
-                _let_listen(part, back and back.receiving)
-        for part in walk(ends.receiving):
-            if isinstance(part, Answering):
-                back = self._ends.get(Link(receiver, sender, part.answers))
-                _let_listen(part, back and back.sending)
+        for number, codec in enumerate(self._ends[link]):
+            for part in walk(codec):
+                if not isinstance(part, Answering):
+                    continue
+                if back := self._ends.get(Link(receiver, sender, part.answers)):
+                    # who sends this message has received the answered one
+                    for partner in walk(back[1 - number]):
+                        if isinstance(partner, Answered):
+                            part.listen(partner)
 
     def _put_away(self) -> None:
         """Write the state of the links that were not used for longest into files."""
@@ -430,10 +404,3 @@ def _written(codecs: Mapping[str, Codec]) -> dict[str, tuple[str, str]]:
 def _answered(codec: Codec) -> set[str]:
     """The kinds of message that the parts of a codec answer, such as `SameMask` does."""
     return {part.answers for part in walk(codec) if isinstance(part, Answering)}
-
-
-def _let_listen(part: Answering, other: Codec | None) -> None:
-    """Let ``part`` listen to the stages that it answers in ``other``, if that is open already."""
-    for partner in walk(other) if other is not None else ():
-        if isinstance(partner, Answered):
-            part.listen(partner)

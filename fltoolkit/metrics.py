@@ -116,16 +116,11 @@ class Metric:
 # ------------------------------------------------------------------------------- of the whole set
 
 
-def chances(output: Tensor) -> Tensor:
-    """The probabilities of the classes [samples, classes], from logits or log-probabilities."""
-    return output.softmax(dim=1)
-
-
 def auroc(output: Tensor, y: Tensor) -> float:
     """The mean area under the ROC curve of each class against all others (scikit-learn)."""
     from sklearn.metrics import roc_auc_score
 
-    scores = chances(output)
+    scores = output.softmax(dim=1)  # of logits or log-probabilities
     of_two = scores[:, 1] if scores.shape[1] == 2 else scores
     return float(roc_auc_score(y, of_two, multi_class="ovr", labels=range(scores.shape[1])))
 

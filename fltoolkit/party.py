@@ -23,7 +23,6 @@ __all__ = [
     "Party",
     "TrainingWarning",
     "check_fits_loss",
-    "check_log_probabilities",
     "check_one_number",
     "check_targets",
     "label_advice",
@@ -55,9 +54,8 @@ class SGD(torch.optim.Optimizer):
     """Plain stochastic gradient descent: ``theta <- theta - lr * gradient``.
 
     The result is bit-equal to that of ``torch.optim.SGD(params, lr)``, without the bookkeeping that
-    torch does in each step. With two parties, this bookkeeping is done twice (``make bench`` shows
-    how long it takes). For momentum and other options use ``torch.optim``. The schedulers of
-    ``torch.optim.lr_scheduler`` change ``lr``.
+    torch does in each step (``make bench`` shows how long it takes). For momentum and other options
+    use ``torch.optim``. The schedulers of ``torch.optim.lr_scheduler`` change ``lr``.
 
     >>> w = torch.tensor([1.0], requires_grad=True)
     >>> (2 * w).backward()
@@ -112,9 +110,8 @@ class SGD(torch.optim.Optimizer):
 class Party:
     """One owner of data or labels, with its part of the network and its own optimizer.
 
-    A party computes. It does not know any channel or any other party. The party that has the labels
-    has a ``loss_fn``. If one person owns two parts of the network (the head and the tail of a
-    U-shaped network), both parties have the same name.
+    If one person owns two parts of the network (the head and the tail of a U-shaped network), both
+    parties have the same name.
 
     Args:
         name: the owner, as it is written in the ledger.
@@ -172,8 +169,8 @@ class Party:
     def backward(self, g: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."] | None:
         """Take one optimizer step with ``g``, the gradient of the loss for this part's last output.
 
-        Without an optimizer nothing is learned here. Returns the gradient with respect to the
-        input, or None if the input does not require a gradient.
+        Without an optimizer nothing is learned. Returns the gradient with respect to the input, or
+        None if the input does not require one.
         """
         if self.pending is None:
             raise RuntimeError(f"party {self.name!r}: backward needs a forward before it")
@@ -186,10 +183,9 @@ class Party:
     ) -> tuple[float, Float[Tensor, "batch ..."] | None]:
         """Compute the loss at this last part, and take one optimizer step with its gradient.
 
-        Without an optimizer nothing is learned here. Returns the loss, and its gradient with
-        respect to ``h`` (None if ``h`` does not require one). Raises FloatingPointError if the loss
-        or this gradient is NaN or infinite, and ValueError if torch would silently broadcast output
-        and targets. Nothing is learned in these cases.
+        Returns the loss, and its gradient with respect to ``h`` (None if ``h`` does not require
+        one). Raises FloatingPointError if one of them is NaN or infinite, and ValueError if torch
+        would silently broadcast output and targets. Then nothing is learned.
         """
         if self.loss_fn is None:
             raise ValueError(f"party {self.name!r} comes last and has no loss_fn: give it one")
@@ -320,11 +316,8 @@ def check_one_number(loss_fn: Any, loss: Any) -> None:
     ValueError: loss_fn=MSELoss() returns a tensor of shape [2], not one number for the batch. ...
     """
     if not isinstance(loss, Tensor) or loss.numel() != 1:
-        what = (
-            f"tensor of shape {list(loss.shape)}"
-            if isinstance(loss, Tensor)
-            else type(loss).__name__
-        )
+        is_tensor = isinstance(loss, Tensor)
+        what = f"tensor of shape {list(loss.shape)}" if is_tensor else type(loss).__name__
         raise ValueError(
             f"loss_fn={loss_fn!r} returns a {what}, not one number for the batch. Leave out "
             'reduction="none", or take the mean: lambda output, y: loss_fn(output, y).mean()'
@@ -368,9 +361,9 @@ def check_targets(output: Tensor, y: Tensor) -> None:
 def check_fits_loss(who: str, loss_fn: Any, output: Tensor, loss: Any) -> None:
     """Raise ValueError if the network's output is not what the loss needs, or the loss no number.
 
-    A negative log-likelihood needs log-probabilities (`check_log_probabilities`).
-    `CrossEntropyLoss` begins with a softmax and `BCEWithLogitsLoss` with a sigmoid: after another
-    one in the network the loss cannot come near 0, and the network learns slowly and badly.
+    A negative log-likelihood needs log-probabilities: with other outputs the loss falls below 0
+    without end. `CrossEntropyLoss` begins with a softmax and `BCEWithLogitsLoss` with a sigmoid:
+    after another one in the network the network learns slowly and badly.
 
     Args:
         who: begins the text of the error.
@@ -390,7 +383,17 @@ def check_fits_loss(who: str, loss_fn: Any, output: Tensor, loss: Any) -> None:
         check_one_number(loss_fn, loss)
     except ValueError as error:
         raise ValueError(f"{who}: {error}") from None
-    check_log_probabilities(who, loss_fn, output)
+    if takes_log_probabilities(loss_fn) and (top := output.detach().max().item()) > 1e-3:
+        raise ValueError(
+            f"{who}: its network returns {top:.3g} where loss_fn={loss_fn!r} needs "
+            "log-probabilities, which are at most 0. Use nn.CrossEntropyLoss() (or "
+            "nn.functional.cross_entropy), or end the network with nn.LogSoftmax(dim=1)"
+        )
+    _check_not_normalized_twice(who, loss_fn, loss)
+
+
+def _check_not_normalized_twice(who: str, loss_fn: Any, loss: Tensor) -> None:
+    """Raise ValueError if the network ends with what the loss applies by itself."""
     nodes = [loss.grad_fn]
     for _ in range(_NODES_OF_A_LOSS):
         if (node := nodes.pop(0) if nodes else None) is None:
@@ -435,7 +438,6 @@ _ADVICE = (
     "lower the learning rate or check the data. No weight was changed by this batch; all records "
     "so far are good."
 )
-
 
 _OF_THE_DATA = (IndexError, RuntimeError, ValueError)
 """What torch raises for shapes, types and class numbers that do not fit."""
@@ -482,24 +484,6 @@ def takes_log_probabilities(loss_fn: Any) -> bool:
     """
     function = loss_fn.func if isinstance(loss_fn, functools.partial) else loss_fn
     return function is nn.functional.nll_loss or isinstance(function, nn.NLLLoss)
-
-
-def check_log_probabilities(who: str, loss_fn: Any, output: Tensor) -> None:
-    """Raise ValueError if the loss needs log-probabilities and the output holds none.
-
-    Without this check the network would seem to learn: the loss falls below 0 without end.
-
-    >>> logits = torch.tensor([[1.0, 2.0]])
-    >>> check_log_probabilities("bob", nn.NLLLoss(), logits)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ValueError: bob: its network returns 2 where loss_fn=NLLLoss() needs ...
-    """
-    if takes_log_probabilities(loss_fn) and (top := output.detach().max().item()) > 1e-3:
-        raise ValueError(
-            f"{who}: its network returns {top:.3g} where loss_fn={loss_fn!r} needs "
-            "log-probabilities, which are at most 0. Use nn.CrossEntropyLoss() (or "
-            "nn.functional.cross_entropy), or end the network with nn.LogSoftmax(dim=1)"
-        )
 
 
 def on_device(whose: str, module: nn.Module, device: str | torch.device) -> nn.Module:

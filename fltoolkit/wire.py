@@ -57,7 +57,6 @@ __all__ = [
     "Pieces",
     "Reader",
     "WireError",
-    "allowed_values",
     "at_most",
     "bound_to",
     "check_num_values",
@@ -108,8 +107,8 @@ _CODES = {dtype: code for code, dtype in enumerate(DTYPES)}
 class Pieces:
     """An entry of bytes that lie in several places: `pack` puts them together in the message.
 
-    A receiver gets one uint8 tensor. For an entry of many megabytes this saves a copy into new
-    memory, which takes longer than all that a coder of fixed width does.
+    A receiver gets one uint8 tensor. For an entry of many megabytes this saves a copy, which takes
+    longer than all that a coder of fixed width does.
 
     >>> unpack(pack({"w": Pieces([b"ab", b"c"])}))
     {'w': tensor([97, 98, 99], dtype=torch.uint8)}
@@ -157,10 +156,8 @@ def padding_nbytes(num_values: int, nbytes: int) -> int:
 def at_most(num_values: int) -> Iterator[None]:
     """Inside this context, a message with more values than ``num_values`` raises WireError.
 
-    This is for a receiver that knows what to expect, such as a model with so many parameters. The
-    values of all entries are counted together, whatever their dtype. If two limits are in force,
-    the smaller one counts. A frame without a codec (`unpack`) is not checked: its values take no
-    more memory than the message itself.
+    The values of all entries are counted together, whatever their dtype. If two limits are in
+    force, the smaller one counts. A frame without a codec (`unpack`) is not checked.
 
     >>> from fltoolkit.codecs import Pipeline, Quantize
     >>> message = Pipeline(Quantize(1)).encode({"w": torch.zeros(1000)})
@@ -178,22 +175,11 @@ def at_most(num_values: int) -> Iterator[None]:
         _limit.reset(token)
 
 
-def allowed_values() -> int:
-    """How many values the message that is being decoded may become; `at_most` sets this limit.
-
-    >>> with at_most(1000):
-    ...     allowed_values()
-    1000
-    """
-    return _limit.get()
-
-
 def check_num_values(num_values: int) -> None:
     """Raise WireError if the message being decoded would become more values than it may.
 
     If ``undo`` of a stage makes more values than it was given, it must call this function first.
 
-    >>> check_num_values(1000)
     >>> with at_most(999):
     ...     check_num_values(1000)
     Traceback (most recent call last):
@@ -212,13 +198,11 @@ _bound: ContextVar[tuple[int, str]] = ContextVar("bound", default=(0, ""))
 def bound_to(held: Tree, otherwise: str) -> Iterator[None]:
     """Inside this context, the checksum of a frame also covers ``held``, which is not sent.
 
-    This is for a codec whose ``decode`` needs what earlier messages have left at the receiver. Such
-    a codec encodes and decodes in this context, with what the sender and the receiver hold at that
-    moment. A message that is repeated, comes too early or was meant for another receiver then
-    raises WireError in `unpack`, before anything was changed. No message becomes longer by this.
-
-    A frame that is bound to nothing is accepted, too, because version 0.1.0 wrote such frames.
-    Contexts can be nested: then a frame is bound to all of them.
+    A codec whose ``decode`` needs what earlier messages have left at the receiver encodes and
+    decodes in this context, with what the sender and the receiver hold at that moment. A message
+    that is repeated, comes too early or was meant for another receiver then raises WireError in
+    `unpack`, before anything was changed. No message becomes longer by this. A frame that is bound
+    to nothing is accepted, too, because version 0.1.0 wrote such frames. Contexts can be nested.
 
     Args:
         held: what both ends must hold alike.
@@ -261,13 +245,9 @@ def pack(tree: Mapping[str, Tensor | Pieces]) -> bytes:
 def unpack(message: bytes | bytearray | memoryview) -> Tree:
     """Read a frame back into a tree: the same names, dtypes, shapes and values, in order.
 
-    Each payload is copied once, into memory of its own that torch aligns. So the receiver may
-    change the tensors without changing the message. The alignment matters because the rounding of
-    matrix kernels can depend on it: with aligned memory they compute the same as on the sender's
-    tensor.
-
-    Raises WireError for anything that is not exactly one undamaged frame, and TypeError if
-    ``message`` is not bytes.
+    Each payload is copied once, into memory that torch aligns, because the rounding of matrix
+    kernels can depend on the alignment. Raises WireError for anything that is not exactly one
+    undamaged frame, and TypeError if ``message`` is not bytes.
 
     >>> unpack(pack({"h": torch.tensor([[1.0, 2.0]]), "y": torch.tensor(7)}))
     {'h': tensor([[1., 2.]]), 'y': tensor(7)}
@@ -408,17 +388,13 @@ def _unfit(tensor: Any) -> str:
     return ""
 
 
-LayoutEntry = tuple[
-    str, torch.dtype, tuple[int, ...], int
-]  # name, dtype, shape, bytes of the values
+# name, dtype, shape, bytes of the values
+LayoutEntry = tuple[str, torch.dtype, tuple[int, ...], int]
 
 
 @lru_cache(maxsize=256)
 def write_layout(entries: tuple[tuple[str, torch.dtype, tuple[int, ...]], ...]) -> bytes:
     """Names, dtypes and shapes as in a frame's header: its third line in the format above.
-
-    Results are cached, because most messages have the same layout as the one before. `read_layout`
-    reads the bytes.
 
     >>> write_layout((("h", torch.float32, (1, 2)),)).hex(" ")
     '01 68 20 01 02'
@@ -436,14 +412,11 @@ def write_layout(entries: tuple[tuple[str, torch.dtype, tuple[int, ...]], ...]) 
 
 
 def read_layout(layout: bytes, base: int = 0) -> tuple[tuple[LayoutEntry, ...], int]:
-    """Read the bytes of `write_layout`; the inverse function.
+    """Read the bytes of `write_layout`: each entry, and the number of bytes of all their values.
 
-    Returns (name, dtype, shape, number of bytes of its values) of each entry, and the number of
-    bytes of all entries together.
-
-    ``base`` is the offset at which the layout begins in the message; the offsets in errors are
-    counted from there. Raises WireError for anything that is not such a layout, also for a repeated
-    name. The function allocates no memory of the sizes that it reads.
+    ``base`` is the offset of the layout in the message, for errors. Raises WireError for anything
+    that is not such a layout, also for a repeated name. The function allocates no memory of the
+    sizes that it reads.
 
     >>> read_layout(write_layout((("h", torch.float32, (1, 2)),)))
     ((('h', torch.float32, (1, 2), 8),), 8)
@@ -497,8 +470,7 @@ def varint(number: int) -> bytes:
 class Reader:
     r"""Reads bytes that may be damaged: never past their end, and without trusting a size in them.
 
-    Each method has an argument ``what``, which says what is expected. If it is not there, the
-    method raises a WireError with these words.
+    The argument ``what`` of a method says what is expected, for the WireError if it is not there.
 
     Args:
         view: the bytes.

@@ -92,13 +92,6 @@ def test_damage_in_the_middle_is_an_error_that_names_the_line(tmp_path):
     assert path.read_text().count("\n") == 3  # and nothing was lost
 
 
-@pytest.mark.later
-def test_frame():
-    frame = History(ROWS).to_frame()
-    assert list(frame.columns) == ["step", "loss", "client", "accuracy"]
-    assert frame["accuracy"].isna().sum() == 1
-
-
 def test_follow_stops_where_the_reader_stops():
     history = History()
     for record in history.follow(iter(ROWS)):

@@ -43,14 +43,12 @@ Allowed = Callable[[Sequence[Shape]], set[int]]  # how many values may be kept o
 def largest(tensors: Sequence[Tensor], k: int) -> tuple[Array, Array]:
     """The k places of largest magnitude in all (float32) tensors together, and their values.
 
-    The result is exact, and the places are sorted. The places of a tensor begin where the places of
-    the tensor before end. Of values with equal magnitude, the values that come first are taken.
-
-    Sorting everything is slow, and so is `torch.topk`. Instead: (1) a sample gives a magnitude that
-    most likely a few more than k values reach; (2) one pass collects these values; (3) the top k
-    are taken from them exactly. If step (2) finds fewer than k values, it is repeated with a
-    smaller magnitude, and in the end with all values that are not zero. Raises FloatingPointError
-    for NaN and infinity, which step (2) sees on its way.
+    The result is exact, and the places are sorted. Of values with equal magnitude, the values that
+    come first are taken. Sorting everything is slow, and so is `torch.topk`. Instead: (1) a sample
+    gives a magnitude that most likely a few more than k values reach; (2) one pass collects these
+    values; (3) the top k are taken from them exactly. If step (2) finds fewer than k values, it is
+    repeated with a smaller magnitude, and in the end with all values that are not zero. Raises
+    FloatingPointError for NaN and infinity.
     """
     arrays = [_flat(tensor) for tensor in tensors]
     for floor in _floors(arrays, k):

@@ -49,15 +49,11 @@ class Codec(Protocol):
 class LinkState(Protocol):
     """A codec that keeps memory between messages, such as a residual or a random generator.
 
-    The channel gives each directed link its own copy of the codec and calls ``start_link`` of the
-    copy. It saves and restores the state of the copy together with the run. So two clients never
-    share a state.
+    The channel calls ``start_link`` of the copy that each end of a link has, and saves and restores
+    its state together with the run.
 
     >>> from fltoolkit.codecs import ErrorFeedback
-    >>> codec = ErrorFeedback(Identity())
-    >>> isinstance(codec, LinkState), isinstance(Identity(), LinkState)
-    (True, False)
-    >>> codec.state_dict()
+    >>> ErrorFeedback(Identity()).state_dict()
     {'residual': {}, 'codec': {}}
     """
 
@@ -173,8 +169,7 @@ def encode_and_decode(codec: Codec, tree: Tree) -> tuple[bytes, Tree]:
 def weigh(codec: Codec, tree: Tree) -> Sizes | None:
     """The sizes of the message that ``codec`` would make of ``tree``; None if it cannot tell.
 
-    The codec's state does not change. A size that is not known stays empty in tables and figures: a
-    guess, such as the dense size of the values, would make a codec look better or worse than it is.
+    The codec's state does not change. A size that is not known stays empty in tables and figures.
 
     >>> import torch
     >>> from fltoolkit.codecs import Pipeline, Quantize
@@ -202,11 +197,10 @@ def walk(codec: "Codec | Stage") -> "Iterator[Codec | Stage]":
 
 
 def can_sum(codec: Codec) -> bool:
-    """True if the messages of several senders may be added before they are decoded.
+    """True if a secure sum (`fltoolkit.secrecy`) may add messages before they are decoded.
 
-    Then a secure sum can carry them (`fltoolkit.secrecy`). All stages must have ``sums``: each
-    sender uses the same levels and the same places, and no coder follows. The conformance suite
-    tests this.
+    All stages must have ``sums``: each sender uses the same levels and the same places, and no
+    coder follows.
 
     >>> from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK
     >>> can_sum(Identity()), can_sum(Pipeline(TopK(0.1), Quantize(8), Entropy()))

@@ -5,17 +5,18 @@ Here: codebooks that follow the data (`Quantiles`, `LloydMax`) and small floats 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fltoolkit.arrays import Array
-from fltoolkit.codecs.quantize import CHUNK, Draw, Quantizer, check_number, chunks, expect
-from fltoolkit.codecs.stage import Parts, Stage, expect_finite, floats, is_main
+from fltoolkit.codecs.quantize import CHUNK, Draw, Quantizer, chunks, expect
+from fltoolkit.codecs.stage import Parts, Stage, check_number, expect_finite, floats, is_main
 from fltoolkit.wire import WireError
 
 MANY = 1 << 18  # with more values than this, the best bias of `Float8` is found by their classes
@@ -28,16 +29,10 @@ class _Codebook(Quantizer):
     are exact.
     """
 
-    bits: int
     what = "c"
 
     def __post_init__(self) -> None:
         check_number("bits", self.bits, 1, 8)  # a larger codebook costs more than it saves
-
-    @property
-    def num_levels(self) -> int:
-        """2^bits, of which a tensor with few different values uses fewer."""
-        return 1 << self.bits
 
     def _levels(self, ordered: Array) -> Array:
         """At most num_levels levels for sorted values."""
@@ -48,17 +43,10 @@ class _Codebook(Quantizer):
         codebook = ordered[np.append(True, ordered[1:] > ordered[:-1])]
         if len(codebook) > self.num_levels:
             codebook = np.unique(self._levels(ordered).astype(np.float32))
-        exact, symbols = middles(codebook), np.zeros(len(values), np.uint8)
+        exact = middles(codebook)
         rounded = exact.astype(np.float32)  # rounded down, so that comparisons in float32 are exact
         rounded = np.where(rounded > exact, np.nextafter(rounded, np.float32(-np.inf)), rounded)
-        memory = np.empty(CHUNK, bool)
-        for _, places in chunks(len(values), len(values)):
-            x, count = values[places], symbols[places]
-            above = memory[: len(x)]
-            for middle in rounded:  # up to 255 quick comparisons are faster than a binary search
-                np.greater(x, middle, out=above)
-                count += above.view(np.uint8)
-        return symbols, codebook
+        return count_reached(values, rounded, np.greater), codebook
 
     def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
         if info.ndim != 1 or not symbols.max() < len(info) <= self.num_levels:
@@ -71,9 +59,8 @@ class Quantiles(_Codebook):
     """Non-uniform levels: the medians of 2^bits groups of equally many values.
 
     All symbols are about equally frequent, so entropy coding gains nothing. The levels are close
-    together where values are dense, and far apart where values are rare. So no error bound is
-    guaranteed, and ``alpha`` is None: if most values are -1 and a few are large, the large ones may
-    arrive as -1, too.
+    together where values are dense. So ``alpha`` is None: if most values are -1 and a few are
+    large, the large ones may arrive as -1, too.
 
     >>> parts = Quantiles(1).apply({"w": torch.tensor([1.0, 2.0, 3.0, 100.0, 101.0, 102.0])})
     >>> Quantiles(1).undo(parts)["w"]
@@ -110,11 +97,10 @@ class LloydMax(_Codebook):
         check_number("iterations", self.iterations, 0)
 
     def alpha(self, n: int) -> float:
-        """E|C(x)-x|^2 <= (1-alpha) |x|^2: up to 2^bits values are exact, else the worst case.
+        """1 for up to 2^bits values, which are exact, else the worst case.
 
-        Splitting m values at their mean takes at least 2/m off their squared error: half of the
-        distances lie on either side. All groups are split ``bits`` times, and nothing that follows
-        adds error. Real data, without the worst case's two outliers, do much better.
+        Splitting m values at their mean takes at least 2/m off their squared error, ``bits`` times,
+        and nothing that follows adds error.
         """
         return 1.0 if n <= self.num_levels else 1 - (1 - 2 / n) ** self.bits
 
@@ -163,9 +149,8 @@ class Float8(Quantizer):
 
     def __post_init__(self) -> None:
         check_number("exponent", self.exponent, 1, 7)
-        check_number(
-            "mantissa", self.mantissa, 0, 7 - self.exponent
-        )  # with the sign, at most 8 bits
+        # with the sign, at most 8 bits
+        check_number("mantissa", self.mantissa, 0, 7 - self.exponent)
         if self.bias != "search":
             check_number("bias ('search' or a number)", self.bias, self._biases()[0], 127)
 
@@ -175,7 +160,7 @@ class Float8(Quantizer):
         return 2 << (self.exponent + self.mantissa)
 
     def alpha(self, n: int) -> float | None:
-        """E|C(x)-x|^2 <= (1-alpha) |x|^2 with a searched bias; None where none is guaranteed.
+        """For a searched bias; None where none is guaranteed.
 
         With the largest bias that saturates nothing, the largest |x_i| is more than half the top
         level. A value's error is at most 2^-(mantissa + 1) of it or, among the subnormals, half of
@@ -271,10 +256,6 @@ class _Narrow(Stage):
     dtype: ClassVar[torch.dtype]
     leaves_floats = False
 
-    def omega(self, n: int) -> float | None:
-        """None: the decoded values are biased."""
-        return None
-
     def apply(self, parts: Parts) -> Parts:
         """Each float32 entry becomes a tensor of the narrower dtype."""
         top = torch.finfo(self.dtype).max
@@ -293,7 +274,9 @@ class _Narrow(Stage):
 
 @dataclass
 class Half(_Narrow):
-    """IEEE float16: 11 significant bits, values up to 65504, where larger ones saturate.
+    """IEEE float16: 11 significant bits; values above 65504 saturate, those below 2^-25 become 0.
+
+    From 2^-14 (6.1e-5) to 65504 the error of a value is at most 2^-11 of the value.
 
     >>> parts = Half().apply({"w": torch.tensor([0.1, 1e6])})
     >>> Half().undo(parts)["w"].tolist()
@@ -301,13 +284,6 @@ class Half(_Narrow):
     """
 
     dtype = torch.float16
-
-    def alpha(self, n: int) -> float | None:
-        """No bound: values above 65504 saturate, and values below 2^-25 become 0.
-
-        From 2^-14 (6.1e-5) to 65504 the error of a value is at most 2^-11 of the value.
-        """
-        return None
 
 
 @dataclass
@@ -322,11 +298,20 @@ class BFloat16(_Narrow):
     dtype = torch.bfloat16
 
     def alpha(self, n: int) -> float:
-        """E|C(x)-x|^2 <= (1-alpha) |x|^2: a value's error is at most 2^-8 of it.
-
-        For zeros and values above the subnormals of float32 (from 2^-126 on).
-        """
+        """A value that is normal in float32 has an error of at most 2^-8 of it."""
         return 1 - 2.0**-16
+
+
+def count_reached(values: Array, bounds: Array, compare: Callable[..., Any]) -> Array:
+    """How many of at most 255 bounds each value reaches by ``compare``, as uint8."""
+    counts, memory = np.zeros(len(values), np.uint8), np.empty(CHUNK, bool)
+    for _, places in chunks(len(values), len(values)):
+        part, count = values[places], counts[places]
+        reached = memory[: len(part)]
+        for bound in bounds:  # so many quick comparisons are faster than a binary search
+            compare(part, bound, out=reached)
+            count += reached.view(np.uint8)
+    return counts
 
 
 def middles(levels: Array) -> Array:
@@ -366,8 +351,7 @@ def _float_values(exponent: int, mantissa: int, bias: int) -> Array:
 def _classes(values: Array) -> tuple[Array, Array]:
     """The middles of the classes of float32 values with equal upper 16 bits, and their sizes.
 
-    A class is narrower than 1/128 of its values, and a level of a small float is far wider: so the
-    middles tell its error to about a thousandth, in a hundredth of the time.
+    The middles give the error of a small float to about a thousandth, in a hundredth of the time.
     """
     bits, counts, memory = values.view(np.uint32), np.zeros(1 << 16, np.int64), np.empty(MANY, "i4")
     for start in range(0, len(bits), MANY):

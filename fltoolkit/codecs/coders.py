@@ -117,13 +117,9 @@ class Entropy(BitPack):
     prediction is (see _contexts.py). Symbols that are independent of each other cost their entropy
     and a few bytes. Symbols with structure, as in updates of dense layers, cost much less. Indices
     are seen as a matrix of zeros and ones. An entry that `BitPack` makes smaller is written as
-    `BitPack` writes it.
-
-    The range coder is that of the package ``constriction``. Where it cannot be installed, plain
-    Python writes and reads the same bytes more slowly (see `range_coder`). In messages of a quarter
-    of a megabyte and more, most symbols are coded in lanes instead (see _lanes.py): the message is
-    at most half a per cent longer, and is decoded faster. ``python -m benchmarks.entropy_coders``
-    compares coders.
+    `BitPack` writes it. In messages of a quarter of a megabyte and more, most symbols are coded in
+    lanes (_lanes.py): the message is at most half a per cent longer, and is decoded faster.
+    ``python -m benchmarks.entropy_coders`` compares coders.
 
     >>> symbols = Symbols(torch.zeros(1000, dtype=torch.uint8), num_levels=8)
     >>> sum(part.numel() for part in Entropy().apply({"w": symbols}).values())
@@ -234,7 +230,7 @@ def _length(pieces: list[Any]) -> int:
 
 
 def _pad(data: bytes, count: int) -> bytes:
-    """Append zeros to data that are too short for ``count`` symbols; see `_least`."""
+    """Append zeros to data that are too short for ``count`` symbols."""
     return data.ljust(_least(count), b"\0")
 
 

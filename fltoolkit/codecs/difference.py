@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fltoolkit.codecs.base import Codec, check_codec, encode_and_decode, weigh
-from fltoolkit.codecs.stage import Sizes
+from fltoolkit.codecs.stage import Sizes, expect_finite
 from fltoolkit.codecs.wrappers import Wrapper
 from fltoolkit.trees import Tree, check_finite, is_finite
 from fltoolkit.wire import WireError, bound_to, check_tree
@@ -19,32 +19,22 @@ class Difference(Wrapper):
     """Encode the tree minus what the receiver holds already; both ends add what was decoded.
 
     ``known <- known + C(tree - known)``, which begins at zero; the receiver computes with
-    ``known``. What C loses is part of the next difference, so nothing is lost in the long run: this
-    already is a form of error feedback. It is for a tree that is sent whole each time, such as a
-    model, while `ErrorFeedback` is for messages that the receiver adds up, such as updates. Put no
-    `ErrorFeedback` around it.
+    ``known``. What C loses is part of the next difference, so this already is a form of error
+    feedback: put no `ErrorFeedback` around it. Integer entries are sent whole. Memory: 4 bytes for
+    each parameter at either end of each link (``Channel(max_links=...)`` limits it). A client that
+    is seldom drawn gets a large difference, which costs accuracy and not bytes.
 
-    A sparse C needs many messages to send a whole model when the receiver begins with zeros. For
-    that, give a codec as ``first``: it sends the first message. (Sattler et al. 2019, arXiv
-    1903.02891, send STC in both directions, between parties that begin with the same model.)
-
-    Integer entries are sent whole. Memory: 4 bytes for each parameter at either end of each link
-    (``Channel(max_links=...)`` limits it). A client that is seldom drawn gets a large difference,
-    which costs accuracy and not bytes.
-
-    Every message must arrive, once and in order, as it does in a `Channel`. The checksum of each
-    message covers what the sender holds, and the receiver compares it with what it holds itself
-    (`bound_to`, which costs no bytes). A message that is repeated, comes too early or belongs to
-    another link raises WireError, and so does one with other entries than the message before; the
-    receiver then holds what it held, and can still read the right message. If that is lost, both
-    ends start again: `Channel.change_codec` with the same codec makes the next message a first one.
-
-    NaN and infinity are errors at both ends, since the receiver would keep them for the rest of the
-    run. It is also an error if all values are finite and only their difference or sum is infinite.
+    Every message must arrive, once and in order, as it does in a `Channel`. A message that is
+    repeated, comes too early, belongs to another link or has other entries than the message before
+    raises WireError (see `bound_to`). The receiver then holds what it held, and can still read the
+    right message. If that is lost, both ends start again: `Channel.change_codec` with the same
+    codec makes the next message a first one. NaN and infinity are errors at both ends, also if all
+    values are finite and only their difference or sum is infinite.
 
     Args:
         codec: C, the codec of the differences.
-        first: the codec of a link's first message; None: C is used for this message, too.
+        first: the codec of a link's first message, for a sparse C, which would need many messages
+            to send a whole model; None: C.
 
     Source: Richtárik et al. 2021, arXiv 2106.05203 (EF21), whose "Markov compressor" it is.
 
@@ -82,12 +72,8 @@ class Difference(Wrapper):
     def decode(self, message: bytes) -> Tree:
         """Decode the difference, and return a copy of the tree that the receiver now holds."""
         with bound_to(self.known, _OUT_OF_ORDER):
-            known = self._added(self._next().decode(message))
-        for name, tensor in known.items():
-            if tensor.is_floating_point() and not is_finite(tensor):
-                raise WireError(f"entry {name!r} holds NaN or infinite values: none were sent")
-        self.known = known
-        return {name: tensor.clone() for name, tensor in known.items()}
+            self.known = expect_finite(self._added(self._next().decode(message)))
+        return {name: tensor.clone() for name, tensor in self.known.items()}
 
     def masks(self, message: bytes) -> Tree:
         """No masks: the receiver holds a value for every coordinate."""

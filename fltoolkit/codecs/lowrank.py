@@ -20,6 +20,7 @@ from fltoolkit.codecs.stage import (
     Parts,
     RandomStage,
     Stage,
+    check_number,
     expect_finite,
     floats,
     side,
@@ -44,29 +45,24 @@ class PowerSGD(RandomStage):
     """The best low-rank approximation that one power iteration finds: M becomes P Q^T.
 
     Each tensor of two and more dimensions is seen as a matrix M [m, n]: m is the product of its
-    first dimensions, and n the product of the others. With three and more dimensions they are
-    parted such that m + n is smallest: a convolution [64, 32, 5, 5] becomes 64 x 800, activations
-    [8, 64, 96] of 8 texts become 512 x 96. For each message and matrix:
+    first dimensions, and n the product of the others, parted such that m + n is smallest: a
+    convolution [64, 32, 5, 5] becomes 64 x 800. For each message and matrix:
 
     1. P = M Q [m, rank], with the Q of this link's last message (the warm start);
     2. orthonormalize the columns of P;
     3. Q = M^T P [n, rank]; P and Q are sent, rank * (m + n) values instead of m * n.
 
-    If a matrix does not change between messages, each message is nearer to the best approximation
-    of this rank. Gradients change slowly, so one step for each message is enough. If a column of Q
-    says nothing about M, as in the first message or after gradients of lower rank, it is replaced
-    by random numbers. A matrix of zeros is sent as zeros and does not change the warm start.
-    Vectors, and matrices that would not become smaller, are passed on unchanged.
+    Gradients change slowly, so one step for each message is enough: each message is nearer to the
+    best approximation of this rank. A column of Q that says nothing about M, as in the first
+    message or after gradients of lower rank, is replaced by random numbers. A matrix of zeros is
+    sent as zeros and does not change the warm start. Vectors, matrices that would not become
+    smaller, and tensors of more than 2^31 values (8 GiB) are passed on unchanged.
 
     P and Q are sent as one entry of shape [rank, m + n]. Row i holds column i of P and column i of
     Q, scaled such that their values are about equally large. So a later stage (`Quantize`, also
-    with ``per="channel"``; `Half`; `TopK`) treats both alike, and a small column loses little by
-    rounding. The result is biased: use `ErrorFeedback`. The paper's workers average P and Q while
-    they are sent; here each directed link has its own P and Q.
-
-    Decoding makes a message larger, which is the purpose of the method: rank * s values become up
-    to (s / 2)^2, within the limits of wire.py. Tensors of more than 2^31 values (8 GiB) are passed
-    on unchanged.
+    with ``per="channel"``; `Half`; `TopK`) treats both alike. The result is biased: use
+    `ErrorFeedback`. |C(x)-x| is never above |x|, but no smaller bound is guaranteed. The paper's
+    workers average P and Q while they are sent; here each directed link has its own P and Q.
 
     Source: Vogels, Karimireddy and Jaggi 2019, arXiv 1905.13727, algorithm 1.
 
@@ -80,7 +76,8 @@ class PowerSGD(RandomStage):
     warm: Tree = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check_rank_and_seed(self.rank, self.seed)
+        super().__post_init__()
+        check_number("rank", self.rank, 1)
 
     def apply(self, parts: Parts) -> Parts:
         """Return P and Q in one entry, and the shape; remember Q for the next warm start."""
@@ -103,10 +100,8 @@ class PowerSGD(RandomStage):
         """The product of P and Q."""
         out, total = dict(parts), 0
         for name in with_side(parts, SHAPE):
-            part, shape = (
-                parts[name],
-                self._shape(name, take_side(out, name, SHAPE, torch.uint8, None)),
-            )
+            part = parts[name]
+            shape = self._shape(name, take_side(out, name, SHAPE, torch.uint8, None))
             m, n = _sides(shape)
             if not isinstance(part, Tensor) or part.dtype != torch.float32:
                 raise WireError(f"entry {name!r}: expected P and Q in float32")
@@ -119,18 +114,6 @@ class PowerSGD(RandomStage):
                 )
             out[name] = _product(part[:, :m], part[:, m:]).reshape(shape)
         return out
-
-    def omega(self, n: int) -> float | None:
-        """None: the decoded values are biased."""
-        return None
-
-    def alpha(self, n: int) -> float | None:
-        """None: |C(x)-x| is never above |x|, but no smaller bound is guaranteed.
-
-        C(x) = P P^T M is a projection, so |C(x)-x|^2 = |x|^2 - |C(x)|^2. How large C(x) is depends
-        on how well the last messages predict the next one.
-        """
-        return None
 
     def start_link(self, salt: int) -> None:
         """Begin on one link; there is no warm start yet."""
@@ -181,10 +164,10 @@ class Subspace(Stage):
     Nothing is sent about U. Tensors of one dimension, rows that would not become shorter, and rows
     of more than 65,536 values are passed on unchanged.
 
-    Used on the activations and on the gradients of a cut, it is a fixed linear layer of this rank
-    in the network: the parts learn to write into the subspace and to read from it, and with float32
-    nothing more is lost. So use it in the evaluation too (``evaluate(..., through=codec)``). For a
-    network that was trained without it, (width - rank) / width of a random row's square is lost.
+    Used on the activations and on the gradients of a cut, it is a fixed linear layer of this rank:
+    the parts learn to write into the subspace and to read from it. So use it in the evaluation too
+    (``evaluate(..., through=codec)``). For a network that was trained without it, (width - rank) /
+    width of a random row's square is lost, and all of a row that is orthogonal to the subspace.
 
     Source: Ramasinghe et al. 2025 (Protocol Models), arXiv 2506.01260. There the weights are
     constrained to a subspace, and the embeddings, which do not fit into it, are rebuilt from the
@@ -200,7 +183,8 @@ class Subspace(Stage):
     mixes = True
 
     def __post_init__(self) -> None:
-        _check_rank_and_seed(self.rank, self.seed)
+        check_number("rank", self.rank, 1)
+        check_number("seed", self.seed, 0)
 
     def apply(self, parts: Parts) -> Parts:
         """Return the coordinates, and the width."""
@@ -233,20 +217,6 @@ class Subspace(Stage):
             basis = _directions(width, self.rank, self.seed).float()
             out[name] = _product(rows.t(), basis).reshape(*part.shape[:-1], width)
         return out
-
-    def omega(self, n: int) -> float | None:
-        """None: the decoded values are biased, because the subspace is fixed."""
-        return None
-
-    def alpha(self, n: int) -> float | None:
-        """None: a row orthogonal to the subspace is lost completely."""
-        return None
-
-
-def _check_rank_and_seed(rank: int, seed: int) -> None:
-    for name, value, low in (("rank", rank, 1), ("seed", seed, 0)):
-        if not isinstance(value, int) or value < low:
-            raise ValueError(f"{name}={value!r}: a whole number, {low} or more")
 
 
 @lru_cache(maxsize=16)

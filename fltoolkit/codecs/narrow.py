@@ -29,11 +29,10 @@ INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 class Narrow(Stage):
     """Send whole numbers as their distance from the smallest one: exact, in few bits.
 
-    An int64 tensor takes 8 bytes for each number, also if all numbers are between 0 and 64, as the
-    characters of a text are. With this stage a number takes ceil(log2(largest - smallest + 1))
-    bits, and with `Entropy` behind it about the entropy of the numbers. An entry whose numbers
-    have a range of 65,536 or more is sent unchanged. Floating-point entries and bools are passed
-    on, so this stage comes first: ``Pipeline(Narrow(), Quantize(4), Entropy())``.
+    A number takes ceil(log2(largest - smallest + 1)) bits, and with `Entropy` behind it about the
+    entropy of the numbers. An entry whose numbers have a range of 65,536 or more is sent unchanged.
+    Floating-point entries and bools are passed on, so this stage comes first:
+    ``Pipeline(Narrow(), Quantize(4), Entropy())``.
 
     >>> from fltoolkit.codecs import Pipeline
     >>> labels = {"y": torch.arange(8000) % 64}

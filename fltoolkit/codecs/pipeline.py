@@ -106,10 +106,10 @@ class Pipeline:
         return self._message(tree, self._before_coder(tree))
 
     def encode_and_decode(self, tree: Tree) -> tuple[bytes, Tree]:
-        """The message, and what a receiver makes of it; coders lose nothing, so none is undone.
+        """The message, and what a receiver makes of it, which may share memory with ``tree``.
 
-        For a sender that must know what arrives, such as `ErrorFeedback`. What is decoded may share
-        memory with ``tree``.
+        For a sender that must know what arrives, such as `ErrorFeedback`. The coder loses nothing,
+        so it is not undone.
         """
         parts = self._before_coder(tree)
         message = self._message(tree, parts)
@@ -145,10 +145,8 @@ class Pipeline:
     def masks(self, message: bytes) -> Tree:
         """Which coordinates a message really holds, in the form that `masked_mean` takes.
 
-        Returns names to bool tensors of the entries' shapes. A zero that was sent counts as sent,
-        since masks are made from the places and not from the values. An entry without a mask was
-        sent whole.
-        Raises WireError for damaged bytes.
+        Returns bool tensors of the entries' shapes, by name. A zero that was sent counts as sent.
+        An entry without a mask was sent whole. Raises WireError for damaged bytes.
         """
         with at_most(most_values(len(message))):
             return self._masks(self._received(message))
@@ -181,15 +179,11 @@ class Pipeline:
         }
 
     def explain(self, tree: Tree) -> list[Explanation]:
-        """For teaching: what each stage returns, and its size by three measures.
-
-        The method encodes ``tree`` with copies of the stages; the pipeline's own state does not
-        change.
-        """
+        """For teaching: what each stage returns, and its size by three measures."""
         parts, rows = self._enter(tree), []
         for stage in copy.deepcopy(self._stages):
             parts = stage.apply(parts)
-            nbytes = len(pack(_tensors(BitPack().apply(parts))))
+            nbytes = len(pack(BitPack().pieces(parts)))
             nominal, entropy = (8 * size for size in stage.weigh(parts))
             rows.append(Explanation(repr(stage), parts, nominal, nbytes, entropy))
         return rows
@@ -280,9 +274,3 @@ def _dtype(code: Part) -> torch.dtype | None:
         return None
     dtype = DTYPES[int(code)] if int(code) < len(DTYPES) else None
     return dtype if dtype is not None and dtype.is_floating_point else None
-
-
-def _tensors(parts: Parts) -> Tree:
-    """The parts, all of which are tensors once the coder is done."""
-    assert all(isinstance(part, Tensor) for part in parts.values())
-    return parts  # type: ignore[return-value]

@@ -21,6 +21,7 @@ from fltoolkit.codecs.stage import (
     RandomStage,
     Stage,
     Symbols,
+    check_number,
     floats,
     side,
     take_side,
@@ -38,10 +39,9 @@ Draw = Callable[[int], Array]  # so many numbers in [0, 1), in steps of 1/DITHER
 
 
 def chunks(n: int, width: int) -> Iterator[tuple[slice, slice]]:
-    """Slices (of rows, of values) of at most CHUNK values, if n values are cut into rows.
+    """Slices (of rows, of values) of at most CHUNK values, if n values are cut into rows of width.
 
-    Row i holds the values from i * width on; the last row may be shorter. A chunk is either some
-    whole rows or a piece of one.
+    The last row may be shorter. A chunk is either some whole rows or a piece of one.
     """
     whole = n // width * width
     for first in range(0, whole, step := max(CHUNK // width, 1) * width):
@@ -141,23 +141,16 @@ class Quantizer(Stage):
 
     what: ClassVar[str]  # the name of the side information
     dtype: ClassVar[torch.dtype] = torch.float32  # and its dtype
+    bits: int
     leaves_floats = False
 
     @property
     def num_levels(self) -> int:
-        """How many symbols there are."""
-        raise NotImplementedError
-
-    def omega(self, n: int) -> float | None:
-        """None: the decoded values are biased."""
-        return None
-
-    def alpha(self, n: int) -> float | None:
-        """None: no bound below |x|^2 is guaranteed for the squared error."""
-        return None
+        """How many symbols there are: 2^bits, unless a subclass overrides it."""
+        return 1 << self.bits
 
     def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
-        """Symbols [n] of float32 values [n] > 0, and side information."""
+        """Symbols [n] of float32 values [n], n > 0, and side information."""
         raise NotImplementedError
 
     def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
@@ -202,15 +195,12 @@ class Quantizer(Stage):
 class _Random(RandomStage, Quantizer):
     """The common part of quantizers with random rounding: a new generator for each message."""
 
-    seed: int
-
     def _start_message(self) -> Draw | None:
-        """Make the function that draws u for rounding; each 16 random bits are used twice.
+        """Make the function that draws u for rounding.
 
-        Drawing random bits takes long. So one number serves two values, half a chunk apart: as u
-        for one value and as 1 - u for the other. Each value on its own is rounded as randomly as
-        with a number of its own. If one is rounded up, the other is more likely to be rounded down,
-        so the error of a sum of values can only become smaller (antithetic variates).
+        Drawing random bits takes long, so 16 of them serve two values, half a chunk apart: as u for
+        one value and as 1 - u for the other. Each value on its own is rounded as with a number of
+        its own, and the error of a sum of values can only become smaller (antithetic variates).
         """
         generator, memory = np.random.SFC64(self.draw_key()), np.empty(CHUNK, np.float32)
 
@@ -223,13 +213,10 @@ class _Random(RandomStage, Quantizer):
 
         return draw
 
-    def __post_init__(self) -> None:
-        check_number("seed", self.seed, 0)
-
 
 @dataclass
 class PlainQuantize(Stage):
-    """`Quantize(bits)` as its formula, to be read: each end can decode the other one's messages.
+    """`Quantize(bits)` as its formula: each can decode the other one's messages.
 
     >>> from fltoolkit.codecs import Pipeline
     >>> codec, tree = Pipeline(PlainQuantize(2)), {"w": torch.tensor([0.0, 1.1, 3.0])}
@@ -294,13 +281,8 @@ class Quantize(_Random):
         if self.per not in ("tensor", "channel"):
             check_number("per ('tensor', 'channel' or a block size)", self.per, 2)
 
-    @property
-    def num_levels(self) -> int:
-        """2^bits."""
-        return 1 << self.bits
-
     def omega(self, n: int) -> float | None:
-        """E|C(x)-x|^2 <= omega |x|^2 if stochastic, with n values; None for nearest rounding.
+        """None for nearest rounding, which is biased.
 
         The variance of each value is at most step^2 / 4, that of lo and hi is 0, and (hi - lo)^2 is
         at most 2 |x|^2. With ``per="channel"``, the bound is computed as if there were one channel.
@@ -308,7 +290,7 @@ class Quantize(_Random):
         return self._bound(n) if self.stochastic else None
 
     def alpha(self, n: int) -> float | None:
-        """E|C(x)-x|^2 <= (1-alpha) |x|^2 for nearest rounding; None where none is guaranteed."""
+        """None for stochastic rounding, and where no bound is guaranteed."""
         return None if self.stochastic or self._bound(n) >= 1 else 1 - self._bound(n)
 
     def _bound(self, n: int) -> float:
@@ -330,11 +312,15 @@ class Quantize(_Random):
 
     def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
         width = self._width(shape)
+        ranges = self._ranges(values, width)
+        if not np.isfinite(ranges).all():
+            raise FloatingPointError("NaN or infinite values cannot be quantized")
+        return self._grid(ranges, width).symbols(values, draw), ranges
+
+    def _ranges(self, values: Array, width: int) -> Array:
+        """The smallest and the largest value of each row, float32 [rows, 2]."""
         if width == len(values):  # torch finds both in one pass
-            least, largest = torch.aminmax(torch.from_numpy(values))
-            ranges = np.array([[least, largest]], np.float32)
-            _expect_finite(ranges)
-            return self._grid(ranges, width).symbols(values, draw), ranges
+            return np.array([[*torch.aminmax(torch.from_numpy(values))]], np.float32)
         ranges = np.full((-(-len(values) // width), 2), [np.inf, -np.inf], np.float32)
         for rows, places in chunks(len(values), width):
             x, (lo, hi) = values[places].reshape(rows.stop - rows.start, -1), ranges[rows].T
@@ -342,8 +328,7 @@ class Quantize(_Random):
                 x = np.asfortranarray(x)
             np.minimum(lo, x.min(axis=1), out=lo)
             np.maximum(hi, x.max(axis=1), out=hi)
-        _expect_finite(ranges)
-        return self._grid(ranges, width).symbols(values, draw), ranges
+        return ranges
 
     def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
         width = self._width(shape)
@@ -387,7 +372,7 @@ class QSGD(_Random):
         return 2 * self.levels + 1
 
     def omega(self, n: int) -> float:
-        """E|C(x)-x|^2 <= omega |x|^2: min(d / s^2, sqrt(d) / s), lemma 3.1 of the paper."""
+        """min(d / s^2, sqrt(d) / s), lemma 3.1 of the paper."""
         d = min(n, self.bucket)
         return min(d / self.levels**2, d**0.5 / self.levels)
 
@@ -430,10 +415,7 @@ class Ternary(_Random):
     num_levels: ClassVar[int] = 3
 
     def omega(self, n: int) -> float:
-        """E|C(x)-x|^2 <= omega |x|^2, since E|C(x)-x|^2 = s |x|_1 - |x|^2.
-
-        The worst case is one value of s and n - 1 values of s / (sqrt(n) + 1).
-        """
+        """The worst case of s |x|_1 - |x|^2: one value s, and n - 1 values s / (sqrt(n) + 1)."""
         return (n**0.5 - 1) / 2
 
     def _grid(self, scale: Array, width: int) -> _Grid:
@@ -486,16 +468,3 @@ def expect(info: Array, shape: tuple[int, ...], low: float = -np.inf) -> None:
         raise WireError(
             f"expected side information of shape {shape}, {low} or more, found {info.shape}"
         )
-
-
-def _expect_finite(ranges: Array) -> None:
-    """Raise FloatingPointError for the range of values with NaN or infinity among them."""
-    if not np.isfinite(ranges).all():
-        raise FloatingPointError("NaN or infinite values cannot be quantized")
-
-
-def check_number(name: str, value: object, low: int, high: int | None = None) -> None:
-    """Raise ValueError unless an argument is a whole number from low to high."""
-    if not isinstance(value, int) or value < low or (high is not None and value > high):
-        allowed = f"{low} or more" if high is None else f"from {low} to {high}"
-        raise ValueError(f"{name}={value!r}: expected a whole number {allowed}")

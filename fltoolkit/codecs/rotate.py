@@ -4,10 +4,8 @@ Not here: quantizers that take values as they come (quantize.py, codebooks.py).
 
 A few large values make a quantizer bad: its range becomes wide, and all other values share the few
 levels near zero. A rotation R spreads each value over all places, so that the values of y = R x
-look like draws from N(0, 1) times |x| / sqrt(n), whatever x is. The largest of them is only a few
-times as large as a typical one. R is orthogonal, so an error in y is an equally large error in x. A
-rotation has a cost: zeros and constant tensors are no longer exact, and `Entropy` no longer finds
-patterns in rows and columns. If the values look normal before the rotation, nothing is gained.
+look like draws from N(0, 1) times |x| / sqrt(n), whatever x is. R is orthogonal, so an error in y
+is an equally large error in x. If the values look normal before the rotation, nothing is gained.
 
 **Which rotation.** The values are multiplied with random signs D and then with a Hadamard matrix H,
 whose entries are all 1/sqrt(n) or -1/sqrt(n). This takes n log n steps (`hadamard`). The matrix
@@ -20,9 +18,9 @@ new signs, the last m values of the result:
        [ done ] [ ------ H D' --------- ]  y
 
 Both steps are orthogonal, and n values stay n values. Together they take about as long as one
-rotation of 2 m values, which padding would need. For n = m each step rotates all values. One step
-would not be enough: if x has only two values a > b that are not zero, one step makes (a + b) and
-(a - b) of them, with signs. These signs depend on a only, so b would never arrive.
+rotation of 2 m values, which padding would need. For n = m each step rotates all values, because
+one step would not be enough: if x has only two values a > b that are not zero, one step makes
+(a + b) and (a - b) of them, with signs that depend on a only, so b would never arrive.
 
 The two pieces of y (final after the first step; final after the second) may differ in magnitude if
 the pieces of x do. So `DRIVE` and `EDEN` send one scale for each piece: 8 bytes for each tensor, or
@@ -52,17 +50,17 @@ import torch
 from torch import Tensor
 
 from fltoolkit.arrays import Array
-from fltoolkit.codecs.codebooks import look_up, middles
-from fltoolkit.codecs.quantize import (
-    CHUNK,
-    FLOAT32_MAX,
-    Draw,
-    Quantizer,
+from fltoolkit.codecs.codebooks import count_reached, look_up, middles
+from fltoolkit.codecs.quantize import FLOAT32_MAX, Draw, Quantizer, chunks, expect
+from fltoolkit.codecs.stage import (
+    Parts,
+    RandomStage,
     check_number,
-    chunks,
-    expect,
+    expect_finite,
+    floats,
+    side,
+    take_side,
 )
-from fltoolkit.codecs.stage import Parts, RandomStage, expect_finite, floats, side, take_side
 from fltoolkit.trees import check_finite, is_finite
 
 __all__ = ["DRIVE", "EDEN", "SEED", "Rotate", "gaussian_levels", "hadamard", "hadamard_plain"]
@@ -111,11 +109,10 @@ def hadamard(x: Tensor) -> Tensor:
 
 
 def _hadamard_in_order(x: Tensor) -> Tensor:
-    """As `hadamard`, but with the same bits on every machine; see the module's docstring.
+    """As `hadamard`, with the same bits on every machine: the rounding of each sum is defined.
 
     x is seen as a matrix of c rows, with c about sqrt(n). Adding and subtracting pairs of whole
-    rows multiplies its columns with H_c. The same is done to the transposed matrix, for H_r. Each
-    sum has two terms, so IEEE 754 defines its rounding. The division by sqrt(n) comes last.
+    rows multiplies its columns with H_c. The same is done to the transposed matrix, for H_r.
     """
     n = len(x)
     c = 1 << (n.bit_length() - 1) // 2
@@ -199,12 +196,8 @@ def _pieces(n: int) -> list[slice]:
 class _Rotating(RandomStage):
     """The common part of all stages here: the rotation of each entry, and its seed."""
 
-    seed: int
     mixes = True
     checks_finite = True
-
-    def __post_init__(self) -> None:
-        check_number("seed", self.seed, 0)
 
     def apply(self, parts: Parts) -> Parts:
         """Rotate each float32 entry, which keeps its shape, and add the seed."""
@@ -240,13 +233,12 @@ class Rotate(_Rotating):
     """A random rotation of each tensor, for the quantizer that comes next; exact up to rounding.
 
     ``Pipeline(Rotate(), Quantize(4))`` helps if a few values are much larger than most, as in
-    updates, and if symbols are packed at a fixed width. If values look normal already, it changes
-    nothing. Before `Entropy` it can do harm: this coder saves bytes because the symbol of zero is
-    frequent and because rows and columns have patterns, and a rotation destroys both. `Quantize`
-    alone keeps zeros and constant tensors exact; after a rotation only a tensor of zeros is exact.
-    At one and two bits the levels of `Quantize` lie at the ends of the range, where rotated values
-    are rare: there `DRIVE` and `EDEN` lose much less. Stochastic rounding stays unbiased. A rotated
-    number beyond the largest float32 becomes the largest float32.
+    updates, and if symbols are packed at a fixed width. Before `Entropy` it can do harm: this coder
+    saves bytes because the symbol of zero is frequent and because rows and columns have patterns,
+    and a rotation destroys both. After a rotation only a tensor of zeros is exact. At one and two
+    bits `DRIVE` and `EDEN` lose much less: the levels of `Quantize` lie at the ends of the range,
+    where rotated values are rare. Stochastic rounding stays unbiased. A rotated number beyond the
+    largest float32 becomes the largest float32.
 
     Source: Konečný et al. 2016, arXiv 1610.05492, "structured random rotations"; Suresh et al.
     2017, arXiv 1611.00429, section 3.
@@ -266,8 +258,8 @@ def gaussian_levels(bits: int) -> tuple[float, ...]:
 
     They are found by Lloyd's algorithm, with a thousand steps: in each step, each level moves to
     the mean of the density between the middles to its two neighbours. (From 6 bits on, the last
-    digits would still change after that.) The algorithm starts from quantiles of N(0, 3): with many
-    levels, the result is close to these (Panter and Dite 1951).
+    digits would still change after that.) It starts from quantiles of N(0, 3), since many levels
+    end close to these (Panter and Dite 1951).
 
     Source: Lloyd 1982, "Least squares quantization in PCM", method I; Max 1960, table I.
 
@@ -288,24 +280,16 @@ def gaussian_levels(bits: int) -> tuple[float, ...]:
 class _Coded(_Rotating, Quantizer):
     """The common part of `DRIVE` and `EDEN`: rotate, take the nearest fixed level, send a scale.
 
-    Each piece of a tensor is coded by itself (see the module's docstring for the pieces).
+    Each piece of a tensor is coded by itself (see the module's docstring for the pieces). ``omega``
+    is None: the rotations are only nearly unbiased, and only for large tensors.
     """
 
-    bits: int
     unbiased: bool
 
     what = "g"
 
-    @property
-    def num_levels(self) -> int:
-        """2^bits."""
-        return 1 << self.bits
-
-    def omega(self, n: int) -> None:
-        """None: these rotations are only nearly unbiased, and only for large tensors."""
-
     def alpha(self, n: int) -> float | None:
-        """E|C(x)-x|^2 <= (1-alpha) |x|^2: 1/2 for one bit and the scale of least error; else None.
+        """1/2 for one bit and the scale of least error; else None.
 
         With one bit, |C(y)-y|^2 = |y|^2 - |y|_1^2 / d. A value of y is a sum of z_i / sqrt(m) with
         random signs, where z is the result of the step before. So its mean square is |z|^2 / m, and
@@ -327,28 +311,23 @@ class _Coded(_Rotating, Quantizer):
         return np.array(gaussian_levels(self.bits))
 
     def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
-        symbols = np.zeros(len(values), np.uint8)
-        scales = [self._code(values[piece], symbols[piece]) for piece in _pieces(len(values))]
-        return symbols, _within(np.array(scales))
+        coded = [self._code(values[piece]) for piece in _pieces(len(values))]
+        scales = _within(np.array([scale for _, scale in coded]))
+        return np.concatenate([symbols for symbols, _ in coded]), scales
 
-    def _code(self, y: Array, symbols: Array) -> float:
-        """Writes the symbols (zeros so far) of one piece and returns its scale."""
+    def _code(self, y: Array) -> tuple[Array, float]:
+        """The symbols of one piece, and its scale."""
         pieces, levels = [place for _, place in chunks(len(y), len(y))], self._levels()
         energy = sum(_dot(y[place], y[place]) for place in pieces)
         bounds = _within(middles(levels) * math.sqrt(energy / len(y)))
-        product = square = 0.0  # <y, c> and |c|^2, where c are the levels of y
-        memory = np.empty(CHUNK, bool)
-        for place in pieces:
-            part, count = y[place], symbols[place]
-            above = memory[: len(part)]
-            for middle in bounds:  # up to 255 quick comparisons are faster than a binary search
-                np.greater_equal(part, middle, out=above)
-                count += above.view(np.uint8)
-            c = look_up(levels.astype(np.float32), count)
-            product, square = product + _dot(part, c), square + _dot(c, c)
+        symbols = count_reached(y, bounds, np.greater_equal)
         if energy == 0:
-            return 0.0
-        return energy / product if self.unbiased else product / square
+            return symbols, 0.0
+        c = look_up(levels.astype(np.float32), symbols)
+        product = sum(_dot(y[place], c[place]) for place in pieces)
+        if self.unbiased:
+            return symbols, energy / product
+        return symbols, product / sum(_dot(c[place], c[place]) for place in pieces)
 
     def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
         pieces = _pieces(len(symbols))
@@ -364,18 +343,14 @@ class _Coded(_Rotating, Quantizer):
 class DRIVE(_Coded):
     """One bit per value: the signs of the rotated tensor, and a scale.
 
-    Each value of a piece y of d rotated values becomes its sign times
-
         |y|^2 / |y|_1  (``unbiased``), so that <C(y), y> = |y|^2 in every message, or
         |y|_1 / d      (otherwise), which has the least error: for `ErrorFeedback`.
 
     If rotated values look normal, |C(x)-x|^2 is 0.571 |x|^2 for the first scale (pi/2 - 1) and
-    0.363 |x|^2 for the second (1 - 2/pi).
-
-    The paper proves that the first scale is unbiased for rotations that are drawn uniformly. With
-    signs and Hadamard matrices it is nearly unbiased for large tensors, but not for tensors of only
-    a few values. `Rotate` before `Quantize(1, stochastic=True)` is always unbiased, with an error
-    many times larger.
+    0.363 |x|^2 for the second (1 - 2/pi). The paper proves that the first scale is unbiased for
+    rotations that are drawn uniformly. With signs and Hadamard matrices it is nearly unbiased, and
+    only for tensors of many values. `Rotate` before `Quantize(1, stochastic=True)` is always
+    unbiased, with an error many times larger.
 
     Source: Vargaftik et al. 2021, arXiv 2105.08339.
 
@@ -408,9 +383,8 @@ class EDEN(_Coded):
 
     If rotated values look normal, |C(x)-x|^2 is D / (1 - D) times |x|^2 for the first scale and D
     times |x|^2 for the second. Here D is the mean squared error of the levels on N(0, 1): 0.363,
-    0.117, 0.0345 and 0.0095 for 1 to 4 bits. With one bit, `EDEN` is the same as `DRIVE`; what is
-    said there about being unbiased holds here, too. `Entropy` saves only a few per cent more,
-    because these levels are nearly equally frequent.
+    0.117, 0.0345 and 0.0095 for 1 to 4 bits. With one bit, `EDEN` is the same as `DRIVE`, and it is
+    unbiased where `DRIVE` is. `Entropy` saves only a few per cent more.
 
     Source: Vargaftik et al. 2022, arXiv 2108.08842.
 

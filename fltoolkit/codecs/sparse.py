@@ -1,7 +1,7 @@
 """Sparsification: send few of the values and say which: top-k, random-k and their relatives.
 
-Not here: how places are found, and how values, places and shapes travel (_places.py); fewer bits a
-value (quantize.py); places as bits (coders.py).
+Not here: how places are found, and how values, places and shapes travel (_places.py); fewer bits
+per value (quantize.py); places as bits (coders.py).
 """
 
 import math
@@ -71,6 +71,7 @@ class _Sparse(RandomStage):
     _last: Parts | None = None  # of the last message, for a stage that answers it
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.fraction, int):
             raise ValueError(
                 f"fraction={self.fraction!r} is a whole number: write 0.01 to keep one per cent, "
@@ -80,8 +81,6 @@ class _Sparse(RandomStage):
             raise ValueError(f"fraction={self.fraction}: the share to keep, above 0 and at most 1")
         if self.scope not in ("model", "tensor"):
             raise ValueError(f"scope={self.scope!r}: 'model' (all together) or 'tensor' (each)")
-        if not isinstance(self.seed, int) or self.seed < 0:
-            raise ValueError(f"seed={self.seed!r}: a whole number, 0 or more")
 
     @property
     def leaves_out(self) -> bool:  # type: ignore[override]
@@ -111,11 +110,7 @@ class _Sparse(RandomStage):
         raise NotImplementedError
 
     def masks(self, parts: Parts) -> Tree:
-        """Which coordinates were sent, in the parts that `undo` gets: names to bool tensors.
-
-        Masks are made from the places and never from the values: a zero that was sent counts as
-        sent.
-        """
+        """Which coordinates were sent; see `Pipeline.masks`."""
         masks: Tree = {}
         received = received_places(self._restore(parts), self.scope, self._allowed)
         for shapes, places in received.values():
@@ -144,9 +139,9 @@ class TopK(_Sparse):
     """Keep the values of largest magnitude, with their sign; the others arrive as zeros.
 
     Of n values, k = round(fraction * n) are kept, and at least 1. With scope "model", n counts the
-    values of all tensors together; with scope "tensor", each tensor is treated alone. Exactly k
-    values are kept: of values with equal magnitude, those that come first. To send later what is
-    lost now, wrap the pipeline in `ErrorFeedback`.
+    values of all tensors together; with scope "tensor", each tensor is treated alone. Of values
+    with equal magnitude, those that come first are kept. To send later what is lost now, wrap the
+    pipeline in `ErrorFeedback`.
 
     Source: Aji and Heafield 2017, arXiv 1704.05021; Stich et al. 2018, arXiv 1809.07599.
 
@@ -165,15 +160,13 @@ class TopK(_Sparse):
         )
 
     def alpha(self, n: int) -> float:
-        """E|C(x)-x|^2 <= (1-alpha) |x|^2; with scope "tensor", the least over all tensors."""
+        """k / n; with scope "tensor", the least over all tensors."""
         return num_kept(self.fraction, n) / n
 
 
 @dataclass
 class PlainTopK(TopK):
-    """`TopK` as its formula, to be read: it sorts all values, and sends the same bytes.
-
-    `undo` is the other half: zeros everywhere, and the values at their places.
+    """`TopK` as its formula: it sorts all values, and sends the same bytes.
 
     >>> PlainTopK(0.5).apply({"w": torch.tensor([[1.0, -3.0], [0.0, 2.0]])})["*"]
     tensor([-3.,  2.])
@@ -196,8 +189,7 @@ class RandomK(_Sparse):
     """Keep k values at random places of the whole tree. Their places cost 4 bytes: a seed.
 
     With ``unbiased=True`` the kept values are multiplied by n/k, so that the mean over many draws
-    is the tree. With ``unbiased=False`` the kept values are not changed, as `ErrorFeedback` and
-    `masked_mean` need it.
+    is the tree. `ErrorFeedback` and `masked_mean` need ``unbiased=False``.
 
     Source: Konečný et al. 2016, arXiv 1610.05492, "random mask"; Stich et al. 2018, arXiv
     1809.07599.
@@ -230,11 +222,11 @@ class RandomK(_Sparse):
         return out
 
     def omega(self, n: int) -> float | None:
-        """If unbiased: E|C(x)-x|^2 <= omega |x|^2."""
+        """n / k - 1, if unbiased."""
         return n / num_kept(self.fraction, n) - 1 if self.unbiased else None
 
     def alpha(self, n: int) -> float | None:
-        """If biased: E|C(x)-x|^2 <= (1-alpha) |x|^2."""
+        """k / n, if biased."""
         return None if self.unbiased else num_kept(self.fraction, n) / n
 
     def _restore(self, parts: Parts) -> Parts:
@@ -258,11 +250,11 @@ class RandTopK(_Sparse):
 
     Of each row (last dimension, d values), k = round(fraction * d) values are kept, and at least 1.
     They are picked one by one: with probability 1 - alpha one of the row's top k, otherwise one of
-    the other values. No value is picked twice. While ``training`` is False, this is plain top-k of
-    each row; the receiver decodes both in the same way.
+    the others, none twice. While ``training`` is False, this is plain top-k of each row; the
+    receiver decodes both in the same way.
 
-    In the paper the gradient comes back at the same places, and the places are not sent again. For
-    that, give the channel ``"gradients": Pipeline(SameMask())``.
+    In the paper the gradient comes back at the same places: give the channel ``"gradients":
+    Pipeline(SameMask())``.
 
     Source: Zheng et al. 2023, arXiv 2305.18469.
 
@@ -274,7 +266,7 @@ class RandTopK(_Sparse):
     """
 
     fraction: float  # larger = less compression
-    alpha: float = 0.1  # 0.05 to 0.3 in the paper; 0 is plain top-k
+    alpha: float = 0.1  # type: ignore[assignment]  # 0.05 to 0.3 in the paper; 0 is plain top-k
     seed: int = 0
     training: bool = True
 
@@ -316,12 +308,11 @@ class RandTopK(_Sparse):
 class SameMask(Stage):
     """Send the values at the places of the message that this one answers, and no places.
 
-    This stage is for gradients of sparse activations. Both the sender and the receiver of the
-    activations know which values were kept, so the gradient is sent at the same places, and the
-    places cost no bytes. The other values of the gradient are lost, as in the paper; the appendix
-    of notebook 06 shows what is gained if they are sent, too. The tensors must have the same order
-    and the same shapes as those of the answered message. This stage works only in a `Channel`,
-    which connects it with the stage that it answers.
+    This stage is for gradients of sparse activations. Both ends know which activations were kept,
+    so the places cost no bytes. The other values of the gradient are lost, as in the paper; the
+    appendix of notebook 06 shows what is gained if they are sent, too. The tensors must have the
+    order and shapes of those of the answered message. This stage works only in a `Channel`, which
+    connects it with the stage that it answers.
 
     Source: Zheng et al. 2023, arXiv 2305.18469, section 3.
 
@@ -436,7 +427,7 @@ class STC(_Sparse):
         return out
 
     def alpha(self, n: int) -> float:
-        """E|C(x)-x|^2 <= (1-alpha) |x|^2, where alpha is the least of |top k|_1^2 / (k |x|^2).
+        """The least of |top k|_1^2 / (k |x|^2).
 
         It is k/n if all magnitudes are equal, and 1/k if one is much larger than all others.
         """
@@ -462,10 +453,9 @@ class DGC(_Sparse):
     """Deep gradient compression: top-k, where values that are not sent collect momentum.
 
     For each link and entry: u = momentum * u + g; v = v + u; the top k of v are sent, and u and v
-    are set to zero at their places (momentum factor masking). So this stage has its own memory: put
-    no `ErrorFeedback` around it, and use no momentum at the receiver, which applies what arrives as
-    plain SGD does. What a later `Quantize` loses is not sent again. The paper's gradient clipping
-    is not part of this stage: the sender clips if you want it.
+    are set to zero at their places (momentum factor masking). Since this stage has a memory, put
+    no `ErrorFeedback` around it, and use plain SGD at the receiver. What a later `Quantize` loses
+    is not sent again. The paper's gradient clipping is left to the sender.
 
     Source: Lin et al. 2018, arXiv 1712.01887, algorithm 1 and section 3. There the top k are taken
     from each tensor, and warm-up sends 25 %, 6.25 %, 1.56 % and 0.4 % in the first four epochs.

@@ -31,6 +31,7 @@ __all__ = [
     "Sizes",
     "Stage",
     "Symbols",
+    "check_number",
     "floats",
     "is_main",
     "side",
@@ -57,14 +58,12 @@ class Symbols(NamedTuple):
 class Indices(NamedTuple):
     """Which of ``size`` places are meant: strictly increasing int64, one dimension.
 
-    The places count through the values of several tensors, one tensor after the other, and
-    ``shapes`` holds the shapes of these tensors. The shapes help a coder to find rows and columns.
-    They are not sent, so they are empty after decoding.
+    The places count through the values of several tensors of these ``shapes``, one after the other.
+    The shapes help a coder to find rows and columns. They are not sent; after decoding there are
+    none.
 
-    >>> from fltoolkit.codecs import TopK
-    >>> parts = TopK(0.5).apply({"w": torch.tensor([0.0, -7.0, 1.0, 5.0])})
-    >>> next(part for part in parts.values() if isinstance(part, Indices))
-    Indices(values=tensor([1, 3]), size=4, shapes=((4,),))
+    >>> Indices(torch.tensor([1, 3]), size=4).shapes
+    ()
     """
 
     values: Tensor
@@ -98,9 +97,9 @@ class Stage:
 
     A stage changes the main entries that are float32 tensors (see `floats`), may add side
     information, and passes everything else on unchanged. ``undo`` needs only the parts and the
-    stage's configuration, and it removes the stage's own side information again. A stage never
-    changes its inputs in place. Input tensors are never empty and hold no NaN and no infinity.
-    Subclasses are dataclasses, so that ``repr`` gives text from which the stage can be rebuilt.
+    stage's configuration, and it removes the stage's own side information. No input is changed in
+    place. Input tensors are never empty and hold no NaN and no infinity. Subclasses are
+    dataclasses, so that ``repr`` gives text from which the stage can be rebuilt.
 
     >>> class Halve(Stage):
     ...     def apply(self, parts):
@@ -136,10 +135,9 @@ class Stage:
         return self.undo(parts)
 
     def masks(self, parts: Parts) -> dict[str, Tensor]:
-        """For a stage that sends only some values: which ones, read from the parts of `undo`.
+        """Which values a sparse stage sends, read from the parts of `undo`; see `Pipeline.masks`.
 
-        Returns names, as they are after `undo`, to bool tensors. An entry without a mask was sent
-        whole.
+        Empty if all values are sent.
         """
         return {}
 
@@ -150,6 +148,14 @@ class Stage:
         """
         bits = [(_nominal_bits(part), _entropy_bits(part)) for part in parts.values()]
         return Sizes(sum(n for n, _ in bits) / 8, sum(e for _, e in bits) / 8)
+
+    def omega(self, n: int) -> float | None:
+        """The omega of E|C(x)-x|^2 <= omega |x|^2 for n values; None: biased, or not known."""
+        return None
+
+    def alpha(self, n: int) -> float | None:
+        """The alpha of E|C(x)-x|^2 <= (1-alpha) |x|^2 for n values; None: none is guaranteed."""
+        return None
 
     def held(self) -> dict[str, Tensor]:
         """What `undo` needs besides the message, the same at both ends; mostly nothing.
@@ -185,6 +191,9 @@ class RandomStage(Stage):
     _salt = 0
     _messages = 0
 
+    def __post_init__(self) -> None:
+        check_number("seed", self.seed, 0)
+
     def draw_key(self) -> np.random.SeedSequence:
         """The key from which the random generator of the next message is made."""
         key = np.random.SeedSequence([self.seed, self._salt, self._messages])
@@ -192,7 +201,7 @@ class RandomStage(Stage):
         return key
 
     def start_link(self, salt: int) -> None:
-        """Begin on one directed link; because of its salt, each link has other random numbers."""
+        """Begin on one directed link, with random numbers of its own."""
         self._salt, self._messages = salt, 0
 
     def state_dict(self) -> dict[str, Any]:
@@ -223,8 +232,8 @@ class Coder(Stage):
 class Answered(Protocol):
     """A stage that remembers which values its last message held, such as `TopK`.
 
-    A channel without a codec that answers sets ``is_answered = False`` in its copy of the stage.
-    The stage then need not remember anything, which matters with very many links.
+    A channel without a codec that answers sets ``is_answered = False``, and the stage need not
+    remember anything.
 
     >>> from fltoolkit.codecs import TopK
     >>> stage = TopK(0.5)
@@ -328,9 +337,8 @@ def take_side(
 ) -> Tensor:
     """Take the side information ``what`` about entry ``name`` out of ``parts``, and check it.
 
-    For ``undo``: bytes from the network may hold anything. The returned tensor has this dtype and
-    shape, and holds no NaN and no infinity. Only the stage can check whether the values make sense:
-    a scale must not be below 0, and a range must not go from high to low.
+    For ``undo``: bytes from the network may hold anything. The stage itself checks whether the
+    values make sense: a scale must not be below 0, and a range must not go from high to low.
 
     Args:
         parts: the parts of the message; the side information is removed from them.
@@ -339,26 +347,23 @@ def take_side(
         dtype: the dtype that `apply` sent.
         shape: the shape that `apply` sent; None: any shape.
 
-    Raises WireError if there is no such side information, or if it has another dtype or shape, or
-    if it holds NaN or infinity.
+    Raises WireError if it is missing, has another dtype or shape, or holds NaN or infinity.
 
     >>> parts = {"w": torch.zeros(3), side("w", "scale"): torch.tensor(0.5)}
     >>> take_side(parts, "w", "scale"), list(parts)
     (tensor(0.5000), ['w'])
     """
     info = parts.pop(side(name, what), None)
-    expected = f"{str(dtype).removeprefix('torch.')}" + (
+    kind = str(dtype).removeprefix("torch.")
+    expected = f"entry {name!r}: expected side information {what!r}, {kind}" + (
         "" if shape is None else f" of shape {shape}"
     )
     if not isinstance(info, Tensor):
-        raise WireError(
-            f"entry {name!r}: expected side information {what!r}, {expected}: none came"
-        )
+        raise WireError(f"{expected}: none came")
     if info.dtype != dtype or shape not in (None, tuple(info.shape)):
         raise WireError(
-            f"entry {name!r}: expected side information {what!r}, {expected}, found "
-            f"{str(info.dtype).removeprefix('torch.')} of shape {tuple(info.shape)}. If apply sent "
-            "this, say so: take_side(..., dtype=, shape=)"
+            f"{expected}, found {str(info.dtype).removeprefix('torch.')} of shape "
+            f"{tuple(info.shape)}. If apply sent this, say so: take_side(..., dtype=, shape=)"
         )
     if not is_finite(info):
         raise WireError(f"entry {name!r}: expected finite side information {what!r}")
@@ -370,15 +375,11 @@ def take_symbols(parts: Parts, name: str, num_levels: int) -> Tensor:
 
     For ``undo``. The symbols stay in ``parts``; the stage replaces them there with the values.
 
-    Raises WireError if the entry holds no symbols, if the symbols have another number of levels, or
-    if the entry is empty: a stage is never given an empty tensor.
+    Raises WireError if the entry holds no symbols, has another number of levels, or is empty.
 
     >>> parts = {"w": Symbols(torch.tensor([0, 3, 1], dtype=torch.uint8), num_levels=4)}
     >>> take_symbols(parts, "w", num_levels=4)
     tensor([0, 3, 1], dtype=torch.uint8)
-    >>> take_symbols(parts, "w", num_levels=2)
-    Traceback (most recent call last):
-    fltoolkit.wire.WireError: entry 'w': expected symbols of 2 levels
     """
     part = parts.get(name)
     if not isinstance(part, Symbols) or part.num_levels != num_levels:
@@ -392,11 +393,20 @@ def take_symbols(parts: Parts, name: str, num_levels: int) -> Tensor:
 
 
 def expect_finite(received: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Raise WireError, which names the entry, if received values are NaN or infinite.
-
-    A `Pipeline` never sends such values.
-    """
+    """Raise WireError, which names the entry, if received values are NaN or infinite."""
     for name, values in received.items():
-        if not is_finite(values):
+        if values.is_floating_point() and not is_finite(values):
             raise WireError(f"entry {name!r} holds NaN or infinite values: none were sent")
     return received
+
+
+def check_number(name: str, value: object, low: int, high: int | None = None) -> None:
+    """Raise ValueError unless an argument is a whole number from low to high.
+
+    >>> check_number("bits", 9, 1, 8)
+    Traceback (most recent call last):
+    ValueError: bits=9: expected a whole number from 1 to 8
+    """
+    if not isinstance(value, int) or value < low or (high is not None and value > high):
+        allowed = f"{low} or more" if high is None else f"from {low} to {high}"
+        raise ValueError(f"{name}={value!r}: expected a whole number {allowed}")

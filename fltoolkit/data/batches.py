@@ -73,15 +73,12 @@ class Batches:
             return _pick(x, rows), _pick(self.y, rows)
         return tuple([_pick(part, rows) for part in x]), _pick(self.y, rows)
 
-    def epochs(self, num_epochs: int, start: int = 0) -> Iterator[tuple[Inputs, Tensor]]:
-        """The batches of epochs ``start`` to ``num_epochs - 1``, one after the other.
+    def epochs(self, num_epochs: int) -> Iterator[tuple[Inputs, Tensor]]:
+        """The batches of ``num_epochs`` epochs, one after the other.
 
-        To resume a run of 15 epochs: ``epochs(15, start=4)`` after four whole epochs, or
-        ``itertools.islice(batches.epochs(15), step, None)`` after ``step`` batches.
+        To resume a run after ``step`` batches: ``itertools.islice(batches.epochs(15), step, None)``
         """
-        if not 0 <= start <= num_epochs:
-            raise ValueError(f"start={start}: must be 0 to num_epochs={num_epochs}")
-        return chain.from_iterable(map(self.epoch, range(start, num_epochs)))
+        return chain.from_iterable(map(self.epoch, range(num_epochs)))
 
 
 def _pick(tensor: Tensor, rows: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ PIXEL_STATISTICS = {
     "fashion_mnist": ((0.2860,), (0.3530,)),
     "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
 }
-"""Mean and standard deviation of the training pixels in [0, 1], one number a channel."""
+"""Mean and standard deviation of the training pixels in [0, 1], one number per channel."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,10 +45,9 @@ class Dataset:
     """Training and test samples in memory. `load` gives x as float32 and y as class numbers.
 
     Images are [samples, channels, height, width]; `flat` gives [samples, features]. For data of
-    your own, call ``Dataset(...)`` with your tensors; the rest of the package reads no files.
-    Inputs may be integers (the tokens of a text). Targets may be numbers, or there may be several
-    for each sample. Leave ``num_classes`` out if there are no classes. ``owners`` says whose each
-    training sample is, for example by a column of a table: a number or a name for each.
+    your own, call ``Dataset(...)`` with your tensors. Inputs may be integers (the tokens of a
+    text). Targets may be numbers, or there may be several for each sample. ``owners`` says whose
+    each training sample is, by a number or a name for each.
 
     >>> x, y = torch.zeros(3, 4), torch.tensor([0, 1, 0])
     >>> Dataset(x, y, x, y, num_classes=2, owners=["ben", "ann", "ben"]).owners
@@ -123,14 +122,13 @@ def load(name: str) -> Dataset:
 
     Pixels are standardized: over the training set, their mean is about 0 and their standard
     deviation about 1, by fixed constants for each channel (`PIXEL_STATISTICS`). "digits" comes with
-    scikit-learn and needs no file and no network: 1,797 images of 8×8, which are split here by
-    class into 1,437 and 360, always in the same way.
+    scikit-learn and needs no file and no network: 1,797 images of 8×8, split by class into 1,437
+    and 360, always in the same way.
 
     The files of the other data sets are looked for in ``$FLTOOLKIT_DATA/<name>``, in
     ``$FLTOOLKIT_DATA`` and in the user cache. If they are not there, they are downloaded into the
-    cache (CIFAR-10 in its binary version). A download must have the published checksum. A local
-    file is checked for its structure (format, length, counts, labels). The files of MNIST and
-    Fashion-MNIST have the same names; the MD5 of the training labels tells which is which.
+    cache (CIFAR-10 in its binary version). A download must have the published checksum, and a local
+    file the right structure.
 
     Raises:
         DataNotFoundError: there is no local copy and no mirror can be reached; the error says what
@@ -162,12 +160,11 @@ def load_emnist_federated(
     """Load EMNIST split by writer: client id -> (x, y), ids in sorted order.
 
     It is the federated split of LEAF (Caldas et al. 2018, arXiv 1812.01097) in TensorFlow
-    Federated's HDF5 files: 3,383 writers with 341,873 training and 40,832 test digits or, with
-    ``only_digits=False``, 3,400 writers and 62 classes. x is in [0, 1] as published: the paper is
-    bright (1) and the ink is dark, which is the inverse of MNIST. All digits together take 1.1 GB
-    of memory: pass ``max_clients`` for fewer. The file ``fed_emnist_digitsonly_train.h5`` (and so
-    on), or the archive ``fed_emnist_digitsonly.tar.bz2``, is looked for as in `load`, under the
-    name "emnist".
+    Federated's HDF5 files: 3,383 writers with 341,873 training and 40,832 test digits (1.1 GB of
+    memory; ``max_clients`` limits it) or, with ``only_digits=False``, 3,400 writers and 62 classes.
+    x is in [0, 1] as published: ink is dark, which is the inverse of MNIST. The files
+    ``fed_emnist_digitsonly_train.h5`` and so on, or the archive ``fed_emnist_digitsonly.tar.bz2``,
+    are looked for as in `load`, under the name "emnist".
     """
     if split not in ("train", "test"):
         raise ValueError(f'split={split!r}: choose "train" or "test"')

@@ -21,21 +21,19 @@ def partition_iid(
     >>> [len(rows) for rows in partition_iid(torch.arange(10), 3, seed=0)]
     [4, 3, 3]
     """
-    num_samples = _num_to_divide(labels, num_clients)
-    return _tensors(np.array_split(generator(seed).permutation(num_samples), num_clients))
+    _check_count("num_clients", num_clients, len(labels), "samples")
+    return _tensors(np.array_split(generator(seed).permutation(len(labels)), num_clients))
 
 
 def partition_contiguous(num_samples: int, num_clients: int) -> list[Int64[Tensor, " _"]]:
     """Deal out neighbouring samples together: the first part to the first client, and so on.
 
-    This is for data with an order, such as the windows of a text, where neighbours have the same
-    subject. Sizes differ by at most one.
+    This is for data with an order, such as the windows of a text. Sizes differ by at most one.
 
     >>> [part.tolist() for part in partition_contiguous(5, 2)]
     [[0, 1, 2], [3, 4]]
     """
-    if not 1 <= num_clients <= num_samples:
-        raise ValueError(f"num_clients={num_clients}: must be 1 to {num_samples}, the samples")
+    _check_count("num_clients", num_clients, num_samples, "samples")
     return _tensors(np.array_split(np.arange(num_samples), num_clients))
 
 
@@ -113,8 +111,7 @@ def partition_owners(
     [[0, 1], [2, 4], [3]]
     """
     names, which = np.unique(owners.numpy(force=True), return_inverse=True)
-    if not 1 <= num_clients <= len(names):
-        raise ValueError(f"num_clients={num_clients}: must be 1 to {len(names)}, the owners")
+    _check_count("num_clients", num_clients, len(names), "owners")
     hands = np.array_split(generator(seed).permutation(len(names)), num_clients)
     return _tensors([np.flatnonzero(np.isin(which, hand)) for hand in hands])
 
@@ -132,8 +129,7 @@ def split_features(
     """
     shape = num_features_or_shape
     num_features = shape if isinstance(shape, int) else math.prod(shape)
-    if not 1 <= num_parties <= num_features:
-        raise ValueError(f"num_parties={num_parties}: must be 1 to {num_features}, the features")
+    _check_count("num_parties", num_parties, num_features, "features")
     order = np.arange(num_features) if seed is None else generator(seed).permutation(num_features)
     return _tensors(np.array_split(order, num_parties))
 
@@ -141,14 +137,13 @@ def split_features(
 def _labels_to_divide(labels: Tensor, num_clients: int) -> np.ndarray:
     if labels.ndim != 1:
         raise ValueError(f"labels of shape {list(labels.shape)}: expected one class per sample")
-    _num_to_divide(labels, num_clients)
+    _check_count("num_clients", num_clients, len(labels), "samples")
     return labels.numpy(force=True)
 
 
-def _num_to_divide(labels: Tensor, num_clients: int) -> int:
-    if not 1 <= num_clients <= len(labels):
-        raise ValueError(f"num_clients={num_clients}: must be 1 to {len(labels)}, the samples")
-    return len(labels)
+def _check_count(name: str, count: int, most: int, what: str) -> None:
+    if not 1 <= count <= most:
+        raise ValueError(f"{name}={count}: must be 1 to {most}, the {what}")
 
 
 def generator(*seed: int) -> np.random.Generator:

@@ -121,12 +121,11 @@ class Text:
 def load_text(name: str) -> Text:
     """Load "topics", which needs no file, or "shakespeare".
 
-    "topics" is the help on the language that every CPython contains (``pydoc_data.topics``; in
-    version 3.11 it has 465,131 characters). The text differs between versions: ``sha256`` tells
-    with which text a number was measured. "shakespeare" is the example of char-rnn with 1,115,394
-    characters (public domain). It is looked for like MNIST, as ``tinyshakespeare/input.txt``, and
-    is downloaded if it is not found. Its SHA-256 must be the published one in both cases, because
-    published numbers are about exactly these characters.
+    "topics" is the help on the language that every CPython contains (``pydoc_data.topics``). The
+    text differs between versions: ``sha256`` identifies it. "shakespeare" is the example of
+    char-rnn with 1,115,394 characters (public domain). It is looked for like MNIST, as
+    ``tinyshakespeare/input.txt``, and is downloaded if it is not found. Its SHA-256 must be the
+    published one.
 
     Raises:
         DataNotFoundError: there is no local copy and no mirror can be reached; the error says what

@@ -25,4 +25,3 @@ from .vertical import add as add
 from .vertical import average as average
 from .vertical import concatenate as concatenate
 from .vertical import train_vertical as train_vertical
-from .vertical import vertical_step as vertical_step

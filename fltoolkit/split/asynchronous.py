@@ -1,9 +1,8 @@
 """Asynchronous split learning: the client may stop sending for some time, which saves bytes.
 
-Here: one step in each of the states A, B and C, training one client or several by a gate, and two
-relatives: several label-party steps on one batch, and a client that learns from a loss of its own.
-Not here: when to be in which state (gates.py), the label party's memory (cache.py).
-Notebook 03 derives it.
+Here: one step in each of the states A, B and C, and training one client or several by a gate. Not
+here: when to be in which state (gates.py), the label party's memory (cache.py). Notebook 03 derives
+it.
 
 Source: Chen, Li & Chakrabarti 2021, arXiv 2107.09786. The paper's full text was not available to
 us. The states follow its abstract and two public implementations; here, other than in these
@@ -68,8 +67,7 @@ class Bookmark:
     Use one bookmark for one run only: a training that gets a used bookmark continues its run.
 
     Args:
-        cache: the label party's cache, e.g. with a capacity or on disk; by default it is in memory
-            and holds all samples.
+        cache: the label party's cache, e.g. with a capacity; by default it holds all samples.
 
     >>> sorted(Bookmark().state_dict())
     ['holder', 'losses', 'num_steps', 'parts', 'version', 'version_of']
@@ -148,8 +146,8 @@ def async_step(
     | B | yes | no | yes | no | learns from fresh activations, caches them |
     | C | no | no | no | no | learns from its cache |
 
-    In state A with everything sent, the step is bit-equal to `split_step`. State C never reads
-    ``x``. If samples are missing in the cache, other samples of the cache replace them.
+    In state A with everything sent, the step is bit-equal to `split_step`. If samples are missing
+    in the cache in state C, other samples of the cache replace them.
 
     Args:
         client: the client, with her samples and the label party's cache.
@@ -226,8 +224,7 @@ def train_async(
         gate: e.g. ``LossGate(0.05)`` or ``Periodic(4)``; a fresh one for each run.
         num_epochs: over all samples.
         upload: which activations of a batch are sent; see `Upload`.
-        bookmark: for saving the run and going on later with the same bits, and for a label party
-            that cannot keep all activations in memory; see `Bookmark`.
+        bookmark: for saving the run and going on later with the same bits, and for a smaller cache.
 
     >>> from torch import nn
     >>> from fltoolkit import Batches

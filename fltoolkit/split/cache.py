@@ -1,12 +1,9 @@
 """The label party's memory: the last activations that it received of each sample.
 
-Here: a bounded store of tensors by sample id, in memory or in a file. Not here: who fills and reads
-it (asynchronous.py).
+Not here: who fills and reads it (asynchronous.py).
 """
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,14 +18,12 @@ class ActivationCache:
     """Activations and labels by sample id; if the cache is full, the oldest rows are replaced.
 
     Ids are whole numbers from 0 to ``num_samples - 1``. A sample that is stored again keeps its
-    place. Each row remembers the ``version`` at which it was stored. The training increases the
-    version each time the bottom has learned, so that stale rows can be recognized.
+    place. Each row remembers the ``version`` of the bottom at which it was stored.
 
     Args:
         num_samples: how many ids there are.
         capacity: how many samples are kept at most; None: all. In float32, 60,000 samples of a cut
             of 640 take 154 MB.
-        folder: keep the activations in a file there (memory-mapped, overwritten) and not in memory.
         seed: for the draws of `fill_up`.
 
     >>> cache = ActivationCache(num_samples=4, capacity=2)
@@ -38,21 +33,14 @@ class ActivationCache:
     [True, False, True, False]
     """
 
-    def __init__(
-        self,
-        num_samples: int,
-        capacity: int | None = None,
-        folder: str | os.PathLike[str] | None = None,
-        *,
-        seed: int = 0,
-    ):
+    def __init__(self, num_samples: int, capacity: int | None = None, *, seed: int = 0):
         if num_samples < 1:
             raise ValueError(f"num_samples={num_samples}: a cache needs 1 or more ids")
         if capacity is not None and capacity < 1:
             raise ValueError(f"capacity={capacity}: keep at least 1 sample, or None for all")
         self.num_samples = num_samples
         self.capacity = min(capacity or num_samples, num_samples)
-        self.folder, self.seed = folder, seed
+        self.seed = seed
         self.version = self._draws = 0
         self._place_of = torch.full((num_samples,), _FREE)  # id -> place
         self._id_at = torch.full((self.capacity,), _FREE)  # place -> id
@@ -66,7 +54,7 @@ class ActivationCache:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes the stored activations take, in memory or on disk."""
+        """How many bytes the stored activations take."""
         return 0 if self._h is None else len(self) * self._h[0].nbytes
 
     def has(self, ids: Int64[Tensor, " batch"]) -> Bool[Tensor, " batch"]:
@@ -81,7 +69,7 @@ class ActivationCache:
     ) -> None:
         """Store a row for each id. If there are too many new samples, the last ones are kept."""
         if self._h is None or self._y is None:
-            self._h = self._memory(h.shape[1:])
+            self._h = torch.zeros(self.capacity, *h.shape[1:])  # unwritten pages take no memory
             self._y = torch.zeros(self.capacity, *y.shape[1:], dtype=y.dtype)
         new = ids[~self.has(ids)]
         places = (self._next + torch.arange(len(new))) % self.capacity
@@ -131,24 +119,15 @@ class ActivationCache:
     def state_dict(self) -> dict[str, Any]:
         """All that is stored, in the order it came; a copy."""
         ids = self._in_order()
+        state = {"version": self.version, "draws": self._draws, "ids": ids}
         if self._h is None:
-            return {"version": self.version, "draws": self._draws, "ids": ids}
+            return state
         h, y = self.read(ids)
-        versions = self._version_at[self._place_of[ids]]
-        return {
-            "version": self.version,
-            "draws": self._draws,
-            "ids": ids,
-            "h": h,
-            "y": y,
-            "versions": versions,
-        }
+        return {**state, "h": h, "y": y, "versions": self._version_at[self._place_of[ids]]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved `state_dict`, of a cache of the same size."""
-        self.__init__(  # type: ignore[misc]
-            self.num_samples, self.capacity, self.folder, seed=self.seed
-        )
+        self.__init__(self.num_samples, self.capacity, seed=self.seed)  # type: ignore[misc]
         if len(state["ids"]):
             self.write(state["ids"], state["h"], state["y"])
             self._version_at[self._place_of[state["ids"]]] = state["versions"]
@@ -159,11 +138,3 @@ class ActivationCache:
         order = (self._next + torch.arange(self.capacity)) % self.capacity
         ids = self._id_at[order]
         return ids[ids != _FREE]
-
-    def _memory(self, shape: torch.Size) -> Tensor:
-        """Zeros for ``capacity`` rows; pages that are never written take no memory."""
-        if self.folder is None:
-            return torch.zeros(self.capacity, *shape)
-        Path(self.folder).mkdir(parents=True, exist_ok=True)
-        file = Path(self.folder) / "activations.f32"
-        return torch.from_numpy(np.memmap(file, np.float32, "w+", shape=(self.capacity, *shape)))

@@ -35,7 +35,7 @@ def split_step(
     3. the gradient of each cut is sent back, as far as there are parties that learn from it
 
     Two parties are vanilla SplitNN, more are a multi-hop chain. If the first and the last have
-    the same name the chain is U-shaped: features and labels never leave that owner. With the
+    the same name, the chain is U-shaped: features and labels never leave that owner. With the
     identity codec each step is bit-equal to one step of the unsplit network.
 
     Source: Gupta & Raskar 2018, arXiv 1810.06060; Vepakomma et al. 2018, arXiv 1812.00564.
@@ -89,21 +89,16 @@ def train_split(
 
     The three ``nbytes`` values of a record are totals so far: ``nbytes_up`` is what the first
     party's owner has sent, ``nbytes_down`` is what it has received, ``nbytes`` counts all links.
-
-    Arguments are checked at the call; training begins with the first record. Warns if there was
-    not a single batch.
+    As in all protocols, arguments are checked at the call, training begins with the first record,
+    and there is a warning if there was not a single batch.
 
     >>> import torch
     >>> from torch import nn
-    >>> from fltoolkit import SGD, Batches
-    >>> model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
-    >>> alice = Party("alice", model[0], SGD(model[0].parameters(), lr=0.1))
-    >>> bob = Party("bob", model[1], SGD(model[1].parameters(), lr=0.1), nn.MSELoss())
-    >>> batches = Batches(torch.ones(8, 2), torch.ones(8, 1), 4, seed=0)
-    >>> for record in train_split([alice, bob], batches.epochs(1), Channel()):
-    ...     print(record["step"], record["nbytes_up"], record["nbytes_down"])
-    1 59 59
-    2 118 118
+    >>> alice = Party("alice", nn.Linear(2, 3))
+    >>> bob = Party("bob", nn.Linear(3, 1), loss_fn=nn.MSELoss())
+    >>> batches = [(torch.ones(4, 2), torch.ones(4, 1))] * 2
+    >>> [record["nbytes_up"] for record in train_split([alice, bob], batches, Channel())]
+    [59, 118]
     """
     _check_chain(parties, labels_from)
     check_unshared(parties)

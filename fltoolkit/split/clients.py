@@ -52,7 +52,6 @@ def train_relay(
     Optimizers stay with their owner and are not passed on. After a round the last Alice holds the
     newest bottom. Records also hold ``round`` and ``client``. To go on with a run that was saved
     after k whole rounds, pass ``num_rounds=range(k, num_rounds)``.
-    Arguments are checked at the call; training begins with the first record.
 
     Source: Gupta & Raskar 2018, arXiv 1810.06060, algorithm 2 (peer-to-peer mode).
 
@@ -110,10 +109,9 @@ def train_splitfed(
 
     The last record of a round is yielded after averaging: then every Alice holds the same bottom,
     and ``bob`` holds the top of the same model. Clients must start from the same weights. To go on
-    with a run that was saved after k whole rounds, pass ``num_rounds=range(k, num_rounds)``; in
-    version 1 the copies of the top then begin with ``bob``'s optimizer state, which makes no
-    difference for plain SGD.
-    Arguments are checked at the call; training begins with the first record.
+    with a saved run, see `train_relay`; in version 1 the copies of the top then begin with
+    ``bob``'s optimizer state, which makes no difference for plain SGD.
+
     Source: Thapa et al. 2020, arXiv 2004.12088, algorithms 1 and 2.
 
     >>> from torch import nn

@@ -1,7 +1,6 @@
 """Two other ways to send less between two parties, to compare the asynchronous states with.
 
-Here: a "state C" that still uploads, and a client that learns from a loss of her own. Not here: the
-states themselves (asynchronous.py). Notebook 03 compares.
+Not here: the states themselves (asynchronous.py). Notebook 03 compares.
 """
 
 from collections.abc import Iterable, Iterator
@@ -89,9 +88,9 @@ def train_local_loss(
 ) -> Iterator[Record]:
     """The client learns from a loss of her own; no gradient comes back.
 
-    ``head`` is a small network of the client, with a loss. The client learns from the gradient of
-    this loss, which needs no message. She sends activations and labels, and the label party learns
-    from them; its loss is in the records. Checks and records are those of `train_split`.
+    ``head`` is a small network of the client, with a loss. The client learns from its gradient,
+    which needs no message. She sends activations and labels, and the label party learns from them;
+    its loss is in the records, which are those of `train_split`.
 
     Source: Han et al. 2021, "Accelerating federated learning with split learning on locally
     generated losses" (FL-ICML workshop).
@@ -102,11 +101,8 @@ def train_local_loss(
     >>> head = Party("alice", nn.Linear(3, 1), loss_fn=nn.MSELoss())
     >>> bob = Party("bob", nn.Linear(3, 1), loss_fn=nn.MSELoss())
     >>> batches = [(torch.ones(4, 2), torch.ones(4, 1))] * 2
-    >>> channel = Channel()
-    >>> [record["nbytes_down"] for record in train_local_loss(alice, head, bob, batches, channel)]
+    >>> [record["nbytes_down"] for record in train_local_loss(alice, head, bob, batches, Channel())]
     [0, 0]
-    >>> [transfer.kind for transfer in channel.transfers[:2]]
-    ['activations', 'labels']
     """
     if head.name != alice.name:
         raise ValueError(

@@ -6,7 +6,7 @@ Not here: parties in a row (chain.py). Notebook 02 derives it.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from torch import Tensor
 
 from fltoolkit.channel import Channel
@@ -44,48 +44,6 @@ def average(hs: list[Float[Tensor, "batch ..."]]) -> Float[Tensor, "batch ..."]:
     return torch.stack(hs).mean(0)
 
 
-def vertical_step(
-    feature_parties: Sequence[Party],
-    label_party: Party,
-    xs: Sequence[Shaped[Tensor, "batch ..."]],
-    y: Tensor,
-    channel: Channel,
-    *,
-    merge: Merge = concatenate,
-) -> float:
-    """One step on vertically split data; returns the batch's loss.
-
-    Each feature party holds other columns of the same samples, row i of every x belonging to
-    the same person. The label party merges what they send and trains on it.
-    Source: Vepakomma et al. 2018, arXiv 1812.00564, figure 2(c).
-
-    >>> from torch import nn
-    >>> a, b = Party("a", nn.Linear(2, 1)), Party("b", nn.Linear(3, 1))
-    >>> top = Party("bob", nn.Linear(2, 1), loss_fn=nn.MSELoss())
-    >>> channel = Channel()
-    >>> xs = [torch.ones(4, 2), torch.ones(4, 3)]
-    >>> _ = vertical_step([a, b], top, xs, torch.ones(4, 1), channel)
-    >>> [(transfer.sender, transfer.kind) for transfer in channel.transfers]
-    [('a', 'activations'), ('b', 'activations')]
-    """
-    if len(xs) != len(feature_parties):
-        raise ValueError(f"{len(xs)} feature blocks for {len(feature_parties)} feature parties")
-    if len({len(x) for x in (*xs, y)}) != 1:
-        raise ValueError(f"rows are not aligned: {[len(x) for x in xs]} samples, {len(y)} labels")
-    channel.step += 1
-    hs = [
-        channel.send(party.name, label_party.name, "activations", {"h": party.forward(x)})["h"]
-        for party, x in zip(feature_parties, xs, strict=True)
-    ]
-    merged = merge([h.requires_grad_() for h in hs])
-    loss, g = label_party.loss_and_grad(merged.detach().requires_grad_(), y)
-    for party, g_party in zip(feature_parties, torch.autograd.grad(merged, hs, g), strict=True):
-        if party.optimizer is not None:  # a party that does not learn needs no gradient
-            sent = channel.send(label_party.name, party.name, "gradients", {"g": g_party})
-            party.backward(sent["g"])
-    return loss
-
-
 @checked_at_call
 def train_vertical(
     feature_parties: Sequence[Party],
@@ -95,10 +53,12 @@ def train_vertical(
     *,
     merge: Merge = concatenate,
 ) -> Iterator[Record]:
-    """`vertical_step` over batches of ((x_1, ..., x_n), y); records as in `train_split`.
+    """Train on vertically split data, batches of ((x_1, ..., x_n), y); records as in `train_split`.
 
-    Arguments are checked at the call; training begins with the first record. Warns if there was
-    not a single batch.
+    Each feature party holds other columns of the same samples: row i of every x belongs to the
+    same person. The label party merges what they send and trains on it.
+
+    Source: Vepakomma et al. 2018, arXiv 1812.00564, figure 2(c).
 
     >>> from torch import nn
     >>> a, b = Party("a", nn.Linear(2, 1)), Party("b", nn.Linear(3, 1))
@@ -114,7 +74,19 @@ def train_vertical(
     networks = [party.module for party in (*feature_parties, label_party)]
     totals = channel.begin({party.name for party in feature_parties}, networks)
     for xs, y in arriving(batches):
+        if len(xs) != len(feature_parties):
+            raise ValueError(f"{len(xs)} feature blocks for {len(feature_parties)} feature parties")
         for x in xs:
             check_batch(x, y)
-        loss = vertical_step(feature_parties, label_party, xs, y, channel, merge=merge)
+        channel.step += 1
+        hs = [
+            channel.send(party.name, label_party.name, "activations", {"h": party.forward(x)})["h"]
+            for party, x in zip(feature_parties, xs, strict=True)
+        ]
+        merged = merge([h.requires_grad_() for h in hs])
+        loss, g = label_party.loss_and_grad(merged.detach().requires_grad_(), y)
+        for party, g_party in zip(feature_parties, torch.autograd.grad(merged, hs, g), strict=True):
+            if party.optimizer is not None:  # a party that does not learn needs no gradient
+                sent = channel.send(label_party.name, party.name, "gradients", {"g": g_party})
+                party.backward(sent["g"])
         yield {"step": channel.step, "loss": loss, **totals()}

@@ -61,11 +61,7 @@ def test_resume():
     whole = numbers(batches.epochs(5))
     assert len(whole) == 15
     assert whole == [y for number in range(5) for y in numbers(batches.epoch(number))]
-    assert numbers(batches.epochs(5, start=2)) == whole[6:]
     assert numbers(itertools.islice(batches.epochs(5), 7, None)) == whole[7:]
-    assert numbers(batches.epochs(5, start=5)) == []
-    with pytest.raises(ValueError, match="start=6: must be 0 to num_epochs=5"):
-        batches.epochs(5, start=6)
 
 
 def test_two_epochs_at_the_same_time_do_not_disturb_each_other():

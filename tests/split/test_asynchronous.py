@@ -10,7 +10,6 @@ from split.digits_runs import DATA, _Planned, batches, parties, run, same, weigh
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import BFloat16, Pipeline, Quantize, RandomK
-from fltoolkit.cost import async_saving
 from fltoolkit.data import Batches, partition_iid
 from fltoolkit.split import (
     ActivationCache,
@@ -143,16 +142,12 @@ def test_the_closed_form_is_what_is_measured(gate, bits):
         return sum(t.nbytes for t in sent) - 12 * len(sent)
 
     saving = payload(vanilla) / payload(channel)
-    assert saving == pytest.approx(async_saving(4, num_a, num_b, bits=bits), rel=2e-4)
+    assert saving == pytest.approx(32 / bits * 2 * 4 / (2 * num_a + num_b), rel=2e-4)
     assert saving > 1.1
 
 
 @pytest.mark.later
-def test_a_small_cache_and_one_on_disk(tmp_path):
-    gate = LogSpaced()
-    whole = run(gate)
-    on_disk = run(LogSpaced(), bookmark=Bookmark(ActivationCache(300, folder=tmp_path)))
-    assert same(weights(*whole[1]), weights(*on_disk[1]))
+def test_a_small_cache():
     cache = ActivationCache(300, capacity=70)
     small = run(LogSpaced(), num_epochs=7, bookmark=Bookmark(cache))
     assert len(cache) == 70
@@ -246,8 +241,6 @@ def test_what_is_wrong_is_said_at_the_call():
         train_uploading(alice, bob, [], Channel(), gate=LossGate(0.1, every=1), max_local_steps=0)
     with pytest.raises(ValueError, match="moved=-1"):
         Upload(moved=-1)
-    with pytest.raises(ValueError, match="num_a=3"):
-        async_saving(4, 3, 2)
 
 
 def saved_and_resumed(folder, build, train, stop):

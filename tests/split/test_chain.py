@@ -33,7 +33,6 @@ from fltoolkit.split import (
     train_split,
     train_uploading,
     train_vertical,
-    vertical_step,
 )
 from fltoolkit.split.chain import check_batch, check_batches
 
@@ -213,9 +212,9 @@ def test_misuse_is_explained():
     with pytest.raises(RuntimeError, match="backward needs a forward"):
         alice.backward(torch.zeros(8, 640))
     with pytest.raises(ValueError, match="2 feature blocks for 1 feature parties"):
-        vertical_step([alice], bob, [x, x], y, Channel())
-    with pytest.raises(ValueError, match=r"not aligned: \[8\] samples, 7 labels"):
-        vertical_step([alice], bob, [x], y[:7], Channel())
+        next(train_vertical([alice], bob, [([x, x], y)], Channel()))
+    with pytest.raises(ValueError, match="features of 8 samples and labels of 7"):
+        next(train_vertical([alice], bob, [([x], y[:7])], Channel()))
     with pytest.raises(ValueError, match="no loss_fn"):
         evaluate([bob, alice], x, y)
     with pytest.raises(
