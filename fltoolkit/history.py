@@ -192,12 +192,6 @@ def evaluated(
         yield {**record, **evaluate()} if due else record
 
 
-def _as_record(value: object) -> Record:
-    if not isinstance(value, dict):
-        raise ValueError(f"a record is a JSON object, not {value!r}")
-    return value
-
-
 def _read_lines(path: str | os.PathLike[str], mend: bool = False) -> list[Record]:
     """The records of a JSON-lines file; with ``mend``, a broken end of the file is repaired."""
     with open(path, "rb") as file:
@@ -207,7 +201,10 @@ def _read_lines(path: str | os.PathLike[str], mend: bool = False) -> list[Record
         if not line:
             continue
         try:
-            records.append(_as_record(json.loads(line)))
+            record = json.loads(line)
+            if not isinstance(record, dict):
+                raise ValueError(f"a record is a JSON object, not {record!r}")
+            records.append(record)
         except ValueError as error:
             if number < len(lines):
                 raise ValueError(f"{path}, line {number} is not JSON: {line[:60]!r}") from error

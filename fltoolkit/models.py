@@ -6,6 +6,7 @@ Not here: parties and training. All models return log-probabilities for ``nn.NLL
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import torch
 from jaxtyping import Float, Int, Int64
@@ -57,14 +58,7 @@ def splitnn_mlp(num_features: int = 784, num_classes: int = 10, *, seed: int) ->
     (183040, 6410)
     """
     with seeded(seed):
-        return nn.Sequential(
-            nn.Linear(num_features, 128),
-            nn.ReLU(),
-            nn.Linear(128, 640),
-            nn.ReLU(),
-            nn.Linear(640, num_classes),
-            nn.LogSoftmax(dim=1),
-        )
+        return nn.Sequential(*_dense(num_features, 128, 640, num_classes))
 
 
 def mcmahan_2nn(num_classes: int = 10, *, seed: int) -> nn.Sequential:
@@ -76,14 +70,7 @@ def mcmahan_2nn(num_classes: int = 10, *, seed: int) -> nn.Sequential:
     199210
     """
     with seeded(seed):
-        return nn.Sequential(
-            nn.Linear(784, 200),
-            nn.ReLU(),
-            nn.Linear(200, 200),
-            nn.ReLU(),
-            nn.Linear(200, num_classes),
-            nn.LogSoftmax(dim=1),
-        )
+        return nn.Sequential(*_dense(784, 200, 200, num_classes))
 
 
 def mcmahan_cnn(num_classes: int = 10, *, seed: int) -> nn.Sequential:
@@ -104,10 +91,7 @@ def mcmahan_cnn(num_classes: int = 10, *, seed: int) -> nn.Sequential:
             nn.ReLU(),
             nn.MaxPool2d(2),
             nn.Flatten(),
-            nn.Linear(3136, 512),
-            nn.ReLU(),
-            nn.Linear(512, num_classes),
-            nn.LogSoftmax(dim=1),
+            *_dense(3136, 512, num_classes),
         )
 
 
@@ -131,9 +115,7 @@ def vgg16(num_classes: int = 10, *, seed: int) -> nn.Sequential:
                 layers += [nn.Conv2d(width_in, width, 3, padding=1), nn.ReLU()]
                 width_in = width
             layers.append(nn.MaxPool2d(2))
-        layers.append(nn.Flatten())
-        layers += [nn.Linear(512, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU()]
-        layers += [nn.Linear(4096, num_classes), nn.LogSoftmax(dim=1)]
+        layers += [nn.Flatten(), *_dense(512, 4096, 4096, num_classes)]
         return _he_init(nn.Sequential(*layers))
 
 
@@ -157,8 +139,7 @@ def resnet50(num_classes: int = 100, *, seed: int) -> nn.Sequential:
             for block in range(num_blocks):
                 layers.append(_Bottleneck(width_in, width, stride if block == 0 else 1))
                 width_in = 4 * width
-        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-        layers += [nn.Linear(width_in, num_classes), nn.LogSoftmax(dim=1)]
+        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), *_dense(width_in, num_classes)]
         return _he_init(nn.Sequential(*layers))
 
 
@@ -349,6 +330,14 @@ def _conv_bn(width_in: int, width: int, kernel: int, stride: int = 1) -> list[nn
     """A convolution without bias, and the BatchNorm after it, which has one."""
     conv = nn.Conv2d(width_in, width, kernel, stride, padding=kernel // 2, bias=False)
     return [conv, nn.BatchNorm2d(width)]
+
+
+def _dense(*widths: int) -> list[nn.Module]:
+    """Linear layers with ReLU between them, then the log-probabilities of the classes."""
+    layers: list[nn.Module] = []
+    for width_in, width in pairwise(widths):
+        layers += [nn.Linear(width_in, width), nn.ReLU()]
+    return [*layers[:-1], nn.LogSoftmax(dim=1)]
 
 
 def _he_init(model: nn.Sequential) -> nn.Sequential:

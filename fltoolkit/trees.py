@@ -60,7 +60,7 @@ def weighted_mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:
     {'w': tensor([1.])}
     """
     if not trees or len(trees) != len(weights):
-        raise ValueError(f"{len(trees)} trees and {len(weights)} weights: need one weight a tree")
+        raise ValueError(f"{len(trees)} trees and {len(weights)} weights: need one per tree")
     total = math.fsum(weights)
     if not total > 0 or min(weights) < 0 or not math.isfinite(total):
         raise ValueError(f"weights {list(weights)}: need finite weights >= 0, not all zero")
@@ -105,14 +105,13 @@ def masked_mean(trees: Sequence[Tree], masks: Sequence[Tree], weights: Sequence[
 
 
 def _mean(tensors: Sequence[Tensor], weights: Sequence[float], total: float) -> Tensor:
-    """The weighted mean of one entry: as `_mean_plain`, bit by bit, without large temporaries."""
+    """The weighted mean of one entry, block by block: large temporary tensors would take longer."""
     shape, dtype = tensors[0].shape, tensors[0].dtype
     for tensor in tensors:
         if tensor.shape != shape:
             raise ValueError(f"shapes {tuple(shape)} and {tuple(tensor.shape)} do not average")
-    if not all(t.device.type == "cpu" and t.is_contiguous() for t in tensors):  # as channels_last
-        return _mean_plain(tensors, weights, total)
-    flat, mean = [tensor.detach().view(-1) for tensor in tensors], torch.empty(shape, dtype=dtype)
+    flat = [tensor.detach().cpu().reshape(-1) for tensor in tensors]
+    mean = torch.empty(shape, dtype=dtype)
     out, memory = mean.view(-1), torch.empty(2, BLOCK, dtype=torch.float64)
     for start in range(0, len(out), BLOCK):
         here = out[start : start + BLOCK]
@@ -120,13 +119,4 @@ def _mean(tensors: Sequence[Tensor], weights: Sequence[float], total: float) -> 
         for values, weight in zip(flat, weights, strict=True):
             block += wide.copy_(values[start : start + BLOCK]).mul_(weight / total)
         here.copy_(block if dtype.is_floating_point else block.round_())
-    return mean
-
-
-def _mean_plain(tensors: Sequence[Tensor], weights: Sequence[float], total: float) -> Tensor:
-    """The plain version of `_mean`."""
-    mean = torch.zeros_like(tensors[0], dtype=torch.float64)
-    for tensor, weight in zip(tensors, weights, strict=True):
-        mean += tensor.double() * (weight / total)
-    dtype = tensors[0].dtype
-    return mean.to(dtype) if dtype.is_floating_point else mean.round().to(dtype)
+    return mean.to(tensors[0].device)

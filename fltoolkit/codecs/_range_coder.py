@@ -23,7 +23,6 @@ Source: Martin 1979, "Range encoding". Frequencies, words and end are those of c
 from bisect import bisect_right
 from collections.abc import Iterable
 from functools import cache
-from typing import Protocol
 
 import numpy as np
 
@@ -35,27 +34,12 @@ FULL = (1 << 64) - 1  # the first range
 LOWEST = 1 << 32  # the lowest range
 
 
-class RangeCoder(Protocol):
-    """A class that writes words; an object made from words reads the numbers again."""
-
-    name: str
-
-    def __init__(self, words: bytes): ...
-
-    def read(self, count: int, weights: Array) -> Array:
-        """The next numbers. Raises WireError if the bytes are damaged in a way that shows."""
-
-    @staticmethod
-    def write(calls: Iterable[tuple[Array, Array]]) -> bytes:
-        """The words of the numbers of each call, little-endian, without zeros at the end.
-
-        The numbers of a call are from 0 to ``len(weights) - 1``. There are two weights or more.
-        """
-
-
 @cache
-def range_coder() -> type[RangeCoder]:
-    """`Compiled` where the package constriction can be imported, else `Plain`."""
+def range_coder() -> "type[Compiled] | type[Plain]":
+    """`Compiled` where the package constriction can be imported, else `Plain`.
+
+    The class writes words; an object made from words reads the numbers again.
+    """
     try:
         import constriction  # noqa: F401
     except ImportError:
@@ -76,6 +60,7 @@ class Compiled:
         self._decoder = stream.queue.RangeDecoder(np.frombuffer(padded, "<u4").astype("u4"))
 
     def read(self, count: int, weights: Array) -> Array:
+        """The next numbers. Raises WireError if the bytes are damaged in a way that shows."""
         model = self._model(weights, perfect=False)
         try:
             numbers: Array = self._decoder.decode(model, count)
@@ -85,6 +70,10 @@ class Compiled:
 
     @staticmethod
     def write(calls: Iterable[tuple[Array, Array]]) -> bytes:
+        """The words of the numbers of each call, little-endian, without zeros at the end.
+
+        The numbers of a call are from 0 to ``len(weights) - 1``. There are two weights or more.
+        """
         from constriction import stream
 
         encoder = stream.queue.RangeEncoder()
@@ -106,6 +95,7 @@ class Plain:
         self._ahead = next(self._words, 0) << 32 | next(self._words, 0)  # point - lower
 
     def read(self, count: int, weights: Array) -> Array:
+        """As `Compiled.read`."""
         edges = _edges(weights)
         lefts, widths, inner = (e.tolist() for e in (edges[:-1], np.diff(edges), edges[1:-1]))
         span, ahead, words = self._range, self._ahead, self._words
@@ -127,9 +117,7 @@ class Plain:
 
     @staticmethod
     def write(calls: Iterable[tuple[Array, Array]]) -> bytes:
-        """Only the ranges are computed one after the other. What is added to ``lower`` is summed up
-        in the end, as whole numbers of the message's length: so a carry needs no code of its own.
-        """
+        """As `Compiled.write`: what is added to ``lower`` is summed up in the end, with carries."""
         span, begun = FULL, np.uint64(0)
         added = [np.zeros(0, np.uint64)]  # to the interval, between two words
         for numbers, weights in calls:

@@ -8,6 +8,7 @@ message is made (`Weighed`), and what the codec is made of (`Composed`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from fltoolkit.codecs.stage import Sizes, Stage, is_main
@@ -123,6 +124,7 @@ class Composed(Protocol):
         """What it is made of, in order."""
 
 
+@dataclass(frozen=True)
 class Identity:
     """Full precision: the plain frame of wire.py. Lossless; carries NaN and infinity exactly.
 
@@ -147,15 +149,6 @@ class Identity:
     def weigh(self, tree: Tree) -> Sizes:
         """Both sizes are those of the values as they are."""
         return Sizes(float(dense_nbytes(tree)), float(dense_nbytes(tree)))
-
-    def __repr__(self) -> str:
-        return "Identity()"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Identity)
-
-    def __hash__(self) -> int:
-        return hash(Identity)
 
 
 def encode_and_decode(codec: Codec, tree: Tree) -> tuple[bytes, Tree]:

@@ -56,11 +56,9 @@ def train_relay(
     Source: Gupta & Raskar 2018, arXiv 1810.06060, algorithm 2 (peer-to-peer mode).
 
     >>> from torch import nn
-    >>> from fltoolkit import SGD, Batches
-    >>> def party(name, loss_fn=None):
-    ...     layer = nn.Linear(1, 1)
-    ...     return Party(name, layer, SGD(layer.parameters(), lr=0.1), loss_fn)
-    >>> alices, bob = [party("ann"), party("bea")], party("bob", nn.MSELoss())
+    >>> from fltoolkit import Batches
+    >>> alices = [Party(name, nn.Linear(1, 1)) for name in ("ann", "bea")]
+    >>> bob = Party("bob", nn.Linear(1, 1), loss_fn=nn.MSELoss())
     >>> batches = [Batches(torch.ones(2, 1), torch.ones(2, 1), 2, seed=0)] * 2
     >>> channel = Channel()
     >>> _ = list(train_relay(alices, bob, batches, channel, num_rounds=1))
@@ -115,12 +113,10 @@ def train_splitfed(
     Source: Thapa et al. 2020, arXiv 2004.12088, algorithms 1 and 2.
 
     >>> from torch import nn
-    >>> from fltoolkit import SGD, Batches
-    >>> def party(name, loss_fn=None):
-    ...     layer = nn.Linear(1, 1)
-    ...     _ = [nn.init.ones_(parameter) for parameter in layer.parameters()]
-    ...     return Party(name, layer, SGD(layer.parameters(), lr=0.1), loss_fn)
-    >>> alices, bob = [party("ann"), party("bea")], party("bob", nn.MSELoss())
+    >>> from fltoolkit import Batches
+    >>> layer = nn.Linear(1, 1)
+    >>> alices = [Party(name, copy.deepcopy(layer)) for name in ("ann", "bea")]
+    >>> bob = Party("bob", nn.Linear(1, 1), loss_fn=nn.MSELoss())
     >>> batches = [Batches(torch.ones(2, 1), torch.ones(2, 1), 2, seed=0)] * 2
     >>> channel = Channel()
     >>> _ = list(train_splitfed(alices, bob, batches, channel, num_rounds=1, version=2))
