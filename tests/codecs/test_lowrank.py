@@ -352,5 +352,5 @@ def test_a_strange_message_is_refused(change, message):
 @pytest.mark.parametrize(("rank", "seed"), [(0, 0), (-1, 0), (1.5, 0), (2, -1)])
 @pytest.mark.parametrize("make", [PowerSGD, Subspace])
 def test_rank_and_seed_are_whole_numbers(make, rank, seed):
-    with pytest.raises(ValueError, match=r"(rank|seed)=.*: a whole number, [01] or more"):
+    with pytest.raises(ValueError, match=r"(rank|seed)=.*: expected a whole number [01] or more"):
         make(rank, seed)
