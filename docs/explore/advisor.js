@@ -26,7 +26,7 @@
     const fewest = rows.reduce((a, b) => (b.nbytes < a.nbytes ? b : a)), fastest = rows.reduce((a, b) => (b.seconds < a.seconds ? b : a));
     const data = state.samples * state.sample, times = (nbytes) => grouped(+(nbytes / data).toPrecision(3), nbytes < 9.995 * data ? 2 : 0);
     const opponent = fewest.nbytes > data
-      ? `Sending the compressed samples once takes ${bytes(data)}: the cheapest method here sends ${times(fewest.nbytes)} times that. What this buys is that they stay at home.`
+      ? `Sending the compressed samples once takes ${bytes(data)}: the cheapest method here sends ${times(fewest.nbytes)} times that. Then the samples stay at home.`
       : `Sending the compressed samples once takes ${bytes(data)}: the cheapest method here sends ${times(fewest.nbytes)} of that.`;
     const crossover = advice.crossover === null ? "Split sends fewer bytes than federated for no number of clients."
       : `Split sends fewer bytes than federated from ${grouped(advice.crossover)} clients on.`;

@@ -159,7 +159,7 @@ const describe = (s) => {
   if (isOne(s)) return `All images are sent to Bob once, without loss, in ${bytes(SEND)}; then he trains alone.`;
   const [up, down] = sizes(s);
   if (isSplit(s)) return `For every 32 images Alice sends what her layers make of them, ${bytes(up)} up, and Bob answers how her numbers should change, ${bytes(down)} down.` +
-    (s.threshold ? " Whenever the loss has hardly moved over a pass, they fall silent." : "");
+    (s.threshold ? " Whenever the loss hardly changes in a pass, they send nothing." : "");
   return `In each round ${s.speak === "1" ? "each" : "each drawn one"} of ${s.owners} owners gets the network in ${bytes(down)} and sends back its change in ${s.kept < 1 ? "about " : ""}${bytes(up)}.`;
 };
 
@@ -385,7 +385,7 @@ const meters = (state) => {
   const now = last || { up: 0, down: 0, nbytes: 0, round: 0 }, speed = state.rate * 125000, seconds = explore.secondsOn({ ...now, waits: 0 }, speed, speed, 0);
   const cells = [["test images right", path.length ? percent(path[path.length - 1].accuracy) : "–"], ["sent", bytes(now.nbytes)],
     state.how === "averaged" ? ["rounds", now.round || 0] : ["passes over the images", (now.round || 0).toFixed(1)],
-    ["times the data", (now.nbytes / SEND).toFixed(now.nbytes < 10 * SEND ? 2 : 0)], ["on this link", explore.seconds(seconds)], ...(now.state && state.threshold ? [["now", { A: "both speak", B: "only Alice speaks", C: "silent" }[now.state]]] : [])];
+    ["times the data", (now.nbytes / SEND).toFixed(now.nbytes < 10 * SEND ? 2 : 0)], ["on this link", explore.seconds(seconds)], ...(now.state && state.threshold ? [["now", { A: "both send", B: "only Alice sends", C: "silent" }[now.state]]] : [])];
   byId("meters").innerHTML = cells.map(([name, value]) => `<span>${name} <b>${value}</b></span>`).join("");
 };
 

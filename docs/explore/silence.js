@@ -53,7 +53,7 @@
       `[${percent(point.low, 2)}, ${percent(point.high, 2)}] for ${bytes(point.cost)}, ` +
       `${grouped(vanilla.cost / point.cost, 1)} times fewer than float32, ` +
       `${times(point.cost)} times the data, ${point.runs.length} seeds. ` +
-      `Steps that speak both ways ${percent(steps[0], 0)}, up only ${percent(steps[1], 0)}, silent ${percent(steps[2], 0)}.`;
+      `Steps that send both ways ${percent(steps[0], 0)}, up only ${percent(steps[1], 0)}, silent ${percent(steps[2], 0)}.`;
     const better = others.filter((p) => p.gain.low > 0);
     byId("verdict").textContent = !others.length
       ? "No other rule was run at these bytes."

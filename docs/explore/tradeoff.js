@@ -190,7 +190,7 @@ explore.tradeoff = (page) => {
       `${length} seed${length > 1 ? "s" : ""}.`;
     byId("atbudget").textContent = best.length
       ? `With ${c.words(state.budget)} the best is ${best[0].name}: ${metric.long(best[0].reached.value)}${within(best[0].reached)} (${stopped}).`
-      : `${c.words(state.budget)} buys no result of any method here: move the line to the right.`;
+      : `${c.words(state.budget)} is too little for each method here: move the line to the right.`;
     byId("attarget").textContent = cheapest.length
       ? `${metric.short(state.target)} is cheapest with ${cheapest[0].name}: ${c.words(cheapest[0].needs)}; ` +
         `${cheapest.length} of ${points.length} methods get there with every seed.`
