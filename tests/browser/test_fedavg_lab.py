@@ -1,4 +1,4 @@
-"""The FedAvg lab of notebooks 04 to 06: Start, move a control, see the bytes change, Stop."""
+"""The FedAvg lab of notebooks 04 and 06: Start, move a control, see the bytes change, Stop."""
 
 from pathlib import Path
 from typing import Any
@@ -31,26 +31,6 @@ def test_notebook_04_a_slider_changes_what_a_round_costs(
     lab.notebook.screenshot("fedavg_lab_stopped")
     up = lab.per_round("up")
     assert up[-1] < up[0] / 16, up
-
-
-def test_notebook_05_each_direction_has_its_slider(folder: Path, server: Server, page: Any) -> None:
-    lab = show_slow(folder, server, page, "05_quantization.ipynb")
-    lab.start(run=2)
-    lab.slide("model down", "ArrowLeft", 2)  # 8, 4, 2 bits
-    lab.until_moved("bits_down", 2, "model down 2 bits")
-    up, down = lab.per_round("up"), lab.per_round("down")
-    assert down[-1] < down[0] / 2, down
-    assert up[-1] > up[0] / 2, up  # as many bits as before
-
-    lab.slide("update up", "ArrowRight", 1)  # 8, 32 bits
-    lab.until_moved("bits_up", 32, "update up 32 bits")
-    lab.notebook.screenshot("notebook_05_lab_running")
-    lab.stop(run=2)
-    lab.notebook.screenshot("notebook_05_lab_stopped")
-    up, down = lab.per_round("up"), lab.per_round("down")
-    assert up[-1] > 3 * up[0], up
-    assert down[-1] < down[0] / 2, down
-    assert lab.ask("lab.current.now()") == {"bits_down": 2, "bits_up": 32}
 
 
 def test_notebook_06_top_k_acts_now_and_the_masked_mean_at_the_next_start(

@@ -62,15 +62,3 @@ def test_each_slider_changes_what_the_next_rounds_cost_and_the_text_changes(lab:
     lab.press("Script")
     lab.area.get_by_text("from fltoolkit.federated import AllGather").wait_for()
     assert "set_momentum(0.6)" in lab.notebook.ask("print(lab.script())")
-
-
-def test_start_again_says_that_it_repeats(lab: Shown) -> None:
-    lab.notebook.ask("lab.num_steps = 20")
-    for run in (2, 3):
-        lab.press("Start")
-        lab.until(lambda n=run: f"run {n} finished" in lab.words())
-    lab.area.get_by_text("Run 3 repeats run 2").wait_for()
-    lab.area.get_by_label("seed").select_option("1")
-    lab.press("Start")
-    lab.until(lambda: "run 4 finished" in lab.words())
-    assert lab.area.get_by_text("repeats run").count() == 0
