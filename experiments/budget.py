@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from experiments.async_states import settings as silence
 from experiments.fedavg_results import settings as averaging
-from experiments.language import data_parallel, finetune, large, split
+from experiments.language import data_parallel, finetune, split, tuned
 from experiments.language import task as language_task
 from experiments.newer import __main__ as newer
 from experiments.newer.setting import CHOICE_SEEDS
@@ -104,16 +104,17 @@ def cut_text() -> Iterator[Trials]:
             )
 
 
-def ten_million() -> Iterator[Trials]:
-    """The larger language model: three rates for each method."""
-    stored = read(RESULTS / "language_large.jsonl")
-    for title, task in large.TASKS.items():
+def fair_text() -> Iterator[Trials]:
+    """Language models whose methods have equally many learning rates each."""
+    stored = read(tuned.RESULTS)
+    for study in tuned.STUDIES.values():
         counts = Counter(
             setting.name
-            for setting in large.trials(task)
-            if setting.key(large.shorter(task), large.CHOOSING_SEED) in stored
+            for setting in tuned.trials(study)
+            if setting.key(tuned.trial_task(study), tuned.TRIAL_SEED) in stored
         )
-        yield Trials(f"ten million parameters, {title}", counts, "first half of the tenth, seed 9")
+        words = f"first half of the tenth, seed {tuned.TRIAL_SEED}"
+        yield Trials(f"language models: {study.title}", counts, words)
 
 
 def tuned_text() -> Iterator[Trials]:
@@ -148,7 +149,7 @@ def pictures() -> Iterator[Trials]:
 
 
 PARTS: list[Callable[[], Iterator[Trials]]] = [
-    *(one_axis, silent, averaged, four_workers, ten_million),
+    *(one_axis, silent, averaged, four_workers, fair_text),
     *(cut_text, tuned_text, newer_methods, pictures),
 ]
 

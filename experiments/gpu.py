@@ -29,30 +29,30 @@ class Rows:
 
 def rows(jobs: int) -> list[Rows]:
     """In the order of value."""
-    large, both = "experiments.language.large", f"--device cuda --jobs {jobs}"
+    large, both = "experiments.language.tuned", f"--device cuda --jobs {jobs}"
     return [
         Rows(
             "ten million parameters, Python's library: learning rates",
             large,
-            f"--choose --text python {both}",
+            f"--choose --study python {both}",
             "3.5 minutes",
         ),
         Rows(
             "the same: the rows of the table",
             large,
-            f"--text python {both}",
+            f"--study python {both}",
             "14 minutes (estimate)",
         ),
         Rows(
             "ten million parameters, Shakespeare: learning rates",
             large,
-            f"--choose --text shakespeare {both}",
+            f"--choose --study shakespeare {both}",
             "15 minutes (estimate)",
         ),
         Rows(
             "the same: the rows of the table",
             large,
-            f"--text shakespeare {both}",
+            f"--study shakespeare {both}",
             "20 minutes (estimate)",
         ),
         Rows(
