@@ -326,8 +326,7 @@ def _results(args: argparse.Namespace) -> list[Any]:
 def _print_tables(found: Sequence[Any], form: Any = "markdown", **how: Any) -> bool:
     """A table for each task, in "markdown", "csv" or "latex"; then what failed, if anything."""
     from fltoolkit.research.analysis import by_task
-    from fltoolkit.research.data_size import data_nbytes
-    from fltoolkit.research.tables import table
+    from fltoolkit.research.tables import data_nbytes, table
 
     tasks = by_task(found)
     for task, mine in tasks.items():
@@ -357,7 +356,7 @@ def _directions(results: Sequence[Any]) -> str:
 
 def _unknown_data(results: Sequence[Any]) -> str:
     """A line for each data set whose size is not known, with the reason for the "-"."""
-    from fltoolkit.research.data_size import data_nbytes
+    from fltoolkit.research.tables import data_nbytes
 
     reasons = {}
     for result in results:

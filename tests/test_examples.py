@@ -54,7 +54,6 @@ WITHOUT_EXAMPLE = {  # name: why it has none
     ),
     "fltoolkit.secrecy.align": "needs openmined-psi, which is on Linux only",
     "fltoolkit.assignments.check_notebook": "starts a Jupyter kernel",
-    "fltoolkit.assignments.expected_outputs": "starts a worker process and a fenced kernel",
     "fltoolkit.assignments.grade": "starts worker processes and fenced kernels",
 }
 

@@ -57,14 +57,6 @@ def alike(
     solution or in a third of the class belong to the task and are left out. An answer must have
     ``words`` other sequences to be compared. Comments and spaces do not count. A pair that is alike
     is no proof of copying.
-
-    >>> from fltoolkit.assignments.grading import Grade
-    >>> about = {"nbgrader": {"solution": True}}
-    >>> cell = {"id": "task", "cell_type": "code", "source": "", "metadata": about}
-    >>> code = "total = 0\\nfor k in range(10):\\n    total = total + k * k - 3\\nprint(total)"
-    >>> pair = [Grade("ana", answers={"task": code}), Grade("ben", answers={"task": code})]
-    >>> alike(Master("demo", {"cells": [cell]}, ""), pair, words=10)
-    [('ana', 'ben', 'task', 1.0)]
     """
     results = [r for r in results if r.answers]
     known = {

@@ -63,12 +63,7 @@ class AssignmentError(ValueError):
 
 @dataclass(frozen=True)
 class Exercise:
-    """A part of an assignment that gives points: a hidden check, or a question graded by hand.
-
-    >>> task = Exercise("why", points=2.0, manual=True, title="Explain the result", hint="")
-    >>> task.manual  # a person grades this one
-    True
-    """
+    """A part of an assignment that gives points: a hidden check, or a question graded by hand."""
 
     id: str
     points: float
@@ -118,12 +113,7 @@ class Master:
 
 @dataclass
 class Submission:
-    """What a student handed in: answers by cell id, and notes about the file.
-
-    >>> submission = Submission({"double": "def double(x): return 2 * x"})
-    >>> list(submission.answers), submission.notes, submission.problem
-    (['double'], [], '')
-    """
+    """What a student handed in: answers by cell id, and notes about the file."""
 
     answers: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -351,12 +341,6 @@ def assemble(
         in_place: leave the hidden checks at their places. This is for an answer that ends the
             kernel: checks before it can still give points, but no output may be shown.
         numbers: the seed of the open checks, as in `release`. Hidden checks have their own.
-
-    >>> about = {"nbgrader": {"solution": True}}
-    >>> cell = {"id": "x", "cell_type": "code", "source": "x = 2", "metadata": about}
-    >>> notebook = assemble(Master("demo", {"cells": [cell]}, ""), {"x": "x = 3"}, seed=0)
-    >>> [cell["source"] for cell in notebook["cells"] if cell["id"] == "x"]
-    ['x = 3']
     """
     theirs = [text_of(cell) for cell in master.cells if kind_of(cell) == "answer"]
     answered = set().union(*map(names_defined, theirs))
@@ -409,12 +393,6 @@ def collect(master: Master, notebook: NotebookJSON | None, problem: str = "") ->
     Only the source of answer and question cells is taken. If ids were lost (Colab saves an older
     format), nbgrader's ``grade_id`` finds the cell. Of two cells with the same id the first
     counts.
-
-    >>> about = {"nbgrader": {"solution": True}}
-    >>> cell = {"id": "x", "cell_type": "code", "source": "### your code", "metadata": about}
-    >>> master = Master("demo", {"cells": [cell]}, "")
-    >>> collect(master, release(master)).notes
-    ['not answered: x']
     """
     if notebook is None:
         return Submission(problem=problem)

@@ -106,11 +106,7 @@ def handed_in_as(folder: str | Path, path: Path) -> str:
 
 
 def name_notes(folder: str | Path, found: Mapping[str, Path]) -> dict[str, list[str]]:
-    """What the instructor should know about each student's name; ``found`` as `find_submissions`.
-
-    >>> name_notes("in", {"Kern": Path("in/Kern.ipynb"), "ben_k": Path("in/ben k.ipynb")})
-    {'Kern': [], 'ben_k': ["handed in as 'ben k.ipynb'"]}
-    """
+    """What the instructor should know about each name; ``found`` is from `find_submissions`."""
     folder = Path(folder)
     names = {student: handed_in_as(folder, path) for student, path in found.items()}
     same, nearly = look_alikes(names.values()), look_alikes(names.values(), nearly=True)

@@ -35,14 +35,7 @@ def plain(source: Any) -> str:
 
 
 def read_submission(path: Path) -> tuple[dict[str, Any] | None, str]:
-    """The notebook in a file and an empty text; or None and the reason why it cannot be read.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "ana.ipynb"
-    >>> _ = path.write_text('{"nbformat": 3, "worksheets": []}')
-    >>> read_submission(path)
-    (None, 'wrong nbformat: 3 or older; open it in Jupyter and save it again')
-    """
+    """The notebook in a file and an empty text; or None and the reason why it cannot be read."""
     try:
         if problem := _not_a_file(path.lstat()):
             return None, problem

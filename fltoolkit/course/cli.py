@@ -30,11 +30,7 @@ and opens the notebook that comes next."""
 
 
 def shipped() -> Path:
-    """The folder with the notebooks of this package.
-
-    >>> (shipped() / FIRST).exists()
-    True
-    """
+    """The folder with the notebooks of this package."""
     installed = Path(__file__).parent / "notebooks"
     checkout = Path(__file__).parents[2] / "notebooks"
     found = next((folder for folder in (installed, checkout) if (folder / FIRST).exists()), None)
@@ -51,10 +47,6 @@ def without_outputs(notebook: str) -> str:
 
     Its metadata say which version of the sources it was copied from, so that a newer version is
     not mistaken for something that the reader has changed.
-
-    >>> cell = {"cell_type": "code", "source": "2 + 2", "outputs": ["4"], "execution_count": 1}
-    >>> json.loads(without_outputs(json.dumps({"cells": [cell]})))["cells"][0]["outputs"]
-    []
     """
     content = json.loads(notebook)
     content.setdefault("metadata", {})["fltoolkit"] = {"copied_from": _version(content)}
@@ -107,14 +99,7 @@ def copy_notebooks(folder: str | Path) -> tuple[list[str], list[str]]:
 
 
 def outdated(folder: str | Path) -> list[str]:
-    """The notebooks in a folder that were copied from another version than this package holds.
-
-    >>> import tempfile
-    >>> folder = tempfile.mkdtemp()
-    >>> copied, kept = copy_notebooks(folder)
-    >>> outdated(folder)
-    []
-    """
+    """The notebooks in a folder that were copied from another version than this package holds."""
     found = []
     for name, content in _editions():
         try:
@@ -160,13 +145,6 @@ def main(arguments: Sequence[str]) -> int:
     """Copy the notebooks, print what was done, and open the next one in JupyterLab.
 
     Returns the exit status of JupyterLab.
-
-    >>> import contextlib
-    >>> import tempfile
-    >>> with contextlib.redirect_stdout(None):  # it would print the name of the folder
-    ...     status = main([tempfile.mkdtemp(), "--no-open"])
-    >>> status
-    0
     """
     parser = argparse.ArgumentParser(
         prog="fltoolkit course",

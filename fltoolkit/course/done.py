@@ -20,11 +20,7 @@ FILE = "course_progress.json"
 
 @dataclass(frozen=True)
 class Guess:
-    """One answered `predict`: guess and measured value in words, and the factor between them.
-
-    >>> Guess("50,000 B", "163,854 B", "Your guess is 3.3 times too small.", 3.3).factor
-    3.3
-    """
+    """One answered `predict`: guess and measured value in words, and the factor between them."""
 
     guessed: str  # "" if the guess was skipped
     measured: str
@@ -34,11 +30,7 @@ class Guess:
 
 @dataclass(frozen=True)
 class Item:
-    """One line of the bill: a training, the bytes that it sent, and how well it did.
-
-    >>> Item("split learning", 735_800_000, "97.2 %", 25_400.0).times
-    25400.0
-    """
+    """One line of the bill: a training, the bytes that it sent, and how well it did."""
 
     what: str
     nbytes: int
@@ -73,11 +65,7 @@ class Done:
 
 
 def saved_edition() -> bool:
-    """Whether the notebooks run to save their outputs: then nobody guesses, and nothing is kept.
-
-    >>> saved_edition()
-    False
-    """
+    """Whether the notebooks run to save their outputs: then nobody guesses, and nothing is kept."""
     return os.environ.get("FLTOOLKIT_EDITION") == "saved"
 
 
@@ -88,11 +76,7 @@ def course_folder() -> Path | None:
 
 
 def read_done(folder: Path | None) -> dict[str, Done]:
-    """What was done in each notebook, by its number. Damaged entries count as not done.
-
-    >>> read_done(None)
-    {}
-    """
+    """What was done in each notebook, by its number. Damaged entries count as not done."""
     path = folder / FILE if folder else None
     if path is None or not path.exists():
         return {}
@@ -134,25 +118,14 @@ def _of_kinds(entry: Any, kinds: dict[str, Any]) -> dict[str, Any]:
 
 
 def items_of(part: Any) -> list[Item]:
-    """Lines of the bill as they are kept; what is none of them is left out.
-
-    >>> items_of([3, {"what": "a", "nbytes": 5, "score": "9 %", "times": 2.0, "why": ""}])
-    [Item(what='a', nbytes=5, score='9 %', times=2.0, why='')]
-    """
+    """Lines of the bill as they are kept; what is none of them is left out."""
     kinds = {"what": str, "nbytes": int, "score": str, "times": float, "why": str}
     entries = part if isinstance(part, list) else []
     return [Item(**found) for entry in entries if (found := _of_kinds(entry, kinds))]
 
 
 def remember(folder: Path | None, number: str, done: Done) -> None:
-    """Write one notebook's part of the file, and leave the others as they are.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> remember(folder, "01", Done(checks={"bits": True}))
-    >>> read_done(folder)["01"].passed
-    ['bits']
-    """
+    """Write one notebook's part of the file, and leave the others as they are."""
     if folder is None:
         return
     content = {**read_done(folder), number: done}

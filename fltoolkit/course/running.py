@@ -16,13 +16,7 @@ EARLY = (
 
 
 class InWords(ValueError):
-    """An error that the reader can correct. Its text says how; no traceback is shown.
-
-    >>> by_dataset("c", a=100)
-    Traceback (most recent call last):
-    ...
-    fltoolkit.course.running.InWords: DATASET = 'c' is not a data set of this notebook. Write "a".
-    """
+    """An error that the reader can correct. Its text says how; no traceback is shown."""
 
 
 def by_dataset(dataset: str, /, **values: T) -> T:
@@ -95,10 +89,7 @@ class _OneOutput:
 
 
 def tell_in_words() -> None:
-    """In IPython, show one line instead of a traceback for `InWords` and for the stop button.
-
-    >>> tell_in_words()  # without IPython, as here, it changes nothing
-    """
+    """In IPython, show one line instead of a traceback for `InWords` and for the stop button."""
     if shell := _shell():
         shell.set_custom_exc((KeyboardInterrupt, InWords), _one_line)
 

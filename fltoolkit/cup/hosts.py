@@ -34,13 +34,7 @@ Request = tuple[dict[str, Any], list[Array]]
 
 
 def checked(message: bytes) -> Request:
-    """An answer; CupError if it is damaged, or if the entry has ended with an error.
-
-    >>> checked(to_bytes({"error": "KeyError: 3", "lines": [7]}, []))
-    Traceback (most recent call last):
-    ...
-    fltoolkit.cup.slots.CupError: the entry ended with an error (line 7 as it runs): KeyError: 3
-    """
+    """An answer; CupError if it is damaged, or if the entry has ended with an error."""
     try:
         about, arrays = parse(message[8:])
     except ValueError as error:

@@ -42,14 +42,7 @@ class Seat:
 
 
 class Process:
-    """The seats of one process, and what they are asked.
-
-    >>> source = "def owner(me, message): return 'samples', bytes([me.number])"
-    >>> seat = {"number": 3, "num_owners": 5, "num_classes": 10, "seed": 0, "x": False, "y": False}
-    >>> process = Process({"source": source, "roles": ["server", "owner"], "seats": [seat]}, [])
-    >>> parse(process.reply({"do": "answer"}, [np.zeros(0, np.uint8)])[8:])
-    ({'heads': [['samples']]}, [array([3], dtype=uint8)])
-    """
+    """The seats of one process, and what they are asked."""
 
     def __init__(self, about: dict[str, Any], arrays: list[Array]):
         self.roles: dict[str, Any] = {"__name__": "entry"}

@@ -3,7 +3,6 @@
     runner      an iterator of records in a thread: start, pause, step, stop
     board       the values that describe a lab: settings, plots, strips, runs
     scripts     a run as code: what the lab executes, and what it writes down
-    cells       a cell that runs again stops the labs that it made before
     steering    settings, moves and runs
     picture     what the picture of a lab's runs shows, as data
     layout      where each part of the picture stands

@@ -36,14 +36,6 @@ class Trace:
     """The values of one run that the picture needs.
 
     Reading a new record takes the same time in a long run as in a short one.
-
-    >>> from fltoolkit import History
-    >>> board = Board((Plot("accuracy", "nbytes"), Plot("loss", "step")), kinds={})
-    >>> history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0}])
-    >>> trace = Trace(board, history, Channel())
-    >>> trace.catch_up()
-    >>> trace.curves["step", "loss"].points()
-    [(1, 2.0), (2, 1.0)]
     """
 
     def __init__(self, board: Board, history: History, channel: Channel):

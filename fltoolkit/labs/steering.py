@@ -5,13 +5,16 @@ what is drawn (picture.py), and sliders and buttons (panel.py).
 """
 
 import math
+import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from fltoolkit.labs.board import Control, Move, Run, Strip
-from fltoolkit.labs.cells import replace_earlier
 from fltoolkit.labs.runner import Runner
 from fltoolkit.labs.scripts import ScriptedLab, begin_of, loop_of
+
+_made_in: dict[str, weakref.WeakKeyDictionary[Any, str]] = {}  # cell -> lab -> execution
 
 
 class Steering(ScriptedLab):
@@ -72,7 +75,7 @@ class Steering(ScriptedLab):
         self.runs: list[Run] = []
         self.steps_per_second = math.inf
         self._listeners: list[Callable[[], object]] = []
-        replace_earlier(self)
+        _replace_earlier(self)
 
     def strips(self) -> list[Strip]:
         """More strips to draw below the states of the current run, e.g. those of an estimate."""
@@ -276,3 +279,31 @@ def _with(setting: Control, value: Any) -> Control:
     ordered = all(isinstance(option, int | float) for option in options)
     rising = ordered and setting.options[0] <= setting.options[-1]
     return setting._replace(options=sorted(options, reverse=not rising) if ordered else options)
+
+
+def _replace_earlier(lab: Any) -> None:
+    """Stop the labs that this notebook cell made when it ran before, and note that it made ``lab``.
+
+    Their buttons are no longer shown. Outside a notebook nothing happens.
+    """
+    if request := _request():
+        cell, execution = request
+        labs = _made_in.setdefault(cell, weakref.WeakKeyDictionary())
+        for earlier in [other for other, made in labs.items() if made != execution]:
+            earlier.stop()
+            del labs[earlier]
+        labs[lab] = execution
+
+
+def _request() -> tuple[str, str] | None:
+    """The notebook cell that is running, and the number of this execution; None outside a cell.
+
+    JupyterLab, Notebook and VS Code give each cell an id. Elsewhere the cell's code stands for it.
+    """
+    ipython = sys.modules.get("IPython")  # in a kernel it is imported already
+    kernel = getattr(ipython.get_ipython() if ipython else None, "kernel", None)
+    message = kernel.get_parent() if kernel else {}
+    code = message.get("content", {}).get("code")  # a button that was pressed has none
+    if code is None:
+        return None
+    return message.get("metadata", {}).get("cellId") or code, message["header"]["msg_id"]

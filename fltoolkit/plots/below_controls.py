@@ -43,12 +43,6 @@ class BelowControls:
 
     Args:
         parts: the widgets, from top to bottom; ``widget`` holds them all.
-
-    >>> below = BelowControls(ipywidgets.IntSlider())
-    >>> below.again.value  # no page was loaded anew
-    ''
-    >>> "-again" in below.again.get_state()["value"]  # as a page asks that is loaded anew
-    True
     """
 
     def __init__(self, *parts: Any):

@@ -182,14 +182,7 @@ def plot_bits(reports: CodecReport | Mapping[str, CodecReport], ax: Axes | None 
 
 
 def draw_report(report: CodecReport, title: str) -> Graphic:
-    """Both pictures in one `Graphic`, which is fast enough to follow a slider.
-
-    >>> import torch
-    >>> from fltoolkit.codecs.quantize import Sign
-    >>> drawing = draw_report(describe_codec(torch.randn(100), Pipeline(Sign())), "signs")
-    >>> drawing.width, drawing.svg().count("<svg")
-    (720, 1)
-    """
+    """Both pictures in one `Graphic`, which is fast enough to follow a slider."""
     return Graphic(720, 280, title, [*_draw_values(report), *_draw_bits(report)])
 
 

@@ -20,9 +20,8 @@ from fltoolkit.research.analysis import (
     points,
     sizes_of,
 )
-from fltoolkit.research.data_size import data_nbytes
 from fltoolkit.research.store import Result
-from fltoolkit.research.tables import table
+from fltoolkit.research.tables import data_nbytes, table
 
 LINKS = (("a home uplink", 1.25e6, 0.03), ("a weak mobile link", 31_250.0, 0.15))
 """Name, bytes per second (10 Mbit/s and 250 kbit/s), and seconds of latency per message."""

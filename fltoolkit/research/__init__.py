@@ -13,8 +13,7 @@
     sweeps      many experiments on several cores or on a cluster, each run once
     intervals   95 % confidence intervals, and differences that are paired by seed
     analysis    Pareto fronts, bytes to a target
-    data_size   the bytes of the training samples, with which those of a run are compared
-    tables      results as Markdown, LaTeX and CSV
+    tables      results as Markdown, LaTeX and CSV; the bytes of the training samples
     search      a search for the best settings within a number of bytes
     pretraining a small language model, trained once and kept in a file
 

@@ -13,7 +13,6 @@ from .analysis import seconds_on as seconds_on
 from .analysis import sizes_of as sizes_of
 from .analysis import value_within as value_within
 from .baselines import NULL_MODELS as NULL_MODELS
-from .data_size import data_nbytes as data_nbytes
 from .experiment import Experiment as Experiment
 from .experiment import read as read
 from .intervals import Interval as Interval
@@ -50,6 +49,7 @@ from .sweeps import cluster as cluster
 from .sweeps import sweep as sweep
 from .tables import Compared as Compared
 from .tables import compared as compared
+from .tables import data_nbytes as data_nbytes
 from .tables import table as table
 from .task import Task as Task
 from .text import allow as allow
