@@ -10,7 +10,7 @@ import base64
 import html
 import io
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count, pairwise
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ from fltoolkit.plots.style import COLORS, DARK_GREY, DASHES, GREY, INK, PALE, PA
 from fltoolkit.units import axis_label, tick
 
 Points = Sequence[tuple[float, float]]
+Bounds = tuple[float, float, float, float]  # left, top or low, right, low or high
 LETTER = 7  # the width of a letter of size 12 in pixels, with a little room
 LINE = 14  # the least distance between two lines of text in pixels
 
@@ -426,37 +427,60 @@ def curve(points: Points, color: str, width: float, dash: tuple[int, ...] = ()) 
 def beside(
     places: Points, words: Sequence[str], size: float = 11, left_end: float = -math.inf
 ) -> list[Words]:
-    """Words beside marks; of six places, the first that covers no mark and no other words.
+    """Words beside marks, where they hide least of the marks and of other words.
 
     No words begin left of ``left_end``, where the numbers of an axis may stand.
     """
-    taken: list[tuple[float, ...]] = [(x - 7, y - 7, x + 7, y + 7) for x, y in places]
+    taken: list[Bounds] = [(x - 7, y - 7, x + 7, y + 7) for x, y in places]
     found: list[Words] = []
-    for (x, y), each in zip(places, words, strict=True):
-        width = 0.6 * size * len(each)
-        left, middle = -9 - width, -width / 2
-        sides: list[tuple[float, float]] = [
-            (9, -3),
-            (left, -3),
-            (9, 11),
-            (left, 11),
-            (9, -13),
-            (9, 21),
-        ]
-        for away in (11, 21, 33):  # further away, if all of these are taken
-            sides += [(x, y) for y in (-away, away + size) for x in (middle, left, 9)]
-        boxes = [(x + a, y + b - 0.8 * size, x + a + width, y + b) for a, b in sides]
-        boxes = [box for box in boxes if box[0] >= left_end] or boxes
-        box = next(
-            (box for box in boxes if not any(_meet(box, other) for other in taken)), boxes[0]
-        )
+    for place, each in zip(places, words, strict=True):
+        within = (left_end, -math.inf, math.inf, math.inf)
+        box, _ = free_place(each, size, place, places, taken, within)
         taken.append(box)
-        found.append(Words(box[0], box[3], each, size=size))
+        found.append(Words(box[0], box[3] - 0.3 * size, each, size=size))
     return found
 
 
-def _meet(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+def free_place(
+    words: str,
+    size: float,
+    point: tuple[float, float],
+    marks: Collection[tuple[float, float]],
+    taken: Sequence[Bounds],
+    within: Bounds,
+) -> tuple[Bounds, bool]:
+    """The box near a point where words hide least, and whether it needs a line to the point.
+
+    It needs a line if it is far away, or closer to another one of the ``marks``. Boxes in ``taken``
+    should not be covered, and the words should stay ``within`` the axes.
+    """
+    (x, y), (x0, y0, x1, y1) = point, within
+    width, height = 0.58 * size * max(len(words), 1), 1.3 * size
+    places = []
+    for away in (0, 9, 16, 24, 32, 42, 54, 68, 84):
+        for dx in (9, -9 - width, -width / 2, -width / 4, -3 * width / 4):
+            for dy in (away, -away) if away >= 9 or dx in (9, -9 - width) else ():
+                box = (x + dx, y + dy - height / 2, x + dx + width, y + dy + height / 2)
+                outside = not (x0 < box[0] and box[2] < x1 and y0 < box[1] and box[3] < y1)
+                hidden = sum(_overlap(box, other) for other in taken) / (width * height)
+                own = _distance(box, point)
+                closer = any(_distance(box, mark) < own for mark in marks)
+                cost = 20 * hidden + away / 20 + 50 * outside + closer / 4
+                places.append((cost, box, away > 16 or closer))
+    return min(places)[1:]
+
+
+def _distance(box: Bounds, spot: tuple[float, float]) -> float:
+    """From the nearest place in a box."""
+    x, y = spot
+    return math.dist(spot, (min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3])))
+
+
+def _overlap(a: Bounds, b: Bounds) -> float:
+    """The area that two boxes share."""
+    width = min(a[2], b[2]) - max(a[0], b[0])
+    height = min(a[3], b[3]) - max(a[1], b[1])
+    return max(width, 0) * max(height, 0)
 
 
 def chart(

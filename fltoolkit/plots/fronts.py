@@ -4,7 +4,6 @@ Here: matplotlib Axes from `Result`s, by the metric of their experiments. Not he
 (research.analysis), how a figure is shown or saved (figures).
 """
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from fltoolkit.history import History, Record
 from fltoolkit.metrics import ACCURACY, Metric
+from fltoolkit.plots.drawing import Bounds, free_place
 from fltoolkit.plots.figures import NAME_OF_POINT, curves
 from fltoolkit.plots.style import COLORS, describe, new_axes, tidy
 from fltoolkit.research.analysis import (
@@ -55,8 +55,6 @@ LINE_WORDS = "the best that any training had reached by then"
 INTERVALS = "bars, band: 95 % intervals of means"
 GREY = "#b8b8b8"
 _FONT = 8.5  # the size of the names' letters, in points
-_Spot = tuple[float, float]  # across, up
-_Box = tuple[float, float, float, float]  # left, low, right, high
 MOST_NAMES = 12
 
 
@@ -285,7 +283,8 @@ def _name(
     taken += [(x - 2, low, x + 2, high) for (x, low), (_, high) in bars]
     for point in named:
         x, y = at[point.name]
-        box, needs_line = _free_place(point.name, (x, y), at.values(), taken, _extent(ax, dot))
+        within = _extent(ax, dot)
+        box, needs_line = free_place(point.name, _FONT, (x, y), at.values(), taken, within)
         taken.append(box)
         ax.annotate(
             point.name,
@@ -301,45 +300,9 @@ def _name(
         )
 
 
-def _extent(artist: Axes | Legend, dot: float) -> _Box:
+def _extent(artist: Axes | Legend, dot: float) -> Bounds:
     left, low, right, high = (value / dot for value in artist.get_window_extent().extents)
     return left, low, right, high
-
-
-def _free_place(
-    words: str, point: _Spot, marks: Collection[_Spot], taken: Sequence[_Box], axes: _Box
-) -> tuple[_Box, bool]:
-    """The box near a point where the words hide least, and whether it needs a line to the point.
-
-    It does if it is far away, or closer to another one of the ``marks``.
-    """
-    (x, y), (x0, y0, x1, y1) = point, axes
-    width, height = 0.58 * _FONT * len(words), 1.3 * _FONT
-    places = []
-    for away in (0, 9, 16, 24, 32, 42, 54, 68, 84):
-        for dx in (9, -9 - width, -width / 2, -width / 4, -3 * width / 4):
-            for dy in (away, -away) if away >= 9 or dx in (9, -9 - width) else ():
-                box = (x + dx, y + dy - height / 2, x + dx + width, y + dy + height / 2)
-                outside = not (x0 < box[0] and box[2] < x1 and y0 < box[1] and box[3] < y1)
-                hidden = sum(_overlap(box, other) for other in taken) / (width * height)
-                own = _distance(box, point)
-                closer = any(_distance(box, mark) < own for mark in marks)
-                cost = 20 * hidden + away / 20 + 50 * outside + closer / 4
-                places.append((cost, box, away > 16 or closer))
-    return min(places)[1:]
-
-
-def _distance(box: _Box, spot: _Spot) -> float:
-    """From the nearest place in a box."""
-    x, y = spot
-    return math.dist(spot, (min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3])))
-
-
-def _overlap(a: _Box, b: _Box) -> float:
-    """The area that two boxes share."""
-    width = min(a[2], b[2]) - max(a[0], b[0])
-    height = min(a[3], b[3]) - max(a[1], b[1])
-    return max(width, 0) * max(height, 0)
 
 
 def best_within(
