@@ -141,17 +141,6 @@ def add_manual(master: Master, results: Iterable[Grade], path: Path) -> list[str
     each question. Filled cells are never overwritten, and additional columns are kept. Raises
     ValueError for points below 0 or above the question's points. Returns the names that have points
     but are not among ``results``.
-
-    >>> import tempfile
-    >>> about = {"nbgrader": {"solution": True, "grade": True, "points": 2}}
-    >>> cell = {"id": "why", "cell_type": "markdown", "source": "Why?", "metadata": about}
-    >>> master, result = Master("demo", {"cells": [cell]}, ""), Grade("ana")
-    >>> path = Path(tempfile.mkdtemp()) / "by_hand.csv"
-    >>> add_manual(master, [result], path), path.read_text().split()  # an empty sheet
-    ([], ['student,why', 'ana,'])
-    >>> _ = path.write_text("student,why\\nana,1.5\\n")
-    >>> add_manual(master, [result], path), result.points
-    ([], {'why': 1.5})
     """
     questions = [task for task in master.tasks if task.manual]
     if not questions:
@@ -307,7 +296,7 @@ def _summary(master: Master, results: Sequence[Grade]) -> str:
             words = html.escape("; ".join([result.status, *result.notes]))
             body.append(f"<tr><td>{html.escape(result.student)}</td><td>{words}</td></tr>")
     body.append("</table>")
-    if pairs := alike(master, results):
+    if pairs := alike(master, {result.student: result.answers for result in results}):
         body.append(
             "<h3>Answers that are alike</h3><p>These answers have more words in the same order "
             "than the task explains. There can be good reasons: two students who may work "

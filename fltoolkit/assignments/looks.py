@@ -7,19 +7,11 @@ import itertools
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Mapping
 
 from fltoolkit.assignments.master import Master, release, text_of
 
 _WORD = re.compile(r"\w+|[^\w\s]")
-
-
-class AnsweredNotebook(Protocol):
-    """The part of grading.Grade that this module uses."""
-
-    student: str
-    answers: dict[str, str]
 
 
 _LOOKS = {
@@ -49,23 +41,24 @@ def suspicious(source: str) -> list[str]:
 
 
 def alike(
-    master: Master, results: Iterable[AnsweredNotebook], least: float = 0.7, words: int = 25
+    master: Master, answers: Mapping[str, Mapping[str, str]], least: float = 0.7, words: int = 25
 ) -> list[tuple[str, str, str, float]]:
     """Pairs of students whose answers have the same words in the same order: names, cell, share.
+
+    ``answers`` has the text of each answer by student and by the id of its cell.
 
     Sequences of six words are compared. Sequences that also occur in the release, in the master's
     solution or in a third of the class belong to the task and are left out. An answer must have
     ``words`` other sequences to be compared. Comments and spaces do not count. A pair that is alike
     is no proof of copying.
     """
-    results = [r for r in results if r.answers]
     known = {
         c["id"]: _runs(text_of(c)) | _runs(text_of(d))
         for c, d in zip(master.cells, release(master)["cells"], strict=True)
     }
     found = []
     for cell in master.ids("answer", "question"):
-        runs = {r.student: _runs(r.answers.get(cell, "")) - known[cell] for r in results}
+        runs = {who: _runs(of.get(cell, "")) - known[cell] for who, of in answers.items() if of}
         count = Counter(run for each in runs.values() for run in each)
         usual = {run for run, k in count.items() if k > max(3, len(runs) / 3)}
         runs = {who: own for who, each in runs.items() if len(own := each - usual) >= words}

@@ -89,11 +89,7 @@ def _notebooks_in(folder: Path, depth: int = 20, most: int = 10_000) -> list[Pat
 
 
 def moodle(name: str) -> tuple[str, str] | None:
-    """The student's name and Moodle's number, from the name of a file or folder that Moodle made.
-
-    >>> moodle("Zoë Müller_1234_assignsubmission_file_"), moodle("zoe")
-    (('Zoë Müller', '1234'), None)
-    """
+    """The student's name and Moodle's number, from the name of a file or folder that Moodle made."""
     found = _MOODLE.match(name)
     return (found[1], found[2]) if found else None
 

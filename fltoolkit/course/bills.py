@@ -40,9 +40,6 @@ def item(what: str, record: Mapping[str, Any], data: Dataset | int, why: str, me
 
     Raises:
         ValueError: ``record`` lacks ``nbytes`` or ``measure``, or one of them is not finite.
-
-    >>> item("in one piece", {"nbytes": 300, "accuracy": 0.9}, 100, "", "accuracy").times
-    3.0
     """
     for key in ("nbytes", measure):
         if not math.isfinite(record.get(key, math.nan)):
@@ -71,10 +68,6 @@ class Bill:
 
     Args:
         lines: notebook, item, and whether it was measured here (else in the saved copy).
-
-    >>> Bill([("01", Item("a split", 735_800_000, "97.2 %", 25_400.0), True)])
-    The bill
-      01  a split  735.8 MB  97.2 %  25,400 times the data
     """
 
     def __init__(self, lines: Sequence[tuple[str, Item, bool]]):

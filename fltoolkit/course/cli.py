@@ -72,14 +72,6 @@ def copy_notebooks(folder: str | Path) -> tuple[list[str], list[str]]:
 
     Raises:
         NotADirectoryError: ``folder`` is a file.
-
-    >>> import tempfile
-    >>> folder = tempfile.mkdtemp()
-    >>> copied, kept = copy_notebooks(folder)
-    >>> "00_start_here.ipynb" in copied, kept
-    (True, [])
-    >>> copy_notebooks(folder)  # nothing is new, and nothing is changed
-    ([], [])
     """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():

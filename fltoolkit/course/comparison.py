@@ -16,11 +16,7 @@ Hints = Mapping[Any, str] | Sequence[tuple[Callable[[Any], bool], str]]
 
 
 def near(value: float, by: float) -> Callable[[float], bool]:
-    """For a hint: whether an answer is less than ``by`` away from this value.
-
-    >>> near(0.375, by=0.005)(0.376), near(0.375, by=0.005)(0.5)
-    (True, False)
-    """
+    """For a hint: whether an answer is less than ``by`` away from this value."""
     return lambda answer: abs(answer - value) < by
 
 

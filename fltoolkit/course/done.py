@@ -43,10 +43,6 @@ class Item:
 class Done:
     """What was done in one notebook: the first guess of each question, which checks have passed,
     and its lines of the bill.
-
-    >>> done = Done({"How many bytes?": Guess("5 B", "4 B")}, {"bits": True, "bytes": False})
-    >>> len(done.made), done.passed
-    (1, ['bits'])
     """
 
     guesses: dict[str, Guess] = field(default_factory=dict)

@@ -162,11 +162,7 @@ def _strips(picture: Picture, frame: Frame, top: float) -> Iterator[Mark]:
 def merge_short(
     segments: Iterable[tuple[int, int, str]], until: float, columns: int
 ) -> list[tuple[int, int, str]]:
-    """At most ``columns`` segments, each with the state that fills most of it.
-
-    >>> merge_short([(1, 2, "A"), (3, 8, "C"), (9, 12, "A")], until=12, columns=2)
-    [(1, 6, 'C'), (7, 12, 'A')]
-    """
+    """At most ``columns`` segments, each with the state that fills most of it."""
     segments = list(segments)
     if len(segments) <= columns:
         return segments

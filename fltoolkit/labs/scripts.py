@@ -22,13 +22,7 @@ def flat_data(data: Dataset | str) -> tuple[Dataset, str]:
 
 
 def execute(code: str, names: dict[str, Any], title: str) -> None:
-    """Execute ``code``, which reads and makes ``names``; tracebacks show its lines.
-
-    >>> names = {"x": 2}
-    >>> execute("y = x + 1", names, "an example")
-    >>> names["y"]
-    3
-    """
+    """Execute ``code``, which reads and makes ``names``; tracebacks show its lines."""
     file = f"<{title}>"
     linecache.cache[file] = len(code), None, code.splitlines(keepends=True), file
     exec(compile(code, file, "exec"), names)

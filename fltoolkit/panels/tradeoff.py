@@ -83,8 +83,7 @@ def describe_point(results: Iterable[Result], name: str) -> str:
 class TradeoffPanel:
     """The Pareto plot with a slider over its points; write it as the last line of a cell.
 
-    Point at a mark with the mouse to read its name (while SVG is shown), or move the slider.
-    ``select`` moves the slider from code.
+    Point at a mark with the mouse to read its name (while SVG is shown), or move the ``slider``.
 
     Args:
         results: the results of a sweep on one task.
@@ -103,7 +102,7 @@ class TradeoffPanel:
     ... ]
     >>> panel = TradeoffPanel(runs)
     >>> first = panel.selected
-    >>> panel.select("8 bits")
+    >>> panel.slider.value = "8 bits"
     >>> first, panel.selected
     ('4 bits', '8 bits')
     """
@@ -126,10 +125,6 @@ class TradeoffPanel:
         self._picture = SliderPicture(
             self.draw, self.slider, moved=self._moved, controls=[self.slider]
         )
-
-    def select(self, name: str) -> None:
-        """Move the slider to a setting."""
-        self.slider.value = name
 
     def _moved(self, change: Any) -> None:
         self.selected = change["new"]

@@ -379,11 +379,7 @@ def line_look(number: int) -> tuple[str, tuple[int, ...]]:
 
 
 def keep_apart(wanted: Sequence[float], gap: float) -> list[float]:
-    """Positions at least ``gap`` apart, in the order of ``wanted`` and as near to it as possible.
-
-    >>> keep_apart([1.0, 5.0, 5.0], gap=2.0)
-    [1.0, 4.0, 6.0]
-    """
+    """Positions at least ``gap`` apart, in the order of ``wanted`` and as near to it as can be."""
     order = sorted(range(len(wanted)), key=wanted.__getitem__)
     blocks: list[list[float]] = []  # [sum, count] of neighbours that had to be pushed apart
     for rank, index in enumerate(order):

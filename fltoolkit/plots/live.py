@@ -10,7 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor
 
@@ -203,9 +203,6 @@ def at_the_end(x: float, done: int, total: int) -> float:
 
     With this as its end the axis is the final one's from the beginning. It is rounded up to two
     digits, so that the axis stands still while the pace changes a little.
-
-    >>> at_the_end(1234.0, done=2, total=20)
-    13000.0
     """
     final = x * max(total / done, 1)
     unit = 10.0 ** (math.floor(math.log10(final)) - 1)
@@ -213,14 +210,7 @@ def at_the_end(x: float, done: int, total: int) -> float:
 
 
 class Curve:
-    """At most 300 evenly chosen points of a curve of any length, and its last point.
-
-    >>> curve = Curve()
-    >>> for x in range(100_000):
-    ...     curve.add(x, 0.0)
-    >>> len(curve.points()) <= 300, curve.points()[-1]
-    (True, (99999, 0.0))
-    """
+    """At most 300 evenly chosen points of a curve of any length, and its last point."""
 
     def __init__(self) -> None:
         self._kept: list[tuple[float, float]] = []
@@ -243,11 +233,6 @@ class Curve:
         if self._last is None or self._kept[-1] == self._last:
             return self._kept
         return [*self._kept, self._last]
-
-
-class _Screen(Protocol):
-    def draw(self, run: _Run) -> None: ...
-    def finish(self, run: _Run) -> None: ...
 
 
 # A page that is loaded anew while a cell runs gets no more of its outputs. JupyterLab then says
@@ -299,7 +284,7 @@ class _Terminal:
         sys.stderr.write("\n")
 
 
-def _screen() -> _Screen | None:
+def _screen() -> _Notebook | _Terminal | None:
     """Where to draw: a notebook's kernel, a terminal, or nowhere."""
     ipython = sys.modules.get("IPython")  # in a kernel it is imported already
     shell = ipython.get_ipython() if ipython else None

@@ -91,12 +91,7 @@ def show(ax: Axes) -> None:
 
 
 def picture(figure: Figure, text: str) -> tuple[dict[str, str], dict[str, Any]]:
-    """``figure`` as PNG beside ``text``: the data and metadata that ``display(raw=True)`` takes.
-
-    >>> data, metadata = picture(new_figure(2, 1), "an empty figure")
-    >>> sorted(data), metadata["image/png"]["width"]  # 2 inches are 192 pixels of a page
-    (['image/png', 'text/plain'], 192)
-    """
+    """``figure`` as PNG beside ``text``: the data and metadata that ``display(raw=True)`` takes."""
     drawn, file = io.BytesIO(), io.BytesIO()
     figure.savefig(drawn, format="png", dpi=144)
     # 256 colours are enough for curves, and make a saved notebook less than half as large

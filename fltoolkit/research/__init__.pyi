@@ -1,6 +1,5 @@
 from .analysis import Point as Point
 from .analysis import Size as Size
-from .analysis import before as before
 from .analysis import by_task as by_task
 from .analysis import bytes_to_reach as bytes_to_reach
 from .analysis import failures as failures
@@ -19,7 +18,6 @@ from .intervals import Interval as Interval
 from .intervals import interval as interval
 from .intervals import mean_ci as mean_ci
 from .intervals import paired as paired
-from .intervals import t_quantile as t_quantile
 from .lines import Line as Line
 from .lines import Lines as Lines
 from .lines import read_lines as read_lines

@@ -209,13 +209,7 @@ def front(found: Iterable[Point]) -> list[Point]:
 
 
 def before(point: Point, best: Sequence[Point]) -> Point | None:
-    """The last of ``best``, if possible one that shares two seeds or more with ``point``.
-
-    >>> e = Experiment()
-    >>> best = [Point("x", e, 1, {0: 0.7, 1: 0.7}), Point("y", e, 2, {1: 0.8})]
-    >>> before(Point("z", e, 3, {0: 0.9, 1: 0.9}), best).name
-    'x'
-    """
+    """The last of ``best``, if possible one that shares two seeds or more with ``point``."""
     sharing = [other for other in best if len(point.values.keys() & other.values.keys()) > 1]
     return next(iter([*reversed(sharing), *reversed(best)]), None)
 

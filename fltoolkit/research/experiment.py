@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 
 import fltoolkit.research.baselines  # noqa: F401  the null rows are protocols, too
 from fltoolkit.codecs.base import Codec
@@ -253,12 +254,12 @@ class Experiment:
 
     def to_yaml(self) -> str:
         """A few lines of YAML, which `read` can read."""
-        return _yaml().safe_dump(self.to_dict(), sort_keys=False, width=1000)
+        return yaml.safe_dump(self.to_dict(), sort_keys=False, width=1000)
 
     @classmethod
     def from_yaml(cls, text: str) -> "Experiment":
         """The reverse of `to_yaml`."""
-        return cls.from_dict(_mapping(_yaml().safe_load(text), "the YAML text"))
+        return cls.from_dict(_mapping(yaml.safe_load(text), "the YAML text"))
 
     def to_code(self) -> str:
         """A Python script that runs this experiment and prints its last record.
@@ -286,14 +287,7 @@ class Experiment:
 
 
 def one_name_each(experiments: Iterable[Experiment]) -> None:
-    """Raise ValueError if equal settings have two different names: only one of them would be run.
-
-    >>> one_name_each([Experiment(name="a", seed=1), Experiment(name="a", seed=1)])
-    >>> one_name_each([Experiment(name="plain"), Experiment(name="with more rounds")])
-    Traceback (most recent call last):
-    ...
-    ValueError: 'plain' and 'with more rounds' are names of the same settings (seed 0): ...
-    """
+    """Raise ValueError if equal settings have two different names: only one of them would be run."""
     names: dict[str, str] = {}
     for each in experiments:
         if (first := names.setdefault(each.key, each.name)) != each.name:
@@ -318,7 +312,7 @@ def read(path: str | os.PathLike[str]) -> list[Experiment]:
     """
     text = Path(path).read_text(encoding="utf-8")
     try:
-        value = json.loads(text) if Path(path).suffix == ".json" else _yaml().safe_load(text)
+        value = json.loads(text) if Path(path).suffix == ".json" else yaml.safe_load(text)
     except ValueError as error:
         raise ValueError(f"{path}: not JSON: {error}") from error
     except Exception as error:  # YAML's errors share no class with Python's
@@ -384,14 +378,6 @@ def _mapping(value: Any, where: str) -> Mapping[str, Any]:
             f"{where} is {str(value)[:40]!r}: expected settings by name, e.g. lr: 0.05"
         )
     return value
-
-
-def _yaml() -> Any:
-    try:
-        import yaml
-    except ImportError as error:
-        raise ImportError("YAML needs pyyaml: pip install pyyaml, or use JSON") from error
-    return yaml
 
 
 _DEFAULT = Experiment()

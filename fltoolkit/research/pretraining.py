@@ -55,13 +55,16 @@ def pretrained(
     >>> all(torch.equal(a, b) for a, b in zip(trained.parameters(), read.parameters()))
     True
     """
+    import pooch
+
     if num_steps < 1:
         raise ValueError(f"num_steps={num_steps}: train for 1 step or more")
     sizes = {"context": context, "num_layers": num_layers, "width": width, "num_heads": num_heads}
     model = gpt(len(text.alphabet), **sizes, seed=seed)
     about = [text.sha256, num_steps, *sizes.values(), seed, BATCH_SIZE, LR, WARM_UP, CLIP_NORM]
     key = hashlib.sha256(repr([*about, torch.__version__]).encode()).hexdigest()[:16]
-    path = _folder(folder) / f"gpt_{text.name}_{key}.bin"
+    place = Path(folder or pooch.os_cache("fltoolkit") / "pretrained")
+    path = place / f"gpt_{text.name}_{key}.bin"
     if path.is_file():
         try:
             model.load_state_dict(unpack(path.read_bytes()))
@@ -74,14 +77,6 @@ def pretrained(
     part.write_bytes(pack(model.state_dict()))
     part.replace(path)
     return model
-
-
-def _folder(folder: str | os.PathLike[str] | None) -> Path:
-    if folder is not None:
-        return Path(folder)
-    import pooch
-
-    return Path(pooch.os_cache("fltoolkit")) / "pretrained"
 
 
 def _learn(model: nn.Module, text: Text, num_steps: int, context: int, seed: int) -> None:

@@ -173,12 +173,6 @@ class Store:
         with self._explained():
             return self._one("SELECT count(*) FROM experiment")
 
-    def failed(self) -> set[str]:
-        """The keys of the experiments that ended in an error, with this code."""
-        with self._explained():
-            rows = self._db.execute("SELECT key FROM experiment WHERE error != ''").fetchall()
-        return {key for key, _, code in (row.partition("@") for (row,) in rows) if self._mine(code)}
-
     def results(self, keys: Iterable[str] | None = None) -> list[Result]:
         """Finished and failed experiments of all code, in the order of their end.
 

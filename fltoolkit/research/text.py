@@ -54,11 +54,7 @@ _NAMES = _own_names()
 
 @dataclass(frozen=True)
 class Call:
-    """A call that was read from text but not yet made; arguments can be added when it is made.
-
-    >>> read_call("AdamW(lr=0.001)")(nn.Linear(2, 2).parameters()).defaults["lr"]
-    0.001
-    """
+    """A call that was read from text but not yet made; arguments can be added when it is made."""
 
     name: str
     args: tuple[Any, ...] = ()
@@ -177,11 +173,7 @@ def read_call(text: str) -> Call:
 
 
 def may_be_called(name: str) -> bool:
-    """Whether this is the name of something allowed that a text can call.
-
-    >>> may_be_called("Quantize"), may_be_called("Pipeline(Quantize(8))"), may_be_called("digits")
-    (True, False, False)
-    """
+    """Whether this is the name of something allowed that a text can call."""
     return callable(_NAMES.get(name))
 
 

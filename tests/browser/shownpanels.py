@@ -55,7 +55,7 @@ def points_at_settings(notebook: Notebook, cell: int) -> None:
     assert words.inner_text().strip() == shown
     assert picture(notebook, cell)["text/plain"].strip() == shown
 
-    notebook.ask(f"panel.select({names[0]!r})")  # another cell moves the slider
+    notebook.ask(f"panel.slider.value = {names[0]!r}")  # another cell moves the slider
     words.get_by_text(f"{names[0]}: ").wait_for()
     wait_for(page, lambda: picture(notebook, cell)["text/plain"].startswith(f"{names[0]}: "))
     notebook.ask("panel._picture._rest = rest")

@@ -224,7 +224,7 @@ def test_a_run_that_diverges_says_so_and_keeps_its_records(monkeypatch: pytest.M
     assert code != language._START_CODE
     monkeypatch.setattr(language, "_START_CODE", code)
     lab = small(20)
-    with pytest.raises(FloatingPointError, match=r"worker 'worker_0', round 1: .*diverged"):
+    with pytest.raises(FloatingPointError, match=r"'worker_0', round 1: .*diverged"):
         lab.run()
     run = lab.current
     assert run.status == "failed"

@@ -19,7 +19,7 @@ def test_the_panel_points_and_tells():
     panel = TradeoffPanel(ALL)
     assert panel.selected == "cheap"
     assert "Experiment(" in panel._words.value
-    panel.select("dear")
+    panel.slider.value = "dear"
     drawing = panel.draw()
     assert drawing.svg().count("<title>") == 1 + 3
     assert drawing.title.startswith("dear: 93.00 % for 2.0 kB, 2 seeds\n")

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from fltoolkit.research import interval, mean_ci, paired, t_quantile
+from fltoolkit.research import interval, mean_ci, paired
+from fltoolkit.research.intervals import t_quantile
 
 
 @pytest.mark.later

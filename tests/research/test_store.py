@@ -46,12 +46,10 @@ def test_what_goes_in_comes_out(path):
     history = History([{"step": 1, "accuracy": 0.5, "who": "x"}, {"step": 2, "flag": True}])
     with Store(path) as store:
         store.add(Result(experiment, History(), "it broke", 1.0))
-        assert store.failed() == {experiment.key}
         store.add(Result(experiment, history, "", 2.5))
         store.add(Result(Experiment(seed=2), History(), "", 0.0))
     with Store(path) as store:
         assert len(store) == 2
-        assert store.failed() == set()
         again = store.results([experiment.key, "unknown"])
         assert again == [Result(experiment, history, "", 2.5, code_version())]
         assert again[0].experiment.name == "called"
