@@ -89,7 +89,7 @@ def _notebooks_in(folder: Path, depth: int = 20, most: int = 10_000) -> list[Pat
 
 
 def moodle(name: str) -> tuple[str, str] | None:
-    """The student's name and Moodle's number, from the name of a file or folder that Moodle made."""
+    """The student's name and Moodle's number, from the name that Moodle gave to a file."""
     found = _MOODLE.match(name)
     return (found[1], found[2]) if found else None
 

@@ -287,7 +287,7 @@ class Experiment:
 
 
 def one_name_each(experiments: Iterable[Experiment]) -> None:
-    """Raise ValueError if equal settings have two different names: only one of them would be run."""
+    """Raise ValueError if equal settings have two names: only one of them would be run."""
     names: dict[str, str] = {}
     for each in experiments:
         if (first := names.setdefault(each.key, each.name)) != each.name:
