@@ -35,7 +35,7 @@ def problem(folder: Path) -> str:
     if read_entry(text).sha256 != card.sha256:
         return f"{folder.name}: the card is of another file; verify again"
     more = {"track": card.track, "league": card.league, "name": folder.name}
-    new = verify(text, **more, tell=lambda line: print(line, file=sys.stderr, flush=True))
+    new = verify(text, **more, report=lambda line: print(line, file=sys.stderr, flush=True))
     print(f"```\n{new}\n```", flush=True)
     return "" if new.accepted else f"{folder.name}: not accepted"
 

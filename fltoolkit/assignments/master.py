@@ -564,4 +564,4 @@ def _stopped(cell: Any) -> Iterator[str]:
         elif out.get("name") == "stdout" and kind_of(cell) == "check":
             for line in out.text.splitlines():
                 if ": not " in line:
-                    yield f"cell {name!r} says: {line}"
+                    yield f"cell {name!r} prints: {line}"

@@ -154,7 +154,7 @@ def main(arguments: Sequence[str]) -> int:
     if mine := [name for name in kept if name not in newer]:
         print(f"Kept as you have changed them: {', '.join(mine)}")
     for name in newer:
-        print(f"{name}: there is a newer one; to get it, rename or delete yours and come again")
+        print(f"{name}: there is a newer one; rename or delete yours, then run this again")
     opened = _next(args.folder)
     lab = [sys.executable, "-m", "jupyter", "lab", opened]
     if args.no_open:
@@ -162,8 +162,8 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if not find_spec("jupyterlab"):
         raise ImportError('JupyterLab is missing: pip install "fltoolkit[lab]"')
-    said = "comes next: open it at the address below" if args.no_browser else "is opened"
-    print(f"{opened} {said}")
+    where = "comes next: open it at the address below" if args.no_browser else "is opened"
+    print(f"{opened} {where}")
     lab += ["--no-browser"] if args.no_browser else []
     lab += ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
     return subprocess.call(lab, cwd=args.folder)

@@ -1,7 +1,7 @@
 """The check of an answer: right or not, and how far off it is.
 
-A wrong answer is answered with words and raises no error. The expected value is an argument of
-`check`: it is not hidden.
+A wrong answer gets a sentence and raises no error. The expected value is an argument of `check`: it
+is not hidden.
 """
 
 from collections.abc import Callable, Mapping, Sequence

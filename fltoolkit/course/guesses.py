@@ -1,6 +1,6 @@
 """The reader's guess beside the measured value. A wrong guess raises no error.
 
-A guess that is impossible, such as 950 of 100 or "ten", is refused in words and not kept.
+A guess that is impossible, such as 950 of 100 or "ten", is refused with a sentence and not kept.
 """
 
 import math

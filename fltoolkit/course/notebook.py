@@ -21,7 +21,7 @@ from fltoolkit.course.done import (
     saved_edition,
 )
 from fltoolkit.course.guesses import Between, Predict
-from fltoolkit.course.running import tell_in_words
+from fltoolkit.course.running import show_errors_in_words
 from fltoolkit.data.datasets import Dataset
 
 __all__ = ["Answer", "Notebook"]
@@ -84,7 +84,7 @@ class Notebook:
         self.answers: dict[str, Callable[..., Answer]] = {}
         self.predict = Predict(self._guessed, guesses)
         self._done = Done()
-        tell_in_words()
+        show_errors_in_words()
 
     def answer(self, name: str) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
         """A decorator for the function that makes the `Answer` of the check ``name``.

@@ -88,7 +88,7 @@ class _OneOutput:
         """Nothing waits: each text is shown at once."""
 
 
-def tell_in_words() -> None:
+def show_errors_in_words() -> None:
     """In IPython, show one line instead of a traceback for `InWords` and for the stop button."""
     if shell := _shell():
         shell.set_custom_exc((KeyboardInterrupt, InWords), _one_line)

@@ -154,7 +154,7 @@ def _board(args: argparse.Namespace) -> int:
         try:
             text = path.read_text(encoding="utf-8")
             more = {"track": args.track, "league": args.league, "name": name}
-            cards.append(verify(text, **more, tell=lambda line: None))
+            cards.append(verify(text, **more, report=lambda line: None))
             cards[-1].write(path.with_suffix(".card.json"))
             draw_card(cards[-1], path.with_suffix(".png"))
             print(f"{name}: verified", flush=True)

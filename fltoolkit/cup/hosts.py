@@ -38,7 +38,7 @@ def checked(message: bytes) -> Request:
     try:
         about, arrays = parse(message[8:])
     except ValueError as error:
-        raise CupError(f"a party wrote past the wire: {error}") from None
+        raise CupError(f"a party sent what the wire does not carry: {error}") from None
     if why := about.get("error"):
         lines = about.get("lines") or ["?"]
         if str(why).startswith("ModuleNotFoundError"):
@@ -129,9 +129,11 @@ class Hosts:
         try:
             wanted = 8 + length_of(bytes(mine[:8]))
         except ValueError as error:
-            raise CupError(f"a party wrote past the wire: {error}") from None
+            raise CupError(f"a party sent what the wire does not carry: {error}") from None
         if len(mine) > wanted:
-            raise CupError("a party wrote past the wire: more than one answer to one request")
+            raise CupError(
+                "a party sent what the wire does not carry: more than one answer to one request"
+            )
         return len(mine) == wanted
 
     def look(self) -> None:

@@ -91,7 +91,7 @@ class Play:
         return setup, arrays
 
     def exchanges(self, hosts: Any) -> Iterator[Wire]:
-        """Carry messages until the server ends; the wire after each exchange and what it taught."""
+        """Carry messages until the server ends, and yield the wire after each exchange."""
         (reply,) = hosts.ask([self._to_server([])], [0])
         while not reply[0].get("end"):
             if self.wire.exchanges >= self.track.exchanges:
@@ -114,10 +114,14 @@ class Play:
         for group, (about, arrays) in zip(self.groups, answers, strict=True):
             mine = about.get("heads")
             if not isinstance(mine, list) or not len(mine) == len(arrays) == len(group):
-                raise CupError("a party wrote past the wire: an answer for each owner is wanted")
+                raise CupError(
+                    "a party sent what the wire does not carry: an answer for each owner is wanted"
+                )
             for number, head, array in zip(group, mine, arrays, strict=True):
                 if not isinstance(head, list) or not 1 <= len(head) <= 2:
-                    raise CupError("a party wrote past the wire: (kind, bytes) is wanted")
+                    raise CupError(
+                        "a party sent what the wire does not carry: (kind, bytes) is wanted"
+                    )
                 heads[number], ups[number] = head, array
         return heads, ups
 
@@ -127,7 +131,9 @@ class Play:
         if self.league == "split":
             ((_, codes),) = hosts.ask([({"do": "encode"}, [x])], [1])
             if len(codes) != len(x):
-                raise CupError("a party wrote past the wire: a message for each sample is wanted")
+                raise CupError(
+                    "a party sent what the wire does not carry: a message for each sample is wanted"
+                )
             if counted:
                 self.wire.coded(codes)
         request = ({"do": "ask", "coded": bool(codes)}, codes or [x])
@@ -307,7 +313,7 @@ def verify(
     name: str = "entry",
     salt: str | None = None,
     num_runs: int = NUM_RUNS,
-    tell: Callable[[str], None] = print,
+    report: Callable[[str], None] = print,
 ) -> Card:
     """Verify an entry: its runs behind the fence, a replay of one of them, and the card.
 
@@ -318,7 +324,7 @@ def verify(
         salt: from which all seeds are made, together with the hash of the entry. None: drawn now,
             as it must be for a record; a card's own salt makes the same card again.
         num_runs: 5 for a record; fewer are a trial, which is never accepted.
-        tell: is called with one line after each run.
+        report: is called with one line after each run.
 
     Raises CupError if the entry breaks a rule, and OSError where there can be no fence.
 
@@ -331,7 +337,7 @@ def verify(
     used = {"cpu_seconds": 0.0, "memory": 0.0}
     again = _drawn(salt, entry.sha256, replayed, "again")
     plays = (Play.of(chosen, league, entry, salt, number) for number in range(num_runs))
-    runs = [*_runs(plays, replayed, again, used, tell)]
+    runs = [*_runs(plays, replayed, again, used, report)]
     scores = [run["score"] for run in runs]
     low = bound(scores, higher_is_better=chosen.metric == "accuracy")
     reached = low >= chosen.target if chosen.metric == "accuracy" else low <= chosen.target
@@ -359,15 +365,15 @@ def _runs(
     replayed: int,
     seed: int,
     used: dict[str, float],
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> Iterator[dict[str, Any]]:
     """What each play gave; number ``replayed`` is made again from its messages, drawn by a seed."""
     for number, play in enumerate(plays):
         found = _one_run(play, used)
-        tell(f"run {number + 1}: {_in_words(found, play.track)}")
+        report(f"run {number + 1}: {_in_words(found, play.track)}")
         if number == replayed:
             _again(play, seed, used)
-            tell(f"run {number + 1} was made again from its messages, party by party: the same")
+            report(f"run {number + 1} was made again from its messages, party by party: the same")
         yield found
 
 

@@ -1,8 +1,8 @@
 """The wire of the contest: what every message is charged, and what arrives at its receiver.
 
 Time goes in exchanges. In each, the server sends a message to every owner and every owner answers,
-empty messages included; nobody receives anything before all have sent. So neither silence nor order
-nor time says anything for nothing, and the length of a message is charged with it.
+empty messages included; nobody receives anything before all have sent. So silence, order and time
+carry no information for free, and the length of a message is charged, too.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ def charge(nbytes: int) -> int:
 
 def _charged(array: Array) -> int:
     if array.dtype != np.uint8 or array.ndim != 1:
-        raise CupError("a party wrote past the wire: a message is a row of bytes")
+        raise CupError("a party sent what the wire does not carry: a message is a row of bytes")
     return charge(array.size)
 
 
@@ -76,7 +76,9 @@ class Wire:
                     f"{self.num_owners} owners, in the order of their numbers"
                 )
         elif len(arrays) != 1:
-            raise CupError("a party wrote past the wire: one message for all was announced")
+            raise CupError(
+                "a party sent what the wire does not carry: one message for all was announced"
+            )
         messages = arrays if about.get("each") else arrays * self.num_owners
         self._write("down", about.get("kind"), sum(_charged(m) for m in messages))
         return messages
@@ -106,7 +108,9 @@ class Wire:
         if not (isinstance(bits, int) and 1 <= bits <= LARGEST_BITS):
             raise CupError(f"bits={bits}: 1 to {LARGEST_BITS} are allowed")
         if any(array.dtype != np.int64 or array.ndim != 1 for array in arrays):
-            raise CupError("a party wrote past the wire: a vector of int64 was announced")
+            raise CupError(
+                "a party sent what the wire does not carry: a vector of int64 was announced"
+            )
         nbytes = charge(-(-arrays[0].size * bits // 8))
         self._write("up", kind, nbytes * self.num_owners)
         total = sum((a.astype(np.int64) % (1 << bits) for a in arrays), np.zeros((), np.int64))

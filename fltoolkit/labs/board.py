@@ -1,6 +1,6 @@
 """The values that describe a lab: its settings, what is drawn of it, and what happened in its runs.
 
-Not here: what moves them (steering.py).
+Not here: what changes them (steering.py).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ def share(value: float) -> str:
 
 
 class Look(NamedTuple):
-    """How a state looks. Its letter, its height and its colour each tell it from other states.
+    """How a state looks. Its letter, its height and its colour each distinguish it.
 
     >>> Look("silence", "#BBBBBB", height=0.5).words
     'silence'

@@ -1,6 +1,6 @@
 """A run of a lab as code: what the lab executes, and what it writes down for a reader.
 
-Not here: which code that is, which each lab says in ``write_start`` and ``write_move``.
+Not here: that code itself, which each lab gives in ``write_start`` and ``write_move``.
 """
 
 import linecache
@@ -29,7 +29,7 @@ def execute(code: str, names: dict[str, Any], title: str) -> None:
 
 
 class ScriptedLab:
-    """What a lab says about itself: its settings, what is drawn of it, and the code that it is.
+    """What defines a lab: its settings, what is drawn of it, and the code that it executes.
 
     A subclass gives ``title``, ``settings``, ``board``, ``imports``, ``given``, `write_start` and
     `write_move`; see `Steering` for an example.

@@ -20,9 +20,9 @@ _made_in: dict[str, weakref.WeakKeyDictionary[Any, str]] = {}  # cell -> lab -> 
 class Steering(ScriptedLab):
     """A `Lab` without its panel: start a training, change settings while it runs, compare runs.
 
-    A subclass says what the settings are (``settings``), in which code a training begins
-    (``imports``, ``given``, `write_start`), which code a move is (`write_move`) and what of it is
-    drawn (``board``). The lab executes that code, and `script` prints it.
+    A subclass gives the ``settings``, the code with which a training begins (``imports``,
+    ``given``, `write_start`), the code of a move (`write_move`), and what is drawn (``board``). The
+    lab executes that code, and `script` prints it.
 
     A change of a setting that acts "now" is called a move. It is made between two records and kept
     with its step, so the same moves at the same steps send the same bytes again, whether a person

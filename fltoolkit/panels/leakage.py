@@ -88,9 +88,9 @@ def describe_leak(
     """
     alice, bob = parties
     channel = Channel({} if codec is None else {"activations": codec})
-    heard = overhear(alice, auxiliary, channel, receiver=bob.name)
+    observed = overhear(alice, auxiliary, channel, receiver=bob.name)
     held_out = overhear(alice, victims, channel, receiver=bob.name)
-    theirs, got = (heard.mask, held_out.mask) if positions_only else (heard.h, held_out.h)
+    theirs, got = (observed.mask, held_out.mask) if positions_only else (observed.h, held_out.h)
     decoder = train_decoder(theirs, auxiliary, seed=seed)
     guess = decoder(got)
     return LeakReport(

@@ -175,10 +175,10 @@ def plot_bits(reports: CodecReport | Mapping[str, CodecReport], ax: Axes | None 
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set(xlim=(0, most), xlabel="bits per value (float32: 32)")
     ax.spines[["top", "right"]].set_visible(False)
-    said = [
+    sentences = [
         f"{name}: {report.sentence}" if name else report.sentence for name, report in named.items()
     ]
-    return describe(ax, " ".join(said))
+    return describe(ax, " ".join(sentences))
 
 
 def draw_report(report: CodecReport, title: str) -> Graphic:

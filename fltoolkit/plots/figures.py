@@ -201,8 +201,8 @@ def named_points(
             textcoords="offset points",
             fontsize=size,
         )
-    said = (f"{name}: {x:.4g}, {y:.3g}" for name, (x, y) in points.items())
-    return describe(ax, f"{_bare(xlabel)} and {_bare(ylabel)} of " + "; ".join(said))
+    ends_in_words = (f"{name}: {x:.4g}, {y:.3g}" for name, (x, y) in points.items())
+    return describe(ax, f"{_bare(xlabel)} and {_bare(ylabel)} of " + "; ".join(ends_in_words))
 
 
 def partition(labels: Tensor, parts: Sequence[Tensor], ax: Axes | None = None) -> Axes:

@@ -185,7 +185,7 @@ def front(found: Iterable[Point]) -> list[Point]:
     its gain over the front point `before` it is more than noise: the 95 % interval of their
     differences, paired by seed, is on the better side of 0. Where points share fewer than two
     seeds there is no interval: then the means decide, and `table` puts the star in brackets. A
-    point of one seed is no measure for points of several.
+    point with several seeds need not be better than a point with one.
 
     >>> e = Experiment()
     >>> a, b = {0: 0.80, 1: 0.82, 2: 0.81}, {0: 0.8001, 1: 0.8199, 2: 0.81021}

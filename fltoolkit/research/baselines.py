@@ -84,7 +84,7 @@ class Falling:
 
 
 def alone(task: Task, channel: Channel) -> Trained:
-    """One owner trains on its own samples, one pass a round; nothing is sent.
+    """One owner trains on its own samples, one pass per round; nothing is sent.
 
     The setting ``owner`` says which, counted from 1. With "all", each owner trains a network of
     its own, from the same first weights, and each of them is tested.

@@ -64,7 +64,7 @@ class Experiment:
     lr: float = 0.05  # learning rate of plain SGD
     batch_size: int = 32
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the protocol
-    codecs: Mapping[str, Any] = field(default_factory=dict)  # by kind, which tells the direction
+    codecs: Mapping[str, Any] = field(default_factory=dict)  # by kind of message
     gate: Any = ""  # for split_async: decides when the client may be silent
     seed: int = 0
     name: str = field(default="", compare=False)  # for people; not part of `key`

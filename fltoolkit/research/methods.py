@@ -393,7 +393,7 @@ def plain_sgd_only(experiment: Any) -> None:
 
 
 def has(name: str, experiment: Any) -> None:
-    """Raise ValueError for settings that lack what the protocol cannot do without."""
+    """Raise ValueError for settings that lack one that the protocol needs."""
     tested_once(experiment)
     if name not in experiment.settings:
         words = experiment.method.settings[name].words
@@ -401,7 +401,7 @@ def has(name: str, experiment: Any) -> None:
 
 
 def has_rank(experiment: Any) -> None:
-    """Raise ValueError where nobody says in how many directions a matrix may move."""
+    """Raise ValueError for settings without a rank, the number of directions of a matrix."""
     plain_sgd_only(experiment)
     has("rank", experiment)
 

@@ -122,8 +122,9 @@ def suggest(
         least = min(run.spent for run in runs)
         raise ValueError(
             f"{nbytes:,.0f} bytes pay for no evaluation of any candidate; the first evaluation "
-            f"comes after {least:,} bytes. Allow more bytes, fewer clients or more evaluations a "
-            "round" + "".join(f". {r.experiment.title}: {r.error}" for r in runs if r.error)[:500]
+            f"comes after {least:,} bytes. Allow more bytes, fewer clients or more evaluations "
+            "per round"
+            + "".join(f". {r.experiment.title}: {r.error}" for r in runs if r.error)[:500]
         )
     rest = sorted((run for run in runs if run not in racing), key=_Run.rank)
     tried = [Tried(r.experiment.title, r.spent, r.value, r.nbytes) for r in (*racing, *rest)]

@@ -105,7 +105,7 @@ def _check_imports(pool: Executor, workers: int, imports: Sequence[str]) -> None
             theirs = future.result()
         except ImportError as error:
             raise RuntimeError(
-                f"a worker of {pool!r} says: {error}. Workers need fltoolkit and the modules of "
+                f"a worker of {pool!r} failed: {error}. Workers need fltoolkit and the modules of "
                 f"imports={[*imports]}: start them with PYTHONPATH=FOLDER, or in that folder. "
                 "Nothing was run"
             ) from error
@@ -165,7 +165,7 @@ def _run_in_processes(
                 _keep(Result(experiment, History(), _DIED, 0.0), store, bar)
 
 
-_DIED = "its worker process died three times, twice of them alone: is there enough memory?"
+_DIED = "its worker process died three times, twice while it ran alone: is there enough memory?"
 
 
 def _run(

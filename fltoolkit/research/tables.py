@@ -52,7 +52,7 @@ class Compared(NamedTuple):
     point: Point
     reference: str  # the name of the other point; "" if there is none
     gains: list[float]  # the differences to it, seed by seed
-    star: str  # "*" on the front, "(*)" if noise has no part in that, otherwise ""
+    star: str  # "*" on the front, "(*)" if too few seeds are shared to judge, else ""
 
 
 def compared(results: Iterable[Result], against: str | None = None) -> list[Compared]:

@@ -8,7 +8,7 @@ from course.answers import Printed
 from IPython.core.interactiveshell import InteractiveShell
 
 from fltoolkit.course import running
-from fltoolkit.course.running import InWords, by_dataset, need, progress_bar, tell_in_words
+from fltoolkit.course.running import InWords, by_dataset, need, progress_bar, show_errors_in_words
 
 
 def test_by_dataset() -> None:
@@ -60,7 +60,7 @@ def test_in_a_notebook_the_bar_is_one_output_which_is_empty_at_the_end(
 def test_one_line_stands_for_the_traceback(cell: str, words: str, capsys: Printed) -> None:
     shell = InteractiveShell.instance()
     try:
-        tell_in_words()
+        show_errors_in_words()
         shell.push({"by_dataset": by_dataset})
         result = shell.run_cell(cell)
         shell.run_cell("1 / 0")

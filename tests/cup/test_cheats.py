@@ -225,7 +225,7 @@ def test_a_party_that_writes_past_the_wire():
         with Hosts(100.0) as hosts:
             hosts.start(play.setups()[1:2])
             message = np.frombuffer(forged.encode(), np.uint8)
-            with pytest.raises(CupError, match="past the wire"):
+            with pytest.raises(CupError, match="the wire does not carry"):
                 answer(play, hosts, message)
 
 
@@ -233,7 +233,7 @@ def test_a_party_that_writes_past_the_wire():
 @pytest.mark.slow
 def test_a_package_patched_in_the_party_s_process_saves_nothing():
     cards = [
-        verify(text, track="digits", league="open", num_runs=1, tell=str)
+        verify(text, track="digits", league="open", num_runs=1, report=str)
         for text in (hostile.HONEST, hostile.PATCHED)
     ]
     assert [card.nbytes for card in cards] == [5 * 1 + 5 * 2] * 2
@@ -245,7 +245,7 @@ def test_a_package_patched_in_the_party_s_process_saves_nothing():
 def test_the_replay_finds(name, monkeypatch):
     monkeypatch.setitem(TRACKS, "digits", replace(TRACKS["digits"], per_process=3))
     with pytest.raises(CupError, match=r"replayed alone|asked in another order"):
-        verify(hostile.REPLAYED[name], track="digits", league="open", num_runs=1, tell=str)
+        verify(hostile.REPLAYED[name], track="digits", league="open", num_runs=1, report=str)
 
 
 @FENCED
@@ -266,7 +266,7 @@ def test_limits(body, why, monkeypatch):
     monkeypatch.setattr("fltoolkit.cup.hosts.PATIENCE", 0.5 if "sleep" in body else 100)
     text = hostile.HONEST.replace("def owner(me, message):", f"def owner(me, message):\n    {body}")
     with pytest.raises(CupError, match=why):
-        verify(text, track="digits", league="open", num_runs=1, tell=str)
+        verify(text, track="digits", league="open", num_runs=1, report=str)
 
 
 @FENCED
