@@ -193,7 +193,8 @@ def fields_of(value: type) -> list[str]:
     for node in ast.parse(source).body[0].body:  # type: ignore[attr-defined]
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
-        name, words = node.target.id, rows[node.end_lineno - 1][node.end_col_offset :].lstrip()
+        name, words = node.target.id, rows[node.end_lineno - 1][node.end_col_offset :]
+        words = re.sub(r"^\s*(# type: ignore\S*)?\s*", "", words)
         row = node.end_lineno
         while words.startswith("#") and row < len(rows) and rows[row].lstrip().startswith("#"):
             words += " " + rows[row].lstrip()[1:].strip()

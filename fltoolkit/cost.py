@@ -93,7 +93,7 @@ class Advice:
     federated: MethodCost
     split: MethodCost
     crossover_clients: int | None  # split sends fewer bytes than federated from here on
-    data: MethodCost | None = None  # no training: the samples are sent; None if nobody said b
+    data: MethodCost | None = None  # of sending the samples; None without ``nbytes_per_sample``
 
     @property
     def methods(self) -> tuple[MethodCost, MethodCost, MethodCost]:
@@ -111,7 +111,7 @@ class Advice:
 
     @property
     def warning(self) -> str | None:
-        """Which methods send more than the data, in words; None if none does, or nobody can say."""
+        """Which methods send more than the data, in words; None if none does, or it is unknown."""
         dearer = [m for m in self.methods if (self.times_the_data(m) or 0) > 1]
         if self.data is None or not dearer:
             return None

@@ -4,11 +4,9 @@ bubblewrap makes the fence: namespaces of its own (user, processes, network, IPC
 cgroup), a machine that it can only read, and of that only the system and Python, one small disk in
 memory, and no capability. Nothing here knows what the program does.
 
-Two things are outside of all namespaces, so a filter of system calls closes them: the keys of the
-session that started the program, and sockets to the machine that hosts a virtual machine. The
-filter also refuses io_uring, which can make sockets without a system call for each.
-
-docs/security.md says what the fence stops, and what it does not.
+A filter of system calls refuses what is outside of all namespaces: the keys of the session that
+started the program, and sockets to the machine that hosts a virtual machine. It also refuses
+io_uring, which can make sockets. docs/security.md says what the fence stops, and what it does not.
 """
 
 import functools
@@ -26,7 +24,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-__all__ = ["HOME", "Bounds", "Fenced", "always_readable", "missing", "start"]
+__all__ = ["HOME", "Bounds", "Fenced", "start"]
 
 HOME = "/home/fenced"  # the disk in memory: the only place in which a fenced program can write
 NOBODY = 65534  # the user that a fenced program has inside, and outside if root starts it
@@ -69,11 +67,8 @@ _REFUSED = (
 class Bounds:
     """What a fenced program may use.
 
-    >>> Bounds(memory=2**30).space
-    67108864
     >>> Bounds(files=0)
     Traceback (most recent call last):
-    ...
     ValueError: files=0: must be above 0
     """
 
@@ -158,11 +153,7 @@ class Fenced:
 
 
 def missing() -> str:
-    """Why there can be no fence on this machine and what to do, or an empty text if there can be.
-
-    >>> missing() == "" or "bubblewrap" in missing()
-    True
-    """
+    """Why there can be no fence on this machine and what to do; an empty text if there can be."""
     if sys.platform != "linux":
         return f"A fence needs Linux. {_ELSEWHERE}"
     if platform.machine() not in _MACHINES:
@@ -186,11 +177,7 @@ def _trial() -> str:
 
 
 def always_readable() -> list[str]:
-    """Files and folders that every fenced program can read: the system, this Python, its packages.
-
-    >>> "/usr" in always_readable()
-    True
-    """
+    """What every fenced program can read: files of the system, this Python and its packages."""
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(sys.executable).parent)]
     python += [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     python += [os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix)]
@@ -291,9 +278,8 @@ def _command(
     fence += ["prlimit", *limits, "--nofile=256", "--core=0", "--"]
     if os.getuid() != 0:
         return [*fence, *command]
-    # the fence must not be root's: for that user no number of processes is too high. So root makes
-    # a view in which others can read a Python in root's home, and becomes nobody there. Processes
-    # have a namespace there, too, since they could not be ended together with this one otherwise
+    # root may run any number of processes. So root makes a view in which others can read a Python
+    # in root's home, and becomes nobody there, in a namespace whose processes end together
     first = [bwrap, "--die-with-parent", "--unshare-pid", *view, "--dev-bind", "/dev", "/dev"]
     become = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     return [*first, "--bind", "/proc", "/proc", "--dir", "/tmp", "--", *become, *fence, *command]

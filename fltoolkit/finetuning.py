@@ -15,7 +15,7 @@ from torch.func import functional_call
 
 from fltoolkit.trees import Tree
 
-__all__ = ["FineTuned", "FullChange", "LowRankChange", "full", "lora"]
+__all__ = ["FineTuned", "LowRankChange", "full", "lora"]
 
 Where = Callable[[str], bool]
 """``where(name)``: whether the weight with this name, as in ``state_dict``, is changed."""
@@ -83,11 +83,7 @@ class FineTuned(nn.Module):
 
 
 class FullChange(nn.Module):
-    """A change of the weight's own shape: full fine-tuning.
-
-    >>> FullChange(torch.ones(1, 3))().tolist()
-    [[0.0, 0.0, 0.0]]
-    """
+    """A change of the weight's own shape: full fine-tuning."""
 
     def __init__(self, weight: Tensor):
         super().__init__()

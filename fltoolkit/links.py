@@ -25,7 +25,7 @@ from fltoolkit.codecs.wrappers import Wrapper
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
 
-__all__ = ["KINDS", "CodecOf", "Ends", "Link", "Links", "Once", "check_kind", "check_whole"]
+__all__ = ["KINDS", "CodecOf", "Link", "Links", "Once"]
 
 _OF_TRAINING = ("activations", "gradients", "labels", "model", "update", "control", "samples")
 _OF_SECRECY = ("keys", "shares", "masked", "unmasking", "intersection")
@@ -55,14 +55,7 @@ class Link(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """The two codecs of a link, each with a memory of its own: only bytes connect them.
-
-    >>> from fltoolkit.codecs import ErrorFeedback
-    >>> links = Links({"update": ErrorFeedback(Identity())})
-    >>> ends = links.codecs_of(Link("alice", "server", "update"))
-    >>> ends.sending is ends.receiving
-    False
-    """
+    """The two codecs of a link, each with a memory of its own: only bytes connect them."""
 
     sending: Codec
     receiving: Codec
@@ -197,7 +190,10 @@ class Links:
         }
         if keep:
             if others := sorted(answering - {kind}):
-                raise ValueError(f"{kind} is answered by {others}: cannot keep it")
+                raise ValueError(
+                    f"{kind} is answered by {others}, whose codecs remember its messages: leave "
+                    "out keep"
+                )
             old = self.codecs.get(kind, Identity())
             if [*map(type, walk(old))] != [*map(type, walk(codec))]:
                 raise ValueError(
@@ -319,12 +315,7 @@ class Links:
 
 
 def check_kind(kind: str) -> None:
-    """Raise ValueError if there is no such kind of message.
-
-    >>> check_kind("weights")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ValueError: kind 'weights' is not one of activations, gradients, labels, model, ...
-    """
+    """Raise ValueError if there is no such kind of message."""
     if kind not in KINDS:
         raise ValueError(f"kind {kind!r} is not one of {', '.join(KINDS)}")
 
@@ -355,11 +346,6 @@ def check_whole(codec: Codec | None) -> None:
     Two kinds do: a codec that adds what one message leaves out to the next, such as
     `ErrorFeedback`, is for changes that are added up; and of a sparse message, such as that of
     `TopK`, most weights arrive as zeros. Inside `Difference` both ends add up, so sparse is good.
-
-    >>> from fltoolkit.codecs import Pipeline, TopK
-    >>> check_whole(Pipeline(TopK(0.01)))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ValueError: codecs['model'] = Pipeline(TopK(...)): TopK leaves out most weights, ...
     """
     if codec is None:
         return
@@ -390,7 +376,10 @@ def _load_states(ends: Ends, kind: str, states: Sequence[Mapping[str, Any]]) -> 
         if isinstance(codec, LinkState):
             codec.load_state_dict(state)
         elif state:
-            raise ValueError(f"the saved run's codec for {kind} had state, {codec} has none")
+            raise ValueError(
+                f"the saved run's codec for {kind} had state, {codec} has none: build the channel "
+                "with the codecs of the saved run"
+            )
 
 
 def _written(codecs: Mapping[str, Codec]) -> dict[str, tuple[str, str]]:

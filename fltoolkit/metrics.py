@@ -164,7 +164,7 @@ def num_right(output: Tensor, y: Tensor) -> tuple[float, int]:
             "metric=MEAN_SQUARED_ERROR, or a Metric of your own"
         )
     if output.shape == (*y.shape, 1) or output.shape == y.shape:
-        raise ValueError(shapes + "For one logit a prediction take metric=BINARY_ACCURACY")
+        raise ValueError(shapes + "For one logit per prediction take metric=BINARY_ACCURACY")
     if output.dim() != y.dim() + 1 or (output.shape[0], *output.shape[2:]) != y.shape:
         hint = "Take the last axis away: y.squeeze(-1)" if y.shape[1:] == (1,) else ""
         raise ValueError(shapes + (hint or "Bring them into these shapes, or give another metric"))

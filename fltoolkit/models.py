@@ -241,7 +241,8 @@ class _Embedding(nn.Module):
     ) -> Float[Tensor, "batch characters width"]:
         if x.shape[1] > len(self.where.weight):
             raise ValueError(
-                f"{x.shape[1]} characters a window: this gpt has context={len(self.where.weight)}"
+                f"windows of {x.shape[1]} characters: this gpt has context="
+                f"{len(self.where.weight)}. Cut the windows, or make a gpt with a larger context"
             )
         what: Tensor = self.what(x)
         return what + self.where.weight[: x.shape[1]]
@@ -273,7 +274,7 @@ class _Block(nn.Module):
     def _attention(
         self, h: Float[Tensor, "batch characters width"]
     ) -> Float[Tensor, "batch characters width"]:
-        """Attention, written out: vmap has no rule for torch's fused one, and is slow with it."""
+        """Attention, written out: torch's fused attention is slow under vmap."""
         size = h.shape[1]
         q, k, v = (  # [batch, heads, characters, width / heads] each
             part.unflatten(2, (self.num_heads, -1)).transpose(1, 2)

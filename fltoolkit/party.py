@@ -17,17 +17,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from fltoolkit.trees import Tree
 
-__all__ = [
-    "SGD",
-    "LossFn",
-    "Party",
-    "TrainingWarning",
-    "check_fits_loss",
-    "check_one_number",
-    "check_targets",
-    "label_advice",
-    "takes_log_probabilities",
-]
+__all__ = ["SGD", "LossFn", "Party", "TrainingWarning"]
 
 LossFn = Callable[[Tensor, Tensor], Tensor]
 """``loss_fn(output, y) -> scalar``, the mean over a batch, e.g. ``nn.functional.nll_loss``."""
@@ -298,7 +288,10 @@ class Party:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved `state_dict` of the same party."""
         if state["name"] != self.name:
-            raise ValueError(f"this is {self.name!r}, the saved state is {state['name']!r}'s")
+            raise ValueError(
+                f"this is {self.name!r}, the saved state is {state['name']!r}'s: give the parties "
+                "in the order in which they were saved"
+            )
         self.module.load_state_dict(state["module"])
         if self.optimizer is not None:
             self.optimizer.load_state_dict(state["optimizer"])
@@ -308,13 +301,7 @@ class Party:
 
 
 def check_one_number(loss_fn: Any, loss: Any) -> None:
-    """Raise ValueError if a loss is not one number for the whole batch.
-
-    >>> none = nn.MSELoss(reduction="none")
-    >>> check_one_number(none, none(torch.zeros(2), torch.ones(2)))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ValueError: loss_fn=MSELoss() returns a tensor of shape [2], not one number for the batch. ...
-    """
+    """Raise ValueError if a loss is not one number for the whole batch."""
     if not isinstance(loss, Tensor) or loss.numel() != 1:
         is_tensor = isinstance(loss, Tensor)
         what = f"tensor of shape {list(loss.shape)}" if is_tensor else type(loss).__name__
@@ -325,11 +312,7 @@ def check_one_number(loss_fn: Any, loss: Any) -> None:
 
 
 def label_advice(output: Tensor, y: Tensor) -> str:
-    """What to do about labels that a loss refuses.
-
-    >>> label_advice(torch.zeros(4, 3), torch.zeros(4, 1, dtype=torch.int64))
-    'Labels of shape [4, 1] become class numbers [4] by y.squeeze(1)'
-    """
+    """What to do about labels that a loss refuses."""
     if y.dim() == 2 and y.shape[1] == 1 and output.shape != y.shape:
         return f"Labels of shape {list(y.shape)} become class numbers {list(y.shape[:1])} by " + (
             "y.squeeze(1)" if y.dtype == torch.int64 else "y.squeeze(1).long()"
@@ -343,13 +326,7 @@ def label_advice(output: Tensor, y: Tensor) -> str:
 
 
 def check_targets(output: Tensor, y: Tensor) -> None:
-    """Raise ValueError for targets [n] and outputs [n, 1], of which torch would make n x n pairs.
-
-    >>> check_targets(torch.zeros(4, 1), torch.zeros(4, 1))
-    >>> check_targets(torch.zeros(4, 1), torch.zeros(4))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ValueError: outputs [4, 1] and targets [4] would be broadcast, so that the loss compares ...
-    """
+    """Raise ValueError for targets [n] and outputs [n, 1]: torch would compare n x n pairs."""
     if y.shape != output.shape and y.squeeze().shape == output.squeeze().shape:
         raise ValueError(
             f"outputs {list(output.shape)} and targets {list(y.shape)} would be broadcast, so that "
@@ -370,14 +347,6 @@ def check_fits_loss(who: str, loss_fn: Any, output: Tensor, loss: Any) -> None:
         loss_fn: the loss.
         output: what the network returned.
         loss: what ``loss_fn`` returned of it, with its graph.
-
-    >>> x, y = torch.ones(2, 3, requires_grad=True), torch.tensor([0, 1])
-    >>> loss_fn = nn.CrossEntropyLoss()
-    >>> check_fits_loss("bob", loss_fn, x, loss_fn(x, y))
-    >>> p = x.softmax(1)
-    >>> check_fits_loss("bob", loss_fn, p, loss_fn(p, y))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ValueError: bob: its network ends with a softmax, and loss_fn=CrossEntropyLoss() ...
     """
     try:
         check_one_number(loss_fn, loss)
@@ -477,11 +446,7 @@ def _parameters(optimizer: Optimizer | None) -> list[Tensor]:
 
 
 def takes_log_probabilities(loss_fn: Any) -> bool:
-    """Whether a loss is torch's negative log-likelihood, which needs log-probabilities.
-
-    >>> takes_log_probabilities(nn.NLLLoss()), takes_log_probabilities(nn.CrossEntropyLoss())
-    (True, False)
-    """
+    """Whether a loss is torch's negative log-likelihood, which needs log-probabilities."""
     function = loss_fn.func if isinstance(loss_fn, functools.partial) else loss_fn
     return function is nn.functional.nll_loss or isinstance(function, nn.NLLLoss)
 

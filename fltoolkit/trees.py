@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["Tree", "check_finite", "dense_nbytes", "is_finite", "masked_mean", "weighted_mean"]
+__all__ = ["Tree", "dense_nbytes", "masked_mean", "weighted_mean"]
 
 BLOCK = 1 << 14  # how many values are averaged at a time: they fit into the cache
 
@@ -27,21 +27,12 @@ def dense_nbytes(tree: Tree) -> int:
 
 
 def is_finite(values: Tensor) -> bool:
-    """True if no value is NaN or infinite. The function tries the sum first: that is faster.
-
-    >>> is_finite(torch.tensor([1.0, 2.0])), is_finite(torch.tensor([1.0, math.nan]))
-    (True, False)
-    """
+    """True if no value is NaN or infinite. The function tries the sum first, which is faster."""
     return math.isfinite(values.sum()) or bool(values.isfinite().all())
 
 
 def check_finite(name: str, values: Tensor) -> None:
-    """Raise ValueError if a value is NaN or infinite; the error names the entry.
-
-    >>> check_finite("w", torch.tensor([1.0, math.inf]))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ValueError: entry 'w' holds NaN or infinite values, which this codec cannot carry: ...
-    """
+    """Raise ValueError if a value is NaN or infinite; the error names the entry."""
     if not is_finite(values):
         raise ValueError(
             f"entry {name!r} holds NaN or infinite values, which this codec cannot carry: has "
@@ -73,9 +64,8 @@ def weighted_mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:
 def masked_mean(trees: Sequence[Tree], masks: Sequence[Tree], weights: Sequence[float]) -> Tree:
     """The weighted mean of each coordinate over those who sent it; zero if nobody sent it.
 
-    ``masks[k]`` says what sender k sent (`Pipeline.masks` returns it), in bool tensors of the
-    entries' shapes. An entry without a mask was sent whole. Sums are computed in float64. Here a
-    coordinate that only a few senders send changes as much as one that all of them send.
+    ``masks[k]`` says what sender k sent (see `Pipeline.masks`). Sums are computed in float64. A
+    coordinate that only a few senders send changes as much as one that all of them send;
     `weighted_mean` counts a coordinate that was not sent as zero instead.
 
     >>> trees = [{"w": torch.tensor([4.0, 0.0])}, {"w": torch.tensor([0.0, 0.0])}]

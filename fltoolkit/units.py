@@ -5,8 +5,7 @@ Not here: drawing (the room plots).
 
 import math
 
-__all__ = ["amount", "axis_label", "axis_of", "byte_unit", "tick"]
-
+__all__ = ["amount", "tick"]
 
 _LABELS = {
     "nbytes": "bytes sent",
@@ -19,21 +18,13 @@ _LABELS = {
 
 
 def byte_unit(largest: float) -> tuple[str, int]:
-    """The unit in which ``largest`` bytes are easy to read, and its size: 1 kB is 1000 B.
-
-    >>> byte_unit(163_854)
-    ('kB', 1000)
-    """
+    """The unit in which ``largest`` bytes are easy to read, and its size: 1 kB is 1000 B."""
     power = sum(largest >= 1000**k for k in (1, 2, 3, 4))
     return ("B", "kB", "MB", "GB", "TB")[power], 1000**power
 
 
 def axis_label(key: str) -> str:
-    """The label of an axis for a record's ``key``, with its unit; of bytes, each tick has one.
-
-    >>> axis_label("accuracy"), axis_label("nbytes")
-    ('accuracy [%]', 'bytes sent')
-    """
+    """The label of an axis for a record's ``key``, with its unit; of bytes, each tick has one."""
     label = _LABELS.get(key, key.replace("_", " "))
     if "accuracy" in key:
         return f"{label} [%]"
@@ -53,11 +44,7 @@ def tick(key: str, value: float) -> str:
 
 
 def axis_of(key: str, largest: float) -> tuple[str, float]:
-    """An axis label with one unit for all ticks, and the factor that converts to this unit.
-
-    >>> axis_of("nbytes", 163_854), axis_of("accuracy", 0.97)
-    (('bytes sent [kB]', 0.001), ('accuracy [%]', 100.0))
-    """
+    """An axis label with one unit for all ticks, and the factor that converts to this unit."""
     if key.startswith("nbytes"):
         unit, size = byte_unit(largest)
         return f"{axis_label(key)} [{unit}]", 1 / size

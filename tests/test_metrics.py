@@ -66,7 +66,7 @@ def test_accuracy_of_one_logit_is_binary():
         (nn.MSELoss(), LOGITS, LOGITS, "metric=MEAN_SQUARED_ERROR"),
         (lambda o, y: o.mean() ** 2, SCORES, CLASSES[:, None], r"y\.squeeze\(-1\)"),
         (lambda o, y: o.mean() ** 2, SCORES[:, :1], CLASSES, "would be broadcast"),
-        (lambda o, y: o.mean() ** 2, LOGITS, ONES.long(), "one logit a prediction"),
+        (lambda o, y: o.mean() ** 2, LOGITS, ONES.long(), "one logit per prediction"),
         (lambda o, y: o.mean() ** 2, TEXT, LETTERS[:, 0], "into these shapes"),
         (nn.CrossEntropyLoss(reduction="none"), SCORES, CLASSES, 'Leave out reduction="none"'),
         (nn.MSELoss(), LOGITS, ONES[:, 0], "would be broadcast"),

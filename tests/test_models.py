@@ -147,7 +147,7 @@ def test_a_split_gpt_is_the_whole_gpt():
 
 
 def test_gpt_refuses_a_window_that_is_too_long_and_heads_that_do_not_fit():
-    with pytest.raises(ValueError, match="9 characters a window: this gpt has context=8"):
+    with pytest.raises(ValueError, match="windows of 9 characters: this gpt has context=8"):
         gpt(11, context=8, width=16, seed=0)(torch.zeros(1, 9, dtype=torch.int64))
     with pytest.raises(ValueError, match="heads must divide the width"):
         gpt(11, width=10, seed=0)

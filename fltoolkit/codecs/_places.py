@@ -128,8 +128,8 @@ def random_places(seed: int, n: int, k: int) -> Array:
     """k random places of n, in ascending order. Each set of k places is equally likely.
 
     Places are drawn with replacement until k different ones are found. If n - k is smaller than k,
-    the n - k places that are left out are drawn instead. The numbers are made from raw bits: numpy
-    promises to keep these the same in later versions, which it does not for ``Generator.choice``.
+    the n - k places that are left out are drawn instead. The numbers are made from raw bits, which
+    numpy promises to keep the same in later versions.
     """
     bits = np.random.SFC64(seed)
     wanted = min(k, n - k)

@@ -15,18 +15,7 @@ from fltoolkit.codecs.stage import Sizes, Stage, is_main
 from fltoolkit.trees import Tree, dense_nbytes
 from fltoolkit.wire import pack, unpack
 
-__all__ = [
-    "Codec",
-    "Composed",
-    "Echoing",
-    "Identity",
-    "LinkState",
-    "Masked",
-    "Weighed",
-    "can_sum",
-    "walk",
-    "weigh",
-]
+__all__ = ["Composed", "Echoing", "LinkState", "Masked", "Weighed", "walk", "weigh"]
 
 
 @runtime_checkable

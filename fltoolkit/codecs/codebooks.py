@@ -341,13 +341,6 @@ def look_up(levels: Array, symbols: Array) -> Array:
     return values
 
 
-def _float_values(exponent: int, mantissa: int, bias: int) -> Array:
-    """The non-negative values of a small float, ascending, as float64."""
-    code = np.arange(1 << (exponent + mantissa))
-    e, m = code >> mantissa, code & ((1 << mantissa) - 1)
-    return np.ldexp(np.where(e > 0, m + (1 << mantissa), m), np.maximum(e, 1) - bias - mantissa)
-
-
 def _classes(values: Array) -> tuple[Array, Array]:
     """The middles of the classes of float32 values with equal upper 16 bits, and their sizes.
 
@@ -371,7 +364,10 @@ def _float_tables(exponent: int, mantissa: int, bias: int) -> tuple[Array, Array
     The upper 16 bits hold 8 significant bits of a number. Where the nearest code changes has at
     most mantissa + 2 <= 8 of them, so the lower 16 bits never matter.
     """
-    values = _float_values(exponent, mantissa, bias)
+    code = np.arange(1 << (exponent + mantissa))
+    e, m = code >> mantissa, code & ((1 << mantissa) - 1)
+    significand = np.where(e > 0, m + (1 << mantissa), m)
+    values = np.ldexp(significand, np.maximum(e, 1) - bias - mantissa)  # not negative, ascending
     upper = np.minimum(np.arange(1 << 15, dtype=np.uint32), 0x7F7F)  # above: infinite or NaN
     inputs = (upper << 16).view(np.float32)
     codes = np.searchsorted(middles(values), inputs, side="right").astype(np.uint8)

@@ -29,7 +29,7 @@ from fltoolkit.codecs._range_coder import range_coder
 from fltoolkit.codecs.stage import Coder, Indices, Parts, Symbols, is_main, side
 from fltoolkit.wire import MAX_DIMENSIONS, Pieces, Reader, WireError, check_num_values, varint
 
-__all__ = ["CODED", "BitPack", "Deflate", "Entropy", "Zstd"]
+__all__ = ["CODED"]
 
 CODED = "#"
 """How the name of a coded entry ends, after the separator."""

@@ -30,8 +30,6 @@ from fltoolkit.codecs.stage import (
 from fltoolkit.trees import Tree, check_finite
 from fltoolkit.wire import WireError, check_num_values, read_layout, write_layout
 
-__all__ = ["PowerSGD", "Subspace", "power_step"]
-
 SHAPE = "~"  # the name of the side information: the shape, written as in a frame's header (wire.py)
 WIDTH = "w"  # the name of the side information: how long a row was
 MAX_WIDTH = 1 << 16  # of the widest row whose coordinates in a subspace are sent
@@ -223,8 +221,7 @@ class Subspace(Stage):
 def _directions(width: int, rank: int, seed: int) -> Tensor:
     """Orthonormal rows [rank, width], as float64 that is rounded to 2^-24.
 
-    Two machines may orthonormalize with other last bits. After rounding they hold the same numbers,
-    unless one lies within 1e-15 or so of the middle between two steps.
+    So two machines that orthonormalize with other last bits hold the same numbers.
     """
     random = np.random.Generator(np.random.SFC64(np.random.SeedSequence([seed, width, rank])))
     drawn = torch.from_numpy(random.standard_normal((width, rank)))
@@ -238,14 +235,7 @@ def power_step(matrix: Tensor, start: Tensor, random: np.random.Generator) -> tu
     A row of ``start`` [rank, n] is replaced with a random row if it shows nothing of ``matrix``
     [m, n] that the other rows do not show. (Householder's orthonormalization also works for zeros.)
 
-    Returns:
-        P^T [rank, m] and Q^T [rank, n]: matrix kernels are several times faster along long rows.
-
-    >>> matrix = torch.outer(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 0.0, 4.0]))
-    >>> p, q = power_step(matrix, torch.ones(1, 3, dtype=torch.float64), np.random.default_rng(0))
-    >>> p.T @ q
-    tensor([[3.0000, -0.0000, 4.0000],
-            [6.0000, -0.0000, 8.0000]], dtype=torch.float64)
+    Returns P^T [rank, m] and Q^T [rank, n]: matrix kernels are faster along long rows.
     """
     nothing = NOTHING * math.sqrt(sum(float(x.flatten() @ x.flatten()) for _, x in _rows(matrix)))
     p, weak = _orthonormal(_image(matrix, start), nothing)
@@ -297,9 +287,8 @@ def _join(p: Tensor, q: Tensor) -> Tensor:
 def _product(p: Tensor, q: Tensor) -> Tensor:
     """P Q^T as float32 [m, n], for rows [rank, m] and [rank, n]; saturates.
 
-    The result has the same bits on every machine, since both ends of a `Difference` must hold the
-    same values: the product of two float32 numbers is exact in float64, and sums are computed over
-    the rank from first to last. A matrix kernel would choose its own order.
+    The result has the same bits on every machine, as `Difference` needs it: the product of two
+    float32 numbers is exact in float64, and sums are computed over the rank from first to last.
     """
     out = torch.empty(p.shape[1], q.shape[1])
     left, right = p.double()[:, :, None], q.double()[:, None, :]

@@ -21,9 +21,6 @@ from fltoolkit.wire import Pieces, WireError
 
 __all__ = [
     "SEPARATOR",
-    "Answered",
-    "Answering",
-    "Coder",
     "Indices",
     "Part",
     "Parts",
@@ -31,7 +28,6 @@ __all__ = [
     "Sizes",
     "Stage",
     "Symbols",
-    "check_number",
     "floats",
     "is_main",
     "side",
@@ -217,10 +213,6 @@ class Coder(Stage):
     """A last stage: it turns every `Symbols` and `Indices` into a uint8 tensor, without loss.
 
     It works on main entries and on side information alike, since both may hold symbols.
-
-    >>> from fltoolkit.codecs import BitPack, Entropy, Quantize
-    >>> [isinstance(stage, Coder) for stage in (BitPack(), Entropy(), Quantize(8))]
-    [True, True, False]
     """
 
     def pieces(self, parts: Parts) -> Mapping[str, Tensor | Pieces]:
@@ -234,12 +226,6 @@ class Answered(Protocol):
 
     A channel without a codec that answers sets ``is_answered = False``, and the stage need not
     remember anything.
-
-    >>> from fltoolkit.codecs import TopK
-    >>> stage = TopK(0.5)
-    >>> _ = stage.apply({"w": torch.tensor([1.0, -5.0])})
-    >>> isinstance(stage, Answered), stage.last_masks()
-    (True, [tensor([False,  True])])
     """
 
     def last_masks(self) -> list[Tensor] | None:
@@ -252,10 +238,6 @@ class Answering(Protocol):
 
     A channel looks for an `Answered` stage at the same end of the link in the other direction, and
     passes this stage to `listen`.
-
-    >>> from fltoolkit.codecs import SameMask
-    >>> isinstance(SameMask(), Answering), SameMask().answers
-    (True, 'activations')
     """
 
     answers: str  # the kind of the message that is answered
@@ -401,12 +383,7 @@ def expect_finite(received: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def check_number(name: str, value: object, low: int, high: int | None = None) -> None:
-    """Raise ValueError unless an argument is a whole number from low to high.
-
-    >>> check_number("bits", 9, 1, 8)
-    Traceback (most recent call last):
-    ValueError: bits=9: expected a whole number from 1 to 8
-    """
+    """Raise ValueError unless an argument is a whole number from low to high."""
     if not isinstance(value, int) or value < low or (high is not None and value > high):
         allowed = f"{low} or more" if high is None else f"from {low} to {high}"
         raise ValueError(f"{name}={value!r}: expected a whole number {allowed}")

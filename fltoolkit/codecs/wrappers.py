@@ -22,7 +22,7 @@ from fltoolkit.codecs.stage import SEPARATOR, Sizes, expect_finite, is_main
 from fltoolkit.trees import Tree, check_finite, dense_nbytes
 from fltoolkit.wire import WireError, check_tree, pack, unpack
 
-__all__ = ["ErrorFeedback", "Only", "Wrapper"]
+__all__ = ["Wrapper"]
 
 
 class Wrapper:

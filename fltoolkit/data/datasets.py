@@ -28,7 +28,7 @@ from fltoolkit.data._files import (
     without_downloads,
 )
 
-__all__ = ["DataNotFoundError", "Dataset", "load", "load_emnist_federated", "without_downloads"]
+__all__ = ["DataNotFoundError", "without_downloads"]
 
 
 PIXEL_STATISTICS = {

@@ -90,24 +90,22 @@ class Text:
         return cut(self.train if part == "train" else self.test, context, f"{self.name}, {part}")
 
     def roles(
-        self, context: int, *, min_windows: int = 1
+        self, context: int
     ) -> dict[str, tuple[Int64[Tensor, "windows context"], Int64[Tensor, "windows context"]]]:
         """The windows of each speaker in the training part, by name: natural clients.
 
-        In a play, a line such as "First Citizen:" names the speaker; see `speeches`. A speaker's
-        windows come from their own speeches only. Speakers with fewer than ``min_windows`` are left
-        out.
-
-        Raises ValueError if nobody is left, as in a text that is no play.
+        In a play, a line such as "First Citizen:" names the speaker; see `speeches`. A speaker
+        without a whole window is left out. Raises ValueError if nobody is left, as in a text that
+        is no play.
         """
         found = {}
         for name, words in speeches(self.decode(self.train)).items():
-            if len(words) > max(1, min_windows) * context:
+            if len(words) > context:
                 found[name] = cut(self.encode(words), context, name)
         if not found:
             raise ValueError(
-                f"{self.name} names no speaker who says more than {min_windows * context:,} "
-                "characters: it needs lines such as 'First Citizen:' before what they say"
+                f"{self.name} names no speaker who says more than {context:,} characters: it "
+                "needs lines such as 'First Citizen:' before what they say"
             )
         return found
 

@@ -27,7 +27,7 @@ from fltoolkit.split.clients import Counted, check_clients
 from fltoolkit.split.gates import Gate, Progress, State, ask, check_gate
 from fltoolkit.split.uploads import Memory, Upload, memories_of, place, send_up
 
-__all__ = ["Bookmark", "CachedClient", "async_step", "train_async", "train_async_relay"]
+__all__ = ["Bookmark", "train_async", "train_async_relay"]
 
 
 @runtime_checkable
@@ -39,15 +39,7 @@ class KeyedData(Counted, Protocol):
 
 
 class CachedClient(NamedTuple):
-    """A client, her samples, and what is remembered of the activations that she has sent.
-
-    >>> from fltoolkit import Batches
-    >>> data = Batches(torch.ones(4, 2), torch.ones(4, 1), 4, seed=0)
-    >>> alice, memory = Party("alice", torch.nn.Linear(2, 3)), Memory(ActivationCache(4))
-    >>> client = CachedClient(alice, data, memory)
-    >>> client.party.name, len(client.memory.cache)
-    ('alice', 0)
-    """
+    """A client, her samples, and what is remembered of the activations that she has sent."""
 
     party: Party
     data: KeyedData
@@ -57,14 +49,11 @@ class CachedClient(NamedTuple):
 class Bookmark:
     """The state of a run of `train_async` or `train_async_relay`, so that it can go on later.
 
-    Give a bookmark to the training, and give it to `save_run` as if it were a party. To go on, give
-    a new bookmark to `load_run`, and then to the same training, built as for a new run. A bookmark
-    saves the gate, the cache, the client's copy of the cache, and how far the run has come, also
-    within an epoch and within a period.
-
-        save_run("runs/a", [alice, bob, bookmark], channel)
-
-    Use one bookmark for one run only: a training that gets a used bookmark continues its run.
+    Give a bookmark to the training, and to `save_run` as if it were a party: ``save_run("runs/a",
+    [alice, bob, bookmark], channel)``. To go on, give a new bookmark to `load_run`, and then to the
+    same training, built as for a new run. A bookmark saves the gate, the cache, the client's copy
+    of the cache, and how far the run has come, also within an epoch and within a period. A training
+    that gets a used bookmark continues its run.
 
     Args:
         cache: the label party's cache, e.g. with a capacity; by default it holds all samples.
@@ -156,20 +145,6 @@ def async_step(
         channel: what everything travels through.
         state: the state of this step.
         labels_from: the client's name if she owns the labels; they are sent, too, and counted.
-
-    >>> from torch import nn
-    >>> from fltoolkit import Batches
-    >>> bob = Party("bob", nn.Linear(3, 1), loss_fn=nn.MSELoss())
-    >>> data = Batches(torch.ones(4, 2), torch.ones(4, 1), 4, seed=0)
-    >>> alice = CachedClient(Party("alice", nn.Linear(2, 3)), data, Memory(ActivationCache(4)))
-    >>> channel = Channel()
-    >>> for state in (State.A, State.B, State.C):
-    ...     before = channel.nbytes()
-    ...     _ = async_step(alice, bob, torch.arange(4), channel, state)
-    ...     print(state.value, channel.nbytes() - before, "bytes")
-    A 118 bytes
-    B 59 bytes
-    C 0 bytes
     """
     alice, data, memory = client
     cache, keys = memory.cache, ids + memory.first
@@ -261,10 +236,10 @@ def train_async_relay(
     """Several clients in turn, as in `train_relay`, in the states that ``gate`` decides.
 
     Clients own their labels and send them, too. A client gets the bottom of the client before (as a
-    ``model`` message, counted) only if it is about to compute with it and its own bottom is older:
-    in state C no client needs a bottom. A period of the gate is a round over all clients, or
-    ``gate.every`` steps. One cache holds the samples of all clients, in the order of the clients.
-    Records are those of `train_async` with ``round`` and ``client`` in place of ``epoch``.
+    ``model`` message, counted) only if it is about to compute with it and its own bottom is older.
+    A period of the gate is a round over all clients, or ``gate.every`` steps. One cache holds the
+    samples of all clients. Records are those of `train_async` with ``round`` and ``client`` in
+    place of ``epoch``.
 
     >>> from torch import nn
     >>> from fltoolkit import Batches

@@ -190,18 +190,15 @@ class LossGate(_Gate):
         return f"{type(self).__name__}({self.threshold}{extra})"
 
 
-# ------------------------------------------------------ for comparison: these ignore the loss
-
-
 class _Planned(_Gate):
-    """A gate whose states are planned: A in periods where `wakes` is true, B after an A, else C."""
+    """A gate that ignores the loss: A in the periods of `_is_in_a`, B after an A, else C."""
 
-    def wakes(self, period: int) -> bool:
+    def _is_in_a(self, period: int) -> bool:
         """Whether period number ``period``, counted from 0, is in state A."""
         raise NotImplementedError
 
     def _decide(self, progress: Progress) -> State:
-        if self.wakes(self.checks):
+        if self._is_in_a(self.checks):
             return State.A
         return State.B if self.state is State.A else State.C
 
@@ -216,8 +213,7 @@ class AlwaysA(_Planned):
 
     every: int | None = None
 
-    def wakes(self, period: int) -> bool:
-        """True: every period is in state A."""
+    def _is_in_a(self, period: int) -> bool:
         return True
 
 
@@ -239,8 +235,7 @@ class Periodic(_Planned):
                 f"period={self.period}: a whole number of periods, 1 (always A) or more"
             )
 
-    def wakes(self, period: int) -> bool:
-        """True for each ``period``-th period."""
+    def _is_in_a(self, period: int) -> bool:
         return period % self.period == 0
 
 
@@ -260,8 +255,7 @@ class FreezeAfter(_Planned):
         if not _is_count(self.num_periods):
             raise ValueError(f"num_periods={self.num_periods}: 1 or more in state A")
 
-    def wakes(self, period: int) -> bool:
-        """True for the first ``num_periods`` periods."""
+    def _is_in_a(self, period: int) -> bool:
         return period < self.num_periods
 
 
@@ -275,12 +269,8 @@ class LogSpaced(_Planned):
 
     every: int | None = None
 
-    def wakes(self, period: int) -> bool:
-        """True if period + 1 is a power of two."""
-        return (period + 1) & period == 0
-
-
-# ------------------------------------------------------------- budget controllers: bytes are given
+    def _is_in_a(self, period: int) -> bool:
+        return (period + 1) & period == 0  # period + 1 is a power of two
 
 
 class _Budget(_Gate):
@@ -393,14 +383,11 @@ class BangBang(_Budget):
         return State.B if self.state is State.A else State.C
 
 
-# --------------------------------------------------------------------------------------- what if
-
-
 def gate_trace(losses: Iterable[float], gate: Gate) -> list[State]:
     """The states that a gate chooses for periods with these mean losses; the first one is A.
 
-    For recorded losses of a finished run the result is only an estimate: with another gate the run
-    would have had other losses. For budget gates it means nothing, since 0 bytes are spent here.
+    For recorded losses the result is only an estimate: with another gate the run would have had
+    other losses. For budget gates it means nothing, since 0 bytes are spent here.
 
     >>> [state.value for state in gate_trace([2.0, 1.9, 1.8], LossGate(0.5))]
     ['A', 'A', 'B']

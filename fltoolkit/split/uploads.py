@@ -17,8 +17,6 @@ from fltoolkit.channel import Channel
 from fltoolkit.links import Link
 from fltoolkit.split.cache import ActivationCache
 
-__all__ = ["Memory", "Upload"]
-
 
 @dataclass(frozen=True)
 class Upload:
@@ -34,8 +32,6 @@ class Upload:
 
     The last two need memory at the client: a copy of the label party's cache.
 
-    >>> Upload(moved=0.1)
-    Upload(moved=0.1, delta=False)
     >>> Upload(moved=-1)
     Traceback (most recent call last):
     ValueError: moved=-1: a relative distance, 0 or more
@@ -50,12 +46,7 @@ class Upload:
 
 
 class Memory(NamedTuple):
-    """What the two ends of one client's cut remember, and what she sends.
-
-    >>> memory = Memory(ActivationCache(num_samples=8))
-    >>> memory.cache.has(torch.tensor([3])), memory.mirror
-    (tensor([False]), None)
-    """
+    """What the two ends of one client's cut remember, and what she sends."""
 
     cache: ActivationCache  # at the label party, for all clients
     mirror: ActivationCache | None = None  # the client's copy of her part; see `Upload`

@@ -28,13 +28,10 @@ def train_uploading(
 
     The function behaves like SecretFlow's ``split_state_async`` (``loss_thres`` is the gate's
     ``threshold``, ``split_steps`` its ``every``, ``max_fuse_local_steps`` is ``max_local_steps``):
-    activations are sent with every batch. The label party learns from them. As long as the gate
-    then says C, it learns from the same batch again, up to ``max_local_steps`` more times. The
-    gradient is sent back if the state is A after these steps. The gate is asked after ``every``
-    steps of the label party, including the additional ones. So at most the gradients are saved,
-    which is a factor of 2.
-
-    Records also hold ``local_steps``, the number of label-party steps on this batch.
+    activations are sent with every batch. The label party learns from them, and, as long as the
+    gate then decides for C, from the same batch again, up to ``max_local_steps`` more times. The
+    gradient is sent back if the state is A afterwards. So at most the gradients are saved, which is
+    a factor of 2. Records also hold ``local_steps``, the label party's steps on this batch.
 
     >>> import torch
     >>> from torch import nn

@@ -31,7 +31,7 @@ def test_a_window_predicts_each_next_character_once():
 def test_speakers():
     said = speeches(PLAY)
     assert said == {"Ann": "Who is there?\n\nCome in!\n\nand sit.", "Bob": "I am.\nIt is Bob."}
-    roles = Text.of(PLAY, "play", held_out=0.03).roles(4, min_windows=5)
+    roles = Text.of(PLAY, "play", held_out=0.03).roles(20)
     assert [*roles] == ["Ann"]
     x, y = roles["Ann"]
     assert torch.equal(x[:, 1:], y[:, :-1])
@@ -80,7 +80,7 @@ def test_shakespeare():
         )
     assert len(text.train) + len(text.test) == 1_115_394
     assert len(text.alphabet) == 65
-    assert "MENENIUS" in text.roles(64, min_windows=20)
+    assert "MENENIUS" in text.roles(64)
 
 
 def test_neighbours_stay_together():
