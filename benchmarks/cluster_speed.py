@@ -1,11 +1,11 @@
 """Averaging with very many clients: memory of a round, and clients per second on a Dask cluster.
 
     python -m benchmarks.cluster_speed                                  # clients per second
-    python -m benchmarks.cluster_speed --simulated 1 2 16               # where clients only wait
-    python -m benchmarks.cluster_speed --memory                         # all of it takes long
+    python -m benchmarks.cluster_speed --simulated 1 2 16               # clients that only wait
+    python -m benchmarks.cluster_speed --memory                         # takes long
     python -m benchmarks.cluster_speed --memory --where "two workers"   # one part
     python -m benchmarks.cluster_speed --link                           # memory of one link
-    python -m benchmarks.cluster_speed --draw docs/performance.md    # the figure of a printed table
+    python -m benchmarks.cluster_speed --draw docs/performance.md       # draw the figure
 
 The model has 4,810 parameters (19 kB). Each client has 20 samples and takes one step. Memory is the
 most that a process held (VmHWM) in two rounds, the first of which makes every client's memory.
@@ -49,7 +49,7 @@ def network() -> nn.Sequential:
 
 
 class Waiting(nn.Module):
-    """The loss of a client on a machine of its own: it waits, and leaves this processor alone."""
+    """The loss of a client on another machine: it only waits, and uses no processor time here."""
 
     def __init__(self, seconds: float):
         super().__init__()
@@ -101,7 +101,7 @@ def memory(num_clients: int, updates: str, where: str) -> None:
 
 
 def link(number: int = 3_000) -> None:
-    """What a client's link takes in one process after its first message, on average."""
+    """The mean memory of a client's link in one process, after its first message."""
     torch.set_num_threads(1)
     channel, model, before = Channel({"update": SPARSE}), network().state_dict(), 0
     for k in range(50 + number):

@@ -1,4 +1,4 @@
-"""How fast codecs encode and decode, beside a copy of the memory and the obvious naive forms.
+"""How fast codecs encode and decode, compared with copying the memory and with naive code.
 
     python -m benchmarks.codec_speed                        # 1,663,370 and 25,000,000 values
     python -m benchmarks.codec_speed --values 1_663_370     # McMahan's CNN alone
@@ -7,13 +7,12 @@ Process CPU time, one thread, MB/s of float32 input. All rows are measured in tu
 order, and compared to the copies measured in the same round: medians. Each call gets the next of
 several tensors that together are larger than any cache, as an update comes from training.
 
-There are three copies: from such memory to such memory, all of which the system handed over before
-(``x warm``: the limit that the targets are set against), to memory allocated for it, as each
-message is (``x fresh``: beyond some size the system hands it over page by page in each call; below,
-it is what was just freed and still in the cache), and from and to the same place again and again
-(only shown: a small tensor then never leaves the cache). On a busy machine copies suffer most, so
-ratios of medians flatter. The last table therefore repeats what the targets are about with ratios
-of the least times of each, and judges those.
+There are three kinds of copies. ``x warm`` copies to memory that was used before; the targets are
+multiples of it. ``x fresh`` copies to memory that is allocated for it, as for each message: large
+memory then comes from the system page by page, small memory was just freed and is still in the
+cache. The third kind copies from and to the same place again and again (only shown: a small tensor
+then stays in the cache). A busy machine slows copies most, so ratios of medians look too good. So
+the last table compares the targets with ratios of the least times.
 """
 
 import argparse
@@ -53,7 +52,7 @@ LARGEST = "which 1 % are largest, and they"
 
 
 def naive_quantize(x: Tensor) -> bytes:
-    """Eight bits as one would write it first."""
+    """Eight bits, the simplest code."""
     low, high = x.min(), x.max()
     return ((x - low) / (high - low) * 255).round().to(torch.uint8).numpy().tobytes()
 

@@ -1,18 +1,18 @@
-"""How few bits, and how fast: Entropy beside other lossless coders, on updates trained here.
+"""How few bits, and how fast: Entropy compared with other lossless coders, on real updates.
 
     python -m benchmarks.entropy_coders                    # all situations, about four minutes
     python -m benchmarks.entropy_coders --situations 2     # only the first ones
-    python -m benchmarks.entropy_coders --coders nncodec "range coder"   # only these beside ours
+    python -m benchmarks.entropy_coders --coders nncodec "range coder"   # only these and ours
     python -m benchmarks.entropy_coders --situations 1 --coders "plain Entropy"   # no constriction
 
 All coders get the same symbols of the same updates: 8, 4 and 2 bits per value (``s`` stochastically
 rounded, ``d`` to the nearest), and the places of the largest 10, 1 and 0.1 %. ``order 0`` is the
 empirical entropy of each tensor's symbols taken one by one (of places: log2 of n over k), which
-no coder without contexts can go below. Deflate, zstd and lzma take packed symbols or whole bytes,
-whichever they like better.
+no coder without contexts can go below. Deflate, zstd and lzma code packed symbols or whole bytes,
+whichever is shorter.
 
 ``nncodec`` is the reference software of ISO/IEC 15938-17 (MPEG-7 part 17), DeepCABAC. It is called
-at its innermost, the compiled coder of integer tensors, with what gave the fewest bits here (the
+directly, the compiled coder of integer tensors, with the settings of the fewest bits here (the
 probability estimators chosen for each tensor, rows of zeros skipped, 10 greater-than flags).
 Symbols become integers around that of the value zero, places become zeros and ones; shapes are not
 charged to it. It is optional, and its requirements would replace torch, so install it without:
@@ -62,7 +62,7 @@ class Coder(NamedTuple):
 
 
 class Lzma(Deflate):
-    """As Deflate, with lzma in its place; only to be measured."""
+    """Like Deflate, with lzma; only for this measurement."""
 
     def _squeeze(self, entry: bytearray) -> bytearray:
         return bytearray(lzma.compress(entry))
@@ -80,7 +80,7 @@ def unlzma(coded: dict[str, Tensor]) -> None:
 
 
 def plain() -> Coder:
-    """Entropy as it is where ``constriction`` is missing: its range coder in Python."""
+    """Entropy without ``constriction``: its range coder in Python."""
 
     def with_it(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def call(parts: Any) -> Any:
@@ -97,7 +97,7 @@ def plain() -> Coder:
 
 
 def range_coder() -> Coder:
-    """``constriction`` alone: each tensor in one call, by how often its symbols are there."""
+    """``constriction`` alone: one call per tensor, with the frequencies of its symbols."""
     from constriction import stream
 
     def encode(parts: dict[str, Part]) -> list[tuple[np.ndarray, Any, int]]:
@@ -162,7 +162,7 @@ def integers(parts: dict[str, Part]) -> Iterator[np.ndarray]:
 
 
 def coders(only: list[str] | None) -> dict[str, Coder]:
-    """Those that can be found here; ours last."""
+    """The coders that are installed; ours last."""
     found = {"BitPack": ours(BitPack()), "deflate": ours(Deflate(), 1)}
     try:
         ours(Zstd()).encode({"w": Symbols(torch.zeros(9).byte(), 2)})
@@ -238,7 +238,7 @@ def update(model: nn.Module, data: Any, late: bool, classes: int, seed: int) -> 
 
 
 def order0(parts: dict[str, Part]) -> float:
-    """Bits, if symbols are taken one by one."""
+    """Bits of each symbol by itself, without contexts."""
     bits = 0.0
     for part in parts.values():
         if isinstance(part, Symbols):
@@ -289,7 +289,7 @@ def mean(rows: list[Any]) -> np.ndarray:
 
 
 def compare(ratios: dict[str, list[tuple[float, float, float]]]) -> None:
-    """One line for each kind, and one for all: bits for one of nncodec's, times its speed."""
+    """One line per kind, and one for all: bits and speed as multiples of nncodec's."""
     print(
         f"{'':8s}{'bits':>8s}{'(most)':>9s}{'encode':>9s}{'(least)':>10s}{'decode':>9s}{'(least)':>10s}"
     )

@@ -1,7 +1,7 @@
 """FedAvg by FedJAX in a process of its own: round_speed asks it for rounds and gets their seconds.
 
 It runs in the environment that ``make peers`` makes, where there is jax and no torch. For each line
-with a number it takes so many rounds, and prints the wall and CPU seconds of each as JSON.
+with a number it runs so many rounds, and prints the wall and CPU seconds of each as JSON.
 
     .venv-fedjax/bin/python -m benchmarks.fedjax_peer 2NN
 """

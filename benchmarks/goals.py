@@ -1,11 +1,11 @@
-"""Where people wait: one table of goals, each beside a peer measured in the same run.
+"""Where people wait: one table of goals, each compared with other code in the same run.
 
     python -m benchmarks.goals                  # all of it; `make peers` first, for FedJAX
     python -m benchmarks.goals --only entropy   # one part
 
 All works of a part take turns in one process, in random order, one thread each. Times are process
 CPU time, except where a row says *wall*. *Shortest* compares the shortest times of all turns, and
-*median* is the median of the ratios within each turn: a busy machine disturbs both works of a turn
+*median* is the median of the ratios within each turn: a busy machine slows both works of a turn
 alike. A goal that only the shortest times meet is met on a quiet machine. FedJAX has a process of
 its own and takes turns, too.
 """
@@ -154,7 +154,7 @@ def large() -> Iterator[Row]:
 
 
 def random_bits(num_values: int) -> None:
-    """As many as stochastic rounding takes, as many at a time."""
+    """As many random bits as stochastic rounding takes, in the same blocks."""
     generator = np.random.SFC64(0)
     for _ in range(num_values // quantize.CHUNK):
         generator.random_raw(quantize.CHUNK // 8)

@@ -1,4 +1,4 @@
-"""What does watching cost? The threshold lab's training with and without its picture.
+"""How much time does a live picture take? The threshold lab with and without its picture.
 
 python -m benchmarks.live_cost
 
@@ -10,8 +10,8 @@ of the same run take turns, and each figure is a ratio to the first of its round
 - drawn: the same lab displayed, redrawn as often as it allows itself while it trains
 
 CPU time of the whole kernel process, all threads, from the first record to the last. On a busy
-machine the ratios scatter by more than what is measured, so the drawing is also timed by itself in
-its thread. The picture that stays (PNG, once a run, after the last record) is apart.
+machine the ratios vary by more than the difference, so the drawing is also timed by itself in its
+thread. The saved picture (PNG, once per run, after the last record) is timed separately.
 """
 
 import argparse

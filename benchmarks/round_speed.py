@@ -1,6 +1,6 @@
-"""Seconds of a FedAvg round, beside other frameworks; loop or vmap; memory as clients grow.
+"""Seconds of a FedAvg round in several frameworks; loop or vmap; memory over clients.
 
-    python -m benchmarks.round_speed             # beside the frameworks that are installed
+    python -m benchmarks.round_speed             # with the frameworks that are installed
     python -m benchmarks.round_speed --choice    # one by one or at once, by size of the model
     python -m benchmarks.round_speed --growth    # 10 to 10,000 clients, 100 of them in a round
 
@@ -83,7 +83,7 @@ def timed(one_round: Callable[[], object]) -> Rounds:
 
 
 def between(stamps: list[Seconds]) -> list[Seconds]:
-    """The times of rounds from when each began; the first, which starts things up, is left out."""
+    """The seconds of each round, by when they began, without the first, which starts processes."""
     walls, cpus = (np.diff(column)[1:].tolist() for column in zip(*stamps, strict=True))
     return list(zip(walls, cpus, strict=True))
 
@@ -92,7 +92,7 @@ def between(stamps: list[Seconds]) -> list[Seconds]:
 
 
 def plain_loop(name: str) -> Rounds:
-    """What one writes first: a copy of the model and an optimizer for each client."""
+    """The simplest code: a copy of the model and an optimizer for each client."""
     server, data = network(name), [client_data(SHAPES[name], k) for k in range(NUM_CLIENTS)]
 
     def one_round() -> None:
@@ -238,7 +238,7 @@ def _kept(name: str, client: int) -> Client:
 def flower(name: str, tuned: bool) -> Rounds:
     """Flower's simulation engine; a round is from one call of its strategy to the next.
 
-    As it comes, a client asks for two cores and torch takes what threads it likes; tuned, one each.
+    By default a client asks for two cores and torch chooses its threads; tuned, one of each.
     """
     os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
     os.environ["PYTHONPATH"] = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])

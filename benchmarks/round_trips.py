@@ -1,4 +1,4 @@
-"""Round trips a second of a 64 x 640 float32 activation, and samples a second of the seed model.
+"""Round trips per second of a 64 x 640 float32 activation, and samples per second of a model.
 
     python -m benchmarks.round_trips
 

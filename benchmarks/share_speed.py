@@ -1,8 +1,9 @@
-"""How long it takes to share the secrets of one secure sum: plain lines beside a library.
+"""How long it takes to share the secrets of one secure sum: plain code and a library.
 
-    python -m benchmarks.share_speed    # needs pycryptodome, which Flower brings
+    python -m benchmarks.share_speed    # needs pycryptodome, which Flower installs
 
-A hundred clients share two secrets of 32 bytes each with everybody; 67 shares open one. The library
+A hundred clients share two secrets of 32 bytes each with everybody; 67 shares are enough to
+compute one. The library
 shares 16 bytes at a time, so a secret takes it two calls. Seconds of processor time.
 """
 

@@ -1,7 +1,7 @@
 """How fast is split training with real bytes? One command, one table: make bench.
 
 Every figure is a ratio to a named peer measured in the same process, one short piece of work at a
-time, in random order, so that a noisy machine disturbs all alike. CPU time, median and quartiles.
+time, in random order, so that a busy machine slows all alike. CPU time, median and quartiles.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def unsplit_steps(batches: list[tuple[Tensor, Tensor]]) -> Work:
 
 
 class WithoutBytes(Channel):
-    """Hands tensors over as they are: what a step costs before any message."""
+    """Passes tensors on without bytes: the time of a step without messages."""
 
     def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
         return Delivery({name: tensor.detach() for name, tensor in tree.items()}, b"")
@@ -186,7 +186,7 @@ IMPORTS = {
 
 
 def import_seconds(repeats: int) -> dict[str, list[float]]:
-    """CPU seconds in fresh processes, once torch is there."""
+    """CPU seconds in fresh processes, after torch was imported."""
     code = (
         "import sys, time, torch; t = time.process_time(); exec(sys.argv[1]); "
         "print(time.process_time() - t)"

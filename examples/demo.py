@@ -1,9 +1,9 @@
-"""Train SplitNN in three shapes, print what each point of accuracy cost, and draw it.
+"""Train SplitNN in three shapes, print accuracy and bytes of each, and draw them.
 
     python examples/demo.py                             # digits, three seeds, under a minute
     python examples/demo.py --data mnist --epochs 15 --seeds 1 --only vanilla   # the classic run
 
-Writes accuracy_over_bytes.png and one JSON-lines history a run into --out.
+Writes accuracy_over_bytes.png and one JSON-lines history per run into --out.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""Federated averaging with the server and any number of clients dealt to any number of processes.
+"""Federated averaging with a server and any number of clients in any number of processes.
 
     torchrun --nproc-per-node 2 examples/torchrun_fedavg.py                 # three clients
     torchrun --nproc-per-node 4 examples/torchrun_fedavg.py --clients 40
     python examples/torchrun_fedavg.py                                      # all in one process
 
 Each process has the samples of its own clients only. The server's process prints the accuracy, the
-bytes of all messages and a fingerprint of the weights: the same however the clients are dealt.
+bytes of all messages and a fingerprint of the weights: the same for any number of processes.
 """
 
 import argparse

@@ -34,7 +34,7 @@ LR, BATCH_SIZE = 0.03, 64
 
 
 def build(name: str, layers: nn.Sequential, here: set[str], last: bool) -> Party:
-    """The party itself where it lives, elsewhere what stands for it."""
+    """The party itself in its own process, and a stand-in in all others."""
     if name not in here:
         return RemoteParty(name)
     loss_fn = nn.NLLLoss() if last else None
@@ -42,7 +42,7 @@ def build(name: str, layers: nn.Sequential, here: set[str], last: bool) -> Party
 
 
 def own_data(here: set[str], names: list[str]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What this process has; with real owners each would read a file of its own."""
+    """The data of this process; a real owner would read a file of its own."""
     digits = load("digits").flat()
     x, x_test, y, y_test = digits.x_train, digits.x_test, digits.y_train, digits.y_test
     if names[0] not in here:  # everybody knows how many samples there are

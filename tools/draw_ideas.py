@@ -2,7 +2,7 @@
 
     python tools/draw_ideas.py
 
-It needs Chromium, whose path may stand in the variable CHROMIUM. Each PNG holds the drawing's title
+It needs Chromium; the variable CHROMIUM may hold its path. Each PNG holds the drawing's title
 and the checksum of the SVG file, with which a test finds pictures that are older than their source.
 """
 

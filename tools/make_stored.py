@@ -35,7 +35,7 @@ from fltoolkit.research import (  # noqa: E402
 
 
 def write(name: str, value: Any) -> None:
-    """As JSON, a line an entry, so that a difference can be read."""
+    """As JSON, one line per entry, so that a difference can be read."""
     rows = [f"{json.dumps(key)}: {json.dumps(each)}" for key, each in value.items()]
     (STORED / name).write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
 

@@ -6,15 +6,15 @@
 
 What is saved is what GitHub shows: no widget state (GitHub calls such notebooks invalid), no
 timings in the metadata, the same cell ids each time. An error stops before anything is written.
-It is the saved edition (FLTOOLKIT_EDITION): measured values are shown though nobody has guessed,
+It is the saved edition (FLTOOLKIT_EDITION): measured values are shown although nobody has guessed,
 and no progress is kept.
 
 What a notebook adds to the bill of the course goes into fltoolkit/course/bill.json.
 
-The seconds that it prints should stay below 60 on two quiet cores. Beside the seconds of the clock
-stand those that the kernel and its processes computed, which say more where the machine is busy.
-Cells that computed longer than five seconds are named, and cells that took longer by the clock and
-show no progress.
+The seconds that it prints should stay below 60 on two quiet cores. It prints the seconds of the
+clock, and those that the kernel and its processes computed, which say more on a busy machine. It
+names cells that computed longer than five seconds, and cells that took longer by the clock and show
+no progress.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""How long a stranger waits from `git clone` to the first moving plot: `make plot-time`.
+"""How long a new user waits from `git clone` to the first moving plot: `make plot-time`.
 
     python tools/time_to_plot.py           # with what this machine has downloaded before
     python tools/time_to_plot.py --cold    # everything is downloaded again
 
 What is committed here is cloned into a temporary folder, set up by `make setup-lab`, and
 JupyterLab opens notebook 00 in headless Chromium and runs it. Printed are the seconds from the
-beginning to the end of each step. Nothing is asserted: the line and the machine decide.
+beginning to the end of each step. Nothing is asserted: it depends on the network and the machine.
 """
 
 import argparse

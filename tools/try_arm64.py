@@ -8,7 +8,7 @@ process at a time), Debian's Python for arm64 and the wheels for aarch64; a seco
 there. apt-get must know of arm64: as root, `dpkg --add-architecture arm64 && apt-get update`.
 
 On this machine every codec of tests/every_codec.py writes three messages, one after the other, with
-what it remembers in between. The emulated machine decodes them, and writes its own from the same
+its memory in between. The emulated machine decodes them, and writes its own from the same
 values. Values come from whole-number formulas, so that no random numbers and no power are in them.
 constriction has no wheel there: `Entropy` takes its plain range coder.
 

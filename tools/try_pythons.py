@@ -6,8 +6,8 @@
 
 `lowest` is the oldest Python with the lowest version of each dependency that pyproject.toml allows.
 Interpreters are those on the PATH and of pyenv, and those that uv downloads. Each environment lies
-in a temporary folder and is removed before the next one is made. A Python that cannot be had is
-listed at the end; the exit status is 1 if a test failed, or if what was named could not be tried.
+in a temporary folder and is removed before the next one is made. A Python that is not available
+is listed at the end; the exit status is 1 if a test failed, or if a named Python was not tried.
 """
 
 import os
@@ -64,7 +64,7 @@ def filled(folder: Path, lowest: bool) -> bool:
 
 
 def tried(name: str, tests: list[str]) -> str:
-    """Make the environment, run the tests in it, and remove it: what came of it, in words."""
+    """Make the environment, run the tests in it, and remove it: the result, in words."""
     with tempfile.TemporaryDirectory(prefix="fltoolkit-python-") as there:
         folder = Path(there) / "env"
         if not made(promised()[0] if name == LOWEST else name, folder):

@@ -4,7 +4,7 @@
 
 A record is a folder cup/records/TRACK/NAME with entry.py, card.json and note.md. Exit status 1 if
 one of them is not accepted, or lacks a file. The card says the league. A folder with refuted.md is
-no record any more: readers judge the reason.
+no record any more.
 """
 
 import subprocess

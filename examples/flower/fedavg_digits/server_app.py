@@ -1,4 +1,4 @@
-"""The ServerApp: the model, the settings, and what becomes of the records."""
+"""The ServerApp: the model, the settings, and where the records are written."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What server and clients agree on: the network, the codecs, and who has which digits."""
+"""What server and clients agree on: the network, the codecs, and which client has which digits."""
 
 from typing import Any
 
