@@ -68,10 +68,10 @@ def test_levels_in_a_run():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", [0.002, 0.03, 0.9])
+@pytest.mark.parametrize("first", [0.002, 0.9])
 @pytest.mark.parametrize("arrivals", [Arrivals(), Arrivals(wait_for=2, clock=LogNormal(1.0))])
 def test_a_budget_lands_within_two_percent(first, arrivals):
-    """Wherever it begins, with stragglers, and with both directions counted."""
+    """Begun far below and far above, with stragglers, and with both directions counted."""
     budget, rounds = 225_000, 20
     channel = Channel({"update": sparse(first), "model": Pipeline(Quantize(8), Entropy())})
     rule = ByteBudget(sparse, budget, rounds, first)
@@ -80,13 +80,6 @@ def test_a_budget_lands_within_two_percent(first, arrivals):
     print(f"from {first}: {records[-1]['nbytes']:,} of {budget:,}, fraction {rule.fraction:.4f}")
     assert abs(records[-1]["nbytes"] - budget) <= 0.02 * budget
     assert records[-1]["nbytes"] == channel.nbytes()
-
-
-@pytest.mark.slow
-def test_without_the_rule_the_budget_is_missed():
-    channel = Channel({"update": sparse(0.9), "model": Pipeline(Quantize(8), Entropy())})
-    list(fedavg(net(), people(), channel, rounds=20, **HOW))
-    assert channel.nbytes() > 1.3 * 225_000
 
 
 def test_a_budget_too_small_for_the_way_down_is_an_error():

@@ -13,6 +13,7 @@ from fltoolkit.plots.drawing import Words
 from fltoolkit.split import State
 
 
+@pytest.fixture(scope="module")
 def two_runs() -> ThresholdLab:
     lab = small(20, threshold=0.3)
     lab.run(60)
@@ -24,9 +25,10 @@ def two_runs() -> ThresholdLab:
 
 
 @pytest.mark.slow
-def test_the_svg_shows_states_by_letter_and_height_marks_and_ledger() -> None:
-    lab = two_runs()
-    picture = picture_of(lab)
+def test_the_svg_shows_states_by_letter_and_height_marks_and_ledger(
+    two_runs: ThresholdLab,
+) -> None:
+    lab, picture = two_runs, picture_of(two_runs)
     root = ElementTree.fromstring(lay_out(picture).svg())
     space = "{http://www.w3.org/2000/svg}"
     words = [text.text for text in root.iter(f"{space}text")]
@@ -48,9 +50,9 @@ def test_the_svg_shows_states_by_letter_and_height_marks_and_ledger() -> None:
 
 
 @pytest.mark.slow
-def test_what_one_steers_by_comes_first() -> None:
+def test_what_one_steers_by_comes_first(two_runs: ThresholdLab) -> None:
     """Bars and strips lie above the plots, which end within 400 pixels."""
-    drawing = lay_out(picture_of(two_runs()))
+    drawing = lay_out(picture_of(two_runs))
     places = {mark.words: mark.y for mark in drawing.marks if isinstance(mark, Words)}
     plots = min(places["accuracy [%]"], places["bytes sent"])
     assert places["state"] < plots
@@ -60,8 +62,8 @@ def test_what_one_steers_by_comes_first() -> None:
 
 
 @pytest.mark.slow
-def test_the_figure_says_what_the_svg_says() -> None:
-    picture = picture_of(two_runs())
+def test_the_figure_says_what_the_svg_says(two_runs: ThresholdLab) -> None:
+    picture = picture_of(two_runs)
     root = ElementTree.fromstring(lay_out(picture).svg())
     written = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
     made = lay_out(picture).figure()
