@@ -17,9 +17,9 @@ def parted(num_samples: int, seed: int) -> tuple[Tensor, Tensor, torch.Generator
 
 
 def mean_and_scale(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """What to subtract from the values of each column, and what to divide them by then.
+    """What to subtract from the values of each column, and by what to divide them then.
 
-    The second term keeps a value that hardly ever changes from becoming huge when it does.
+    The second term of the scale limits values in columns that are nearly constant.
     """
     mean, spread = rows.mean(0), rows.std(0)
     return mean, (spread**2 + 0.01 * (spread**2).mean() + 1e-12).sqrt()
@@ -35,18 +35,11 @@ def fitted(
     max_epochs: int,
     batch_size: int,
 ) -> float:
-    """Train by Adam; returns the least loss on the kept samples, whose weights the network has.
+    """Train by Adam in place; keep the weights with the least loss on the kept samples; return it.
 
     The start counts as an epoch. Training stops after ``patience`` epochs that were not better.
-
-    Args:
-        network: is changed in place.
-        loss: the mean loss of the samples with these numbers.
-        samples: as `parted` returns them.
-        lr: the learning rate.
-        patience: a number of epochs.
-        max_epochs: the largest number of epochs.
-        batch_size: the number of samples per step.
+    ``loss`` returns the mean loss of the samples with these numbers, and ``samples`` are what
+    `parted` returns.
     """
     fit, kept, generator = samples
     optimizer = torch.optim.Adam(network.parameters(), lr=lr)

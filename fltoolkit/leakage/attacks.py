@@ -23,29 +23,11 @@ from fltoolkit.models import seeded
 from fltoolkit.party import Party
 from fltoolkit.trees import Tree
 
-__all__ = [
-    "Decoder",
-    "Heard",
-    "Listener",
-    "Overheard",
-    "auc",
-    "direction_aucs",
-    "explained_variance",
-    "norm_aucs",
-    "overhear",
-    "train_decoder",
-]
-
 # ------------------------------------------------------------------------- what an attacker gets
 
 
 class Heard(NamedTuple):
-    """One message as its receiver decoded it; `Listener` collects them.
-
-    >>> message = Heard(0, "alice", "bob", "activations", {"h": torch.zeros(4, 2)})
-    >>> message.kind, message.tree["h"].shape
-    ('activations', torch.Size([4, 2]))
-    """
+    """One message as its receiver decoded it; `Listener` collects them."""
 
     step: int
     sender: str
@@ -89,12 +71,7 @@ class Listener(Channel):
 
 
 class Overheard(NamedTuple):
-    """What crossed a cut for some samples; `overhear` returns it.
-
-    >>> heard = Overheard(torch.tensor([[3.0, 0.0]]), torch.tensor([[1.0, 0.0]]), nbytes=21)
-    >>> int(heard.mask.sum()), heard.nbytes  # one of two values was sent
-    (1, 21)
-    """
+    """What crossed a cut for some samples; `overhear` returns it."""
 
     h: Float[Tensor, "samples values"]  # the decoded activations
     mask: Float[Tensor, "samples values"]  # 1 where a value was sent, 0 where none was sent
@@ -139,18 +116,7 @@ def overhear(
 
 
 class Decoder(NamedTuple):
-    """A trained attacker: ``decoder(h)`` is its guess of the inputs; `train_decoder` makes one.
-
-    This attacker knows that each input is twice the activation plus one:
-
-    >>> nothing = nn.Linear(1, 1)
-    >>> for param in nothing.parameters():
-    ...     param = nn.init.zeros_(param)
-    >>> zero, one = torch.zeros(1), torch.ones(1)
-    >>> decoder = Decoder(zero, one, 2 * torch.ones(1, 1), nothing, mean_input=one, validation=1.0)
-    >>> decoder(torch.tensor([[3.0]]))
-    tensor([[7.]])
-    """
+    """A trained attacker: ``decoder(h)`` is its guess of the inputs; `train_decoder` makes one."""
 
     mean: Tensor  # the mean of the auxiliary h, which is subtracted first
     scale: Tensor  # then h is divided by this
@@ -186,10 +152,9 @@ def train_decoder(
     1. A fifth of the samples is kept for validation.
     2. A ridge regression maps h to x; its strength is chosen on the validation samples.
     3. A network with one hidden layer learns the difference that remains. Its output starts at 0;
-       it is trained by Adam (lr=0.001). The weights of the epoch that is best on the validation
-       samples are kept; the start counts as an epoch.
+       it is trained by Adam (lr=0.001), and the weights of the epoch that is best on the validation
+       samples are kept. An attacker who receives only noise keeps the start: the mean input.
 
-    So an attacker who receives only noise guesses the mean input, which explains 0 % and not less.
     Source: the "inverse-network" (black-box setting) of He, Zhang and Lee 2019, *Model inversion
     attacks against collaborative inference*. The ridge regression is added here; it helps if the
     auxiliary samples are few. If this attack fails, a stronger one may still succeed.
@@ -199,8 +164,7 @@ def train_decoder(
         x: the auxiliary inputs.
         seed: for the first weights, the order of the samples and the choice of those kept.
         width: the number of units in the hidden layer.
-        max_epochs: the largest number of epochs. Training stops after 8 epochs in a row without
-            improvement.
+        max_epochs: training stops after so many epochs, or after 8 in a row without improvement.
         batch_size: the number of samples per step.
 
     Raises:

@@ -12,8 +12,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["batch_distance_correlation", "corrected_distance_correlation", "distance_correlation"]
-
 
 def batch_distance_correlation(
     x: Float[Tensor, "samples ..."], y: Float[Tensor, "samples ..."]

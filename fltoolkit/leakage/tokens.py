@@ -1,12 +1,11 @@
 """Which tokens crossed the cut: inputs of a language model, guessed from its activations.
 
-Here: the nearest embedding, and a trained probe or small network. Not here: the attack on images
-(attacks.py), how an attacker comes by activations (`overhear` and `Listener`, attacks.py), defences
-(defence.py).
+Here: the nearest embedding, and a trained probe or small network. Not here: the attack on images,
+and how activations are collected (attacks.py), defences (defence.py).
 
-The labels of a language model are its inputs moved on by one place. So who finds the inputs has the
-labels, too; a party that is given the labels, as the last one of a plain cut is, has the inputs
-without any attack. Only a U-shape leaves something to attack. Notebook 12 measures it.
+The labels of a language model are its inputs, shifted by one place. So an attacker who finds the
+inputs has the labels, too, and the last party of a plain cut, which has the labels, needs no
+attack. Only a U-shape leaves something to attack. Notebook 12 measures it.
 """
 
 import math
@@ -20,18 +19,9 @@ from fltoolkit.leakage._fitting import fitted, mean_and_scale, parted
 from fltoolkit.models import seeded
 from fltoolkit.trees import is_finite
 
-__all__ = ["TokenDecoder", "nearest_tokens", "train_token_decoder", "unigram_guess"]
-
 
 class TokenDecoder(NamedTuple):
-    """A trained attacker on tokens; see `train_token_decoder`.
-
-    >>> tokens = torch.arange(120).reshape(40, 3) % 4
-    >>> h = nn.functional.one_hot(tokens, 4).float()
-    >>> decoder = train_token_decoder(h, tokens, num_tokens=4, seed=0)
-    >>> decoder(h[:2]).tolist(), tokens[:2].tolist()
-    ([[0, 1, 2], [3, 0, 1]], [[0, 1, 2], [3, 0, 1]])
-    """
+    """A trained attacker on tokens; see `train_token_decoder`."""
 
     mean: Tensor  # of the auxiliary activations ...
     scale: Tensor  # ... and what they are divided by
@@ -57,7 +47,7 @@ def train_token_decoder(
     max_epochs: int = 30,
     batch_size: int = 32,
 ) -> TokenDecoder:
-    """Learn to tell each place's token from the activations at it: the token inversion attack.
+    """Learn to guess each place's token from the activations at it: the token inversion attack.
 
     As in `train_decoder`, the attacker has texts of the same kind as the victim's, none of them the
     victim's, and what crossed for each. It does not know the weights.
@@ -65,9 +55,9 @@ def train_token_decoder(
     1. a fifth of the windows is kept for validation
     2. a linear probe, or with ``hidden`` a network with one hidden layer, learns the token of a
        place by Adam (lr=0.01) from the activations there and at ``reach`` places on each side
-    3. its first scores are the logarithms of how often each token occurs, and the epoch with the
-       least loss on the validation windows counts, the start being one of them. So an attacker who
-       receives only noise guesses the most frequent token, as `unigram_guess` does
+    3. its first scores are the logarithms of how often each token occurs, and the weights of the
+       epoch with the least loss on the validation windows are kept. An attacker who receives only
+       noise keeps the start: it guesses the most frequent token, as `unigram_guess` does
 
     Args:
         h: what crossed for each auxiliary window, as it was decoded; of `overhear`,
@@ -76,9 +66,8 @@ def train_token_decoder(
         num_tokens: size of the alphabet.
         seed: of weights, order and validation windows.
         hidden: width of the hidden layer; 0: a linear probe.
-        reach: neighbours on each side; attention writes about earlier tokens into later places.
-        max_epochs: the largest number of epochs. Training stops after 4 epochs in a row that were
-            not better.
+        reach: neighbours on each side; attention copies earlier tokens into later places.
+        max_epochs: training stops after so many epochs, or after 4 in a row without improvement.
         batch_size: the number of windows per step.
 
     Raises:
@@ -136,15 +125,15 @@ def nearest_tokens(
     *,
     positions: Float[Tensor, "context width"] | None = None,
 ) -> Int64[Tensor, "samples places"]:
-    """For each place, the token whose embedding is nearest: the attack of who has the weights.
+    """For each place, the token whose embedding is nearest: the attack of a party with the weights.
 
-    Whoever has the embedding table, because the model was pretrained and is public or because it
-    handed the model out itself, needs no training. Distances are Euclidean.
+    A party that has the embedding table, because the pretrained model is public or because it made
+    the model itself, needs no training. Distances are Euclidean.
 
     Args:
         h: what crossed.
         table: the embeddings of all tokens.
-        positions: what is added for each place, if anything; taken off first.
+        positions: the embeddings of the places, if the model adds them; they are subtracted first.
 
     >>> table = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
     >>> nearest_tokens(torch.tensor([[[0.1, 0.8], [0.7, 0.2]]]), table).tolist()
@@ -168,7 +157,7 @@ def unigram_guess(
 ) -> float:
     """The null model: the share of ``tokens`` that are the most frequent token of ``known``.
 
-    This much an attacker gets right who receives nothing and always says the same.
+    An attacker who receives nothing and always guesses the same is right so often.
 
     >>> unigram_guess(torch.tensor([2, 2, 0, 1]), torch.tensor([2, 2, 1]), num_tokens=3)
     0.5

@@ -1,9 +1,9 @@
 """What a model's update says about the samples that it was learned from.
 
 Here: guesses of inputs from the first linear layer of an update, single or summed over owners, and
-whether a sample was among those trained on. Not here: attacks on what crosses a cut (attacks.py).
-A stronger attack may find more: guesses that are optimized until their gradient is the one that
-was seen (Geiping et al. 2020, arXiv 2003.14053) are not in this file.
+whether a sample was among those trained on. Not here: attacks on what crosses a cut (attacks.py),
+and guesses that are optimized until their gradient fits (Geiping et al. 2020, arXiv 2003.14053),
+which may find more.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,11 @@ from fltoolkit.leakage.dependence import rows_of
 from fltoolkit.party import Party
 from fltoolkit.trees import Tree
 
-__all__ = ["Match", "inputs_from_update", "match_samples", "membership_auc"]
-
 
 def inputs_from_update(
     update: Tree, weight: str = "0.weight", bias: str = "0.bias"
 ) -> Float[Tensor, "guesses features"]:
-    """Guess inputs from an update: of each unit of the first layer, its weights' over its bias'.
+    """Guess inputs from an update: for each unit of the first layer, weight update / bias update.
 
     A step of SGD moves a unit's weights by ``-lr * mean(d * x)`` and its bias by ``-lr * mean(d)``,
     where d is the loss's derivative at the unit. So the quotient is a mean of the inputs that the
@@ -70,9 +68,6 @@ class Match(NamedTuple):
     ``explained`` is 1 - (squared error of the nearest guesses) / (that of the mean input), and a
     sample for which the mean input is nearer counts with the mean input. ``recognized`` is the
     share of samples of which a guess explains at least ``half``.
-
-    >>> Match(0.25, 0.1).explained
-    0.25
     """
 
     explained: float

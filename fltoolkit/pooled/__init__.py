@@ -1,10 +1,10 @@
-"""Send the data: what every method that trains together must be compared with.
+"""Send the data: the baseline of every method that trains together.
 
     from fltoolkit.pooled import lossless, pool, times_the_data
 
-Owners send their samples to one place, without loss or in few bits, and one party trains on all of
-them. The field calls this pooled or centralized training. It leaks everything, and it often sends
-fewer bytes than methods that leak less. Read the room in this order:
+Owners send their samples to one party, without loss or in few bits, and this party trains on all of
+them: pooled or centralized training. It leaks everything, and it often sends fewer bytes than
+methods that leak less. Read the room in this order:
 
     compressors  samples as bytes: a table of their values, the smallest of four compressors
     shrink       fewer pixels

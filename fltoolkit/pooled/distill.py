@@ -28,12 +28,9 @@ def distilled(
     one round (Song et al. 2022, arXiv 2208.11311), by kernel inducing points (Nguyen et al. 2021,
     arXiv 2011.00050, equation 1); labels stay classes, and images are not augmented. The kernel is
     that of Jacot et al. 2018 (arXiv 1806.07572) with the arc-cosine kernels of Cho and Saul 2009.
-    DOSFL (Zhou et al. 2020, arXiv 2009.07999) trains through the steps of a network instead.
 
-    It needs owners with many samples. From all digits, ten distilled samples are better than ten
-    prototypes by the kernel's own measure; owners with 144 images and fewer distil samples that fit
-    these images too closely, and a network learns less from them than from prototypes
-    (docs/results.md).
+    It needs owners with many samples: with 144 images and fewer, the made-up samples fit these
+    images too closely, and a network learns less from them than from prototypes (docs/results.md).
 
     Args:
         x: samples [samples, ...], floating-point.

@@ -1,4 +1,4 @@
-"""Images as JPEG: what cameras do before anybody thinks of sending.
+"""Images as JPEG files, whose common header is sent once.
 
 Not here: fewer bits per pixel (`fltoolkit.codecs.Quantize`), fewer pixels (shrink).
 

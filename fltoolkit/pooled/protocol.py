@@ -4,13 +4,13 @@ Not here: how samples become bytes (lossless, shrink), which are sent (choose).
 """
 
 from collections.abc import Iterator, Mapping
-from itertools import count, islice
+from itertools import chain, count, islice
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from fltoolkit.channel import Channel
+from fltoolkit.data.batches import Batches
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party
 from fltoolkit.pooled.choose import Samples
@@ -28,7 +28,7 @@ def pool(
     steps_per_round: int | None = None,
     send_back: bool = False,
 ) -> Iterator[Record]:
-    """Send all samples to one party, and train there: the opponent of every other protocol.
+    """Send all samples to one party, and train there: the baseline of every other protocol.
 
     1. every owner sends its samples and their labels to the receiver, once
     2. the receiver trains the whole network on what it has decoded
@@ -38,7 +38,7 @@ def pool(
     them, and the labels cost next to nothing (if they are class numbers).
 
     Nothing stays private: the receiver has every sample, as exactly as the codec of the kind
-    ``samples`` keeps it. That is what other protocols avoid, to the degree that they do.
+    ``samples`` keeps it.
 
     Args:
         owners: names to samples ``(x, y)``, at least one owner with one sample.
@@ -47,8 +47,8 @@ def pool(
         rounds: how many rounds the receiver trains; a record each.
         batch_size: of the receiver.
         seed: of the order of the receiver's batches.
-        steps_per_round: how many batches a round has; None: one pass over what came. With fewer
-            samples than others train on, a fixed number keeps the computing equal.
+        steps_per_round: how many batches a round has; None: one pass over the received samples. A
+            fixed number keeps the computing equal to that of runs with more samples.
         send_back: whether the owners get the trained model, in the last round. Most protocols
             leave the last model at the server, so it is not sent by default.
 
@@ -74,15 +74,16 @@ def pool(
     totals = channel.begin(set(owners), [receiver.module], sends_weights=send_back)
     received = []
     for name, (x, y) in owners.items():
-        rows = _in_order(y)
+        rows = by_class(y)
         x = channel.send(name, receiver.name, "samples", {"x": x[rows]})["x"]
         received.append((x, channel.send(name, receiver.name, "labels", {"y": y[rows]})["y"]))
     x, y = (torch.cat(parts) for parts in zip(*received, strict=True))
-    batches = _batches(len(y), batch_size, seed)
-    per_round = steps_per_round or -(-len(y) // batch_size)
+    batches = Batches(x, y, batch_size, seed=seed)
+    each_batch = chain.from_iterable(map(batches.rows, count()))
+    per_round = steps_per_round or len(batches)
     for round_ in range(rounds):
         losses = 0.0
-        for rows in islice(batches, per_round):
+        for rows in islice(each_batch, per_round):
             losses += receiver.loss_and_grad(x[rows], y[rows])[0]
             channel.step += 1
         if send_back and round_ == rounds - 1:
@@ -92,18 +93,11 @@ def pool(
         yield {**record, "num_samples": len(y), **totals()}
 
 
-def _in_order(y: Tensor) -> Tensor:
+def by_class(y: Tensor) -> Tensor:
     """The rows of samples, sorted by their class; unchanged if the targets are no class numbers."""
     if y.dim() == 1 and not y.is_floating_point():
         return y.argsort(stable=True)
     return torch.arange(len(y))
-
-
-def _batches(num_samples: int, batch_size: int, seed: int) -> Iterator[Tensor]:
-    """Rows of one batch after the other, pass after pass, without an end."""
-    for number in count():
-        order = np.random.default_rng([seed, number]).permutation(num_samples)
-        yield from torch.from_numpy(order).split(batch_size)
 
 
 def _check(

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.pooled.compressors import lossless
+from fltoolkit.pooled.protocol import by_class
 from fltoolkit.units import amount
 
 
@@ -28,8 +29,8 @@ def lossless_nbytes(x: Tensor, y: Tensor | None = None, *, sample: int | None = 
     rows = torch.arange(len(x))
     if sample is not None and sample < len(x):
         rows = rows[:: len(x) // sample]
-    if y is not None and y.dim() == 1 and not y.is_floating_point():
-        rows = rows[y[rows].argsort(stable=True)]
+    if y is not None:
+        rows = rows[by_class(y[rows])]
     trees = [{"x": x[rows]}, *([] if y is None else [{"y": y[rows]}])]
     return round(sum(len(lossless().encode(tree)) for tree in trees) * len(x) / len(rows))
 
@@ -39,9 +40,9 @@ def times_the_data(
 ) -> float:
     """Bytes sent, divided by the bytes of the training samples without loss.
 
-    Below 1, a method sends less than the data. Above 1, whoever only wants to save bytes would send
-    the data; what the method buys is that they stay at home, and the question is how much of them
-    really does (`fltoolkit.leakage`).
+    Below 1, a method sends less than the data. Above 1, sending the data would save bytes; what the
+    method offers instead is that the data stay with their owners, as far as nothing leaks
+    (`fltoolkit.leakage`).
 
     Args:
         sent: a channel, all of whose messages count, or a number of bytes.
@@ -56,7 +57,7 @@ def times_the_data(
 
 
 def beside_the_data(sent: Channel | int, x: Tensor, y: Tensor | None = None) -> str:
-    """One line of a bill: what was sent, and how many times the compressed samples that is.
+    """A sentence: the bytes that were sent, and how many times the compressed samples that is.
 
     Of more than 5,000 samples, a part is compressed and the rest is estimated from it.
 
