@@ -46,6 +46,15 @@ WITHOUT_EXAMPLE = {  # name: why it has none
         " process (torchrun)"
     ),
     "fltoolkit.engines.dask.DaskChannel": "needs a running Dask cluster",
+    "fltoolkit.engines.flower.FlowerError": "it needs a node with a mistake",
+    "fltoolkit.engines.remote.RemoteGate": "needs a label party in another process",
+    "fltoolkit.engines.syft_jobs.ReviewedJob": "needs an owner's approval; notebook 09 has one",
+    "fltoolkit.engines.torch_distributed.PeerError": "it needs a process that ends",
+    "fltoolkit.federated.AllGather": "Exchange has an example of all exchanges",
+    "fltoolkit.federated.Collecting": "a protocol; SecureSum has an example",
+    "fltoolkit.federated.LocalUpdate": "local_update returns one",
+    "fltoolkit.federated.ThroughServer": "Exchange has an example of all exchanges",
+    "fltoolkit.federated.mean_of_all": "WithMasks has an example of both means",
     "fltoolkit.engines.flower.client_app": (
         "needs Flower, which is not installed in the test environment"
     ),

@@ -1,6 +1,6 @@
 """The processes of a run over torch.distributed, and the envelopes between them.
 
-Here: bytes to and from another process, and what is said when one is gone. Not here: which messages
+Here: bytes to and from another process, and the errors when one has ended. Not here: which messages
 these are (torch_distributed.py).
 
 An envelope (little-endian) precedes each message:
@@ -36,18 +36,11 @@ _Works = list[tuple[Any, Tensor]]  # transfers that have begun, and the memory t
 
 
 class PeerError(ConnectionError):
-    """Another process has ended, has stopped answering, or has different settings.
-
-    >>> try:
-    ...     raise PeerError("step 3, waiting for activations: 'alice' (process 0) is gone")
-    ... except ConnectionError as error:
-    ...     print(error)
-    step 3, waiting for activations: 'alice' (process 0) is gone
-    """
+    """Another process has ended, has stopped answering, or has different settings."""
 
 
 class Peers:
-    """The processes of a run, of which this is one: envelopes go to and come from the others.
+    """The processes of a run, and this process's envelopes to and from the others.
 
     Args:
         ranks: the process number of each party; several parties may share one process.
@@ -55,7 +48,7 @@ class Peers:
         step: returns the current step, which is in each envelope and each error.
 
     Raises:
-        PeerError: the other processes do not come.
+        PeerError: the other processes do not connect.
         ValueError: this process was not started with torchrun, or a process has no party.
 
     Attributes:
@@ -86,8 +79,8 @@ class Peers:
     def get(self, rank: int, what: str) -> tuple[int, int, int, bytes]:
         """Wait for an envelope; returns what it holds, its step, its mark and its payload.
 
-        The next message is asked for at once, before anything is computed or sent: else the asking
-        would wait behind the bytes of our answer, and a link would carry one direction at a time.
+        Receiving the next message begins at once. Otherwise its request would wait behind the bytes
+        of this process's answer, and a link would carry one direction at a time.
         """
         room = self._room_here.get(rank, 0)
         coming = self._coming.pop(rank, None) or self._ask(rank, NBYTES_ENVELOPE + room)
@@ -104,7 +97,7 @@ class Peers:
         if nbytes > room:
             rest = self._arrived(self._ask(rank, nbytes), rank, what)
         self._room_here[rank] = max(room, _room_for(nbytes))
-        with suppress(PeerError):  # this may have been its last message; else the next call raises
+        with suppress(PeerError):  # after its last message; otherwise the next call raises
             self._coming[rank] = self._ask(rank, NBYTES_ENVELOPE + self._room_here[rank])
         payload = bytes(rest[:nbytes])
         if came == GOODBYE:
@@ -131,7 +124,7 @@ class Peers:
         return words
 
     def close(self, last_words: str | None) -> None:
-        """Leave the group: when all was received, or after an error with a text for the others."""
+        """Leave the group when all is received, or after an error, whose text the others get."""
         if last_words is None:
             for rank in [*self._under_way]:
                 self._finish_sending(rank)
@@ -157,8 +150,8 @@ class Peers:
         """Begin to send an envelope and its payload.
 
         Both go together if they fit into the receiver's buffer, which is a quarter longer than the
-        longest message so far; else the receiver first asks for the payload, which takes another
-        way there and back. gloo needs a buffer that is large enough, and may fill a part of it.
+        longest message so far. Otherwise the receiver first requests the payload, which takes
+        another round trip: gloo needs a buffer that is large enough.
         """
         if len(payload) > MAX_NBYTES:
             raise ValueError(
@@ -197,11 +190,7 @@ class Peers:
             raise self._lost(rank, what, error) from error
 
     def _finish_sending(self, rank: int) -> None:
-        """Wait until the last message to a process was received.
-
-        A sender need not wait for this before it continues; only its next message waits. So it soon
-        receives again, and learns why the other process did not take the message.
-        """
+        """Wait until the last message to a process was received, before the next is sent."""
         self._finish(self._under_way.pop(rank, []), rank, "the last message to be taken")
 
     def _lost(self, rank: int, what: str, error: RuntimeError) -> PeerError:
@@ -227,7 +216,7 @@ def _group(timeout: timedelta) -> Any:
         ) from error
     except (RuntimeError, dist.DistError) as error:
         raise PeerError(
-            f"step 0: the other processes did not come within {timeout.total_seconds():g} s: "
+            f"step 0: the other processes did not connect within {timeout.total_seconds():g} s: "
             f"{error}"
         ) from error
     return None

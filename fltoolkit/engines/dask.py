@@ -4,10 +4,10 @@ Here: a channel whose clients are on the workers. `fedavg` runs unchanged in thi
 the server. Not here: sweeps, whose whole runs go to workers (`fltoolkit.research.cluster`).
 
 A client's part of a round is a function of what is sent to the worker: the model's message, the
-client's codecs with their memory, its optimizer's state and a seed. So whatever a worker loses,
-another one can do again, to the bit. The samples stay at the worker, which reads them by the
-client's name. Between two rounds the memory of all clients is in this process, by name, as without
-a cluster: `save_run` saves it, and ``max_links`` keeps most of it in files.
+client's codecs with their memory, its optimizer's state and a seed. So another worker can repeat
+it, to the bit. The samples stay at the worker, which reads them by the client's name. Between two
+rounds the memory of all clients is in this process: `save_run` saves it, and ``max_links`` keeps
+most of it in files.
 """
 
 import math
@@ -41,10 +41,10 @@ DataOf = Callable[[str], tuple[Tensor, Tensor]]
 """``samples(client)``: the client's ``(x, y)``. Workers call it."""
 
 GROUPS, MOST = 4, 32
-"""A worker's clients of a round are given to it in so many groups, of so many clients at most."""
+"""A worker gets its clients of a round in so many groups, of so many clients at most."""
 
 MOST_OF_A_SHARE = 1.1
-"""So many times an equal share of the clients a worker gets at most: a round waits for the last."""
+"""The most clients of a worker, as a multiple of an equal share: a round waits for the last one."""
 
 
 class Errand(NamedTuple):
@@ -58,7 +58,7 @@ class Errand(NamedTuple):
 
 
 class AtWorker(dict):
-    """Stands for an update whose values came as a message: only `Channel.send` may have it."""
+    """A stand-in for an update that came as a message; only `Channel.send` may use it."""
 
     def items(self) -> Any:
         """Raises ValueError: the values are elsewhere."""
@@ -91,10 +91,10 @@ class DaskChannel(Channel):
             fleet = channel.fleet(["ann", "bea", "cem"])
             for record in fedavg(model, fleet, channel, ...):
 
-    If a worker dies in mid-round, others do its clients' part. If nothing has come for ``patience``
-    seconds and a worker has nothing to do, it also does what is still missing, and the first answer
-    counts. A worker that joins gets its share of the clients in the next round. All of them change
-    no bit of the result. Warnings tell, and so does ``events``.
+    If a worker dies in a round, others train its clients. After ``patience`` seconds without an
+    answer, idle workers also train the clients that are missing, and the first answer counts. A
+    worker that joins gets its share of the clients in the next round. None of this changes a bit of
+    the result; warnings and ``events`` report it.
 
     Start workers with one thread each, and with fltoolkit and the module of ``samples`` installed.
 
@@ -107,7 +107,7 @@ class DaskChannel(Channel):
         limits: ``max_links``, ``folder`` and ``max_values``, as in `Channel`.
 
     Attributes:
-        events: sentences about workers that came, left or did not answer.
+        events: sentences about workers that joined, left or did not answer.
     """
 
     def __init__(
@@ -134,10 +134,9 @@ class DaskChannel(Channel):
         self._late: dict[str, set[Future]] = {}  # by worker: what it was asked and others did
 
     def fleet(self, names: Iterable[str]) -> Fleet:
-        """The clients for `fedavg`, which train at the workers.
+        """The clients for `fedavg`, which train at the workers; here they are stand-ins.
 
-        Here they are stand-ins with as many rows as each client has samples. Workers read the
-        samples of their clients now, so that the first round need not wait for them.
+        Workers read the samples of their clients now, so that the first round need not wait.
         """
         self._names = set(names := list(names))
         self._meet()
@@ -146,7 +145,7 @@ class DaskChannel(Channel):
             for home, part in self._homes(names).items()
             for part in _groups(part)
         ]
-        sizes = {name: size for told in self.dask.gather(asked) for name, size in told.items()}
+        sizes = {name: size for part in self.dask.gather(asked) for name, size in part.items()}
         stand_ins = {size: (absent(size), absent(size)) for size in set(sizes.values())}
         return Fleet({name: stand_ins[sizes[name]] for name in names}, self._train)
 
@@ -233,7 +232,7 @@ class DaskChannel(Channel):
             self._leave(running.pop(number), asked)
         self._meet(gone_only=True)
         for name in [name for name in errands if name not in outcomes]:
-            self._meet()  # workers died, and nobody knows at which of these: so one at a time
+            self._meet()  # one of these clients may have ended workers: train one at a time
             outcomes |= self._ask(model, local, {name: errands[name]})
         return outcomes
 
@@ -250,7 +249,7 @@ class DaskChannel(Channel):
     ) -> dict[str, LocalUpdate | FloatingPointError]:
         """What a group has learned; its messages wait for `cross`.
 
-        Nothing if several workers died while they had this group, and it has several clients.
+        Empty if several workers died with this group of several clients.
         """
         from distributed import KilledWorker
 
@@ -281,13 +280,13 @@ class DaskChannel(Channel):
         up = self.links.codecs_of(Link(link.receiver, link.sender, "update"))
         return self.links.codecs_of(link).receiving, up.sending
 
-    # ---- who is there
+    # ---- the workers
 
     def _meet(self, gone_only: bool = False) -> None:
-        """Look who is there, and say who has come or left since last time."""
+        """Update the list of workers, and report which have joined or left."""
         there = set(self.dask.nthreads())
         if not there and not gone_only:
-            self._say("no worker is there: waiting for one")
+            self._say("there is no worker: waiting for one")
             while not (there := set(self.dask.nthreads())):  # `wait_for_workers` counts dead ones
                 time.sleep(0.2)
         if gone := sorted(self._workers - there):
@@ -300,11 +299,10 @@ class DaskChannel(Channel):
         self._workers = there
 
     def _homes(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """Which clients belong to which worker.
+        """The clients of each worker.
 
-        Each client ranks all workers by a hash, and the first one that is there, not late and not
-        full is its own. So most clients keep their worker, and their samples, when one comes or
-        leaves.
+        Each client ranks all workers by a hash, and gets the first one that is not late and not
+        full. So most clients keep their worker, and their samples, when one joins or leaves.
         """
         for home, futures in list(self._late.items()):
             self._late[home] = {future for future in futures if not future.done()}
@@ -314,7 +312,7 @@ class DaskChannel(Channel):
     def _helped(
         self, running: dict[int, list["Future"]], asked: dict[Any, tuple[int, str]]
     ) -> list[tuple[int, str]]:
-        """Groups for which nobody has an answer yet, each with an idle worker that does it, too."""
+        """Groups without an answer yet, each with an idle worker that trains it, too."""
         busy = {worker for worker, keys in self.dask.processing().items() if keys}
         idle = sorted(set(self.dask.nthreads()) - busy)
         waiting = [number for number, futures in running.items() if len(futures) == 1]
@@ -350,7 +348,7 @@ def _words(names: Sequence[str], what: str = "worker") -> str:
 
 
 def _at(worker: str, strict: bool = False) -> dict[str, Any]:
-    """Dask's words for: at this worker, if it is there."""
+    """Arguments of ``submit``: at this worker, or with ``strict`` at no other."""
     return {"workers": [worker], "allow_other_workers": not strict}
 
 

@@ -1,12 +1,9 @@
 """Federated averaging over Flower: `fedavg` at the server, its clients on Flower's nodes.
 
-Here: a ClientApp and a ServerApp. The server runs `fltoolkit.federated.fedavg` itself, unchanged,
-with a channel whose messages Flower carries. So cohorts, codecs, stragglers, averaging and server
-optimizer are those of the notebooks. Not here: split learning, because a Flower message takes
-seconds when deployed, which is too slow for it (see torch_distributed.py). Notebook 10 runs this
-engine.
-
-A message of this package travels unchanged, as bytes in a ConfigRecord named ``fltoolkit``.
+Here: a ClientApp and a ServerApp. The server runs `fltoolkit.federated.fedavg` unchanged, with a
+channel whose messages Flower carries, as bytes in a ConfigRecord named ``fltoolkit``. Not here:
+split learning, because a Flower message takes seconds when deployed, which is too slow for it (see
+torch_distributed.py). Notebook 10 runs this engine.
 """
 
 import io
@@ -46,14 +43,7 @@ HOW = ("lr", "prox", "batch_size", "epochs", "steps")  # settings of clients tha
 
 
 class FlowerError(RuntimeError):
-    """A node has other settings than the server, or its training failed because of a mistake.
-
-    >>> try:
-    ...     raise FlowerError("nodes 3 and 7 are both called 'alice'")
-    ... except RuntimeError as error:
-    ...     print(error)
-    nodes 3 and 7 are both called 'alice'
-    """
+    """A node has other settings than the server, or its training failed because of a mistake."""
 
 
 @dataclass
@@ -136,7 +126,7 @@ class Letters(Channel):
         where = f"round {self.step - 1}: {sender} -> {receiver}, {kind}"
         if came != kind:
             raise FlowerError(
-                f"{where}: a message of kind {came} came. Do both sides have the same fltoolkit?"
+                f"{where}: a message of kind {came} came. Install one fltoolkit on both sides"
             )
         try:
             received = self.decode(link, message, once)
@@ -156,8 +146,7 @@ class Letters(Channel):
 def client_app(setup: "Callable[[Context], ClientSetup]") -> "ClientApp":
     """A ClientApp that learns by `local_update_lean` and sends what `fedavg`'s clients send.
 
-    What its codecs remember, such as residuals, stays in the node's state from round to round and
-    never leaves the node.
+    What its codecs remember, such as residuals, stays in the node's state.
 
     Args:
         setup: makes the `ClientSetup` from Flower's context, e.g. with the data of
@@ -238,7 +227,7 @@ def server_app(setup: "Callable[[Context], ServerSetup]") -> "ServerApp":
 
 
 def serve(grid: "Grid", server: ServerSetup) -> Letters:
-    """What the ServerApp does; returns the channel, whose ledger holds every message."""
+    """Run the ServerApp; returns the channel, whose ledger holds every message."""
     _check(server)
     channel = Letters(server.codecs, SERVER)
     nodes, sizes = _introduced(grid, server, channel)

@@ -17,7 +17,7 @@ from fltoolkit.party import SGD, Party
 from fltoolkit.split.gates import Progress, State
 from fltoolkit.trees import Tree
 
-__all__ = ["Addressed", "RemoteGate", "RemoteParty", "absent", "name_place", "without_nan"]
+__all__ = ["RemoteGate", "RemoteParty", "absent", "without_nan"]
 
 
 class LooksAhead(Protocol):
@@ -38,11 +38,7 @@ def absent(num_samples: int) -> Float[Tensor, "num_samples 0"]:
 
 
 class Addressed(dict):
-    """A stand-in for what another process has decoded: an empty dict with the receiver's name.
-
-    >>> Addressed("ann").receiver
-    'ann'
-    """
+    """A stand-in for what another process has decoded: an empty dict with the receiver's name."""
 
     def __init__(self, receiver: str):
         super().__init__()
@@ -54,9 +50,8 @@ class RemoteParty(Party):
 
     Args:
         name: the name of the party.
-        module: needed only by protocols that hand on models (`train_relay`, `train_splitfed`): a
-            module like the party's own, with the weights that all clients start from. It never
-            changes.
+        module: for `train_relay` and `train_splitfed`, a module like the party's own, with the
+            weights that all clients start from. It never changes.
         learns: True if the party has an optimizer; gradients are sent only to parties that learn.
 
     >>> bob = RemoteParty("bob")
@@ -102,22 +97,15 @@ class RemoteParty(Party):
 class RemoteGate:
     """A stand-in for the label party's gate, for `train_async` in the client's process.
 
-    The label party announces the state of a period at its beginning, in a ``control`` message,
-    which is counted as always. The client learns the state from this message only. In state C the
-    client receives nothing until the period ends, so the channel's timeout must be longer than a
-    silent period.
+    The label party announces the state of a period at its beginning, in a ``control`` message. In
+    state C the client receives nothing until the period ends, so the channel's timeout must be
+    longer than a period.
 
     Args:
         channel: the channel of this process.
         label_party: the party that announces the state.
         client: the party that receives the announcement.
         every: length of a period in steps, equal to that of the real gate; None: an epoch.
-
-    >>> class Announced:  # a channel on which the label party announces state B
-    ...     def look_ahead(self, sender, receiver, kind):
-    ...         return {"state": torch.tensor(1)}
-    >>> RemoteGate(Announced(), "bob", "alice").state.name
-    'B'
     """
 
     def __init__(
@@ -157,13 +145,7 @@ def without_nan(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def name_place(error: BaseException, place: str) -> None:
-    """Raise an error of torch, such as one about shapes, again with the place in front.
-
-    >>> error = RuntimeError("shapes cannot be multiplied")
-    >>> name_place(error, "step 3, at 'bob'")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    RuntimeError: step 3, at 'bob': shapes cannot be multiplied. If ...
-    """
+    """Raise an error of torch, such as one about shapes, again with the place in front."""
     of_module = type(error) is ValueError and isinstance(error.__cause__, RuntimeError)
     if type(error) is RuntimeError or of_module:
         raise type(error)(

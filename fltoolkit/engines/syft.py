@@ -68,11 +68,10 @@ def quiet() -> Iterator[None]:
 
 
 class MockDrive:
-    """A simulated Google Drive in this process, made by syft, for parties in the same process.
+    """A simulated Google Drive, made by syft, for parties in this process.
 
     It simulates the protocol, not the security: all datasites are folders of one user on one
-    machine, and a person who can open a file here can open the files of all owners. But actions
-    through `Datasite` are refused as they would be between machines.
+    machine. But actions through `Datasite` are refused as they would be between machines.
 
     >>> drive = MockDrive()
     >>> alice, bob = drive.join("alice"), drive.join("bob")
@@ -318,7 +317,7 @@ class Datasite:
         return (self.folder / path).read_text()
 
     def sync(self) -> None:
-        """Receive what peers have proposed or shared: mocks, files, jobs and their results."""
+        """Receive mocks, files, jobs and results that peers have proposed or shared."""
         with self.lock, quiet():
             self.client.sync()
 

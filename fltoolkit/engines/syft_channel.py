@@ -6,9 +6,9 @@ The content of a message is the frame of wire.py, byte for byte; its path descri
 
     messages/<sender's e-mail>/<fltoolkit version>/<run>/<step>-<number>-<kind>
 
-``run`` is a random number of the channel, or made from a name that two processes have agreed on.
-``number`` counts the messages from this sender to this receiver, from 0. So a message that remains
-from an earlier run is not mistaken for one of this run.
+``run`` is a random number of the channel, or made from a name that two processes have agreed on, so
+that a message that remains from an earlier run is not mistaken for one of this run. ``number``
+counts the messages from this sender to this receiver, from 0.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import fltoolkit
 from fltoolkit.channel import Channel, Delivery
@@ -26,31 +26,25 @@ from fltoolkit.links import Link, Once
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
 
+if TYPE_CHECKING:
+    from fltoolkit.engines.syft import Datasite
+
 __all__ = ["SyftChannel"]
-
-
-class Mailbox(Protocol):
-    """The methods that the channel needs of a datasite; `Datasite` has them."""
-
-    name: str
-
-    def post(self, receiver: str, path: str, content: bytes) -> int: ...
-    def take(self, sender: str) -> tuple[str, bytes, int] | None: ...
 
 
 class SyftChannel(Channel):
     """A `Channel` between datasites. Give it to any protocol in place of a `Channel`.
 
-    `nbytes` counts messages as always: the bytes that the codecs made, which are the same as in one
-    process. `nbytes_transport` counts the bytes that syft put on the Drive for them.
+    `nbytes` counts the bytes that the codecs made, as always; `nbytes_transport` counts the bytes
+    that syft put on the Drive for them.
 
     If only one end of a link is a datasite of this process, call the two halves of `send` instead:
     `post` here and `receive` in the other process, in the order of the protocol. Both sides must
-    increase ``channel.step``. Then each side has its own half of the ledger. Do not call `sync` on
-    a datasite while messages are on their way: it would accept them as files.
+    increase ``channel.step``, and each has its own half of the ledger. Do not call `sync` on a
+    datasite while messages are on their way: it would accept them as files.
 
-    In ``with SyftChannel(...) as channel:``, the text of an error that torch raises, such as one
-    about shapes, begins with the step and the party.
+    In ``with SyftChannel(...) as channel:``, an error of torch, such as one about shapes, names the
+    step and the party.
 
     Args:
         sites: the datasites of this process.
@@ -58,8 +52,7 @@ class SyftChannel(Channel):
         timeout: seconds to wait for a message.
         poll: seconds between two looks at the Drive; each look is a request to it.
         run: needed between processes: a name that all of them give and that is new for each start,
-            such as ``"monday 2"``. Messages that remain from an earlier run are then skipped.
-            Without a name, such a message cannot be distinguished from the first of this run.
+            such as ``"monday 2"``, so that messages of an earlier run are skipped.
 
     >>> import torch
     >>> from fltoolkit.engines.syft import MockDrive
@@ -76,7 +69,7 @@ class SyftChannel(Channel):
 
     def __init__(
         self,
-        sites: Iterable[Mailbox],
+        sites: "Iterable[Datasite]",
         codecs: Mapping[str, Codec] | None = None,
         *,
         timeout: float = 120.0,
@@ -139,9 +132,9 @@ class SyftChannel(Channel):
             while (found := self._take(site, link)) is None:
                 if (left := end - time.monotonic()) <= 0:
                     raise TimeoutError(
-                        f"{receiver} has waited {self.timeout:g} s and nothing came. Is {sender} "
-                        "still running? Start it again and continue from the last save_run, or "
-                        "give a longer timeout"
+                        f"{receiver} has waited {self.timeout:g} s and nothing came. If {sender} "
+                        "has stopped, start it again and continue from the last save_run; if it is "
+                        "slow, give a longer timeout"
                     )
                 time.sleep(min(self.poll, left))
             message, on_drive = found
@@ -155,7 +148,7 @@ class SyftChannel(Channel):
             self.transport.append(on_drive)
         return Delivery(received, message)
 
-    def _take(self, site: Mailbox, link: Link) -> tuple[bytes, int] | None:
+    def _take(self, site: "Datasite", link: Link) -> tuple[bytes, int] | None:
         """The next message of this run from this sender; None if there is none yet.
 
         Raises ConnectionError if it is not the message that is expected.
@@ -193,7 +186,7 @@ class SyftChannel(Channel):
             return content, on_drive
         return None
 
-    def _site(self, name: str) -> Mailbox:
+    def _site(self, name: str) -> "Datasite":
         if name not in self.sites:
             raise ValueError(
                 f"{name!r} is no datasite of this process, which has {list(self.sites)}: call "

@@ -6,9 +6,8 @@ Here: `Jobs`, with which a researcher submits a job and an owner reviews and run
 
 The researcher submits a ``main.py``. The owner of the data reads it, approves or rejects it, and
 runs exactly the text that she has read, in her own process. syft's own runner would run ``run.sh``
-instead, which the researcher wrote too, and which syft's automatic approval does not read; here it
-never runs. The review is the only protection: an approved job can copy private data into its
-result.
+of the researcher instead; here it never runs. The review is the only protection: an approved job
+can copy private data into its result.
 """
 
 import ast
@@ -222,30 +221,21 @@ def settings_of(code: str) -> dict[str, Any]:
 class ReviewedJob:
     """Lets `fedavg` train by a job that each owner has approved.
 
-    The researcher passes the mocks to `fedavg` as its clients, because nothing else is known; only
-    the lengths of the mocks are used, as weights. Models and updates travel through the channel as
-    always; an owner sends her update, encoded by the channel's codec::
+    The researcher passes the mocks to `fedavg` as its clients; only their lengths are used, as
+    weights. Models and updates travel through the channel as always::
 
         job = ReviewedJob("local-sgd", "digits", owners, mocks)
         fedavg(model, Fleet(mocks, job), channel, local=Local(**settings_of(code)), ...)
 
-    Some settings, such as ``batch_size`` and the number of local steps, decide how much an update
-    reveals. They must be in the reviewed code: in a dict ``SETTINGS`` at the top of ``main.py``,
-    with the names that `Local` has. Pass the same settings to `fedavg`; others are refused.
+    Settings such as ``batch_size`` and the number of local steps decide how much an update reveals.
+    So the reviewed code must declare them: a dict ``SETTINGS`` at the top of ``main.py``, with the
+    names that `Local` has. Pass the same settings to `fedavg`; others are refused.
 
     Args:
         name: the name of the job.
         data: the name of the data set, the same at each owner.
         owners: each owner's jobs, by the owner's name.
         mocks: what `fedavg` gets as clients, by the owner's name.
-
-    >>> from fltoolkit.engines.syft import MockDrive
-    >>> import torch
-    >>> owners = {"alice": Jobs(MockDrive().join("alice"))}
-    >>> mocks = {"alice": (torch.zeros(100, 4), torch.zeros(100))}
-    >>> job = ReviewedJob("local-sgd", "digits", owners, mocks)
-    >>> [len(y) for x, y in job.mocks.values()]  # the weights of the clients
-    [100]
     """
 
     def __init__(

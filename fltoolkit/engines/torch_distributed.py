@@ -4,11 +4,10 @@ Here: a `Channel` over torch.distributed. Not here: the protocols, which need no
 stand-ins for parties in other processes (remote.py). Notebook 10 runs this engine.
 
 Every process runs the same function, e.g. `train_split`, with the same list of parties; a party
-that lives in another process is a `RemoteParty`. `Channel.send` then does a different part in each
-process: the sender's process encodes and transmits, the receiver's process receives and decodes,
-and any other process does nothing. So the protocol remains one function, and each process computes
-its own part on its own data. The file _peers.py has the format of what travels between processes.
-Averaging such as `fedavg` runs in the same way: `Workers` trains the clients of its process.
+of another process is a `RemoteParty`. In `Channel.send` the sender's process encodes and transmits,
+the receiver's process receives and decodes, and any other process does nothing. Averaging such as
+`fedavg` runs in the same way: `Workers` trains the clients of its process. The file _peers.py
+describes the format between processes.
 """
 
 import json
@@ -58,17 +57,15 @@ class DistributedChannel(Channel):
 
     `torchrun` starts all processes, and each makes this channel at the same time. The processes
     then compare versions, parties, codecs and settings. A process's ledger holds the messages that
-    it sent or received; together, the ledgers of all processes are the ledger of the same run in
-    one process. Use it in a ``with`` statement: then an error in this process is reported to the
-    others, which stop at once and show its text::
+    it sent or received. Use the channel in a ``with`` statement: then an error in this process is
+    reported to the others, which stop at once and show its text::
 
         with DistributedChannel({"alice": 0, "bob": 1}, timeout=30) as channel:
             for record in without_nan(train_split([alice, RemoteParty("bob")], batches, channel)):
 
-    Messages are bytes in main memory, so the backend is gloo, even if parties compute on GPUs.
-    NCCL would carry the messages through the GPU, and its timeout ends the process instead of
-    raising an error. gloo does not encrypt, and it does not check who connects: read
-    docs/engines.md before you use an open network.
+    The backend is gloo, even if parties compute on GPUs: messages are bytes in main memory, and a
+    timeout of NCCL ends the process instead of raising an error. gloo does not encrypt, and it does
+    not check who connects: read docs/engines.md before you use an open network.
 
     Args:
         ranks: the process number of each party; several parties may share one process.
@@ -106,10 +103,7 @@ class DistributedChannel(Channel):
 
     @property
     def nbytes_moved(self) -> int:
-        """The bytes that this process gave torch.distributed to send.
-
-        Messages, envelopes and the comparison of settings; not what gloo and TCP add.
-        """
+        """Bytes of messages, envelopes and compared settings that this process has sent."""
         return self.peers.nbytes_moved
 
     def look_ahead(self, sender: str, receiver: str, kind: str) -> Tree:
@@ -156,22 +150,15 @@ class DistributedChannel(Channel):
 
     def _fetch(self, link: Link, once: Once | None = None) -> _Came:
         """Wait for a message of a link, and decode it."""
-        kind, step, mark, message = self.peers.get(
-            self.ranks[link[0]], f"{link[2]} from {link[0]!r}"
-        )
+        rank, what = self.ranks[link.sender], f"{link.kind} from {link.sender!r}"
+        kind, step, mark, message = self.peers.get(rank, what)
         if kind != MESSAGE or mark != _mark(link):
-            came = next(
-                (
-                    each
-                    for names in product(self.ranks, self.ranks, KINDS)
-                    if _mark(each := Link(*names)) == mark
-                ),
-                None,
-            )
+            links = (Link(*names) for names in product(self.ranks, self.ranks, KINDS))
+            known = {_mark(each): _arrow(each) for each in links}
             raise PeerError(
                 f"step {self.step}: while waiting for {_arrow(link)}, this process received "
-                f"{'something else' if came is None else _arrow(came)} of step {step}. All "
-                "processes must call the same function with the same settings"
+                f"{known.get(mark, 'something else')} of step {step}. All processes must call the "
+                "same function with the same settings"
             )
         try:
             return _Came(step, self.decode(link, message, once), message)
@@ -183,8 +170,8 @@ class DistributedChannel(Channel):
     def save(self, folder: str | Path, parties: Sequence[Party]) -> None:
         """Save this process's parties, as `save_run` does; all call it after the same record.
 
-        The processes first wait for each other, and the previous save is kept. So even if a process
-        dies at any moment, there is a step of which all processes have a complete save.
+        The processes first wait for each other, and the previous save is kept. So there always is a
+        step of which all processes have a complete save, even if one of them dies.
         """
         self.peers.exchange({"saving step": self.step}, "to save")
         folder = Path(folder)
@@ -195,8 +182,7 @@ class DistributedChannel(Channel):
     def resume(self, folder: str | Path, parties: Sequence[Party]) -> int:
         """Go back to the newest step that all processes have saved; returns it, or 0 if none.
 
-        Continue with the batches after that step:
-        ``itertools.islice(batches.epochs(15), step, None)``.
+        Continue with the batches after it: ``itertools.islice(batches.epochs(15), step, None)``.
         """
         folder = Path(folder)
         everybody = self.peers.exchange({"saves": _saves(folder)}, "to resume")
@@ -204,8 +190,8 @@ class DistributedChannel(Channel):
         common = set.intersection(*map(set, saves.values()))
         if not common and any(saves.values()):
             raise PeerError(
-                f"no step was saved by all processes; the saved steps are {saves}. Is a folder "
-                "missing?"
+                f"no step was saved by all processes; the saved steps are {saves}. Check that no "
+                "folder is missing"
             )
         step = max(common, default=0)
         for later in (s for s in _saves(folder) if s > step):
@@ -218,7 +204,7 @@ class DistributedChannel(Channel):
     # ---- beginning and end
 
     def __enter__(self) -> "DistributedChannel":
-        """From here on, a SIGTERM of torchrun leaves time to say who is gone; see `_end_soon`."""
+        """From here on, a SIGTERM of torchrun leaves time to report which process ended."""
         in_main = threading.current_thread() is threading.main_thread()
         if "TORCHELASTIC_RUN_ID" in os.environ and in_main:
             self._before = signal.signal(signal.SIGTERM, self._end_soon)
@@ -227,9 +213,8 @@ class DistributedChannel(Channel):
     def _end_soon(self, *_: Any) -> None:
         """End in `LAST_WORDS` seconds.
 
-        When a process has died, torchrun sends SIGTERM to the others within a tenth of a second,
-        and kills them 30 seconds later. One that waits for the dead one raises `PeerError` now,
-        and has the time to write it; any other one prints that it got the signal, and ends.
+        When a process has died, torchrun sends SIGTERM to the others at once, and kills them 30
+        seconds later. So a process that waits for the dead one has time to write its `PeerError`.
         """
 
         def end() -> None:
@@ -244,11 +229,7 @@ class DistributedChannel(Channel):
         timer.start()
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Report an error to the other processes, and leave the group.
-
-        The text of an error that torch raised, such as one about shapes, then begins with the step
-        and the party.
-        """
+        """Report an error to the other processes, and leave the group."""
         mine = self.peers.names(self.rank)
         if error is None:
             self.peers.close(None)

@@ -62,10 +62,9 @@ class AdaptiveLevels:
 class ByteBudget:
     """Spend a given number of bytes, both directions together, by changing the kept fraction.
 
-    After each round, the rest of the budget is divided by the number of rounds left, and the cost
-    of sending the model down is subtracted. This is the share of the next updates. ``fraction`` is
-    changed by the ratio of this share to the size of the last updates. ``make(fraction)`` makes the
-    codec, e.g.
+    The share of the next updates is the rest of the budget, divided by the number of rounds left,
+    minus the cost of sending the model down. ``fraction`` is multiplied by the ratio of this share
+    to the size of the last updates. ``make(fraction)`` makes the codec, e.g.
     ``lambda fraction: ErrorFeedback(Pipeline(TopK(fraction), Quantize(8), Entropy()))``; begin
     with ``make(fraction)``. Bytes should grow roughly as the fraction does.
 

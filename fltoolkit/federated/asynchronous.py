@@ -1,8 +1,8 @@
 """Servers that never wait for a round: FedAsync and FedBuff, on the virtual clock.
 
-At any time some clients are at work. When a client is done, it sends its update at once, and
-another client begins with the newest model. So no client waits for stragglers, but updates are
-stale. Not here: rounds (rounds.py), the weight of a stale update (clock.py).
+When a client is done, it sends its update at once, and another client begins with the newest model.
+So nobody waits for stragglers, but updates are stale. Not here: rounds (rounds.py), the weight of a
+stale update (clock.py).
 """
 
 import heapq
@@ -89,9 +89,8 @@ class AsyncServer:
     Args:
         concurrency: how many clients are at work at any time; a new one is drawn from the others.
         staleness: the weight of an update, from how often the model has changed meanwhile.
-        clock: how long each client takes. The function is called with the number of times that the
-            client was at work before, in place of the round. A client that drops out sends nothing,
-            and the model is sent to another client at once.
+        clock: how long each client takes; in place of the round it gets how often the client was at
+            work before. A client that drops out is replaced with another one at once.
         optimizer: over ``model.parameters()``; it gets minus the change as gradient. By default the
             change is added.
         flight: who is at work, for a run that goes on.
@@ -198,8 +197,9 @@ def fedbuff(
     Args:
         rounds: how often the server's model changes; ``range(done, rounds)`` for a run that goes
             on.
-        server: how many clients are at work, how long they take, and what a stale update weighs.
         buffer_size: K.
+
+    For the other arguments see `fedavg` and `AsyncServer`.
 
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
     >>> data = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
@@ -273,48 +273,36 @@ class _AtWork:
 
     def next_update(self) -> _Update:
         """Keep ``concurrency`` clients at work until one has sent its update."""
-        workers, channel = self.workers, self.channel
-        num_failed = 0
+        channel, flight, num_failed = self.channel, self.flight, 0
         while True:
-            for client in self.drawn():
-                start = channel.send(SERVER, client, "model", sent_entries(workers.model))
-                self.put(client, start)
-            client, start, staleness, round_ = self.take()
-            update = workers.learn(channel, {client: start}, round_, self.flight.optimizers)[client]
+            self.send_models()
+            flight.seconds, _, client, sent, start = heapq.heappop(flight.at_work)
+            flight.idle.append(client)
+            times = flight.times_asked[client] - 1  # in place of the round
+            learned = self.workers.learn(channel, {client: start}, times, flight.optimizers)
+            update = learned[client]
             delta, _ = send_update(client, SERVER, update, channel)
             self.count_missed(delta is None)
             if delta is not None and isinstance(update, LocalUpdate):
+                staleness = channel.step - sent
                 weight = weight_of(self.server.staleness, staleness)
                 return _Update(client, start, delta, update.loss, staleness, weight, num_failed)
             num_failed += 1
 
-    def drawn(self) -> Iterator[str]:
-        """Draw one idle client after the other, until ``concurrency`` clients are at work."""
-        idle, at_work, random = self.flight.idle, self.flight.at_work, self.flight.random
-        assert random is not None
-        while idle and len(at_work) < self.server.concurrency:
-            yield idle.pop(int(random.integers(len(idle))))
-
-    def put(self, client: str, start: Tree) -> None:
-        """Let the clock say when a client that was sent a model is ready, or that it drops out."""
-        flight = self.flight
-        seconds = flight.seconds + takes(self.server.clock, client, flight.times_asked[client])
-        number = flight.times_asked.total()
-        flight.times_asked[client] += 1
-        if seconds < math.inf:
-            heapq.heappush(flight.at_work, (seconds, number, client, self.channel.step, start))
-        else:
-            flight.idle.append(client)
-            self.count_missed(True)
-
-    def take(self) -> tuple[str, Tree, int, int]:
-        """The next client that is ready: its name, the model it got, its staleness, its round.
-
-        The round is how often the client was at work before.
-        """
-        self.flight.seconds, _, client, sent, start = heapq.heappop(self.flight.at_work)
-        self.flight.idle.append(client)
-        return client, start, self.channel.step - sent, self.flight.times_asked[client] - 1
+    def send_models(self) -> None:
+        """Draw idle clients and send them the model, until ``concurrency`` clients are at work."""
+        server, flight, asked = self.server, self.flight, self.flight.times_asked
+        assert flight.random is not None
+        while flight.idle and len(flight.at_work) < server.concurrency:
+            client = flight.idle.pop(int(flight.random.integers(len(flight.idle))))
+            start = self.channel.send(SERVER, client, "model", sent_entries(self.workers.model))
+            end, number = flight.seconds + takes(server.clock, client, asked[client]), asked.total()
+            asked[client] += 1
+            if end < math.inf:
+                heapq.heappush(flight.at_work, (end, number, client, self.channel.step, start))
+            else:
+                flight.idle.append(client)
+                self.count_missed(True)
 
     def count_missed(self, missed: bool) -> None:
         """Count the updates in a row that did not come. Raises RuntimeError if they are many."""

@@ -143,13 +143,6 @@ class LocalUpdate(NamedTuple):
     such as BatchNorm's ``num_batches_tracked``. ``loss`` is the mean of the losses of the batches;
     each is computed before its step and without the proximal term. ``state`` is the optimizer's
     state, with ``Local(keep_state=True)`` only.
-
-    >>> start = {"weight": torch.zeros(1, 1)}
-    >>> local = Local(batch_size=2, lr=0.25, epochs=1, loss_fn=nn.functional.mse_loss)
-    >>> model, ones = nn.Linear(1, 1, bias=False), torch.ones(4, 1)
-    >>> update = local_update(model, start, ones, ones, local, seed=0)
-    >>> update.delta, update.loss, update.num_samples, update.num_steps
-    ({'weight': tensor([[0.7500]])}, 0.625, 4, 2)
     """
 
     delta: Tree
@@ -192,10 +185,11 @@ def local_update(
             where the loss needs them, or torch would broadcast targets [n] against outputs [n, 1].
 
     >>> start = {"weight": torch.zeros(1, 1)}
-    >>> local = Local(batch_size=2, lr=0.25, steps=1, loss_fn=nn.functional.mse_loss)
-    >>> local_update(nn.Linear(1, 1, bias=False), start, torch.ones(4, 1), torch.ones(4, 1), local,
-    ...     seed=0).delta
-    {'weight': tensor([[0.5000]])}
+    >>> local = Local(batch_size=2, lr=0.25, epochs=1, loss_fn=nn.functional.mse_loss)
+    >>> model, ones = nn.Linear(1, 1, bias=False), torch.ones(4, 1)
+    >>> update = local_update(model, start, ones, ones, local, seed=0)
+    >>> update.delta, update.loss, update.num_samples, update.num_steps
+    ({'weight': tensor([[0.7500]])}, 0.625, 4, 2)
     """
     start = filled(module, start)
     check_settings(module, [start], [(x, y)], local)

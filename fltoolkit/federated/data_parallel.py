@@ -51,8 +51,7 @@ def ddp(
     With float32 messages and workers that have equally large batches, this is one worker whose
     batch is all of theirs. Codecs with `ErrorFeedback` make it PowerSGD (Vogels et al. 2019, arXiv
     1905.13727), sign descent with error feedback (Karimireddy et al. 2019, arXiv 1901.09847) or
-    top-k descent. As one model of all workers is kept here, the optimizer is kept once, too. Over
-    torch.distributed each process has both; see `diloco`.
+    top-k descent. One model and one optimizer stand for those of all workers.
 
     Args:
         model: changed in place before each record. It must have no buffers that are saved (such as
@@ -61,20 +60,18 @@ def ddp(
             of the optimizer.
         channel: with codecs for the kinds that the exchange sends.
         steps: how many steps; ``range(done, steps)`` for a run that goes on.
-        local: batch size, optimizer, schedule, clipping and loss. ``steps=1``: a step between two
-            messages. Clipping is applied to the mean gradient.
+        local: with ``steps=1``. Clipping is applied to the mean gradient.
         exchange: `ThroughServer`, `AllGather` or `Ring`. `AllGather` with one worker sends nothing.
         seed: of the batches.
 
     Records hold ``step``, ``loss`` (mean of the workers that are in this process) and the running
-    totals ``nbytes_up``, ``nbytes_down``, ``nbytes``.
+    totals of bytes.
 
     Raises:
         ValueError, TypeError: an argument is not allowed; raised at the call.
         FloatingPointError: a loss or a gradient is not finite.
 
-    Two workers with one sample each take the step that one worker with both samples would take, and
-    every step sends a gradient and a mean for each worker:
+    Two workers with one sample each take the step that one worker with both samples would take:
 
     >>> x, y, channel = torch.tensor([[1.0], [2.0]]), torch.tensor([[2.0], [4.0]]), Channel()
     >>> model = nn.Linear(1, 1, bias=False)

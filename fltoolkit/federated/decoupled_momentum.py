@@ -48,10 +48,10 @@ def demo(
        ``m <- decay * m + g``
     2. it transforms the momentum, ``chunk`` values at a time, by a discrete cosine transform, and
        sends what its codec keeps of that, such as the largest coefficients
-    3. it takes out of its momentum what was sent. The rest stays for later steps, so no error
+    3. it subtracts what was sent from its momentum. The rest stays for later steps, so no error
        feedback is needed
-    4. everybody has everybody's coefficients, transforms their mean back, and takes a step with the
-       **sign** of the result: by plain SGD that is signed momentum
+    4. every worker transforms the mean of all coefficients back, and takes a step with the
+       **sign** of the result
 
     Messages go from each worker to all others (kind ``update``), as in the paper. Give the channel
     a codec such as ``Pipeline(TopK(4 / 64, scope="tensor"), Half(), Entropy())``: the paper keeps
@@ -61,8 +61,7 @@ def demo(
     Args:
         workers: names to data ``(x, y)``; for a run that goes on, a `Fleet`, which keeps each
             worker's momentum and the optimizer's state.
-        local: batch size, optimizer (SGD for the paper's), schedule and loss, with ``steps=1``.
-            ``clip_norm`` would clip signs: leave it None.
+        local: with ``steps=1``, without ``clip_norm``; the paper's optimizer is SGD.
         decay: of the momentum.
         chunk: how many values are transformed together.
 
@@ -131,12 +130,12 @@ def dion(
     """Dion (Ahn et al. 2025, arXiv 2504.05295): orthonormal steps from two narrow means.
 
     Like `Muon`, it moves a hidden matrix [m, n] equally far in each direction, but in ``rank``
-    directions only, and nobody sends a matrix. A step:
+    directions only, and no whole matrix is sent. A step:
 
     1. every worker adds the gradient of its own batch to its own momentum: ``M <- M + G``
     2. the means of ``P = M Q`` [m, rank] and of the gradients of all other parameters are exchanged
     3. the columns of P are made orthonormal, and the mean of ``R = M^T P`` [n, rank] is exchanged
-    4. every worker takes ``(1 - mu) P R^T`` out of its momentum, with the paper's mu of 0.95. The
+    4. every worker subtracts ``(1 - mu) P R^T`` from its momentum, with the paper's mu of 0.95. The
        rest stays for later steps, which is the error feedback
     5. ``Q <- R`` with columns of length 1, and a hidden matrix moves along ``-sqrt(m / n) P Q^T``
 
@@ -146,9 +145,8 @@ def dion(
     Args:
         workers: names to data ``(x, y)``; for a run that goes on, a `Fleet`, which keeps each
             worker's momenta and the optimizer's state.
-        local: with ``steps=1``, and ``optimizer=muon_for(model, momentum=None)``: it says which
-            matrices are hidden, takes their direction as it is and moves the rest with AdamW.
-            ``clip_norm`` would clip directions: leave it None.
+        local: with ``steps=1``, without ``clip_norm``, and with ``optimizer=muon_for(model,
+            momentum=None)``, which knows the hidden matrices and moves the rest with AdamW.
         rank: how many directions of a matrix move; larger: more bytes.
         exchange: `ThroughServer`, `AllGather` or `Ring`.
 

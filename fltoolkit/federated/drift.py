@@ -1,7 +1,6 @@
-"""Owners whose data differ pull one model apart: steps that are corrected for it.
+"""Local steps that are corrected for owners whose data differ: `scaffold` and `feddyn`.
 
-Here: `scaffold` and `feddyn`, two relatives of federated averaging, and the corrected local steps
-that they share with `ditto`. Not here: models that differ from owner to owner (personal.py).
+Not here: models that differ from owner to owner (personal.py).
 """
 
 from collections.abc import Iterator, Mapping

@@ -43,21 +43,20 @@ def noloco(
     4. every worker moves its own weights by its own momentum:
        ``m <- momentum * m + lr * (mean of theta in the group - phi)``, ``phi <- phi + m``
 
-    Nothing travels to all, and the weights of the workers stay near each other because each of them
-    is pulled towards the mean of its group. The paper's step has a factor for how far the workers
-    came and another for how far their weights are apart. In the authors' code both are ``lr``, and
-    then the sum needs theta alone. Their code sends phi and theta - phi, which is twice as much;
-    the paper can send phi while the worker computes.
+    The paper's step has a factor for how far the workers came and another for how far their weights
+    are apart. In the authors' code both are ``lr``, and then the sum needs theta alone. Their code
+    sends phi and theta - phi, which is twice as much; the paper can send phi while the worker
+    computes.
 
     With one group of all workers this is `diloco` with ``torch.optim.SGD(lr=, momentum=)`` outside.
-    Weights travel here and not updates: give the channel no codec that leaves some of them out.
+    Weights are sent here and not updates, so no codec may leave some of them out.
 
     Args:
         model: holds the first worker's weights before each record, and the common weights at the
             beginning.
         workers: names to data ``(x, y)``, or a `Fleet`: what each worker holds is in its
             ``weights``, and for a run that goes on it keeps momenta and optimizers, too.
-        group: how many workers average; it divides the number of workers. 1: nobody sends.
+        group: how many workers average; it divides the number of workers. With 1 nothing is sent.
         outer: learning rate and momentum of step 4; by default the authors' for pairs.
 
     The other arguments, the records and the errors are those of `diloco`.
@@ -121,8 +120,8 @@ def sparta(
     3. their means replace them at every worker: ``exchange`` says where the messages go
 
     A message is ``1 / fraction`` times smaller than the model, and each value is averaged about
-    every ``1 / fraction`` rounds: in the meantime the workers drift apart. With ``fraction=1`` this
-    is `diloco` with a plain mean. Each message holds other values: no `ErrorFeedback`.
+    every ``1 / fraction`` rounds. With ``fraction=1`` this is `diloco` with a plain mean. Each
+    message holds other values, so `ErrorFeedback` cannot be used.
 
     Source: Baioumy and Cheema 2025 (SPARTA, openreview.net/forum?id=stFPf3gzq1), as implemented in
     exo-gym, which also sends the drawn places.

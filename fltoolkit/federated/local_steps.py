@@ -44,10 +44,10 @@ def diloco(
     4. every worker moves the weights of the beginning of the round by the mean, through the same
        outer optimizer; so all of them begin the next round with equal weights
 
-    All start from the same weights and only updates are sent, so a mean of few values, as of top-k
-    codecs, is small in both directions. Every worker weighs the same. As the replicas are equal
-    between rounds, one model and one outer optimizer stand for all of them here. docs/federated.md
-    has the settings of MuLoCo and SparseLoCo, and runs over several processes.
+    Only updates are sent, so messages of top-k codecs are small in both directions. Every worker
+    weighs the same. As the replicas are equal between rounds, one model and one outer optimizer
+    stand for all of them. docs/federated.md has the settings of MuLoCo and SparseLoCo, and runs
+    over several processes.
 
     Args:
         model: what all workers hold between rounds; changed in place before each record.
@@ -62,7 +62,7 @@ def diloco(
         seed: of the batches.
 
     Records hold ``round``, ``step`` (inner steps of each worker so far), ``loss`` (mean of the
-    workers in this process) and the running totals ``nbytes_up``, ``nbytes_down``, ``nbytes``.
+    workers in this process) and the running totals of bytes.
 
     Raises:
         ValueError, TypeError: an argument is not allowed; raised at the call.
@@ -116,7 +116,7 @@ def des_loc(
     Args:
         local: with ``keep_state=True``.
         moments: which entries are averaged, and every how many rounds. They are sent like the
-            updates: give the channel codecs that keep a positive number positive, such as none.
+            updates, so no codec may make a positive number negative.
 
     The other arguments, the records and the errors are those of `diloco`.
 
@@ -196,8 +196,7 @@ def streaming_diloco(
 
     1. every worker takes ``local.steps`` steps, from its own weights
     2. one fragment is sent, the next one in each round: how far a worker's weights are from the
-       fragment's shared weights. So each fragment is sent once in ``fragments`` rounds, and the
-       largest message is that many times smaller
+       fragment's shared weights. So each fragment is sent once in ``fragments`` rounds
     3. the mean of the fragment that was sent ``overlap`` rounds ago has arrived: its shared weights
        move by it, through the outer optimizer, and each worker mixes them into its own:
        ``blend * own + (1 - blend) * shared``
@@ -258,10 +257,9 @@ def streaming_diloco(
 def seconds_waiting(
     nbytes: float, *, nbytes_per_second: float, seconds_per_step: float, overlapped_steps: int
 ) -> float:
-    """How long a worker stands still for a message, in seconds.
+    """How long a worker waits for a message that is sent while it computes, in seconds.
 
-    ``max(0, nbytes / nbytes_per_second - overlapped_steps * seconds_per_step)``: a message that is
-    sent while computing goes on costs time only where it takes longer than the steps meanwhile.
+    ``max(0, nbytes / nbytes_per_second - overlapped_steps * seconds_per_step)``
 
     >>> link = {"nbytes_per_second": 1e6, "seconds_per_step": 0.5}
     >>> [seconds_waiting(4e6, **link, overlapped_steps=steps) for steps in (0, 5, 10)]

@@ -49,14 +49,12 @@ def local_updates(
     """`local_update` of many clients, equal up to rounding, ``chunk`` clients at once.
 
     The weights of all clients are stacked, and `torch.func.vmap` computes the steps. No batch is
-    padded: clients whose next batch has the same size take a step together. So any loss works,
-    BatchNorm sees real samples only, and a client that has finished costs nothing. Memory: weights,
-    gradients and samples of ``chunk`` clients.
+    padded: clients whose next batch has the same size take a step together. So any loss works, and
+    BatchNorm sees real samples only. Memory: weights, gradients and samples of ``chunk`` clients.
 
-    Some modules do not work with vmap: Dropout would draw other masks than the loop, and a forward
-    pass may depend on values. Then a warning says why, once for each module, and
-    `local_update_lean` trains the clients one after the other. With an optimizer other than plain
-    SGD, or with ``clip_norm``, `local_update` trains them one after the other.
+    Modules that do not work with vmap, such as Dropout, are trained one client after the other;
+    a warning gives the reason. With an optimizer other than plain SGD, or with ``clip_norm``,
+    `local_update` trains the clients one after the other.
 
     ``chunk=1`` trains one client after the other by `local_update_lean`, or a stack of linear
     layers and ReLU by the steps written out in _dense.py, to the same bits. By default

@@ -23,12 +23,10 @@ class WithMasks:
     With such a mean, updates are sent by `Channel.send_masked`, and each received update holds its
     masks. With any other mean the masks are empty.
 
-    >>> import torch
-    >>> masks = [{"w": torch.tensor([True, False])}, {"w": torch.tensor([True, True])}]
-    >>> deltas = [{"w": torch.tensor([1.0, 0.0])}, {"w": torch.tensor([3.0, 4.0])}]
+    >>> from torch import tensor
     >>> both = [
-    ...     ReceivedUpdate("ann", 0, 1.0, 10, 0.3, delta, mask)
-    ...     for delta, mask in zip(deltas, masks, strict=True)
+    ...     ReceivedUpdate("ann", 0, 1.0, 10, 0.3, {"w": tensor(delta)}, {"w": tensor(mask)})
+    ...     for delta, mask in (([1.0, 0.0], [True, False]), ([3.0, 4.0], [True, True]))
     ... ]
     >>> mean_of_senders(both), mean_of_all(both)
     ({'w': tensor([2., 4.])}, {'w': tensor([2., 2.])})
@@ -45,11 +43,8 @@ class WithMasks:
 class Collecting(Protocol):
     """A mean that sends the updates itself, because the server may not see a single one.
 
-    With such a mean, a client holds its update back until the round has ended: then `collect` sends
-    all that are in time. `fltoolkit.secrecy.SecureSum` is one.
-
-    >>> isinstance(mean_of_all, Collecting)
-    False
+    When the round has ended, `collect` sends all updates that are in time, such as
+    `fltoolkit.secrecy.SecureSum`.
     """
 
     def collect(
@@ -69,14 +64,6 @@ def mean_of_all(received: Sequence[ReceivedUpdate]) -> Tree:
     """The mean of the updates by their weights; see `fltoolkit.trees.weighted_mean`.
 
     Source: McMahan et al. 2017, arXiv 1602.05629, algorithm 1.
-
-    >>> import torch
-    >>> samples = {0.0: 30, 4.0: 10}
-    >>> mean_of_all([
-    ...     ReceivedUpdate("ann", 0, 1.0, num_samples, 0.3, {"w": torch.tensor([value])}, {})
-    ...     for value, num_samples in samples.items()
-    ... ])
-    {'w': tensor([1.])}
     """
     return weighted_mean(deltas(received), [u.weight for u in received])
 

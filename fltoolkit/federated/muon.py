@@ -25,9 +25,8 @@ class Muon(torch.optim.Optimizer):
     M)``: every direction of the momentum moves equally far. It is meant for hidden matrices only:
     embeddings, the last layer and vectors are moved by AdamW. `muon_for` finds which are hidden.
 
-    torch has a ``torch.optim.Muon`` of its own since version 2.9. It takes matrices only, so it
-    needs a second optimizer beside it, and it computes in bfloat16, which is made for GPUs. This
-    one computes in the dtype of the parameters and is a single optimizer, as `Local` wants it.
+    ``torch.optim.Muon`` (since torch 2.9) takes matrices only and computes in bfloat16. This one
+    computes in the dtype of the parameters and is a single optimizer, as `Local` needs it.
 
     Source: Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks". AdamW:
     Loshchilov and Hutter 2017, arXiv 1711.05101.

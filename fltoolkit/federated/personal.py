@@ -1,7 +1,6 @@
-"""Owners whose data differ need not end with one model: parts of it, or all of it, stay at home.
+"""Models that differ from owner to owner, in part (`fedper`, FedBN) or as a whole (`ditto`).
 
-Here: `fedper`, of which FedBN is a setting, and `ditto`; what each owner has in the end, and what
-it brings to the owners who fare worst. Not here: one model for owners who differ (drift.py).
+Not here: one model for owners whose data differ (drift.py).
 """
 
 from collections.abc import Callable, Iterator, Sequence

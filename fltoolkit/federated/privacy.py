@@ -36,9 +36,9 @@ class GaussianDP:
 
     The server clips the decoded updates, so the bound holds for all codecs and residuals. Before
     you publish an epsilon, you must know: the server sees each update (central privacy); m is
-    assumed to be public; a cohort has a fixed size here, but `epsilon` is computed for clients that
-    take part with probability q, each independently of the others; integer buffers get no noise;
-    and anyone who knows ``seed`` can subtract the noise.
+    assumed to be public; `epsilon` is computed for clients that take part independently, and not
+    for cohorts of a fixed size; integer buffers get no noise; and anyone who knows ``seed`` can
+    subtract the noise.
 
     >>> dp = GaussianDP(clip=1.0, noise_multiplier=0.1)
     >>> large, small = {"w": torch.tensor([300.0, 400.0])}, {"w": torch.tensor([0.3, 0.4])}

@@ -79,23 +79,22 @@ def fedavg(
     1. the server draws a cohort and sends it the ``model``
     2. each client trains from what it decoded, and sends back an ``update``: end minus start
     3. the first updates count (``server.arrivals``); late ones are dropped, or count in a later
-       round if ``server.arrivals.staleness`` says so
+       round with the weight ``server.arrivals.staleness``
     4. their mean (``server.mean``), weighted by sample counts, moves the server's model
 
-    Both directions go through ``channel``: give it codecs for the kinds ``model`` and ``update``.
     Frozen parameters are never sent, and a tied weight is sent once. Buffers are averaged. A client
-    whose training gives NaN says so in a ``control`` message, and the mean is made without it.
+    whose training gives NaN sends a ``control`` message, and the mean is made without it.
     docs/federated.md has late clients, server optimizers and saved runs. Notebook 04 writes a round
     by hand.
 
     Args:
         model: the server's, changed in place before each record. Clients only compute with it.
-        clients: names to data ``(x, y)``, or a `Fleet`, which also says how they train.
+        clients: names to data ``(x, y)``, or a `Fleet`, which also has the function that trains.
+        channel: with codecs for the kinds ``model`` and ``update``.
         rounds: how many rounds; ``range(done, rounds)`` for a run that goes on.
         cohort: how many clients take part in a round, or a `Cohort`.
-        local: what each of them does: batch size, learning rate or optimizer, epochs or steps.
-        server: what the server does with the updates. By default it waits for all of them, and adds
-            their mean.
+        local: batch size, learning rate or optimizer, epochs or steps of a client.
+        server: by default it waits for all updates, and adds their mean.
         seed: of cohorts, batches and random layers.
 
     Records hold ``round``, ``step`` (= round + 1), ``loss`` (mean local loss of the clients in

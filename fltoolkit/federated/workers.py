@@ -33,38 +33,25 @@ With ``Local(keep_state=True)`` it also gets ``states=``, what each client's opt
 
 @dataclass
 class Fleet:
-    """Clients, what they remember, and the function that trains them.
+    """Clients, what they remember between two rounds or steps, and the function that trains them.
 
-    Every protocol of this room takes names to data, or a fleet in their place. A fleet keeps what
-    its clients remember between two rounds or steps, for a run that goes on; `save_run` accepts it
-    like a party. It also says how they train, where that is not `local_updates`: ``train`` is
-    called with the same arguments. (What `fedavg`, `fedasync` and `fedbuff` remember is in a
-    `Backlog` or a `Flight`, since it is the server's.)
+    Every protocol of this room takes names to data, or a fleet in their place. For a run that goes
+    on, `save_run` accepts a fleet like a party. (`fedavg`, `fedasync` and `fedbuff` keep the
+    server's memory in a `Backlog` or a `Flight`.)
 
     Args:
         clients: names to data ``(x, y)``.
-        train: how they train; a function of your own may read the samples in its own way, so the
-            model is not tried on them first.
+        train: a function with the arguments of `local_updates`. With one of your own, the model is
+            not tried on the samples first.
 
     Attributes:
-        optimizers: the state of each client's optimizer, by name. In `ddp` all workers have
-            the same: it stands under the name of each.
-        weights: what each client's model holds, where they differ (`streaming_diloco`, `fedper`,
-            `ditto`, `decomfl`).
-        waiting: what was sent and is not applied yet, the oldest first (`streaming_diloco`,
-            `decomfl`).
-        momenta: each worker's momentum (`demo`), or how its steps are corrected (`scaffold`,
-            `feddyn`).
+        optimizers: the state of each client's optimizer, by name.
+        weights: what each client's model holds, where they differ.
+        waiting: what was sent and is not applied yet, the oldest first.
+        momenta: each worker's momentum (`demo`), or how its steps are corrected (`scaffold`).
 
-    >>> from functools import partial
-    >>> from fltoolkit.federated import ddp
-    >>> x, y = torch.ones(4, 1), torch.zeros(4, 1)
-    >>> sgd = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
-    >>> local = Local(2, optimizer=sgd, steps=1, loss_fn=nn.functional.mse_loss)
-    >>> fleet = Fleet({"ann": (x, y), "ben": (x, y)})
-    >>> _ = list(ddp(nn.Linear(1, 1), fleet, Channel(), steps=3, local=local))
-    >>> list(fleet.state_dict()["optimizers"])
-    ['ann', 'ben']
+    >>> Fleet({"ann": (torch.ones(4, 1), torch.zeros(4, 1))}).state_dict()
+    {'optimizers': {}, 'weights': {}, 'waiting': [], 'momenta': {}}
     """
 
     clients: Clients
@@ -150,9 +137,8 @@ class Workers:
         With ``Local(keep_state=True)`` each client goes on with its optimizer's state in
         ``states``, which holds the new state afterwards.
 
-        A client in another process learns there. Here its update holds zeros, which nobody reads,
-        and its loss is NaN. Over several processes a failed training is raised as
-        FloatingPointError, because the other processes wait for the update.
+        For a client in another process the update holds zeros and the loss is NaN. Over several
+        processes a failed training raises FloatingPointError, because the others wait for it.
         """
         here = [client for client in starts if channel.is_here(client)]
         seeds = [client_seed(self.seed, round_, client) for client in here]

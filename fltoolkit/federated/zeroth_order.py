@@ -1,9 +1,8 @@
 """Seeds and scalars: clients send how steep the loss is in random directions, and no gradient.
 
 Here: `decomfl`, which with several directions of low rank is an evolution strategy, and `fedkseed`,
-whose directions are few and fixed. A direction has as many values as the model, but a seed makes
-it, so a message has the same length for every model. Not here: updates with a value for each
-parameter (rounds.py).
+whose directions are few and fixed. A seed makes a direction, so a message has the same length for
+every model. Not here: updates with a value for each parameter (rounds.py).
 """
 
 import math
@@ -81,17 +80,14 @@ def decomfl(
        sends them to a cohort, with the seeds and mean slopes of all rounds that a client has missed
     2. each client takes the steps that it missed, and now has the server's weights, to the bit
     3. each client takes K steps ``w <- w - lr/P (g_1 z_1 + ... + g_P z_P)``, where seeds make the
-       directions z, and g is the slope of its loss along z, from two losses: see `slope`. Then it
-       forgets these steps
+       directions z, and g is the slope of its loss along z. Then it undoes these steps
     4. it sends its K P slopes; the server takes the same K steps with their mean
 
-    Every client begins with the first model, which is not sent. As in the paper every client weighs
-    the same.
+    The first model is not sent. As in the paper every client weighs the same.
 
     With ``steps=1`` and ``Directions(P, rank=1)`` this is an evolution strategy with perturbations
     of low rank in pairs w + mu z and w - mu z: EGGROLL (Sarkar et al. 2025, arXiv 2511.16652)
-    without its normalization of scores by the population's deviation, and with all clients judging
-    each pair.
+    without its normalization of scores, and with all clients evaluating each pair.
 
     Args:
         model, channel, rounds, cohort, seed: as in `fedavg`. The model may have no buffers that are
@@ -166,27 +162,24 @@ def fedkseed(
 ) -> Iterator[Record]:
     """FedKSeed (Qin et al. 2023, arXiv 2312.06353): few directions, fixed; one record per round.
 
-    All steps of all clients go along the same K = ``along.count`` directions z_1 ... z_K. So K sums
-    say all that was ever learned: the weights are ``w_0 - lr (a_1 z_1 + ... + a_K z_K)``, where w_0
-    is the first model. A round:
+    All steps of all clients go along the same K = ``along.count`` directions z_1 ... z_K. So the
+    weights are ``w_0 - lr (a_1 z_1 + ... + a_K z_K)``, where w_0 is the first model. A round:
 
-    1. the server sends the K sums to a cohort. Each client rebuilds the weights from w_0, and no
-       client needs to remember anything
-    2. each client takes ``local.steps`` steps ``w <- w - lr g z_j``, each along a candidate that it
-       draws, where g is the slope of its loss: see `slope`
-    3. it sends which candidates it drew and its slopes
-    4. the server adds each slope, divided by the size of the cohort, to the sum of its candidate
+    1. the server sends the K sums a to a cohort, and each client computes the weights from them
+    2. each client takes ``local.steps`` steps ``w <- w - lr g z_j``, each along a direction that it
+       draws, where g is the slope of its loss
+    3. it sends the numbers of these directions and its slopes
+    4. the server adds each slope, divided by the size of the cohort, to the sum of its direction
 
-    The first model and the K seeds are not sent: both follow from what all parties know. Every
-    client weighs the same. All candidates are drawn alike; FedKSeed-Pro, which prefers those with
-    large slopes, is not here.
+    The first model and the K seeds are not sent, since all parties know them. Every client weighs
+    the same. All directions are equally likely; FedKSeed-Pro, which prefers those with large
+    slopes, is not here.
 
     Args:
         model, channel, rounds, cohort, local, seed: as in `decomfl`.
         clients: names to data; for a run that goes on, a `Fleet`, which keeps the first model and
             the sums.
-        along: all directions that there are, 1 to 2^31 - 1. All that can be learned lies in them,
-            and a message to a client holds a number for each.
+        along: the K directions; a message to a client holds a number for each.
 
     Records hold ``round``, ``step`` and the running totals of bytes.
 
@@ -236,8 +229,7 @@ def direction(tree: Tree, seed: int, rank: int | None = None) -> Tree:
     """Standard normal values in the shapes of a tree, which depend on the seed alone.
 
     With a rank, an entry of two or more dimensions [rows, ...] is ``A B' / sqrt(rank)``, where A
-    and B are normal and have so many columns. Its values still have the mean square 1, and fewer of
-    them are drawn. Vectors are as without a rank.
+    and B are normal and have so many columns. Its values still have the mean square 1.
 
     >>> one, two = (direction({"w": torch.zeros(3)}, seed=7)["w"] for _ in range(2))
     >>> torch.equal(one, two), torch.equal(one, direction({"w": one}, seed=8)["w"])
@@ -269,7 +261,7 @@ def followed(
     """The weights after a step ``w - lr g z`` for each seed and slope."""
     weights = {name: t.clone() for name, t in weights.items() if name != "seen"}
     for seed, g in zip(seeds.tolist(), slopes.tolist(), strict=True):
-        if g:  # most sums are still zero while `fedkseed` begins
+        if g:  # in the first rounds of `fedkseed` most sums are zero
             for name, z in direction(weights, seed, rank).items():
                 weights[name].add_(z, alpha=-lr * g)
     return weights

@@ -67,7 +67,7 @@ class Match(NamedTuple):
 
     ``explained`` is 1 - (squared error of the nearest guesses) / (that of the mean input), and a
     sample for which the mean input is nearer counts with the mean input. ``recognized`` is the
-    share of samples of which a guess explains at least ``half``.
+    share of samples of which a guess explains at least half.
     """
 
     explained: float
@@ -78,8 +78,6 @@ def match_samples(
     guesses: Float[Tensor, "guesses ..."],
     x: Float[Tensor, "samples ..."],
     mean_input: Float[Tensor, "..."],
-    *,
-    half: float = 0.5,
 ) -> Match:
     """Compare each sample with the guess that is nearest to it.
 
@@ -104,7 +102,7 @@ def match_samples(
     if len(guesses):
         nearest = torch.cdist(x, guesses).square().amin(1).minimum(missed)
     share = 1 - nearest / missed.clamp(min=1e-12)
-    return Match(1 - float(nearest.sum() / missed.sum()), float((share >= half).double().mean()))
+    return Match(1 - float(nearest.sum() / missed.sum()), float((share >= 0.5).double().mean()))
 
 
 def membership_auc(

@@ -339,8 +339,6 @@ class SecureSum(_Summing):
         dropouts: who drops out, and when; None: nobody.
         server: its name as an exchange; `fedavg` gives its own.
         seed: of the rounding and the graph.
-        key_seed: makes keys repeatable, for tests; then nothing is secret. None: the operating
-            system's random numbers.
 
     >>> from fltoolkit.codecs.pipeline import Pipeline
     >>> from fltoolkit.secrecy.summing import Grid
@@ -359,7 +357,6 @@ class SecureSum(_Summing):
     dropouts: Dropouts | None = None
     server: str = "server"
     seed: int = 0
-    key_seed: int | None = None
 
     def _sum(
         self, channel: Channel, server: str, vectors: Vectors, silent: Silent, num_levels: int
@@ -375,7 +372,6 @@ class SecureSum(_Summing):
             threshold=self.threshold,
             graph=graph_of(len(vectors), self.neighbours, graph_seed),
             silent=silent,
-            seed=self.key_seed,
         )
         largest = len(left) * (num_levels - 1)
         return Sum(None if total is None else _lifted(total, bits, largest), left)

@@ -40,8 +40,6 @@ from fltoolkit.secrecy.keys import Integers
 from fltoolkit.trees import check_finite
 from fltoolkit.wire import WireError, check_num_values
 
-__all__ = ["CountSketch", "Grid", "SharedMask", "SharedRotation", "Summed", "bits_of_sum"]
-
 
 @dataclass
 class SharedRotation(Rotate):
@@ -309,16 +307,7 @@ class Summed:
         num_values: the length of the vectors.
         round_: the round, from which all clients draw the same places, signs and cells.
 
-    Raises ValueError for a codec that cannot sum; the text says why.
-
-    >>> from fltoolkit.codecs import Pipeline
-    >>> codec = Pipeline(SharedRotation(), Grid(8, top=1.0))
-    >>> summed = Summed(codec, num_values=4, round_=0)
-    >>> numbers = [summed.numbers(torch.full((4,), 0.1 * k), salt=k) for k in range(3)]
-    >>> numbers[0].dtype, len(numbers[0])
-    (dtype('uint64'), 4)
-    >>> torch.round(summed.mean(sum(numbers), count=3), decimals=1)
-    tensor([0.1000, 0.1000, 0.1000, 0.1000])
+    Raises ValueError for a codec that cannot sum; the text gives the reason.
     """
 
     def __init__(self, codec: Codec, num_values: int, round_: int):

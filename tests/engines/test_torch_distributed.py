@@ -107,7 +107,7 @@ def test_faults_are_told_to_both(fault, at_alice, at_bob):
 def test_a_process_that_does_not_come():
     [(_, kind, text)] = start(faulty, 2, "", only=0)
     assert kind == "PeerError"
-    assert "did not come within 5 s" in text
+    assert "did not connect within 5 s" in text
 
 
 @pytest.mark.parametrize(("dies", "sig"), [(0, SIGKILL), (1, SIGKILL), (1, SIGSTOP)])
