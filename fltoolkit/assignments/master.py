@@ -550,7 +550,7 @@ def _misplaced(
 
 
 def _stopped(cell: Any) -> Iterator[str]:
-    """What a cell that was run leaves to be done."""
+    """What the student still has to do in a cell that was run."""
     name, source = cell.id, text_of(cell)
     if kind_of(cell) == "question" and "*Your answer here.*" in source:
         yield f"question {name!r} is not answered yet"

@@ -258,7 +258,7 @@ class Kernel:
 
 
 class Cell(IPyNbCell):
-    """A cell of nbval's; of a hidden check only what stands between its marks is compared."""
+    """nbval's cell, which compares of a hidden check only the text between its marks."""
 
     def compare_outputs(self, test: list[Any], ref: list[Any], skip_compare: Any = None) -> bool:
         self.comparison_traceback: list[str] = []

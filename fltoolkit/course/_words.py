@@ -72,7 +72,7 @@ def distance(guess: Any, measured: Any, subject: str = "Your guess") -> str:
 
 
 def factor(guess: Any, measured: Any) -> float | None:
-    """By which factor, at least 1, a guess is off; None if it cannot be said as a factor."""
+    """By which factor, at least 1, a guess is off; None if there is no such factor."""
     g, m = number(guess), number(measured)
     if g is None or not m:
         return None

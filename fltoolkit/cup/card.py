@@ -63,7 +63,7 @@ class Card:
         return {name: statistics.mean(run["leak"][name] for run in self.runs) for name in names}
 
     def result(self) -> dict[str, Any]:
-        """What the same salt must give again, on the same machine to the last digit."""
+        """What the same salt must reproduce, on the same machine to the last digit."""
         whole = asdict(self)
         del whole["measured"], whole["name"]
         return whole

@@ -7,7 +7,7 @@ from fltoolkit.cup.card import Card, read_card
 
 
 def board(cards: Iterable[Card]) -> str:
-    """A table of cards for each track and league, fewest bytes first; what failed stands below.
+    """A table of cards for each track and league, fewest bytes first, and entries that failed last.
 
     >>> board([])
     ''

@@ -94,7 +94,7 @@ class Wire:
         return arrays
 
     def coded(self, arrays: list[Array]) -> None:
-        """Split: what the features party sends about the hidden samples counts, too."""
+        """League split: count what the features party sends about the hidden samples."""
         self._write("up", "activations", sum(map(_charged, arrays)))
 
     def _sum(self, heads: list[list[Any]], arrays: list[Array]) -> Array:

@@ -50,7 +50,7 @@ def num_bits(value: int) -> str:
 
 
 def share(value: float) -> str:
-    """A share of the values in words, where all of them means that nothing is left out."""
+    """A share of the values in words; "off" if all values are kept."""
     return "off" if value == 1 else f"{100 * value:g} %"
 
 

@@ -138,7 +138,7 @@ class Playground:
         )
 
     def _ipython_display_(self) -> None:
-        """Show the panel, and train at the first position at once: something moves."""
+        """Show the panel, and train at the first position at once, so that something moves."""
         self._picture.show()
         self._working = True
         threads = torch.get_num_threads()
@@ -172,7 +172,7 @@ class Playground:
                 self._picture.moved()
 
     def _beside_32(self) -> str:
-        """What is saved against 32 bits, once both trainings are done; "" before that."""
+        """What is saved compared with 32 bits, once both trainings are done; "" before that."""
         full, run = self.runs[32], self.runs[self.bits]
         if run is full or not (full.done and run.done):
             return ""

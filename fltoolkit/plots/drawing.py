@@ -467,7 +467,7 @@ def free_place(
 
 
 def _distance(box: Bounds, spot: tuple[float, float]) -> float:
-    """From the nearest place in a box."""
+    """The distance from ``spot`` to the nearest point of a box."""
     x, y = spot
     return math.dist(spot, (min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3])))
 

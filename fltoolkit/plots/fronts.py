@@ -171,7 +171,7 @@ def _in_words(found: Sequence[Point], metric: Metric, best: Collection[str]) -> 
 
 
 def _show_values(ax: Axes, metric: Metric, low: float, high: float) -> None:
-    """Both axes: values with room for names above the better ones, bytes as plain numbers."""
+    """Leave room for names above the better values, and write bytes as plain numbers."""
     room = 0.08 * (high - low)
     better = (low, high + room) if metric.higher_is_better else (low - room, high)
     ax.set_ylim(*(metric.scale * end for end in better))
@@ -308,7 +308,7 @@ def _extent(artist: Axes | Legend, dot: float) -> Bounds:
 def best_within(
     results: Sequence[Result], found: Sequence[Point]
 ) -> list[tuple[float, float, float, float]]:
-    """`front_within` at each evaluation that made it better, to a little above the most bytes."""
+    """`front_within` at each budget where it improves, to a little above the most bytes."""
     name = metric_of(point.experiment for point in found).name
     rows = [row for runs in groups(results).values() for run in runs for row in run.history]
     budgets = {int(row["nbytes"]) for row in rows if name in row}
@@ -365,7 +365,7 @@ def three_sizes(records: Record | Mapping[str, Record], ax: Axes | None = None) 
 
 
 def _three_bars(ax: Axes, place: int, sizes: Size, scale: float) -> None:
-    """A bar for each size, with its number; the first three have names for the legend."""
+    """A bar for each size, with its number; those of the first row have names in the legend."""
     for row, (key, what, color, hatch) in enumerate(_THREE):
         nbytes, at = getattr(sizes, key), place + 0.27 * (row - 1)
         label = what if place == 0 else "_"

@@ -172,7 +172,7 @@ class _Run:
 
 
 def _scale(image: Tensor, width: float, count: int) -> tuple[float, float]:
-    """Width and height of one of ``count`` images in a row, in pixels; a value is a square."""
+    """Width and height of one of ``count`` images in a row, in pixels; each value is a square."""
     rows, columns = image.shape
     size = min((width - 16) / count / columns * 0.95, 170 / rows)
     return size * columns, size * rows

@@ -45,12 +45,12 @@ class Point(NamedTuple):
 
     @property
     def low(self) -> float:
-        """The lower end of the mean's 95 % interval by Student's t; of one seed, its value."""
+        """The lower end of the mean's 95 % interval by Student's t; for one seed, its value."""
         return interval([*self.values.values()]).low if self.num_seeds > 1 else self.value
 
     @property
     def high(self) -> float:
-        """The upper end of that interval; of one seed, its value."""
+        """The upper end of that interval; for one seed, its value."""
         return interval([*self.values.values()]).high if self.num_seeds > 1 else self.value
 
 
@@ -264,7 +264,7 @@ def _ends(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def _best_so_far(tests: list[tuple[int, float]], metric: Metric) -> list[tuple[int, float]]:
-    """Bytes and the best value up to there."""
+    """For each evaluation, its bytes and the best value so far."""
     bests = accumulate((value for _, value in tests), lambda a, b: metric.best([a, b]))
     return [(nbytes, best) for (nbytes, _), best in zip(tests, bests, strict=True)]
 
@@ -339,7 +339,7 @@ def sizes_of(record: Record) -> list[Size]:
 
 
 def failures(results: Iterable[Result]) -> Mapping[str, str]:
-    """For each experiment that failed, its title and why: the last line of its error, or NaN.
+    """For each failed experiment, its title and the reason: the last line of its error, or NaN.
 
     >>> from fltoolkit import History
     >>> error = "Traceback ...\\nValueError: loss is NaN"

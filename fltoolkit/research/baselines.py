@@ -74,7 +74,7 @@ class Falling:
         self.schedule.step()
 
     def state_dict(self) -> dict[str, Any]:
-        """The states of both."""
+        """The states of the optimizer and of its schedule."""
         return {"optimizer": self.optimizer.state_dict(), "schedule": self.schedule.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -132,7 +132,7 @@ class Frequencies(nn.Module):
         self.register_buffer("logs", (counts + 1).log() - (counts + 1).sum().log())
 
     def forward(self, x: Tensor) -> Tensor:
-        """Shape [samples, classes]."""
+        """Log-probabilities of shape [samples, classes]."""
         return self.get_buffer("logs").expand(len(x), -1)
 
 

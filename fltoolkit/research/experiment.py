@@ -357,7 +357,7 @@ _WORDS = {int: "a whole number", int | None: "a whole number", float: "a number"
 
 
 def _check_type(name: str, kind: Any, value: Any) -> None:
-    """Raise TypeError for another type; fields of any type are checked where they are read."""
+    """Raise TypeError for a wrong type; fields of any type are checked elsewhere."""
     allowed = int | float if kind is float else kind
     if kind in _WORDS and (not isinstance(value, allowed) or isinstance(value, bool)):
         words = _WORDS[kind]

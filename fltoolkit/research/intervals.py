@@ -81,7 +81,7 @@ def paired(values: Mapping[int, float], reference: Mapping[int, float]) -> list[
 
 
 def mean_ci(values: Sequence[float], form: str = ".2f") -> str:
-    """Mean and interval as text, for tables; a single value stands alone, no value is no text.
+    """Mean and interval as text, for tables; of one value only itself, "" without values.
 
     >>> mean_ci([1.0, 2.0, 3.0]), mean_ci([2.0]), mean_ci([])
     ('2.00 [-0.48, 4.48]', '2.00', '')

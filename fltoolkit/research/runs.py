@@ -162,7 +162,7 @@ def _cost(task: Task, cuts: bool) -> ModelCost | None:
 
 
 def _score(experiment: Experiment, task: Task, parties: Sequence[Any]) -> Record:
-    """The metric and the loss of the whole network on the test samples; of several, the mean."""
+    """The metric and the loss of the whole network on the test samples; for several, the mean."""
     x, y, through = task.data.x_test, task.data.y_test, task.settings.get("through")
     networks = [parties] if isinstance(parties[0], Party) else parties
     scores = [

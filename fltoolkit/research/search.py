@@ -161,7 +161,7 @@ class _Run:
         return median(self._values[-NUM_JUDGED:]) if self._values and not self.error else None
 
     def rank(self) -> float:
-        """The value, so that less is better; infinite without one."""
+        """The value with the sign that makes less better; infinity without a value."""
         if self.value is None:
             return math.inf
         return -self.value if self.experiment.measured.higher_is_better else self.value

@@ -280,7 +280,7 @@ class Store:
     # ------------------------------------------------------------------------------------ helpers
 
     def _found(self, key: str) -> str | None:
-        """The row of an experiment: of this code; with ``any_code`` otherwise the latest."""
+        """The key of an experiment's row for this code, or with ``any_code`` of the latest."""
         rows = self._db.execute(
             "SELECT key FROM experiment WHERE key = ? OR key LIKE ? ORDER BY finished DESC",
             (key, f"{key}@%"),
