@@ -138,8 +138,7 @@ def newer_methods() -> Iterator[Trials]:
         )
         words = "a fifth of the training images, seeds 100, 101"
         table = f"[newer methods](newer_methods.md), {group.title.partition(':')[0]}"
-        more = "; some of other grids are not stored" if group.name in ("tuned", "bits") else ""
-        yield Trials(table, counts, words, more)
+        yield Trials(table, counts, words)
 
 
 def pictures() -> Iterator[Trials]:

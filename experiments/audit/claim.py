@@ -52,7 +52,6 @@ KNOWN = {
     "abstract": "read in the abstract; the body was not at hand",
     "quoted": "quoted by others: the paper itself was not at hand",
     "code": "read in the source code, or seen by running it",
-    "memory": "from memory: the table was looked for, and not found",
 }
 """How we know what is claimed."""
 
@@ -123,6 +122,7 @@ class Claim:
     measures: Mapping[str, Measure] = field(default_factory=dict)
     seeds: Sequence[int] = (0, 1, 2)
     chosen: str = FIXED  # how many trials our settings had, and with which seeds
+    lacks: str = ""  # what the claim speaks of and our run has not: then a no proves nothing
     no_command: str = ""  # why a claim without measures has none
     version: int = 1  # raise it when a measure that is a function changes what it measures
 

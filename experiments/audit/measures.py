@@ -23,9 +23,7 @@ OF_ASYNC_STATES = (
     "Thresholds, by trials with some of the seeds 0 to 4 on the test images; their number is not "
     "stored. So these seeds flatter the settings."
 )
-OF_OWNERS = (
-    "Each method's rate, by five or six trials on two other seeds and held-out training images."
-)
+OF_NEWER = "Each method's rate, by six trials on two other seeds and held-out training images."
 KEPT = ("accuracy", "nbytes", "nbytes_up", "nbytes_down")
 
 

@@ -67,11 +67,13 @@ def section(name: str, claim: Claim, finding: Finding) -> list[str]:
     seeds = f"; seeds {', '.join(map(str, claim.seeds))}" if len(claim.seeds) > 1 else ""
     command = f"`fltoolkit audit {name}`{seeds}" if claim.measures else f"none: {claim.no_command}"
     chosen = [f"- **Chosen.** {claim.chosen}"] if claim.measures else []
+    lacks = [f"- **Missing here.** {claim.lacks}"] if claim.lacks else []
     return [
         f"- **Claim.** {claim.says}",
         quotes.line_of(name, claim.known),
         f"- **Source.** {claim.source} ({KNOWN[claim.known]}).",
         f"- **Here.** {claim.ours}",
+        *lacks,
         *chosen,
         f"- **Command.** {command}",
         f"- **Verdict: {finding.verdict.value}.** {finding.words}",

@@ -33,8 +33,10 @@ compared as they are.
 that of the way up holds, it is *uplink only*. If an answer is no, the claim *holds elsewhere*, or \
 is *refuted here*. In all other cases it is *undecided here*.
 
-Where a part of the method, its tuning or the system itself is missing in our run, the claim \
-*cannot be tested here*, whatever our numbers are: they stand in its section."""
+Where a part of the method, its tuning or the system itself is missing in our run, a *no* says \
+nothing about the claim: it then *cannot be tested here*. What is missing stands in the line \
+*Missing here* or beside the verdict, with our numbers. And what no printed sentence or figure \
+says, because we read it in a source code, is *shown, not claimed*, whatever comes out."""
 
 
 def at_least(values: Sequence[float], bound: float) -> Answer:

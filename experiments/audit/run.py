@@ -9,11 +9,12 @@ import json
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from experiments.audit.claim import Claim, Finding, Measure, Runs, Values
+from experiments.audit.claim import Claim, Finding, Measure, Runs, Values, Verdict
 from experiments.audit.measures import measure
 from experiments.runs import read
 from fltoolkit.research import Experiment
@@ -102,7 +103,11 @@ def finding(name: str, claim: Claim, path: Path = RESULTS) -> Finding | None:
         for seed in claim.seeds:
             if result := there.get(key(name, claim, measured, seed)):
                 seeds[seed] = result["values"]
-    return claim.judge(Runs(values)) if all(values.values()) else None
+    if not all(values.values()):
+        return None
+    found = claim.judge(Runs(values))
+    no = found.verdict in (Verdict.ELSEWHERE, Verdict.REFUTED)
+    return replace(found, verdict=Verdict.UNTESTED) if no and claim.lacks else found
 
 
 def quick(claim: Claim, seeds: Sequence[int] = (0,)) -> Finding:

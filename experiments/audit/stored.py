@@ -16,7 +16,7 @@ from experiments.language import split as language_split
 from experiments.language.task import Task as LanguageTask
 from experiments.leakage import run as leakage_run
 from experiments.leakage import settings as leakage_settings
-from experiments.newer import owners as newer_owners
+from experiments.newer.setting import Group
 from experiments.pareto import settings as pareto_settings
 from experiments.pareto.report import read_kept
 from experiments.runs import Result, read
@@ -64,14 +64,14 @@ def leakage(data: str, part: str, name: str, seed: int) -> Result:
     return stored or leakage_run.run(task, setting, seed)
 
 
-def owners(name: str, seed: int, quick: bool) -> dict[str, float]:
-    """Owners' accuracy and bytes of a run of docs/newer_methods.md: stored, or run now."""
+def newer(group: Group, name: str, seed: int, quick: bool) -> dict[str, float]:
+    """Accuracy and bytes of a run of docs/newer_methods.md: stored, or run now."""
     results = kept("newer")
-    chosen = newer_owners.OWNERS_DIFFER.settings(results)
-    setting = next(s for s in chosen if s.name == name)
+    setting = next(s for s in group.settings(results) if s.name == name)
     seed = setting.seeds[0] if quick else seed
-    found = results.get(setting.key(None, seed)) or newer_owners.run(setting, seed)
-    return {"accuracy": float(found["own"]), "nbytes": float(found["nbytes"])}
+    found = results.get(setting.key(None, seed)) or group.run(setting, seed)
+    score = next(iter(group.scores))
+    return {"accuracy": float(found[score]), "nbytes": float(found["nbytes"])}
 
 
 def language(name: str, seed: int) -> Result:

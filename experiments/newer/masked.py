@@ -30,7 +30,7 @@ from fltoolkit.history import Record
 from fltoolkit.trees import Tree
 
 SERVER = "server"
-RATES = (0.2, 0.4, 0.8)
+RATES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,7 @@ ONE_BIT_EACH = replace(
     name="bits",
     title="One bit per value: digits, four owners with equal shares",
     grids={
-        "FedAvg": product(lr=RATES),
-        **dict.fromkeys(CODECS, product(lr=(0.05, 0.1, *RATES))),
+        **dict.fromkeys(("FedAvg", *CODECS), product(lr=RATES)),
         **dict.fromkeys(MASKS, product(lr=(0.2, 0.4), noise=(0.01, 0.03, 0.1))),
         **dict.fromkeys((ALONE, SEND, ONE_BIT), product(lr=RATES)),
     },

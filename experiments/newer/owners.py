@@ -45,7 +45,7 @@ from fltoolkit.trees import Tree
 
 OWNERS, COHORT, ROUNDS, STEPS, BATCH = 20, 10, 60, 10, 12
 
-RATES = (0.05, 0.1, 0.2, 0.4, 0.8)
+RATES = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)
 GRIDS = {
     "FedAvg": product(lr=RATES),
     "SCAFFOLD": product(lr=RATES),

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from experiments.newer.report import command
+from experiments.newer.setting import SEEDS
 from fltoolkit.codecs import EDEN, Codec, Entropy, LloydMax, Pipeline, Quantize, Rotate
 from fltoolkit.codecs.stage import (
     Parts,
@@ -31,7 +32,6 @@ from fltoolkit.codecs.stage import (
 from fltoolkit.models import gpt
 from fltoolkit.research import mean_ci
 
-SEEDS = (10, 11, 12)
 SIZE = 200_000
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 
-from experiments.newer.setting import Group
+from experiments.newer.setting import CHOICE_SEEDS, Group
 from experiments.null_rows import ALONE, megabytes, times
 from experiments.runs import Result, Row, Runs, gain_of, rows_of, share_ci, write_between
 
@@ -47,12 +47,13 @@ def line(group: Group, row: Row, reference: Runs, alone: Runs) -> str:
 def effort(group: Group, rows: list[Row]) -> str:
     """What was run."""
     seconds = sum(run["seconds"] for _, runs in rows for run in runs.values())
-    most = max(len(grid) for grid in group.grids.values())
+    numbers = {len(grid) for grid in group.grids.values()}
+    trials = f"{max(numbers)} stored trials" if len(numbers) == 1 else f"{sorted(numbers)} trials"
     seeds = sorted({seed for _, runs in rows for seed in runs})
     return (
         f"Means and 95 % intervals of Student's t over the seeds {seeds[0]} to {seeds[-1]}, which "
-        f"decide first weights, batches and who has what; at most {most} stored trials of each "
-        f"method. {seconds / 60:.1f} CPU minutes."
+        f"decide first weights, batches and who has what; {trials} of each method on the seeds "
+        f"{CHOICE_SEEDS[0]} and {CHOICE_SEEDS[1]}. {seconds / 60:.1f} CPU minutes."
     )
 
 

@@ -38,7 +38,9 @@ from fltoolkit.pooled import pool
 OWNERS, ROUNDS, STEPS, BATCH = 4, 30, 10, 12
 SLOPES, SLOPE_ROUNDS = 20, 40
 
-RATES, SMALL, LARGE = (0.2, 0.4), (0.003, 0.006), (0.03, 0.06)
+RATES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+SMALL = (0.00075, 0.0015, 0.003, 0.006, 0.012, 0.024)
+LARGE = tuple(10 * lr for lr in SMALL)
 BEFORE = "nothing: the pretrained network"
 ONE, TEN = "DeComFL, one direction per step", "DeComFL, ten directions per step"
 EVOLUTION = "EGGROLL, 20 pairs of rank 1 per step"
@@ -151,7 +153,6 @@ FROM_SCRATCH = Group(
     GRIDS,
     (UNTRAINED, COMMONEST),
     run,
-    seeds=(10, 11, 12),
 )
 
 FINE_TUNED = replace(
@@ -160,7 +161,7 @@ FINE_TUNED = replace(
     title="Seeds and scalars, fine-tuning: from MNIST to digits, four owners with equal shares",
     grids={
         "FedAvg": GRIDS["FedAvg"],
-        **dict.fromkeys((FACTORS, EXACT), product(lr=(0.02, 0.05))),
+        **dict.fromkeys((FACTORS, EXACT), product(lr=(0.01, 0.02, 0.05, 0.1, 0.2, 0.4))),
         **GRIDS,
     },
     fixed=(BEFORE, UNTRAINED, COMMONEST),

@@ -17,13 +17,14 @@ from torch import Tensor, nn
 
 from experiments.language import finetune
 from experiments.newer.report import command
+from experiments.newer.setting import SEEDS
 from fltoolkit.codecs import Entropy, Narrow, Pipeline
 from fltoolkit.data import Batches
 from fltoolkit.research import mean_ci, pretrained
 from fltoolkit.trees import Tree
 
 RATES = (6e-3, 3e-3, 1e-3, 1e-4, 1e-5, 1e-6)  # 6e-3 trained the model, 3e-3 fine-tunes it
-SEEDS, WARM_UP, STEPS = (10, 11, 12), 10, 5
+WARM_UP, STEPS = 10, 5
 PATCH = Pipeline(Narrow(), Entropy())
 
 

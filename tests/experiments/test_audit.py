@@ -3,6 +3,7 @@
 import json
 import runpy
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -44,7 +45,7 @@ CLAIM = Claim(
     group="codecs",
     says="Everything doubles.",
     source="Nobody 2026, page 1",
-    known="memory",
+    known="quoted",
     ours="Whole numbers.",
     judge=judge,
     measures={"doubling": measure},
@@ -78,6 +79,31 @@ def test_only_what_is_printed_is_refuted_and_each_quote_belongs_to_a_claim():
     found = {name: finding(name, claim) for name, claim in ALL.items()}
     refuted = {n for n, each in found.items() if each and each.verdict is Verdict.REFUTED}
     assert refuted <= quotes.QUOTES.keys()
+    for name, claim in ALL.items():
+        if claim.known == "code" and name not in quotes.QUOTES:
+            assert found[name].verdict in (Verdict.SHOWN, Verdict.UNTESTED), name
+        assert name in quotes.QUOTES or claim.known in quotes.WHY_NOT, name
+
+
+@pytest.mark.parametrize(
+    ("verdict", "lacks", "expected"),
+    [
+        (Verdict.ELSEWHERE, "Its chunks.", Verdict.UNTESTED),
+        (Verdict.REFUTED, "Its chunks.", Verdict.UNTESTED),
+        (Verdict.ELSEWHERE, "", Verdict.ELSEWHERE),
+        (Verdict.REPRODUCED, "Its chunks.", Verdict.REPRODUCED),
+        (Verdict.UNDECIDED, "Its chunks.", Verdict.UNDECIDED),
+    ],
+)
+def test_a_no_says_nothing_where_a_part_of_the_method_is_missing(folder, verdict, lacks, expected):
+    claim = find(folder)["made-up-2026"]
+    claim = replace(claim, measures={}, lacks=lacks, judge=lambda runs: Finding(verdict, "Words."))
+    found = finding("made-up-2026", claim)
+    assert found == Finding(expected, "Words.")
+    printed = page.section("made-up-2026", claim, found)
+    assert [line for line in printed if "Missing here" in line] == (
+        [f"- **Missing here.** {lacks}"] if lacks else []
+    )
 
 
 def test_an_answer_is_that_of_the_whole_interval():
@@ -199,7 +225,7 @@ def test_a_claim_in_a_new_file_appears_on_the_page(folder, tmp_path, capsys):
     text = sheet.read_text()
     assert "[Twice as much](#made-up-2026)" in text
     assert "The sum is 6." in text
-    assert "(from memory: the table was looked for, and not found)" in text
+    assert "(quoted by others: the paper itself was not at hand)" in text
     assert text.startswith("Before.\n")
     assert text.endswith("After.\n")
     assert "1 reproduced" in picture.read_text()

@@ -115,3 +115,11 @@ def test_a_constrained_network_loses_nothing_at_the_cut():
             error = (pipe.second(coordinates, x) - pipe.model(x)).abs().max()
         assert coordinates.shape == (2, 12, 8)
         assert (error < 1e-4) == constrained
+
+
+def test_nf4_has_the_published_levels():
+    """Some of its 16 levels, as bitsandbytes lists them; the largest value is the scale."""
+    block = torch.tensor([2.0, -2.0, 1.0, 0.88, -1.05, 0.0] + 58 * [0.1])
+    back = claim("higgs_2024")["nf4"](block)[:6] / 2
+    expected = torch.tensor([1.0, -1.0, 0.44070983, 0.44070983, -0.52507305, 0.0])
+    torch.testing.assert_close(back, expected, atol=1e-5, rtol=0)

@@ -56,4 +56,5 @@ CLAIM = Claim(
         PLAIN: trained(PLAIN, BITS),
         CHANGES: trained(CHANGES, BITS, delta=True),
     },
+    seeds=range(5),
 )

@@ -157,7 +157,7 @@ def judge(runs: Runs) -> Finding:
         f"{times(total, '.2f')} both ways, {spread(runs.points(ADAPTIVE, STATIC), '+.2f')} points. "
         f"Against float32: {spread(lost, '+.2f')} points; fixed levels send "
         f"{times(runs.fewer(STATIC, FLOAT32, 'nbytes_up'))} times fewer bytes up. The factors of "
-        "the table are those against float32."
+        "the table are those against float32. The quoted sentence itself speaks of the way up."
     )
     if max(levels) == 1:
         words += (

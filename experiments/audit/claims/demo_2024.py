@@ -30,8 +30,8 @@ CLAIM = Claim(
     source="Peng et al. 2024, arXiv 2411.19870, abstract of version 2 (2026)",
     known="abstract",
     ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps "
-    "(docs/language_results.md). "
-    "`fltoolkit.federated.demo` keeps cosines of each tensor, the paper of each chunk.",
+    "(docs/language_results.md).",
+    lacks="The paper's chunks: `fltoolkit.federated.demo` keeps cosines of each whole tensor.",
     judge=judge if STORED["seeds"] else untested("The setting has not been run."),
     **STORED,
 )

@@ -18,22 +18,25 @@ def judge(runs: Runs):
         "float32",
         claimed=270,
         points=0.5,
-        why="A thousandth of the values after four rounds of warm-up; the factor is of all rounds. "
-        "The paper sends gradients of many steps, we send updates of 25 rounds.",
+        why="A thousandth of the values after four rounds of warm-up; the factor is of all rounds.",
     )
 
 
 CLAIM = Claim(
     title="Deep gradient compression: 270 to 600 times less without a loss",
     group="codecs",
-    says="A thousandth of the gradient's values with momentum correction and warm-up: 270 to 600 "
-    "times less traffic, and ResNet-110 on CIFAR-10 loses nothing (93.87 % against 93.75).",
-    source="Lin et al. 2018, arXiv 1712.01887, abstract; tables as quoted in its repository",
-    known="quoted",
+    says="A thousandth of the gradient's values with momentum correction, clipping, factor masking "
+    "and warm-up: 270 to 600 times less traffic on four data sets, and no accuracy is lost.",
+    source="Lin et al. 2018, arXiv 1712.01887, abstract",
+    known="abstract",
     ours="Digits, ten clients, 25 rounds of a local epoch.",
+    lacks="Gradients of many thousand steps: 25 updates of a local epoch are sent here, four of "
+    "them in the warm-up, so that no factor of 270 is possible. And sparse messages both ways: our "
+    "server sends the model back whole.",
     judge=judge,
     measures={
         "float32": FLOAT32,
         "DGC 0.1 %": replace(FLOAT32, name="DGC 0.1 %", codecs={"update": CODEC}),
     },
+    seeds=range(10, 15),
 )

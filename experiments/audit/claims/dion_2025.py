@@ -17,7 +17,7 @@ def judge(runs: Runs) -> Finding:
         f"{spread(runs.nats(DION, EVERY), '+.3f')} against AdamW, {on_seeds(runs)}; PowerSGD with "
         f"the same rank and bits has {spread(runs.nats(POWER, EVERY), '+.3f')}. A test of the "
         "package holds the other half of the sentence: narrow means give the steps of the whole "
-        "mean gradient. The rate is Muon's, untuned."
+        "mean gradient."
     )
     verdict = judged(rule.at_most(more, rule.NATS))
     return Finding(verdict, words, times(factors), times(factors))
@@ -32,6 +32,7 @@ CLAIM = Claim(
     known="abstract",
     ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps, rank 4 of 64, "
     "8 bits both ways (docs/language_results.md).",
+    lacks="A learning rate of its own: it has Muon's, without a trial.",
     judge=judge if STORED["seeds"] else untested("The setting has not been run."),
     **STORED,
 )

@@ -36,4 +36,5 @@ CLAIM = Claim(
     "docs/results.md uses, and our entropy coder.",
     judge=judge,
     measures={"FedAvg, float32": method("FedAvg, float32"), "one level": COARSE},
+    seeds=range(10, 15),
 )

@@ -174,4 +174,5 @@ CLAIM = Claim(
     "floats down, as in the authors' code. Other methods of few bits are rows of their own.",
     judge=judge,
     measures={WEIGHTS: of_weights, MASKS: of_masks},
+    seeds=range(10, 15),
 )

@@ -4,7 +4,8 @@ from functools import partial
 
 from experiments.audit import rule, stored
 from experiments.audit.claim import Claim, Finding, Runs, judged, spread, times
-from experiments.audit.measures import OF_OWNERS
+from experiments.audit.measures import OF_NEWER
+from experiments.newer.owners import OWNERS_DIFFER
 from experiments.newer.setting import SEEDS
 
 
@@ -28,7 +29,7 @@ CLAIM = Claim(
     ours="Digits, twenty owners with two shards of sorted samples "
     "(docs/newer_methods.md). Theirs is CIFAR-10 with Dirichlet parts. FedProx was not run.",
     judge=judge,
-    chosen=OF_OWNERS,
-    measures={name: partial(stored.owners, name) for name in ("FedAvg", "SCAFFOLD")},
+    chosen=OF_NEWER,
+    measures={name: partial(stored.newer, OWNERS_DIFFER, name) for name in ("FedAvg", "SCAFFOLD")},
     seeds=SEEDS,
 )

@@ -4,11 +4,12 @@ from functools import partial
 
 from experiments.audit import rule, stored
 from experiments.audit.claim import Claim, Finding, Runs, judged, spread
-from experiments.audit.measures import OF_OWNERS
+from experiments.audit.measures import OF_NEWER
+from experiments.newer.owners import OWNERS_DIFFER
 from experiments.newer.setting import SEEDS
 from experiments.null_rows import ALONE
 
-TOGETHER = ("FedAvg", "SCAFFOLD", "FedPer, last layer at home", "Ditto")
+TOGETHER = ("FedAvg", "SCAFFOLD", "FedDyn", "FedPer, last layer at home", "Ditto")
 
 
 def judge(runs: Runs) -> Finding:
@@ -29,7 +30,7 @@ CLAIM = Claim(
     ours="Digits, twenty owners with two shards of sorted samples, an owner's accuracy on test "
     "images distributed as its own classes are (docs/newer_methods.md). FedProx was not run.",
     judge=judge,
-    chosen=OF_OWNERS,
-    measures={name: partial(stored.owners, name) for name in (ALONE, *TOGETHER)},
+    chosen=OF_NEWER,
+    measures={name: partial(stored.newer, OWNERS_DIFFER, name) for name in (ALONE, *TOGETHER)},
     seeds=SEEDS,
 )

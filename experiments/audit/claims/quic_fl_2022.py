@@ -123,4 +123,5 @@ CLAIM = Claim(
     "competitive.",
     judge=judge,
     measures={f"{bits} bits": measure_of(bits) for bits in BITS},
+    seeds=range(10, 15),
 )

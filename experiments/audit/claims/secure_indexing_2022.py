@@ -50,4 +50,5 @@ CLAIM = Claim(
         "float32": partial(measure, secret=False),
         SECRET: partial(measure, secret=True),
     },
+    seeds=range(10, 15),
 )

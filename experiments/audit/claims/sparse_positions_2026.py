@@ -73,4 +73,5 @@ CLAIM = Claim(
     judge=judge,
     measures={name: partial(measure, codec=codec) for name, codec in CODECS.items()},
     version=2,
+    seeds=range(5),
 )

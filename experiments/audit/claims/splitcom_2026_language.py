@@ -9,12 +9,11 @@ STORED = split_language("tune", DENSE, MOVED)
 
 
 def judge(runs: Runs) -> Finding:
-    """23.8 times less in all, or 71 times on the way up, and as good as float32."""
+    """71 times less on the way up, which is claimed for a plain cut, and as good as float32."""
     more = runs.nats(MOVED, DENSE)
     up, total = (runs.fewer(MOVED, DENSE, key) for key in ("nbytes_up", "nbytes"))
     words = f"{spread(more, '+.3f')} nats per character above float32, {on_seeds(runs)}."
-    enough = rule.saves(total, 1 / (1 - 0.958)), rule.saves(up, 1 / (1 - 0.986))
-    verdict = judged(rule.at_most(more, rule.NATS), *enough)
+    verdict = judged(rule.at_most(more, rule.NATS), rule.saves(up, 1 / (1 - 0.986)))
     return Finding(verdict, words, times(up), times(total))
 
 
@@ -27,7 +26,9 @@ CLAIM = Claim(
     known="abstract",
     ours="A pretrained transformer of 111,425 parameters in two parts learns capital letters, "
     "eight passes (docs/language_results.md). An activation is sent if it has moved by 30 %, and "
-    "then its gradient comes back. The cut is plain and not U-shaped.",
+    "then its gradient comes back.",
+    lacks="The threshold that adapts itself (bang-bang control or reinforcement learning), and the "
+    "U-shape, in which the figure for both ways was found: the cut is plain.",
     judge=judge if STORED["seeds"] else untested("The settings have not been run."),
     version=2,
     **STORED,

@@ -23,7 +23,7 @@ def judge(runs: Runs) -> Finding:
 
 
 CLAIM = Claim(
-    title="Streaming DiLoCo: 4-bit outer gradients are free",
+    title="Streaming DiLoCo: parts in turn and in 4 bits, at the quality of DiLoCo",
     group="language models",
     says="Parts of the model are exchanged in turn, while computing goes on, in 4-bit floats: the "
     "quality of DiLoCo with two orders of magnitude less peak bandwidth.",

@@ -39,4 +39,5 @@ CLAIM = Claim(
             FLOAT32, name="ternary", codecs={"update": Pipeline(Ternary(), Entropy())}
         ),
     },
+    seeds=range(10, 15),
 )
