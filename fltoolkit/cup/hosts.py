@@ -38,7 +38,7 @@ def checked(message: bytes) -> Request:
     try:
         about, arrays = parse(message[8:])
     except ValueError as error:
-        raise CupError(f"a party sent what the wire does not carry: {error}") from None
+        raise CupError(f"a party's answer is malformed: {error}") from None
     if why := about.get("error"):
         lines = about.get("lines") or ["?"]
         if str(why).startswith("ModuleNotFoundError"):
@@ -129,11 +129,9 @@ class Hosts:
         try:
             wanted = 8 + length_of(bytes(mine[:8]))
         except ValueError as error:
-            raise CupError(f"a party sent what the wire does not carry: {error}") from None
+            raise CupError(f"a party's answer is malformed: {error}") from None
         if len(mine) > wanted:
-            raise CupError(
-                "a party sent what the wire does not carry: more than one answer to one request"
-            )
+            raise CupError("a party's answer is malformed: more than one answer to one request")
         return len(mine) == wanted
 
     def look(self) -> None:

@@ -114,14 +114,10 @@ class Play:
         for group, (about, arrays) in zip(self.groups, answers, strict=True):
             mine = about.get("heads")
             if not isinstance(mine, list) or not len(mine) == len(arrays) == len(group):
-                raise CupError(
-                    "a party sent what the wire does not carry: an answer for each owner is wanted"
-                )
+                raise CupError("a party's answer is malformed: give an answer for each owner")
             for number, head, array in zip(group, mine, arrays, strict=True):
                 if not isinstance(head, list) or not 1 <= len(head) <= 2:
-                    raise CupError(
-                        "a party sent what the wire does not carry: (kind, bytes) is wanted"
-                    )
+                    raise CupError("a party's answer is malformed: give (kind, bytes)")
                 heads[number], ups[number] = head, array
         return heads, ups
 
@@ -131,9 +127,7 @@ class Play:
         if self.league == "split":
             ((_, codes),) = hosts.ask([({"do": "encode"}, [x])], [1])
             if len(codes) != len(x):
-                raise CupError(
-                    "a party sent what the wire does not carry: a message for each sample is wanted"
-                )
+                raise CupError("a party's answer is malformed: give a message for each sample")
             if counted:
                 self.wire.coded(codes)
         request = ({"do": "ask", "coded": bool(codes)}, codes or [x])

@@ -37,7 +37,7 @@ def charge(nbytes: int) -> int:
 
 def _charged(array: Array) -> int:
     if array.dtype != np.uint8 or array.ndim != 1:
-        raise CupError("a party sent what the wire does not carry: a message is a row of bytes")
+        raise CupError("a party's answer is malformed: a message is a row of bytes")
     return charge(array.size)
 
 
@@ -76,9 +76,7 @@ class Wire:
                     f"{self.num_owners} owners, in the order of their numbers"
                 )
         elif len(arrays) != 1:
-            raise CupError(
-                "a party sent what the wire does not carry: one message for all was announced"
-            )
+            raise CupError("a party's answer is malformed: one message for all was announced")
         messages = arrays if about.get("each") else arrays * self.num_owners
         self._write("down", about.get("kind"), sum(_charged(m) for m in messages))
         return messages
@@ -108,9 +106,7 @@ class Wire:
         if not (isinstance(bits, int) and 1 <= bits <= LARGEST_BITS):
             raise CupError(f"bits={bits}: 1 to {LARGEST_BITS} are allowed")
         if any(array.dtype != np.int64 or array.ndim != 1 for array in arrays):
-            raise CupError(
-                "a party sent what the wire does not carry: a vector of int64 was announced"
-            )
+            raise CupError("a party's answer is malformed: a vector of int64 was announced")
         nbytes = charge(-(-arrays[0].size * bits // 8))
         self._write("up", kind, nbytes * self.num_owners)
         total = sum((a.astype(np.int64) % (1 << bits) for a in arrays), np.zeros((), np.int64))

@@ -225,7 +225,7 @@ def test_a_party_that_writes_past_the_wire():
         with Hosts(100.0) as hosts:
             hosts.start(play.setups()[1:2])
             message = np.frombuffer(forged.encode(), np.uint8)
-            with pytest.raises(CupError, match="the wire does not carry"):
+            with pytest.raises(CupError, match="answer is malformed"):
                 answer(play, hosts, message)
 
 
