@@ -234,9 +234,8 @@ class Channel:
         """Use another codec for a kind from the next message on; the ledger goes on.
 
         What the old codecs of this kind remembered, such as residuals, is lost. With ``keep=True``
-        the new codec takes this memory over; then it must be built of the same parts as the old
-        codec, and only numbers may differ: ``ErrorFeedback(Pipeline(TopK(0.02)))`` after
-        ``ErrorFeedback(Pipeline(TopK(0.01)))``.
+        the new codec takes this memory over; then only numbers in it may differ, such as
+        ``ErrorFeedback(Pipeline(TopK(0.02)))`` after ``ErrorFeedback(Pipeline(TopK(0.01)))``.
         """
         self.links.change_codec(kind, codec, keep=keep)
 
@@ -276,10 +275,7 @@ class Channel:
         return sorted({name for t in self.transfers for name in (t.sender, t.receiver)})
 
     def unused_codecs(self) -> list[str]:
-        """The kinds that have a codec although no message of this kind was sent so far.
-
-        After a run such a kind is a mistake, as is a codec for ``"update"`` in split learning.
-        """
+        """The kinds whose codec was not used so far. After a run, such a codec is a mistake."""
         sent = {transfer.kind for transfer in self.transfers}
         return [kind for kind in self.codecs if kind not in sent]
 

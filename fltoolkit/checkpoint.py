@@ -16,17 +16,11 @@ import torch
 
 from fltoolkit.channel import Channel
 
-__all__ = ["Saveable", "has_run", "load_run", "save_run"]
+__all__ = ["has_run", "load_run", "save_run"]
 
 
 class Saveable(Protocol):
-    """A `Party`, or another object with a state, such as fedavg's `Backlog` or a `Bookmark`.
-
-    >>> from fltoolkit.split import Bookmark
-    >>> bookmark: Saveable = Bookmark()
-    >>> bookmark.name, sorted(bookmark.state_dict())
-    ('asynchronous states', ['holder', 'losses', 'num_steps', 'parts', 'version', 'version_of'])
-    """
+    """A `Party`, or another object with a state, such as fedavg's `Backlog` or a `Bookmark`."""
 
     name: str
 
@@ -121,9 +115,8 @@ def load_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
 
     ``parties`` are built as for a new run, in the same order. Go on with the batches after that
     step: ``itertools.islice(batches.epochs(15), step, None)``. Relay and SplitFed can go on after
-    whole rounds, with ``num_rounds=range(done, num_rounds)``. Asynchronous states can go on after
-    any step, if a `Bookmark` is among the parties. ``history.rewind(step)`` removes later records
-    from a history in a file.
+    whole rounds (see `train_relay`), asynchronous states after any step, if a `Bookmark` is among
+    the parties. ``history.rewind(step)`` removes later records from a history in a file.
 
     No code in the files is run (``weights_only=True``), and all are read before anything is
     changed. Raises FileNotFoundError if nothing was saved there, and ValueError for a damaged file

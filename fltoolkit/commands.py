@@ -382,11 +382,7 @@ def _say_failures(results: Sequence[Any]) -> bool:
 
 
 def _nbytes(text: str) -> float:
-    """The number of bytes in a text with a unit; kB is 1,000 bytes.
-
-    >>> _nbytes("1.5MB")
-    1500000.0
-    """
+    """The number of bytes in a text with a unit; kB is 1,000 bytes."""
     found = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*([a-z]*)", text.strip().lower())
     if not found or found[2] not in _UNITS:
         raise argparse.ArgumentTypeError(f"{text!r}: write a number with B, kB, MB or GB")

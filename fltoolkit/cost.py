@@ -29,7 +29,6 @@ from fltoolkit.trees import dense_nbytes
 
 __all__ = [
     "Advice",
-    "MethodCost",
     "ModelCost",
     "advise",
     "federated_nbytes",
@@ -61,12 +60,7 @@ class ModelCost:
 
 @dataclass(frozen=True)
 class MethodCost:
-    """The cost of one method over a whole run, without the compute of the server.
-
-    >>> cost = MethodCost("split learning", num_clients=500, flops_per_client=1e8, nbytes=10**9)
-    >>> cost.nbytes_per_client
-    2000000.0
-    """
+    """The cost of one method over a whole run, without the compute of the server."""
 
     name: str
     num_clients: int
@@ -352,11 +346,10 @@ def published_tables() -> list[Record]:
 
     This is a consistency check and not an independent reproduction: the paper prints neither epochs
     nor rounds, batch size or cut. We chose these settings such that the numbers fit (``settings``
-    in each row), and took "VGG" for VGG-16 with a head of width 4096. Two things are not fitted:
-    the ratio of federated to split compute, which is the share of conv1 in the network (189.9 in
-    the paper, 187.7 here), and how the cost of each method depends on the number of clients. The 13
-    and 14 GB of large-batch SGD are left out: the paper's bytes per client grow with the number of
-    clients, and by our formula they do not. ``difference`` is ours / printed - 1.
+    in each row), and took "VGG" for VGG-16 with a head of width 4096. Only the ratio of federated
+    to split compute (189.9 in the paper, 187.7 here) and how costs depend on the number of clients
+    are not fitted. The 13 and 14 GB of large-batch SGD are left out: the paper's bytes per client
+    grow with the number of clients, ours do not. ``difference`` is ours / printed - 1.
 
     >>> for row in published_tables()[:3]:
     ...     print(row["method"], row["num_clients"], row["printed"], f"{row['difference']:.1%}")

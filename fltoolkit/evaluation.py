@@ -92,10 +92,8 @@ def evaluate(
         through: a codec at each cut; see `forward`.
         batch_size: how many samples go through the network at once, which limits the memory.
 
-    Raises:
-        ValueError: outputs and targets do not fit the metric or each other; the error says what to
-            do.
-        FloatingPointError: the loss or the metric is NaN or infinite.
+    Raises ValueError if outputs and targets do not fit the metric or each other, and
+    FloatingPointError if the loss or the metric is NaN or infinite.
 
     >>> from torch import nn
     >>> bob = Party("bob", nn.LogSoftmax(dim=1), loss_fn=nn.NLLLoss())

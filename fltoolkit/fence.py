@@ -24,7 +24,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-__all__ = ["HOME", "Bounds", "Fenced", "start"]
+__all__ = ["HOME", "Bounds", "start"]
 
 HOME = "/home/fenced"  # the disk in memory: the only place in which a fenced program can write
 NOBODY = 65534  # the user that a fenced program has inside, and outside if root starts it
@@ -85,12 +85,7 @@ class Bounds:
 
 
 class Fenced:
-    """A program that `start` has started. Its standard input and output are pipes of bytes.
-
-    >>> program = start(["sleep", "60"], without_fence="/")
-    >>> program.look(), program.stop()  # nothing was exceeded; ended by a signal, 9
-    ('', 137)
-    """
+    """A program that `start` has started. Its standard input and output are pipes of bytes."""
 
     def __init__(self, process: subprocess.Popen[bytes], bounds: Bounds):
         assert process.stdin is not None

@@ -99,16 +99,14 @@ class LowRankChange(nn.Module):
 
     B [rows, rank] begins at zero, so the first change is zero. A [rank, columns] begins at random
     numbers of deviation 1 / sqrt(columns), which everybody draws from the seed; only its difference
-    from them is learned and sent. With ``freeze_a`` A stays as drawn, and only B is learned: then a
-    mean of clients' B is exactly the mean of their changes, which is not so if both are averaged.
+    from them is learned and sent. With ``freeze_a`` only B is learned: then a mean of clients' B is
+    exactly the mean of their changes, which is not so if both are averaged.
 
     Source: Hu et al. 2021, arXiv 2106.09685, eq. 3; frozen A: FFA-LoRA, Sun et al. 2024, arXiv
     2403.12313, section 4.
 
     >>> generator = torch.Generator().manual_seed(0)
     >>> change = LowRankChange(torch.ones(30, 50), 2, alpha=4.0, generator=generator)
-    >>> {name: list(param.shape) for name, param in change.named_parameters()}
-    {'b': [30, 2], 'a': [2, 50]}
     >>> change().shape, change().any().item()  # the first change is zero
     (torch.Size([30, 50]), False)
     """

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fltoolkit.codecs.base import Codec, Identity, LinkState, Masked, check_codec, walk, weigh
+from fltoolkit.codecs.base import Codec, Identity, LinkState, check_codec, walk, weigh
 from fltoolkit.codecs.stage import Answered, Answering, Sizes, Stage
 from fltoolkit.codecs.wrappers import Wrapper
 from fltoolkit.trees import Tree
@@ -95,11 +95,6 @@ class Once:
         if message != self.message:
             raise WireError("a receiver of a broadcast got another message than the others")
         return {name: tensor.clone() for name, tensor in self._tree.items()}
-
-    def masks(self, message: bytes) -> Tree:
-        """Which coordinates arrived; see `Pipeline.masks`."""
-        receiving = self._ends.receiving
-        return receiving.masks(message) if isinstance(receiving, Masked) else {}
 
     def weigh(self, tree: Tree) -> Sizes | None:
         """The sizes of the message; None if the codec does not know them."""

@@ -190,17 +190,9 @@ def generate(
     """``start`` and ``length`` more characters, each predicted from the ``context`` before it.
 
     Without ``generator`` each character is the most likely one (greedy); with it, each is drawn as
-    likely as the model says. The model computes in the mode that it is in.
-
-    Args:
-        model: its output is log-probabilities [batch, num_characters, characters], as of `gpt`.
-        start: character numbers, one or more.
-        length: how many characters to add.
-        context: how many characters the model sees at most.
-
-    Raises:
-        ValueError: there is nothing to start from, or a count is too small.
-        FloatingPointError: the model's output is NaN.
+    likely as the model says. The model computes in the mode that it is in. Its output must be
+    log-probabilities [batch, num_characters, characters], as of `gpt`. Raises ValueError if there
+    is nothing to start from or a count is too small, and FloatingPointError if the output is NaN.
 
     >>> model, start = gpt(5, context=8, width=16, seed=0), torch.tensor([3])
     >>> generate(model, start, 4, context=8).shape
@@ -274,7 +266,7 @@ class _Block(nn.Module):
     def _attention(
         self, h: Float[Tensor, "batch characters width"]
     ) -> Float[Tensor, "batch characters width"]:
-        """Attention, written out: torch's fused attention is slow under vmap."""
+        """Attention, written out: vmap has no rule for torch's fused one, and is slow with it."""
         size = h.shape[1]
         q, k, v = (  # [batch, heads, characters, width / heads] each
             part.unflatten(2, (self.num_heads, -1)).transpose(1, 2)

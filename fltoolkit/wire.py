@@ -38,7 +38,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -227,7 +226,7 @@ def pack(tree: Mapping[str, Tensor | Pieces]) -> bytes:
         )
     parts = _frame(tree)
     parts.append(_checksum(_chained(parts, _bound.get()[0])))
-    return b"".join(chain.from_iterable(map(_buffers, parts)))
+    return b"".join([b for p in parts for b in (p.buffers if isinstance(p, Pieces) else (p,))])
 
 
 def unpack(message: bytes | bytearray | memoryview) -> Tree:
@@ -302,10 +301,6 @@ def _chained(parts: list[Any], digest: int) -> int:
         else:
             digest = xxh3_64_intdigest(part, digest)
     return digest
-
-
-def _buffers(part: Any) -> Iterable[Any]:
-    return part.buffers if isinstance(part, Pieces) else (part,)
 
 
 def _memory(tensor: Tensor | Pieces) -> Any:

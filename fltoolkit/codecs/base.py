@@ -15,7 +15,7 @@ from fltoolkit.codecs.stage import Sizes, Stage, is_main
 from fltoolkit.trees import Tree, dense_nbytes
 from fltoolkit.wire import pack, unpack
 
-__all__ = ["Composed", "Echoing", "LinkState", "Masked", "Weighed", "walk", "weigh"]
+__all__ = ["LinkState", "Masked", "Weighed", "walk", "weigh"]
 
 
 @runtime_checkable
@@ -87,14 +87,7 @@ class Weighed(Protocol):
 
 @runtime_checkable
 class Echoing(Protocol):
-    """A codec that can tell what a receiver makes of a message while it makes the message.
-
-    >>> import torch
-    >>> from fltoolkit.codecs import Pipeline, Quantize
-    >>> _, arrives = Pipeline(Quantize(1)).encode_and_decode({"w": torch.tensor([0.0, 1.0, 4.0])})
-    >>> arrives["w"]
-    tensor([0., 0., 4.])
-    """
+    """A codec that can tell what a receiver makes of a message while it makes the message."""
 
     def encode_and_decode(self, tree: Tree) -> tuple[bytes, Tree]:
         """What ``encode`` returns, and what ``decode`` would make of it."""
@@ -102,12 +95,7 @@ class Echoing(Protocol):
 
 @runtime_checkable
 class Composed(Protocol):
-    """A codec that is made of stages or of other codecs.
-
-    >>> from fltoolkit.codecs import Pipeline, Quantize, TopK
-    >>> Pipeline(TopK(0.1), Quantize(8)).parts()[0]
-    TopK(fraction=0.1, scope='model')
-    """
+    """A codec that is made of stages or of other codecs; see `walk`."""
 
     def parts(self) -> "Sequence[Codec | Stage]":
         """What it is made of, in order."""

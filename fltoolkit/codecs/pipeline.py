@@ -22,11 +22,12 @@ from fltoolkit.codecs.stage import (
     Parts,
     Sizes,
     Stage,
+    expect_finite,
     floats,
     is_main,
     side,
 )
-from fltoolkit.trees import Tree, check_finite, dense_nbytes, is_finite
+from fltoolkit.trees import Tree, check_finite, dense_nbytes
 from fltoolkit.wire import (
     DTYPES,
     WireError,
@@ -242,8 +243,7 @@ class Pipeline:
                 raise WireError(f"entry {name!r} is still coded: another codec made this message")
             if is_main(name):
                 tree[name] = part
-                if part.is_floating_point() and not is_finite(part):
-                    raise WireError(f"entry {name!r} holds NaN or infinite values: none were sent")
+        expect_finite(tree)
         for name in parts.keys() - tree.keys():
             main, _, what = name.partition(SEPARATOR)
             dtype, tensor = _dtype(parts[name]), tree.get(main)

@@ -346,12 +346,9 @@ class DRIVE(_Coded):
 
     Source: Vargaftik et al. 2021, arXiv 2105.08339.
 
-    >>> from fltoolkit.codecs import Pipeline, Sign
-    >>> tree = {"w": torch.tensor([8.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])}
-    >>> for codec in (Pipeline(Sign()), Pipeline(DRIVE(unbiased=False))):
-    ...     print(codec.decode(codec.encode(tree))["w"].round(decimals=2).tolist())
-    [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
-    [6.25, 1.25, -1.25, 1.25, 1.25, -1.25, -1.25, 1.25]
+    >>> parts = {"w": torch.tensor([8.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])}
+    >>> DRIVE(unbiased=False).undo(DRIVE(unbiased=False).apply(parts))["w"]
+    tensor([ 6.2500,  1.2500, -1.2500,  1.2500,  1.2500, -1.2500, -1.2500,  1.2500])
     """
 
     seed: int = 0

@@ -25,7 +25,6 @@ __all__ = [
     "Part",
     "Parts",
     "RandomStage",
-    "Sizes",
     "Stage",
     "Symbols",
     "floats",
@@ -75,12 +74,7 @@ Parts = dict[str, Part]
 
 
 class Sizes(NamedTuple):
-    """The size of a message by two measures, in bytes, both without the frame's header.
-
-    >>> from fltoolkit.codecs import Pipeline, Quantize
-    >>> Pipeline(Quantize(2)).weigh({"w": torch.tensor([0.0, 0.0, 0.0, 3.0])})
-    Sizes(nominal=9.0, entropy=8.405639062229566)
-    """
+    """The size of a message by two measures, in bytes, both without the frame's header."""
 
     nominal: float
     """Each value at its width: ceil(log2(levels)) bits per symbol, ceil(log2(n)) per place."""

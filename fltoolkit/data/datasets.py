@@ -130,10 +130,8 @@ def load(name: str) -> Dataset:
     cache (CIFAR-10 in its binary version). A download must have the published checksum, and a local
     file the right structure.
 
-    Raises:
-        DataNotFoundError: there is no local copy and no mirror can be reached; the error says what
-            you can do.
-        ValueError: the name is unknown, or a file is damaged.
+    Raises DataNotFoundError if there is no local copy and no mirror can be reached, and ValueError
+    if the name is unknown or a file is damaged.
 
     >>> load("digits")
     Dataset(digits: 1,437 train, 360 test, x 1×8×8, 10 classes)

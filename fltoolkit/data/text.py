@@ -125,10 +125,8 @@ def load_text(name: str) -> Text:
     ``tinyshakespeare/input.txt``, and is downloaded if it is not found. Its SHA-256 must be the
     published one.
 
-    Raises:
-        DataNotFoundError: there is no local copy and no mirror can be reached; the error says what
-            you can do.
-        ValueError: the name is unknown, or the file is not the published one.
+    Raises DataNotFoundError if there is no local copy and no mirror can be reached, and ValueError
+    if the name is unknown or the file is not the published one.
 
     >>> load_text("topics").name
     'topics'

@@ -119,14 +119,9 @@ class _Gate:
             setattr(self, name, state[name.lstrip("_")])
 
 
-def constant(check: int) -> float:
-    """The schedule that leaves a threshold as it is."""
-    return 1.0
-
-
 @dataclass(frozen=True)
 class Decay:
-    """The schedule that multiplies a threshold by ``factor`` at each check.
+    """The schedule that multiplies a threshold by ``factor`` at each check; 1 leaves it as it is.
 
     >>> Decay(0.5)(3)
     0.125
@@ -163,7 +158,7 @@ class LossGate(_Gate):
 
     threshold: float  # of the loss; larger = fewer bytes. May be changed during training
     every: int | None = None
-    schedule: Callable[[int], float] = constant  # number of checks -> factor of the threshold
+    schedule: Callable[[int], float] = Decay(1.0)  # number of checks -> factor of the threshold
     reference: float = field(default=0.0, init=False, repr=False)
     kept = ("checks", "reference", "threshold")
 
@@ -186,7 +181,7 @@ class LossGate(_Gate):
 
     def __repr__(self) -> str:
         extra = "" if self.every is None else f", every={self.every}"
-        extra += "" if self.schedule is constant else f", schedule={self.schedule!r}"
+        extra += "" if self.schedule == Decay(1.0) else f", schedule={self.schedule!r}"
         return f"{type(self).__name__}({self.threshold}{extra})"
 
 
