@@ -21,6 +21,7 @@ from experiments.language import data_parallel, finetune, split, tuned
 from experiments.language import task as language_task
 from experiments.newer import __main__ as newer
 from experiments.newer.setting import CHOICE_SEEDS
+from experiments.pareto import tuned as pareto_tuned
 from experiments.pareto.report import is_null, read_kept
 from experiments.runs import read, write_between
 
@@ -51,6 +52,19 @@ def one_axis() -> Iterator[Trials]:
         "the bottom by data set"
     )
     yield Trials("this page", Counter(dict.fromkeys(chosen, 0)), words)
+
+
+def one_axis_tuned() -> Iterator[Trials]:
+    """This page's second tables: as many learning rates for every method."""
+    stored = read(pareto_tuned.RESULTS)
+    for data, plan in pareto_tuned.PLANS.items():
+        counts: Counter[str] = Counter()
+        for name, mine in pareto_tuned.methods(data).items():
+            counts[name] = len(pareto_tuned.validated(data, mine, stored))
+        seeds = pareto_tuned.listed(plan.trial_seeds)
+        words = f"a fifth of the training images, seed{'s' * (len(plan.trial_seeds) > 1)} {seeds}"
+        page = f"[this page, {data}, tuned](#a-learning-rate-for-each-method)"
+        yield Trials(page, +counts, words)
 
 
 def silent() -> Iterator[Trials]:
@@ -148,7 +162,7 @@ def pictures() -> Iterator[Trials]:
 
 
 PARTS: list[Callable[[], Iterator[Trials]]] = [
-    *(one_axis, silent, averaged, four_workers, fair_text),
+    *(one_axis, one_axis_tuned, silent, averaged, four_workers, fair_text),
     *(cut_text, tuned_text, newer_methods, pictures),
 ]
 

@@ -1,0 +1,100 @@
+"""Learning rates for each method: equal trials, on samples and seeds of their own."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from experiments.pareto import tuned
+from experiments.pareto.report import read_kept
+from experiments.pareto.settings import TASKS, methods
+from experiments.runs import read
+from fltoolkit.research import build, num_steps, run
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return read(tuned.RESULTS)
+
+
+def test_every_method_has_as_many_trials():
+    for data, plan in tuned.PLANS.items():
+        tried = Counter(tuned.method_of(row.experiment) for row, _ in tuned.trials(data))
+        runs_each = len(plan.factors) * len(plan.trial_seeds)
+        owners = {name: len(mine) for name, mine in tuned.methods(data).items()}
+        assert tried == {name: runs_each * count for name, count in owners.items()}
+    assert len(tuned.methods("digits")) == 2 * 25 + 2 + 12
+
+
+def test_trials_and_results_share_neither_seeds_nor_samples():
+    seen = {result.experiment.seed for result in read_kept()}
+    for data, plan in tuned.PLANS.items():
+        assert not {*tuned.SEEDS} & {*plan.trial_seeds}
+        assert not seen & {*tuned.SEEDS, *plan.trial_seeds}
+        assert all(row.at(seed).validation == 0.2 for row, seed in tuned.trials(data))
+    row, seed = next(tuned.trials("digits"))
+    assert replace(row, choosing=False).at(seed).validation == 0
+
+
+def test_rates_are_multiples_of_the_table_also_inside_an_optimizer():
+    rates = {row.name: (row.at(100).lr, row.at(100).optimizer) for row, _ in tuned.trials("digits")}
+    assert rates["SplitNN, float32 (IID) x 0.5"] == (0.025, "")
+    assert rates["FedAvg, float32 (non-IID) x 4"] == (0.4, "")
+    assert rates["send the data, trained longer (IID) x 2"] == (0.05, "AdamW(lr=0.004)")
+
+
+def test_the_best_on_held_out_samples_is_chosen_once_all_trials_are_there(monkeypatch):
+    two_seeds = replace(tuned.PLANS["digits"], trial_seeds=(100, 101))
+    monkeypatch.setitem(tuned.PLANS, "digits", two_seeds)
+    name, (e, *_) = next(iter(tuned.methods("digits").items()))
+    keys = {
+        factor: [tuned.Row(e, factor, choosing=True).key(None, seed) for seed in (100, 101)]
+        for factor in tuned.PLANS["digits"].factors
+    }
+    found = {
+        key: {"accuracy": 0.95 if factor in (1, 2) else 0.9, "test_loss": 1 / factor}
+        for factor, each in keys.items()
+        for key in each
+    }
+    assert tuned.chosen("digits", found) == {name: 2}
+    assert {row.factor for row, _ in tuned.results("digits", found) if row.experiment == e} == {2}
+    found[keys[0.5][0]] = {"accuracy": 1.0, "test_loss": None}  # a mean of two trials
+    found[keys[0.5][1]] = {"accuracy": 0.9, "test_loss": 1.0}
+    assert tuned.chosen("digits", found) == {name: 2}
+    found[keys[0.5][1]]["accuracy"] = 0.99
+    assert tuned.chosen("digits", found) == {name: 0.5}
+    del found[keys[4][0]]
+    assert tuned.chosen("digits", found) == {}
+
+
+@pytest.mark.parametrize("protocol", ["relay", "split_async", "fedavg"])
+def test_a_trial_without_entropy_coding_has_the_same_accuracy_for_more_bytes(protocol):
+    each = (e for e in methods(TASKS["digits"], "iid") if e.protocol == protocol)
+    e = next(e for e in each if "Entropy" in "".join(e.codecs.values()))
+    short = replace(e, num_samples=200, rounds=2, seed=100)
+    plain = tuned.without_entropy(tuned.trial(short))
+    assert "Entropy" not in "".join(plain.codecs.values())
+    one, other = (run(each)[-1] for each in (plain, replace(plain, codecs=short.codecs)))
+    assert one["accuracy"] == other["accuracy"]
+    assert one["test_loss"] == other["test_loss"]
+    assert one["nbytes"] > other["nbytes"]
+
+
+def test_a_byte_budget_is_as_much_smaller_as_the_samples():
+    e = next(e for e in methods(TASKS["digits"], "iid") if "BudgetGate" in e.gate)
+    gate, small = build(e.gate), tuned.trial(e)
+    assert build(small.gate).nbytes == pytest.approx(0.8 * gate.nbytes)
+    assert build(small.gate).num_steps == num_steps(small) < gate.num_steps
+    assert tuned.without_entropy(small) == small
+
+
+def test_a_run_is_a_line_that_repeats_itself():
+    row, seed = next(tuned.trials("digits"))
+    short = replace(row, experiment=replace(row.experiment, num_samples=200, rounds=1))
+    first, second = (tuned.run(None, short, seed) for _ in range(2))
+    assert {**first, "seconds": 0} == {**second, "seconds": 0}
+    assert first["key"] == short.key(None, seed)
+
+
+def test_the_page_shows_what_is_stored(stored):
+    assert tuned.SHOWN.shows(tuned.report(stored))
