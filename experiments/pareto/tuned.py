@@ -209,8 +209,8 @@ def run(_task: None, row: Row, seed: int) -> Result:
     found: Result = {"accuracy": 0.0, "test_loss": None, "nbytes": 0}
     try:
         last = research.run(e)[-1]
-        found = {"accuracy": round(last["accuracy"], 6), "nbytes": last["nbytes"]}
-        loss = last.get("test_loss", math.nan)
+        found = {"accuracy": round(float(last["accuracy"]), 6), "nbytes": last["nbytes"]}
+        loss = float(last.get("test_loss", math.nan))
         found["test_loss"] = round(loss, 5) if math.isfinite(loss) else None
     except FloatingPointError as error:
         found["error"] = str(error)[:80]
@@ -228,7 +228,7 @@ def parts(data: str, stored: Mapping[str, Result]) -> Parts:
     sent, found = dict[str, list[int]](), dict[str, list[research.Result]]()
     for r in read_kept():
         if r.experiment.data == data:
-            sent.setdefault(r.experiment.name, []).append(r.history[-1]["nbytes"])
+            sent.setdefault(r.experiment.name, []).append(int(r.history[-1]["nbytes"]))
     for row, seed in results(data, stored):
         name = row.experiment.name
         if (run := stored.get(row.key(None, seed))) and name in sent:
