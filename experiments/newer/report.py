@@ -15,6 +15,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "newer_methods.md"
 def table(group: Group, results: Mapping[str, Result]) -> str:
     """A row for each method: bytes, scores, and the paired difference from the reference."""
     rows = rows_of(None, group.settings(results), results)
+    if not rows:
+        raise SystemExit(
+            f"{group.name}: no run has one of the seeds {', '.join(map(str, group.seeds))}; run "
+            "the command without --report and --write first"
+        )
     reference, alone = (
         next((runs for setting, runs in rows if setting.name == name), {})
         for name in (group.reference, ALONE)

@@ -34,6 +34,11 @@ def test_the_better_trial_is_chosen_and_failed_ones_are_not():
     assert not {*CHOICE_SEEDS} & {*SEEDS}
 
 
+def test_seeds_without_a_run_have_no_table():
+    with pytest.raises(SystemExit, match="no run has one of the seeds 41"):
+        table(replace(OWNERS_DIFFER, seeds=(41,)), read(RESULTS))
+
+
 def test_no_choice_sees_the_test_part():
     x, test = data_of(True).x_train, data_of(False).x_test
     held = data_of(True).x_test
