@@ -32,17 +32,17 @@ def fedex_lora(
 ) -> Iterator[Record]:
     """FedEx-LoRA (Singhal et al. 2024, arXiv 2410.09432); one record per round.
 
-    Each client k ends a round with a change ``B_k A_k`` of a matrix. The best common change is the
+    Each client k ends a round with a change ``B_k A_k`` of a matrix. The mean of the changes is the
     mean of these products, but `fedavg` makes the product of the means of B and of A. Here the
     difference of the two, the residual, is added to the frozen matrix. A round:
 
     1. all clients train from the same factors and the same frozen weights
     2. each sends its update of the factors
-    3. the server sends everybody the updates of all, from which each client computes the means of
-       the factors and the residual. As a matrix the residual would be as long as the frozen weights
+    3. the server sends the updates of all clients to each of them, from which it computes the means
+       of the factors and the residual, which would be as long as the frozen weights
 
     So a message down is as long as those of all clients up. All clients take part in each round,
-    and all weigh the same. The first model is not sent. All hold the same model: it is kept once.
+    and all weigh the same. The first model is not sent.
 
     Args:
         tuned: a model with changes of `lora`, changed in place, its frozen weights, too. Save
@@ -53,7 +53,7 @@ def fedex_lora(
 
     Records hold ``round``, ``step``, ``loss`` and the running totals of bytes.
 
-    The factors have rank 1, and what was learned has not:
+    The factors have rank 1, and the learned change has rank 2:
 
     >>> from fltoolkit.finetuning import lora
     >>> x, local = torch.eye(2), Local(2, lr=0.5, steps=4, loss_fn=torch.nn.functional.mse_loss)
@@ -89,18 +89,7 @@ def fedex_lora(
 
 @torch.no_grad()
 def absorb(tuned: FineTuned, updates: list[Tree]) -> None:
-    """Move the factors by the mean update, and the frozen weights by the residual.
-
-    >>> from fltoolkit.finetuning import lora
-    >>> tuned = lora(torch.nn.Linear(1, 1, bias=False), 1, alpha=1.0, seed=0)
-    >>> change = tuned.changes["weight"]
-    >>> before, a = tuned.merged()["weight"].item(), change.drawn.item()
-    >>> b = "changes.weight.b", "changes.weight.a"
-    >>> absorb(tuned, [{b[0]: torch.tensor([[v]]), b[1]: torch.tensor([[v]])} for v in (1.0, 3.0)])
-    >>> of_each = (1 * (a + 1) + 3 * (a + 3)) / 2  # of the means it would be 2 * (a + 2)
-    >>> abs(tuned.merged()["weight"].item() - before - of_each) < 1e-5
-    True
-    """
+    """Move the factors by the mean update, and the frozen weights by the residual."""
     start = {name: t.clone() for name, t in tuned.state_dict().items()}
 
     def changes(update: Tree) -> list[Tensor]:

@@ -310,8 +310,8 @@ class _AtWork:
         if self.flight.missed_in_a_row >= 10 * len(self.workers.clients):
             raise RuntimeError(
                 f"{self.flight.missed_in_a_row} times in a row a client dropped out or failed in "
-                "training: nobody is left to learn from. Lower the clock's dropout or lr, or check "
-                "the data"
+                "training, so the run would not end. Lower the clock's dropout or lr, or check the "
+                "data"
             )
 
 

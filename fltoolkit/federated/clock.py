@@ -1,7 +1,6 @@
 """Virtual time: how long each client takes, who drops out, and the weight of a late update.
 
-No code here waits or reads the real time: a clock is a pure function, so a run with stragglers can
-be repeated exactly, as any other run.
+A clock is a pure function of client and round, so a run with stragglers can be repeated exactly.
 """
 
 import math
@@ -31,7 +30,7 @@ def _check_seconds(value: float, name: str) -> None:
 Clock = Callable[[str, int], float]
 """``clock(client, round_)``: virtual seconds from being sent the model to delivering the update.
 
-``math.inf`` says that the client drops out of this round: it never delivers.
+``math.inf``: the client drops out of this round and sends no update.
 """
 
 
@@ -55,11 +54,11 @@ class Even:
 
 @dataclass(frozen=True)
 class LogNormal:
-    """Fast and slow clients: each client has a fixed speed, ``exp(sigma * normal)`` seconds.
+    """Fast and slow clients: each client has its own time, ``exp(sigma * normal)`` seconds.
 
-    The median is 1 second. In each round this time is multiplied by noise, ``exp(noise * normal)``,
-    and a client drops out of a round with probability ``dropout``. The distribution has a long
-    tail: some clients are very slow. Times depend only on the seed, the client's id and the round.
+    The median is 1 second, and some clients are very slow. In each round this time is multiplied by
+    noise, ``exp(noise * normal)``, and a client drops out with probability ``dropout``. Times
+    depend only on the seed, the client's id and the round.
 
     >>> clock = LogNormal(sigma=1.0, noise=0.0, seed=1)
     >>> clock("alice", 0) == clock("alice", 7), clock("alice", 0) == clock("bob", 0)

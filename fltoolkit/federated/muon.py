@@ -120,7 +120,7 @@ def muon_for(model: nn.Sequential, **settings: Any) -> MakeOptimizer:
     hidden = tuple(k for k, p in enumerate(learning) if p.dim() == 2 and id(p) not in outer)
     if not hidden:
         raise ValueError(
-            "the model has no matrix between its first and its last item: Muon has nothing to do, "
+            "the model has no matrix between its first and its last item, which Muon could move: "
             "use torch.optim.AdamW"
         )
     return partial(Muon, hidden=hidden, **settings)

@@ -37,7 +37,7 @@ def as_clients(clients: Any, server: str) -> Clients:
             '{f"client_{k}": (x[p], y[p]) for k, p in enumerate(parts)}'
         )
     if not clients:
-        raise ValueError("clients is empty: nobody is there to learn from")
+        raise ValueError("clients is empty: give at least one client")
     if server in clients:
         raise ValueError(f"a client and the server are both called {server!r}: rename one")
     converted, first = {}, None

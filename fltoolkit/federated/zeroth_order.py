@@ -269,13 +269,7 @@ def followed(
 
 @torch.no_grad()
 def slope(model: nn.Module, weights: Tree, z: Tree, mu: float, x: Any, y: Any, loss: Any) -> float:
-    """How fast the loss grows along z: ``(loss(w + mu z) - loss(w - mu z)) / (2 mu)``.
-
-    >>> model, w, x = nn.Linear(1, 1, bias=False), {"weight": torch.ones(1, 1)}, torch.ones(4, 1)
-    >>> z = {"weight": torch.tensor([[3.0]])}
-    >>> round(slope(model, w, z, 0.01, x, 0 * x, nn.functional.mse_loss), 3)  # of w^2, times 3
-    6.0
-    """
+    """How fast the loss grows along z: ``(loss(w + mu z) - loss(w - mu z)) / (2 mu)``."""
     there, back = (
         float(loss_of(loss, functional_call(model, plus(weights, z, sign * mu), (x,)), y))
         for sign in (1, -1)

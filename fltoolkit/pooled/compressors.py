@@ -38,8 +38,8 @@ from fltoolkit.codecs.stage import (
 from fltoolkit.wire import MAX_DIMENSIONS, Reader, WireError, check_num_values, varint
 
 ENTROPY, PREDICTED, LZMA, BZ2 = range(4)
-# of more than twice TRIED symbols, all methods are tried on the first of them only, and then on all
-# symbols those whose messages were shorter than NEARLY times the shortest
+# with more than twice TRIED symbols, all methods are tried on the first TRIED of them; those whose
+# messages are shorter than NEARLY times the shortest are then tried on all symbols
 TRIED, NEARLY = 1 << 18, 1.1
 TABLE = "v"  # the name of the side information: the values that occur, in increasing order
 # lc and pb: pixels depend on the pixel before them, and not on their place among four bytes
@@ -115,10 +115,9 @@ class Smallest(BitPack):
 
     The four forms are `fltoolkit.codecs.Entropy`; the same after a prediction of each pixel from
     its neighbours, as in PNG and JPEG-LS; LZMA (as in xz and 7z); and bzip2. On MNIST LZMA is the
-    smallest for 8 bits per pixel and bzip2 for 1 bit; for a text it is bzip2. Zstandard is left
-    out: it needs a package, and its messages are longer than those of LZMA. Of a large entry all
-    four are tried on the first quarter of a million symbols, and then on the whole entry those that
-    came near the shortest there. LZMA takes about half a minute for the 47 million pixels of MNIST.
+    smallest for 8 bits per pixel and bzip2 for 1 bit; for a text it is bzip2. All four are tried on
+    the first quarter of a million symbols of a large entry, and then the best of them on all
+    symbols. LZMA takes about half a minute for the 47 million pixels of MNIST.
 
     Source of the prediction: Weinberger, Seroussi and Sapiro 2000, "The LOCO-I lossless image
     compression algorithm", section III-A (also the median edge detector of JPEG-LS). A row of

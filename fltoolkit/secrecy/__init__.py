@@ -1,4 +1,4 @@
-"""What secrecy costs, in bytes: sums that nobody sees the terms of.
+"""Secure sums, whose terms nobody sees, and what they cost in bytes.
 
     shamir      a secret in shares, of which a given number opens it
     keys        keys that two clients agree on, random streams, sealed envelopes

@@ -1,8 +1,8 @@
 """Which samples two owners have in common, found without showing each other the rest.
 
-The step before vertical split learning, where two owners hold different columns of the same people.
-The work is done by the package ``openmined-psi``; here is what travels, and what each side learns.
-Not here: the training (split/vertical.py).
+It precedes vertical split learning, where two owners have different columns of the same people. The
+package ``openmined-psi`` computes; the messages are here. Not here: the training
+(split/vertical.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,13 +27,13 @@ def align(
     1. the first owner sends its ids, each raised to a secret power of its own
     2. the second raises them to its own secret power and sends them back, with its own ids raised
        to that power, in another order
-    3. the first removes its power and compares: what is equal is shared. It tells the second owner
-       which ids these are
+    3. the first removes its power and compares: equal values are shared ids, which it sends to the
+       second owner
 
-    All of it travels as kind ``intersection``. Both learn the shared ids and how many ids the
-    other has; of other ids nothing. An owner that claims ids that it does not have finds out
-    whether the other has them: nobody is made to tell the truth. If ids can be guessed, such as
-    telephone numbers, many can be claimed.
+    All messages have the kind ``intersection``. Both owners learn the shared ids and how many ids
+    the other has, and nothing about its other ids. But an owner may claim ids that it does not
+    have, and then learns whether the other has them. If ids can be guessed, such as telephone
+    numbers, many can be claimed.
 
     Source: Huberman, Franklin and Hogg 1999, "Enhancing privacy and trust in electronic
     communities"; the package is OpenMined's, on Google's library of that protocol.
@@ -56,7 +56,7 @@ def align(
         # {"ann": tensor([0, 2]), "ben": tensor([2, 0])}: 7 and 9, in this order
     """
     if len(ids) != 2:
-        raise ValueError(f"owners {[*ids]}: the ids of two owners are compared")
+        raise ValueError(f"owners {[*ids]}: give the ids of two owners")
     for name, own in ids.items():
         if isinstance(own, str) or len({*own}) < len(own):
             raise ValueError(f"ids of {name!r}: give a list of texts, each of them once")
@@ -82,7 +82,9 @@ def align(
         response.ParseFromString(came["theirs"].numpy().tobytes())
         found = sorted(asking.GetIntersection(setup, response))
         if not found:
-            raise ValueError(f"{first!r} and {second!r} share no id: are they written alike?")
+            raise ValueError(
+                f"{first!r} and {second!r} share no id: write ids in the same way on both sides"
+            )
         rows[first] = torch.tensor(found)
         text = "\n".join(its_ids[k] for k in found).encode()
         message = {"shared": torch.from_numpy(np.frombuffer(text, np.uint8).copy())}

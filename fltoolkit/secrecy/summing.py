@@ -136,9 +136,9 @@ class _Fewer(Stage):
 class SharedMask(_Fewer):
     """A share of the values, at random places that all clients draw alike; other values are zero.
 
-    Each client's own top-k cannot be summed without sending everybody's places in the clear; here
-    the places say nothing about anybody. The values keep their size, as `RandomK` with
-    ``unbiased=False``: in each round other weights of the model move.
+    A client's own top-k cannot be summed without sending its places in the clear; these places
+    depend on no client's values. The values keep their size, as `RandomK` with ``unbiased=False``:
+    in each round other weights of the model move.
 
     Source: Konečný et al. 2016, arXiv 1610.05492, "random mask", with one mask for all clients.
 
@@ -169,10 +169,10 @@ class SharedMask(_Fewer):
 class CountSketch(_Fewer):
     """Each value is added, with a random sign, to one cell of a smaller table that all share.
 
-    A value is read back as its cell times its sign: right on average, and wrong by the other values
-    in its cell. The squared error is about |x|^2 / fraction in sum, more than the vector itself. So
-    it pays only where a few values are much larger than all others (Rothchild et al. 2020, arXiv
-    2007.07682, take the largest of them); `SharedMask` loses less elsewhere.
+    A value is decoded as its cell times its sign. This is unbiased, and its error is the sum of the
+    other values in its cell: the squared error of all is about |x|^2 / fraction, more than |x|^2.
+    So it is useful only where a few values are much larger than all others (Rothchild et al. 2020,
+    arXiv 2007.07682); elsewhere `SharedMask` loses less.
 
     Source: Charikar, Chen and Farach-Colton 2002, with one row.
 
@@ -209,14 +209,13 @@ class Grid(RandomStage):
     """Rounding to 2^bits evenly spaced levels from -top to top, which all clients know.
 
     Nothing but the symbols is sent, so the symbols of several clients add up. Stochastic rounding
-    is right on average, and the errors of many clients cancel; values beyond ``top`` are cut off.
-    With ``bits=1, stochastic=False`` each client votes for a direction; the mean is between -top
-    and top, and its sign is the majority's.
+    is unbiased; values beyond ``top`` are clipped. With ``bits=1, stochastic=False`` each client
+    votes for a direction; the sign of the mean is that of the majority.
 
     Args:
         bits: 1 to 24, the precision of float32. In the clear, through `BitPack`, at most 16.
-        top: the largest value. After `SharedRotation` of n values of length |x|, values are about
-            |x| / sqrt(n), and three to four times this cuts off next to nothing.
+        top: the largest value. After `SharedRotation`, n values have the size |x| / sqrt(n), and
+            three to four times this clips hardly any of them.
         stochastic: False rounds to the nearest level.
         seed: of the rounding, which differs from client to client.
 
