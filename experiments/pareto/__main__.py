@@ -1,6 +1,6 @@
 """The headline: split and federated methods, their codecs and schedules, on one axis of bytes.
 
-    python -m experiments.pareto --data digits            # three seeds; goes on where it was
+    python -m experiments.pareto --data digits            # five seeds; goes on where it was
     python -m experiments.pareto --data mnist --seeds 0   # estimated: under two hours
     python -m experiments.pareto --only STC               # methods whose name holds this
     python -m experiments.pareto --report                 # docs/results.md and its figures
@@ -23,7 +23,7 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", choices=TASKS, default="digits")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="default: 0 1 2")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[*range(5)], help="default: 0 to 4")
     parser.add_argument("--only", default="", help="methods whose name holds this")
     parser.add_argument("--store", type=Path, default=STORE)
     parser.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
