@@ -71,6 +71,15 @@ COSTS = (
         ("Muon, H = 65, 2 bits, 5,400 steps", f"Muon, {name}, 5,400 steps")
         for name in ("H = 10, top 2 %, 2 bits", "one worker alone")
     ),
+    *(
+        (f"{name}, 5,400 steps", f"Muon, {other}, 5,400 steps")
+        for name in (
+            "DiLoCo, H = 30, float32",
+            "MuLoCo, H = 30, 2 bits",
+            "SparseLoCo, H = 30, top 2 %, 2 bits",
+        )
+        for other in ("H = 30, 2 bits", "one worker alone")
+    ),
     (WHOLE_TEXT, REFERENCE),
 )
 TARGET, STEPS_PER_SECOND = 2.2, 10
