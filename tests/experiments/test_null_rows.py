@@ -147,21 +147,25 @@ def test_the_tables_of_workers_show_the_null_rows() -> None:
 def test_each_table_of_a_page_of_text_is_in_one_of_these_tests() -> None:
     """The large models have a worker alone and the text on one worker; trials choose a rate."""
     text = (DOCS / "language_results.md").read_text("utf-8")
-    begin = "<!-- begin: python -m experiments.language."
-    parts = {part: f"<!-- end: {part} -->" for part in ("split", "finetune", "large")}
-    known = {f"{begin}{part} --write -->": end for part, end in parts.items()}
+    begin_of = "<!-- begin: python -m experiments.language."
+    studies = [f"tuned --study {study}" for study in ("small", "python", "shakespeare")]
+    parts = {part: f"<!-- end: {part} -->" for part in ("split", "finetune", *studies)}
+    known = {f"{begin_of}{part} --write -->": end for part, end in parts.items()}
     rest = text
     for begin, end in [language_report.PAGE[1:], *known.items()]:
         before, _, after = rest.partition(begin)
         rest = before + after.partition(end)[2]
     assert not [head for head, _, _ in tables(rest) if compares(head)]
-    large = text[text.index(begin) : text.index(end)]
-    methods, *trials = (t for t in tables(large) if compares(t[0]))
-    names = {row[0] for row in methods[1]}
-    assert "times the text" in methods[0]
-    assert {"Muon, one worker alone", "Muon, all text on one worker"} <= names
+    wanted = {"python": {"Muon, one worker alone", "Muon, all text on one worker"}}
+    wanted["small"] = {"Muon, one worker alone", "AdamW, one worker alone"}
+    for study, nulls in wanted.items():
+        _, _, part = text.partition(f"{begin_of}tuned --study {study} --write -->")
+        methods, *trials = (t for t in tables(part.partition("<!-- end")[0]) if compares(t[0]))
+        assert "times the text" in methods[0]
+        assert nulls <= {row[0] for row in methods[1]}
+        assert trials
+        assert all("validation half" in head for head, _, _ in trials)
     assert '"AdamW, one worker alone" is missing' in text
-    assert all("validation half" in head for head, _, _ in trials)
 
 
 def test_the_explorable_figures_have_the_null_rows() -> None:
