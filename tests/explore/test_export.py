@@ -151,7 +151,7 @@ def test_scripts_are_small() -> None:
 def test_the_data_of_a_page_are_small(page: Path) -> None:
     names = re.findall(r'<script src="data/(\w+)\.js">', page.read_text(encoding="utf-8"))
     data = sum((EXPLORE / "data" / f"{name}.js").stat().st_size for name in names)
-    assert data <= 400_000
+    assert data <= 480_000  # the largest: five seeds of 145 rows, 110 kB when compressed
 
 
 # --------------------------------------------------------------------------------- language models
