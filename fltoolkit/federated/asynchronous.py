@@ -224,6 +224,7 @@ def fedbuff(
         s = [update.weight for update in buffer]
         if any(s):
             mean = weighted_mean([update.delta for update in buffer], s)  # sum s delta / sum s
+            # the paper's 1/K sum s delta, as a share of the weighted mean
             apply_update(model, _scaled(mean, sum(s) / buffer_size), server.optimizer)
         late = [update.staleness for update in buffer]
         yield {

@@ -122,10 +122,10 @@ def fedavg(
     workers = Workers(model, as_fleet(clients), local, seed, server.name)
     rounds = to_come("rounds", rounds)
     averaging = _Averaging(workers, channel, cohort, server)
-    yield CHECKED
+    yield CHECKED  # the call ends here; what follows runs with the first record
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
-    record = Record()
+    record: Record = {}
     for round_ in rounds:
         channel.step = round_ + 1
         outcome = averaging.one_round(round_, last_record=record)
@@ -149,29 +149,32 @@ class _Averaging:
         workers, channel, server = self.workers, self.channel, self.server
         arrivals, backlog = self.arrivals, self.backlog
         drawn = self.cohort.draw(backlog.idle(workers.clients), workers.seed, round_)
-        if server.tune is not None:
-            _announce_codec(channel, server, drawn, last_record)
+        _announce_codec(channel, server, drawn, last_record)
 
         due = arrivals.due(drawn, round_, backlog.seconds)  # without clients that drop out
         received = []
-        for part in _in_parts(drawn):
-            model = sent_entries(workers.model)
+        model = sent_entries(workers.model)
+        for part in _in_parts(drawn):  # a thousand clients at a time, so that memory suffices
             starts = {k: channel.send(server.name, k, "model", model) for k in part}
             at_work = {k: starts[k] for k in part if k in due}
             for k, update in workers.learn(channel, at_work, round_, backlog.optimizers).items():
+                # masks: which coordinates arrived, for a masked mean; a secure sum sends later
                 delta, masks = send_update(k, server.name, update, channel, server.mean)
-                n_k, loss = drawn[k] * len(workers.clients[k][1]), getattr(update, "loss", math.nan)
+                n_k = drawn[k] * len(workers.clients[k][1])  # times drawn, times its samples
+                loss = getattr(update, "loss", math.nan)  # a failed update is an exception
                 received.append(ReceivedUpdate(k, round_, due[k], n_k, loss, delta, masks))
 
-        end = _end_of_round(received, len(drawn) - len(due), arrivals, backlog.seconds)
+        num_silent = len(drawn) - len(due)
+        end = _end_of_round(received, num_silent, arrivals, backlog.seconds)
         good = sorted((u for u in received if u.delta is not None), key=lambda u: u.seconds)
         in_time = [u for u in good[: arrivals.wait_for] if u.seconds <= end]
         late = good[len(in_time) :]
+        # this round's late ones join the backlog after this: they count in a later round
         stale = arrivals.weighed(backlog.take(until=end), round_)
         backlog.late += late
 
         counting = arrivals.weighed(in_time, round_) + stale
-        # a secure sum sends the updates only here; the mean is empty if the server is elsewhere
+        # a secure sum sends here; empty if no update counts, or if the server is in another process
         if mean := mean_update(server.mean, channel, server.name, counting, late):
             apply_update(workers.model, mean, server.optimizer)
         counts = _counts(in_time, late, stale, num_failed=len(received) - len(good))
@@ -223,8 +226,10 @@ def _in_parts(cohort: Iterable[str]) -> Iterator[list[str]]:
 def _announce_codec(
     channel: Channel, server: Server, cohort: Iterable[str], last_record: Record
 ) -> None:
-    """Let ``server.tune`` choose the codec of the updates, and send its name to the cohort."""
-    if last_record and server.tune is not None and (codec := server.tune(last_record)) is not None:
+    """Let ``server.tune``, if any, choose the updates' codec; send its name to the cohort."""
+    if server.tune is None:
+        return
+    if last_record and (codec := server.tune(last_record)) is not None:
         channel.change_codec("update", codec, keep=True)
     name = repr(channel.codecs.get("update", Identity())).encode()
     for client in cohort:
