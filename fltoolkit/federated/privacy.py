@@ -79,7 +79,9 @@ class GaussianDP:
         Gaussian mechanism.
         """
         if not 0 < fraction <= 1:
-            raise ValueError(f"fraction={fraction}: the share of clients in a round, from 0 to 1")
+            raise ValueError(
+                f"fraction={fraction}: the share of clients in a round, above 0 and at most 1"
+            )
         if not self.noise_multiplier:
             return math.inf
         try:
