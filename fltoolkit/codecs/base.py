@@ -101,7 +101,7 @@ class Composed(Protocol):
         """What it is made of, in order."""
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)  # not frozen, so that dataclasses may extend it
 class Identity:
     """Full precision: the plain frame of wire.py. Lossless; carries NaN and infinity exactly.
 

@@ -1,5 +1,7 @@
 """What a channel asks of a codec, and what a codec may offer besides."""
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 
@@ -80,3 +82,15 @@ def test_equal_is_what_is_written_alike():
     assert Pipeline(Quantize(8)) == Pipeline(Quantize(8)) != Pipeline(Quantize(4))
     with pytest.raises(TypeError, match="unhashable"):
         hash(Pipeline())
+
+
+def test_a_dataclass_may_extend_identity():
+    @dataclass
+    class Scaled(Identity):
+        factor: float = 2.0
+
+        def encode(self, tree):
+            return super().encode({name: self.factor * tensor for name, tensor in tree.items()})
+
+    codec = Scaled(3.0)
+    assert codec.decode(codec.encode({"w": torch.ones(1)}))["w"] == 3.0
