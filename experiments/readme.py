@@ -117,6 +117,8 @@ def language() -> Iterator[str]:
             yield f"{mean_ci(nats_above(adamw, runs), '.3f')} below AdamW"
         else:
             yield f"{mean_ci(nats_above(runs, adamw), '+.3f')} nats from AdamW"
+            half = found[language_report.HALF_RATE][1]
+            yield f"{mean_ci(nats_above(runs, half), '+.3f')} from AdamW at half its rate"
 
 
 def cut_text() -> Iterator[str]:

@@ -327,6 +327,9 @@ def _longest() -> Iterator[Setting]:
     yield Setting(f"Muon, every step, float32{end}", "ddp", "Muon", **longest)
     yield Setting(f"Muon, H = 10, top 2 %, 2 bits{end}", inner_steps=10, **SPARSE_MUON, **longest)
     yield Setting(f"AdamW, every step, float32{end}", "ddp", **longest)
+    for share, rate in (("half", 6e-3), ("a quarter of", 3e-3)):
+        name = f"AdamW, every step, float32, {share} the rate{end}"
+        yield Setting(name, "ddp", lr=rate, **longest)
     yield Setting(f"Muon, H = 30, 2 bits{end}", inner_steps=30, **muon)
     yield Setting(f"Muon, H = 65, 2 bits{end}", inner_steps=65, **muon)
     alone = {"exchange": AllGather(), "workers": 1}

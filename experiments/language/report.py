@@ -44,6 +44,7 @@ MOMENTS = (
     "DES-LOC, H = 10, moments every 30 and 60, float32",
     "Local Adam, H = 10, moments every 10, float32",
 )
+HALF_RATE = "AdamW, every step, float32, half the rate, 5,400 steps"
 SPARTA = "SPARTA, 0.5 % of the values at every step, float32"
 WARM, WHOLE_TEXT = "warm 100 steps, then H = 10", "AdamW, all tokens on one worker"
 COSTS = (
@@ -71,6 +72,8 @@ COSTS = (
         ("Muon, H = 65, 2 bits, 5,400 steps", f"Muon, {name}, 5,400 steps")
         for name in ("H = 10, top 2 %, 2 bits", "one worker alone")
     ),
+    (HALF_RATE, "AdamW, every step, float32, 5,400 steps"),
+    ("Muon, H = 65, 2 bits, 5,400 steps", HALF_RATE),
     *(
         (f"{name}, 5,400 steps", f"Muon, {other}, 5,400 steps")
         for name in (
