@@ -78,6 +78,8 @@ class Batches:
 
         To resume a run after ``step`` batches: ``itertools.islice(batches.epochs(15), step, None)``
         """
+        if num_epochs < 0:
+            raise ValueError(f"num_epochs={num_epochs}: must be at least 0")
         return chain.from_iterable(map(self.epoch, range(num_epochs)))
 
 

@@ -96,6 +96,7 @@ def test_a_batch_is_a_copy():
         (lambda x, y: Batches(x[:0], y[:0], 2, seed=0), "of 0 samples"),
         (lambda x, y: Batches(x, y, 2, seed=-1), "at least 0, not -1"),
         (lambda x, y: next(Batches(x, y, 2, seed=0).epoch(-1)), "at least 0, not -1"),
+        (lambda x, y: Batches(x, y, 2, seed=0).epochs(-1), "num_epochs=-1: must be at least 0"),
     ],
 )
 def test_batches_arguments_are_checked(call, message):

@@ -80,6 +80,15 @@ def test_listening_changes_nothing_and_hears_what_arrived():
     assert listener.heard[0][:4] == (1, "alice", "bob", "activations")
 
 
+def test_nopeek_lowers_distance_correlation():
+    correlations = []
+    for weight in (0.0, 20.0):
+        parties = two_parties(NoPeek, weight=weight)
+        trained(parties, Channel(), epochs=20)
+        correlations.append(distance_correlation(X, parties[0].module(X).detach()))
+    assert correlations[1] < correlations[0] - 0.2
+
+
 def test_what_was_heard_stays_as_it_was():
     listener = Listener(kinds=["activations"])
     got = listener.send("alice", "bob", "activations", {"h": torch.ones(3)})["h"]
