@@ -584,12 +584,15 @@ def test_the_budget_slider_names_the_best_of_the_stored_runs(open_page: Open) ->
             each = [value_within(r.history, budget) for r in runs]
             if None not in each:
                 best[name] = [100 * a for a in each if a is not None]
-        middle, low, high = cut(max(best.values(), key=mean))
-        wanted = f"{middle:.2f} % [{low:.2f} %, {high:.2f} %] (stopped there)"
+        most = max(map(mean, best.values()))  # several may have it
+        ends = {tuple(cut(each)) for each in best.values() if math.isclose(mean(each), most)}
+        wanted = tuple(
+            f": {m:.2f} % [{lo:.2f} %, {hi:.2f} %] (stopped there)." for m, lo, hi in ends
+        )
         said = tab.inner_text("#atbudget")
         assert said.startswith(f"With {amount('nbytes', budget)} the best is ")
-        assert said.endswith(f": {wanted}.")
-        seen.add(wanted)
+        assert said.endswith(wanted)
+        seen.add(said.partition(" the best is ")[2])
     assert len(seen) > 2
 
 
