@@ -1,9 +1,13 @@
 """What several test files of this room share: a model of one number, and a small network."""
 
+from functools import partial
+
 import torch
 from torch import nn
 
-from fltoolkit.federated import LocalUpdate
+from fltoolkit.channel import Channel
+from fltoolkit.federated import Local, LocalUpdate, local_update
+from fltoolkit.federated.workers import client_seed
 from fltoolkit.models import seeded
 from fltoolkit.testing import normal
 
@@ -38,6 +42,30 @@ def workers(count=4, each=8):
     x = normal(count * each, 5, seed=1)
     y = x.argmax(1) % 3
     return {f"w{k}": (x[k * each :][:each], y[k * each :][:each]) for k in range(count)}
+
+
+FOUR = workers()
+LOCAL = Local(4, lr=0.1, steps=3)
+ADAM = partial(torch.optim.AdamW, lr=0.02)
+INNER = Local(4, optimizer=ADAM, steps=3, keep_state=True)
+
+
+def trained(protocol, clients=FOUR, rounds=1, cohort=4, local=LOCAL, model=None, **how):
+    """The model, the channel and the records of a run."""
+    model, channel = model or network(), Channel()
+    how |= {"rounds": rounds, "cohort": cohort, "local": local}
+    return model, channel, list(protocol(model, clients, channel, **how))
+
+
+def plain_ends(module, starts, round_, states):
+    """Where `local_update` leads each worker; ``states`` of the optimizers, renewed in place."""
+    ends = {}
+    for worker, start in starts.items():
+        how = {"seed": client_seed(2, round_, worker), "state": states.get(worker)}
+        update = local_update(module, start, *FOUR[worker], INNER, **how)
+        states[worker] = update.state
+        ends[worker] = {name: start[name] + delta for name, delta in update.delta.items()}
+    return ends
 
 
 def three_layers(seed=0):

@@ -4,8 +4,7 @@ import copy
 
 import pytest
 import torch
-from federated.small import network
-from federated.small import workers as some
+from federated.small import FOUR, network
 from torch import nn
 
 from fltoolkit.channel import Channel
@@ -14,7 +13,6 @@ from fltoolkit.federated import Local, fedavg, fedex_lora, local_update
 from fltoolkit.federated.workers import client_seed
 from fltoolkit.finetuning import full, lora
 
-FOUR = some(4)
 LOCAL = Local(4, lr=0.5, steps=6)
 
 

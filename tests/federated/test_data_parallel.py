@@ -1,11 +1,8 @@
 """Every-step averaging: one worker with the big batch, and going on after a save."""
 
-import copy
-from functools import partial
-
 import pytest
 import torch
-from federated.small import network
+from federated.small import ADAM, network
 from federated.small import workers as everybody
 from torch import nn
 from torch.nn.functional import nll_loss
@@ -13,8 +10,6 @@ from torch.nn.functional import nll_loss
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, PowerSGD, Quantize, Sign
 from fltoolkit.federated import AllGather, Local, Ring, ThroughServer, ddp
-
-ADAM = partial(torch.optim.AdamW, lr=0.02)
 
 
 def local(**changes):
@@ -89,16 +84,16 @@ def test_compressed_gradients_still_learn(codec):
 
 
 def test_what_it_cannot_do_is_refused():
-    with pytest.raises(ValueError, match="averaged at every step"):
-        ddp(network(), everybody(), Channel(), steps=2, local=local(steps=2))
     norm = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3), nn.LogSoftmax(1))
-    with pytest.raises(ValueError, match=r"buffers .*running_mean"):
-        ddp(norm, everybody(), Channel(), steps=2, local=local())
-    with pytest.raises(ValueError, match=r"prox=0\.1"):
-        ddp(network(), everybody(), Channel(), steps=2, local=local(prox=0.1))
-    with pytest.raises(ValueError, match="leaves nothing to train"):
-        ddp(network(), everybody(), Channel(), steps=range(2, 2), local=local())
-    broken = copy.deepcopy(network())
+    for words, model, steps, how in (
+        ("averaged at every step", network(), 2, {"steps": 2}),
+        (r"buffers .*running_mean", norm, 2, {}),
+        (r"prox=0\.1", network(), 2, {"prox": 0.1}),
+        ("leaves nothing to train", network(), range(2, 2), {}),
+    ):
+        with pytest.raises(ValueError, match=words):
+            ddp(model, everybody(), Channel(), steps=steps, local=local(**how))
+    broken = network()
     broken[0].weight.data.fill_(torch.inf)
     with pytest.raises((FloatingPointError, ValueError)):
         list(ddp(broken, everybody(), Channel(), steps=1, local=local()))

@@ -4,16 +4,12 @@ from functools import partial
 
 import pytest
 import torch
-from federated.small import network, weights
-from federated.small import workers as some
+from federated.small import FOUR, network, trained, weights
 from torch import nn
 
-from fltoolkit.channel import Channel
 from fltoolkit.federated import Fleet, Local, fedavg, feddyn, local_update, scaffold
 from fltoolkit.federated.client import outcome_of
 
-FOUR = some(4)
-LOCAL = Local(4, lr=0.1, steps=3)
 PROTOCOLS = [scaffold, partial(feddyn, alpha=0.5)]
 
 
@@ -21,14 +17,6 @@ def one_by_one(module, starts, data, local, *, seeds):
     """Local training by the plain function, which corrected steps use, too."""
     each = zip(starts, data, seeds, strict=True)
     return [outcome_of(local_update, module, s, x, y, local, seed=seed) for s, (x, y), seed in each]
-
-
-def trained(protocol, clients=FOUR, rounds=1, cohort=4, local=LOCAL, model=None, **how):
-    model, channel = model or network(), Channel()
-    records = list(
-        protocol(model, clients, channel, rounds=rounds, cohort=cohort, local=local, **how)
-    )
-    return model, channel, records
 
 
 @pytest.mark.later

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from federated.small import network, three_layers, weights, workers
+from federated.small import ADAM, FOUR, INNER, network, three_layers, weights
 
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
@@ -32,9 +32,6 @@ from fltoolkit.federated import (
 )
 from fltoolkit.party import Party
 
-FOUR = workers(4)
-ADAM = partial(torch.optim.AdamW, lr=0.02)
-INNER = {"local": Local(4, optimizer=ADAM, steps=3, keep_state=True)}
 STEP = {"local": Local(3, optimizer=ADAM, steps=1, clip_norm=0.5)}
 PLAIN = {"local": Local(4, lr=0.05, steps=3), "cohort": 2}
 MUON = Local(4, optimizer=muon_for(three_layers(), lr=0.05, momentum=None), steps=1)
@@ -43,11 +40,11 @@ RUNS = {
     "ddp": partial(ddp, **STEP),
     "demo": partial(demo, local=Local(5, optimizer=SGD, steps=1), chunk=8),
     "dion": partial(dion, local=MUON, rank=2),
-    "diloco": partial(diloco, **INNER),
-    "des_loc": partial(des_loc, **INNER, moments={"exp_avg": 3}),
-    "streaming_diloco": partial(streaming_diloco, **INNER, stream=Stream(2)),
-    "noloco": partial(noloco, **INNER),
-    "sparta": partial(sparta, **INNER),
+    "diloco": partial(diloco, local=INNER),
+    "des_loc": partial(des_loc, local=INNER, moments={"exp_avg": 3}),
+    "streaming_diloco": partial(streaming_diloco, local=INNER, stream=Stream(2)),
+    "noloco": partial(noloco, local=INNER),
+    "sparta": partial(sparta, local=INNER),
     "scaffold": partial(scaffold, **PLAIN),
     "feddyn": partial(feddyn, **PLAIN, alpha=0.5),
     "ditto": partial(ditto, **PLAIN, pull=0.1),

@@ -1,20 +1,17 @@
 """Partners at random against the step by hand, and few random values against all of them."""
 
-from functools import partial
+from dataclasses import replace
 
 import pytest
 import torch
-from federated.small import network, weights, workers
+from federated.small import FOUR, INNER, network, plain_ends, weights
 from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
-from fltoolkit.federated import AllGather, Fleet, Local, diloco, local_update, noloco, sparta
-from fltoolkit.federated.workers import client_seed
+from fltoolkit.federated import AllGather, Fleet, Local, diloco, noloco, sparta
 
-FOUR = workers(4)
-INNER = Local(4, optimizer=partial(torch.optim.AdamW, lr=0.02), steps=3, keep_state=True)
-ONE = Local(4, optimizer=partial(torch.optim.AdamW, lr=0.02), steps=1, keep_state=True)
+ONE = replace(INNER, steps=1)
 
 
 def spread(fleet):
@@ -42,19 +39,13 @@ def test_a_group_of_all_workers_is_diloco():
 @pytest.mark.later
 def test_pairs_against_the_step_written_plainly():
     """phi, m: two workers that exchanged move by the momentum of how far phi is from their mean."""
-    model, plain, channel, fleet = network(), network(), Channel(), Fleet(FOUR)
+    model, plain, channel, fleet, states = network(), network(), Channel(), Fleet(FOUR), {}
     list(noloco(model, fleet, channel, rounds=4, local=INNER, seed=2))
     start = {name: p.detach().clone() for name, p in plain.named_parameters()}
     phi = {w: dict(start) for w in FOUR}
     m = {w: {name: torch.zeros_like(t) for name, t in start.items()} for w in FOUR}
-    states = dict.fromkeys(FOUR)
     for round_ in range(4):
-        theta = {}
-        for worker, (x, y) in FOUR.items():
-            how = {"seed": client_seed(2, round_, worker), "state": states[worker]}
-            update = local_update(plain, phi[worker], x, y, INNER, **how)
-            states[worker] = update.state
-            theta[worker] = {name: phi[worker][name] + d for name, d in update.delta.items()}
+        theta = plain_ends(plain, phi, round_, states)
         for ann, ben in map(sorted, pairs_of(channel, round_ + 1)):
             for worker in (ann, ben):
                 for name in start:

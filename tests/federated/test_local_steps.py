@@ -1,11 +1,11 @@
 """DiLoCo by hand, its fragments, and what it shares with other methods."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
-from federated.small import network, weights
-from federated.small import workers as some
+from federated.small import ADAM, FOUR, INNER, network, plain_ends, weights
 from torch import nn
 
 from fltoolkit.channel import Channel
@@ -19,15 +19,11 @@ from fltoolkit.federated import (
     ddp,
     des_loc,
     diloco,
-    local_update,
     seconds_waiting,
     streaming_diloco,
 )
-from fltoolkit.federated.workers import client_seed
 
-THREE = some(3)
-ADAM = partial(torch.optim.AdamW, lr=0.02)
-INNER = Local(4, optimizer=ADAM, steps=3, keep_state=True)
+THREE = {name: FOUR[name] for name in ("w0", "w1", "w2")}
 
 
 class Pull(nn.Module):
@@ -68,22 +64,15 @@ def test_two_rounds_by_hand():
 
 @pytest.mark.later
 def test_against_the_algorithm_written_plainly():
-    model, plain, workers = network(), network(), THREE
+    model, plain, states = network(), network(), {}
     outer = torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
-    list(diloco(model, workers, Channel(), rounds=4, local=INNER, outer=outer, seed=2))
-    names = [name for name, _ in plain.named_parameters()]
+    list(diloco(model, THREE, Channel(), rounds=4, local=INNER, outer=outer, seed=2))
     start = {name: p.detach().clone() for name, p in plain.named_parameters()}
     velocity = {name: torch.zeros_like(t) for name, t in start.items()}
-    states = dict.fromkeys(workers)
     for round_ in range(4):
-        ends = []
-        for worker, (x, y) in workers.items():
-            how = {"seed": client_seed(2, round_, worker), "state": states[worker]}
-            update = local_update(plain, start, x, y, INNER, **how)
-            states[worker] = update.state
-            ends.append({name: start[name] + update.delta[name] for name in names})
-        for name in names:
-            gradient = start[name] - sum(end[name] for end in ends) / len(ends)
+        ends = plain_ends(plain, dict.fromkeys(THREE, start), round_, states).values()
+        for name in velocity:
+            gradient = start[name] - sum(end[name] for end in ends) / 3
             velocity[name] = 0.9 * velocity[name] + gradient
             start[name] = start[name] - 0.7 * (gradient + 0.9 * velocity[name])
     for name, p in model.named_parameters():
@@ -129,19 +118,13 @@ def test_a_warm_start_goes_on_with_the_optimizers_of_ddp():
 @pytest.mark.later
 def test_moments_are_averaged_every_so_many_rounds():
     """DES-LOC by hand: the first moment after rounds 2 and 4, the second after round 3."""
-    model, plain, channel, fleet = network(), network(), Channel(), Fleet(THREE)
+    model, plain, channel, fleet, states = network(), network(), Channel(), Fleet(THREE), {}
     periods = {"exp_avg": 2, "exp_avg_sq": 3}
     how = {"rounds": 4, "local": INNER, "moments": periods, "seed": 2}
     list(des_loc(model, fleet, channel, **how))
     start = {name: p.detach().clone() for name, p in plain.named_parameters()}
-    states = dict.fromkeys(THREE)
     for round_ in range(4):
-        ends = []
-        for worker, (x, y) in THREE.items():
-            how = {"seed": client_seed(2, round_, worker), "state": states[worker]}
-            update = local_update(plain, start, x, y, INNER, **how)
-            states[worker] = update.state
-            ends.append({name: start[name] + update.delta[name] for name in start})
+        ends = plain_ends(plain, dict.fromkeys(THREE, start), round_, states).values()
         start = {name: sum(end[name] for end in ends) / 3 for name in start}
         for entry, every in periods.items():
             for k in range(4) if (round_ + 1) % every == 0 else ():
@@ -158,14 +141,15 @@ def test_moments_are_averaged_every_so_many_rounds():
 
 
 def test_moments_that_nobody_keeps():
-    how = {"rounds": 1, "local": INNER, "moments": {"momentum": 1}}
+    for moments, local, words in (
+        ({"exp_avg": 1}, replace(INNER, keep_state=False), "keep_state=True"),
+        ({"exp_avg": 0}, INNER, "exp_avg"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            des_loc(network(), THREE, Channel(), rounds=1, local=local, moments=moments)
+    records = des_loc(network(), THREE, Channel(), rounds=1, local=INNER, moments={"momentum": 1})
     with pytest.raises(ValueError, match="has no 'momentum'; its optimizer keeps step, exp_avg"):
-        list(des_loc(network(), THREE, Channel(), **how))
-    forgetful = Local(4, optimizer=ADAM, steps=3)
-    with pytest.raises(ValueError, match="keep_state=True"):
-        des_loc(network(), THREE, Channel(), rounds=1, local=forgetful, moments={"exp_avg": 1})
-    with pytest.raises(ValueError, match="exp_avg"):
-        des_loc(network(), THREE, Channel(), rounds=1, local=INNER, moments={"exp_avg": 0})
+        next(records)
 
 
 # ---- streaming ----------------------------------------------------------------------------------
@@ -226,23 +210,21 @@ def test_a_link_that_is_fast_enough_costs_no_time():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match="give a number of inner steps"):
-        diloco(network(), THREE, Channel(), rounds=1, local=Local(4, lr=0.1, epochs=1))
-    with pytest.raises(ValueError, match="leaves nothing to train"):
-        diloco(network(), THREE, Channel(), rounds=range(1, 1), local=INNER)
     model = network()
-    outer = torch.optim.SGD([model[0].weight], lr=0.7)
-    with pytest.raises(ValueError, match="does not move"):
-        diloco(model, THREE, Channel(), rounds=1, local=INNER, outer=outer)
-    with pytest.raises(ValueError, match="blend"):
-        Stream(1, blend=1.5)
-    with pytest.raises(ValueError, match="overlap"):
-        Stream(1, overlap=-1)
-    with pytest.raises(ValueError, match="fragments=5: the model has"):
-        streaming_diloco(network(), THREE, Channel(), rounds=1, local=INNER, stream=Stream(5))
-    same = {"rounds": 1, "local": INNER, "exchange": ThroughServer("w0")}
+    for words, protocol, how in (
+        ("give a number of inner steps", diloco, {"local": Local(4, lr=0.1, epochs=1)}),
+        ("leaves nothing to train", diloco, {"rounds": range(1, 1)}),
+        ("does not move", diloco, {"outer": torch.optim.SGD([model[0].weight], lr=0.7)}),
+        ("fragments=5: the model has", streaming_diloco, {"stream": Stream(5)}),
+    ):
+        with pytest.raises(ValueError, match=words):
+            protocol(model, THREE, Channel(), **{"rounds": 1, "local": INNER} | how)
+    server = ThroughServer("w0")
     with pytest.raises(ValueError, match="sends update to itself"):
-        list(diloco(network(), THREE, Channel(), **same))
+        list(diloco(model, THREE, Channel(), rounds=1, local=INNER, exchange=server))
+    for wrong in ({"blend": 1.5}, {"overlap": -1}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            Stream(1, **wrong)
 
 
 def test_a_worker_that_diverges_is_named():

@@ -1,16 +1,15 @@
 """Parts of a model that stay at home, and models of one's own: the ends of their scales."""
 
+from functools import partial
+
 import pytest
 import torch
-from federated.small import network, weights
-from federated.small import workers as some
-from federated.test_drift import LOCAL
+from federated.small import FOUR, LOCAL, network, weights
+from federated.small import trained as trained_once
 from torch import nn
 
-from fltoolkit.channel import Channel
 from fltoolkit.federated import (
     Fleet,
-    Local,
     ditto,
     fedavg,
     fedper,
@@ -21,14 +20,7 @@ from fltoolkit.federated import (
 )
 from fltoolkit.federated.workers import client_seed
 
-FOUR = some(4)
-
-
-def trained(protocol, clients=FOUR, rounds=3, cohort=3, model=None, **how):
-    model, channel = model or network(), Channel()
-    how = {"local": LOCAL} | how
-    records = list(protocol(model, clients, channel, rounds=rounds, cohort=cohort, **how))
-    return model, channel, records
+trained = partial(trained_once, rounds=3, cohort=3)
 
 
 def test_with_nothing_at_home_fedper_is_federated_averaging():
@@ -85,11 +77,10 @@ def test_without_a_pull_each_owner_of_ditto_trains_alone():
 @pytest.mark.later
 def test_a_strong_pull_leaves_no_model_of_ones_own():
     """With lr * pull = 1 a step ends at the server's model, minus the step of the loss."""
-    how = {"cohort": 4, "local": Local(4, lr=0.1, steps=3)}
-    before, *_ = trained(fedavg, rounds=2, **how)  # what everybody gets in round 3
+    before, *_ = trained(fedavg, rounds=2, cohort=4)  # what everybody gets in round 3
     far = []
     for pull in (10.0, 0.0):
-        model, *_ = trained(ditto, fleet := Fleet(FOUR), pull=pull, **how)
+        model, *_ = trained(ditto, fleet := Fleet(FOUR), cohort=4, pull=pull)
         own = own_weights(model, fleet, "w0")
         far.append(max((own[n] - sent).abs().max() for n, sent in before.state_dict().items()))
     assert far[0] < 0.3 * far[1]

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from federated.small import network
-from federated.small import workers as some
+from federated.small import FOUR, network
 from torch import nn
 
 from fltoolkit.channel import Channel
@@ -15,7 +14,6 @@ from fltoolkit.federated.client import batch_indices
 from fltoolkit.federated.workers import client_seed
 from fltoolkit.federated.zeroth_order import direction, followed
 
-FOUR = some(4)
 LOCAL = Local(4, lr=0.05, steps=3)
 
 
