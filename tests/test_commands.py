@@ -16,8 +16,7 @@ from fltoolkit.cup import commands as cup_commands
 from fltoolkit.cup import referee, tracks
 from fltoolkit.data import Dataset
 from fltoolkit.history import History
-from fltoolkit.research import NULL_MODELS, Experiment, Result, Store
-from fltoolkit.research import text as spec
+from fltoolkit.research import NULL_MODELS, Experiment, Result, Store, allow
 
 
 @pytest.mark.slow
@@ -42,10 +41,9 @@ def test_from_a_file_to_a_page(tmp_path, capsys):
 OWN_CODEC = Path(__file__).with_name("own_codec.py")
 
 
-def test_a_codec_of_ones_own(tmp_path, capsys, monkeypatch):
+def test_a_codec_of_ones_own(tmp_path, capsys, monkeypatch, names):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
     shutil.copy(OWN_CODEC, tmp_path)
     plan = ["- {num_samples: 64, rounds: 1}"]
     plan += ["- {num_samples: 64, rounds: 1, codecs: {gradients: Pipeline(Nothing())}}"]
@@ -54,7 +52,7 @@ def test_a_codec_of_ones_own(tmp_path, capsys, monkeypatch):
     assert "--import MODULE" in capsys.readouterr().err
     assert main(["sweep", "plan.yaml", "--import", "own_codec"]) == 0
     assert "Pipeline(Nothing())" in capsys.readouterr().out
-    del spec._NAMES["Nothing"]  # as in a new process
+    del names["Nothing"]  # as in a new process
     assert main(["compare", "plan.db"]) == 0
     out, err = capsys.readouterr()
     assert "| split |" in out
@@ -162,12 +160,11 @@ def unreadable():
     raise OSError("its disk is in a drawer")
 
 
-def test_compare_says_how_many_times_the_data(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
+def test_compare_says_how_many_times_the_data(tmp_path, capsys, monkeypatch, names):
     monkeypatch.setenv("FLTOOLKIT_DATA", str(tmp_path))
     monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache")
     monkeypatch.setattr("pooch.retrieve", lambda *args, **more: pytest.fail("a download"))
-    spec.allow(windows, unreadable)
+    allow(windows, unreadable)
     half, last = {"num_samples": 700}, History([{"accuracy": 0.9, "nbytes": 57_908}])
     with Store(path := tmp_path / "made_up.db") as store:
         for name, more in {

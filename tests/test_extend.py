@@ -24,7 +24,6 @@ from fltoolkit.research import (
     points,
     run,
 )
-from fltoolkit.research import text as spec
 from fltoolkit.testing import Conformance
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")
@@ -37,11 +36,10 @@ SAID, COMPARED, REPORTED, RUN = re.findall(r"^fltoolkit (.*)$", PAGE, re.MULTILI
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, names):
     """A folder with my_module.py and plan.yaml in it, where we are."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
     monkeypatch.delitem(sys.modules, "my_module", raising=False)
     (tmp_path / "my_module.py").write_text("\n".join(MODULE))
     (tmp_path / "plan.yaml").write_text(PLAN)

@@ -11,7 +11,6 @@ import torch
 from fltoolkit.cli import main
 from fltoolkit.pooled import lossless
 from fltoolkit.research import read, run
-from fltoolkit.research import text as spec
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "howto.md").read_text(encoding="utf-8")
@@ -46,11 +45,10 @@ def test_the_row_that_sends_the_data(tmp_path):
 
 
 @pytest.mark.slow
-def test_all_of_it_in_two_files(tmp_path, monkeypatch, capsys):
+def test_all_of_it_in_two_files(tmp_path, monkeypatch, capsys, names):
     """As docs/for_researchers.md has them: a stage that passes the suite, a plan and a report."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
     page = (ROOT / "docs" / "for_researchers.md").read_text(encoding="utf-8")
     (mine,), (plan,) = (
         re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "yaml")
@@ -94,8 +92,7 @@ def test_stop_and_go_on(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_gate_of_ones_own(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
+def test_a_gate_of_ones_own(capsys, monkeypatch, tmp_path, names):
     page: dict = {"__name__": "docs_howto"}
     exec("from fltoolkit.research import Experiment\n" + GATE, page)
     assert capsys.readouterr().out == "AAABC\n"

@@ -1,6 +1,7 @@
 """What holds for each stage by itself; `Conformance` holds what is true of whole codecs."""
 
 import copy
+import math
 
 import pytest
 import torch
@@ -11,15 +12,21 @@ from fltoolkit.codecs import (
     DRIVE,
     EDEN,
     QSGD,
+    STC,
     Float8,
+    LloydMax,
     PowerSGD,
+    Quantiles,
     Quantize,
     RandomK,
     RandTopK,
     Rotate,
+    Subspace,
     Ternary,
+    TopK,
 )
 from fltoolkit.codecs.base import walk
+from fltoolkit.codecs.rotate import gaussian_levels
 from fltoolkit.codecs.stage import Answered, Stage, Symbols, side
 from fltoolkit.testing import normal
 
@@ -127,3 +134,47 @@ def test_each_link_message_entry_and_seed_draws_for_itself(stage):
         tree = {"a": normal(40, 50), "b": normal(40, 50)}
         both = stage.undo(copy.deepcopy(stage).apply(tree))
         assert not torch.equal(both["a"], both["b"])
+
+
+WHOLE = r"=.*: expected a whole number .*\d"
+FRACTION = "fraction=1 is a whole number: write 0.01 .*1.0 to keep"  # one per cent or all?
+WRONG = [
+    *((lambda bits=bits: Quantize(bits), WHOLE) for bits in (0, 17, 8.0)),
+    *((lambda per=per: Quantize(8, per=per), WHOLE) for per in ("row", 1)),
+    *((lambda levels=levels: QSGD(levels), WHOLE) for levels in (0, 1 << 15)),
+    (lambda: QSGD(4, bucket=0), WHOLE),
+    (lambda: Quantiles(9), WHOLE),
+    (lambda: LloydMax(4, iterations=-1), WHOLE),
+    *((lambda format=format: Float8(*format), WHOLE) for format in ((0, 7), (5, 3))),
+    *((lambda bias=bias: Float8(4, 3, bias=bias), WHOLE) for bias in (-113, "best")),
+    *((lambda bits=bits: EDEN(bits), "from 1 to 8") for bits in (0, 9, 2.5)),
+    *((lambda bits=bits: gaussian_levels(bits), "from 1 to 8") for bits in (0, 9, 2.5)),
+    *((lambda rank=rank: PowerSGD(rank), "rank=.*number 1 or more") for rank in (0, -1, 1.5)),
+    *((lambda rank=rank: Subspace(rank), "rank=.*number 1 or more") for rank in (0, -1, 1.5)),
+    *((lambda make=make: make(1), FRACTION) for make in (TopK, RandomK, RandTopK, STC, DGC)),
+    (lambda: TopK(0), "fraction=0"),
+    (lambda: STC(1.1), r"fraction=1\.1"),
+    (lambda: RandomK(math.nan), "fraction=nan"),
+    (lambda: TopK(0.1, scope="layer"), "scope='layer'"),
+    (lambda: RandTopK(0.1, alpha=1.5), r"alpha=1\.5"),
+    (lambda: DGC(0.1, momentum=1), "momentum=1"),
+    (lambda: DGC(0.1, warmup=(0.5, 0)), "fraction=0"),
+]
+SEEDED = {
+    **{Quantize: 8, Ternary: None, QSGD: 4, RandomK: 0.1, RandTopK: 0.1},
+    **{Rotate: None, DRIVE: None, EDEN: 2, PowerSGD: 2, Subspace: 2},
+}
+
+
+@pytest.mark.parametrize(("make", "words"), WRONG)
+def test_wrong_arguments_say_what_is_allowed(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+@pytest.mark.parametrize("stage", SEEDED)
+def test_seeds_are_whole_numbers(stage):
+    given = () if SEEDED[stage] is None else (SEEDED[stage],)
+    for seed in (-1, 1.5, "0"):
+        with pytest.raises(ValueError, match=r"seed=.*: expected a whole number 0 or more"):
+            stage(*given, seed=seed)

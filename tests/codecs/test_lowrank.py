@@ -347,10 +347,3 @@ def test_a_strange_message_is_refused(change, message):
     parts = Subspace(4).apply({"w": normal(3, 20)})
     with pytest.raises(WireError, match=message):
         Subspace(4).undo({**parts, **change})
-
-
-@pytest.mark.parametrize(("rank", "seed"), [(0, 0), (-1, 0), (1.5, 0), (2, -1)])
-@pytest.mark.parametrize("make", [PowerSGD, Subspace])
-def test_rank_and_seed_are_whole_numbers(make, rank, seed):
-    with pytest.raises(ValueError, match=r"(rank|seed)=.*: expected a whole number [01] or more"):
-        make(rank, seed)

@@ -40,7 +40,6 @@ from fltoolkit.codecs import (
     Zstd,
 )
 from fltoolkit.codecs.stage import Stage, floats
-from fltoolkit.research import text as spec
 from fltoolkit.testing import Conformance, normal
 from fltoolkit.trees import masked_mean
 from fltoolkit.wire import WireError, pack, unpack
@@ -212,24 +211,20 @@ def test_masks_need_an_undamaged_message_and_a_codec_that_knows():
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize(
-    ("codec", "dtype"),
+    "codec",
     [
-        (Pipeline(), torch.float32),
-        (Pipeline(Half()), torch.float16),
-        (Pipeline(BFloat16()), torch.bfloat16),
-        (Pipeline(TopK(1.0, scope="tensor"), Half()), torch.float16),
-        (Pipeline(TopK(1.0, scope="tensor"), BFloat16()), torch.bfloat16),
-        (ErrorFeedback(Only(Pipeline(TopK(1.0, scope="tensor")), min_size=3)), torch.float32),
+        Pipeline(),
+        Pipeline(TopK(1.0, scope="tensor"), BFloat16()),
+        ErrorFeedback(Only(Pipeline(TopK(1.0, scope="tensor")), min_size=3)),
     ],
     ids=repr,
 )
-def test_nan_and_infinity_do_not_arrive_either(codec, dtype, value):
-    """Under a right checksum."""
+def test_nan_and_infinity_do_not_arrive_either(codec, value):
+    """Under a right checksum; test_strangers.py asks each stage by itself."""
     codec, inside = copy.deepcopy(codec), "Only" in repr(codec)
     entries = unpack(codec.encode({"w": normal(5)}))
     if inside:
         entries = unpack(entries["\x1f"].numpy().tobytes())
-    assert entries["w"].dtype == dtype
     entries["w"][2] = value
     message = pack(entries)
     if inside:
@@ -348,9 +343,8 @@ def test_what_is_no_tree_is_refused(codec, tree, match):
         codec.encode(tree)
 
 
-def test_the_pages_codec_goes_into_a_sweep(tmp_path, monkeypatch, capsys):
+def test_the_pages_codec_goes_into_a_sweep(tmp_path, monkeypatch, capsys, names):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
     exec(BLOCKS[5], PAGE_CODE)
     (_, _, full), (*name, _, small) = (
         line.split() for line in capsys.readouterr().out.splitlines()
@@ -360,10 +354,9 @@ def test_the_pages_codec_goes_into_a_sweep(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_the_pages_command_lines(tmp_path, monkeypatch, capsys):
+def test_the_pages_command_lines(tmp_path, monkeypatch, capsys, names):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
     Path("my_codecs.py").write_text(
         BLOCKS[1] + "from fltoolkit.research import allow\nallow(PowersOfTwo)\n"
     )

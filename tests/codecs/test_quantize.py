@@ -609,33 +609,7 @@ def test_narrow_floats_saturate(stage, dtype):
     assert torch.equal(there_and_back(stage, x), x.to(dtype).float())
 
 
-# ------------------------------------------------------------------- arguments and hostile parts
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Quantize(0),
-        lambda: Quantize(17),
-        lambda: Quantize(8.0),
-        lambda: Quantize(8, seed=-1),
-        lambda: Quantize(8, per="row"),
-        lambda: Quantize(8, per=1),
-        lambda: QSGD(0),
-        lambda: QSGD(1 << 15),
-        lambda: QSGD(4, bucket=0),
-        lambda: Ternary(seed=0.5),
-        lambda: Quantiles(9),
-        lambda: LloydMax(4, iterations=-1),
-        lambda: Float8(0, 7),
-        lambda: Float8(5, 3),
-        lambda: Float8(4, 3, bias=-113),
-        lambda: Float8(4, 3, bias="best"),
-    ],
-)
-def test_wrong_arguments_say_what_is_allowed(make):
-    with pytest.raises(ValueError, match=r"=.*: expected a whole number .*\d"):
-        make()
+# ------------------------------------------------------------------------------- hostile parts
 
 
 CODED = [stage for stage in STAGES if not isinstance(stage, (Half, BFloat16))]

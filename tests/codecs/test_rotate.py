@@ -387,20 +387,6 @@ def test_entropy_saves_a_few_per_cent():
 # ------------------------------------------------------------------------------------ what is wrong
 
 
-@pytest.mark.parametrize("seed", [-1, 1.5, "0"])
-@pytest.mark.parametrize("make", [Rotate, DRIVE, lambda seed: EDEN(2, seed)])
-def test_seeds_are_whole_numbers(make, seed):
-    with pytest.raises(ValueError, match=r"seed=.*: expected a whole number 0 or more"):
-        make(seed)
-
-
-@pytest.mark.parametrize("make", [gaussian_levels, EDEN])
-@pytest.mark.parametrize("bits", [0, 9, 2.5])
-def test_bits_are_checked(make, bits):
-    with pytest.raises(ValueError, match="from 1 to 8"):
-        make(bits)
-
-
 def test_once_is_enough():
     with pytest.raises(ValueError, match="rotated already: one such stage is enough"):
         Pipeline(Rotate(), DRIVE()).encode({"w": normal(5)})
@@ -412,8 +398,6 @@ def test_hostile_parts():
         changed = {name: part for name, part in parts.items() if name != SEED}
         with pytest.raises(WireError, match="expected side information 'h', int32"):
             Rotate().undo(changed if seed is None else {**changed, SEED: seed})
-    with pytest.raises(WireError, match="'w' holds NaN or infinite values"):
-        Rotate().undo({**parts, "w": torch.tensor([1.0, math.nan])})
     parts = EDEN(2).apply({"w": normal(5)})
     for scales in ([1.0], [1.0, -1.0], [1.0, math.inf], [1.0, 1.0, 1.0]):
         with pytest.raises(WireError, match="'w': expected"):

@@ -10,7 +10,6 @@ from fltoolkit.panels import TradeoffPanel
 from fltoolkit.plots.drawing import Stroke, Words
 from fltoolkit.plots.fronts import MARK_WORDS
 from fltoolkit.research import Experiment, Protocol, Result, allow
-from fltoolkit.research import text as spec
 
 
 @pytest.mark.later
@@ -33,10 +32,9 @@ def test_the_panel_points_and_tells():
         TradeoffPanel([FAILED])
 
 
-def test_null_rows_and_a_protocol_of_ones_own_have_their_places(monkeypatch):
+def test_null_rows_and_a_protocol_of_ones_own_have_their_places(names):
     """What sends nothing made a "math domain error", and unknown shapes a KeyError."""
     pytest.importorskip("ipywidgets", reason="the panel is for notebooks")
-    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
     allow(Protocol("mine", lambda task, channel: iter(()), sends=[]))
     sent = {"alone": 0, "pooled": 500, "fedavg": 2000, "mine": 4000}
     marks = (

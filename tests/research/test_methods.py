@@ -26,7 +26,7 @@ from fltoolkit.federated import (
     sparta,
     streaming_diloco,
 )
-from fltoolkit.research import Experiment, run
+from fltoolkit.research import Experiment, allow, run
 from fltoolkit.research.task import Task, samples
 
 HOW = {"num_clients": 4, "num_samples": 192, "rounds": 2, "seed": 3}
@@ -160,11 +160,7 @@ def test_what_does_not_fit_is_said_at_once(protocol, more, why):
         Experiment(protocol, num_clients=4, **more)
 
 
-def test_dion_needs_a_row_of_layers(monkeypatch):
-    from fltoolkit.research import text
-
-    monkeypatch.setattr(text, "_NAMES", {**text._NAMES})
-
+def test_dion_needs_a_row_of_layers(names):
     class Odd(nn.Module):
         def __init__(self):
             super().__init__()
@@ -176,6 +172,6 @@ def test_dion_needs_a_row_of_layers(monkeypatch):
     def odd(*, seed):
         return Odd()
 
-    text.allow(odd)
+    allow(odd)
     with pytest.raises(TypeError, match=r"nn\.Sequential"):
         run(Experiment("dion", settings={"rank": 2}, model="odd()", **HOW))

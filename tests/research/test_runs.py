@@ -20,7 +20,6 @@ from fltoolkit.research import (
     records,
     run,
 )
-from fltoolkit.research import text as spec
 from fltoolkit.split import train_split
 
 SMALL = {"num_samples": 200, "rounds": 1}
@@ -201,8 +200,7 @@ def two_layers(*, seed):
 
 
 @pytest.mark.parametrize("protocol", ["split", "fedavg"])
-def test_numbers_are_learned_by_their_own_metric(protocol, monkeypatch):
-    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
+def test_numbers_are_learned_by_their_own_metric(protocol, names):
     allow(line, two_layers)
     how = {"data": "line()", "model": "two_layers()", "cut": 1, "loss": "MSELoss()", "rounds": 2}
     history = run(Experiment(protocol, metric="mean_squared_error", **how))
@@ -213,19 +211,17 @@ def test_numbers_are_learned_by_their_own_metric(protocol, monkeypatch):
         run(Experiment(protocol, **how))
 
 
-def test_a_function_that_was_written_anew_is_called_anew(monkeypatch):
+def test_a_function_that_was_written_anew_is_called_anew(names):
     """As in a notebook, where a cell with the data is changed and run again."""
-    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
     allow(line, two_layers)
     how = {"data": "line()", "model": "two_layers()", "cut": 1, "loss": "MSELoss()", "rounds": 1}
     experiment = Experiment(metric="test_loss", **how)
     before = run(experiment)[-1]["test_loss"]
-    spec._NAMES["line"] = lambda: line(slope=20.0)
+    names["line"] = lambda: line(slope=20.0)
     assert run(experiment)[-1]["test_loss"] != before
 
 
-def test_the_callers_threads_are_left_alone(monkeypatch):
-    monkeypatch.setattr(spec, "_NAMES", {**spec._NAMES})
+def test_the_callers_threads_are_left_alone(names):
     before = torch.get_num_threads()
     seen = []
 
