@@ -22,15 +22,11 @@ def test_all_of_the_course_is_copied(tmp_path):
     assert not [name for name in copied if "assignments" in name], "masters hold the solutions"
 
 
-def test_links_to_the_docs_lead_out_of_the_folder(tmp_path):
+def test_copies_have_no_outputs_and_links_that_lead_out_of_the_folder(tmp_path):
     copy_notebooks(tmp_path)
     text = "".join(path.read_text(encoding="utf-8") for path in tmp_path.glob("*.ipynb"))
     assert "](../docs/" not in text
     assert f"]({course.PAGES}async_states.md)" in text
-
-
-def test_copies_have_no_outputs_and_keep_their_ids(tmp_path):
-    copy_notebooks(tmp_path)
     for path in tmp_path.glob("*.ipynb"):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         ours = json.loads((shipped() / path.name).read_text(encoding="utf-8"))["cells"]
@@ -38,6 +34,12 @@ def test_copies_have_no_outputs_and_keep_their_ids(tmp_path):
         code = [cell for cell in cells if cell["cell_type"] == "code"]
         assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
         assert any(cell.get("outputs") for cell in ours), "nothing was to be removed"
+
+
+def finish(folder, notebooks):
+    for notebook in notebooks:
+        guesses = {str(n): Guess("1", "2") for n in range(len(notebook.guesses))}
+        remember(folder, notebook.number, Done(guesses, dict.fromkeys(notebook.answers, True)))
 
 
 def run_and_edited(path, old="", new=""):
@@ -78,16 +80,12 @@ def test_another_day(tmp_path, capsys, monkeypatch):
         run_and_edited(path)
     run_and_edited(tmp_path / "02_many_alices.ipynb", "None", "17")
     assert "jupyter lab 03_async_states.ipynb" in again(), "it was run, nothing is done in it"
-    for notebook in NOTEBOOKS[:2]:
-        guesses = {str(n): Guess("1", "2") for n in range(len(notebook.guesses))}
-        remember(tmp_path, notebook.number, Done(guesses, dict.fromkeys(notebook.answers, True)))
+    finish(tmp_path, NOTEBOOKS[:2])
     printed = again()
     assert f"2 of {len(NOTEBOOKS)} notebooks done" in printed
     assert "Kept as you have changed them: 02_many_alices.ipynb\n" in printed
     assert "newer" not in printed
-    for notebook in NOTEBOOKS[4:]:
-        guesses = {str(n): Guess("1", "2") for n in range(len(notebook.guesses))}
-        remember(tmp_path, notebook.number, Done(guesses, dict.fromkeys(notebook.answers, True)))
+    finish(tmp_path, NOTEBOOKS[4:])
     assert "jupyter lab 02_many_alices.ipynb" in again(), "the first of those that were left out"
     text = without_outputs('{"cells": [{"cell_type": "raw", "source": "the new one"}]}')
     monkeypatch.setattr(course, "_editions", lambda: [("02_many_alices.ipynb", text)])

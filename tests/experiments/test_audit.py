@@ -60,7 +60,7 @@ def folder(tmp_path):
     return tmp_path / "claims"
 
 
-def runs_of(up, total, accuracy, seeds=3):
+def runs_of(up, total, accuracy, seeds):
     """A method beside its reference of 1,000 bytes each way and 90 %."""
     reference = {"nbytes_up": 1000.0, "nbytes": 2000.0, "accuracy": 0.9}
     method = {"nbytes_up": 1000 / up, "nbytes": 2000 / total, "accuracy": accuracy}
@@ -164,11 +164,6 @@ def test_the_page_prints_the_rule_that_the_judges_use():
     assert (rule.SHARE, rule.FEWEST) == (0.9, 3)  # "nine tenths" and "three" in its words
 
 
-def test_differences_are_of_the_seeds_that_both_have():
-    nats = {"a": {1: {"nats": 2.0}, 2: {"nats": 2.1}}, "b": {1: {"nats": 2.3}, 3: {"nats": 9.0}}}
-    assert Runs(nats).nats("b", "a") == pytest.approx([0.3])
-
-
 def test_there_are_enough_claims_and_each_says_where_it_stands():
     assert len(ALL) >= 24
     assert sum(bool(claim.measures) and len(claim.seeds) >= 3 for claim in ALL.values()) >= 16
@@ -176,31 +171,26 @@ def test_there_are_enough_claims_and_each_says_where_it_stands():
         assert all((claim.title, claim.says, claim.source, claim.ours)), name
         words = claim.title + claim.says + claim.source + claim.ours
         assert "  " not in words, name
+        assert bool(claim.measures) != bool(claim.no_command), name
 
 
 @pytest.mark.parametrize(
-    ("up", "total", "accuracy", "verdict"),
+    ("up", "total", "accuracy", "seeds", "verdict"),
     [
-        (100, 95, 0.9, Verdict.REPRODUCED),
-        (100, 2, 0.9, Verdict.UPLINK_ONLY),
-        (3, 2, 0.9, Verdict.ELSEWHERE),
-        (100, 95, 0.89, Verdict.ELSEWHERE),
+        (100, 95, 0.9, 3, Verdict.REPRODUCED),
+        (100, 95, 0.9, 2, Verdict.UNDECIDED),  # two seeds are too few
+        (100, 2, 0.9, 3, Verdict.UPLINK_ONLY),
+        (3, 2, 0.9, 3, Verdict.ELSEWHERE),
+        (100, 95, 0.89, 3, Verdict.ELSEWHERE),
     ],
 )
-def test_the_usual_verdict(up, total, accuracy, verdict):
-    runs = runs_of(up, total, accuracy)
+def test_the_usual_verdict(up, total, accuracy, seeds, verdict):
+    runs = runs_of(up, total, accuracy, seeds)
     found = judge_saving(runs, "method", "reference", claimed=100, points=0.5)
     assert found.verdict is verdict
+    assert "of which 0.5 may be lost" in found.words
     assert found.up == times([up])
     assert found.total == times([total])
-
-
-def test_two_seeds_are_too_few_for_a_verdict():
-    found = judge_saving(
-        runs_of(100, 95, 0.9, seeds=2), "method", "reference", claimed=100, points=0.5
-    )
-    assert found.verdict is Verdict.UNDECIDED
-    assert "of which 0.5 may be lost" in found.words
 
 
 def test_spreads():
@@ -213,6 +203,8 @@ def test_only_seeds_that_both_have_are_compared():
     runs = Runs({"a": {0: {"x": 1.0}, 1: {"x": 2.0}}, "b": {1: {"x": 1.0}}})
     assert runs.fewer("b", "a", "x") == [2.0]
     assert runs.all("a", "x") == [1.0, 2.0]
+    nats = {"a": {1: {"nats": 2.0}, 2: {"nats": 2.1}}, "b": {1: {"nats": 2.3}, 3: {"nats": 9.0}}}
+    assert Runs(nats).nats("b", "a") == pytest.approx([0.3])
 
 
 def test_a_claim_in_a_new_file_appears_on_the_page(folder, tmp_path, capsys):
@@ -340,6 +332,9 @@ def test_every_claim_is_measured(found):
 def test_the_page_shows_what_is_stored(found):
     assert page.report(found) in page.PAGE.read_text(encoding="utf-8")
     assert page.PICTURE.read_text(encoding="utf-8") == page.badge(found)
+    counts = Counter(each.verdict for _, each in found.values())
+    assert sum(counts.values()) == len(ALL) == len(list(CLAIMS.glob("[!_]*.py")))
+    assert page.counted(found) == counts
 
 
 def test_nothing_is_stored_that_no_claim_measures():
@@ -353,12 +348,6 @@ def test_nothing_is_stored_that_no_claim_measures():
 
     assert set(read(RESULTS)) == wanted
     json.dumps(list(read(RESULTS).values()), allow_nan=False)
-
-
-def test_the_counts_of_the_page(found):
-    counts = Counter(each.verdict for _, each in found.values())
-    assert sum(counts.values()) == len(ALL) == len(list(CLAIMS.glob("[!_]*.py")))
-    assert page.counted(found) == counts
 
 
 def about_language(name):
@@ -403,11 +392,6 @@ def test_what_is_dearer_than_the_data_is_said_beside_the_verdict():
     assert "|  | *reproduced* |" in text  # nothing is said where the source says too little
     assert "| *dearer than the data* | 1 of 1 |" in text
     assert "- **Times the data: 170.** 87 rounds" in text
-
-
-def test_a_claim_without_a_command_says_why():
-    for name, claim in ALL.items():
-        assert bool(claim.measures) != bool(claim.no_command), name
 
 
 def test_seeds_of_ones_own_need_a_file_of_their_own(folder, tmp_path, capsys):

@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from labs.few_digits import SECONDS
@@ -48,6 +49,16 @@ def settled(runner: Runner) -> Runner:
     return runner
 
 
+def started(records: Any, **how: Any) -> Runner:
+    runner = Runner(records, **how)
+    runner.start()
+    return runner
+
+
+def ended(records: Any, **how: Any) -> Runner:
+    return settled(started(records, **how))
+
+
 def test_all_records_in_order_in_another_thread() -> None:
     here, threads = threading.get_ident(), set()
 
@@ -71,15 +82,12 @@ def test_all_records_in_order_in_another_thread() -> None:
 
 @pytest.mark.parametrize("records", [[{"step": 1}, {"step": 2}], iter([{"step": 1}, {"step": 2}])])
 def test_any_iterable_will_do(records: object) -> None:
-    runner = Runner(records)  # type: ignore[arg-type]
-    runner.start()
-    assert settled(runner).history.column("step") == [1, 2]
+    assert ended(records).history.column("step") == [1, 2]
 
 
 def test_starting_twice_runs_once() -> None:
     source = Gated()
-    runner = Runner(source)
-    runner.start()
+    runner = started(source)
     runner.start()
     source.wait_until_asked()
     runner.start()
@@ -103,9 +111,7 @@ def test_orders_before_the_start_change_nothing() -> None:
 
 @pytest.mark.parametrize("order", [Runner.start, Runner.step, Runner.run])
 def test_a_run_that_is_over_cannot_go_on(order: Callable[[Runner], object]) -> None:
-    runner = Runner(counting(3))
-    runner.start()
-    settled(runner)
+    runner = ended(counting(3))
     with pytest.raises(RuntimeError, match=r"over|thread already"):
         order(runner)
     runner.stop()
@@ -116,8 +122,7 @@ def test_a_run_that_is_over_cannot_go_on(order: Callable[[Runner], object]) -> N
 
 def test_pause_step_and_start_again() -> None:
     source = Gated()
-    runner = Runner(source)
-    runner.start()
+    runner = started(source)
     source.wait_until_asked()
     runner.pause()
     assert not runner.wait(0.02), "the record in progress is not done yet"
@@ -157,8 +162,7 @@ def test_step_is_a_way_to_begin_and_to_slow_down() -> None:
 
 def test_stop_closes_the_iterator_in_its_own_thread_and_keeps_the_records() -> None:
     source = Gated()
-    runner = Runner(source)
-    runner.start()
+    runner = started(source)
     source.give(2)
     source.wait_until_asked(3)
     runner.stop()
@@ -183,8 +187,7 @@ def test_stop_in_a_pause() -> None:
 
 def test_an_iterator_that_blocks_does_not_block_who_waits() -> None:
     source = Gated()
-    runner = Runner(source)
-    runner.start()
+    runner = started(source)
     source.wait_until_asked()
     runner.stop()
     assert runner.wait(0.02) is False
@@ -199,9 +202,7 @@ def failing() -> Iterator[Record]:
 
 
 def test_an_error_ends_the_run_with_a_message_and_a_traceback() -> None:
-    runner = Runner(failing())
-    runner.start()
-    settled(runner)
+    runner = ended(failing())
     assert runner.status == "failed"
     assert runner.message == "FloatingPointError: the loss is nan"
     assert 'raise FloatingPointError("the loss is nan")' in runner.traceback
@@ -219,9 +220,7 @@ def test_an_iterator_that_cannot_even_begin_or_end() -> None:
         finally:
             raise OSError("cannot close")
 
-    runner = Runner(NoIterator())
-    runner.start()
-    assert settled(runner).message == "TypeError: no data"
+    assert ended(NoIterator()).message == "TypeError: no data"
 
     runner = Runner(stubborn())
     runner.step()
@@ -232,9 +231,8 @@ def test_an_iterator_that_cannot_even_begin_or_end() -> None:
 
 
 def test_a_record_that_is_no_record_is_an_error_at_once() -> None:
-    runner = Runner([{"step": [1, 2]}])  # type: ignore[list-item]
-    runner.start()
-    assert settled(runner).status == "failed"
+    runner = ended([{"step": [1, 2]}])
+    assert runner.status == "failed"
     assert "hold int, float, bool and str only" in runner.message
 
 
@@ -279,16 +277,14 @@ def test_listeners_hear_everything_and_their_errors_are_not_lost() -> None:
             if r.status == when:
                 raise LookupError("no display")
 
-        runner = Runner(counting(3), on_change=complain)
-        runner.start()
-        assert settled(runner).message == "LookupError: no display"
+        runner = ended(counting(3), on_change=complain)
+        assert runner.message == "LookupError: no display"
         assert runner.status == "failed"
 
 
 def test_the_runners_own_thread_cannot_wait_for_itself() -> None:
-    runner = Runner(counting(), on_change=lambda r: r.wait() and None)
-    runner.start()
-    assert "cannot wait" in settled(runner).message
+    runner = ended(counting(), on_change=lambda r: r.wait() and None)
+    assert "cannot wait" in runner.message
 
 
 def test_a_plain_run_here_and_now() -> None:
@@ -336,8 +332,7 @@ def test_an_interrupted_plain_run_keeps_its_records() -> None:
 
 
 def test_a_pace_for_people_yields_to_orders() -> None:
-    runner = Runner(counting(), seconds_per_record=3600)
-    runner.start()
+    runner = started(counting(), seconds_per_record=3600)
     runner.pause()
     settled(runner)
     made = len(runner.history)

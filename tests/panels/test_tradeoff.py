@@ -11,10 +11,11 @@ from fltoolkit.plots.drawing import Stroke, Words
 from fltoolkit.plots.fronts import MARK_WORDS
 from fltoolkit.research import Experiment, Protocol, Result, allow
 
+pytest.importorskip("ipywidgets", reason="the panel is for notebooks")
+
 
 @pytest.mark.later
 def test_the_panel_points_and_tells():
-    pytest.importorskip("ipywidgets", reason="the panel is for notebooks")
     panel = TradeoffPanel(ALL)
     assert panel.selected == "cheap"
     assert "Experiment(" in panel._words.value
@@ -34,7 +35,6 @@ def test_the_panel_points_and_tells():
 
 def test_null_rows_and_a_protocol_of_ones_own_have_their_places(names):
     """What sends nothing made a "math domain error", and unknown shapes a KeyError."""
-    pytest.importorskip("ipywidgets", reason="the panel is for notebooks")
     allow(Protocol("mine", lambda task, channel: iter(()), sends=[]))
     sent = {"alone": 0, "pooled": 500, "fedavg": 2000, "mine": 4000}
     marks = (
@@ -62,7 +62,6 @@ def test_null_rows_and_a_protocol_of_ones_own_have_their_places(names):
 
 def test_the_line_of_the_front_goes_through_the_filled_points():
     """The only line was the best on the way, so the points of the front lay beside it."""
-    pytest.importorskip("ipywidgets", reason="the panel is for notebooks")
     marks = TradeoffPanel(ALL).draw().marks
     strokes = [mark for mark in marks if isinstance(mark, Stroke)]
     (line,) = [s for s in strokes if s.width == 2 and len(s.points) > 2]

@@ -18,12 +18,6 @@ from fltoolkit.history import History, Record
 from fltoolkit.plots import live, watch
 
 
-@pytest.fixture
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawings may follow each other at once."""
-    monkeypatch.setattr(live, "_SECONDS_BETWEEN", 0)
-
-
 def training(steps: int = 100, failing_at: int | None = None) -> Iterator[Record]:
     for step in range(1, steps + 1):
         if step == failing_at:
@@ -35,7 +29,8 @@ def training(steps: int = 100, failing_at: int | None = None) -> Iterator[Record
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """Everything displayed, in order, as in a notebook kernel."""
+    """Everything displayed, in order, as in a notebook kernel; drawings may follow at once."""
+    monkeypatch.setattr(live, "_SECONDS_BETWEEN", 0)
     everything: list[dict[str, Any]] = []
 
     def update(data: dict[str, Any], **_: Any) -> None:
@@ -67,7 +62,6 @@ def test_records_pass_unchanged_and_the_end_is_drawn(shown: list[dict[str, Any]]
     assert "running: 0 of 100" in shown[0]["text/plain"]
 
 
-@pytest.mark.usefixtures("often")
 def test_a_picture_that_stands_still_says_so_in_a_page_loaded_anew(
     shown: list[dict[str, Any]],
 ) -> None:
@@ -84,7 +78,6 @@ def test_bytes_that_go_neither_up_nor_down_are_said(shown: list[dict[str, Any]])
 
 
 @pytest.mark.later
-@pytest.mark.usefixtures("often")
 def test_without_a_total_there_is_no_bar_that_stays_empty(shown: list[dict[str, Any]]) -> None:
     list(watch(training(20), 20))
     list_of_known = shown[0]["text/html"]
@@ -94,7 +87,6 @@ def test_without_a_total_there_is_no_bar_that_stays_empty(shown: list[dict[str, 
     assert bars == [3, 1], "paper, bar and its filled part; paper alone"
 
 
-@pytest.mark.usefixtures("often")
 def test_it_moves_while_records_come(
     shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,7 +98,6 @@ def test_it_moves_while_records_come(
     assert len({data["text/html"] for data in shown[:-1]}) == len(shown) - 1
 
 
-@pytest.mark.usefixtures("often")
 def test_the_axis_is_the_final_one_from_the_first_record_on(shown: list[dict[str, Any]]) -> None:
     for _ in watch(training(20), 20):
         pass
@@ -171,7 +162,6 @@ def test_wrong_x_is_explained_and_absent_y_is_shown(shown: list[dict[str, Any]])
     assert list(watch([])) == []
 
 
-@pytest.mark.usefixtures("often")
 def test_values_that_are_not_finite_do_no_harm(shown: list[dict[str, Any]]) -> None:
     records = [{"step": k, "loss": v} for k, v in enumerate([1.0, float("nan"), float("inf")])]
     assert len(list(watch(records, x="step"))) == 3
@@ -263,7 +253,6 @@ def test_a_real_kernel_keeps_one_png_per_cell(tmp_path: Path) -> None:
 
 
 @pytest.mark.later
-@pytest.mark.usefixtures("often")
 def test_matrices_move_below_the_charts_and_stay_as_a_picture(
     shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,7 +268,6 @@ def test_matrices_move_below_the_charts_and_stay_as_a_picture(
     check_one_picture_stays(shown, "finished: 100")
 
 
-@pytest.mark.usefixtures("often")
 def test_a_logarithmic_axis_begins_where_the_bytes_do(
     shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

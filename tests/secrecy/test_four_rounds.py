@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 import scipy  # its stats when they are used: they take a second to import
 import torch
-from torch import nn
+from federated.small import network, workers
 
 from fltoolkit import Channel, fedavg
 from fltoolkit.codecs import Pipeline
 from fltoolkit.federated import Arrivals, Cohort, Local, Scripted, Server, ddp, diloco
 from fltoolkit.leakage import Listener
-from fltoolkit.models import seeded
 from fltoolkit.secrecy import (
     ROUNDS,
     Grid,
@@ -314,30 +313,18 @@ def test_shares_that_give_another_key_are_noticed():
 # ------------------------------------------------------------------------------------ in training
 
 
-def network():
-    with seeded(0):
-        return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3), nn.LogSoftmax(1))
-
-
-def clients(count=6):
-    data = {}
-    for k in range(count):
-        x = torch.randn(12, 4, generator=torch.Generator().manual_seed(k))
-        data[f"client {k}"] = (x, x[:, :3].argmax(1))
-    return data
-
-
+CLIENTS = workers(6, each=12)
 LOCAL = Local(batch_size=4, lr=0.1, steps=2)
 DROPOUTS = RandomDropouts(0.34, seed=5)
 TRAININGS = {
     "fedavg": lambda model, channel, how: fedavg(
-        model, clients(), channel, rounds=4, cohort=5, local=LOCAL, server=Server(mean=how)
+        model, CLIENTS, channel, rounds=4, cohort=5, local=LOCAL, server=Server(mean=how)
     ),
     "ddp": lambda model, channel, how: ddp(
-        model, clients(), channel, steps=4, local=Local(4, lr=0.1, steps=1), exchange=how
+        model, CLIENTS, channel, steps=4, local=Local(4, lr=0.1, steps=1), exchange=how
     ),
     "diloco": lambda model, channel, how: diloco(
-        model, clients(), channel, rounds=4, local=LOCAL, exchange=how
+        model, CLIENTS, channel, rounds=4, local=LOCAL, exchange=how
     ),
 }
 
@@ -365,25 +352,25 @@ def test_training_in_secret_gives_the_weights_of_training_in_the_clear(protocol,
 
 def test_late_clients_of_fedavg_are_not_in_the_sum():
     """Who is late has shared keys: its masks are removed, its update never counts."""
-    clock = Scripted({f"client {k}": [9.0 if k in (1, 4) else 1.0] for k in range(6)})
+    clock = Scripted({f"w{k}": [9.0 if k in (1, 4) else 1.0] for k in range(6)})
     arrivals = Arrivals(wait_for=4, clock=clock)
     weights = []
     for how in (PlainSum(CODEC), SecureSum(CODEC, threshold=0.5)):
         model, channel = network(), Channel()
         server = Server(arrivals=arrivals, mean=how)
-        run = fedavg(model, clients(), channel, rounds=1, cohort=6, local=LOCAL, server=server)
+        run = fedavg(model, CLIENTS, channel, rounds=1, cohort=6, local=LOCAL, server=server)
         records = list(run)
         assert (records[0]["num_arrived"], records[0]["num_late"]) == (4, 2)
         weights.append([t.tolist() for t in model.state_dict().values()])
     assert weights[0] == weights[1]
-    assert channel.nbytes(sender="client 1", kind="shares") > 0
-    assert channel.nbytes(sender="client 1", kind="masked") == 0
+    assert channel.nbytes(sender="w1", kind="shares") > 0
+    assert channel.nbytes(sender="w1", kind="masked") == 0
 
 
 def test_a_secret_mean_needs_updates_that_count_once():
     run = {"rounds": 1, "local": LOCAL, "server": Server(mean=SecureSum(CODEC))}
     with pytest.raises(ValueError, match="each update must count once"):
-        fedavg(network(), clients(), Channel(), cohort=Cohort(3, with_replacement=True), **run)
+        fedavg(network(), CLIENTS, Channel(), cohort=Cohort(3, with_replacement=True), **run)
 
 
 def test_fewer_bits_than_the_largest_sum_wrap_around_the_middle():

@@ -130,76 +130,66 @@ def test_records_are_running_totals():
     assert channel.nbytes(kind="labels") > 40 * 8
 
 
-def test_u_shape_sends_no_labels():
-    model = small_net(dropout=False)
-    parts = [
-        party("alice", model[:4]),
-        party("bob", model[4:8]),
-        party("alice", model[8:], nn.NLLLoss()),
+def step_of_three(first, second, last, model=None):
+    """The messages of a step; a name in capitals is of a party that does not learn."""
+    model, channel = model or small_net(dropout=False), Channel()
+    parts = zip((first, second, last), (model[:4], model[4:8], model[8:]), strict=True)
+    parties = [
+        Party(name.lower(), part) if name.isupper() else party(name, part) for name, part in parts
     ]
-    channel = Channel()
-    x, y = toy_data()
-    split_step(parts, x, y, channel)
-    sent = [(t.sender, t.receiver, t.kind) for t in channel.transfers]
-    assert sent == [
+    parties[-1].loss_fn = nn.NLLLoss()
+    split_step(parties, *toy_data(), channel)
+    return [(t.sender, t.receiver, t.kind) for t in channel.transfers]
+
+
+def test_u_shape_sends_no_labels():
+    assert step_of_three("alice", "bob", "alice") == [
         ("alice", "bob", "activations"), ("bob", "alice", "activations"),
         ("alice", "bob", "gradients"), ("bob", "alice", "gradients"),
     ]  # fmt: skip
 
 
-def test_a_gradient_that_is_nan_is_stopped_before_anything_is_learned():
+class Root(nn.Module):
     """The square root of 0 has no gradient, though the loss is a number."""
 
-    class Root(nn.Module):
-        def forward(self, h):
-            return (h - h).sqrt()
+    def forward(self, h):
+        return (h - h).sqrt()
 
+
+@pytest.mark.parametrize(
+    ("last", "value", "words"),
+    [
+        (Root(), 0.0, "'bob': the gradient for what it was sent is NaN"),
+        (nn.Identity(), float("nan"), r"'bob': the loss is nan.*learning rate"),
+    ],
+    ids=["gradient", "loss"],
+)
+def test_nan_is_stopped_before_anything_is_learned(last, value, words):
     alice, _ = seed_parties()
-    top = nn.Sequential(nn.Linear(640, 10), Root())
+    top = nn.Sequential(nn.Linear(640, 10), last)
     bob = Party("bob", top, SGD(top.parameters(), LR), lambda out, y: out.sum())
-    before = copy.deepcopy(alice.module.state_dict()), copy.deepcopy(top.state_dict())
-    with pytest.raises(FloatingPointError, match="'bob': the gradient for what it was sent is NaN"):
-        split_step([alice, bob], torch.randn(8, 784), torch.zeros(8).long(), Channel())
+    before = copy.deepcopy((alice.module.state_dict(), top.state_dict()))
+    x = torch.randn(8, 784)
+    x[3, 5] = value
+    with pytest.raises(FloatingPointError, match=words):
+        split_step([alice, bob], x, torch.zeros(8).long(), Channel())
     for state, module in zip(before, (alice.module, top), strict=True):
         assert all(torch.equal(w, state[n]) for n, w in module.state_dict().items())
 
 
-def test_nan_is_stopped_before_anything_is_learned():
-    alice, bob = seed_parties()
-    before = copy.deepcopy(alice.module.state_dict()), copy.deepcopy(bob.module.state_dict())
-    x, y = torch.randn(8, 784), torch.randint(10, (8,))
-    x[3, 5] = float("nan")
-    with pytest.raises(FloatingPointError, match=r"'bob': the loss is nan.*learning rate"):
-        split_step([alice, bob], x, y, Channel())
-    for name, weight in (before[0] | before[1]).items():
-        now = (alice.module.state_dict() | bob.module.state_dict())[name]
-        assert torch.equal(weight, now)
-
-
 def test_frozen_parts_stay_and_pass_gradients_on():
     model = small_net(dropout=False)
-    parts = [
-        party("alice", model[:4]),
-        Party("carol", model[4:8]),
-        party("bob", model[8:], nn.NLLLoss()),
-    ]
     before = copy.deepcopy(model.state_dict())
-    split_step(parts, *toy_data(), Channel())
+    step_of_three("alice", "CAROL", "bob", model)
     changed = {n for n, w in model.named_parameters() if not torch.equal(w, before[n])}
     assert changed | {"0.bias"} == {f"{i}.{p}" for i in (0, 1, 8) for p in ("weight", "bias")}
 
 
 def test_no_gradient_is_sent_to_those_who_do_not_learn():
-    model = small_net(dropout=False)
-    parts = [
-        Party("alice", model[:4]),
-        party("carol", model[4:8]),
-        party("bob", model[8:], nn.NLLLoss()),
+    sent = step_of_three("ALICE", "carol", "bob")
+    assert [message for message in sent if "gradients" in message] == [
+        ("bob", "carol", "gradients")
     ]
-    channel = Channel()
-    split_step(parts, *toy_data(), channel)
-    gradients = [(t.sender, t.receiver) for t in channel.transfers if t.kind == "gradients"]
-    assert gradients == [("bob", "carol")]
 
 
 def test_misuse_is_explained():
