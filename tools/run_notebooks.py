@@ -135,6 +135,7 @@ def run(path: Path, save: bool = True) -> None:
         kernel_name="python3",
         resources={"metadata": {"path": str(path.parent)}},
         store_widget_state=False,
+        coalesce_streams=True,  # so that what is saved does not depend on when lines were printed
     )
     computing = Computing(client)
     client.execute()
