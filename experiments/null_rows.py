@@ -108,6 +108,9 @@ def null_histories(rows: Iterable[Row]) -> dict[str, list[History]]:
 
 def mark_null_rows(ax: Any, rows: Iterable[Row]) -> None:
     """Tell the null rows of a figure apart: black stars, and below it those without a byte."""
+    for interval in ax.collections:
+        if interval.get_label().removeprefix("_") in DRAWN:
+            interval.set_color("black")
     for line in ax.lines:
         if line.get_label() in DRAWN:
             line.set(color="black", marker="*", markersize=11, zorder=4)

@@ -358,7 +358,7 @@ def _draw_line(
     )
     if num_runs > 1:
         if len(xs) == 1:  # a band of no width could not be seen
-            ax.vlines(xs, low, high, color=color)
+            ax.vlines(xs, low, high, color=color, label=f"_{name}")  # in no legend
         ax.fill_between(xs, low, high, color=color, alpha=0.2, linewidth=0)
 
 

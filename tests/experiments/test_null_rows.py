@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.collections import LineCollection
+from matplotlib.colors import same_color
 
 from experiments import null_rows
 from experiments.async_states import __main__ as silence
@@ -31,6 +33,7 @@ from experiments.pareto import report as pareto_report
 from experiments.pareto.settings import experiments
 from experiments.runs import read, rows_of
 from fltoolkit import History, load
+from fltoolkit.plots import accuracy_over_bytes, new_figure
 from fltoolkit.pooled import lossless_nbytes
 from fltoolkit.research import Result
 
@@ -183,6 +186,19 @@ def test_the_explorable_figures_have_the_null_rows() -> None:
 def explored(name: str) -> dict[str, Any]:
     text = (DOCS / "explore" / "data" / f"{name}.js").read_text("utf-8")
     return json.loads(text.partition(" = ")[2].rstrip(";\n"))
+
+
+def test_the_intervals_of_null_rows_are_black_like_their_stars() -> None:
+    ax = new_figure().subplots()
+    lines = {
+        name: [History([{"nbytes": 1e6, "accuracy": a}]) for a in (0.9, 0.8)]
+        for name in (SEND, "mine")
+    }
+    accuracy_over_bytes(lines, ax)
+    null_rows.mark_null_rows(ax, [])
+    intervals = {c.get_label(): c for c in ax.collections if isinstance(c, LineCollection)}
+    colors = {label: same_color(c.get_color(), "black") for label, c in intervals.items()}
+    assert colors == {f"_{SEND}": True, "_mine": False}
 
 
 @pytest.mark.slow
