@@ -59,7 +59,7 @@ class Quantiles(_Codebook):
     """Non-uniform levels: the medians of 2^bits groups of equally many values.
 
     All symbols are about equally frequent, so entropy coding gains nothing. The levels are close
-    together where values are dense. So ``alpha`` is None: if most values are -1 and a few are
+    together where values are dense. So `contraction` is None: if most values are -1 and a few are
     large, the large ones may arrive as -1, too.
 
     >>> parts = Quantiles(1).apply({"w": torch.tensor([1.0, 2.0, 3.0, 100.0, 101.0, 102.0])})
@@ -96,7 +96,7 @@ class LloydMax(_Codebook):
         super().__post_init__()
         check_number("iterations", self.iterations, 0)
 
-    def alpha(self, n: int) -> float:
+    def contraction(self, n: int) -> float:
         """1 for up to 2^bits values, which are exact, else the worst case.
 
         Splitting m values at their mean takes at least 2/m off their squared error, ``bits`` times,
@@ -159,7 +159,7 @@ class Float8(Quantizer):
         """2^(1 + exponent + mantissa), two of them zeros."""
         return 2 << (self.exponent + self.mantissa)
 
-    def alpha(self, n: int) -> float | None:
+    def contraction(self, n: int) -> float | None:
         """For a searched bias; None where none is guaranteed.
 
         With the largest bias that saturates nothing, the largest |x_i| is more than half the top
@@ -297,7 +297,7 @@ class BFloat16(_Narrow):
 
     dtype = torch.bfloat16
 
-    def alpha(self, n: int) -> float:
+    def contraction(self, n: int) -> float:
         """A value that is normal in float32 has an error of at most 2^-8 of it."""
         return 1 - 2.0**-16
 

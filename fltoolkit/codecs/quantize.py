@@ -289,7 +289,7 @@ class Quantize(_Random):
         """
         return self._bound(n) if self.stochastic else None
 
-    def alpha(self, n: int) -> float | None:
+    def contraction(self, n: int) -> float | None:
         """None for stochastic rounding, and where no bound is guaranteed."""
         return None if self.stochastic or self._bound(n) >= 1 else 1 - self._bound(n)
 
@@ -447,7 +447,7 @@ class Sign(Quantizer):
     what = "s"
     num_levels: ClassVar[int] = 2
 
-    def alpha(self, n: int) -> float:
+    def contraction(self, n: int) -> float:
         """|C(x)-x|^2 = (1-alpha) |x|^2, alpha = |x|_1^2 / (n |x|^2): at least 1/n, at most 1."""
         return 1 / n
 

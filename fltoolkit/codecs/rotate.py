@@ -280,7 +280,7 @@ class _Coded(_Rotating, Quantizer):
 
     what = "g"
 
-    def alpha(self, n: int) -> float | None:
+    def contraction(self, n: int) -> float | None:
         """1/2 for one bit and the scale of least error; else None.
 
         With one bit, |C(y)-y|^2 = |y|^2 - |y|_1^2 / d. A value of y is a sum of z_i / sqrt(m) with

@@ -159,7 +159,7 @@ class TopK(_Sparse):
             parts, self.scope, lambda tensors, n: largest(tensors, num_kept(self.fraction, n))
         )
 
-    def alpha(self, n: int) -> float:
+    def contraction(self, n: int) -> float:
         """k / n; with scope "tensor", the least over all tensors."""
         return num_kept(self.fraction, n) / n
 
@@ -225,7 +225,7 @@ class RandomK(_Sparse):
         """n / k - 1, if unbiased."""
         return n / num_kept(self.fraction, n) - 1 if self.unbiased else None
 
-    def alpha(self, n: int) -> float | None:
+    def contraction(self, n: int) -> float | None:
         """k / n, if biased."""
         return None if self.unbiased else num_kept(self.fraction, n) / n
 
@@ -266,7 +266,7 @@ class RandTopK(_Sparse):
     """
 
     fraction: float  # larger = less compression
-    alpha: float = 0.1  # type: ignore[assignment]  # 0.05 to 0.3 in the paper; 0 is plain top-k
+    alpha: float = 0.1  # 0.05 to 0.3 in the paper; 0 is plain top-k
     seed: int = 0
     training: bool = True
 
@@ -426,7 +426,7 @@ class STC(_Sparse):
             out[side(name, MEAN)] = mean.float()
         return out
 
-    def alpha(self, n: int) -> float:
+    def contraction(self, n: int) -> float:
         """The least of |top k|_1^2 / (k |x|^2).
 
         It is k/n if all magnitudes are equal, and 1/k if one is much larger than all others.

@@ -143,7 +143,7 @@ class Stage:
         """The omega of E|C(x)-x|^2 <= omega |x|^2 for n values; None: biased, or not known."""
         return None
 
-    def alpha(self, n: int) -> float | None:
+    def contraction(self, n: int) -> float | None:
         """The alpha of E|C(x)-x|^2 <= (1-alpha) |x|^2 for n values; None: none is guaranteed."""
         return None
 

@@ -332,11 +332,11 @@ def test_alpha_of_nearest_rounding():
     for bits, per, n in itertools.product([2, 4, 8], ["tensor", 16], [2, 10, 100]):
         stage = Quantize(bits, per=per)
         for x in (normal(n), normal(n) ** 9, torch.cat([torch.ones(n - 1), -torch.ones(1)]) * 9):
-            if alpha := stage.alpha(n):
+            if alpha := stage.contraction(n):
                 squared = ((there_and_back(stage, x) - x).double() ** 2).sum()
                 assert squared <= (1 - alpha + 1e-9) * (x.double() ** 2).sum()
-    assert Quantize(1).alpha(1000) is None
-    assert Quantize(8, stochastic=True).alpha(10) is None
+    assert Quantize(1).contraction(1000) is None
+    assert Quantize(8, stochastic=True).contraction(10) is None
     assert Quantize(8).omega(10) is None
 
 
@@ -379,23 +379,23 @@ def test_alpha_of_uneven_levels(stage, n):
     kinds += [torch.full((n,), 1 + 2.0**-significant) for significant in range(1, 10)]
     if isinstance(stage, Float8):
         kinds.append(worst_for_float8(stage, n))
-    bound = 1 - (stage.alpha(n) or 0)
+    bound = 1 - (stage.contraction(n) or 0)
     for x in kinds:
-        assert share_lost(stage, x) <= bound + 1e-9 or stage.alpha(n) is None
+        assert share_lost(stage, x) <= bound + 1e-9 or stage.contraction(n) is None
     assert stage.omega(n) is None
 
 
 def test_alpha_of_uneven_levels_is_nearly_reached():
     for n in (10, 100, 1000):
         lost = share_lost(LloydMax(1, iterations=0), worst_for_splitting(n))
-        assert lost > 0.95 * (1 - LloydMax(1).alpha(n))
+        assert lost > 0.95 * (1 - LloydMax(1).contraction(n))
     for stage, significant in ((BFloat16(), 8), (Float8(4, 3), 4), (Float8(5, 2), 3)):
         middle = torch.full((9,), 1 + 2.0**-significant)  # of the first two levels of a binade
-        assert share_lost(stage, middle) > 0.75 * (1 - stage.alpha(9))
-    assert Float8(2, 5).alpha(100_000) is None
-    assert Float8(4, 3).alpha(1_000_000) > 0.99
-    assert LloydMax(4).alpha(16) == 1
-    assert LloydMax(4).alpha(17) < 1
+        assert share_lost(stage, middle) > 0.75 * (1 - stage.contraction(9))
+    assert Float8(2, 5).contraction(100_000) is None
+    assert Float8(4, 3).contraction(1_000_000) > 0.99
+    assert LloydMax(4).contraction(16) == 1
+    assert LloydMax(4).contraction(17) < 1
 
 
 def test_where_nothing_is_guaranteed_alpha_is_none():
@@ -411,12 +411,12 @@ def test_where_nothing_is_guaranteed_alpha_is_none():
         (Quantize(1), torch.tensor([-1.0, 1.0] + [0.1] * 98)),
     ]:
         assert share_lost(stage, x) > 0.999
-        assert stage.alpha(len(x)) is None
-    assert Quantiles(1).alpha(100) is None
+        assert stage.contraction(len(x)) is None
+    assert Quantiles(1).contraction(100) is None
     x = torch.tensor([2.0**-14, 65504, 0.1, 3.3, 1e4])  # between, as its docstring says
     assert ((there_and_back(Half(), x) - x).abs() <= 2**-11 * x).all()
     for stage in STAGES:
-        bounds = stage.alpha(100), stage.omega(100)
+        bounds = stage.contraction(100), stage.omega(100)
         assert None in bounds  # right on average, or a contraction: none of them is both
 
 
@@ -428,7 +428,7 @@ def test_sign_contracts_exactly_as_stated():
         squared = ((there_and_back(Sign(), x).double() - exact) ** 2).sum()
         alpha = exact.abs().sum() ** 2 / (n * (exact**2).sum())
         torch.testing.assert_close(squared, (1 - alpha) * (exact**2).sum(), rtol=1e-6, atol=1e-9)
-        assert alpha >= Sign().alpha(n) * (1 - 1e-12)
+        assert alpha >= Sign().contraction(n) * (1 - 1e-12)
     assert there_and_back(Sign(), torch.tensor([0.0, -1.0, 2.0])).tolist() == [1.0, -1.0, 1.0]
     assert not there_and_back(Sign(), torch.zeros(9)).any()
 

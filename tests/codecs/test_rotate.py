@@ -359,7 +359,12 @@ def test_a_handful_of_values_is_not_unbiased():
     """Why no omega is stated."""
     _, off, chance = moments([DRIVE()], torch.tensor([1.0, 0.5]), 200)
     assert off > 100 * chance
-    assert DRIVE().omega(100) is DRIVE().alpha(100) is EDEN(4, unbiased=False).alpha(100) is None
+    assert (
+        DRIVE().omega(100)
+        is DRIVE().contraction(100)
+        is EDEN(4, unbiased=False).contraction(100)
+        is None
+    )
 
 
 @pytest.mark.later
@@ -368,8 +373,8 @@ def test_one_bit_contracts(n):
     stage, shape = DRIVE(unbiased=False), torch.eye(n, 1)[:, 0]
     for x in (shape, shape.flip(0), torch.ones(n), shape + shape.flip(0), normal(n) ** 3):
         wrong = error(stage, x, num_messages=60)
-        assert wrong <= 1 - stage.alpha(n) + 0.06  # chance
-    assert EDEN(1, unbiased=False).alpha(n) == stage.alpha(n) == 0.5
+        assert wrong <= 1 - stage.contraction(n) + 0.06  # chance
+    assert EDEN(1, unbiased=False).contraction(n) == stage.contraction(n) == 0.5
 
 
 def test_half_is_reached():
