@@ -156,19 +156,19 @@ def fedasync(
         raise ValueError(f"alpha={alpha}: the share of the new model, above 0 and at most 1")
     workers = Workers(model, as_fleet(clients), local, seed, SERVER)
     num_updates = to_come("num_updates", num_updates)
-    at_work = _AtWork(workers, channel, server, num_updates.start)
+    pending = _Pending(workers, channel, server, num_updates.start)
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
     for t in num_updates:
         channel.step = t + 1
-        update = at_work.next_update()
+        update = pending.next_update()
         a, x = alpha * update.weight, model.state_dict()
         change = {n: update.start[n] + d - x[n].to(d) for n, d in update.delta.items()}  # x_new - x
         apply_update(model, _scaled(change, a), server.optimizer)
         about: Record = {"client": update.client, "loss": update.loss}
         about |= {"staleness": update.staleness, "num_failed": update.num_failed}
-        about["seconds"] = at_work.flight.seconds
+        about["seconds"] = pending.flight.seconds
         yield {"round": t, "step": t + 1, **about, **totals()}
 
 
@@ -213,14 +213,14 @@ def fedbuff(
         raise ValueError(f"buffer_size={buffer_size}: must be at least 1 update")
     workers = Workers(model, as_fleet(clients), local, seed, SERVER)
     rounds = to_come("rounds", rounds)
-    at_work = _AtWork(workers, channel, server, rounds.start)
+    pending = _Pending(workers, channel, server, rounds.start)
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
     for t in rounds:
         channel.step = t + 1
         # without the models from which the clients have trained, which only fedasync needs
-        buffer = [at_work.next_update()._replace(start={}) for _ in range(buffer_size)]
+        buffer = [pending.next_update()._replace(start={}) for _ in range(buffer_size)]
         s = [update.weight for update in buffer]
         if any(s):
             mean = weighted_mean([update.delta for update in buffer], s)  # sum s delta / sum s
@@ -235,7 +235,7 @@ def fedbuff(
             "num_stale": sum(staleness > 0 for staleness in late),
             "num_failed": sum(update.num_failed for update in buffer),
             "staleness": sum(late) / buffer_size,
-            "seconds": at_work.flight.seconds,
+            "seconds": pending.flight.seconds,
             **totals(),
         }
 
@@ -255,7 +255,7 @@ class _Update(NamedTuple):
     num_failed: int  # clients whose training failed since the update before
 
 
-class _AtWork:
+class _Pending:
     """The clients at work, in the order in which they will be ready: what both servers share."""
 
     def __init__(self, workers: Workers, channel: Channel, server: AsyncServer, done: int):
@@ -282,7 +282,7 @@ class _AtWork:
             times = flight.times_asked[client] - 1  # in place of the round
             learned = self.workers.learn(channel, {client: start}, times, flight.optimizers)
             update = learned[client]
-            delta, _ = send_update(client, SERVER, update, channel)
+            _, delta, _ = send_update(client, SERVER, update, channel)
             self.count_missed(delta is None)
             if delta is not None and isinstance(update, LocalUpdate):
                 staleness = channel.step - sent

@@ -90,15 +90,15 @@ def ddp(
     yield CHECKED
 
     totals, optimizer = channel.begin(set(team.clients), [model]), shared_optimizer(team)
-    for step, loss, grads in each_step(team, channel, steps):
+    for step, loss, grads in gradients_of_each_step(team, channel, steps):
         move_all(team, optimizer, exchange(channel, grads))
         yield {"step": step, **loss, **totals()}
 
 
-def each_step(
+def gradients_of_each_step(
     team: Workers, channel: Channel, steps: range
 ) -> Iterator[tuple[int, Record, dict[str, Tree]]]:
-    """Number, mean loss and each worker's gradient of one step after the other."""
+    """Yield of each step its number, the mean loss, and the gradient of each worker."""
     batches, until_end = {}, replace(team.local, steps=steps.stop)
     for worker, (_, y) in team.clients.items():
         all_batches = batch_indices(len(y), until_end, client_seed(team.seed, 0, worker))

@@ -16,7 +16,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_count
 from fltoolkit.federated.data_parallel import (
     check_one_step,
-    each_step,
+    gradients_of_each_step,
     move_all,
     shared_optimizer,
     trainable,
@@ -91,7 +91,7 @@ def demo(
     yield CHECKED
 
     totals, optimizer = channel.begin(set(team.clients), [model]), shared_optimizer(team)
-    for step, loss, grads in each_step(team, channel, steps):
+    for step, loss, grads in gradients_of_each_step(team, channel, steps):
         coefficients = {}
         for worker, gradient in grads.items():
             old = fleet.momenta.get(worker) or {n: torch.zeros_like(g) for n, g in gradient.items()}
@@ -176,7 +176,7 @@ def dion(
     shapes = _hidden(optimizer, trainable(model))
     for worker in workers:
         fleet.momenta.setdefault(worker, _no_momentum(shapes, rank, seed))
-    for step, loss, grads in each_step(team, channel, steps):
+    for step, loss, grads in gradients_of_each_step(team, channel, steps):
         momenta = {w: {n: fleet.momenta[w][n] + grads[w][n] for n in shapes} for w in workers}
         q = {n: next(iter(fleet.momenta.values()))[n + ".Q"] for n in shapes}
         narrow = {w: grads[w] | {n: m @ q[n] for n, m in momenta[w].items()} for w in workers}

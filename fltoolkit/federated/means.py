@@ -86,7 +86,8 @@ def mean_update(
 ) -> Tree:
     """The mean of the updates that count; an empty tree if none do, or if the server is elsewhere.
 
-    A mean that collects also gets the names of the clients whose updates came too late.
+    A mean that is `Collecting`, such as a secure sum, first sends the updates. It also gets the
+    names of the clients whose updates came too late.
     """
     found: Tree = {}
     if counting and isinstance(mean, Collecting):

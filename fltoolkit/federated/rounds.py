@@ -1,9 +1,9 @@
 """Federated averaging: a server and many clients train one model, compressed both ways.
 
-Here: a round, from drawing the cohort to a mean update; begin with `_Averaging.one_round`. Not
-here: what a client does alone (client.py), how long it takes and what comes late (clock.py), how
-updates are averaged (means.py), how the model moves (server.py), servers that never wait for a
-round (asynchronous.py). Notebook 04 derives it.
+Here: a round; begin with `_Averaging.one_round`, the whole algorithm on one screen. Not here: what
+a client does alone (client.py), how long it takes and what comes late (clock.py), how updates are
+averaged (means.py), how the model moves (server.py), servers that never wait for a round
+(asynchronous.py). Notebook 04 derives it.
 """
 
 import math
@@ -147,38 +147,42 @@ class _Averaging:
     def one_round(self, round_: int, last_record: Record) -> Record:
         """Draw a cohort, send the model, train, send the updates back, and apply their mean."""
         workers, channel, server = self.workers, self.channel, self.server
-        arrivals, backlog = self.arrivals, self.backlog
+        backlog = self.backlog  # the late updates of earlier rounds, and the virtual time
         drawn = self.cohort.draw(backlog.idle(workers.clients), workers.seed, round_)
         _announce_codec(channel, server, drawn, last_record)
 
-        due = arrivals.due(drawn, round_, backlog.seconds)  # without clients that drop out
-        received = []
-        model = sent_entries(workers.model)
+        due = self.arrivals.due(drawn, round_, backlog.seconds)  # without clients that drop out
+        model, received = sent_entries(workers.model), []
         for part in _in_parts(drawn):  # a thousand clients at a time, so that memory suffices
             starts = {k: channel.send(server.name, k, "model", model) for k in part}
-            at_work = {k: starts[k] for k in part if k in due}
-            for k, update in workers.learn(channel, at_work, round_, backlog.optimizers).items():
-                # masks: which coordinates arrived, for a masked mean; a secure sum sends later
-                delta, masks = send_update(k, server.name, update, channel, server.mean)
+            remaining = {k: starts[k] for k in part if k in due}
+            for k, update in workers.learn(channel, remaining, round_, backlog.optimizers).items():
                 n_k = drawn[k] * len(workers.clients[k][1])  # times drawn, times its samples
-                loss = getattr(update, "loss", math.nan)  # a failed update is an exception
-                received.append(ReceivedUpdate(k, round_, due[k], n_k, loss, delta, masks))
+                sent = send_update(k, server.name, update, channel, server.mean)
+                received.append(ReceivedUpdate(k, round_, due[k], n_k, *sent))
 
-        num_silent = len(drawn) - len(due)
+        in_time, late, stale = self._separate_late(received, len(drawn) - len(due), round_)
+        counting = self.arrivals.weighed(in_time, round_) + stale
+        # empty if no update counts, or if the server is in another process
+        if mean := mean_update(server.mean, channel, server.name, counting, late):
+            apply_update(workers.model, mean, server.optimizer)
+        return _counts(received, in_time, late, stale) | {"seconds": backlog.seconds}
+
+    def _separate_late(
+        self, received: Sequence[ReceivedUpdate], num_silent: int, round_: int
+    ) -> tuple[list[ReceivedUpdate], list[ReceivedUpdate], list[ReceivedUpdate]]:
+        """End the round: which updates are in time, which are late, which late ones count now.
+
+        The late updates of this round join the backlog, and count in a later round.
+        """
+        arrivals, backlog = self.arrivals, self.backlog
         end = _end_of_round(received, num_silent, arrivals, backlog.seconds)
         good = sorted((u for u in received if u.delta is not None), key=lambda u: u.seconds)
         in_time = [u for u in good[: arrivals.wait_for] if u.seconds <= end]
         late = good[len(in_time) :]
-        # this round's late ones join the backlog after this: they count in a later round
         stale = arrivals.weighed(backlog.take(until=end), round_)
         backlog.late += late
-
-        counting = arrivals.weighed(in_time, round_) + stale
-        # a secure sum sends here; empty if no update counts, or if the server is in another process
-        if mean := mean_update(server.mean, channel, server.name, counting, late):
-            apply_update(workers.model, mean, server.optimizer)
-        counts = _counts(in_time, late, stale, num_failed=len(received) - len(good))
-        return {**counts, "seconds": end}
+        return in_time, late, stale
 
 
 def interval_averaging(
@@ -266,15 +270,15 @@ def _end_of_round(
 
 
 def _counts(
+    received: Sequence[ReceivedUpdate],
     in_time: Sequence[ReceivedUpdate],
     late: Sequence[ReceivedUpdate],
     stale: Sequence[ReceivedUpdate],
-    num_failed: int,
 ) -> Record:
     """The mean loss of the clients in time, and how many updates of each kind there were."""
     loss = mean_loss([u.loss for u in in_time], [u.weight for u in in_time])
     counts = {"num_arrived": len(in_time), "num_late": len(late), "num_stale": len(stale)}
-    return {**loss, **counts, "num_failed": num_failed}
+    return {**loss, **counts, "num_failed": sum(u.delta is None for u in received)}
 
 
 def _check(workers: Workers, channel: Channel, cohort: Cohort, server: Server) -> None:

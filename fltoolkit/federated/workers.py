@@ -206,18 +206,21 @@ def send_update(
     update: LocalUpdate | FloatingPointError,
     channel: Channel,
     mean: Mean = mean_of_all,
-) -> tuple[Tree | None, Tree]:
-    """Send a client's update as the mean needs it; return what arrives, and masks.
+) -> tuple[float, Tree | None, Tree]:
+    """Send a client's update as the mean needs it; return its loss, what arrives, and masks.
 
-    If training has failed, the client sends a ``control`` message instead, and None arrives.
+    The masks say which coordinates arrived; they are empty unless the mean is `WithMasks`. A mean
+    that is `Collecting`, such as a secure sum, sends all updates itself when the round has ended,
+    so nothing is sent here. If training has failed, the client sends a ``control`` message
+    instead, and None arrives.
     """
     if isinstance(update, FloatingPointError):
         where = f"client {client!r} is left out of round {channel.step - 1}"
         warnings.warn(f"{where}: {update}", stacklevel=3)
         channel.send(client, server, "control", {"failed": torch.ones((), dtype=torch.uint8)})
-        return None, {}
-    if isinstance(mean, Collecting):  # it sends all updates itself when the round has ended
-        return update.delta, {}
+        return math.nan, None, {}
+    if isinstance(mean, Collecting):
+        return update.loss, update.delta, {}
     if isinstance(mean, WithMasks):
-        return channel.send_masked(client, server, "update", update.delta)
-    return channel.send(client, server, "update", update.delta), {}
+        return update.loss, *channel.send_masked(client, server, "update", update.delta)
+    return update.loss, channel.send(client, server, "update", update.delta), {}

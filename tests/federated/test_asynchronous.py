@@ -33,10 +33,10 @@ CLOCK = Scripted({"a": [1.0], "b": [3.0]})
 HAND = {"local": Local(batch_size=None, lr=1, steps=1)}
 
 
-def trace(method, clients=TWO, concurrency=2, at_work=None, **settings):
-    """Two numbers by hand; ``at_work`` are further arguments of the server."""
+def trace(method, clients=TWO, concurrency=2, extra=None, **settings):
+    """Two numbers by hand; ``extra`` are further arguments of the server."""
     model, channel, ws, records = One(), Channel(), [], []
-    settings["server"] = AsyncServer(concurrency=concurrency, **(at_work or {}))
+    settings["server"] = AsyncServer(concurrency=concurrency, **(extra or {}))
     for record in method(model, Fleet(clients, walk_by_x), channel, **HAND, **settings):
         ws.append(round(model.w.item(), 6))
         records.append(record)
@@ -53,8 +53,8 @@ def trace(method, clients=TWO, concurrency=2, at_work=None, **settings):
 )
 def test_fedasync_by_hand(staleness, expected):
     """a lands at 1, 2 and 3 s, b, who began from 0, at 3 s before a."""
-    at_work = {"clock": CLOCK, "staleness": staleness}
-    ws, records, _ = trace(fedasync, num_updates=4, alpha=0.5, at_work=at_work)
+    extra = {"clock": CLOCK, "staleness": staleness}
+    ws, records, _ = trace(fedasync, num_updates=4, alpha=0.5, extra=extra)
     assert ws == expected
     assert column(records, "client") == ["a", "a", "b", "a"]
     assert column(records, "staleness") == [0, 0, 2, 1]
@@ -64,8 +64,8 @@ def test_fedasync_by_hand(staleness, expected):
 
 def test_fedbuff_by_hand():
     """K = 2. a and a at 2 s: mean 1. Then b, a move late, and a: (10/2 + 1) / 2 = 3."""
-    at_work = {"clock": CLOCK, "staleness": Polynomial(1)}
-    ws, records, channel = trace(fedbuff, rounds=2, buffer_size=2, at_work=at_work)
+    extra = {"clock": CLOCK, "staleness": Polynomial(1)}
+    ws, records, channel = trace(fedbuff, rounds=2, buffer_size=2, extra=extra)
     assert ws == [1, 4]
     assert column(records, "seconds") == [2, 3]
     assert column(records, "num_stale") == [0, 1]
@@ -79,8 +79,8 @@ def test_fedbuff_by_hand():
 
 
 def test_a_buffer_of_stale_updates_that_weigh_nothing_moves_nothing():
-    at_work = {"clock": Scripted({"a": [1.0], "b": [2.0]}), "staleness": Drop()}
-    ws, records, _ = trace(fedbuff, rounds=3, buffer_size=1, at_work=at_work)
+    extra = {"clock": Scripted({"a": [1.0], "b": [2.0]}), "staleness": Drop()}
+    ws, records, _ = trace(fedbuff, rounds=3, buffer_size=1, extra=extra)
     assert column(records, "staleness") == [0, 1, 1]
     assert ws == [1, 1, 1]
 
@@ -141,9 +141,9 @@ def test_the_first_buffer_of_everybody_is_a_round_of_fedavg():
 def test_a_failing_client_is_named_counted_and_left_out():
     clients = TWO | {"bad": number(math.nan)}
     clock = Scripted({"a": [1.0], "b": [3.0], "bad": [1.5, 100.0]})
-    at_work = {"clock": clock, "staleness": Constant()}
+    extra = {"clock": clock, "staleness": Constant()}
     with pytest.warns(UserWarning, match="client 'bad' is left out"):
-        ws, records, _ = trace(fedasync, clients, 3, at_work, num_updates=4, alpha=0.5)
+        ws, records, _ = trace(fedasync, clients, 3, extra, num_updates=4, alpha=0.5)
     assert ws == [0.5, 1.0, 5.5, 3.75]
     assert column(records, "num_failed") == [0, 1, 0, 0]
 
@@ -151,7 +151,7 @@ def test_a_failing_client_is_named_counted_and_left_out():
 @pytest.mark.filterwarnings("ignore:client")
 def test_no_endless_loop():
     with pytest.raises(RuntimeError, match="20 times in a row a client dropped out or failed"):
-        trace(fedasync, num_updates=1, at_work={"clock": Even(math.inf)})
+        trace(fedasync, num_updates=1, extra={"clock": Even(math.inf)})
     with pytest.raises(RuntimeError, match="20 times in a row"):
         trace(fedbuff, {c: number(math.nan) for c in "ab"}, rounds=1, buffer_size=1)
 
@@ -197,8 +197,8 @@ def test_resumed_is_uninterrupted(method, tmp_path):
     def go(server, channel, flight, start, end):
         mse = nn.functional.mse_loss
         how = {"local": Local(batch_size=4, lr=0.1, steps=3, loss_fn=mse)}
-        at_work = {"clock": LogNormal(1.0, dropout=0.2), "flight": flight}
-        how["server"] = AsyncServer(concurrency=3, optimizer=server.optimizer, **at_work)
+        extra = {"clock": LogNormal(1.0, dropout=0.2), "flight": flight}
+        how["server"] = AsyncServer(concurrency=3, optimizer=server.optimizer, **extra)
         if method is fedbuff:
             how |= {"rounds": range(start, end), "buffer_size": 2}
         else:
@@ -222,8 +222,8 @@ def test_resumed_is_uninterrupted(method, tmp_path):
 def test_going_on_needs_what_was_under_way():
     with pytest.raises(ValueError, match="to go on from 3, give the flight"):
         trace(fedasync, num_updates=range(3, 5))
-    at_work = {"flight": Flight()}
-    trace(fedasync, num_updates=5, at_work=at_work)
+    extra = {"flight": Flight()}
+    trace(fedasync, num_updates=5, extra=extra)
     others = {"a": TWO["a"], "c": TWO["b"]}
     with pytest.raises(ValueError, match="'b', 'c'"):
-        trace(fedasync, others, num_updates=5, at_work=at_work)
+        trace(fedasync, others, num_updates=5, extra=extra)

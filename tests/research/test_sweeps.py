@@ -150,12 +150,12 @@ def busy(folder):
     sum(range(10**11))  # one call of minutes; no other thread has a turn
 
 if __name__ == "__main__":
-    begun, at_work = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+    begun, num_busy = pathlib.Path(sys.argv[1]), int(sys.argv[2])
     with _processes(2) as pool:
         for _ in range(2):
             pool.submit(busy, begun)
         children = multiprocessing.active_children
-        while len(children()) < 2 or len([*begun.iterdir()]) < at_work:
+        while len(children()) < 2 or len([*begun.iterdir()]) < num_busy:
             time.sleep(0.01)
         print(*(child.pid for child in children()), flush=True)
         time.sleep(60)
@@ -164,21 +164,21 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a worker ends after its long call")
-@pytest.mark.parametrize("at_work", [2, 0], ids=["at work", "while they still begin"])
-def test_a_killed_sweep_leaves_no_worker_behind(tmp_path, at_work):
+@pytest.mark.parametrize("num_busy", [2, 0], ids=["at work", "while they still begin"])
+def test_a_killed_sweep_leaves_no_worker_behind(tmp_path, num_busy):
     file, begun = tmp_path / "busy.py", tmp_path / "begun"
     file.write_text(BUSY)
     begun.mkdir()
     with subprocess.Popen(
-        [sys.executable, file, begun, str(at_work)], stdout=subprocess.PIPE, text=True
+        [sys.executable, file, begun, str(num_busy)], stdout=subprocess.PIPE, text=True
     ) as parent:
         workers = [Path(f"/proc/{pid}/cmdline") for pid in parent.stdout.readline().split()]
         # a process that still begins may have no command line for a moment
-        at_work_now = not at_work or all(map(alive, workers))
+        busy_now = not num_busy or all(map(alive, workers))
         parent.kill()  # before any assertion: leaving this block waits for the parent
         until = time.monotonic() + 120  # their calls would take longer
     assert len(workers) == 2
-    assert at_work_now
+    assert busy_now
     try:
         while any(map(alive, workers)) and time.monotonic() < until:
             time.sleep(0.01)
