@@ -8,13 +8,12 @@ the intervals themselves (intervals).
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, partial
 from statistics import mean
 from typing import Any, Literal, NamedTuple
 
 from fltoolkit.data.datasets import without_downloads
-from fltoolkit.history import History
 from fltoolkit.metrics import Metric
 from fltoolkit.pooled.times import lossless_nbytes
 from fltoolkit.research.analysis import (
@@ -136,13 +135,15 @@ def table(
     if form not in ("markdown", "latex", "csv"):
         raise ValueError(f"form={form!r}: choose one of markdown, latex, csv")
     results = list(results)
+    metric, rows = metric_of(result.experiment for result in results), compared(results, against)
+    columns = _columns(groups(results), metric, target, budget, data_nbytes)
     if form == "csv":
-        return _csv(results, target, budget, against, data_nbytes)
-    heads, rows = _cells(results, target, budget, against, data_nbytes)
+        return _csv(metric, rows, columns)
+    heads, lines = _cells(metric, rows, columns, f"minus {against or CHEAPER}")
     if form == "latex":
-        return _latex(heads, rows)
-    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+        return _latex(heads, lines)
+    ruled = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    return "\n".join([*ruled, *("| " + " | ".join(line) + " |" for line in lines)])
 
 
 def _latex(heads: list[str], rows: list[list[str]]) -> str:
@@ -152,95 +153,92 @@ def _latex(heads: list[str], rows: list[list[str]]) -> str:
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
-def _csv(
-    results: list[Result],
+class _Column(NamedTuple):
+    """A column that each form of a table has: its heads, and the cell of a point."""
+
+    plain_head: str  # in CSV
+    head: str
+    cell: Callable[[Point], tuple[Any, str]]  # as a plain value for CSV, and in words
+
+
+def _columns(
+    runs: Mapping[str, list[Result]],
+    metric: Metric,
     target: float | None,
     budget: float | None,
-    against: str | None,
     data_nbytes: DataNbytes | None,
-) -> str:
-    by_name, rows = groups(results), compared(results, against)
-    metric = metric_of(row.point.experiment for row in rows)
-    heads = ["setting", metric.name, "low", "high", "nbytes"]
-    heads += ["times_the_data"] * bool(data_nbytes) + ["seeds"]
-    heads += ["nbytes_to_target"] if target is not None else []
-    heads += ["within_budget"] if budget is not None else []
+) -> list[_Column]:
+    """Bytes, seeds and what was asked for; ``runs`` has the runs of each point by its name."""
+    found = [_Column("nbytes", "sent", lambda p: (p.nbytes, amount("nbytes", p.nbytes)))]
+    if data_nbytes is not None:
+        found.append(_Column("times_the_data", "times the data", partial(_times, data_nbytes)))
+    found.append(_Column("seeds", "seeds", lambda p: (p.num_seeds, str(p.num_seeds))))
+    if target is not None:
+        head = f"bytes to {_short(metric, target)}"
+        found.append(_Column("nbytes_to_target", head, partial(_reached, runs, metric, target)))
+    if budget is not None:
+        name, _, unit = metric.axis.partition(" [")
+        head = f"{name} within {amount('nbytes', budget)}" + f" [{unit}" * bool(unit)
+        found.append(_Column("within_budget", head, partial(_within, runs, metric, budget)))
+    return found
+
+
+def _csv(metric: Metric, rows: list[Compared], columns: list[_Column]) -> str:
+    heads = ["setting", metric.name, "low", "high", *(column.plain_head for column in columns)]
     heads += ["against", "difference", "difference_low", "difference_high", "shared_seeds"]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([*heads, "front"])
     for p, reference, gains, star in rows:
-        row: list[object] = [p.name, *_plain([*p.values.values()]), p.nbytes]
-        if data_nbytes:
-            times = _times(p, data_nbytes)
-            row.append("" if times is None else times)
-        row.append(p.num_seeds)
-        histories = [run.history for run in by_name[p.name]]
-        if target is not None:
-            reached = [bytes_to_reach(history, target, metric) for history in histories]
-            every = [nbytes for nbytes in reached if nbytes is not None]
-            row.append(mean(every) if len(every) == len(reached) else "")
-        if budget is not None:
-            row.append(mean(within) if (within := _within(histories, budget, metric)) else "")
+        cells = [*_plain([*p.values.values()]), *(column.cell(p)[0] for column in columns)]
         ends = [reference, *_plain(gains), len(gains)] if reference else [""] * 5
-        writer.writerow([*row, *ends, int(bool(star))])
+        writer.writerow([p.name, *cells, *ends, int(bool(star))])
     return file.getvalue()
 
 
 def _cells(
-    results: list[Result],
-    target: float | None,
-    budget: float | None,
-    against: str | None,
-    data_nbytes: DataNbytes | None,
+    metric: Metric, rows: list[Compared], columns: list[_Column], minus: str
 ) -> tuple[list[str], list[list[str]]]:
-    """The heads and the rows of a table, as people read them."""
-    metric = metric_of(result.experiment for result in results)
-    by_name, found = groups(results), compared(results, against)
+    """The heads and the lines of a table, as people read them."""
     unit = "points" if metric.unit == "%" else metric.unit
-    minus = [f"minus {against or CHEAPER}" + f" [{unit}]" * bool(unit)] if len(found) > 1 else []
-    data = ["times the data"] * bool(data_nbytes)
-    heads, rows = ["setting", metric.axis, *minus, "sent", *data, "seeds"], []
-    heads += [f"bytes to {_short(metric, target)}"] if target is not None else []
-    if budget is not None:
-        name, _, unit = metric.axis.partition(" [")
-        heads.append(f"{name} within {amount('nbytes', budget)}" + f" [{unit}" * bool(unit))
-    for point, reference, gains, star in found:
-        histories = [run.history for run in by_name[point.name]]
-        cells = [point.name, _range(metric, [*point.values.values()])]
-        cells += [_gain(metric, gains, point.num_seeds) if reference else ""] * bool(minus)
-        cells.append(amount("nbytes", point.nbytes))
-        if data_nbytes:
-            times = _times(point, data_nbytes)
-            cells.append("-" if times is None else f"{float(f'{times:.3g}'):,.6g}")
-        cells.append(str(point.num_seeds))
-        if target is not None:
-            reached = [n for h in histories if (n := bytes_to_reach(h, target, metric)) is not None]
-            missed = len(histories) - len(reached)
-            words = amount("nbytes", mean(reached)) if reached else "never"
-            cells.append(
-                words + (f" ({missed} of {len(histories)} never)" * bool(reached and missed))
-            )
-        if budget is not None:
-            within = _within(histories, budget, metric)
-            cells.append(_range(metric, within) if within else "")
-        rows.append([*cells, star])
-    return [*heads, "front"], rows
+    differences = [minus + f" [{unit}]" * bool(unit)] if len(rows) > 1 else []
+    heads = ["setting", metric.axis, *differences, *(column.head for column in columns), "front"]
+    lines = []
+    for p, reference, gains, star in rows:
+        gain = [_gain(metric, gains, p.num_seeds) if reference else ""] * bool(differences)
+        cells = [_range(metric, [*p.values.values()]), *gain]
+        lines.append([p.name, *cells, *(column.cell(p)[1] for column in columns), star])
+    return heads, lines
 
 
-def _times(point: Point, data_nbytes: DataNbytes) -> float | None:
-    """How many times the data a setting sent; None where the data are not known."""
+def _times(data_nbytes: DataNbytes, point: Point) -> tuple[Any, str]:
+    """How many times the data a setting sent; nothing where the data are not known."""
     try:
-        return point.nbytes / data_nbytes(point.experiment)
+        times = point.nbytes / data_nbytes(point.experiment)
     except ValueError:
-        return None
+        return "", "-"
+    return times, f"{float(f'{times:.3g}'):,.6g}"
 
 
-def _within(histories: list[History], budget: float, metric: Metric) -> list[float]:
-    """The value of each seed within a budget; none if one seed has none."""
-    got = [value_within(history, budget, metric) for history in histories]
+def _reached(
+    runs: Mapping[str, list[Result]], metric: Metric, target: float, point: Point
+) -> tuple[Any, str]:
+    """The mean bytes to the target; as a plain value only if all seeds have reached it."""
+    found = [bytes_to_reach(run.history, target, metric) for run in runs[point.name]]
+    reached = [nbytes for nbytes in found if nbytes is not None]
+    missed = len(found) - len(reached)
+    words = amount("nbytes", mean(reached)) if reached else "never"
+    words += f" ({missed} of {len(found)} never)" * bool(reached and missed)
+    return "" if missed else mean(reached), words
+
+
+def _within(
+    runs: Mapping[str, list[Result]], metric: Metric, budget: float, point: Point
+) -> tuple[Any, str]:
+    """The mean within a budget and its interval; nothing if one seed has no value there."""
+    got = [value_within(run.history, budget, metric) for run in runs[point.name]]
     values = [value for value in got if value is not None and math.isfinite(value)]
-    return values if len(values) == len(got) else []
+    return (mean(values), _range(metric, values)) if len(values) == len(got) else ("", "")
 
 
 def _plain(values: list[float]) -> list[Any]:
