@@ -211,7 +211,7 @@ class Channel:
             received = self.decode(link, message, once)
         except (TypeError, ValueError) as error:
             complaint = type(error) if type(error) in (TypeError, WireError) else ValueError
-            raise complaint(f"{link.sender} -> {link.receiver}, {link.kind}: {error}") from error
+            raise complaint(f"{link}: {error}") from error
         self.count(link, message, tree, once)
         return Delivery(received, message)
 

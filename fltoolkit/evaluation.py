@@ -14,7 +14,7 @@ from torch import Tensor
 from fltoolkit.codecs.base import Codec
 from fltoolkit.history import Record
 from fltoolkit.metrics import ACCURACY, Metric
-from fltoolkit.party import LossFn, Party, check_one_number, check_targets
+from fltoolkit.party import LossFn, Party, check_one_number, check_targets, in_mode
 from fltoolkit.split.vertical import Merge, concatenate
 
 __all__ = ["evaluate", "forward"]
@@ -47,11 +47,7 @@ def forward(
     def cross(h: Tensor) -> Tensor:
         return h if crossing is None else crossing.decode(crossing.encode({"h": h}))["h"]
 
-    modules = [m for party in parties for m in party.module.modules()]
-    modes = [module.training for module in modules]
-    try:
-        for party in parties:
-            party.module.eval()
+    with in_mode(False, *(party.module for party in parties)):
         if isinstance(x, Tensor):
             h = x
             for number, party in enumerate(parties):
@@ -61,9 +57,6 @@ def forward(
         hs = [cross(party.module(block.to(party.device))) for party, block in features]
         output: Tensor = parties[-1].module(merge([h.to(parties[-1].device) for h in hs]))
         return output
-    finally:
-        for module, mode in zip(modules, modes, strict=True):
-            module.training = mode
 
 
 def evaluate(

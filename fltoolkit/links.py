@@ -53,6 +53,9 @@ class Link(NamedTuple):
     receiver: str
     kind: str  # one of KINDS
 
+    def __str__(self) -> str:
+        return f"{self.sender} -> {self.receiver}, {self.kind}"
+
 
 class Ends(NamedTuple):
     """The two codecs of a link, each with a memory of its own: only bytes connect them."""

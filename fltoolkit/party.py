@@ -7,7 +7,8 @@ import functools
 import math
 import numbers
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -449,6 +450,19 @@ def takes_log_probabilities(loss_fn: Any) -> bool:
     """Whether a loss is torch's negative log-likelihood, which needs log-probabilities."""
     function = loss_fn.func if isinstance(loss_fn, functools.partial) else loss_fn
     return function is nn.functional.nll_loss or isinstance(function, nn.NLLLoss)
+
+
+@contextmanager
+def in_mode(training: bool, *modules: nn.Module) -> Iterator[None]:
+    """Inside, all modules are in training mode, or in that of a test; then modes are restored."""
+    modes = [(part, part.training) for module in modules for part in module.modules()]
+    try:
+        for module in modules:
+            module.train(training)
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
 
 
 def on_device(whose: str, module: nn.Module, device: str | torch.device) -> nn.Module:

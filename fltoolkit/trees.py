@@ -26,6 +26,17 @@ def dense_nbytes(tree: Tree) -> int:
     return sum([tensor.nbytes for tensor in tree.values()])
 
 
+def as_vector(tree: Tree) -> Tensor:
+    """All values of a tree as one vector, entry after entry; `from_vector` is the inverse."""
+    return torch.cat([tensor.flatten() for tensor in tree.values()])
+
+
+def from_vector(vector: Tensor, like: Tree) -> Tree:
+    """The values of a vector in the shapes of a tree."""
+    parts = vector.split([tensor.numel() for tensor in like.values()])
+    return {n: part.view_as(t) for (n, t), part in zip(like.items(), parts, strict=True)}
+
+
 def is_finite(values: Tensor) -> bool:
     """True if no value is NaN or infinite. The function tries the sum first, which is faster."""
     return math.isfinite(values.sum()) or bool(values.isfinite().all())

@@ -426,7 +426,8 @@ def collect(master: Master, notebook: NotebookJSON | None, problem: str = "") ->
             answers[name] = text if len(text) <= MAX_ANSWER else ""
     known = {id(cell) for cell in found.values()}
     own = [cell for cell in cells if id(cell) not in known and _id(cell) not in wanted]
-    if sum(cell.get("cell_type") == "code" for cell in own) > _unmarked_code(master):
+    released_code = sum(c["cell_type"] == "code" and not kind_of(c) for c in master.cells)
+    if sum(cell.get("cell_type") == "code" for cell in own) > released_code:
         notes.append("cells of their own are not run: answers belong into the answer cells")
     if not is_python(metadata):
         notes.append("wrong kernel in the file: run with Python all the same")
@@ -496,10 +497,6 @@ def _notes_on(name: str, ours: dict[str, Any], given: dict[str, Any]) -> Iterato
         for tag in (tags if isinstance(tags, list) else [])
     ):
         yield f"markers removed: {name}"
-
-
-def _unmarked_code(master: Master) -> int:
-    return sum(c["cell_type"] == "code" and not kind_of(c) for c in master.cells)
 
 
 def check_notebook(path: str | Path) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fltoolkit.course.done import Item, items_of
+from fltoolkit.course.done import Item, Table, items_of
 from fltoolkit.data.datasets import Dataset
 from fltoolkit.pooled.times import times_the_data
 from fltoolkit.units import amount
@@ -74,10 +74,7 @@ class Bill:
         self.lines = lines
 
     def __repr__(self) -> str:
-        rows = [_words(*line) for line in self.lines]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        text = ["  ".join(f"{w:<{n}}" for w, n in zip(row, widths, strict=True)) for row in rows]
-        return "\n".join(["The bill", *(f"  {line.rstrip()}" for line in text)])
+        return repr(Table("The bill", [""] * 5, [_words(*line) for line in self.lines]))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         """HTML, text, and in the metadata what the newest notebook has added, for `saved`."""

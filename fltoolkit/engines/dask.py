@@ -166,7 +166,7 @@ class DaskChannel(Channel):
         try:
             received = self.decode(link, message, once)
         except ValueError as error:
-            raise type(error)(f"{link.sender} -> {link.receiver}, update: {error}") from error
+            raise type(error)(f"{link}: {error}") from error
         self.count(link, message, received, once)
         return Delivery(received, message)
 

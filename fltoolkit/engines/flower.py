@@ -123,7 +123,7 @@ class Letters(Channel):
         if sender not in self.come:  # the node did not answer, so nothing was sent
             return Delivery({}, b"")
         came, message = self.come.pop(sender)
-        where = f"round {self.step - 1}: {sender} -> {receiver}, {kind}"
+        where = f"round {self.step - 1}: {link}"
         if came != kind:
             raise FlowerError(
                 f"{where}: a message of kind {came} came. Install one fltoolkit on both sides"

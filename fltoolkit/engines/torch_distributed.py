@@ -133,7 +133,7 @@ class DistributedChannel(Channel):
             try:
                 message = self.links.codecs_of(link, once).sending.encode(tree)
             except (TypeError, ValueError) as error:
-                raise type(error)(f"step {self.step}, {_arrow(link)}: {error}") from error
+                raise type(error)(f"step {self.step}, {link}: {error}") from error
             self.peers.send(self.ranks[receiver], message, _mark(link))
             self.count(link, message, tree, once)
             return Delivery(nothing, b"")
@@ -141,7 +141,7 @@ class DistributedChannel(Channel):
             came = self._ahead.pop(link, None) or self._fetch(link, once)
             if came.step != self.step:
                 raise PeerError(
-                    f"step {self.step}, {_arrow(link)}: {sender!r} is at step {came.step}. Both "
+                    f"step {self.step}, {link}: {sender!r} is at step {came.step}. Both "
                     "must train with the same batches, in the same order"
                 )
             self.count(link, came.message, came.tree, once)
@@ -154,16 +154,16 @@ class DistributedChannel(Channel):
         kind, step, mark, message = self.peers.get(rank, what)
         if kind != MESSAGE or mark != _mark(link):
             links = (Link(*names) for names in product(self.ranks, self.ranks, KINDS))
-            known = {_mark(each): _arrow(each) for each in links}
+            known = {_mark(each): str(each) for each in links}
             raise PeerError(
-                f"step {self.step}: while waiting for {_arrow(link)}, this process received "
+                f"step {self.step}: while waiting for {link}, this process received "
                 f"{known.get(mark, 'something else')} of step {step}. All processes must call the "
                 "same function with the same settings"
             )
         try:
             return _Came(step, self.decode(link, message, once), message)
         except ValueError as error:
-            raise WireError(f"step {step}, {_arrow(link)}: {error}") from error
+            raise WireError(f"step {step}, {link}: {error}") from error
 
     # ---- saving and going on
 
@@ -258,10 +258,6 @@ class DistributedChannel(Channel):
 def _emptied(tensor: Tensor) -> Tensor:
     """A stand-in for a tensor whose values are in another process: as many rows, no columns."""
     return tensor.new_empty((*tensor.shape[:1], 0))
-
-
-def _arrow(link: Link) -> str:
-    return f"{link[0]} -> {link[1]}, {link[2]}"
 
 
 def _mark(link: Link) -> int:

@@ -18,7 +18,13 @@ import torch
 from jaxtyping import Int64, Shaped
 from torch import Tensor, nn
 
-from fltoolkit.party import LossFn, check_one_number, check_targets, takes_log_probabilities
+from fltoolkit.party import (
+    LossFn,
+    check_one_number,
+    check_targets,
+    in_mode,
+    takes_log_probabilities,
+)
 from fltoolkit.trees import Tree
 
 MakeOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
@@ -255,7 +261,7 @@ def local_update_lean(
         descend(params, grads, first, lr, prox)
         return loss.detach()
 
-    with training(module), _borrowed(module, start), seeded_layers(seed, device):
+    with in_mode(True, module), _borrowed(module, start), seeded_layers(seed, device):
         first = [param.detach().clone() for param in params] if prox else []
         losses = [step(rows.to(device)) for rows in batches]
         return finished(start, sent_entries(module), torch.stack(losses).tolist(), len(y), local)
@@ -287,18 +293,6 @@ def _borrowed(module: nn.Module, start: Tree) -> Iterator[None]:
             tensor.data = data
         for current, before in buffers:  # the forward pass may have replaced a buffer
             current.update(before)
-
-
-@contextmanager
-def training(module: nn.Module) -> Iterator[None]:
-    """Inside this context the module is in training mode; afterwards all modes are restored."""
-    modes = [(part, part.training) for part in module.modules()]
-    module.train()
-    try:
-        yield
-    finally:
-        for part, training in modes:
-            part.training = training
 
 
 def outcome_of(train: Callable, *args: Any, **how: Any) -> LocalUpdate | FloatingPointError:

@@ -20,12 +20,12 @@ from fltoolkit.federated.client import (
     seeded_layers,
     sent_names,
     take_step,
-    training,
 )
 from fltoolkit.federated.exchange import Exchange, ThroughServer
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.party import in_mode
 from fltoolkit.trees import Tree
 
 
@@ -123,7 +123,7 @@ def gradients(
             grads[worker] = {name: torch.zeros_like(p, device="cpu") for name, p in params.items()}
             continue
         device = next(iter(params.values())).device
-        with training(model), seeded_layers(client_seed(team.seed, step, worker), device):
+        with in_mode(True, model), seeded_layers(client_seed(team.seed, step, worker), device):
             output = model(x[rows[worker]].to(device))
             loss = loss_of(local.loss_fn, output, y[rows[worker]].to(device))
         if not torch.isfinite(loss):

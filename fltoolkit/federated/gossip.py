@@ -17,7 +17,7 @@ from fltoolkit.federated.local_steps import check_inner_steps, copied, inner_ste
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed, plus
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
-from fltoolkit.trees import Tree
+from fltoolkit.trees import as_vector, from_vector
 
 
 @checked_at_call
@@ -158,13 +158,13 @@ def sparta(
     for round_ in rounds:
         channel.step = round_ + 1
         loss, updates = inner_steps(team, channel, fleet.weights, round_)
-        flat = {w: _flat(plus(fleet.weights[w], update)) for w, update in updates.items()}
+        flat = {w: as_vector(plus(fleet.weights[w], update)) for w, update in updates.items()}
         size = len(next(iter(flat.values())))
         drawn = _shuffled(size, seed, round_)[: max(1, round(fraction * size))]
         mean = exchange(channel, {worker: {"drawn": own[drawn]} for worker, own in flat.items()})
         for worker, own in flat.items():
             own[drawn] = mean["drawn"]
-            fleet.weights[worker] = _unflat(own, fleet.weights[worker])
+            fleet.weights[worker] = from_vector(own, fleet.weights[worker])
         _show(model, team, channel)
         yield record_of(round_, local, loss, totals())
 
@@ -196,15 +196,6 @@ def _dealt(workers: list[str], group: int, seed: int, round_: int) -> Iterator[l
     order = [workers[k] for k in _shuffled(len(workers), seed, round_)]
     for start in range(0, len(order), group):
         yield order[start : start + group]
-
-
-def _flat(tree: Tree) -> Tensor:
-    return torch.cat([tensor.flatten() for tensor in tree.values()])
-
-
-def _unflat(values: Tensor, like: Tree) -> Tree:
-    parts = values.split([tensor.numel() for tensor in like.values()])
-    return {n: part.view_as(t) for (n, t), part in zip(like.items(), parts, strict=True)}
 
 
 def _show(model: nn.Module, team: Workers, channel: Channel) -> None:

@@ -31,8 +31,8 @@ from fltoolkit.federated.client import (
     loss_of,
     outcome_of,
     sent_names,
-    training,
 )
+from fltoolkit.party import in_mode
 from fltoolkit.trees import Tree, dense_nbytes
 
 
@@ -148,7 +148,7 @@ def _at_once(module: nn.Module, clients: list[_Client], local: Local) -> _Outcom
         for n, s, before in each_has
     ]
     history = []  # clients and losses of each step; read at the end, so that a GPU need not wait
-    with training(module):
+    with in_mode(True, module):
         for group, batches in _together(plans):
             rows = torch.stack(batches).to(device)
             history.append((group, stacked.step(group, _pick(x, rows), _pick(y, rows))))

@@ -9,7 +9,6 @@ afterwards; how it gets into the page stands in plots.below_controls. The panel 
 import html
 import math
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,9 +17,9 @@ from fltoolkit.labs.layout import lay_out
 from fltoolkit.labs.picture import Trace, compose, status_in_words
 from fltoolkit.labs.steering import Steering
 from fltoolkit.plots.drawing import Graphic
+from fltoolkit.plots.live import throttled
 
 _SHARE = 1 / 40  # the part of the time that drawing may take while a run trains
-_SECONDS_BETWEEN = 0.1  # the least time between two drawings
 _SECONDS_AT_REST = 0.4  # after which the SVG is replaced with a PNG
 _ACTS = {
     "now": "acts on the running training, from the next record on",
@@ -62,7 +61,7 @@ class Panel:
         self.lab = lab
         self._traces: dict[int, Trace] = {}  # by run number
         self._shown = False
-        self._due = -math.inf
+        self._draw_if_due = throttled(lambda: self._update(png=False), _SHARE)
         self._status: tuple[Any, ...] = ()
         self._values = dict(lab.values)  # as the controls have them
         self._drawing, self._wiring = threading.Lock(), threading.RLock()
@@ -204,7 +203,8 @@ class Panel:
         if not self._shown:
             return
         if running:
-            self._draw_if_due()
+            if not self._drawing.locked():
+                self._draw_if_due()
         elif news and run is not None and run.runner.over:
             self._update(png=True)
         else:
@@ -213,14 +213,6 @@ class Panel:
             self._timer = threading.Timer(_SECONDS_AT_REST, self._rest)
             self._timer.daemon = True
             self._timer.start()
-
-    def _draw_if_due(self) -> None:
-        """Draw, unless the last drawing is so recent that drawing would take too much time."""
-        start = time.perf_counter()
-        if start >= self._due and not self._drawing.locked():
-            self._update(png=False)
-            end = time.perf_counter()
-            self._due = end + max(_SECONDS_BETWEEN, (end - start) / _SHARE)
 
     def _rest(self) -> None:
         """Nothing has changed for a while: show the picture as PNG, which can be saved."""

@@ -66,15 +66,13 @@ class PlainLog(LogFormatter):
         return f"{x:g}" if super().__call__(x, pos) else ""
 
 
-def limits(
-    metric: Metric, found: Sequence[Point], ends: Sequence[float], worst: float | None = None
-) -> tuple[float, float]:
-    """The least and the largest value to show, with some room; values beyond ``worst`` are cut."""
+def limits(metric: Metric, found: Sequence[Point], ends: Sequence[float]) -> tuple[float, float]:
+    """The least and the largest value to show: all points, and ``ends`` beyond the best one."""
     low, high = min(p.value for p in found), max(p.value for p in found)
     if metric.higher_is_better:
-        low, high = (low if worst is None else worst), max(high, *ends)
+        high = max(high, *ends)
     else:
-        low, high = min(low, *ends), (high if worst is None else worst)
+        low = min(low, *ends)
     if metric.unit == "%":
         return max(low, 0.0) - 0.015, min(high, 1.0) + 0.008
     room = 0.05 * ((high - low) or abs(high) or 1.0)
@@ -86,7 +84,6 @@ def pareto(
     ax: Axes | None = None,
     *,
     names: Collection[str] | None = None,
-    floor: float | None = None,
 ) -> Axes:
     """The metric, such as accuracy [%], over all bytes sent: one point for each setting.
 
@@ -103,7 +100,6 @@ def pareto(
         ax: the Axes to draw in; by default new Axes in a new figure.
         names: the settings to name. By default all are named if there are at most twelve; otherwise
             those on the front.
-        floor: the worst value to show, such as an accuracy of 0.8; by default all are shown.
 
     >>> from fltoolkit import History
     >>> from fltoolkit.research.experiment import Experiment
@@ -138,7 +134,7 @@ def pareto(
     ends = [each for p in found for each in (p.low, p.high)] + (
         [*band[2].tolist(), *band[3].tolist()] if band.size else []
     )
-    low, high = limits(metric, found, ends, floor)
+    low, high = limits(metric, found, ends)
     ax.set(xlabel=f"all bytes sent [{unit}], logarithmic", ylabel=metric.axis)
     ax.set_xlim(placed[0].nbytes / size / 1.5, placed[-1].nbytes / size * 1.5)
     _show_values(ax, metric, low, high)
@@ -147,7 +143,7 @@ def pareto(
     _legend(ax, found, metric, names, line=bool(band.size))
     tidy(ax)
     line = [(nbytes, value) for nbytes, value, *_ in band.T]
-    _name(ax, [p for p in placed if low <= p.value <= high], metric, names, size, line)
+    _name(ax, placed, metric, names, size, line)
     return describe(ax, _in_words(found, metric, best))
 
 

@@ -10,7 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any
+from typing import Any, ParamSpec
 
 from torch import Tensor
 
@@ -28,6 +28,8 @@ from fltoolkit.plots.drawing import (
 )
 from fltoolkit.plots.style import PALE
 from fltoolkit.units import amount
+
+P = ParamSpec("P")
 
 _MAX_POINTS = 300  # the most points of a curve; a screen could not show more of them
 _SHARE = 1 / 20  # the largest part of the time that drawing may take
@@ -76,7 +78,7 @@ def watch(
         total = len(records)
     run = _Run(total, x, y, title, log, inside)
     screen = _screen()
-    draw = _throttled(screen.draw) if screen else None
+    draw = throttled(screen.draw, _SHARE) if screen else None
     try:
         if draw:
             draw(run)
@@ -293,17 +295,17 @@ def _screen() -> _Notebook | _Terminal | None:
     return _Terminal() if sys.stderr is not None and sys.stderr.isatty() else None
 
 
-def _throttled(draw: Callable[[_Run], None]) -> Callable[[_Run], None]:
-    """``draw``, called only if twenty times the duration of the last drawing has passed."""
+def throttled(draw: Callable[P, object], share: float) -> Callable[P, None]:
+    """``draw``, called only as often as it takes ``share`` of the time, and ten times a second."""
     due = -math.inf
 
-    def draw_if_due(run: _Run) -> None:
+    def draw_if_due(*args: P.args, **kwargs: P.kwargs) -> None:
         nonlocal due
         start = time.perf_counter()
         if start >= due:
-            draw(run)
+            draw(*args, **kwargs)
             end = time.perf_counter()
-            due = end + max(_SECONDS_BETWEEN, (end - start) / _SHARE)
+            due = end + max(_SECONDS_BETWEEN, (end - start) / share)
 
     return draw_if_due
 

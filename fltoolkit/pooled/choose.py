@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fltoolkit.codecs.stage import check_number
+
 Samples = tuple[Tensor, Tensor]
 
 
@@ -19,7 +21,7 @@ def at_random(x: Tensor, y: Tensor, count: int, *, seed: int) -> Samples:
     >>> x.shape, torch.equal(x[:, 0].long(), y)
     (torch.Size([3, 1]), True)
     """
-    _check(count)
+    check_number("count", count, 1)
     rows = np.random.default_rng(seed).permutation(len(y))[:count]
     return x[torch.from_numpy(rows)], y[torch.from_numpy(rows)]
 
@@ -48,7 +50,7 @@ def prototypes(x: Tensor, y: Tensor, count: int, *, seed: int) -> Samples:
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    _check(count)
+    check_number("count", count, 1)
     if y.dim() != 1 or y.is_floating_point():
         raise ValueError(f"y has shape {tuple(y.shape)}, {y.dtype}: give class numbers [samples]")
     found: list[Tensor] = []
@@ -66,8 +68,3 @@ def prototypes(x: Tensor, y: Tensor, count: int, *, seed: int) -> Samples:
         found.append(centres.reshape(-1, *x.shape[1:]))
         labels.append(label.expand(number))
     return torch.cat(found), torch.cat(labels)
-
-
-def _check(count: int) -> None:
-    if not isinstance(count, int) or count < 1:
-        raise ValueError(f"count={count!r}: give a whole number of samples, at least 1")

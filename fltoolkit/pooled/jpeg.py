@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fltoolkit.codecs.stage import Parts, Stage, floats, side, take_side, with_side
+from fltoolkit.codecs.stage import Parts, Stage, check_number, floats, side, take_side, with_side
 from fltoolkit.wire import WireError, check_num_values
 
 RANGE, SHAPE = "r", "n"  # side information: each channel's least and largest value; the shape
@@ -51,8 +51,7 @@ class Jpeg(Stage):
     quality: int = 50  # smaller = more compression
 
     def __post_init__(self) -> None:
-        if not isinstance(self.quality, int) or not 1 <= self.quality <= 95:
-            raise ValueError(f"quality={self.quality!r}: give a whole number from 1 to 95")
+        check_number("quality", self.quality, 1, 95)
 
     leaves_floats = False
     mixes = True

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, interpolate
 
-from fltoolkit.codecs.stage import Parts, Stage, floats, side, take_side, with_side
+from fltoolkit.codecs.stage import Parts, Stage, check_number, floats, side, take_side, with_side
 from fltoolkit.wire import WireError, check_num_values
 
 FLAT = "f"  # side information: 1 if the images came as [samples, pixels]
@@ -38,8 +38,7 @@ class Shrink(Stage):
     factor: int = 2
 
     def __post_init__(self) -> None:
-        if not isinstance(self.factor, int) or self.factor < 2:
-            raise ValueError(f"factor={self.factor!r}: give a whole number, 2 or more")
+        check_number("factor", self.factor, 2)
 
     mixes = True
 

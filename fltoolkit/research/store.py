@@ -285,11 +285,8 @@ class Store:
             "SELECT key FROM experiment WHERE key = ? OR key LIKE ? ORDER BY finished DESC",
             (key, f"{key}@%"),
         ).fetchall()
-        there = [row for (row,) in rows if self._mine(row.partition("@")[2])]
+        there = [row for (row,) in rows if self.any_code or row.endswith(f"@{code_version()}")]
         return _here(key) if _here(key) in there else next(iter(there), None)
-
-    def _mine(self, code: str) -> bool:
-        return self.any_code or code == code_version()
 
     def _one(self, statement: str, *values: object) -> Any:
         return self._db.execute(statement, values).fetchone()[0]

@@ -22,7 +22,7 @@ from fltoolkit.secrecy.keys import NBYTES_KEY, Integers, random_source
 from fltoolkit.secrecy.parties import Aggregator, Member, pack_bits, unpack_bits
 from fltoolkit.secrecy.shamir import NBYTES_SHARE
 from fltoolkit.secrecy.summing import Summed, bits_of_sum, check_can_sum
-from fltoolkit.trees import Tree
+from fltoolkit.trees import Tree, as_vector, from_vector
 from fltoolkit.wire import WireError
 
 ROUNDS = ("keys", "shares", "masked", "unmasking")
@@ -435,15 +435,12 @@ class Layout:
 
     def vector(self, tree: Tree) -> Tensor:
         """The values of all entries, one after the other."""
-        return torch.cat([t.detach().cpu().float().reshape(-1) for t in tree.values()])
+        return as_vector(tree).detach().cpu().float()
 
     def tree(self, vector: Tensor) -> Tree:
         """The entries with these values."""
-        parts = vector.split([t.numel() for t in self._like.values()])
-        return {
-            name: part.reshape(t.shape).to(t.dtype)
-            for (name, t), part in zip(self._like.items(), parts, strict=True)
-        }
+        values = from_vector(vector, self._like)
+        return {name: part.to(self._like[name].dtype) for name, part in values.items()}
 
 
 def _lifted(total: Integers, bits: int, largest: int) -> Integers:

@@ -76,7 +76,8 @@ class Member:
         hidden = numbers.astype(bits_dtype(self.bits))
         hidden += stream(self._seed, len(hidden), hidden.dtype)
         for v in sealed:
-            mask = stream(self._pair_seed(v), len(hidden), hidden.dtype)
+            seed = self._mask_key.agree(self._keys[v][1], b"mask")
+            mask = stream(seed, len(hidden), hidden.dtype)
             hidden = hidden + mask if self.number < v else hidden - mask
         return _cut(hidden, self.bits)
 
@@ -99,9 +100,6 @@ class Member:
         """The key of the one message from sender to receiver."""
         public = self._keys[other][0]
         return self._envelope_key.agree(public, b"envelope " + _way(sender, receiver))
-
-    def _pair_seed(self, v: int) -> bytes:
-        return self._mask_key.agree(self._keys[v][1], b"mask")
 
 
 class Aggregator:

@@ -231,7 +231,7 @@ def test_drawing_takes_its_share_and_no_more(
         drawn.append(clock[0])
         clock[0] += 0.02
 
-    monkeypatch.setattr("fltoolkit.labs.panel.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("fltoolkit.plots.live.time.perf_counter", lambda: clock[0])
     monkeypatch.setattr(lab.panel, "_update", draw)
     for _ in range(20_000):
         clock[0] += 0.001

@@ -176,12 +176,12 @@ def test_drawing_takes_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch
         drawn.append(now[0])
 
     monkeypatch.setattr(live.time, "perf_counter", lambda: now[0])
-    draw_if_due = live._throttled(draw)
+    draw_if_due = live.throttled(draw, 1 / 20)
     for _ in range(10_000):
         now[0] += 0.001  # one training step
         draw_if_due(None)  # type: ignore[arg-type]
     assert 0.04 < 0.03 * len(drawn) / now[0] <= 0.05
-    quick = live._throttled(lambda run: drawn.append(now[0]))
+    quick = live.throttled(lambda run: drawn.append(now[0]), 1 / 20)
     drawn.clear()
     for _ in range(1000):
         now[0] += 0.001
