@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_function, filled, sent_entries, sent_names
@@ -173,9 +174,8 @@ def normalization(model: nn.Module) -> Callable[[str], bool]:
     >>> [name for name in model.state_dict() if stays(name)][:3]
     ['1.weight', '1.bias', '1.running_mean']
     """
-    norms = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
-    layers = tuple(f"{n}." for n, part in model.named_modules() if isinstance(part, norms))
-    return lambda name: name.startswith(layers) if layers else False
+    layers = tuple(f"{n}." for n, part in model.named_modules() if isinstance(part, _BatchNorm))
+    return lambda name: name.startswith(layers)
 
 
 def worst_tenth(values: Sequence[float]) -> float:

@@ -5,8 +5,9 @@ for real data: see `GaussianDP`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -84,11 +85,20 @@ class GaussianDP:
             )
         if not self.noise_multiplier:
             return math.inf
-        try:
-            from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
-            from dp_accounting.rdp import RdpAccountant
-        except ImportError as error:
-            raise ImportError("epsilon needs dp-accounting: pip install dp-accounting") from error
-        accountant = RdpAccountant()
-        event = PoissonSampledDpEvent(fraction, GaussianDpEvent(self.noise_multiplier))
-        return float(accountant.compose(event, rounds).get_epsilon(delta))
+
+        def one_round(events: Any) -> Any:
+            noise = events.GaussianDpEvent(self.noise_multiplier)
+            return events.PoissonSampledDpEvent(fraction, noise)
+
+        return renyi_epsilon(one_round, rounds, delta)
+
+
+def renyi_epsilon(one_round: Callable[[Any], Any], rounds: int, delta: float) -> float:
+    """Epsilon by Google's dp-accounting; ``one_round(dp_accounting)`` is the event of a round."""
+    try:
+        import dp_accounting
+        from dp_accounting.rdp import RdpAccountant
+    except ImportError as error:
+        wanted = "dp-accounting>=0.5.1"
+        raise ImportError(f"epsilon needs {wanted}: pip install '{wanted}'") from error
+    return float(RdpAccountant().compose(one_round(dp_accounting), rounds).get_epsilon(delta))

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs.stage import Parts
-from fltoolkit.federated.privacy import clipped
+from fltoolkit.federated.privacy import clipped, renyi_epsilon
 from fltoolkit.federated.workers import client_seed
 from fltoolkit.secrecy.accounting import Promise
 from fltoolkit.secrecy.four_rounds import Layout, Sum, plain_sum, secure_sum
@@ -172,18 +172,11 @@ class NoisySum:
         >>> print(dp.promise(num_clients=100, num_values=650, rounds=20))  # doctest: +ELLIPSIS
         epsilon 3.38 at delta 0.00630957: whoever guesses ...
         """
-        try:
-            from dp_accounting import ZCDpEvent
-            from dp_accounting.rdp import RdpAccountant
-        except ImportError as error:
-            wanted = "dp-accounting>=0.5.1"
-            raise ImportError(f"epsilon needs {wanted}: pip install '{wanted}'") from error
         if rounds < 1:
             raise ValueError(f"rounds={rounds}: one or more")
         delta = num_clients**-1.1 if delta is None else delta
-        accountant = RdpAccountant()
-        accountant.compose(ZCDpEvent(*self.divergence(num_clients, num_values)), rounds)
-        return Promise(float(accountant.get_epsilon(delta)), delta)
+        divergence = self.divergence(num_clients, num_values)
+        return Promise(renyi_epsilon(lambda a: a.ZCDpEvent(*divergence), rounds, delta), delta)
 
     @property
     def _longest(self) -> float:

@@ -105,6 +105,13 @@ class _Gate:
         return self.state
 
     def _decide(self, progress: Progress) -> State:
+        """A if the gate wakes; else one step towards silence: A to B, B to C, C stays C."""
+        if self._wakes(progress):
+            return State.A
+        return State.B if self.state is State.A else State.C
+
+    def _wakes(self, progress: Progress) -> bool:
+        """Whether the next period, number ``checks`` from 0 on, is in state A."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
@@ -173,11 +180,11 @@ class LossGate(_Gate):
         half = self.threshold * self.schedule(self.checks)
         return self.reference - half, self.reference + half
 
-    def _decide(self, progress: Progress) -> State:
-        if abs(self.reference - progress.loss) >= self.threshold * self.schedule(self.checks - 1):
+    def _wakes(self, progress: Progress) -> bool:
+        limit = self.threshold * self.schedule(self.checks - 1)
+        if changed := abs(self.reference - progress.loss) >= limit:
             self.reference = progress.loss
-            return State.A
-        return State.B if self.state is State.A else State.C
+        return changed
 
     def __repr__(self) -> str:
         extra = "" if self.every is None else f", every={self.every}"
@@ -185,21 +192,8 @@ class LossGate(_Gate):
         return f"{type(self).__name__}({self.threshold}{extra})"
 
 
-class _Planned(_Gate):
-    """A gate that ignores the loss: A in the periods of `_is_in_a`, B after an A, else C."""
-
-    def _is_in_a(self, period: int) -> bool:
-        """Whether period number ``period``, counted from 0, is in state A."""
-        raise NotImplementedError
-
-    def _decide(self, progress: Progress) -> State:
-        if self._is_in_a(self.checks):
-            return State.A
-        return State.B if self.state is State.A else State.C
-
-
 @dataclass
-class AlwaysA(_Planned):
+class AlwaysA(_Gate):
     """Vanilla split learning: every period in A.
 
     >>> [state.value for state in gate_trace([1.0] * 4, AlwaysA())]
@@ -208,12 +202,12 @@ class AlwaysA(_Planned):
 
     every: int | None = None
 
-    def _is_in_a(self, period: int) -> bool:
+    def _wakes(self, progress: Progress) -> bool:
         return True
 
 
 @dataclass
-class Periodic(_Planned):
+class Periodic(_Gate):
     """A, B, then C until ``period`` periods are over; then A, B and C again, and so on.
 
     >>> [state.value for state in gate_trace([1.0] * 6, Periodic(4))]
@@ -230,12 +224,12 @@ class Periodic(_Planned):
                 f"period={self.period}: a whole number of periods, 1 (always A) or more"
             )
 
-    def _is_in_a(self, period: int) -> bool:
-        return period % self.period == 0
+    def _wakes(self, progress: Progress) -> bool:
+        return self.checks % self.period == 0
 
 
 @dataclass
-class FreezeAfter(_Planned):
+class FreezeAfter(_Gate):
     """A for the first ``num_periods``, then B once, then C: the bottom is frozen for good.
 
     >>> [state.value for state in gate_trace([1.0] * 5, FreezeAfter(2))]
@@ -250,12 +244,12 @@ class FreezeAfter(_Planned):
         if not _is_count(self.num_periods):
             raise ValueError(f"num_periods={self.num_periods}: 1 or more in state A")
 
-    def _is_in_a(self, period: int) -> bool:
-        return period < self.num_periods
+    def _wakes(self, progress: Progress) -> bool:
+        return self.checks < self.num_periods
 
 
 @dataclass
-class LogSpaced(_Planned):
+class LogSpaced(_Gate):
     """A in the periods 0, 1, 3, 7, 15, ...: each silence is twice as long as the one before.
 
     >>> "".join(state.value for state in gate_trace([1.0] * 10, LogSpaced()))
@@ -264,8 +258,8 @@ class LogSpaced(_Planned):
 
     every: int | None = None
 
-    def _is_in_a(self, period: int) -> bool:
-        return (period + 1) & period == 0  # period + 1 is a power of two
+    def _wakes(self, progress: Progress) -> bool:
+        return (self.checks + 1) & self.checks == 0  # checks + 1 is a power of two
 
 
 class _Budget(_Gate):
@@ -368,14 +362,14 @@ class BangBang(_Budget):
         over = progress.nbytes > self._allowed(progress)
         self.threshold *= self.factor if over else 1 / self.factor
         left = self.nbytes - progress.nbytes
+        return State.C if left < self._dearest / 2 else super()._decide(progress)
+
+    def _wakes(self, progress: Progress) -> bool:
         periods_left = (self.num_steps - progress.step) * self.checks / progress.step
-        wake = abs(self.reference - progress.loss) >= self.threshold
-        if left < self._dearest / 2:
-            return State.C
-        if wake or left >= periods_left * self._dearest:
+        enough = self.nbytes - progress.nbytes >= periods_left * self._dearest
+        if changed := enough or abs(self.reference - progress.loss) >= self.threshold:
             self.reference = progress.loss
-            return State.A
-        return State.B if self.state is State.A else State.C
+        return changed
 
 
 def gate_trace(losses: Iterable[float], gate: Gate) -> list[State]:

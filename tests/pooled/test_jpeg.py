@@ -66,7 +66,9 @@ def test_digits_and_entries_that_are_no_images():
 
 @pytest.mark.parametrize("quality", [0, 96, 50.0, "50"])
 def test_a_quality_that_is_none_is_refused(quality):
-    with pytest.raises(ValueError, match=f"quality={quality!r}: expected a whole number from 1 to 95"):
+    with pytest.raises(
+        ValueError, match=f"quality={quality!r}: expected a whole number from 1 to 95"
+    ):
         Jpeg(quality)
 
 
