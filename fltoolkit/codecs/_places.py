@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from fltoolkit.arrays import Array
-from fltoolkit.codecs.stage import SEPARATOR, Indices, Parts, expect_finite, floats, is_main, side
+from fltoolkit.codecs.stage import SEPARATOR, Indices, Parts, expect_values, floats, is_main, side
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError, check_num_values, read_layout, write_layout
 
@@ -203,13 +203,11 @@ def densify(parts: Parts, scope: str, allowed: Allowed) -> Parts:
         name, _, what = key.partition(SEPARATOR)
         if key in received:
             shapes, places = received[key]
-            if not isinstance(part, Tensor) or part.dtype != torch.float32:
-                raise WireError(f"entry {key!r}: expected float32 values")
+            part = expect_values(parts, key)
             if part.shape != places.shape:
                 raise WireError(f"entry {key!r}: {tuple(part.shape)} values, {len(places)} places")
             if taken := shapes.keys() & (out.keys() | parts.keys() - received.keys()):
                 raise WireError(f"entry {min(taken)!r} is there twice")
-            expect_finite({key: part})
             out.update(put_back(part.numpy(), places, shapes))
         elif name not in received or what not in (PLACES, LAYOUT):
             out[key] = part

@@ -12,11 +12,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fltoolkit.arrays import Array
 from fltoolkit.codecs.quantize import CHUNK, Draw, Quantizer, chunks, expect
-from fltoolkit.codecs.stage import Parts, Stage, check_number, expect_finite, floats, is_main
+from fltoolkit.codecs.stage import Parts, Stage, check_number, expect_finite, floats, tensors_of
 from fltoolkit.wire import WireError
 
 MANY = 1 << 18  # with more values than this, the best bias of `Float8` is found by their classes
@@ -264,11 +263,7 @@ class _Narrow(Stage):
 
     def undo(self, parts: Parts) -> Parts:
         """Convert to float32 again."""
-        wide = {
-            name: part.float()
-            for name, part in parts.items()
-            if isinstance(part, Tensor) and is_main(name) and part.dtype == self.dtype
-        }
+        wide = {name: part.float() for name, part in tensors_of(parts, self.dtype).items()}
         return {**parts, **expect_finite(wide)}
 
 

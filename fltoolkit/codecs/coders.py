@@ -253,34 +253,44 @@ def _decode(data: Array, methods: Collection[int], before: int) -> Symbols | Ind
             "coder made this, or another version of fltoolkit"
         )
     if method in (PACKED, BYTES, MODELLED, LANED):
-        num_levels = reader.number("num_levels")
-        dimensions = reader.number("dimensions")
-        if dimensions > MAX_DIMENSIONS:
-            raise reader.error(f"expected at most {MAX_DIMENSIONS} dimensions, found {dimensions}")
-        shape = [reader.number("a dimension") for _ in range(dimensions)]
+        num_levels, shape = read_levels_and_shape(reader, before)
         count, payload = math.prod(shape), data[reader.offset :]
-        if not 1 <= num_levels <= MAX_LEVELS:
-            raise reader.error(f"expected 1 to {MAX_LEVELS} levels, found {num_levels}")
-        if math.prod(max(d, 1) for d in shape) >= 2**56:
-            raise reader.error(f"expected a possible shape, found {shape}")
-        check_num_values(before + count)
         if count > FREE_SYMBOLS + SYMBOLS_PER_BYTE * len(payload):
             raise reader.error(f"{len(payload)} bytes are too few for symbols of shape {shape}")
         if method in (MODELLED, LANED):
             values = _read_modelled(payload, count, num_levels, method == LANED)
         else:
             values = _unpack_tight(payload, count, _width(num_levels, whole=method == BYTES))
-        if count and num_levels != 256 and int(values.max()) >= num_levels:
-            raise reader.error(f"expected symbols below {num_levels}, found {values.max()}")
-        dtype = np.uint8 if num_levels <= 256 else np.int32
-        values = values.astype(dtype, copy=False).reshape(shape)
-        return Symbols(torch.from_numpy(values), num_levels)
+        return read_symbols(reader, values, num_levels, shape)
     size, count = reader.number("size"), reader.number("the number of indices")
     if count > size or size > MAX_SIZE:
         raise reader.error(f"{count} indices below {size} are not possible")
     check_num_values(before + count)
     read = {RICE: _read_rice, BITMAP: _read_bitmap, MASK: _read_mask}[method]
     return Indices(torch.from_numpy(read(data[reader.offset :], count, size)), size)
+
+
+def read_levels_and_shape(reader: Reader, before: int) -> tuple[int, list[int]]:
+    """The number of levels and the shape of symbols, checked; ``before`` as in `_decode`."""
+    num_levels, dimensions = reader.number("num_levels"), reader.number("dimensions")
+    if dimensions > MAX_DIMENSIONS:
+        raise reader.error(f"expected at most {MAX_DIMENSIONS} dimensions, found {dimensions}")
+    shape = [reader.number("a dimension") for _ in range(dimensions)]
+    if not 1 <= num_levels <= MAX_LEVELS:
+        raise reader.error(f"expected 1 to {MAX_LEVELS} levels, found {num_levels}")
+    if math.prod(max(d, 1) for d in shape) >= 2**56:
+        raise reader.error(f"expected a possible shape, found {shape}")
+    check_num_values(before + math.prod(shape))
+    return num_levels, shape
+
+
+def read_symbols(reader: Reader, values: Array, num_levels: int, shape: list[int]) -> Symbols:
+    """Decoded numbers as symbols; raises WireError for numbers that have no level."""
+    if len(values) and num_levels != 256 and int(values.max()) >= num_levels:
+        raise reader.error(f"expected symbols below {num_levels}, found {values.max()}")
+    dtype = np.uint8 if num_levels <= 256 else np.int32
+    values = values.astype(dtype, copy=False).reshape(shape)
+    return Symbols(torch.from_numpy(values), num_levels)
 
 
 def _numbers(part: Symbols) -> Array:

@@ -21,7 +21,7 @@ from fltoolkit.codecs.stage import (
     RandomStage,
     Stage,
     check_number,
-    expect_finite,
+    expect_values,
     floats,
     side,
     take_side,
@@ -98,12 +98,9 @@ class PowerSGD(RandomStage):
         """The product of P and Q."""
         out, total = dict(parts), 0
         for name in with_side(parts, SHAPE):
-            part = parts[name]
+            part = expect_values(parts, name)
             shape = self._shape(name, take_side(out, name, SHAPE, torch.uint8, None))
             m, n = _sides(shape)
-            if not isinstance(part, Tensor) or part.dtype != torch.float32:
-                raise WireError(f"entry {name!r}: expected P and Q in float32")
-            expect_finite({name: part})
             check_num_values(total := total + m * n)
             if part.shape != (self.rank, m + n):
                 raise WireError(
@@ -200,10 +197,8 @@ class Subspace(Stage):
         """The rows that have these coordinates."""
         out, total = dict(parts), 0
         for name in with_side(parts, WIDTH):
-            part, width = parts[name], int(take_side(out, name, WIDTH, torch.int32))
-            if not isinstance(part, Tensor) or part.dtype != torch.float32:
-                raise WireError(f"entry {name!r}: expected coordinates in float32")
-            expect_finite({name: part})
+            width = int(take_side(out, name, WIDTH, torch.int32))
+            part = expect_values(parts, name)
             fits = part.dim() > 1 and part.shape[-1] == self.rank < width <= MAX_WIDTH
             if not fits:
                 raise WireError(

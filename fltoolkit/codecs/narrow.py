@@ -52,8 +52,7 @@ class Narrow(Stage):
             low, high = int(numbers.min()), int(numbers.max())
             if (num_levels := high - low + 1) > MAX_LEVELS:
                 continue
-            small = torch.uint8 if num_levels <= 256 else torch.int32
-            out[name] = Symbols((numbers - low).to(small), num_levels)
+            out[name] = Symbols.of(numbers - low, num_levels)
             out[side(name, LOWEST)] = torch.tensor(low, dtype=part.dtype)
         return out
 

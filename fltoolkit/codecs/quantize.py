@@ -237,7 +237,7 @@ class PlainQuantize(Stage):
             low, high = x.double().aminmax()
             step = (high - low) / (2**self.bits - 1) or 1.0
             q = ((x.double() - low) / step).round()
-            out[name] = Symbols(q.to(torch.uint8 if self.bits <= 8 else torch.int32), 2**self.bits)
+            out[name] = Symbols.of(q, 2**self.bits)
             out[side(name, "r")] = torch.stack([low, high]).float()[None]
         return out
 

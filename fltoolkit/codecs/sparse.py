@@ -36,9 +36,9 @@ from fltoolkit.codecs.stage import (
     Symbols,
     expect_finite,
     floats,
-    is_main,
     side,
     take_side,
+    tensors_of,
     with_side,
 )
 from fltoolkit.trees import Tree, check_finite, is_finite
@@ -339,8 +339,7 @@ class SameMask(Stage):
 
     def apply(self, parts: Parts) -> Parts:
         """Keep the values at the places of the answered message."""
-        empty = [name for name in _float_names(parts) if name not in floats(parts)]
-        if empty:
+        if empty := [n for n, t in tensors_of(parts, torch.float32).items() if not t.numel()]:
             raise ValueError(
                 f"entry {empty[0]!r} is empty: leave it out, nothing is to be answered"
             )
@@ -355,13 +354,11 @@ class SameMask(Stage):
 
     def undo(self, parts: Parts) -> Parts:
         """Tensors of zeros, with the values that were sent at their places."""
-        masks, names, out = self._masks(), _float_names(parts), dict(parts)
-        if len(masks) != len(names):
-            raise WireError(f"{len(names)} entries for {len(masks)} masks: another codec made it")
+        masks, entries, out = self._masks(), tensors_of(parts, torch.float32), dict(parts)
+        if len(masks) != len(entries):
+            raise WireError(f"{len(entries)} entries for {len(masks)} masks: another codec made it")
         check_num_values(sum(mask.numel() for mask in masks))
-        for name, mask in zip(names, masks, strict=True):
-            values = parts[name]
-            assert isinstance(values, Tensor)
+        for (name, values), mask in zip(entries.items(), masks, strict=True):
             if values.shape != (int(mask.sum()),):
                 raise WireError(
                     f"entry {name!r}: {tuple(values.shape)} values, {mask.sum()} places"
@@ -372,7 +369,7 @@ class SameMask(Stage):
 
     def masks(self, parts: Parts) -> Tree:
         """Which coordinates were sent: the same as in the answered message."""
-        return dict(zip(_float_names(parts), self._masks(), strict=True))
+        return dict(zip(tensors_of(parts, torch.float32), self._masks(), strict=True))
 
     def _masks(self) -> list[Tensor]:
         partner = getattr(self, "_partner", None)
@@ -382,15 +379,6 @@ class SameMask(Stage):
                 "other direction: use it in a Channel whose codec for them has TopK or the like"
             )
         return masks
-
-
-def _float_names(parts: Parts) -> list[str]:
-    """The names of the main entries in float32, also of empty ones."""
-    return [
-        name
-        for name, part in parts.items()
-        if isinstance(part, Tensor) and is_main(name) and part.dtype == torch.float32
-    ]
 
 
 @dataclass

@@ -49,6 +49,11 @@ class Symbols(NamedTuple):
     values: Tensor  # any shape, uint8 for up to 256 levels, else int32
     num_levels: int
 
+    @classmethod
+    def of(cls, numbers: Tensor, num_levels: int) -> "Symbols":
+        """Whole numbers of any dtype as symbols."""
+        return cls(numbers.to(torch.uint8 if num_levels <= 256 else torch.int32), num_levels)
+
 
 class Indices(NamedTuple):
     """Which of ``size`` places are meant: strictly increasing int64, one dimension.
@@ -265,12 +270,13 @@ def floats(parts: Parts) -> dict[str, Tensor]:
     >>> floats(parts)
     {'w': tensor([1., 1.])}
     """
-    tensors = {name: part for name, part in parts.items() if isinstance(part, Tensor)}
-    return {
-        name: tensor
-        for name, tensor in tensors.items()
-        if is_main(name) and tensor.dtype == torch.float32 and tensor.numel()
-    }
+    return {name: t for name, t in tensors_of(parts, torch.float32).items() if t.numel()}
+
+
+def tensors_of(parts: Parts, dtype: torch.dtype) -> dict[str, Tensor]:
+    """The main entries that are tensors of this dtype, also empty ones."""
+    main = {name: part for name, part in parts.items() if is_main(name)}
+    return {n: part for n, part in main.items() if isinstance(part, Tensor) and part.dtype == dtype}
 
 
 def _nominal_bits(part: Part) -> float:
@@ -366,6 +372,14 @@ def take_symbols(parts: Parts, name: str, num_levels: int) -> Tensor:
             f"entry {name!r}: expected symbols from 0 to {num_levels - 1}, at least one"
         )
     return values
+
+
+def expect_values(parts: Parts, name: str) -> Tensor:
+    """For ``undo``: entry ``name``. Raises WireError unless it holds finite float32 values."""
+    part = parts.get(name)
+    if not isinstance(part, Tensor) or part.dtype != torch.float32:
+        raise WireError(f"entry {name!r}: expected float32 values")
+    return expect_finite({name: part})[name]
 
 
 def expect_finite(received: dict[str, Tensor]) -> dict[str, Tensor]:

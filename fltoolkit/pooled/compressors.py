@@ -21,7 +21,14 @@ import torch
 from torch import Tensor
 
 from fltoolkit.arrays import Array
-from fltoolkit.codecs.coders import CODED, MAX_LEVELS, BitPack, Entropy
+from fltoolkit.codecs.coders import (
+    CODED,
+    MAX_LEVELS,
+    BitPack,
+    Entropy,
+    read_levels_and_shape,
+    read_symbols,
+)
 from fltoolkit.codecs.narrow import Narrow
 from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.codecs.stage import (
@@ -35,7 +42,8 @@ from fltoolkit.codecs.stage import (
     take_symbols,
     with_side,
 )
-from fltoolkit.wire import MAX_DIMENSIONS, Reader, WireError, check_num_values, varint
+from fltoolkit.pooled.shrink import side_of_square
+from fltoolkit.wire import Reader, WireError, varint
 
 ENTROPY, PREDICTED, LZMA, BZ2 = range(4)
 # with more than twice TRIED symbols, all methods are tried on the first TRIED of them; those whose
@@ -92,9 +100,7 @@ class Distinct(Stage):
             table, order = found.view(torch.float32).sort(stable=True)
             rank = torch.empty_like(order)
             rank[order] = torch.arange(len(order))
-            small = torch.uint8 if len(table) <= 256 else torch.int32
-            numbers = rank[torch.searchsorted(found, bits)].to(small)
-            out[name] = Symbols(numbers, len(table))
+            out[name] = Symbols.of(rank[torch.searchsorted(found, bits)], len(table))
             out[side(name, TABLE)] = table
         return out
 
@@ -154,23 +160,10 @@ class Smallest(BitPack):
             return Symbols(torch.from_numpy(pixels).reshape(errors.shape), part.num_levels)
         if method not in (LZMA, BZ2):
             raise reader.error(f"expected a method from {ENTROPY} to {BZ2}, found {method}")
-        num_levels, dimensions = reader.number("num_levels"), reader.number("dimensions")
-        if not 1 <= num_levels <= MAX_LEVELS or dimensions > MAX_DIMENSIONS:
-            raise reader.error(
-                f"{num_levels} levels, {dimensions} dimensions: expected at most {MAX_LEVELS}, "
-                f"{MAX_DIMENSIONS}"
-            )
-        shape = [reader.number("a dimension") for _ in range(dimensions)]
-        count, size = math.prod(shape), 1 if num_levels <= 256 else 2
-        if math.prod(max(d, 1) for d in shape) >= 2**56:
-            raise reader.error(f"expected a possible shape, found {shape}")
-        check_num_values(before + count)
-        whole = _expand(method, data[reader.offset :].tobytes(), count * size)
-        values = np.frombuffer(bytearray(whole), f"<u{size}")
-        if len(values) and int(values.max()) >= num_levels:
-            raise reader.error(f"expected symbols below {num_levels}, found {values.max()}")
-        values = values.astype(np.uint8 if size == 1 else np.int32, copy=False).reshape(shape)
-        return Symbols(torch.from_numpy(values), num_levels)
+        num_levels, shape = read_levels_and_shape(reader, before)
+        size = 1 if num_levels <= 256 else 2
+        whole = _expand(method, data[reader.offset :].tobytes(), math.prod(shape) * size)
+        return read_symbols(reader, np.frombuffer(bytearray(whole), f"<u{size}"), num_levels, shape)
 
 
 def _form(method: int, part: Symbols | Indices) -> bytearray:
@@ -225,8 +218,7 @@ def _row(shape: tuple[int, ...] | torch.Size) -> int:
     """Pixels in a row of an image; 0 if the entry does not look like images."""
     if len(shape) > 2:
         return shape[-1]
-    side_length = math.isqrt(shape[1]) if len(shape) == 2 else 0
-    return side_length if side_length > 1 and side_length**2 == shape[1] else 0
+    return length if (length := side_of_square(shape)) > 1 else 0
 
 
 def _errors(pixels: Array, num_levels: int) -> Array:

@@ -6,7 +6,6 @@ The bytes of an entry are the header that all its JPEG files have in common (tab
 600 bytes), once, and then of each file what follows its header.
 """
 
-import math
 import warnings
 from dataclasses import dataclass
 from io import BytesIO
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from fltoolkit.codecs.stage import Parts, Stage, check_number, floats, side, take_side, with_side
+from fltoolkit.pooled.shrink import side_of_square
 from fltoolkit.wire import WireError, check_num_values
 
 RANGE, SHAPE = "r", "n"  # side information: each channel's least and largest value; the shape
@@ -105,10 +105,8 @@ def _images(values: Tensor) -> Tensor | None:
 
 def _checked(name: str, shape: list[int]) -> list[int]:
     """An entry's shape as samples, channels, height, width; WireError if it can hold no images."""
-    if len(shape) == 2 and shape[1] > 0 and math.isqrt(shape[1]) ** 2 == shape[1]:
-        image = [shape[0], 1, math.isqrt(shape[1]), math.isqrt(shape[1])]
-    else:
-        image = shape
+    length = side_of_square(shape)
+    image = [shape[0], 1, length, length] if length else shape
     sides = image[2:] if len(image) == 4 and image[0] > 0 and image[1] in (1, 3) else []
     if not sides or not all(LEAST_SIDE <= pixels <= MOST_SIDE for pixels in sides):
         raise WireError(f"entry {name!r}: expected images, found shape {shape}")

@@ -4,13 +4,14 @@ Not here: fewer bits per pixel (`fltoolkit.codecs.Quantize`).
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, interpolate
 
-from fltoolkit.codecs.stage import Parts, Stage, check_number, floats, side, take_side, with_side
+from fltoolkit.codecs.stage import Parts, Stage, expect_values, floats, side, take_side, with_side
 from fltoolkit.wire import WireError, check_num_values
 
 FLAT = "f"  # side information: 1 if the images came as [samples, pixels]
@@ -38,7 +39,8 @@ class Shrink(Stage):
     factor: int = 2
 
     def __post_init__(self) -> None:
-        check_number("factor", self.factor, 2)
+        if not isinstance(self.factor, int) or self.factor < 2:
+            raise ValueError(f"factor={self.factor!r}: give a whole number, 2 or more")
 
     mixes = True
 
@@ -58,9 +60,7 @@ class Shrink(Stage):
         out = dict(parts)
         for name in with_side(parts, FLAT):
             flat = bool(take_side(out, name, FLAT, torch.bool))
-            small = out[name]
-            if not isinstance(small, Tensor) or small.dtype != torch.float32:
-                raise WireError(f"entry {name!r}: expected images of float32")
+            small = expect_values(parts, name)
             check_num_values(small.numel() * self.factor**2)
             images = _square(small) if flat else small if small.dim() == 4 else None
             if images is None or not images.numel():
@@ -81,7 +81,11 @@ class Shrink(Stage):
 
 def _square(values: Tensor) -> Tensor | None:
     """[samples, pixels] as square images of one channel; None where that is not possible."""
-    side_length = math.isqrt(values.shape[1]) if values.dim() == 2 else 0
-    if not side_length or side_length**2 != values.shape[1]:
-        return None
-    return values.reshape(-1, 1, side_length, side_length)
+    length = side_of_square(values.shape)
+    return values.reshape(-1, 1, length, length) if length else None
+
+
+def side_of_square(shape: Sequence[int]) -> int:
+    """The pixels in a row of square images [samples, pixels]; 0 if the shape has none."""
+    length = math.isqrt(shape[1]) if len(shape) == 2 else 0
+    return length if length and length**2 == shape[1] else 0

@@ -261,8 +261,7 @@ class Grid(RandomStage):
             else:
                 places += 0.5
             symbols = np.floor(places).clip(0, self._top_level)
-            small = torch.uint8 if self.num_levels <= 256 else torch.int32
-            out[name] = Symbols(torch.from_numpy(symbols).to(small).view(x.shape), self.num_levels)
+            out[name] = Symbols.of(torch.from_numpy(symbols).view(x.shape), self.num_levels)
             out[side(name, "g")] = torch.zeros((), dtype=torch.uint8)
         return out
 

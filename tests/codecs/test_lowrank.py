@@ -337,7 +337,7 @@ def test_a_subspace_at_both_sides_of_a_cut_is_a_layer_of_the_network():
     ("change", "message"),
     [
         ({"w": torch.zeros(3, 5)}, "rows of 4 coordinates"),
-        ({"w": torch.zeros(3, 4).double()}, "coordinates in float32"),
+        ({"w": torch.zeros(3, 4).double()}, "expected float32 values"),
         ({side("w", "w"): torch.tensor(4, dtype=torch.int32)}, "a width of 4"),
         ({side("w", "w"): torch.tensor(2**30, dtype=torch.int32)}, "a width of 1073741824"),
         ({"w": torch.full((3, 4), torch.nan)}, "NaN"),
