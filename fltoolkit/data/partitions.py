@@ -117,12 +117,12 @@ def partition_owners(
 
 
 def split_features(
-    num_features_or_shape: int | tuple[int, ...], num_parties: int, *, seed: int | None = None
+    num_features_or_shape: int | tuple[int, ...], num_parties: int
 ) -> list[Int64[Tensor, " _"]]:
     """Divide the columns of *flat* samples among parties: they have the same samples (vertical).
 
-    Without a seed each party gets neighbouring columns (of images: some rows of pixels, from top to
-    bottom). With a seed the columns are drawn at random. Sizes differ by at most one.
+    Each party gets neighbouring columns (of images: some rows of pixels, from top to bottom). Sizes
+    differ by at most one.
 
     >>> split_features((1, 2, 3), 2)
     [tensor([0, 1, 2]), tensor([3, 4, 5])]
@@ -130,8 +130,7 @@ def split_features(
     shape = num_features_or_shape
     num_features = shape if isinstance(shape, int) else math.prod(shape)
     _check_count("num_parties", num_parties, num_features, "features")
-    order = np.arange(num_features) if seed is None else generator(seed).permutation(num_features)
-    return _tensors(np.array_split(order, num_parties))
+    return _tensors(np.array_split(np.arange(num_features), num_parties))
 
 
 def _labels_to_divide(labels: Tensor, num_clients: int) -> np.ndarray:

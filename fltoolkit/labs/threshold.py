@@ -149,14 +149,13 @@ class ThresholdLab(Lab):
             return f"gate.threshold = {values[key]}"
         return f'channel.change_codec("{_KINDS[key]}", {codec_code(values[key])})'
 
-    def what_if(self, threshold: float, number: int | None = None) -> WhatIf:
-        """Replay the recorded losses of a run (None: the latest) under another threshold.
+    def what_if(self, threshold: float) -> WhatIf:
+        """Replay the recorded losses of the latest run under another threshold.
 
         It takes milliseconds and is an estimate: with other states the losses would differ.
         A step in a state counts as many bytes as such a step took in this run, on average.
         """
-        recording = _Recording(self.numbered(number).history)
-        return recording.replay(threshold)
+        return _Recording(self.numbered(None).history).replay(threshold)
 
     def strips(self) -> list[Strip]:
         """`what_if` for the threshold of the slider, drawn below the states of the run."""

@@ -23,6 +23,8 @@ from fltoolkit.models import seeded
 from fltoolkit.party import Party
 from fltoolkit.trees import Tree
 
+WIDTH, BATCH_SIZE = 256, 64  # of the attacker's hidden layer; samples in a message and in a step
+
 # ------------------------------------------------------------------------- what an attacker gets
 
 
@@ -84,7 +86,6 @@ def overhear(
     channel: Channel,
     *,
     receiver: str = "bob",
-    batch_size: int = 64,
 ) -> Overheard:
     """Send a trained party's activations of ``x`` through ``channel``, and keep what arrives.
 
@@ -103,7 +104,7 @@ def overhear(
     if not len(x):
         raise ValueError("x is empty: pass the samples whose activations are to be sent")
     hs, masks, before = [], [], channel.nbytes()
-    for rows in x.split(batch_size):
+    for rows in x.split(BATCH_SIZE):
         sent = {"h": forward([party], rows)}
         got, sent_places = channel.send_masked(party.name, receiver, "activations", sent)
         hs.append(got["h"].flatten(1))
@@ -138,9 +139,7 @@ def train_decoder(
     x: Float[Tensor, "samples ..."],
     *,
     seed: int,
-    width: int = 256,
     max_epochs: int = 100,
-    batch_size: int = 64,
 ) -> Decoder:
     """Learn to reconstruct inputs from what crossed: the learned inversion attack.
 
@@ -163,9 +162,7 @@ def train_decoder(
         h: what crossed for each auxiliary sample, as it was decoded: `Overheard.h` or ``.mask``.
         x: the auxiliary inputs.
         seed: for the first weights, the order of the samples and the choice of those kept.
-        width: the number of units in the hidden layer.
         max_epochs: training stops after so many epochs, or after 8 in a row without improvement.
-        batch_size: the number of samples per step.
 
     Raises:
         ValueError: fewer than 10 samples, not as many h as x, or values that are NaN or infinite.
@@ -185,7 +182,7 @@ def train_decoder(
     left = target - z @ linear
     with seeded(seed):
         network = nn.Sequential(
-            nn.Linear(z.shape[1], width), nn.ReLU(), nn.Linear(width, x.shape[1])
+            nn.Linear(z.shape[1], WIDTH), nn.ReLU(), nn.Linear(WIDTH, x.shape[1])
         )
     for param in network[2].parameters():
         nn.init.zeros_(param)
@@ -194,7 +191,7 @@ def train_decoder(
         error: Tensor = network(z[rows]) - left[rows]
         return error.square().mean()
 
-    how = {"max_epochs": max_epochs, "batch_size": batch_size}
+    how = {"max_epochs": max_epochs, "batch_size": BATCH_SIZE}
     best = fitted(network, loss, samples, lr=1e-3, patience=8, **how)
     variance = float(target[kept].square().mean())
     explained = 1 - best / variance if variance > 0 else 0.0
@@ -293,13 +290,11 @@ def norm_aucs(g: Float[Tensor, "samples ..."], y: Int[Tensor, " samples"]) -> di
     return {label: auc(length, y == label) for label in _classes(y)}
 
 
-def direction_aucs(
-    g: Float[Tensor, "samples ..."], y: Int[Tensor, " samples"], *, num_known: int = 1
-) -> dict[int, float]:
+def direction_aucs(g: Float[Tensor, "samples ..."], y: Int[Tensor, " samples"]) -> dict[int, float]:
     """For each class, the AUC of finding its samples by the direction of their gradients.
 
-    The attacker knows the labels of the first ``num_known`` samples of the class and scores every
-    other sample by its largest cosine with one of them. If the top network is a single layer, the
+    The attacker knows the label of the first sample of the class, and scores every other sample by
+    its cosine with this one. If the top network is a single layer, the
     gradient points away from the label's weights, so this attack finds nearly all labels.
     Source: Li et al. 2021, arXiv 2102.08504, section 3.2 (the direction attack).
 
@@ -312,15 +307,11 @@ def direction_aucs(
     unit = nn.functional.normalize(rows_of("g", g).double(), dim=1)
     found = {}
     for label in _classes(y):
-        known = (y == label).nonzero()[:num_known, 0]
-        others = torch.ones(len(y), dtype=torch.bool)
-        others[known] = False
-        if not num_known >= 1 or not bool((y[others] == label).any()):
-            raise ValueError(
-                f"class {label}: num_known={num_known} must be at least 1 and must leave at least "
-                "one sample of the class to be found"
-            )
-        found[label] = auc((unit[others] @ unit[known].T).amax(1), y[others] == label)
+        known, *left = (y == label).nonzero()[:, 0].tolist()
+        if not left:
+            raise ValueError(f"class {label}: one sample is known, and no other is to be found")
+        others = torch.arange(len(y)) != known
+        found[label] = auc(unit[others] @ unit[known], y[others] == label)
     return found
 
 

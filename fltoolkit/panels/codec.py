@@ -8,7 +8,6 @@ import html
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from fltoolkit.codecs.codebooks import Float8, LloydMax, Quantiles
@@ -54,46 +53,29 @@ _CHOICES = {
 class CodecPanel:
     """Controls for `describe_codec`: what a codec does to values, and how many bits it takes.
 
-    Write it as the last line of a cell. ``tensor`` is one tensor, or {name: tensor} to choose from;
-    by default it holds random normal values. The other arguments are the first positions of the
-    ``controls``; ``report`` says what was found.
+    Write it as the last line of a cell. ``tensor`` is one tensor, or {name: tensor} to choose from.
+    ``controls`` holds the sliders by name, and ``report`` says what was found.
 
-    >>> panel = CodecPanel(torch.linspace(0, 1, 800), bits=4)
+    >>> import torch
+    >>> panel = CodecPanel(torch.linspace(0, 1, 800))
     >>> four_bits = panel.report.real_bits
     >>> panel.controls["bits"].value = 8  # as if the slider were moved
     >>> round(panel.report.real_bits - four_bits, 1)
     4.0
     """
 
-    def __init__(
-        self,
-        tensor: Tensor | Mapping[str, Tensor] | None = None,
-        *,
-        codec: str = "Quantize, nearest",
-        bits: int = 4,
-        fraction: float = 0.1,
-        entropy: bool = False,
-    ):
+    def __init__(self, tensor: Tensor | Mapping[str, Tensor]):
         ipywidgets = find_ipywidgets("plots.describe_codec(tensor, codec)")
-        if tensor is None:
-            normal = torch.randn(64, 640, generator=torch.Generator().manual_seed(0))
-            tensor = {"made up: normal values": normal}
         self.tensors = {"tensor": tensor} if isinstance(tensor, Tensor) else dict(tensor)
         if not self.tensors:
             raise ValueError("no tensor to show: pass a tensor or {name: tensor}")
-        if codec not in _CHOICES:
-            raise ValueError(f"codec={codec!r} is none of {', '.join(map(repr, _CHOICES))}")
         fractions = [m / 1000 for m in steps(1, 1000)]
         self.controls = {
             "tensor": ipywidgets.Dropdown(options=list(self.tensors), description="tensor", **LOOK),
-            "codec": ipywidgets.Dropdown(
-                options=list(_CHOICES), value=codec, description="codec", **LOOK
-            ),
-            "bits": slider("bits per value", [*range(1, 9), bits], bits),
-            "fraction": slider("fraction kept, k / n", [*fractions, fraction], fraction, ".1%"),
-            "entropy": ipywidgets.Checkbox(
-                value=entropy, description="with entropy coding", **LOOK
-            ),
+            "codec": ipywidgets.Dropdown(options=list(_CHOICES), description="codec", **LOOK),
+            "bits": slider("bits per value", [*range(1, 9)], 4),
+            "fraction": slider("fraction kept, k / n", fractions, 0.1, ".1%"),
+            "entropy": ipywidgets.Checkbox(description="with entropy coding", **LOOK),
         }
         self._readout, self._sentence = ipywidgets.HTML(), ipywidgets.HTML()
         self._describe()

@@ -146,7 +146,7 @@ class LeakPanel:
 
     Write it as the last line of a cell. ``parties`` have been trained. Their activations go through
     the codec that the ``controls`` describe, and each setting is attacked anew (`describe_leak`):
-    ``report`` says how well. ``bits`` and what follows are the first positions of the controls.
+    ``report`` says how well. ``bits`` and ``sigma`` are the first positions of their sliders.
 
     >>> from torch import nn
     >>> parties = Party("alice", nn.Linear(4, 4)), Party("bob", nn.LogSoftmax(1))
@@ -168,8 +168,6 @@ class LeakPanel:
         *,
         bits: int = 32,
         sigma: float = 0.0,
-        fraction: float = 1.0,
-        positions_only: bool = False,
     ):
         ipywidgets = find_ipywidgets("panels.describe_leak(parties, codec, ...)")
         from fltoolkit.plots.below_controls import BelowControls
@@ -178,12 +176,8 @@ class LeakPanel:
         self.controls = {
             "bits": slider("bits per value (32: float32)", [1, 2, 3, 4, 6, 8, 32, bits], bits),
             "sigma": slider("noise, sigma", [0, 0.1, 0.25, 0.5, 1, 2, 4, 8, sigma], sigma),
-            "fraction": slider(
-                "fraction kept", [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, fraction], fraction, ".0%"
-            ),
-            "positions_only": ipywidgets.Checkbox(
-                value=positions_only, description="attack the positions alone", **LOOK
-            ),
+            "fraction": slider("fraction kept", [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1], 1, ".0%"),
+            "positions_only": ipywidgets.Checkbox(description="attack the positions alone", **LOOK),
         }
         self._sentence = ipywidgets.HTML()
         self._below = BelowControls(*self.controls.values(), self._sentence)

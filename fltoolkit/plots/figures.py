@@ -252,9 +252,7 @@ COLUMN_WIDTHS = {1: 3.35, 2: 7.0}
 """Widths in inches of one column, and of two columns with their gap, in IEEE and ACM journals."""
 
 
-def save_figure(
-    ax: Axes, path: str | os.PathLike[str], *, columns: int = 1, height: float | None = None
-) -> None:
+def save_figure(ax: Axes, path: str | os.PathLike[str], *, columns: int = 1) -> None:
     """Save the whole figure of ``ax`` for a paper: as wide as a column, with letters of 8 points.
 
     A single column has no room for names at the ends of lines and beside points, so a legend below
@@ -266,7 +264,6 @@ def save_figure(
         ax: any Axes of the figure.
         path: the file to write; its folder must exist.
         columns: 1, or 2 for the whole width of a page.
-        height: in inches; by default the figure keeps its proportions, but at least 2.2 inches.
 
     >>> from fltoolkit import History
     >>> import tempfile
@@ -285,8 +282,8 @@ def save_figure(
         texts = figure.findobj(Text)
         sizes = [text.get_fontsize() for text in texts]
         try:
-            tall = max(2.2, width * before[1] / before[0]) + 0.17 * num_below
-            figure.set_size_inches(width, height or tall)
+            tall = max(2.2, width * before[1] / before[0]) + 0.17 * num_below  # inches
+            figure.set_size_inches(width, tall)
             for text in texts:
                 text.set_fontsize(8)
             for each in figure.axes:

@@ -15,7 +15,7 @@ PARTITIONS = {
     "iid": partition_iid,
     "dirichlet": lambda y, n, seed: partition_dirichlet(y, n, alpha=0.3, seed=seed),
     "shards": lambda y, n, seed: partition_shards(y, n, shards_per_client=2, seed=seed),
-    "features": lambda y, n, seed: split_features(len(y), n, seed=seed),
+    "features": lambda y, n, seed: split_features(len(y), n),
 }
 
 
@@ -40,7 +40,7 @@ def test_partition_laws(kind, labels, num_clients, seed):
     assert all(torch.equal(a, b) for a, b in zip(parts, again, strict=True))
 
 
-@pytest.mark.parametrize("kind", PARTITIONS)
+@pytest.mark.parametrize("kind", ["iid", "dirichlet", "shards"])
 def test_another_seed_is_another_partition_and_no_global_rng_is_touched(kind):
     y = torch.arange(500) % 10
     torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
@@ -138,7 +138,6 @@ def test_split_features_blocks():
     upper, lower = split_features((1, 8, 8), 2)
     assert torch.equal(image.flatten(1)[:, upper].reshape(4, 8), image[0, 0, :4])
     assert torch.equal(image.flatten(1)[:, lower].reshape(4, 8), image[0, 0, 4:])
-    assert flatten(split_features(64, 2, seed=0)) != list(range(64))
 
 
 @pytest.mark.parametrize(

@@ -69,9 +69,9 @@ def test_the_panel_follows_its_controls(shown: list[dict[str, Any]]) -> None:
 
 
 def test_every_control_has_a_name_and_start_values_may_lie_between() -> None:
-    panel = LeakPanel(*GIVEN, bits=5, sigma=0.3, fraction=0.07)
+    panel = LeakPanel(*GIVEN, bits=5, sigma=0.3)
     assert all(control.description for control in panel.controls.values())
-    assert panel.codec == Pipeline(Noise(0.3), TopK(0.07), Quantize(5))
+    assert panel.codec == Pipeline(Noise(0.3), Quantize(5))
 
 
 def test_pictures() -> None:
