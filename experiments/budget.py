@@ -71,7 +71,7 @@ def silent() -> Iterator[Trials]:
     """Silence and byte budgets: thresholds, periods, budgets and bits, tried and not stored."""
     task = silence.Task()
     names = {s.name for s in silence.settings(task) if s.codecs}
-    words = "test images, some of the seeds 0 to 4; few bits are told on 5 to 9"
+    words = "test images, some of the seeds 0 to 4; few bits are measured on 5 to 9"
     yield Trials("[silence](async_states.md)", Counter(dict.fromkeys(names, 0)), words)
 
 

@@ -123,8 +123,8 @@ def mark_null_rows(ax: Any, rows: Iterable[Row]) -> None:
         for setting, runs in rows
         if not any(run["nbytes"] for run in runs.values())
     ]
-    told = "Stars: the data sent once. For 0 bytes: " + "; ".join(words) + "."
-    ax.annotate(told, (0, -0.14), xycoords="axes fraction", fontsize=7, va="top")
+    note = "Stars: the data sent once. For 0 bytes: " + "; ".join(words) + "."
+    ax.annotate(note, (0, -0.14), xycoords="axes fraction", fontsize=7, va="top")
 
 
 def measure(names: Iterable[str] = DATA) -> None:

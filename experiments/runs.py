@@ -94,7 +94,7 @@ def sweep(
     path: Path,
     *,
     workers: int = 1,
-    told: Callable[[Result], str] = score,
+    summary: Callable[[Result], str] = score,
 ) -> None:
     """``run`` what is not in the file yet, and add a line for each run as soon as it is finished.
 
@@ -103,7 +103,7 @@ def sweep(
         jobs: what there is to run.
         path: of the file.
         workers: processes, one torch thread each; with several ``run`` must be picklable.
-        told: a result in one line.
+        summary: a result in one line.
     """
     there = read(path)
     todo = {setting.key(task, seed): (task, setting, seed) for task, setting, seed in jobs}
@@ -115,7 +115,7 @@ def sweep(
         name = todo[result["key"]][1].name
         print(
             f"{number:4d}/{len(todo)} {name:32s} seed {result['seed']:2d} "
-            f"{told(result)} {result['seconds']:6.1f} s",
+            f"{summary(result)} {result['seconds']:6.1f} s",
             flush=True,
         )
 

@@ -790,7 +790,7 @@ def ends(task: Mapping[str, Any], method: Mapping[str, Any]) -> list[tuple[float
 def squeezed(images: np.ndarray) -> bytes:
     """Images of 8 x 8 pixels from 0 to 16, by a binary range coder that learns as it goes.
 
-    ``readDigits`` in docs/explore/engine.js is the inverse. The coder is that of LZMA
+    ``readDigits`` in docs/explore/trainer.js is the inverse. The coder is that of LZMA
     (Pavlov 1999): it adds the carry to bytes that are still held back.
     """
     out, low, span, held, pending = bytearray(), 0, 0xFFFFFFFF, 0, 1

@@ -1,8 +1,8 @@
-/* The playground: choices, a worker that trains (engine.js, wire.js), and what is drawn of it. */
+/* The playground: choices, a worker that trains (trainer.js, wire.js), and its picture. */
 "use strict";
 
 /* The worker's side: it trains a slice at a time, so that it hears what the page says in between. */
-explore.serve = (engine, digits, post) => {
+explore.serve = (trainer, digits, post) => {
   let data = null, run = null, events = null, running = false, pace = "fast", watch = false, round = 0, timer = 0;
   let news = [], posted = 0, looked = 0, guessed = 0, single = false;
   const now = () => performance.now();
@@ -24,10 +24,10 @@ explore.serve = (engine, digits, post) => {
       if (setting.how === "split") {
         const rows = Array.from({ length: 8 }, (_, i) => data.numTrain + 11 * i);
         found.truth = rows.map((row) => data.pixels.slice(64 * row, 64 * row + 64));
-        found.guesses = engine.guesses(run, rows);
+        found.guesses = trainer.guesses(run, rows);
       } else if (seen.update) {
         found.truth = seen.shares[seen.owner].slice(0, 8).map((row) => data.pixels.slice(64 * row, 64 * row + 64));
-        found.guesses = engine.mixtures(seen.updateAfter, 8);
+        found.guesses = trainer.mixtures(seen.updateAfter, 8);
       }
     }
     return found;
@@ -71,8 +71,8 @@ explore.serve = (engine, digits, post) => {
   };
 
   const begin = (setting) => {
-    data = data || engine.readDigits(digits);
-    ({ run, events } = engine.start(setting, data));
+    data = data || trainer.readDigits(digits);
+    ({ run, events } = trainer.start(setting, data));
     news = [];
     looked = guessed = 0;
   };
@@ -82,8 +82,8 @@ explore.serve = (engine, digits, post) => {
     if (order.pace) pace = order.pace;
     if (order.setting) { running = false; begin(order.setting); tell(); }
     if (order.alone) {
-      data = data || engine.readDigits(digits);
-      post({ alone: order.alone, accuracy: engine.alone(data, order.alone) });
+      data = data || trainer.readDigits(digits);
+      post({ alone: order.alone, accuracy: trainer.alone(data, order.alone) });
     }
     if (order.pause) { running = false; tell(); }
     if ((order.go || order.step) && run) {
@@ -96,7 +96,7 @@ explore.serve = (engine, digits, post) => {
 };
 
 (() => {
-const { byId, escape, bytes, percent, grouped, mark, picture, scale } = explore, engine = explore.makeEngine(explore.wire), DIGITS = explore.data.digits, SEND = DIGITS.data_nbytes;
+const { byId, escape, bytes, percent, grouped, mark, picture, scale } = explore, trainer = explore.makeTrainer(explore.wire), DIGITS = explore.data.digits, SEND = DIGITS.data_nbytes;
 const place = byId("plot"), scene = byId("scene"), root = document.documentElement;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const BITS = [1, 2, 3, 4, 5, 6, 7, 8, 32], KEPT = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
@@ -107,15 +107,15 @@ let path = [], last = null, best = 0, seen = {}, alone = {}, tried = [], packets
 
 const makeWorker = (hear) => {
   const text = `const wire = (${explore.makeWire})();
-    const engine = (${explore.makeEngine})(wire); onmessage = (e) => self.order(e.data);
-    self.order = (${explore.serve})(engine, ${JSON.stringify({ pixels: DIGITS.pixels, labels: DIGITS.labels })}, (news) => postMessage(news));`;
+    const trainer = (${explore.makeTrainer})(wire); onmessage = (e) => self.order(e.data);
+    self.order = (${explore.serve})(trainer, ${JSON.stringify({ pixels: DIGITS.pixels, labels: DIGITS.labels })}, (news) => postMessage(news));`;
   try {
     const worker = new Worker(URL.createObjectURL(new Blob([text], { type: "text/javascript" })));
     worker.onmessage = (event) => hear(event.data);
-    worker.onerror = () => { orders = explore.serve(engine, DIGITS, hear); };
+    worker.onerror = () => { orders = explore.serve(trainer, DIGITS, hear); };
     return (order) => worker.postMessage(order);
   } catch { // no worker here: the page itself trains, a slice at a time
-    return explore.serve(engine, DIGITS, hear);
+    return explore.serve(trainer, DIGITS, hear);
   }
 };
 
@@ -149,9 +149,9 @@ const code = (s) => {
 
 /* The bytes of messages with values like those that will come. */
 const sizes = (s) => {
-  const shape = isSplit(s) ? [32, engine.CUT_WIDTHS[s.cut]] : null;
+  const shape = isSplit(s) ? [32, trainer.CUT_WIDTHS[s.cut]] : null;
   const tree = shape ? [{ name: "h", dtype: 0, shape, data: Float32Array.from({ length: shape[0] * shape[1] }, (_, i) => Math.sin(i * i)) }]
-    : engine.treeOf(engine.makeNetwork(0));
+    : trainer.treeOf(trainer.makeNetwork(0));
   const size = (bits, kept, name) => explore.wire.codec({ bits, kept }).encode(name ? [{ ...tree[0], name }] : tree).length;
   return [size(s.bitsUp, s.kept), size(s.bitsDown, 1, shape && "g")];
 };

@@ -2,7 +2,7 @@
    Pipeline([TopK(fraction)], [Quantize(bits)]) and ErrorFeedback of it. tests/explore/test_wire.py holds
    them equal.
 
-   Not here: entropy coders, random rounding and all other codecs; who sends what (engine.js).
+   Not here: entropy coders, random rounding and all other codecs; who sends what (trainer.js).
 
    A tree is an array of {name, dtype, shape, data}; `data` is a typed array.
 

@@ -34,7 +34,7 @@ SIZES = {  # samples, pixels
 }
 CUTS = {"mlp": 640, "vgg11": 128 * 8 * 8}  # activations a sample
 MODELS = {"digits": "mlp", "mnist": "mlp", "cifar10": "vgg11", "cifar10_tenth": "vgg11"}
-"""The model of each data set, unless told otherwise."""
+"""The model of each data set, unless an option says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,8 @@ def few_bits(task: Task) -> Iterator[Setting]:
         ),
         ("few bits", "few bits, always A", AlwaysA(), FEW_BITS, Upload()),
     ):
-        told = name in ("vanilla, float32", "few bits, BudgetGate, 1/105")
-        seeds = MORE_FRESH_SEEDS if told else FRESH_SEEDS
+        longest = name in ("vanilla, float32", "few bits, BudgetGate, 1/105")
+        seeds = MORE_FRESH_SEEDS if longest else FRESH_SEEDS
         yield Setting(part, family, name, gate, codecs, upload, seeds=seeds)
 
 

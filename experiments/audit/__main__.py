@@ -69,8 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if each is None:
             print(f"{name:26s} not measured: {len(missing({name: chosen[name]}, args.out))} to do")
         else:
-            told = f"\n  {each.words}" if args.names else ""
-            print(f"{name:26s} {each.verdict.value:24s} {chosen[name].title}{told}")
+            more = f"\n  {each.words}" if args.names else ""
+            print(f"{name:26s} {each.verdict.value:24s} {chosen[name].title}{more}")
     return 0
 
 

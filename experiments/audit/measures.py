@@ -12,10 +12,10 @@ from fltoolkit.research import Experiment, bytes_to_reach, records
 
 OF_LANGUAGE = (
     "Steps and codecs by one trial each on seeds 0 and 1, AdamW's rate as the better of two, all "
-    "on the held-out tenth on which the result is told; these trials are not stored. Later four "
-    "trials of the rate for each of seven methods (docs/language_results.md) found the rates used "
-    "here, except for MuLoCo and Muon alone, where half the rate was best. Nothing was tuned for "
-    "NoLoCo, SPARTA, DES-LOC and Dion."
+    "on the held-out tenth on which the result is measured; these trials are not stored. Later "
+    "four trials of the rate for each of seven methods (docs/language_results.md) found the rates "
+    "used here, except for MuLoCo and Muon alone, where half the rate was best. Nothing was tuned "
+    "for NoLoCo, SPARTA, DES-LOC and Dion."
 )
 OF_SPLIT_LANGUAGE = (
     "The codecs, by trials on seed 100 and the same held-out text, which are not stored. All have "

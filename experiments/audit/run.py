@@ -77,8 +77,8 @@ def audit(claims: Mapping[str, Claim], path: Path = RESULTS) -> Iterator[str]:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-        told = ", ".join(f"{k} {v:,.6g}" for k, v in values.items())
-        yield f"{name}: {measured}, seed {seed}: {told} ({seconds} s)"
+        numbers = ", ".join(f"{k} {v:,.6g}" for k, v in values.items())
+        yield f"{name}: {measured}, seed {seed}: {numbers} ({seconds} s)"
 
 
 def measured_once(what: Measure, seed: int, quick: bool = False) -> Values:

@@ -157,8 +157,8 @@ def goal(rows: Sequence[Row]) -> str:
     lines = [f"At least {GOAL_FACTOR} times fewer bytes, up and down together, best first:"]
     for points, factor, name in sorted(found, key=lambda each: -mean(each[0])):
         met = verdict(([-value for value in points], GOAL_POINTS))
-        told = f"{mean_ci(points, '+.2f')} points (seeds: {len(points)})"
-        lines.append(f"- {name}: {factor:.1f} times fewer, {told}: {met}")
+        lost = f"{mean_ci(points, '+.2f')} points (seeds: {len(points)})"
+        lines.append(f"- {name}: {factor:.1f} times fewer, {lost}: {met}")
     return "\n".join(lines)
 
 

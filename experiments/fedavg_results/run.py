@@ -27,12 +27,12 @@ def run(task: Task, setting: Setting, seed: int, device: str = "cpu") -> Result:
     faster = setting.server_lr != 1
     optimizer = torch.optim.SGD(model.parameters(), lr=setting.server_lr) if faster else None
     curve: list[tuple[int, int, float]] = []
-    told = setting.told(task)
+    chosen = setting.all_settings(task)
     for record in fedavg(
         model,
         clients,
         channel,
-        rounds=told["rounds"],
+        rounds=chosen["rounds"],
         cohort=round(COHORT * task.clients),
         local=Local(batch_size=BATCH_SIZE, lr=setting.lr, epochs=setting.local_epochs),
         server=Server(mean=mean_of_senders if setting.masked else mean_of_all, optimizer=optimizer),
@@ -43,7 +43,7 @@ def run(task: Task, setting: Setting, seed: int, device: str = "cpu") -> Result:
     up, down, _ = curve[-1]
     last = [accuracy for _, _, accuracy in curve[-LAST:]]
     return {
-        **{"key": setting.key(task, seed), "seed": seed, **told},
+        **{"key": setting.key(task, seed), "seed": seed, **chosen},
         "accuracy": round(sum(last) / len(last), 6),
         **{"nbytes": up + down, "nbytes_up": up, "nbytes_down": down},
         "num_parameters": sum(p.numel() for p in model.parameters()),

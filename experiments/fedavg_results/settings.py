@@ -57,10 +57,10 @@ class Setting:
 
     def key(self, task: Task, seed: int) -> str:
         """The same for the same run, whatever it is called: so a rerun knows what is there."""
-        what = {**self.told(task), "seed": seed, "batch_size": BATCH_SIZE, "cohort": COHORT}
+        what = {**self.all_settings(task), "seed": seed, "batch_size": BATCH_SIZE, "cohort": COHORT}
         return digest(what)
 
-    def told(self, task: Task) -> dict[str, Any]:
+    def all_settings(self, task: Task) -> dict[str, Any]:
         """Everything that decides a run but its seed."""
         faster = {} if self.server_lr == 1 else {"server_lr": self.server_lr}
         own = ("lr", "local_epochs", "model", "split", "masked", "pixels")

@@ -22,7 +22,7 @@ RESULTS = STORED / "language.jsonl"
 PARTS = {data_parallel.PART: data_parallel}
 
 
-def told(result: Result) -> str:
+def summary(result: Result) -> str:
     """Nats and bytes in one line."""
     return f"{result['nats']:.3f} nats {result['nbytes'] / 1e6:9.2f} MB"
 
@@ -51,7 +51,7 @@ def main() -> None:
             if args.part in (None, name):
                 jobs = jobs_of(task, chosen(part.settings(task), args))
                 jobs = [job for job in jobs if job[1].key(task, job[2]) not in stored]
-                sweep(part.run, jobs[: args.limit], args.out, told=told)
+                sweep(part.run, jobs[: args.limit], args.out, summary=summary)
 
 
 if __name__ == "__main__":

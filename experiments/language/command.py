@@ -16,7 +16,7 @@ def main(
     tasks: Mapping[str, Any],
     settings: Callable[[Any], list[Any]],
     run: Callable[[Any, Any, int], Result],
-    told: Callable[[Result], str],
+    summary: Callable[[Result], str],
     report: Callable[[Mapping[str, Result]], str],
     candidates: Callable[[Any], list[Any]],
 ) -> None:
@@ -35,7 +35,7 @@ def main(
             for job in jobs_of(task, chosen((candidates if args.choose else settings)(task), args))
             if args.task in (None, title)
         ]
-        sweep(run, jobs, args.out, told=told)
+        sweep(run, jobs, args.out, summary=summary)
 
 
 def page_of(name: str) -> Page:

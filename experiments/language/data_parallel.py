@@ -375,7 +375,7 @@ def trained(
     """What one training run cost and brought, and its model.
 
     ``halves`` holds the nats on the two halves of the held-out text: settings are chosen by the
-    first, results can be told on the second.
+    first, results can be measured on the second.
 
     ``uplink`` is what one counts who looks only at what workers say, once for each message: the
     way that factors are often given. ``curve`` holds [step, bytes so far, training loss] at twelve

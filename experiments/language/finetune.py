@@ -236,7 +236,7 @@ def score(model: nn.Module, test: tuple[Tensor, Tensor]) -> float:
     return float(record["test_loss"])
 
 
-def told(result: Result) -> str:
+def summary(result: Result) -> str:
     """The main results in one line."""
     if "diverged" in result:
         return f"diverged in round {result['diverged']}"
@@ -321,4 +321,4 @@ def effort(task: Task, rows: Sequence[Row]) -> str:
 
 
 if __name__ == "__main__":
-    main("finetune", TASKS, settings, run, told, report, candidates)
+    main("finetune", TASKS, settings, run, summary, report, candidates)

@@ -106,7 +106,7 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
     }
 
 
-def told(result: Result) -> str:
+def summary(result: Result) -> str:
     """The main results in one line."""
     return f"probe {result['probe']:.1%}, {result['nbytes']:.1f} B a character"
 
@@ -158,4 +158,4 @@ def candidates(task: Task) -> list[Setting]:
 
 
 if __name__ == "__main__":
-    main("inversion", TASKS, settings, run, told, report, candidates)
+    main("inversion", TASKS, settings, run, summary, report, candidates)

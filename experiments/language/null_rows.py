@@ -142,7 +142,7 @@ def tuned(
     return finetune.score(model, test)
 
 
-def told(result: Result) -> str:
+def summary(result: Result) -> str:
     """The main results in one line."""
     nats = "  (float32's)" if result["nats"] is None else f"{result['nats']:.3f} nats"
     return f"{nats} {result['nbytes'] / 1e3:9.1f} kB"
@@ -157,7 +157,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=PATH)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    sweep(run, settings(args.seeds), args.out, told=told)
+    sweep(run, settings(args.seeds), args.out, summary=summary)
 
 
 if __name__ == "__main__":

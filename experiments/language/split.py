@@ -292,7 +292,7 @@ def structure(codec: Codec | None) -> Codec | None:
     return None
 
 
-def told(result: Result) -> str:
+def summary(result: Result) -> str:
     """The main results in one line."""
     if "diverged" in result:
         return f"diverged at step {result['diverged']}"
@@ -390,4 +390,4 @@ def candidates(task: Task) -> list[Setting]:
 
 
 if __name__ == "__main__":
-    main("split", TASKS, settings, run, told, report, candidates)
+    main("split", TASKS, settings, run, summary, report, candidates)

@@ -237,7 +237,7 @@ def sizes(name: str, text: Text) -> Result:
 # --------------------------------------------------------------------------------------- the tables
 
 
-def told(result: Result) -> str:
+def summary(result: Result) -> str:
     """Nats and bytes in one line."""
     return f"lr {result['lr']:g} {result['nats']:.3f} nats {result['nbytes'] / 1e6:10.2f} MB"
 
@@ -357,7 +357,9 @@ def main() -> None:
         else:
             settings = trials(study) if args.choose else best(study, stored)
             jobs = jobs_of(trial_task(study) if args.choose else study.task, chosen(settings, args))
-            sweep(partial(run, device=args.device), jobs, args.out, workers=args.jobs, told=told)
+            sweep(
+                partial(run, device=args.device), jobs, args.out, workers=args.jobs, summary=summary
+            )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from experiments.leakage.report import draw, report
-from experiments.leakage.run import run, told
+from experiments.leakage.run import run, summary
 from experiments.leakage.settings import TASKS, settings
 from experiments.runs import STORED, read, sweep
 
@@ -42,7 +42,7 @@ def main() -> None:
     task = TASKS[args.data]
     chosen = [s for s in settings() if args.only in f"{s.part}: {s.name}"]
     jobs = [(task, s, seed) for seed in args.seeds or task.seeds for s in chosen]
-    sweep(run, jobs, args.out, told=told)
+    sweep(run, jobs, args.out, summary=summary)
 
 
 if __name__ == "__main__":

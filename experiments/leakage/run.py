@@ -124,7 +124,7 @@ def _picture(x: Tensor, scale: Tensor) -> str:
     return base64.b64encode(pixels.numpy().tobytes()).decode()
 
 
-def told(result: Result) -> str:
+def summary(result: Result) -> str:
     """The main results in one line."""
     if "diverged" in result:
         return f"diverged at step {result['diverged']}"

@@ -16,7 +16,7 @@ from experiments.runs import STORED, Result, chosen, options, read, rows_of, swe
 RESULTS = STORED / "links.jsonl"
 
 
-def told(result: Result) -> str:
+def summary(result: Result) -> str:
     """A result in one line."""
     return ", ".join(f"{t['method']} {t['wall']:.2f} s" for t in result["methods"])
 
@@ -31,7 +31,7 @@ def main() -> None:
         PAGE.tell(report(rows_of(None, mine, read(args.out))), args)
     else:
         jobs = [(None, setting, n) for n in range(args.repeats) for setting in mine]
-        sweep(run, jobs, args.out, told=told)
+        sweep(run, jobs, args.out, summary=summary)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from experiments.links import methods as gloo
-from experiments.links.__main__ import told
+from experiments.links.__main__ import summary
 from experiments.links.emulator import ADDRESSES, link
 from experiments.links.flower_report import METHODS, PAGE, WARM, report
 from experiments.links.settings import Setting, settings
@@ -180,7 +180,7 @@ def main() -> None:
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that the others end too
     jobs = [(None, setting, n) for n in range(args.repeats) for setting in mine]
-    sweep(partial(run, rounds=args.rounds), jobs, args.out, told=told)
+    sweep(partial(run, rounds=args.rounds), jobs, args.out, summary=summary)
 
 
 def links() -> list[Setting]:

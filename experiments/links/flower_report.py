@@ -64,12 +64,12 @@ def report(rows: Sequence[Row]) -> str:
     )
 
 
-def beyond(told: Result, way: str) -> float:
+def beyond(method: Result, way: str) -> float:
     """Bytes per round that the interface sent and the ledger does not count."""
-    return float((told[f"below_{way}"] - told[f"nbytes_{way}"]) / told["count"])
+    return float((method[f"below_{way}"] - method[f"nbytes_{way}"]) / method["count"])
 
 
-def stages(result: Result, told: Result) -> list[tuple[float, ...]]:
+def stages(result: Result, method: Result) -> list[tuple[float, ...]]:
     """A round's seconds by the model: waiting, model down, ClientApp, update up, waiting.
 
     The SuperNode asks for a message when it has sent its last one, and then each `POLL` seconds.
@@ -81,9 +81,10 @@ def stages(result: Result, told: Result) -> list[tuple[float, ...]]:
     found = []
     turn = 2 * result["latency"]
     down, up = (
-        told[f"below_{way}"] / told["count"] / result[way] + TURNS * turn for way in ("down", "up")
+        method[f"below_{way}"] / method["count"] / result[way] + TURNS * turn
+        for way in ("down", "up")
     )
-    for before, after in itertools.pairwise(told["rounds"][WARM - 1 :]):
+    for before, after in itertools.pairwise(method["rounds"][WARM - 1 :]):
         start, sent = before[0], before[-1]
         asked = -(start - sent) % POLL + turn / 2
         app = after[3] - after[2]
@@ -96,10 +97,10 @@ def stages(result: Result, told: Result) -> list[tuple[float, ...]]:
     return found
 
 
-def measured(told: Result) -> list[tuple[float, ...]]:
+def measured(method: Result) -> list[tuple[float, ...]]:
     """The same five parts of each round by the clock."""
     found = []
-    for before, after in itertools.pairwise(told["rounds"][WARM - 1 :]):
+    for before, after in itertools.pairwise(method["rounds"][WARM - 1 :]):
         times = (before[0], *after[1:], after[0])
         found.append(tuple(b - a for a, b in itertools.pairwise(times)))
     return found
@@ -111,7 +112,7 @@ def without_app(rounds: Sequence[tuple[float, ...]]) -> float:
 
 
 def each(rows: Sequence[Row]) -> Iterator[tuple[str, list[tuple[Result, Result]]]]:
-    """A table's row begins with link and method; its repeats: the result, what the method told."""
+    """A table's row begins with link and method; its repeats: the result and the method's."""
     for setting, runs in rows:
         for name in METHODS:
             pairs = [(r, t) for r in runs.values() for t in r["methods"] if t["method"] == name]

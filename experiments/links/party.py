@@ -31,8 +31,8 @@ def main(out: Path, counts: dict[str, int]) -> None:
         "gloo"
     )  # one for all methods: each channel makes a group of its own in it
     here = (CLIENT, SERVER)[int(os.environ["RANK"])]
-    told = [train(name, here, count) for name, count in counts.items()]
-    out.write_text(json.dumps(told))
+    methods = [train(name, here, count) for name, count in counts.items()]
+    out.write_text(json.dumps(methods))
 
 
 def train(name: str, here: str, count: int) -> dict[str, float | str]:

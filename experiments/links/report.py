@@ -17,13 +17,13 @@ GROUPS = (
 )
 
 
-def simple(result: Result, told: Result) -> float:
+def simple(result: Result, method: Result) -> float:
     """Seconds by `fltoolkit.research.seconds_on`, each way at its rate, and those of computing."""
-    sent = told["nbytes_up"] / result["up"] + told["nbytes_down"] / result["down"]
-    return sent + told["messages"] * result["latency"] + computing(told)
+    sent = method["nbytes_up"] / result["up"] + method["nbytes_down"] / result["down"]
+    return sent + method["messages"] * result["latency"] + computing(method)
 
 
-def detailed(result: Result, told: Result) -> float:
+def detailed(result: Result, method: Result) -> float:
     """The same with what transport and emulator do.
 
     A message is cut into packets, which have headers. In gloo the receiver asks for each message.
@@ -32,23 +32,24 @@ def detailed(result: Result, told: Result) -> float:
     a second time: there and back. The emulated rate is a token bucket: after a pause, as many
     bytes as the bucket holds pass at once. In a unit without messages both compute at once.
     """
-    exchanging = min(told["messages"] / (2 * told["count"]), 1)  # the share of units with messages
-    longest = max(told["cpu_client"], told["cpu_server"])
-    ways = told["messages"] + told["following"] + 2 * told["outgrown"]
+    # the share of units with messages
+    exchanging = min(method["messages"] / (2 * method["count"]), 1)
+    longest = max(method["cpu_client"], method["cpu_server"])
+    ways = method["messages"] + method["following"] + 2 * method["outgrown"]
     seconds = ways * result["latency"]
-    seconds += exchanging * computing(told) + (1 - exchanging) * longest
-    after_pause = (told["messages"] - told["following"]) / 2  # in each direction
+    seconds += exchanging * computing(method) + (1 - exchanging) * longest
+    after_pause = (method["messages"] - method["following"]) / 2  # in each direction
     for way in WAYS:
         size = mtu(result[way])
-        sent = told[f"nbytes_{way}"] * size / (size - HEADERS)
+        sent = method[f"nbytes_{way}"] * size / (size - HEADERS)
         free = min(after_pause * bucket(result[way]), sent)
         seconds += (sent - free) / result[way]
     return seconds
 
 
-def computing(told: Result) -> float:
+def computing(method: Result) -> float:
     """Seconds in which one of the two computes, codecs included: they take turns."""
-    return told["cpu_client"] + told["cpu_server"]
+    return method["cpu_client"] + method["cpu_server"]
 
 
 def report(rows: Sequence[Row]) -> str:
@@ -89,7 +90,7 @@ def errors(rows: Sequence[Row]) -> str:
 
 
 def by_method(rows: Sequence[Row]) -> list[tuple[tuple[str, str], list[tuple[Result, Result]]]]:
-    """(link, method) and its repeats: each the whole result and what the method told."""
+    """(link, method) and its repeats: each the whole result, and that of the method."""
     found = []
     for setting, runs in rows:
         for name in METHODS:
@@ -108,8 +109,8 @@ def seconds(rows: Sequence[Row], group: Sequence[str]) -> str:
     for setting, runs in rows:
         cells = []
         for name in group:
-            told = [t for r in runs.values() for t in r["methods"] if t["method"] == name]
-            cells.append([1000 * t["wall"] / t["count"] for t in told])
+            found = [t for r in runs.values() for t in r["methods"] if t["method"] == name]
+            cells.append([1000 * t["wall"] / t["count"] for t in found])
         least = min(mean(cell) for cell in cells)
         words = [
             f"**{mean_ci(c, ',.0f')}**" if mean(c) == least else mean_ci(c, ",.0f") for c in cells
@@ -157,10 +158,10 @@ def overlap(rows: Sequence[Row]) -> str:
 
 def costs(rows: Sequence[Row], name: str) -> tuple[float, float]:
     """Bytes and seconds of computing of a method's unit: medians over all links and repeats."""
-    told = [t for _, runs in rows for r in runs.values() for t in r["methods"]]
-    told = [t for t in told if t["method"] == name]
-    nbytes = median((t["nbytes_up"] + t["nbytes_down"]) / t["count"] for t in told)
-    return nbytes, median(computing(t) / t["count"] for t in told)
+    every = [t for _, runs in rows for r in runs.values() for t in r["methods"]]
+    found = [t for t in every if t["method"] == name]
+    nbytes = median((t["nbytes_up"] + t["nbytes_down"]) / t["count"] for t in found)
+    return nbytes, median(computing(t) / t["count"] for t in found)
 
 
 def details(rows: Sequence[Row]) -> str:

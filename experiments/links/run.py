@@ -52,8 +52,8 @@ def run(task: object, setting: Setting, seed: int) -> Result:
         codes = [party.wait() for party in parties]
         if any(codes):
             raise RuntimeError(f"{setting.name}: the parties ended with {codes}")
-        told = [json.loads(file.read_text()) for file in files]
-    methods = [_joined(client, server) for client, server in zip(*told, strict=True)]
+        found = [json.loads(file.read_text()) for file in files]
+    methods = [_joined(client, server) for client, server in zip(*found, strict=True)]
     return {
         **{"key": setting.key(task, seed), "seed": seed, "link": setting.name},
         **{"up": setting.up, "down": setting.down, "latency": setting.latency},

@@ -35,7 +35,7 @@ def run(_task: None, setting: Setting, seed: int) -> Result:
     }
 
 
-def told(result: Result) -> str:
+def summary(result: Result) -> str:
     """The first score in a line."""
     score = next(iter(GROUPS[result["group"]].scores))
     return f"{result.get(score, float('nan')):7.4f} {result['nbytes'] / 1e6:8.3f} MB"
@@ -60,7 +60,7 @@ def main() -> None:
     elif args.write:
         report.write(groups, read(args.out))
     else:
-        do = partial(sweep, run, path=args.out, workers=args.workers, told=told)
+        do = partial(sweep, run, path=args.out, workers=args.workers, summary=summary)
         for group in groups.values():
             do(jobs=[(None, s, seed) for s in group.trials() for seed in s.seeds])
             chosen = group.settings(read(args.out))

@@ -296,10 +296,10 @@ def beside_alone(results: Sequence[Result]) -> Iterator[str]:
     known = {name: interval(gain) for name, gain in gains.items() if len(gain) > 1}
     below = [name for name, found in known.items() if found.high < 0]
     unclear = [name for name, found in known.items() if not found.beyond_zero]
-    for words, chosen in (("below", below), ("not to be told from", unclear)):
+    for words, chosen in (("below", below), ("not clearly different from", unclear)):
         if chosen:
-            told = f"Methods {words} the mean of the owners alone, paired by seed (95 %): "
-            yield from ("", told + "; ".join(chosen) + ".")
+            these = f"Methods {words} the mean of the owners alone, paired by seed (95 %): "
+            yield from ("", these + "; ".join(chosen) + ".")
 
 
 PAIRS = (

@@ -53,7 +53,7 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
     }
 
 
-def told(result: Result) -> str:
+def summary(result: Result) -> str:
     """The result in one line."""
     return f"{100 * result['accuracy']:6.2f} %, AUC {result['membership']:.4f}"
 
@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=PATH)
     args = parser.parse_args()
     jobs = [(task, setting, seed) for seed in args.seeds for setting in settings()]
-    sweep(run, jobs, args.out, told=told)
+    sweep(run, jobs, args.out, summary=summary)
 
 
 if __name__ == "__main__":

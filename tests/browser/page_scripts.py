@@ -16,11 +16,11 @@ from typing import Any
 import labserver
 
 EXPLORE = Path(__file__).parents[2] / "docs" / "explore"
-SCRIPTS = ("formulas.js", "wire.js", "engine.js", "data/digits.js")
+SCRIPTS = ("formulas.js", "wire.js", "trainer.js", "data/digits.js")
 Call = Callable[[str, Any], Any]
 
 AFTERWARDS = """
-explore.engine = explore.makeEngine(explore.wire);
+explore.trainer = explore.makeTrainer(explore.wire);
 explore.treeFrom = (entries) => entries.map(([name, dtype, shape, hex]) => ({ name, dtype, shape,
   data: new explore.wire.ARRAYS[dtype](explore.bytesFrom(hex).buffer) }));
 explore.bytesFrom = (hex) => Uint8Array.from(hex.match(/../g) || [], (h) => parseInt(h, 16));

@@ -57,7 +57,7 @@ def test_a_run_counts_all_but_the_first_download(codec):
         assert nbytes < result["nbytes_up"] < nbytes + 400
     else:
         assert result["nbytes_up"] < nbytes / 12
-    assert finetune.told(result).endswith("kB")
+    assert finetune.summary(result).endswith("kB")
 
 
 def test_clients_of_a_play_are_its_speakers(monkeypatch):

@@ -38,7 +38,7 @@ def test_an_open_link_tells_and_loud_noise_does_not():
     assert loud["nearest"] < plain["null"]
     assert loud["probe"] == pytest.approx(plain["null"], abs=0.12)
     assert 4 * 64 < plain["nbytes"] < 4 * 64 + 1
-    assert inversion.told(plain).startswith("probe ")
+    assert inversion.summary(plain).startswith("probe ")
 
 
 def test_the_table_ends_with_the_null_model():

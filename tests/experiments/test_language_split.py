@@ -60,7 +60,7 @@ def test_a_run_says_what_the_tables_need(setting):
     assert result["nats"] < chance + 0.07
     assert result["nats_coded"] > 0
     assert result["nbytes"] == result["nbytes_up"] + result["nbytes_down"] > 0
-    assert split.told(result).endswith("MB")
+    assert split.summary(result).endswith("MB")
     if setting.name == "float32":
         values = 2 * 2 * 32 * 64 * 64  # both ways, epochs, windows, places, width
         assert 4 * values < result["nbytes"] < 4 * values + 500

@@ -9,7 +9,7 @@ import pytest
 from experiments.leakage import report as leakage_report
 from experiments.leakage.__main__ import RESULTS
 from experiments.leakage.report import draw, report
-from experiments.leakage.run import run, told
+from experiments.leakage.run import run, summary
 from experiments.leakage.settings import BINARY, TASKS, UP, Setting, Task, settings
 from experiments.runs import read, sweep
 from fltoolkit.codecs import Pipeline, Quantize, TopK
@@ -53,7 +53,7 @@ def test_the_binary_task_finds_the_rare_label():
 def test_a_run_that_diverges_is_named_and_the_others_go_on(tmp_path, monkeypatch):
     wild = replace(SMALL, lr=1e30)
     jobs = [(wild, Setting(UP, "float32"), 0), (SMALL, Setting(UP, "8 bits"), 0)]
-    sweep(run, jobs, tmp_path / "r", told=told)
+    sweep(run, jobs, tmp_path / "r", summary=summary)
     results = read(tmp_path / "r")
     assert ["diverged" in result for result in results.values()] == [True, False]
     monkeypatch.setattr(leakage_report, "TASKS", {"digits": wild})

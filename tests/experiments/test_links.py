@@ -20,7 +20,7 @@ from fltoolkit.channel import Transfer
 from fltoolkit.engines import _peers
 from fltoolkit.split import train_split
 
-TOLD = {
+METHOD = {
     "method": "SplitNN, float32",
     **{"count": 10, "messages": 20, "following": 0, "outgrown": 0},
     **{"nbytes_up": 1_000_000, "nbytes_down": 500_000},
@@ -31,41 +31,41 @@ TOLD = {
 
 def made_up(**changes):
     """A link of 1 MB/s up and 2 MB/s down with 10 ms, and one method on it."""
-    return {"up": 1e6, "down": 2e6, "latency": 0.01, "methods": [TOLD | changes]}
+    return {"up": 1e6, "down": 2e6, "latency": 0.01, "methods": [METHOD | changes]}
 
 
 def test_the_simple_model_adds_bytes_waits_and_computing():
     result = made_up()
     # 1 s up, 0.25 s down, 20 messages of 10 ms, 0.3 s of computing
-    assert links_report.simple(result, TOLD) == pytest.approx(1 + 0.25 + 0.2 + 0.3)
+    assert links_report.simple(result, METHOD) == pytest.approx(1 + 0.25 + 0.2 + 0.3)
 
 
 def test_headers_are_52_bytes_of_a_packet_and_a_full_bucket_passes_at_once():
     result = made_up()
     share, full = 1500 / 1448, 10 * 3000  # ten messages each way
     sent = (1e6 * share - full) / 1e6 + (0.5e6 * share - full) / 2e6
-    assert links_report.detailed(result, TOLD) == pytest.approx(sent + 0.2 + 0.3)
+    assert links_report.detailed(result, METHOD) == pytest.approx(sent + 0.2 + 0.3)
     assert (mtu(1e6), bucket(1e6)) == (1500, 3000)
     assert mtu(125e6) == 15_000  # of a gigabit link
-    short = TOLD | {"nbytes_up": 20_000, "nbytes_down": 20_000}  # all of it fits into the buckets
+    short = METHOD | {"nbytes_up": 20_000, "nbytes_down": 20_000}  # all of it fits into the buckets
     assert links_report.detailed(result, short) == pytest.approx(0.2 + 0.3)
 
 
 def test_a_message_after_one_in_the_same_direction_waits_twice():
-    result, told = made_up(), TOLD | {"following": 5}
-    more = links_report.detailed(result, told) - links_report.detailed(result, TOLD)
+    result, method = made_up(), METHOD | {"following": 5}
+    more = links_report.detailed(result, method) - links_report.detailed(result, METHOD)
     assert more == pytest.approx(5 * 0.01 + 2.5 * 3000 * (1 / 1e6 + 1 / 2e6))
 
 
 def test_without_messages_both_compute_at_once():
-    result, told = made_up(), TOLD | {"messages": 10}  # in half of the ten steps
-    there = links_report.detailed(result, told | {"cpu_client": 0.0, "cpu_server": 0.0})
-    assert links_report.detailed(result, told) - there == pytest.approx(0.5 * 0.3 + 0.5 * 0.2)
+    result, method = made_up(), METHOD | {"messages": 10}  # in half of the ten steps
+    there = links_report.detailed(result, method | {"cpu_client": 0.0, "cpu_server": 0.0})
+    assert links_report.detailed(result, method) - there == pytest.approx(0.5 * 0.3 + 0.5 * 0.2)
 
 
 def test_a_message_longer_than_the_buffer_takes_a_way_there_and_back_more():
-    result, told = made_up(), TOLD | {"outgrown": 3}
-    more = links_report.detailed(result, told) - links_report.detailed(result, TOLD)
+    result, method = made_up(), METHOD | {"outgrown": 3}
+    more = links_report.detailed(result, method) - links_report.detailed(result, METHOD)
     assert more == pytest.approx(3 * 2 * 0.01)
 
 
@@ -95,7 +95,7 @@ def test_every_link_is_run_long_enough_and_not_for_ever():
 
 def test_tables_of_made_up_runs():
     setting = Setting(1e6, 2e6, 0.01)
-    methods = [TOLD | {"method": name, "wall": 1.0 + n} for n, name in enumerate(METHODS)]
+    methods = [METHOD | {"method": name, "wall": 1.0 + n} for n, name in enumerate(METHODS)]
     rows = [(setting, {0: made_up() | {"methods": methods}})]
     text = links_report.report(rows)
     assert "**100**" in text  # 1.0 s for 10 steps, the least of the row
@@ -140,8 +140,8 @@ def test_a_short_run_over_a_real_link():
 
     result = run(None, Short(10 * MBIT, 10 * MBIT, 0.005), 0)
     json.dumps(result, allow_nan=False)
-    for told in result["methods"]:
-        least = links_report.simple(result, told) - links_report.computing(told)
-        assert told["wall"] > 0.9 * least
-        assert told["below_up"] > told["nbytes_up"] > 0
-        assert told["messages"] == 2 * told["count"]
+    for method in result["methods"]:
+        least = links_report.simple(result, method) - links_report.computing(method)
+        assert method["wall"] > 0.9 * least
+        assert method["below_up"] > method["nbytes_up"] > 0
+        assert method["messages"] == 2 * method["count"]

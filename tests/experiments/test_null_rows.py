@@ -70,9 +70,9 @@ def lacking(table: Table) -> set[str]:
     names = {re.sub(r"\*\*|, as IID| \(.*\)", "", row[0]) for row in rows}
     if "No null rows:" in below:
         return lacks
-    told = {n for n in null_rows.WITHOUT_OWNERS if "Not measured yet:" in below and n in below}
+    announced = {n for n in null_rows.WITHOUT_OWNERS if "Not measured yet:" in below and n in below}
     one_owner = "each owner alone" not in " ".join(names)
-    return lacks | (missing(names, one_owner=one_owner) - told)
+    return lacks | (missing(names, one_owner=one_owner) - announced)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -10,7 +10,7 @@ STORED = split_language("tune", DENSE, PLAIN, CHANGES)
 
 
 def judge(runs: Runs) -> Finding:
-    """As good as float32 after training; what it costs in use is told beside it."""
+    """As good as float32 after training; what it costs in use is reported beside it."""
     more, used = (runs.nats(CHANGES, DENSE, key) for key in ("nats", "nats_coded"))
     plain, plain_used = (runs.nats(PLAIN, DENSE, key) for key in ("nats", "nats_coded"))
     words = (

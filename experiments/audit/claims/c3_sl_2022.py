@@ -80,7 +80,7 @@ def judge(runs: Runs) -> Finding:
 
 
 CLAIM = Claim(
-    title="C3-SL: 2 to 16 activations in the room of one, at no loss",
+    title="C3-SL: 2 to 16 activations in the space of one, at no loss",
     group="split learning",
     says="Activations of 2 to 16 samples are bound into one by circular convolution, both ways; "
     "the accuracy is about that of the network in one piece (87 % with ResNet-50 on CIFAR-10), for "

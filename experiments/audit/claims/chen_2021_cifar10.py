@@ -99,14 +99,14 @@ def measure_of(name: str):
 
 def judge(runs: Runs) -> Finding:
     """One of the settings saves as much, at a loss of at most half a point."""
-    told = [
+    parts = [
         f"{name}: {times(runs.fewer(name, DENSE))} times fewer bytes, "
         f"{spread(runs.points(name, DENSE), '+.2f')} points"
         for name in runs
         if name != DENSE
     ]
     accuracy = [100 * a for a in runs.all(DENSE, "accuracy")]
-    words = f"{DENSE} reaches {spread(accuracy)} %, {on_seeds(runs)}. {'; '.join(told)}."
+    words = f"{DENSE} reaches {spread(accuracy)} %, {on_seeds(runs)}. {'; '.join(parts)}."
     gated = (EPOCHWISE, SPARSER, FINE)
     allowed = [n for n in gated if mean(runs.points(n, DENSE)) >= -0.5]
     best = max(allowed or gated, key=lambda n: mean(runs.fewer(n, DENSE)))

@@ -54,7 +54,7 @@ class FixedPoint(Stage):
 class Leveled(Channel):
     """Each client's updates have levels of their own.
 
-    A client is told its levels in a message, and says its loss in another: both are counted.
+    A client receives its levels in a message, and sends its loss in another: both are counted.
     """
 
     def __init__(self, seed: int):
@@ -73,8 +73,8 @@ class Leveled(Channel):
             self._seed = int(self._random.integers(2**31))
             super().send(sender, receiver, "control", {"loss": torch.zeros(())})
         elif kind == "model":
-            told = {"levels": torch.tensor(self.levels[receiver], dtype=torch.uint8)}
-            super().send(sender, receiver, "control", told)
+            message = {"levels": torch.tensor(self.levels[receiver], dtype=torch.uint8)}
+            super().send(sender, receiver, "control", message)
         return super().send(sender, receiver, kind, tree)
 
 

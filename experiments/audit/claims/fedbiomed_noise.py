@@ -21,7 +21,7 @@ def measure(seed: int, quick: bool) -> Values:
 
 
 def judge(runs: Runs) -> Finding:
-    """The system was read, not run; what its two additions of noise make is told."""
+    """The system was read, not run; what its two additions of noise make is reported."""
     more = [run["both"] / run["nodes"] for run in runs["ten nodes"]]
     words = (
         "Fed-BioMed was read, not run. In the code, after_training_params adds the noise of "

@@ -90,7 +90,7 @@ def measure_of(bits: int):
 
 
 def judge(runs: Runs) -> Finding:
-    """Without the shared random numbers it is another method; what ours does is told."""
+    """Without the shared random numbers it is another method; what ours does is reported."""
     names = list(runs)
     ratios = {n: [v["error"] / v["eden"] for v in runs[n]] for n in names}
     listed = "; ".join(

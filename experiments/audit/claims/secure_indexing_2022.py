@@ -24,7 +24,7 @@ def measure(seed: int, quick: bool, *, secret: bool) -> Values:
 
 
 def judge(runs: Runs) -> Finding:
-    """Without their coder it is another method; what ours does is told."""
+    """Without their coder it is another method; what ours does is reported."""
     up, total = (runs.fewer(SECRET, "float32", key) for key in ("nbytes_up", "nbytes"))
     words = (
         "Their pruning and their product quantization with Secure Indexing are not built here. "

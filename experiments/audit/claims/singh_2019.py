@@ -17,12 +17,12 @@ FEDERATED = replace(SPLIT, protocol="fedavg")
 def measure(seed: int, quick: bool) -> Values:
     """The crossover by formula, and real bytes of both methods on both sides of it."""
     model = cost_of(splitnn_mlp(PIXELS, seed=seed), (PIXELS,), CUT)
-    told = advise(
+    crossover = advise(
         model, num_samples=SAMPLES, num_clients=2, epochs=1, rounds=1, label_nbytes=8
     ).crossover_clients
-    assert told is not None
-    values = {"formula": float(told)}
-    for name, clients in (("below", told - 2), ("above", told + 2)):
+    assert crossover is not None
+    values = {"formula": float(crossover)}
+    for name, clients in (("below", crossover - 2), ("above", crossover + 2)):
         sent = {
             protocol: run(replace(experiment, num_clients=clients, seed=seed))[-1]["nbytes"]
             for protocol, experiment in (("split", SPLIT), ("federated", FEDERATED))

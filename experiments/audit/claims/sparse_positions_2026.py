@@ -49,16 +49,18 @@ def measure(seed: int, quick: bool, *, codec: Codec) -> Values:
 
 def judge(runs: Runs) -> Finding:
     """Places explain more than values, with both codecs."""
-    told, answers = [], []
+    parts, answers = [], []
     for name in runs:
         places, values = runs.all(name, "places"), runs.all(name, "values")
         more = [p - v for p, v in zip(places, values, strict=True)]
         answers.append(rule.at_least(more, 0.0))
-        told.append(
+        parts.append(
             f"{name}: places alone explain {spread(places)} of the images' variance and values "
             f"alone {spread(values)}, a difference of {spread(more, '+.2f')}"
         )
-    words = f"{'; '.join(told)}. Values alone are sorted by size, so that no order tells a place."
+    words = (
+        f"{'; '.join(parts)}. Values alone are sorted by size, so their order gives no place away."
+    )
     return Finding(judged(rule.every(*answers)), words)
 
 

@@ -21,10 +21,10 @@ pytestmark = pytest.mark.browser
 DATA = load("digits").flat()
 TRAIN = """(explore, settings) => settings.map((setting) => {
   if (setting.network) setting.network = explore.treeFrom(setting.network);
-  const data = explore.engine.readDigits(explore.data.digits);
-  const { run, events } = explore.engine.start(setting, data), records = [];
+  const data = explore.trainer.readDigits(explore.data.digits);
+  const { run, events } = explore.trainer.start(setting, data), records = [];
   for (const event of events) if (event.kind === "record") records.push(event);
-  return { records, weights: explore.entriesOf(explore.engine.treeOf(run.network)) };
+  return { records, weights: explore.entriesOf(explore.trainer.treeOf(run.network)) };
 })"""
 
 
@@ -56,7 +56,7 @@ def moved(found: list[Any], model: torch.nn.Module) -> float:
 def test_the_digits_are_those_of_python(call: Call) -> None:
     x, y, num_train = call(
         """(explore) => {
-          const { x, y, numTrain } = explore.engine.readDigits(explore.data.digits);
+          const { x, y, numTrain } = explore.trainer.readDigits(explore.data.digits);
           return [Array.from(x), Array.from(y), numTrain];
         }""",
         None,

@@ -3,10 +3,10 @@
 
    Twins: models.splitnn_mlp, train_split, train_async with a LossGate, fedavg. A training is an iterator of events, with
    no more work between two than one batch. Random numbers are not numpy's, so a training is one of another seed;
-   tests/explore/test_engine.py compares steps from equal weights, and accuracies over seeds. */
+   tests/explore/test_trainer.py compares steps from equal weights, and accuracies over seeds. */
 "use strict";
 
-explore.makeEngine = (wire) => {
+explore.makeTrainer = (wire) => {
 const WIDTHS = [64, 128, 640, 10], NUM_TRAIN = 1437, MEAN = 0.3053, DEVIATION = 0.3761;
 const CUT_WIDTHS = { 1: 128, 2: 128, 3: 640, 4: 640, 5: 10 };
 const SPLIT = { lr: 0.05, batch: 32, rounds: 15 }, WHOLE = { lr: 0.1, batch: 10, rounds: 25 };
