@@ -14,6 +14,7 @@ from typing import Any
 
 from torch import nn
 
+from experiments.newer.adapters import nearest_factors
 from experiments.newer.owners import alone, data_of, network, right
 from experiments.newer.setting import Group, Setting, product
 from experiments.null_rows import (
@@ -30,7 +31,16 @@ from experiments.runs import Result
 from fltoolkit import SGD, Channel, Party, fedavg, load
 from fltoolkit.codecs import Codec
 from fltoolkit.data import partition_iid
-from fltoolkit.federated import Directions, Fleet, Local, decomfl, fedex_lora, fedkseed, own_weights
+from fltoolkit.federated import (
+    Directions,
+    Fleet,
+    Local,
+    Server,
+    decomfl,
+    fedex_lora,
+    fedkseed,
+    own_weights,
+)
 from fltoolkit.finetuning import FineTuned, full, lora
 from fltoolkit.history import Record
 from fltoolkit.pooled import pool
@@ -52,6 +62,7 @@ ZEROTH: dict[str, tuple[Callable[..., Iterator[Record]], int]] = {  # and local 
     SEEDS_1024: (partial(fedkseed, along=Directions(1024)), SLOPES),
 }
 FACTORS, EXACT = "LoRA of rank 2, FedAvg", "LoRA of rank 2, FedEx-LoRA"
+NEAREST = "LoRA of rank 2, FLoRA-NA"
 GRIDS = {
     "FedAvg": product(lr=RATES),
     ONE: product(lr=SMALL),
@@ -90,7 +101,7 @@ def run(
     owners = {f"owner_{k}": (data.x_train[p], data.y_train[p]) for k, p in enumerate(parts)}
     fleet = Fleet(owners)
     model: nn.Module = network(seed)
-    if name in (FACTORS, EXACT):
+    if name in (FACTORS, EXACT, NEAREST):
         model = lora(learned(), 2, seed=0)
     elif setting.group == "tuned" and name != UNTRAINED:
         model = full(learned())
@@ -140,6 +151,9 @@ def records(
         yield from protocol(model, fleet, channel, rounds=SLOPE_ROUNDS, local=local, **how)
     elif isinstance(model, FineTuned) and name == EXACT:
         yield from fedex_lora(model, fleet, channel, rounds=ROUNDS, local=local, seed=seed)
+    elif isinstance(model, FineTuned) and name == NEAREST:
+        server = Server(mean=nearest_factors(model))
+        yield from fedavg(model, fleet, channel, rounds=ROUNDS, local=local, server=server, **how)
     else:
         yield from fedavg(model, fleet, channel, rounds=ROUNDS, local=local, **how)
 
@@ -161,7 +175,7 @@ FINE_TUNED = replace(
     title="Seeds and scalars, fine-tuning: from MNIST to digits, four owners with equal shares",
     grids={
         "FedAvg": GRIDS["FedAvg"],
-        **dict.fromkeys((FACTORS, EXACT), product(lr=(0.01, 0.02, 0.05, 0.1, 0.2, 0.4))),
+        **dict.fromkeys((FACTORS, EXACT, NEAREST), product(lr=(0.01, 0.02, 0.05, 0.1, 0.2, 0.4))),
         **GRIDS,
     },
     fixed=(BEFORE, UNTRAINED, COMMONEST),
