@@ -99,11 +99,7 @@ LABELS = [
     (nn.NLLLoss(), nn.functional.one_hot(CLASSES, 10), r"labels \[8, 10\] of torch.int64.*argmax"),
     (nn.NLLLoss(), nn.functional.one_hot(CLASSES, 10).float(), r"labels \[8, 10\] of .*argmax"),
     (nn.CrossEntropyLoss(), CLASSES.float(), r"labels \[8\] of torch.float32.*y.long\(\)"),
-    (
-        nn.CrossEntropyLoss(),
-        CLASSES[:, None],
-        r"\[8, 1\] become class numbers \[8\] by y.sq",
-    ),
+    (nn.CrossEntropyLoss(), CLASSES[:, None], r"\[8, 1\] become class numbers \[8\] by y.sq"),
     (nn.NLLLoss(), CLASSES[:, None].float(), r"class numbers \[8\] by y.squeeze\(1\).long\(\)"),
     (nn.CrossEntropyLoss(), CLASSES + 3, "outputs.*Target 10 is out of bounds.*from 0 to one less"),
 ]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fltoolkit import trees as module
-from fltoolkit.trees import dense_nbytes, weighted_mean
+from fltoolkit.trees import weighted_mean
 
 
 def test_weighted_mean_by_hand():
@@ -58,9 +58,3 @@ def test_mismatches_are_named():
         weighted_mean([{"a": torch.ones(1)}, {"b": torch.ones(1)}], [1, 1])
     with pytest.raises(ValueError, match=r"\(1,\) and \(2,\)"):
         weighted_mean([{"a": torch.ones(1)}, {"a": torch.ones(2)}], [1, 1])
-
-
-def test_size():
-    tree = {"a": torch.tensor([3.0]), "b": torch.tensor([[4]], dtype=torch.int64)}
-    assert dense_nbytes(tree) == 12
-    assert dense_nbytes({}) == 0

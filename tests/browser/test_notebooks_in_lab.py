@@ -8,14 +8,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from labserver import (
-    Notebook,
-    Server,
-    open_notebook,
-    saved_outputs,
-    wait_for,
-    write_notebook,
-)
+from labserver import Notebook, Server, open_notebook, saved_outputs, wait_for, write_notebook
 from shownlab import use_each_control
 from shownpanels import PANELS
 

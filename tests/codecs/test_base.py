@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import Codec, Identity, Pipeline, Quantize
+from fltoolkit.codecs import Codec, Difference, Identity, Only, Pipeline, Quantize
 from fltoolkit.codecs.base import (
     Composed,
     Echoing,
@@ -74,6 +74,8 @@ def test_the_walk_goes_through_all_that_is_composed():
     bare, pipeline = Bare(), Pipeline(Quantize(8))
     either = Either(bare, pipeline)
     assert [*walk(either)] == [either, bare, pipeline, Quantize(8)]
+    codec = Difference(Only(pipeline), first=Identity())
+    assert [*walk(codec)] == [codec, Only(pipeline), pipeline, Quantize(8), Identity()]
 
 
 def test_equal_is_what_is_written_alike():

@@ -5,15 +5,7 @@ import pytest
 import torch
 from every_codec import LOW_RANK, for_conformance
 
-from fltoolkit.codecs import (
-    EDEN,
-    Entropy,
-    Half,
-    Pipeline,
-    PowerSGD,
-    Quantize,
-    Subspace,
-)
+from fltoolkit.codecs import EDEN, Entropy, Half, Pipeline, PowerSGD, Quantize, Subspace
 from fltoolkit.codecs.lowrank import CHUNK, MAX_SIZE, power_step
 from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.testing import Conformance, normal

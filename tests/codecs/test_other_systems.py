@@ -387,6 +387,21 @@ def top_two(x: Tensor) -> Tensor:
     return torch.zeros_like(x).scatter(0, places, x[places])
 
 
+def residuals_filed_under(name: Callable[[int], object]) -> Round:
+    """Top-k with error feedback; ``name`` says whose residual a client's is, by seat."""
+    residual: dict[object, Tensor] = {}
+
+    def play(updates: dict[str, Tensor]) -> dict[str, Tensor]:
+        arrived = {}
+        for seat, (client, x) in enumerate(updates.items()):
+            wanted = x + residual.get(name(seat), 0)
+            arrived[client] = top_two(wanted)
+            residual[name(seat)] = wanted - arrived[client]
+        return arrived
+
+    return play
+
+
 def broken_one_residual_for_all() -> Round:
     """FedML, top-k with error feedback: the residual is filed under the name of the tensor.
 
@@ -394,17 +409,7 @@ def broken_one_residual_for_all() -> Round:
     as in a simulation, Ann sends what Ben could not, in the same round. The curve may even look
     *better* for it: it shows a leak, not a method.
     """
-    residual: dict[str, Tensor] = {}
-
-    def play(updates: dict[str, Tensor]) -> dict[str, Tensor]:
-        arrived = {}
-        for client, x in updates.items():
-            wanted = x + residual.get("layer.weight", 0)
-            arrived[client] = top_two(wanted)
-            residual["layer.weight"] = wanted - arrived[client]
-        return arrived
-
-    return play
+    return residuals_filed_under(lambda seat: "layer.weight")
 
 
 def broken_residual_of_a_seat() -> Round:
@@ -413,17 +418,7 @@ def broken_residual_of_a_seat() -> Round:
     Not all take part each time, and not in the same order. Whoever sits down in a seat inherits
     what the one before has left there. A memory needs its owner's name.
     """
-    residual: dict[int, Tensor] = {}
-
-    def play(updates: dict[str, Tensor]) -> dict[str, Tensor]:
-        arrived = {}
-        for seat, (client, x) in enumerate(updates.items()):
-            wanted = x + residual.get(seat, 0)
-            arrived[client] = top_two(wanted)
-            residual[seat] = wanted - arrived[client]
-        return arrived
-
-    return play
+    return residuals_filed_under(lambda seat: seat)
 
 
 def law_dice_are_left_alone(trip: Trip) -> None:

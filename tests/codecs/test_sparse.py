@@ -68,8 +68,7 @@ VECTORS = hnp.arrays(
     np.float32,
     st.integers(1, 200),
     elements=st.one_of(
-        st.sampled_from(SPECIAL),
-        st.floats(width=32, allow_nan=False, allow_infinity=False),
+        st.sampled_from(SPECIAL), st.floats(width=32, allow_nan=False, allow_infinity=False)
     ),
 )
 

@@ -163,13 +163,6 @@ def test_a_wrapper_of_ones_own_is_four_lines():
     assert codec.codec.residual == {}  # links have copies
 
 
-def test_the_parts_of_a_codec_in_order():
-    codec = Difference(Only(Pipeline(TopK(0.5), Quantize(8))), first=Identity())
-    assert [type(part).__name__ for part in walk(codec)] == [
-        *("Difference", "Only", "Pipeline", "TopK", "Quantize", "Identity")
-    ]
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("inner", [Identity(), Pipeline()], ids=repr)
 @pytest.mark.parametrize("size", [2, 9])

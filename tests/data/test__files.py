@@ -47,10 +47,7 @@ def test_download_from_the_second_mirror_then_from_the_cache(folders, server, mo
     _, labels = write_idx_set(www / "good")
     use_mirrors(monkeypatch, www / "good", f"{url}/gone/", f"{url}/good/")
     assert load("mnist").y_train.tolist() == labels.tolist()
-    assert asked[:2] == [
-        "/gone/train-images-idx3-ubyte.gz",
-        "/good/train-images-idx3-ubyte.gz",
-    ]
+    assert asked[:2] == ["/gone/train-images-idx3-ubyte.gz", "/good/train-images-idx3-ubyte.gz"]
     assert len(asked) == 8
     assert sorted(p.name for p in (cache / "mnist").iterdir()) == sorted(
         p.name for p in (www / "good").iterdir()

@@ -6,7 +6,9 @@ from functools import partial
 from typing import Any
 
 import torch
-from distributed_scenarios import PATIENCE, end_of, network_and_workers
+from distributed_scenarios import PATIENCE
+from federated.small import network
+from federated.small import workers as workers_of
 from torch import nn
 
 from fltoolkit.channel import Channel
@@ -29,10 +31,12 @@ from fltoolkit.federated import (
     mean_of_senders,
     streaming_diloco,
 )
+from fltoolkit.secrecy import Grid, PlainSum, RandomDropouts, SecureSum, SharedRotation
 
 SERVED = {"server": 0, "w0": 1, "w1": 2, "w2": 2}
 DEALT = {"server": 0, "w0": 0, "w1": 1, "w2": 1}  # two processes
 PEERS = {"w0": 0, "w1": 1, "w2": 2}  # without a server, a process needs a worker
+FIVE = {"server": 0, "w0": 1, "w1": 2, "w2": 3, "w3": 4}  # a process for each
 ADAM, SGD = partial(torch.optim.AdamW, lr=0.02), partial(torch.optim.SGD, lr=0.02)
 STEP = Local(3, optimizer=ADAM, steps=1, clip_norm=1.0)
 ROUND = Local(3, optimizer=ADAM, steps=2, keep_state=True)
@@ -56,7 +60,22 @@ RUNS_OF_TWO: dict[str, Callable[..., Iterator[dict]]] = {
     ),
     "diloco, dealt": partial(diloco, rounds=3, local=ROUND),
 }
-ALL_RUNS = RUNS | RUNS_OF_TWO
+SUM, SOME = Pipeline(SharedRotation(), Grid(4, top=0.5)), RandomDropouts(0.25, seed=1)
+SUMS = {
+    "clear": PlainSum(SUM, dropouts=SOME),
+    "secret": SecureSum(SUM, dropouts=SOME, threshold=0.5),
+    "secret, sparse": SecureSum(SUM, threshold=0.3, neighbours=2),
+}
+RUNS_OF_FIVE: dict[str, Callable[..., Iterator[dict]]] = {
+    f"{protocol.func.__name__}, {name}": partial(protocol, exchange=how)
+    for protocol in (
+        partial(ddp, steps=4, local=Local(3, lr=0.1, steps=1)),
+        partial(diloco, rounds=4, local=Local(3, lr=0.1, steps=2)),
+    )
+    for name, how in SUMS.items()
+}
+ALL_RUNS = RUNS | RUNS_OF_TWO | RUNS_OF_FIVE
+ALL_CODED = [(name, c) for name in ALL_RUNS for c in (False, True)[: 2 - (name in RUNS_OF_FIVE)]]
 
 
 def codecs(name: str) -> dict[str, Any]:
@@ -67,17 +86,22 @@ def codecs(name: str) -> dict[str, Any]:
 
 
 def run(name: str, channel: Channel) -> dict[str, Any]:
-    """One process's part: final weights, ledger and steps."""
-    model, workers = network_and_workers(channel, ["w0", "w1", "w2"])
-    records = list(ALL_RUNS[name](model, workers, channel))
-    return {**end_of(model, channel), "steps": [r["step"] for r in records]}
+    """One process's part: final weights, ledger and steps; samples of others are zeros here."""
+    model, workers = network(), workers_of(len(ranks_of(name).keys() - {"server"}), each=9)
+    for worker, (x, y) in workers.items():
+        if not channel.is_here(worker):
+            workers[worker] = torch.zeros_like(x), torch.zeros_like(y)
+    steps = [record["step"] for record in ALL_RUNS[name](model, workers, channel)]
+    weights = {n: t.tolist() for n, t in model.state_dict().items()}
+    transfers = [tuple(t) for t in channel.transfers]
+    return {"weights": weights, "transfers": transfers, "steps": steps}
 
 
 def together(rank: int, tell: Callable[[Any], None], names: list[str]) -> None:
     """One process's part in these runs, one after the other."""
     torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=PATIENCE))
-    for name in names:
-        for compressed in (False, True):
+    for name, compressed in ALL_CODED:
+        if name in names:
             coded = codecs(name) if compressed else None
             with DistributedChannel(ranks_of(name), coded, timeout=PATIENCE) as channel:
                 tell((rank, name, compressed, run(name, channel)))
@@ -87,6 +111,8 @@ def ranks_of(name: str) -> dict[str, int]:
     """Who lives in which process."""
     if name in RUNS_OF_TWO:
         return DEALT
+    if name in RUNS_OF_FIVE:
+        return FIVE
     return SERVED if "server" in name else PEERS
 
 

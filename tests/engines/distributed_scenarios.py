@@ -266,32 +266,22 @@ def train_u(parties: list[Party], batches: Iterator, channel: Channel) -> Iterat
 # ------------------------------------------------------------------------ several beside one
 
 
-def assert_one_run(parts: dict[int, dict], ranks: dict[str, int], whole: dict[str, Any]) -> None:
-    """What senders have sent, and what receivers have received, is the ledger of one process."""
+def parts_of_one_run(
+    told: list[Any], name: str, compressed: bool, ranks: dict[str, int], whole: dict[str, Any]
+) -> dict[int, dict]:
+    """The parts of a run by process; their ledgers are together that of one process.
+
+    That is so for what senders have sent, and for what receivers have received.
+    """
+    assert not (failed := [part for part in told if len(part) == 3]), failed
+    parts = {rank: part for rank, run, comp, part in told if (run, comp) == (name, compressed)}
     assert set(parts) == set(ranks.values())
     for end in (1, 2):
         there = Counter(
             t for rank, part in parts.items() for t in part["transfers"] if ranks[t[end]] == rank
         )
         assert there == Counter(whole["transfers"])
-
-
-def network_and_workers(channel: Channel, names: list[str]) -> tuple[nn.Module, dict[str, Any]]:
-    """A small network, and workers' samples; those of workers elsewhere are zeros."""
-    with seeded(0):
-        model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3), nn.LogSoftmax(1))
-    workers = {}
-    for k, worker in enumerate(names):
-        x = torch.randn(9, 6, generator=torch.Generator().manual_seed(k))
-        x = x if channel.is_here(worker) else torch.zeros_like(x)
-        workers[worker] = (x, x.argmax(1) % 3)
-    return model, workers
-
-
-def end_of(model: nn.Module, channel: Channel) -> dict[str, Any]:
-    """Final weights and ledger, as plain values."""
-    weights = {n: t.tolist() for n, t in model.state_dict().items()}
-    return {"weights": weights, "transfers": [tuple(t) for t in channel.transfers]}
+    return parts
 
 
 # ------------------------------------------------------------------------------ starting them

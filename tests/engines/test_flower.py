@@ -107,11 +107,7 @@ def run(grid: LoopGrid, **changes) -> tuple[list, flower.Letters, nn.Module]:
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {},
-        {"server": Server(mean=mean_of_senders)},
-        {"cohort": Cohort(3, with_replacement=True)},
-    ],
+    [{}, {"server": Server(mean=mean_of_senders)}, {"cohort": Cohort(3, with_replacement=True)}],
 )
 def test_flower_is_fedavg(changes):
     grid = LoopGrid(flower.client_app(make_client))

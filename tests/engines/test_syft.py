@@ -467,14 +467,18 @@ def test_a_party_of_another_process_is_reached_by_halves_only(net):
 # ------------------------------------------------------------------------- reviewed jobs
 
 
-@pytest.fixture
-def jobs(net):
+def submitted(net, code):
     """Each one's jobs, with one of bob's submitted to both owners under a new name."""
     made = {site.name: Jobs(site) for site in (net.alice, net.carol, net.bob)}
     made["name"] = name = f"job-{len(made['bob'].status())}"
     for owner in ("alice", "carol"):
-        made["bob"].submit(owner, name, CODE)
+        made["bob"].submit(owner, name, code)
     return made
+
+
+@pytest.fixture
+def jobs(net):
+    return submitted(net, CODE)
 
 
 def model():
@@ -493,6 +497,10 @@ def mocks(net):
     return {owner: tuple(net.bob.mock("patients", owner).values()) for owner in ("alice", "carol")}
 
 
+def private(net):
+    return {o.name: tuple(o.private("patients").values()) for o in (net.alice, net.carol)}
+
+
 def by_job(net, jobs):
     owners = {owner: jobs[owner] for owner in ("alice", "carol")}
     return ReviewedJob(jobs["name"], "patients", owners, mocks(net))
@@ -503,21 +511,22 @@ def approve(jobs, *owners):
         jobs[owner].approve(jobs[owner].review(jobs["name"]), "read it")
 
 
+def answer(net, code):
+    """What leaves alice for a job of this code, which she has approved."""
+    jobs = submitted(net, code)
+    approve(jobs, "alice")
+    return by_job(net, jobs)._at("alice", model().state_dict(), 0, settings_of(CODE))
+
+
 @pytest.mark.later
 def test_a_reviewed_setting_of_none_or_0_is_one_that_is_not_there(net):
     """FedSGD, as `fedavg` wants it said: ``batch_size=None``."""
     code = CODE.replace('"batch_size": 16', '"batch_size": None, "prox": 0.0')
-    made = {site.name: Jobs(site) for site in (net.alice, net.carol, net.bob)}
-    made["name"] = f"fedsgd-{len(made['bob'].status())}"
-    for owner in ("alice", "carol"):
-        made["bob"].submit(owner, made["name"], code)
+    made = submitted(net, code)
     approve(made, "alice", "carol")
-    train, private = by_job(net, made), {}
-    for owner in (net.alice, net.carol):
-        private[owner.name] = tuple(owner.private("patients").values())
-    channel = SyftChannel([net.alice, net.carol, net.bob])
+    train, channel = by_job(net, made), SyftChannel([net.alice, net.carol, net.bob])
     ours = fed(channel, Fleet(train.mocks, train), model(), **settings_of(code))
-    theirs = fed(flt.Channel(), private, model(), **settings_of(code))
+    theirs = fed(flt.Channel(), private(net), model(), **settings_of(code))
     assert all(map(torch.equal, ours.values(), theirs.values()))
 
 
@@ -527,8 +536,7 @@ def test_fedavg_by_reviewed_job_is_bit_identical_to_one_process(net, jobs):
     channel, plain = SyftChannel([net.alice, net.carol, net.bob], Q8), flt.Channel(Q8)
     train = by_job(net, jobs)
     ours = fed(channel, Fleet(train.mocks, train), model())
-    private = {o.name: tuple(o.private("patients").values()) for o in (net.alice, net.carol)}
-    theirs = fed(plain, private, model())
+    theirs = fed(plain, private(net), model())
     assert all(map(torch.equal, ours.values(), theirs.values()))
     assert channel.transfers == plain.transfers
     assert {t.kind for t in channel.transfers if t.receiver == "bob"} == {"update"}
@@ -624,31 +632,18 @@ def test_an_update_of_another_shape_than_the_model_does_not_leave_its_owner(net,
         fed(channel, Fleet(train.mocks, train), wrong)
     short = CODE.replace("return ", "start = dict(list(start.items())[:1])\n    return ")
     short = short.replace("nn.Linear(12, 3)", "nn.Linear(12, 3, bias=False)")
-    jobs["bob"].submit("alice", f"{jobs['name']}-y", short)
-    jobs["alice"].approve(jobs["alice"].review(f"{jobs['name']}-y"))
-    train.name = f"{jobs['name']}-y"
     with pytest.raises(ValueError, match=r"does not fit the model.*'0.bias'.*Nothing leaves alice"):
-        train._at("alice", model().state_dict(), 0, settings_of(CODE))
-    jobs["bob"].submit(
-        "alice", f"{jobs['name']}-x", CODE.replace("return ", "return [data['x']]\n    ")
-    )
-    leaky = jobs["alice"].review(f"{jobs['name']}-x")
-    jobs["alice"].approve(leaky)
-    train.name = leaky.name
+        answer(net, short)
     with pytest.raises(TypeError, match=r"main\(\) returned list, not a LocalUpdate"):
-        train._at("alice", model().state_dict(), 0, settings_of(CODE))
+        answer(net, CODE.replace("return ", "return [data['x']]\n    "))
     assert not [t for t in channel.transfers if t.kind == "update"]
 
 
 @pytest.mark.later
-def test_an_approved_job_can_hide_private_data_in_an_update_of_the_right_shape(net, jobs):
+def test_an_approved_job_can_hide_private_data_in_an_update_of_the_right_shape(net):
     thief = CODE.replace("return local_update", "update = local_update")
     thief += "    update.delta['0.weight'][0] = data['x'][0]\n    return update\n"
-    jobs["bob"].submit("alice", name := f"{jobs['name']}-z", thief)
-    jobs["alice"].approve(jobs["alice"].review(name))
-    train = by_job(net, jobs)
-    train.name = name
-    stolen = train._at("alice", model().state_dict(), 0, settings_of(CODE)).delta["0.weight"][0]
+    stolen = answer(net, thief).delta["0.weight"][0]
     assert torch.equal(stolen, X[0])  # docs and notebook 09 say so in plain words
 
 

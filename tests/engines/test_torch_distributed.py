@@ -18,8 +18,8 @@ from distributed_scenarios import (
     THREE,
     TWO,
     alone,
-    assert_one_run,
     faulty,
+    parts_of_one_run,
     saving,
     start,
     together,
@@ -29,26 +29,6 @@ from fltoolkit.engines.torch_distributed import DistributedChannel
 
 pytestmark = pytest.mark.slow
 RUNS = ["vanilla", "multi_hop", "u_shaped", "vertical", "relay", "splitfed_1", "splitfed_2"]
-
-
-def compare(heard: list, ranks: dict[str, int], name: str, compressed: bool) -> None:
-    """What the processes of a run told, beside the run in one process."""
-    whole = alone(name, compressed)
-    assert not (failed := [told for told in heard if len(told) == 3]), failed
-    parts = {rank: part for rank, run, comp, part in heard if (run, comp) == (name, compressed)}
-    assert_one_run(parts, ranks, whole)
-    weights = sorted(w for part in parts.values() for w in part["weights"])
-    assert weights == sorted(whole["weights"])
-    losses = [
-        [r["loss"] for r in part["records"]]
-        for part in parts.values()
-        if "loss" in part["records"][0]
-    ]
-    assert losses == [[r["loss"] for r in whole["records"]]]  # at one process, the label party's
-    for part in parts.values():
-        assert [r["step"] for r in part["records"]] == [r["step"] for r in whole["records"]]
-
-
 OF_TWO = ["vanilla", "u_shaped", "vertical", "asynchronous", "transformer"]
 DEALT = [*((THREE, name) for name in RUNS), *((TWO, name) for name in OF_TWO)]
 
@@ -66,7 +46,19 @@ def two() -> list:
 @pytest.mark.parametrize("compressed", [False, True])
 @pytest.mark.parametrize(("ranks", "name"), DEALT)
 def test_several_processes_are_one(three, two, ranks, name, compressed):
-    compare(three if ranks is THREE else two, ranks, name, compressed)
+    heard = three if ranks is THREE else two
+    whole = alone(name, compressed)
+    parts = parts_of_one_run(heard, name, compressed, ranks, whole)
+    weights = sorted(w for part in parts.values() for w in part["weights"])
+    assert weights == sorted(whole["weights"])
+    losses = [
+        [r["loss"] for r in part["records"]]
+        for part in parts.values()
+        if "loss" in part["records"][0]
+    ]
+    assert losses == [[r["loss"] for r in whole["records"]]]  # at one process, the label party's
+    for part in parts.values():
+        assert [r["step"] for r in part["records"]] == [r["step"] for r in whole["records"]]
 
 
 def test_the_client_is_told_the_state(two):

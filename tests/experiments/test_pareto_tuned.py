@@ -12,11 +12,6 @@ from experiments.runs import read
 from fltoolkit.research import build, num_steps, run
 
 
-@pytest.fixture(scope="module")
-def stored():
-    return read(tuned.RESULTS)
-
-
 def test_every_method_has_as_many_trials():
     for data, plan in tuned.PLANS.items():
         tried = Counter(tuned.method_of(row.experiment) for row, _ in tuned.trials(data))
@@ -96,5 +91,5 @@ def test_a_run_is_a_line_that_repeats_itself():
     assert first["key"] == short.key(None, seed)
 
 
-def test_the_page_shows_what_is_stored(stored):
-    assert tuned.SHOWN.shows(tuned.report(stored))
+def test_the_page_shows_what_is_stored():
+    assert tuned.SHOWN.shows(tuned.report(read(tuned.RESULTS)))

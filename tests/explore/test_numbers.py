@@ -1,6 +1,7 @@
 """What the pages compute and show is what Python computes and what was stored."""
 
 import base64
+import itertools
 import json
 import math
 import re
@@ -68,6 +69,10 @@ def percent(value: float, digits: int) -> str:
     return f"{100 * value:.{digits}f} %"
 
 
+def numbers_in(words: str) -> list[float]:
+    return [float(each.replace("−", "-")) for each in re.findall(r"[−+-]?\d[\d.]*", words)]
+
+
 def cells(tab: Any, table: str) -> list[list[str]]:
     """The rows of a table without its heads."""
     return tab.evaluate(
@@ -82,25 +87,15 @@ def cells(tab: Any, table: str) -> list[list[str]]:
 
 def test_advise_is_that_of_python(open_page: Open) -> None:
     tab = open_page("advisor")
-    cases = [
-        (n, below, cut, samples, clients, epochs, rounds, batch)
-        for n, below, cut in ((189_450, 183_040, 640), (10**6, 10**5, 640), (10**8, 10**4, 128))
-        for samples, clients in ((60_000, 1), (60_000, 10), (60_000, 500), (1437, 7), (1, 1))
-        for epochs, rounds, batch in ((1, 1, 64), (10, 25, 32))
-    ]
-    for n, below, cut, samples, clients, epochs, rounds, batch in cases:
+    models = ((189_450, 183_040, 640), (10**6, 10**5, 640), (10**8, 10**4, 128))
+    owners = ((60_000, 1), (60_000, 10), (60_000, 500), (1437, 7), (1, 1))
+    for (n, below, cut), (samples, clients), (epochs, rounds, batch) in itertools.product(
+        models, owners, ((1, 1, 64), (10, 25, 32))
+    ):
+        model = {"parameters": n, "parametersClient": below, "cutWidth": cut}
+        setting = {"samples": samples, "clients": clients, "epochs": epochs, "rounds": rounds}
         found = tab.evaluate(
-            "([m, s]) => explore.advise(m, s)",
-            [
-                {"parameters": n, "parametersClient": below, "cutWidth": cut},
-                {
-                    "samples": samples,
-                    "clients": clients,
-                    "epochs": epochs,
-                    "rounds": rounds,
-                    "batchSize": batch,
-                },
-            ],
+            "([m, s]) => explore.advise(m, s)", [model, {**setting, "batchSize": batch}]
         )
         told = advise(
             ModelCost(n, below, 4 * n, 4 * below, cut, 0, 0),
@@ -126,16 +121,8 @@ def test_waits_are_those_of_the_recorded_runs(open_page: Open) -> None:
             e = result.experiment
             if e.protocol not in ("relay", "fedavg"):
                 continue
-            found = tab.evaluate(
-                "s => explore.waits(s)",
-                {
-                    "samples": samples,
-                    "clients": 10,
-                    "epochs": e.rounds,
-                    "rounds": e.rounds,
-                    "batchSize": e.batch_size,
-                },
-            )
+            setting = {"samples": samples, "clients": 10, "epochs": e.rounds, "rounds": e.rounds}
+            found = tab.evaluate("s => explore.waits(s)", {**setting, "batchSize": e.batch_size})
             key = "split" if e.protocol == "relay" else "federated"
             assert found[key] == result.history[-1]["num_waits"], e.name
             seen += 1
@@ -387,7 +374,7 @@ def test_averaging_by_rounds_and_bytes_to_a_target(open_page: Open, words: str, 
         found = float(shown[name][0].removesuffix(" %"))
         assert found == pytest.approx(100 * mean(r["accuracy"] for r in runs), abs=0.0051)
     for name, runs in rows:
-        told = [float(v) for v in re.findall(r"[\d.]+", " ".join(shown[name][:2]))]
+        told = numbers_in(" ".join(shown[name][:2]))
         wanted = cut([100 * r["accuracy"] for r in runs])[: len(told)]
         assert len(told) == (3 if len(runs) > 1 else 1)
         assert told == pytest.approx(wanted, abs=0.0051)  # a half may be rounded either way
@@ -455,8 +442,9 @@ def test_language_models_show_the_stored_runs(open_page: Open, key: str) -> None
         sent = mean(r["nbytes"] for r in runs.values())
         value, ends, cost, _, _ = shown[setting.name]
         assert float(value) == pytest.approx(mean(nats), abs=6e-4)
-        told = [float(each) for each in re.findall(r"[\d.]+", ends)]
-        assert told == (pytest.approx(interval(nats)[1:3], abs=6e-4) if len(nats) > 1 else [])
+        assert numbers_in(ends) == (
+            pytest.approx(interval(nats)[1:3], abs=6e-4) if len(nats) > 1 else []
+        )
         assert cost == amount("nbytes", sent)
     best = front(  # of less loss, which is more of minus the loss
         Point(
@@ -505,12 +493,10 @@ def test_the_panel_of_a_language_model(open_page: Open, key: str) -> None:
         if not base or base is runs:
             continue
         above = nats_above(runs, base)
-        assert float(tab.inner_text("#gap").replace("−", "-")) == pytest.approx(
-            mean(above), abs=6e-4
-        )
-        told = re.findall(r"[−+][\d.]+", tab.inner_text("#printed").partition(" nats beside ")[0])
-        wanted = interval(above)[: len(told)]
-        assert [float(v.replace("−", "-")) for v in told] == pytest.approx(wanted, abs=6e-4)
+        assert numbers_in(tab.inner_text("#gap")) == pytest.approx([mean(above)], abs=6e-4)
+        said = tab.inner_text("#printed").partition(" nats beside ")[0]
+        told = numbers_in(" ".join(re.findall(r"[−+][\d.]+", said)))
+        assert told == pytest.approx(interval(above)[: len(told)], abs=6e-4)
         assert len(told) == (3 if len(above) > 1 else 1)
         if sent:
             times = mean(r["nbytes"] for r in base.values()) / sent
@@ -644,10 +630,7 @@ def test_silence_shows_the_stored_runs(open_page: Open) -> None:
     ]
     assert shown["freeze"][2].replace("−", "-") == mean_ci(gains, "+.2f")
     assert shown["freeze"][3] == "4 of 5 seeds"
-    lows = [
-        float(row[2].partition("[")[2].partition(",")[0].replace("−", "-"))
-        for row in shown.values()
-    ]
+    lows = [numbers_in(row[2].partition("[")[2])[0] for row in shown.values()]
     better = sum(low > 0 for low in lows)
     verb = "is" if better == 1 else "are"
     told = f"Of 5 rules at about these bytes, {better} {verb} better by more than noise"
@@ -680,8 +663,9 @@ def test_leakage_shows_the_stored_runs(open_page: Open, data: str, view: str) ->
     assert shown.keys() == {name for name, _ in rows}
     for name, runs in rows:
         value, ends, _, quality = shown[name]
-        told = [float(v) for v in (value, *ends.strip("[]").split(", "))]
-        assert told == pytest.approx(cut([leak(run) for run in runs], 1.0), abs=6e-4)
+        assert numbers_in(f"{value} {ends}") == pytest.approx(
+            cut([leak(run) for run in runs], 1.0), abs=6e-4
+        )
         if view == "rare":
             assert float(quality) == pytest.approx(mean(r["task_auc"] for r in runs), abs=6e-4)
         else:
@@ -750,7 +734,7 @@ def test_codec_page_shows_what_attackers_found(open_page: Open) -> None:
         if not name:
             assert told == "not run"
             continue
-        share = [float(v) for v in re.findall(r"-?[\d.]+(?= %)", told)]
+        share = numbers_in(told.rpartition("%")[0])
         wanted = [100 * each for each in cut(rows[name], 1.0)]
         assert share == pytest.approx(wanted, abs=0.051)
         assert told.endswith(f"{len(rows[name])} seeds")

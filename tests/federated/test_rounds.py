@@ -12,15 +12,7 @@ from torch import nn
 from torch.nn.functional import nll_loss
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import (
-    Difference,
-    ErrorFeedback,
-    Identity,
-    Only,
-    Pipeline,
-    Quantize,
-    TopK,
-)
+from fltoolkit.codecs import Difference, ErrorFeedback, Identity, Only, Pipeline, Quantize, TopK
 from fltoolkit.federated import (
     Arrivals,
     Cohort,

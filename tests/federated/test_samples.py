@@ -108,11 +108,7 @@ VALUES = [
     (partial(Local, 4, lr=-1, epochs=1), ValueError, "lr=-1: .* above 0"),
     (partial(Local, 4, lr=0.0, epochs=1), ValueError, "lr=0.0: .* above 0"),
     (partial(Local, 4, lr=nan, epochs=1), ValueError, "lr=nan: .* above 0"),
-    (
-        partial(Local, 4, lr=0.1, epochs=2, steps=3),
-        ValueError,
-        "epochs=2 and steps=3: give",
-    ),
+    (partial(Local, 4, lr=0.1, epochs=2, steps=3), ValueError, "epochs=2 and steps=3: give"),
     (partial(Local, 4, lr=0.1), ValueError, "epochs=None and steps=None: give exactly one"),
     (partial(Local, 4, lr=0.1, epochs=0), ValueError, "epochs=0: must be at least 1"),
     (partial(Local, 4, lr=0.1, steps=0), ValueError, "steps=0: must be at least 1"),
@@ -126,11 +122,7 @@ VALUES = [
     (partial(Arrivals, timeout=0), ValueError, "timeout=0: give virtual seconds above 0"),
     (partial(Arrivals, staleness=Drop), TypeError, "staleness=.*Drop is a class"),
     (partial(Cohort, 0), ValueError, "cohort size=0: must be at least 1"),
-    (
-        partial(Server, mean=GaussianDP),
-        TypeError,
-        "mean=.*GaussianDP is a class",
-    ),
+    (partial(Server, mean=GaussianDP), TypeError, "mean=.*GaussianDP is a class"),
 ]
 
 

@@ -93,13 +93,6 @@ def test_codecs_act_on_the_next_round_and_on_their_direction_alone() -> None:
     assert down[0] == down[1] == down[2] > 3.9 * down[3]
 
 
-def test_top_k_sends_few_values() -> None:
-    lab = small(2, top_k=0.01)
-    lab.run()
-    up, down = per_record(lab, "nbytes_up"), per_record(lab, "nbytes_down")
-    assert up[0] < down[0] / 50
-
-
 @pytest.mark.later
 def test_the_interval_acts_on_the_running_training_and_the_script_moves_it_too() -> None:
     settings: dict[str, Any] = {"wait_for": 1, "staleness": "polynomial", "cohort_size": 3}

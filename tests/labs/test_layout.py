@@ -25,9 +25,7 @@ def two_runs() -> ThresholdLab:
 
 
 @pytest.mark.slow
-def test_the_svg_shows_states_by_letter_and_height_marks_and_ledger(
-    two_runs: ThresholdLab,
-) -> None:
+def test_the_svg_shows_states_by_letter_and_height_marks_and_ledger(two_runs: ThresholdLab) -> None:
     lab, picture = two_runs, picture_of(two_runs)
     root = ElementTree.fromstring(lay_out(picture).svg())
     space = "{http://www.w3.org/2000/svg}"

@@ -100,10 +100,7 @@ def test_pictures_say_their_numbers():
     ax = plots.over_seconds({"cheap": [r.history for r in CHEAP]}, rate=100, latency=0.1)
     assert ax.get_xlabel() == "seconds [s]"
     assert all("10^" not in tick.get_text() for tick in plots.pareto(ALL).get_xticklabels("both"))
-    for wrong in (
-        lambda: plots.pareto([FAILED]),
-        lambda: plots.three_sizes({"step": 1}),
-    ):
+    for wrong in (lambda: plots.pareto([FAILED]), lambda: plots.three_sizes({"step": 1})):
         with pytest.raises(ValueError, match=r"run a sweep|research\.run"):
             wrong()
 

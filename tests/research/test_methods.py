@@ -61,10 +61,7 @@ CASES = {
     ),
     "noloco": (
         {"local_steps": 2, "group": 2, "lr": 0.5, "momentum": 0.25},
-        lambda m: (
-            noloco,
-            {"rounds": 2, "local": TWO_STEPS, "group": 2, "outer": (0.5, 0.25)},
-        ),
+        lambda m: (noloco, {"rounds": 2, "local": TWO_STEPS, "group": 2, "outer": (0.5, 0.25)}),
     ),
     "sparta": (
         {"fraction": 0.25, "exchange": "AllGather()"},

@@ -66,11 +66,7 @@ def test_a_run_without_enough_noise_says_so():
 
 @pytest.mark.parametrize(
     ("changed", "text"),
-    [
-        ({"cohort": 11}, "cohort=11"),
-        ({"rounds": 0}, "rounds=0"),
-        ({"delta": 0.0}, r"delta=0\.0"),
-    ],
+    [({"cohort": 11}, "cohort=11"), ({"rounds": 0}, "rounds=0"), ({"delta": 0.0}, r"delta=0\.0")],
 )
 def test_settings_out_of_range(changed, text):
     settings = {"num_clients": 10, "cohort": 5, "rounds": 5, "delta": 0.01, **changed}

@@ -6,14 +6,7 @@ import itertools
 
 import pytest
 import torch
-from split.networks import (
-    LR,
-    assert_equal_weights,
-    party,
-    small_net,
-    toy_data,
-    unsplit,
-)
+from split.networks import LR, assert_equal_weights, party, small_net, toy_data, unsplit
 from torch import nn
 
 from fltoolkit.channel import Channel
