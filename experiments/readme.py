@@ -92,7 +92,7 @@ def averaged_images() -> Iterator[str]:
     """Federated averaging in 3 bits."""
     task = averaging_settings.Task()
     rows = rows_of(task, averaging_settings.settings(), read(averaging.RESULTS))
-    for part, way in (("IID", ", both directions counted,"), ("two shards a client", "")):
+    for part, way in (("IID", ", both directions counted,"), ("two shards per client", "")):
         mine = {setting.name: runs for setting, runs in rows if setting.part == part}
         reference = mine[averaging_settings.FLOAT32]
         runs = mine["3 bits + EF up, differences in 3 bits down"]

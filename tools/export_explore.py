@@ -246,7 +246,7 @@ def short(text: str) -> str:
 
 ROUND_PARTS = {  # of the experiment, by what the page's control says; and its word for null rows
     "IID": ("IID", "IID: all alike", "iid"),
-    "non-IID": ("two shards a client", "non-IID: two shards of the sorted samples", "shards"),
+    "non-IID": ("two shards per client", "non-IID: two shards of the sorted samples", "shards"),
 }
 
 

@@ -71,7 +71,7 @@ def beside(rows: Sequence[Row]) -> str:
 
 def shows_null_rows(setting: Setting) -> bool:
     """Whether a setting's table is one of those of several seeds."""
-    return setting.part in ("IID", "two shards a client")
+    return setting.part in ("IID", "two shards per client")
 
 
 def float32(rows: Sequence[Row], mine: Sequence[Row]) -> Runs:

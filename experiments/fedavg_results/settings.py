@@ -148,7 +148,7 @@ def learning_rates() -> Iterator[Setting]:
         name = f"IID, pixels from 0 to 1, lr {lr}"
         yield Setting(part, name, lr=lr, pixels="0 to 1", seeds=CHOSEN_ON)
     for lr in (0.05, 0.1):
-        name = f"two shards a client, lr {lr}"
+        name = f"two shards per client, lr {lr}"
         yield Setting(part, name, lr=lr, split="shards", rounds=200, seeds=CHOSEN_ON)
 
 
@@ -195,7 +195,7 @@ def masked() -> Iterator[Setting]:
 
 def shards() -> Iterator[Setting]:
     """Each client has two shards of the sorted samples: mostly two digits."""
-    part = "two shards a client"
+    part = "two shards per client"
     more: dict[str, Any] = {"split": "shards", "rounds": 200, "seeds": MORE_SEEDS}
     yield Setting(part, FLOAT32, **more)
     yield row(part, *WINNER, **more)

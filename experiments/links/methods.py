@@ -30,7 +30,7 @@ class Method:
 
     train: Train
     unit: str
-    unit_nbytes: float  # about so many bytes a unit, to choose how many units are run
+    unit_nbytes: float  # about so many bytes per unit, to choose how many units are run
     codecs: Mapping[str, Codec] = field(default_factory=dict)
 
 

@@ -100,10 +100,10 @@ def by_method(rows: Sequence[Row]) -> list[tuple[tuple[str, str], list[tuple[Res
 
 
 def seconds(rows: Sequence[Row], group: Sequence[str]) -> str:
-    """Milliseconds a unit by link, the least of a row in bold."""
+    """Milliseconds per unit by link, the least of a row in bold."""
     unit = METHODS[group[0]].unit
     lines = [
-        f"| link, milliseconds a {unit} | {' | '.join(group)} |",
+        f"| link, milliseconds per {unit} | {' | '.join(group)} |",
         "|---|" + "---|" * len(group),
     ]
     for setting, runs in rows:
@@ -122,7 +122,7 @@ def seconds(rows: Sequence[Row], group: Sequence[str]) -> str:
 def break_even(rows: Sequence[Row]) -> str:
     """The rate at which the bytes that a codec saves take as long as the codec computes."""
     lines = [
-        "| method | MB saved a unit | milliseconds of computing more a unit | pays below |",
+        "| method | MB saved per unit | more milliseconds of computing per unit | pays below |",
         "|---|---|---|---|",
     ]
     for plain, *others in GROUPS:
@@ -137,7 +137,7 @@ def break_even(rows: Sequence[Row]) -> str:
 def overlap(rows: Sequence[Row]) -> str:
     """Milliseconds a step with the next batch sent ahead, and what that does to the accuracy."""
     lines = [
-        f"| milliseconds a step | {' | '.join(AHEAD)} |",
+        f"| milliseconds per step | {' | '.join(AHEAD)} |",
         "|---|" + "---|" * len(AHEAD),
     ]
     for setting, runs in rows:
@@ -167,7 +167,7 @@ def costs(rows: Sequence[Row], name: str) -> tuple[float, float]:
 def details(rows: Sequence[Row]) -> str:
     """Bytes of messages and of the interfaces, processor time and clock, by link and method."""
     lines = [
-        "| link | method | messages, up / down [kB a unit] | interfaces, up / down [kB a unit] "
+        "| link | method | messages, up / down [kB per unit] | interfaces, up / down [kB per unit] "
         "| computing [s] | clock [s] | clock / model |",
         "|---|---|---|---|---|---|---|",
     ]

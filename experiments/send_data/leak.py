@@ -61,12 +61,12 @@ class Setting:
 
 
 SETTINGS = [  # in the order of the table
-    Setting("images, 8 bits a pixel", lossless()),
-    Setting("images, 2 bits a pixel", lossless(Quantize(2))),
-    Setting("images, 1 bit a pixel", lossless(Quantize(1))),
+    Setting("images, 8 bits per pixel", lossless()),
+    Setting("images, 2 bits per pixel", lossless(Quantize(2))),
+    Setting("images, 1 bit per pixel", lossless(Quantize(1))),
     Setting("images, 7 x 7 pixels", lossless(Shrink(4))),
     Setting("images, 7 x 7 pixels, 1 bit", lossless(Shrink(4), Quantize(1))),
-    Setting("1,000 of the images, 1 bit a pixel", lossless(Quantize(1)), 1000),
+    Setting("1,000 of the images, 1 bit per pixel", lossless(Quantize(1)), 1000),
     Setting("ten owners average, float32"),
     Setting("ten owners average, 3 bits both ways", codecs=THREE_BITS),
     Setting("ten owners average, STC 1 % both ways", codecs=STC_BOTH),

@@ -215,6 +215,10 @@ class Leak:
         """Its mean."""
         return mean(self.each(key))
 
+    def place(self) -> tuple[float, float]:
+        """Where it stands in the figure: times the data, and percent of the variance that leak."""
+        return self.mean("times"), 100 * self.mean("leak")
+
 
 def leaks() -> list[Leak]:
     """Split learning (stored runs of docs/leakage.md), sent images, and owners who average."""
@@ -316,28 +320,17 @@ def draw(path: Path = FIGURE) -> None:
         "averaged": ("#2e7d32", "^", "ten owners average"),
     }
     found = leaks()
+    ax.set(xscale="log", xlim=(0.008, 9000), ylim=(-6, 112))
+    named = {
+        f"{_brief(leak.name)}: {100 * leak.mean('accuracy'):.0f} %": leak.place() for leak in found
+    }
+    of_x = "times the data: bytes sent / bytes of all images without loss"
+    plots.named_points(named, of_x, "share of the images' variance that leaks [%]", ax)
+    ax.lines[0].remove()  # its dots; the marks below also say the kind
     for kind, (colour, marker, words) in kinds.items():
-        mine = [leak for leak in found if leak.kind == kind]
-        x, y = [leak.mean("times") for leak in mine], [100 * leak.mean("leak") for leak in mine]
+        x, y = zip(*(leak.place() for leak in found if leak.kind == kind), strict=True)
         ax.scatter(x, y, s=45, color=colour, marker=marker, label=words, zorder=3)
-    lowest = -100.0
-    for leak in sorted(found, key=lambda each: each.mean("leak")):  # names below each other
-        x, y = leak.mean("times"), 100 * leak.mean("leak")
-        near = [o for o in found if o is not leak and 0.2 < o.mean("times") / x < 5]
-        lowest = max(y, lowest + 4.5) if near else y
-        ax.annotate(
-            f"{_brief(leak.name)}: {100 * leak.mean('accuracy'):.0f} %",
-            (x, y),
-            xytext=(x * 1.25, lowest if near else y),
-            fontsize=8,
-            va="center",
-        )
-    ax.axvline(1, color="black", lw=0.8, ls=":")
-    ax.set_xscale("log")
-    ax.set_xlim(0.008, 9000)
-    ax.set_ylim(-6, 112)
-    ax.set_xlabel("times the data: bytes sent / bytes of all images without loss")
-    ax.set_ylabel("share of the images' variance that leaks [%]")
+    ax.axvline(1, color="black", lw=0.8, ls=":", zorder=0)
     ax.set_title("What is sent, what leaks, and beside each name the accuracy")
     ax.legend(loc="center left", fontsize=9)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -345,6 +338,6 @@ def draw(path: Path = FIGURE) -> None:
 
 
 def _brief(name: str) -> str:
-    for long in ("images, ", "split, activations in ", "ten owners average, "):
+    for long in ("images, ", "split, activations in "):
         name = name.removeprefix(long)
-    return name
+    return name.replace("ten owners average", "averaging")

@@ -349,7 +349,7 @@ def reached(curve: list[list[float]], goal: float) -> int:
     return next((n for n, (*_, a) in enumerate(curve, 1) if a >= goal), 0)
 
 
-@pytest.mark.parametrize(("words", "part"), [("IID", "IID"), ("non-IID", "two shards a client")])
+@pytest.mark.parametrize(("words", "part"), [("IID", "IID"), ("non-IID", "two shards per client")])
 def test_averaging_by_rounds_and_bytes_to_a_target(open_page: Open, words: str, part: str) -> None:
     rows = [
         (s.name, list(found.values()))

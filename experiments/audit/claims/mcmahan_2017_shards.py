@@ -27,5 +27,5 @@ CLAIM = Claim(
     ours="The same network, split and settings on MNIST (docs/fedavg_results.md).",
     judge=judge,
     chosen="The rate, as the best of 2 trials on seed 10 and the test images.",
-    measures={"float32": fedavg("two shards a client", "float32", 0.97)},
+    measures={"float32": fedavg("two shards per client", "float32", 0.97)},
 )
