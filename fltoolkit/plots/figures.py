@@ -22,7 +22,7 @@ from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.history import History
-from fltoolkit.plots.drawing import beside, keep_apart
+from fltoolkit.plots.drawing import LETTER, beside, keep_apart
 from fltoolkit.plots.style import COLORS, DASHES, describe, new_axes, tidy
 from fltoolkit.research.intervals import t_quantile
 from fltoolkit.units import amount, axis_of, byte_unit
@@ -194,12 +194,14 @@ def named_points(
     texts = beside(list(names), list(names.values()), size, left_end)
     for (x, y), word in zip(names, texts, strict=True):
         point_x, point_y = ax.transData.inverted().transform((x * dot, -y * dot))
+        end = word.x + LETTER / 12 * size * len(word.words)  # about
         ax.annotate(
             word.words,
             (point_x, point_y),
-            (word.x - x, y - word.y),
+            ((end if end < x else word.x) - x, y - word.y),
             textcoords="offset points",
             fontsize=size,
+            ha="right" if end < x else "left",  # words end, or begin, beside their dot
         )
     ends_in_words = (f"{name}: {x:.4g}, {y:.3g}" for name, (x, y) in points.items())
     return describe(ax, f"{_bare(xlabel)} and {_bare(ylabel)} of " + "; ".join(ends_in_words))
