@@ -534,7 +534,8 @@ def owners() -> list[dict[str, Any]]:
     words = {"upper": "fine-tuning: capital letters", "roles": "fine-tuning: four speakers"}
     stored, tasks = runs.read(WORKERS.with_name("language_finetune.jsonl")), []
     for title, task in finetune.TASKS.items():
-        rows = finished(runs.rows_of(task, finetune.settings(task), stored))
+        settings = [s for s in finetune.settings(task) if s.parts is None]  # owners average
+        rows = finished(runs.rows_of(task, settings, stored))
         if not rows:
             continue
         whole = FULL if any(s.name == FULL for s, _ in rows) else None

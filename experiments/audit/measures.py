@@ -13,8 +13,9 @@ from fltoolkit.research import Experiment, bytes_to_reach, records
 OF_LANGUAGE = (
     "Steps and codecs by one trial each on seeds 0 and 1, AdamW's rate as the better of two, all "
     "on the held-out tenth on which the result is measured; these trials are not stored. Later "
-    "four trials of the rate for each of seven methods (docs/language_results.md) found the rates "
-    "used here, except for MuLoCo and Muon alone, where half the rate was best. Nothing was tuned "
+    "four trials of the rate for each of sixteen methods (docs/language_results.md) found half the "
+    "rate used here better for MuLoCo and Muon alone, twice for DeMo, Streaming DiLoCo, local "
+    "AdamW and local SGD, a quarter for signs, and this rate for the others. Nothing was tuned "
     "for NoLoCo, SPARTA, DES-LOC and Dion."
 )
 OF_SPLIT_LANGUAGE = (

@@ -290,7 +290,7 @@ def _sent(setting: Setting, runs: Runs, reference: Runs, size: Result) -> str:
     sent = mean_nbytes(runs)
     if setting.whole_text:
         sent, up, down = size["nbytes"], size["nbytes"], 0
-    ways = " / ".join(f"{each / 1e6:,.1f}" for each in (up, down, sent - up - down))
+    ways = " / ".join(f"{each / 1e6:,.1f}" for each in (up, down, max(sent - up - down, 0.0)))
     fewer = f"{mean_nbytes(reference) / sent:,.1f}" if sent else ""
     times = times_of(sent / size["nbytes_text"]) if sent else "nothing is sent"
     return f"{sent / 1e6:,.1f} | {ways} | {fewer} | {times}"

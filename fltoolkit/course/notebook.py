@@ -151,7 +151,7 @@ class Notebook:
         >>> notebook = Notebook("", "Before the course", guesses={})  # so only its own lines
         >>> notebook.bill("a short run", {"nbytes": 290_000, "accuracy": 0.5}, load("digits"))
         The bill
-            a short run  290.0 kB  50.0 %  10 times the data
+          a short run  290.0 kB  50.0 %  10 times the data
         """
         new, done = item(what, record, data, why, measure), self.done()
         places = [line.what for line in done.bill]

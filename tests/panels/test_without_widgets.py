@@ -13,7 +13,7 @@ from fltoolkit.panels import AdvisorPanel, CodecPanel, LeakPanel, Playground, Tr
 
 PANELS: list[tuple[Callable[[], Any], str]] = [
     (AdvisorPanel, "fltoolkit.panels.compare_bytes(num_clients=100)"),
-    (CodecPanel, "fltoolkit.plots.describe_codec(tensor, codec)"),
+    (lambda: CodecPanel(torch.zeros(1)), "fltoolkit.plots.describe_codec(tensor, codec)"),
     (
         lambda: LeakPanel([], *3 * [torch.zeros(1)]),
         "fltoolkit.panels.describe_leak(parties, codec, ...)",
