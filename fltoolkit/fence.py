@@ -183,7 +183,7 @@ def always_readable() -> list[str]:
 def start(
     command: Sequence[str],
     *,
-    bounds: Bounds | None = None,
+    bounds: Bounds = Bounds(),
     readable: Sequence[str] = (),
     packages: Sequence[str] | None = None,
     environment: dict[str, str] | None = None,
@@ -214,7 +214,6 @@ def start(
     variables |= environment or {}
     about: dict[str, Any] = {"env": variables, "start_new_session": True, "bufsize": 0}
     about |= {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    bounds = bounds or Bounds()
     if importlib.util.find_spec("psutil") is None:
         raise ImportError('a fence needs psutil: pip install "fltoolkit[grading]"')
     if without_fence:

@@ -115,7 +115,7 @@ def grade(
     out: str | Path,
     *,
     jobs: int = 1,
-    limits: Limits | None = None,
+    limits: Limits = Limits(),
     seed: int | None = None,
     only: Iterable[str] = (),
     progress: Callable[[Iterable[Grade], int], Iterable[Grade]] | None = None,
@@ -139,7 +139,7 @@ def grade(
     """
     if jobs < 1:
         raise ValueError(f"jobs={jobs}: must be at least 1")
-    limits, out, folder = limits or Limits(), Path(out), Path(submissions)
+    out, folder = Path(out), Path(submissions)
     _check_tools(limits.fenced)
     master = master if isinstance(master, Master) else load_master(master)
     _check_places(folder, out, limits.fenced)
@@ -217,14 +217,14 @@ def _grade_all(
 
 
 def expected_outputs(
-    master: Master, seeds: Iterable[int], *, limits: Limits | None = None
+    master: Master, seeds: Iterable[int], *, limits: Limits = Limits()
 ) -> dict[int, dict[str, str]]:
     """The output of the master's own solution in each hidden check, by seed and cell id.
 
     One kernel runs the solution once and its hidden checks with every seed. Raises AssignmentError
     if the solution fails or a hidden check prints nothing.
     """
-    limits, hidden, marks = limits or Limits(), master.ids("hidden"), {}
+    hidden, marks = master.ids("hidden"), {}
     notebook = assemble(master, None, 0)
     cells = [cell for cell in notebook["cells"] if cell["id"] not in hidden]
     for seed in dict.fromkeys(seeds):
@@ -261,7 +261,7 @@ def grade_one(
     seed: int,
     expected: dict[str, str],
     *,
-    limits: Limits | None = None,
+    limits: Limits = Limits(),
 ) -> Grade:
     """Grade one submission. A result is returned whatever the file contains."""
     began = time.monotonic()
@@ -274,7 +274,6 @@ def grade_one(
     if submission.problem:
         result.status = submission.problem
         return result
-    limits = limits or Limits()
     marks = {name: mark_of(seed, name) for name in master.ids("hidden")}
     numbers = submission.numbers
     if numbers is not None and numbers not in _numbers_of(student):

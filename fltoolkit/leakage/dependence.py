@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+BLOCK = 512  # rows at a time where thousands are compared
+
 
 def batch_distance_correlation(
     x: Float[Tensor, "samples ..."], y: Float[Tensor, "samples ..."]
@@ -46,9 +48,7 @@ def batch_distance_correlation(
     return squared.clamp_min(torch.finfo(squared.dtype).tiny).sqrt()
 
 
-def distance_correlation(
-    x: Float[Tensor, "samples ..."], y: Float[Tensor, "samples ..."], *, block: int = 512
-) -> float:
+def distance_correlation(x: Float[Tensor, "samples ..."], y: Float[Tensor, "samples ..."]) -> float:
     """Distance correlation of the rows of x and y: a number from 0 to 1.
 
     It is 1 if y is x rotated, scaled and shifted. In the limit of infinitely many samples it is 0
@@ -56,7 +56,7 @@ def distance_correlation(
     if x and y are independent, and near 1 if there are fewer samples than values. So read it
     beside `corrected_distance_correlation`.
 
-    The function holds ``block`` times samples distances in memory and computes in float64.
+    The function holds 512 rows of distances in memory at a time and computes in float64.
     Source: Szekely, Rizzo and Bakirov 2007.
 
     >>> line = torch.arange(10.0).reshape(10, 1)
@@ -65,14 +65,14 @@ def distance_correlation(
     """
     x, y = rows_of("x", x).double(), rows_of("y", y).double()
     check_pair(x, y, 2)
-    cov, var_x, var_y = _sums(x, y, block, len(x), len(x) ** 2)
+    cov, var_x, var_y = _sums(x, y, len(x), len(x) ** 2)
     if not var_x * var_y > 0:
         return 0.0
     return float(max(cov, 0.0) / (var_x * var_y) ** 0.5) ** 0.5
 
 
 def corrected_distance_correlation(
-    x: Float[Tensor, "samples ..."], y: Float[Tensor, "samples ..."], *, block: int = 512
+    x: Float[Tensor, "samples ..."], y: Float[Tensor, "samples ..."]
 ) -> float:
     """The squared distance correlation without the bias that few samples cause.
 
@@ -90,23 +90,21 @@ def corrected_distance_correlation(
     x, y = rows_of("x", x).double(), rows_of("y", y).double()
     check_pair(x, y, 4)
     n = len(x)
-    cov, var_x, var_y = _sums(x, y, block, n - 2, (n - 1) * (n - 2))
+    cov, var_x, var_y = _sums(x, y, n - 2, (n - 1) * (n - 2))
     return cov / (var_x * var_y) ** 0.5 if var_x * var_y > 0 else 0.0
 
 
-def _sums(x: Tensor, y: Tensor, block: int, rows: int, cells: int) -> tuple[float, float, float]:
+def _sums(x: Tensor, y: Tensor, rows: int, cells: int) -> tuple[float, float, float]:
     """The sums of A * B, A^2 and B^2 over all pairs, computed without holding A or B in memory.
 
     With A = a - a_i. / rows - a_.j / rows + a.. / cells, each sum needs only the sums of products
     of distances, the row sums a_i. and the total a..: one pass over blocks of rows.
     """
-    if block < 1:
-        raise ValueError(f"block={block}: the number of rows at a time must be 1 or more")
     x, y = x - x.mean(0), y - y.mean(0)  # near 0 the distances lose fewer digits
     products, row_x, row_y = torch.zeros(3, dtype=torch.float64), [], []
-    for start in range(0, len(x), block):
-        a = _distances(x[start : start + block], x, start)
-        b = _distances(y[start : start + block], y, start)
+    for start in range(0, len(x), BLOCK):
+        a = _distances(x[start : start + BLOCK], x, start)
+        b = _distances(y[start : start + BLOCK], y, start)
         products += torch.stack([(a * b).sum(), (a * a).sum(), (b * b).sum()]).cpu()
         row_x.append(a.sum(1))
         row_y.append(b.sum(1))

@@ -260,8 +260,7 @@ single_of = partial(local_of, steps=1)
 
 def directions_of(task: Task) -> Local:
     """A single step, whose hidden matrices move along given directions, as `dion` needs it."""
-    rates = {"adamw_lr": task.settings["adamw_lr"]} if "adamw_lr" in task.settings else {}
-    optimizer = muon_for(task.layers, momentum=None, lr=task.lr, **rates)
+    optimizer = muon_for(task.layers, momentum=None, lr=task.lr, **chosen(task, "adamw_lr"))
     return Local(task.batch_size, optimizer=optimizer, steps=1, loss_fn=task.loss_fn)
 
 
@@ -277,14 +276,14 @@ def batches_at_once(task: Task) -> int:
 
 def server_of(task: Task, *, wait_for: str = "wait_for") -> Server:
     """What the server does in a round; ``wait_for`` names the setting with the number."""
-    names = {"wait_for": wait_for, "timeout": "timeout", "staleness": "staleness", "clock": "clock"}
-    given = {name: task.settings[key] for name, key in names.items() if key in task.settings}
-    return Server(mean=mean_of(task), optimizer=optimizer_of(task), arrivals=Arrivals(**given))
+    given = chosen(task, "timeout", "staleness", "clock")
+    arrivals = Arrivals(wait_for=task.settings.get(wait_for), **given)
+    return Server(mean=mean_of(task), optimizer=optimizer_of(task), arrivals=arrivals)
 
 
 def async_server_of(task: Task) -> AsyncServer:
     """What a server does that does not wait for rounds."""
-    given = {key: task.settings[key] for key in ("staleness", "clock") if key in task.settings}
+    given = chosen(task, "staleness", "clock")
     concurrency = task.settings.get("concurrency", task.num_clients)
     return AsyncServer(concurrency=concurrency, optimizer=optimizer_of(task), **given)
 
@@ -301,9 +300,9 @@ def optimizer_of(task: Task, name: str = "server_optimizer") -> torch.optim.Opti
     return None if make is None else make(task.model.parameters())
 
 
-def upload_of(task: Task) -> Upload:
-    """Which activations a client sends in the states A and B."""
-    return Upload(**{key: task.settings[key] for key in ("moved", "delta") if key in task.settings})
+def chosen(task: Task, *names: str) -> dict[str, Any]:
+    """Those settings of these names that the experiment has."""
+    return {name: task.settings[name] for name in names if name in task.settings}
 
 
 ARGUMENTS: dict[str, Callable[[Task], Any]] = {
@@ -317,7 +316,7 @@ ARGUMENTS: dict[str, Callable[[Task], Any]] = {
     "outer": lambda task: optimizer_of(task, "outer"),
     "version": lambda task: task.settings.get("version", 2),
     "gate": lambda task: task.gate,
-    "upload": upload_of,
+    "upload": lambda task: Upload(**chosen(task, "moved", "delta")),
     "bookmark": lambda task: Bookmark(ActivationCache(len(task.data.y_train), seed=task.seed)),
     "seed": lambda task: task.seed,
 }
@@ -331,10 +330,7 @@ def arguments(train: Callable[..., Any], task: Task) -> dict[str, Any]:
     is left out, so that the default of ``train`` counts.
     """
     names = [n for n, p in signature(train).parameters.items() if p.kind is p.KEYWORD_ONLY]
-    given = {name: ARGUMENTS[name](task) for name in names if name in ARGUMENTS}
-    return given | {
-        name: task.settings[name] for name in names if name in task.settings.keys() - given
-    }
+    return chosen(task, *names) | {n: ARGUMENTS[n](task) for n in names if n in ARGUMENTS}
 
 
 # ----------------------------------------------------------- what an experiment may ask of which

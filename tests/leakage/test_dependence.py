@@ -1,7 +1,6 @@
 """Distance correlation against its theory, its two quick forms against the definition."""
 
 import copy
-import importlib
 
 import pytest
 import torch
@@ -9,7 +8,12 @@ from inversion import X, Y, normal, two_parties
 from torch import nn
 
 from fltoolkit import SGD, Channel, Party, split_step
-from fltoolkit.leakage import NoPeek, corrected_distance_correlation, distance_correlation
+from fltoolkit.leakage import (
+    NoPeek,
+    corrected_distance_correlation,
+    dependence,
+    distance_correlation,
+)
 from fltoolkit.leakage.dependence import batch_distance_correlation
 
 MEASURES = [distance_correlation, corrected_distance_correlation, batch_distance_correlation]
@@ -32,11 +36,12 @@ def test_values_of_another_implementation():
 
 
 @pytest.mark.parametrize("block", [1, 7, 30, 1000])
-def test_blocks_do_what_the_definition_says(block):
+def test_blocks_do_what_the_definition_says(block, monkeypatch):
+    monkeypatch.setattr(dependence, "BLOCK", block)
     x, y = normal(30, 4), normal(30, 2, seed=1)
     y[:, 0] += x[:, 1] ** 2
     plain = batch_distance_correlation(x, y).item()
-    assert distance_correlation(x, y, block=block) == pytest.approx(plain, abs=1e-12)
+    assert distance_correlation(x, y) == pytest.approx(plain, abs=1e-12)
     # the corrected one from its definition: U-centred matrices
     n, matrices = len(x), []
     for z in (x, y):
@@ -46,7 +51,7 @@ def test_blocks_do_what_the_definition_says(block):
         matrices.append(u.fill_diagonal_(0))
     a, b = matrices
     expected = ((a * b).sum() / ((a * a).sum() * (b * b).sum()).sqrt()).item()
-    assert corrected_distance_correlation(x, y, block=block) == pytest.approx(expected, abs=1e-9)
+    assert corrected_distance_correlation(x, y) == pytest.approx(expected, abs=1e-9)
 
 
 def test_independent_variables():
@@ -81,16 +86,16 @@ def test_equal_rows_have_a_gradient():
 
 
 def test_thousands_of_rows_take_memory_for_a_block(monkeypatch):
-    module = importlib.import_module("fltoolkit.leakage.dependence")
-    shapes, original = [], module._distances
+    shapes, original = [], dependence._distances
 
     def distances(*args):
         out = original(*args)
         shapes.append(tuple(out.shape))
         return out
 
-    monkeypatch.setattr(module, "_distances", distances)
-    distance_correlation(normal(2050, 2), normal(2050, 2, seed=1), block=100)
+    monkeypatch.setattr(dependence, "_distances", distances)
+    monkeypatch.setattr(dependence, "BLOCK", 100)
+    distance_correlation(normal(2050, 2), normal(2050, 2, seed=1))
     assert len(shapes) == 2 * 21
     assert max(shapes) == (100, 2050)
 
