@@ -363,14 +363,8 @@ def split_async() -> Run:
 def split_async_moved_and_delta() -> Run:
     codecs = {"activations": Pipeline(Quantize(4)), "gradients": Pipeline(Sign())}
     parties, channel = pair(), Channel(codecs)
-    records = train_async(
-        *parties,
-        batches(),
-        channel,
-        gate=BudgetGate(nbytes=2_500, num_steps=16),
-        num_epochs=4,
-        upload=Upload(moved=0.1, delta=True),
-    )
+    gate, upload = BudgetGate(nbytes=2_500, num_steps=16), Upload(moved=0.1, delta=True)
+    records = train_async(*parties, batches(), channel, gate=gate, num_epochs=4, upload=upload)
     return finished(records, channel, parties)
 
 
@@ -459,10 +453,8 @@ def fedyogi() -> Run:
 
 
 def fedprox_with_replacement() -> Run:
-    return federated(
-        cohort=Cohort(5, with_replacement=True),
-        local=dataclasses.replace(LOCAL, epochs=2, prox=0.5),
-    )
+    local = dataclasses.replace(LOCAL, epochs=2, prox=0.5)
+    return federated(cohort=Cohort(5, with_replacement=True), local=local)
 
 
 def fedavg_private() -> Run:
@@ -473,13 +465,8 @@ def fedavg_adaptive_levels() -> Run:
     def make(levels: int) -> Pipeline:
         return Pipeline(QSGD(levels))
 
-    tune = AdaptiveLevels(make, first=2)
-    return federated(
-        {"update": make(2)},
-        server=Server(tune=tune),
-        rounds=5,
-        local=dataclasses.replace(LOCAL, lr=0.3),
-    )
+    server, local = Server(tune=AdaptiveLevels(make, first=2)), dataclasses.replace(LOCAL, lr=0.3)
+    return federated({"update": make(2)}, server=server, rounds=5, local=local)
 
 
 def fedavg_byte_budget() -> Run:
@@ -588,26 +575,13 @@ def resumable_fedavg() -> Resumable:
     model, channel, backlog = filled(nn.Sequential(*layers)), Channel(codecs), Backlog()
     server = Party("server", model, Yogi(model.parameters(), lr=0.02))
     times = {name: [1.0 + 0.2 * k] for k, name in enumerate(SIZES)}
+    clock = Scripted(times | {"dan": [3.5], "eve": [2.5, 4.0]})
+    arrivals = Arrivals(wait_for=2, staleness=Polynomial(0.5), clock=clock)
+    asks = Server(arrivals=arrivals, optimizer=server.optimizer, backlog=backlog)
+    how = {"cohort": 4, "local": LOCAL, "server": asks, "seed": 2}
 
     def train(step: int) -> Iterator[Any]:
-        return fedavg(
-            model,
-            shares(),
-            channel,
-            rounds=range(step, 7),
-            cohort=4,
-            local=Local(batch_size=10, lr=0.1, epochs=1),
-            server=Server(
-                arrivals=Arrivals(
-                    wait_for=2,
-                    staleness=Polynomial(0.5),
-                    clock=Scripted(times | {"dan": [3.5], "eve": [2.5, 4.0]}),
-                ),
-                optimizer=server.optimizer,
-                backlog=backlog,
-            ),
-            seed=2,
-        )
+        return fedavg(model, shares(), channel, rounds=range(step, 7), **how)
 
     return Resumable([server, backlog], [server], channel, train, stop=3)
 
@@ -615,17 +589,11 @@ def resumable_fedavg() -> Resumable:
 def resumable_async() -> Resumable:
     codecs = {"activations": Pipeline(Quantize(4, stochastic=True))}
     parties, channel, bookmark = pair(), Channel(codecs), Bookmark()
+    gate, upload = LossGate(0.2, every=2), Upload(delta=True)
+    how = {"gate": gate, "num_epochs": 5, "upload": upload, "bookmark": bookmark}
 
     def train(step: int) -> Iterator[Any]:
-        return train_async(
-            *parties,
-            batches(),
-            channel,
-            gate=LossGate(0.2, every=2),
-            num_epochs=5,
-            upload=Upload(delta=True),
-            bookmark=bookmark,
-        )
+        return train_async(*parties, batches(), channel, **how)
 
     return Resumable([*parties, bookmark], parties, channel, train, stop=9)
 

@@ -357,16 +357,8 @@ def test_a_residual_belongs_to_its_client_whatever_the_cohorts():
     make = lambda: ErrorFeedback(Pipeline(TopK(0.1), Quantize(6)))  # noqa: E731
     seen, channel = [], Ear({"update": make()})
     arrivals = Arrivals(clock=LogNormal(0.5, dropout=0.2), wait_for=2, timeout=3.0)
-    server = Server(arrivals=arrivals)
-    run(
-        net(),
-        Fleet(people(), spy(seen)),
-        channel,
-        rounds=20,
-        cohort=3,
-        local=BATCHES,
-        server=server,
-    )
+    how = {"rounds": 20, "cohort": 3, "local": BATCHES, "server": Server(arrivals=arrivals)}
+    run(net(), Fleet(people(), spy(seen)), channel, **how)
     residuals = {
         sender: ends[0]["residual"]
         for sender, _, kind, *ends in channel.state_dict()["links"]

@@ -37,21 +37,13 @@ def test_null_rows_and_a_protocol_of_ones_own_have_their_places(names):
     """What sends nothing made a "math domain error", and unknown shapes a KeyError."""
     allow(Protocol("mine", lambda task, channel: iter(()), sends=[]))
     sent = {"alone": 0, "pooled": 500, "fedavg": 2000, "mine": 4000}
-    marks = (
-        TradeoffPanel(
-            [
-                Result(
-                    Experiment(name=name, protocol=name),
-                    History([{"nbytes": n, "accuracy": a}]),
-                    "",
-                    1,
-                )
-                for (name, n), a in zip(sent.items(), (0.6, 0.9, 0.8, 0.7), strict=True)
-            ]
-        )
-        .draw()
-        .marks
-    )
+    histories = [
+        History([{"nbytes": n, "accuracy": a}])
+        for n, a in zip(sent.values(), (0.6, 0.9, 0.8, 0.7), strict=True)
+    ]
+    made = [Experiment(name=name, protocol=name) for name in sent]
+    results = [Result(*each, "", 1) for each in zip(made, histories, strict=True)]
+    marks = TradeoffPanel(results).draw().marks
     words = {mark.words: mark for mark in marks if isinstance(mark, Words)}
     assert {MARK_WORDS[shape] for shape in "XsP"} <= set(words)
     left = {

@@ -6,26 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from fltoolkit import Channel, splitnn_mlp
+from fltoolkit import Channel, federated, splitnn_mlp
 from fltoolkit.codecs import Entropy, Pipeline, Quantize
-from fltoolkit.federated import (
-    AllGather,
-    Directions,
-    Local,
-    Ring,
-    Stream,
-    ddp,
-    decomfl,
-    demo,
-    des_loc,
-    diloco,
-    dion,
-    fedkseed,
-    muon_for,
-    noloco,
-    sparta,
-    streaming_diloco,
-)
+from fltoolkit.federated import AllGather, Directions, Local, Ring, Stream, muon_for
 from fltoolkit.research import Experiment, allow, run
 from fltoolkit.research.task import Task, samples
 
@@ -39,71 +22,51 @@ def nesterov(model):
     return torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
 
 
-# name: the settings of an experiment, and the call that is the same
+def muon(model):
+    return muon_for(model, momentum=None, lr=0.05, adamw_lr=0.002)
+
+
+# name of protocol and function: the settings of an experiment, and of the call that is the same
 CASES = {
     "diloco": (
         {"local_steps": 2, "outer": "SGD(lr=0.7, momentum=0.9, nesterov=True)"},
-        lambda m: (diloco, {"rounds": 2, "local": TWO_STEPS, "outer": nesterov(m)}),
+        lambda m: {"rounds": 2, "local": TWO_STEPS, "outer": nesterov(m)},
     ),
     "des_loc": (
         {"local_steps": 2, "keep_state": True, "moments": {"exp_avg": 1, "exp_avg_sq": 2}},
-        lambda m: (
-            des_loc,
-            {"rounds": 2, "local": ADAM, "moments": {"exp_avg": 1, "exp_avg_sq": 2}},
-        ),
+        lambda m: {"rounds": 2, "local": ADAM, "moments": {"exp_avg": 1, "exp_avg_sq": 2}},
     ),
     "streaming_diloco": (
         {"local_steps": 2, "stream": "Stream(2, overlap=0)"},
-        lambda m: (
-            streaming_diloco,
-            {"rounds": 2, "local": TWO_STEPS, "stream": Stream(2, overlap=0)},
-        ),
+        lambda m: {"rounds": 2, "local": TWO_STEPS, "stream": Stream(2, overlap=0)},
     ),
     "noloco": (
         {"local_steps": 2, "group": 2, "lr": 0.5, "momentum": 0.25},
-        lambda m: (noloco, {"rounds": 2, "local": TWO_STEPS, "group": 2, "outer": (0.5, 0.25)}),
+        lambda m: {"rounds": 2, "local": TWO_STEPS, "group": 2, "outer": (0.5, 0.25)},
     ),
     "sparta": (
         {"fraction": 0.25, "exchange": "AllGather()"},
-        lambda m: (
-            sparta,
-            {"rounds": 2, "local": ONE_STEP, "fraction": 0.25, "exchange": AllGather()},
-        ),
+        lambda m: {"rounds": 2, "local": ONE_STEP, "fraction": 0.25, "exchange": AllGather()},
     ),
     "ddp": (
         {"exchange": "Ring()"},
-        lambda m: (ddp, {"steps": 4, "local": ONE_STEP, "exchange": Ring()}),
+        lambda m: {"steps": 4, "local": ONE_STEP, "exchange": Ring()},
     ),
     "demo": (
         {"decay": 0.9, "chunk": 16},
-        lambda m: (demo, {"steps": 4, "local": ONE_STEP, "decay": 0.9, "chunk": 16}),
+        lambda m: {"steps": 4, "local": ONE_STEP, "decay": 0.9, "chunk": 16},
     ),
     "dion": (
         {"rank": 2, "adamw_lr": 0.002},
-        lambda m: (
-            dion,
-            {
-                "steps": 4,
-                "local": Local(
-                    32, optimizer=muon_for(m, momentum=None, lr=0.05, adamw_lr=0.002), steps=1
-                ),
-                "rank": 2,
-            },
-        ),
+        lambda m: {"steps": 4, "local": Local(32, optimizer=muon(m), steps=1), "rank": 2},
     ),
     "decomfl": (
         {"local_steps": 2, "along": "Directions(2, rank=1)", "cohort_size": 2},
-        lambda m: (
-            decomfl,
-            {"rounds": 2, "local": TWO_STEPS, "along": Directions(2, rank=1), "cohort": 2},
-        ),
+        lambda m: {"rounds": 2, "local": TWO_STEPS, "along": Directions(2, rank=1), "cohort": 2},
     ),
     "fedkseed": (
         {"local_steps": 2, "along": "Directions(16)"},
-        lambda m: (
-            fedkseed,
-            {"rounds": 2, "local": TWO_STEPS, "along": Directions(16), "cohort": 4},
-        ),
+        lambda m: {"rounds": 2, "local": TWO_STEPS, "along": Directions(16), "cohort": 4},
     ),
 }
 
@@ -111,7 +74,7 @@ CASES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_an_experiment_is_the_function_called_directly(name):
-    settings, call = CASES[name]
+    settings, how_for = CASES[name]
     more = {"optimizer": "AdamW(lr=0.001)"} if "moments" in settings else {}
     codecs = {} if more or name == "decomfl" else {"update": Pipeline(Quantize(8), Entropy())}
     codecs = {"model": Pipeline(Quantize(8))} if name == "noloco" else codecs
@@ -123,7 +86,7 @@ def test_an_experiment_is_the_function_called_directly(name):
     *_, (_, parties) = experiment.method.train(task, mine := Channel(codecs))
     model = splitnn_mlp(64, 10, seed=3)
     first = {n: t.clone() for n, t in model.state_dict().items()}
-    train, how = call(model)
+    train, how = getattr(federated, name), how_for(model)
     shares = dict(zip(task.names, task.shares, strict=True))
     for _ in train(model, shares, channel := Channel(codecs), seed=3, **how):
         pass

@@ -110,15 +110,8 @@ def test_differences_are_aq_sgd():
                 optimizer.step()
             expected.append(loss.item())
     assert losses == pytest.approx(expected, abs=1e-5)
-    plain = list(
-        train_async(
-            *parties_of(network(), "plain"),
-            data(),
-            Channel({"activations": quantize}),
-            gate=AlwaysA(),
-            num_epochs=3,
-        )
-    )
+    parties, channel = parties_of(network(), "plain"), Channel({"activations": quantize})
+    plain = train_async(*parties, data(), channel, gate=AlwaysA(), num_epochs=3)
     assert losses != pytest.approx([r["loss"] for r in plain], abs=1e-3)
 
 
