@@ -39,12 +39,8 @@ def test_twenty_rounds_of_one_client_send_what_one_round_of_twenty_sends() -> No
 
     def nbytes(rounds: int, cohort: int) -> int:
         layers = nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10), nn.LogSoftmax(1)
-        channel, local = Channel(), Local(batch_size=None, lr=0.1, steps=1)
-        list(
-            fedavg(
-                nn.Sequential(*layers), clients, channel, rounds=rounds, cohort=cohort, local=local
-            )
-        )
+        model, channel, local = nn.Sequential(*layers), Channel(), Local(None, lr=0.1, steps=1)
+        list(fedavg(model, clients, channel, rounds=rounds, cohort=cohort, local=local))
         return channel.nbytes()
 
     assert nbytes(20, 1) == nbytes(1, 20) == ONE_ROUND

@@ -25,20 +25,10 @@ def test_settings_differ_in_key_and_name():
 def test_the_key_depends_on_all_that_a_run_depends_on():
     setting = Setting("a", "b")
     assert setting.key(SMALL, 0) == replace(setting, part="c", name="d", seeds=()).key(SMALL, 0)
-    others = [
-        setting.key(SMALL, 1),
-        setting.key(replace(SMALL, lr=1e-3), 0),
-        *(
-            replace(setting, **change).key(SMALL, 0)
-            for change in (
-                {"up": Pipeline(EDEN(2))},
-                {"down": Pipeline(EDEN(2))},
-                {"upload": Upload(moved=0.1)},
-                {"period": 3},
-                {"shape": "U-shaped"},
-            )
-        ),
-    ]
+    changes = [{"up": Pipeline(EDEN(2))}, {"down": Pipeline(EDEN(2))}, {"period": 3}]
+    changes += [{"upload": Upload(moved=0.1)}, {"shape": "U-shaped"}]
+    others = [replace(setting, **change).key(SMALL, 0) for change in changes]
+    others += [setting.key(SMALL, 1), setting.key(replace(SMALL, lr=1e-3), 0)]
     assert len({setting.key(SMALL, 0), *others}) == 1 + len(others)
 
 

@@ -74,11 +74,8 @@ def test_the_equality_can_fail():
     reference, model = small_net(dropout=False), small_net(dropout=False)
     data = Batches(*toy_data(), batch_size=8, seed=0)
     unsplit(reference, data.epochs(1), torch.optim.SGD(reference.parameters(), lr=LR * 1.01))
-    list(
-        train_split(
-            [party("a", model[:4]), party("b", model[4:], nn.NLLLoss())], data.epochs(1), Channel()
-        )
-    )
+    parties = [party("a", model[:4]), party("b", model[4:], nn.NLLLoss())]
+    list(train_split(parties, data.epochs(1), Channel()))
     with pytest.raises(AssertionError, match="differs"):
         assert_equal_weights(model, reference)
 
