@@ -260,7 +260,7 @@ single_of = partial(local_of, steps=1)
 
 def directions_of(task: Task) -> Local:
     """A single step, whose hidden matrices move along given directions, as `dion` needs it."""
-    optimizer = muon_for(task.layers, momentum=None, lr=task.lr, **chosen(task, "adamw_lr"))
+    optimizer = muon_for(task.layers, momentum=None, lr=task.lr, **settings_given(task, "adamw_lr"))
     return Local(task.batch_size, optimizer=optimizer, steps=1, loss_fn=task.loss_fn)
 
 
@@ -276,14 +276,14 @@ def batches_at_once(task: Task) -> int:
 
 def server_of(task: Task, *, wait_for: str = "wait_for") -> Server:
     """What the server does in a round; ``wait_for`` names the setting with the number."""
-    given = chosen(task, "timeout", "staleness", "clock")
+    given = settings_given(task, "timeout", "staleness", "clock")
     arrivals = Arrivals(wait_for=task.settings.get(wait_for), **given)
     return Server(mean=mean_of(task), optimizer=optimizer_of(task), arrivals=arrivals)
 
 
 def async_server_of(task: Task) -> AsyncServer:
     """What a server does that does not wait for rounds."""
-    given = chosen(task, "staleness", "clock")
+    given = settings_given(task, "staleness", "clock")
     concurrency = task.settings.get("concurrency", task.num_clients)
     return AsyncServer(concurrency=concurrency, optimizer=optimizer_of(task), **given)
 
@@ -300,7 +300,7 @@ def optimizer_of(task: Task, name: str = "server_optimizer") -> torch.optim.Opti
     return None if make is None else make(task.model.parameters())
 
 
-def chosen(task: Task, *names: str) -> dict[str, Any]:
+def settings_given(task: Task, *names: str) -> dict[str, Any]:
     """Those settings of these names that the experiment has."""
     return {name: task.settings[name] for name in names if name in task.settings}
 
@@ -316,7 +316,7 @@ ARGUMENTS: dict[str, Callable[[Task], Any]] = {
     "outer": lambda task: optimizer_of(task, "outer"),
     "version": lambda task: task.settings.get("version", 2),
     "gate": lambda task: task.gate,
-    "upload": lambda task: Upload(**chosen(task, "moved", "delta")),
+    "upload": lambda task: Upload(**settings_given(task, "moved", "delta")),
     "bookmark": lambda task: Bookmark(ActivationCache(len(task.data.y_train), seed=task.seed)),
     "seed": lambda task: task.seed,
 }
@@ -330,7 +330,7 @@ def arguments(train: Callable[..., Any], task: Task) -> dict[str, Any]:
     is left out, so that the default of ``train`` counts.
     """
     names = [n for n, p in signature(train).parameters.items() if p.kind is p.KEYWORD_ONLY]
-    return chosen(task, *names) | {n: ARGUMENTS[n](task) for n in names if n in ARGUMENTS}
+    return settings_given(task, *names) | {n: ARGUMENTS[n](task) for n in names if n in ARGUMENTS}
 
 
 # ----------------------------------------------------------- what an experiment may ask of which
