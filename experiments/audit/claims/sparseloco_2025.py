@@ -29,8 +29,7 @@ CLAIM = Claim(
     source="Sarfi et al. 2025, arXiv 2508.15706, abstract",
     known="abstract",
     ours="4 workers on Shakespeare, 10 local steps, 600 steps (docs/language_results.md).",
-    lacks="The paper's chunks of 4,096 values: the largest 2 % are those of the whole model. And a "
-    "learning rate of its own.",
+    lacks="The paper's chunks of 4,096 values: the largest 2 % are those of the whole model.",
     judge=judge if STORED["seeds"] else untested("The settings have not been run."),
     version=2,
     **STORED,
