@@ -534,8 +534,7 @@ def owners() -> list[dict[str, Any]]:
     words = {"upper": "fine-tuning: capital letters", "roles": "fine-tuning: four speakers"}
     stored, tasks = runs.read(WORKERS.with_name("language_finetune.jsonl")), []
     for title, task in finetune.TASKS.items():
-        settings = [s for s in finetune.settings(task) if s.parts is None]  # owners average
-        rows = finished(runs.rows_of(task, settings, stored))
+        rows = finished(runs.rows_of(task, finetune.settings(task), stored))
         if not rows:
             continue
         whole = FULL if any(s.name == FULL for s, _ in rows) else None
@@ -560,17 +559,24 @@ def owners() -> list[dict[str, Any]]:
 
 
 def one_tuning(task: finetune.Task, run: Mapping[str, Any]) -> dict[str, Any]:
-    """A run of fine-tuning, tested after each round. The store has bytes per round and client."""
+    """A run of fine-tuning, tested after each round. The store has bytes per round and client.
+
+    In two parts not all rounds have equally many bytes: there is one point, at the end.
+    """
     up, down = (task.num_clients * run[f"nbytes_{way}"] for way in ("up", "down"))
-    curve = [[round(up * (i + 1) + down * i), nats] for i, nats in enumerate(run["nats_by_round"])]
+    total_up, waits = round(up * task.rounds), 2 * task.rounds - 1  # the first download is free
+    kinds, curve = ("update", "model", ""), [[run["nbytes"], 0.0]]
+    if run["part"] == finetune.SPLIT:
+        kinds, waits = ("activations", "gradients", ""), waits + 2 * task.steps * task.rounds
+    else:
+        curve = [[round(up * (i + 1) + down * i), x] for i, x in enumerate(run["nats_by_round"])]
     if curve[-1][0] != run["nbytes"]:
         raise ValueError(
             f"{run['name']}: {curve[-1][0]} is not nbytes={run['nbytes']} of the store"
         )
     curve[-1][1] = round(run["nats"], 5)
-    total_up, waits = round(up * task.rounds), 2 * task.rounds - 1  # the first download is free
     down = run["nbytes"] - total_up
-    return language_run(run, total_up, down, total_up, waits, ("update", "model", ""), curve)
+    return language_run(run, total_up, down, total_up, waits, kinds, curve)
 
 
 def finished(rows: Sequence[Any]) -> list[Any]:
